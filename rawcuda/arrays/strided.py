@@ -12,6 +12,7 @@ from __future__ import annotations
 from ..doors import facade, gpu, in_use
 from ..elements import layout
 from ..errors import refusal
+from ..given import whole
 from ..protocols.choosing import reader_of, readers
 from ..protocols.description import Description, OwnedCapsule, Place, describe_as, place
 from .number import Numeric
@@ -313,7 +314,7 @@ class StridedView(Reshaped, Numeric):
             given: Any = index[0] if len(index) == 1 and isinstance(index[0], tuple) else index
             if len(given) == 1 != len(self.shape):
                 return self.flat[given[0]]
-            part = self[tuple([int.__index__(number.__index__()) for number in given])]
+            part = self[tuple([whole("an index of item()", number) for number in given])]
             if part.shape:
                 raise IndexError(f"item() takes one index for each dimension, {len(self.shape)}, or none, not {index}")
             return part.item()

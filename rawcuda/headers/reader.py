@@ -12,6 +12,7 @@ from __future__ import annotations
 import _thread  # (threading takes 1 ms to import)
 import ctypes
 
+from ..owned import Held
 from .c_types import (
     Aligned,
     Callback,
@@ -334,7 +335,7 @@ class Header:
         if found is None and name.isupper():  # most likely a constant
             found = self.constant(name)
         if found is None:
-            with self._lock:
+            with Held(self._lock):
                 found = self._made.get(name) or self._begun.get(name) or self._make(name)
         return found if found is not None else self.constant(name)
 
@@ -371,7 +372,7 @@ class Header:
 
     def _required(self, name: str) -> Any:
         """Return a type; for an enum, that of its integers: its IntEnum is made only for who asks for it by name."""
-        with self._lock:
+        with Held(self._lock):
             found = self._made.get(name) or self._begun.get(name) or self._make_type(name)
         if found is None:
             lines = self._enum_lines(name)

@@ -19,6 +19,7 @@ from ...arrays.copying import Prepared
 from ...driver import as_argument
 from ...elements import layout
 from ...errors import worded
+from ...given import several
 from ...headers import cuda_h
 from ..ordering import keep, make_ready
 from ..queue import LEGACY, calls_on, home_of, work_handle
@@ -56,7 +57,7 @@ def copy_batch(
     order = _ORDERS.get(source_order) if isinstance(source_order, str) else None
     if order is None:
         raise ValueError(f"source_order {worded(source_order)}: give one of {', '.join(map(repr, _ORDERS))}")
-    copies = [_prepared(number, pair, stream) for number, pair in enumerate(pairs)]
+    copies = [_prepared(number, pair, stream) for number, pair in enumerate(several("pairs", pairs, "pairs"))]
     copies = [each for each in copies if not each.walk.is_empty()]
     handle = work_handle(stream)
     primary: PrimaryContext | None = None

@@ -16,6 +16,7 @@ from ctypes import byref
 
 from ... import names
 from ...errors import Closed, a_kind
+from ...given import several
 from ...headers import cuda_h
 from . import parameters
 from .conditions import Condition
@@ -367,10 +368,8 @@ def dependencies(graph: Any, after: Any) -> list[Node]:
     if after is None:
         return []
     given = [after] if isinstance(after, Node) else after
-    if not hasattr(type(given), "__iter__") or isinstance(given, (str, bytes)):
-        raise TypeError(f"after must be a node, or several, not {a_kind(given)}")
     found: dict[Node, None] = {}
-    for node in given:
+    for node in several("after", given, "nodes"):
         check_node(graph, node, "after")
         if node in found:
             raise ValueError(f"after: {node!r} is given twice")

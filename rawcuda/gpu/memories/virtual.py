@@ -18,6 +18,7 @@ from ... import names
 from ...arrays import making
 from ...driver import as_argument
 from ...errors import CudaError, a_kind, worded
+from ...given import several
 from ...headers import cuda_h
 from ...owned import Held, drain, dropped
 from ..context import context_of, primary_of
@@ -101,7 +102,7 @@ class VirtualMemory(Memory):
         if not room:
             raise ValueError("nbytes=0: say with reserve= how many bytes the memory may grow to")
         rights = {primary.ordinal: locations.right_from(access)}
-        for peer in peers:
+        for peer in several("peers", peers, "devices"):
             ordinal = locations.ordinal_from(peer)
             locations.require_peer(ordinal, primary.ordinal, "virtual memory of it")
             rights[ordinal] = rights[primary.ordinal]
@@ -382,8 +383,9 @@ class VirtualMemory(Memory):
 
     @peer_accessible_by.setter
     def peer_accessible_by(self, devices: names.Any) -> None:
+        given = several("peer_accessible_by", devices, "devices")
         locations.Devices(self._peers, self._change_peers).replace(
-            [locations.device_from(locations.ordinal_from(device)) for device in devices]
+            [locations.device_from(locations.ordinal_from(device)) for device in given]
         )
 
     def _peers(self) -> list[Any]:
