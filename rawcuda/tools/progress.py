@@ -67,7 +67,7 @@ class progress:
         finally:
             line.end()
 
-    def _items(self, line: _Line) -> Iterator[Any]:
+    def _items(self, line: _Line) -> names.Iterator[Any]:
         for item in self._iterable:
             yield item
             line.done += 1
