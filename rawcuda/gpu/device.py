@@ -73,7 +73,7 @@ class Device(Facts):
         return self._primary.current()
 
     def synchronize(self) -> None:
-        """Wait until all work in this device's context is done, and raise what a function of Stream.call() has raised.
+        """Wait until all work in this device's context is done; raise the exception of a function of Stream.call().
 
         calls   cuCtxSynchronize
         """
@@ -88,9 +88,9 @@ class Device(Facts):
             _raise_failed(self.ordinal)
 
     def reset(self, *, force: bool = False) -> None:
-        """End the context with everything in it, also after an error that made it unusable, and begin a new one.
+        """Destroy the context with everything in it, even after an error that made it unusable, and create a new one.
 
-        Every object that was made on this device is closed, and says so when it is used; the Device works as before.
+        Every object that was made on this device is closed. The Device itself works as before.
 
         force   necessary on a GPU, where the context also belongs to all other libraries in the process
         calls   cuDevicePrimaryCtxReset_v2
@@ -119,7 +119,7 @@ class Device(Facts):
     can_access = can_reach
 
     def enable_peer_access(self, other: Device | int) -> None:
-        """Let kernels on this device access the memory of another, until disable_peer_access(); repeat it at will.
+        """Let kernels on this device access the memory of another, until disable_peer_access(); calls may repeat.
 
         calls   cuCtxEnablePeerAccess
         raises  Unsupported  the hardware does not support it between these devices
@@ -131,7 +131,7 @@ class Device(Facts):
     def disable_peer_access(self, other: Device | int) -> None:
         """Undo enable_peer_access(), after all work on this device is done.
 
-        The access lasts as long as a PeerAccess is open, or if other software enabled it before us.
+        The access stays enabled while a PeerAccess is open, or if other software has enabled it.
 
         calls   cuCtxDisablePeerAccess
         raises  ValueError  enable_peer_access() was not called, or was undone already
@@ -153,7 +153,7 @@ class Device(Facts):
         return PeerAccess(self, _other(other))
 
     def peer_attributes(self, other: Device | int) -> names.PeerAttributes:
-        """Return the properties of the connection to another device: its rank in speed, whether atomics work, ...
+        """Return the properties of the connection to another device, such as its speed rank and whether atomics work.
 
         calls   cuDeviceGetP2PAttribute
         raises  ValueError  the other device is this one
@@ -175,14 +175,14 @@ class Device(Facts):
         return Event(self, timing=timing, blocking=blocking) if timing or blocking else Event(self)
 
     def split(self, *sm_counts: int, rest: bool = False) -> names.Split:
-        """Divide the multiprocessors into green contexts, each with at least so many, which do not disturb each other.
+        """Divide the multiprocessors into green contexts; each argument is the least number of multiprocessors of one.
 
             small, large = device.split(8, rest=True)
             stream = small.stream()
 
-        rest    also make one of all that is left, the last one in the returned tuple
+        rest    also make a green context of the multiprocessors that are left, the last one in the returned tuple
         calls   cuDeviceGetDevResource, cuDevSmResourceSplitByCount, cuDevResourceGenerateDesc, cuGreenCtxCreate
-        raises  ValueError   the device does not have so many multiprocessors in groups of the possible sizes
+        raises  ValueError   the device cannot be divided in this way
                 Unsupported  the driver is older than CUDA 12.5, or the device has no green contexts
         """
         from .devices.green import split
@@ -262,7 +262,8 @@ class Device(Facts):
         """Return a new, uninitialized array whose rows are aligned, with gaps between them; see textures/pitched.py."""
         from .textures.pitched import empty_pitched
 
-        return empty_pitched(self, shape, dtype)
+        made: names.StridedView = empty_pitched(self, shape, dtype)
+        return made
 
     def array(
         self,

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import ctypes
 from _weakref import ref
+from functools import partial
 from math import gcd
 
 from ... import names
@@ -213,8 +214,7 @@ def split(device: names.Device, sm_counts: tuple[Any, ...], rest: bool) -> Split
             raise ValueError(f"rest=True: nothing is left of the {total} multiprocessors of device {device.ordinal}")
     made: list[GreenContext] = []
     try:
-        for share in shares:
-            made.append(GreenContext._over(device, share))
+        made.extend(map(partial(GreenContext._over, device), shares))
     except BaseException:
         Split(made).close()
         raise

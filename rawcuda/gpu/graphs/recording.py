@@ -1,9 +1,9 @@
-"""The recording of a stream's work as nodes of a graph: a with block.
+"""Stream capture: a with block in which the work of a stream becomes nodes of a graph.
 
 What it is   Recording, which begins and ends a capture of a stream. A Graph of Stream.capture() uses one to make
              itself, and Stream.capture(into=graph) returns one.
-Interrupts   the end of a capture is one call of a C function, which also the finalizer of the with block's __exit__
-             makes: whatever exception comes, no stream stays captured.
+Interrupts   the capture is ended by one call of a C function. The finalizer of the with block's __exit__ makes the
+             same call, so that no exception leaves the stream in a capture.
 Source       CUDA Driver API, cuStreamBeginCapture, cuStreamBeginCaptureToGraph; CUDA Programming Guide, "Stream
              Capture"
 Read next    ../graph.py
@@ -69,7 +69,7 @@ _call: Any = partial.__call__
 
 
 class Recording:
-    """A with block that records the work of a stream as nodes of a graph.
+    """A with block in which the work of a stream becomes nodes of a graph.
 
         with stream.capture(into=graph, after=[node]):
             launch(a, b, n)
@@ -104,7 +104,7 @@ class Recording:
         self.stream, self.graph, self._mode, self._after = stream, graph, mode, after
         self._primary: PrimaryContext = stream._primary
         self._kept: list[Any] = []
-        self._numbers: list[int] = []  # the number of the capture, once it began
+        self._numbers: list[int] = []  # the number of the capture, after it has begun
         self._exit, self._is_new = type(None), True  # called like a weak reference
 
     def __enter__(self) -> names.Graph:
@@ -180,7 +180,7 @@ class Recording:
     def _finish(
         self, kind: type[BaseException] | None, value: BaseException | None, traceback: names.TracebackType | None
     ) -> None:
-        """End the with block; work that was recorded before an exception stays in the graph."""
+        """End the with block; work that was captured before an exception stays in the graph."""
         try:
             self._stop(kind is None)
         finally:  # an error in the block matters more than an unfinished capture
