@@ -1,8 +1,8 @@
-"""The choice of the function that packs an argument: a table for each sort of parameter, by the argument's type.
+"""The choice of the function that packs an argument: a table for each kind of parameter, by the type of the argument.
 
 What it is   `table_for` gives a slot its table, which is filled when a type is first seen. kinds.py classifies types,
-             and the four dictionaries _ADDRESS, _INTEGER, _REAL and _BYTES give the function that packs each sort into
-             each form of slot. So each sort of argument costs only its own packing, and no sort is tried before
+             and the dictionaries _ADDRESS, _INTEGER, _REAL and _BYTES contain the function that packs each kind into
+             each form of slot. So each kind of argument costs only its own packing, and no kind is tried before
              another.
 How          A packer is a function of the slot, the argument and `Kept`. It returns the value for the slot's struct
              format. The type alone chooses the packer. It checks the value at each call (range, size, read-only,
@@ -51,7 +51,7 @@ class Kept(list):  # type: ignore[type-arg]
 
 
 class Packers(dict):  # type: ignore[type-arg]
-    """The packers for one sort of slot, by the type of the argument; filled when a type is first seen.
+    """The packers for one kind of slot, by the type of the argument; filled when a type is first seen.
 
     plain  the types whose values struct itself converts for the slot, or refuses. The generated functions pass these
            unchanged, which saves 60 ns for each such argument: 360 of 1,280 for a kernel with six NumPy integers.
@@ -152,7 +152,7 @@ def _pack_number_of_bytes(slot: Slot, argument: bytes, kept: Kept) -> Any:
 
 
 def _pack_ctypes(slot: Slot, argument: Any, kept: Kept) -> Any:
-    """Pack what lies in an object's memory, whatever its class makes of .value or __bytes__."""
+    """Pack the bytes in an object's memory, even if its class redefines .value or __bytes__."""
     return slot.unpack(argument)[0]
 
 
@@ -264,7 +264,7 @@ def _check_element(slot: Slot, argument: Any, dtype: Any) -> None:
 
 
 def _pack_object(slot: Slot, argument: Any, kept: Kept) -> bytes:
-    """Pack an object, or the number of one, into a parameter that is declared to take only such objects."""
+    """Pack an object, or the number of its handle, into a parameter that is declared to take only such objects."""
     if isinstance(argument, Passed):
         if argument.declares == slot.type:
             return _pack_passed_bytes(slot, argument, kept)
@@ -460,7 +460,7 @@ def _item_hint(value: Any) -> str:
     return " (its .item()?)" if hasattr(value, "item") else ""
 
 
-# -- the packers of each sort of argument; sorts that are not listed are refused
+# -- the packers of each kind of argument; kinds that are not listed are refused
 
 _ARRAYS = {"none", "in", "memory", "own view", "view", "exporter", "ctypes array", "ctypes pointer"}
 _CONVERTED = {"int", "bool", "integral", "float", "complex", "other"} | {
