@@ -55,4 +55,4 @@ def several(what: str, given: Any, of: str) -> list[Any]:
             pass
         else:
             return list(items)
-    raise TypeError(f"{what} must be several {of}, such as a list, not {a_kind(given)}")
+    raise TypeError(f"{what} must be a sequence of {of}, such as a list, not {a_kind(given)}")

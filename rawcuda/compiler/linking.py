@@ -99,11 +99,11 @@ def read_inputs(inputs: Any) -> list[Input]:
             ValueError  no image, an image that is truncated, or no code
     """
     if isinstance(inputs, (bytearray, memoryview, os.PathLike)):
-        raise TypeError(f"the images to link are a sequence, such as a list, or a dict, not {a_kind(inputs)}")
+        raise TypeError(f"inputs must be a sequence of images, such as a list, or a dict, not {a_kind(inputs)}")
     if hasattr(type(inputs), "items"):
         listed = [(name, code) for name, code in inputs.items()]
     else:
-        images = several("the images to link", inputs, "images")
+        images = several("inputs", inputs, "images")
         listed = [each if isinstance(each, tuple) and len(each) == 2 else (None, each) for each in images]
     if not listed:
         raise ValueError("there is nothing to link: give at least one image")

@@ -457,6 +457,8 @@ def attack(name: str, w: World, wrong: list[tuple[str, Any]]) -> list[str]:
 
 def settle(w: World, name: str, given: dict[str, Any], result: Any) -> None:
     """Undo what a call that went through did."""
+    if name == "receive_on":
+        rawcuda.receive_on(None)
     if name == "Stream.wait_value":  # let the stream continue
         w.device.stream().write_value(w.words[0], given["value"] if given["how"] in (">=", "==") else 0)
     if name == "Stream.call":

@@ -79,6 +79,11 @@ class Limits:
         object.__setattr__(self, "_device", device)
         object.__setattr__(self, "_primary", device._primary)
 
+    def __reduce_ex__(self, protocol: object) -> names.NoReturn:
+        raise TypeError(
+            "the limits of a device belong to it, and cannot be copied or pickled: dict(device.limits) has their values"
+        )
+
     def __setattr__(self, name: str, value: names.Any) -> None:
         if not isinstance(getattr(type(self), name, None), property):
             from difflib import get_close_matches

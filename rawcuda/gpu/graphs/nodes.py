@@ -111,7 +111,8 @@ class Node:
 
     @property
     def number(self) -> int:
-        """Return the place among the graph's nodes."""
+        """Return the place among the graph's nodes; raises Closed as `handle` does."""
+        self.handle
         return self.graph.nodes.index(self)
 
     @property

@@ -73,6 +73,11 @@ class PoolAttributes:
         pool._primary.inside.cuMemPoolGetAttribute(pool._argument(), ctypes.c_int(number), byref(value))
         return bool(value.value) if setting == "switch" else int(value.value)
 
+    def __reduce_ex__(self, protocol: object) -> names.NoReturn:
+        raise TypeError(
+            "the attributes of a pool belong to it, and cannot be copied or pickled: dict(pool.attributes) has their values"
+        )
+
     def __setattr__(self, name: str, value: names.Any) -> None:
         if name not in _ATTRIBUTES:
             raise AttributeError(f"a pool has no attribute {name!r}: it has {', '.join(_ATTRIBUTES)}")

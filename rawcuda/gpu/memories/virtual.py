@@ -307,7 +307,7 @@ class VirtualMemory(Memory):
         if used > begin or leased:
             raise ValueError(
                 f"the bytes from {begin} on cannot be unmapped: "
-                + ("another library uses the memory" if leased else f"there is a view of {used} bytes")
+                + ("an export, a graph or work that is not done uses the memory" if leased else f"there is a view of {used} bytes")
                 + "; drop it before"
             )
 

@@ -136,7 +136,7 @@ def _write(stream: StreamHandle, where: Any, value: Any, bits: Any) -> _Operatio
 
 def _place(stream: StreamHandle, where: Any, value: Any, bits: Any) -> _Operation:
     """Find the address and the width of a value, and check both."""
-    if bits is not None and whole("bits", bits) not in (32, 64):
+    if bits is not None and (getattr(bits, "shape", None) or bits not in (32, 64)):
         raise ValueError(f"bits={worded(bits)}: a value has 32 or 64 bits")
     seen = None
     if isinstance(where, int) and not isinstance(where, bool):  # (arrays of other libraries have __index__, too)
