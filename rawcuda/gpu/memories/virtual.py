@@ -307,7 +307,11 @@ class VirtualMemory(Memory):
         if used > begin or leased:
             raise ValueError(
                 f"the bytes from {begin} on cannot be unmapped: "
-                + ("an export, a graph or work that is not done uses the memory" if leased else f"there is a view of {used} bytes")
+                + (
+                    "an export, a graph or work that is not done uses the memory"
+                    if leased
+                    else f"there is a view of {used} bytes"
+                )
                 + "; drop it before"
             )
 
