@@ -543,3 +543,30 @@ def test_an_interrupt_stops_arrays_at_once() -> None:
     with pytest.raises(KeyboardInterrupt):
         code.entries["k"].run((4096, 1, 1), (64, 1, 1), 0, packed)
     assert time.monotonic() - started < 1.5
+
+
+@pytest.mark.parametrize("executor", ["scalar", "numpy"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        ".reg .b32 %x, %y; ld.global.s16 %x, [g]; add.f32 %y, %x, %x; st.global.f32 [o], %y; ret;",
+        ".reg .b32 %x; mov.b32 %x, {0, 0f00000001}; st.global.b32 [o], %x; ret;",
+    ],
+    ids=["a negative number read into a register of floats", "a float as half of a register"],
+)
+def test_bits_that_no_number_has(executor, body, python):
+    """Legal PTX, on which an executor failed itself."""
+    text = (
+        ".version 8.0\n.target sm_80\n.address_size 64\n.global .align 4 .s16 g[2] = {-1, 0};\n.global .b32 o;\n"
+        f".entry k() {{ {body} }}"
+    )
+    python(
+        f"""
+        from tests.subject import rawcuda
+        device = rawcuda.Device(0)
+        device.load({text!r})["k"].launch(grid=1, block=1)
+        device.synchronize()
+        """,
+        env={"RAWCUDA_DRIVER": "emulator", "RAWCUDA_EMULATOR": f"executor={executor}"},
+        check=True,
+    )
