@@ -171,19 +171,58 @@ def test_virtual_memory_that_a_graph_uses_is_not_unmapped(device: Any) -> None:
             memory.shrink(0)
 
 
-@pytest.mark.parametrize("order", ["array first", "texture first"])
-def test_a_graph_keeps_textures(device: Any, order: str) -> None:
-    from tests.driver.texture_kernels import TEXTURES
+# out[i] = the element i of the first row
+FETCH = """.version 6.3
+.target sm_50
+.address_size 64
+.visible .entry fetch(.param .u64 image, .param .u64 out)
+{
+    .reg .b64 %d<5>;
+    .reg .b32 %r<2>;
+    .reg .f32 %f<7>;
+    ld.param.u64 %d1, [image];
+    ld.param.u64 %d2, [out];
+    mov.u32 %r1, %tid.x;
+    cvt.rn.f32.u32 %f1, %r1;
+    mov.f32 %f2, 0f3F000000;
+    add.f32 %f1, %f1, %f2;
+    tex.2d.v4.f32.f32 {%f3, %f4, %f5, %f6}, [%d1, {%f1, %f2}];
+    cvta.to.global.u64 %d3, %d2;
+    mul.wide.u32 %d4, %r1, 4;
+    add.s64 %d3, %d3, %d4;
+    st.global.f32 [%d3], %f3;
+    ret;
+}
+"""
 
+
+@pytest.mark.parametrize("use", ["by hand", "captured", "launched", "green"])
+def test_a_texture_that_is_dropped_is_kept_as_long_as_it_is_used(device: Any, use: str) -> None:
     image = rawcuda.view(array.array("f", range(8))).reshape(2, 4)
-    with device.load(TEXTURES) as module, device.stream() as stream:
-        out = device.empty(4, "float32")
-        graph = device.graph()
-        graph.kernel(module["fetch"], device.texture(device.array(image)), out, grid=1, block=4)
+    with device.load(FETCH) as module, device.stream() as stream:
+        out, graph, kernel = device.empty(4, "float32"), None, module["fetch"]
+        texture = device.texture(device.array(image))
+        if use == "by hand":
+            graph = device.graph()
+            graph.kernel(kernel, texture, out, grid=1, block=4)
+        elif use == "captured":
+            with stream.capture() as graph:
+                kernel.launch(texture, out, grid=1, block=4, stream=stream)
+        elif use == "launched":
+            kernel.launch(texture, out, grid=1, block=4, stream=stream)
+        else:
+            size = device.attribute("MULTIPROCESSOR_COUNT") // 2
+            with device.split(size) as (green,), green.stream() as other:
+                kernel.launch(texture, out, grid=1, block=4, stream=other)
+                del texture
+                gc.collect()
+                other.synchronize()
+        texture = None
         gc.collect()
-        graph.launch(stream)
-        graph.close()
-        gc.collect()
+        if graph is not None:
+            graph.launch(stream)
+            graph.close()
+            gc.collect()
         stream.synchronize()
         assert out.tolist() == [0, 1, 2, 3]
 

@@ -75,7 +75,8 @@ class PoolAttributes:
 
     def __reduce_ex__(self, protocol: object) -> names.NoReturn:
         raise TypeError(
-            "the attributes of a pool belong to it, and cannot be copied or pickled: dict(pool.attributes) has their values"
+            "the attributes of a pool belong to it, and cannot be copied or pickled: "
+            "dict(pool.attributes) has their values"
         )
 
     def __setattr__(self, name: str, value: names.Any) -> None:

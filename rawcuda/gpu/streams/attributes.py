@@ -59,7 +59,8 @@ class StreamAttributes:
 
     def __reduce_ex__(self, protocol: object) -> names.NoReturn:
         raise TypeError(
-            "the attributes of a stream belong to it, and cannot be copied or pickled: copy_from() sets those of another stream"
+            "the attributes of a stream belong to it, and cannot be copied or pickled: "
+            "copy_from() sets those of another stream"
         )
 
     def __setattr__(self, name: str, value: names.Any) -> None:
