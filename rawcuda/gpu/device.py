@@ -9,11 +9,11 @@ Read next    copies/device_copy.py
 from __future__ import annotations
 
 import ctypes
-from operator import index
 
 from .. import driver, names
 from ..arrays import making
 from ..errors import CudaError, a_kind, worded
+from ..given import whole
 from ..owned import Held, drain, dropped, invalidate
 from ..tracing import careful
 from .context import Current, context_of, count, reaches
@@ -46,9 +46,7 @@ class Device(Facts):
 
     def __init__(self, ordinal: int = 0) -> None:
         if type(ordinal) is not int:
-            if isinstance(ordinal, bool) or not hasattr(type(ordinal), "__index__"):
-                raise TypeError(f"a device's ordinal must be an int, not {a_kind(ordinal)}")
-            ordinal = int.__index__(index(ordinal))
+            ordinal = whole("a device's ordinal", ordinal)
         known = None if careful else _known.get(ordinal)
         primary, handle = known or _look_up(ordinal)
         self.ordinal, self._primary, self._held = ordinal, primary, None
@@ -75,7 +73,7 @@ class Device(Facts):
         return self._primary.current()
 
     def synchronize(self) -> None:
-        """Wait until all work in this device's context is done, and raise what a function of Stream.call() has raised.
+        """Wait until all work in this device's context is done; raise the exception of a function of Stream.call().
 
         calls   cuCtxSynchronize
         """
@@ -90,9 +88,9 @@ class Device(Facts):
             _raise_failed(self.ordinal)
 
     def reset(self, *, force: bool = False) -> None:
-        """End the context with everything in it, also after an error that made it unusable, and begin a new one.
+        """Destroy the context with everything in it, even after an error that made it unusable, and create a new one.
 
-        Every object that was made on this device is closed, and says so when it is used; the Device works as before.
+        Every object that was made on this device is closed. The Device itself works as before.
 
         force   necessary on a GPU, where the context also belongs to all other libraries in the process
         calls   cuDevicePrimaryCtxReset_v2
@@ -121,7 +119,7 @@ class Device(Facts):
     can_access = can_reach
 
     def enable_peer_access(self, other: Device | int) -> None:
-        """Let kernels on this device access the memory of another, until disable_peer_access(); repeat it at will.
+        """Let kernels on this device access the memory of another, until disable_peer_access(); calls may repeat.
 
         calls   cuCtxEnablePeerAccess
         raises  Unsupported  the hardware does not support it between these devices
@@ -133,7 +131,7 @@ class Device(Facts):
     def disable_peer_access(self, other: Device | int) -> None:
         """Undo enable_peer_access(), after all work on this device is done.
 
-        The access lasts as long as a PeerAccess is open, or if other software enabled it before us.
+        The access stays enabled while a PeerAccess is open, or if other software has enabled it.
 
         calls   cuCtxDisablePeerAccess
         raises  ValueError  enable_peer_access() was not called, or was undone already
@@ -155,7 +153,7 @@ class Device(Facts):
         return PeerAccess(self, _other(other))
 
     def peer_attributes(self, other: Device | int) -> names.PeerAttributes:
-        """Return the properties of the connection to another device: its rank in speed, whether atomics work, ...
+        """Return the properties of the connection to another device, such as its speed rank and whether atomics work.
 
         calls   cuDeviceGetP2PAttribute
         raises  ValueError  the other device is this one
@@ -168,8 +166,8 @@ class Device(Facts):
 
     def stream(self, priority: int = 0, *, nonblocking: bool = True) -> Stream:
         """Make a stream: it and the legacy default stream do not wait for each other, unless nonblocking is false."""
-        if nonblocking and not priority:
-            return Stream(self) if type(priority) is int else Stream(self, priority=priority)
+        if nonblocking and type(priority) is int and not priority:
+            return Stream(self)
         return Stream(self, priority=priority, nonblocking=nonblocking)
 
     def event(self, timing: bool = False, *, blocking: bool = False) -> Event:
@@ -177,14 +175,14 @@ class Device(Facts):
         return Event(self, timing=timing, blocking=blocking) if timing or blocking else Event(self)
 
     def split(self, *sm_counts: int, rest: bool = False) -> names.Split:
-        """Divide the multiprocessors into green contexts, each with at least so many, which do not disturb each other.
+        """Divide the multiprocessors into green contexts; each argument is the least number of multiprocessors of one.
 
             small, large = device.split(8, rest=True)
             stream = small.stream()
 
-        rest    also make one of all that is left, the last one in the returned tuple
+        rest    also make a green context of the multiprocessors that are left, the last one in the returned tuple
         calls   cuDeviceGetDevResource, cuDevSmResourceSplitByCount, cuDevResourceGenerateDesc, cuGreenCtxCreate
-        raises  ValueError   the device does not have so many multiprocessors in groups of the possible sizes
+        raises  ValueError   the device cannot be divided in this way
                 Unsupported  the driver is older than CUDA 12.5, or the device has no green contexts
         """
         from .devices.green import split
@@ -264,7 +262,8 @@ class Device(Facts):
         """Return a new, uninitialized array whose rows are aligned, with gaps between them; see textures/pitched.py."""
         from .textures.pitched import empty_pitched
 
-        return empty_pitched(self, shape, dtype)
+        made: names.StridedView = empty_pitched(self, shape, dtype)
+        return made
 
     def array(
         self,
@@ -448,9 +447,9 @@ def _other(other: Any) -> Device:
     """Return another device, given as a Device or by its ordinal."""
     if isinstance(other, Device):
         return other
-    if isinstance(other, bool) or not hasattr(type(other), "__index__"):
-        raise TypeError(f"the other device must be a Device or its ordinal, not {a_kind(other)}")
-    return Device(index(other))
+    if isinstance(other, bool) or not hasattr(type(other), "__index__") or getattr(other, "shape", None):
+        raise TypeError(f"other must be a Device or its ordinal, not {a_kind(other)}")
+    return Device(whole("other", other))
 
 
 def devices() -> list[Device]:

@@ -1,11 +1,11 @@
-"""Graphs: work that is described once, by recording a stream or node by node, and launched many times.
+"""Graphs: work that is described once, by capturing a stream or node by node, and launched many times.
 
-What it is   Graph, made by Device.graph() to add nodes to, or by Stream.capture(), whose with block records work,
-             with the methods that add nodes.
-What not     the nodes, the recording and the launch: graphs/ has them.
-How          a Graph owns a CUgraph. Graph.launch() makes an Executable of it, and another one when the graph was
-             changed. The objects that nodes use are kept by the graph, by every Executable, and by each launch until
-             it is done.
+What it is   Graph, with the methods that add nodes. Device.graph() returns one without nodes; Stream.capture() returns
+             one whose with block captures the work of the stream.
+What not     the nodes, the capture and the launch: see graphs/.
+How          a Graph owns a CUgraph. Graph.launch() makes an Executable from it, and makes another one after the graph
+             has changed. The objects that nodes use are kept alive by the graph, by every Executable, and by each
+             launch until it is done.
 Threads      the driver does not protect a CUgraph, so a lock does; an Executable may be launched from any thread.
 Source       CUDA Driver API, "Graph Management", cuStreamBeginCapture; CUDA Programming Guide, "Stream Capture"
 Read next    graphs/nodes.py, stream.py
@@ -41,22 +41,22 @@ _RECORDED = object()  # the key of what a recording keeps; every other key is th
 class Graph(Owned):
     """Work that is launched as a whole: nodes, and the edges that say which node waits for which.
 
-    Recorded in a with block:
+    A with block captures the work of a stream:
 
         with stream.capture() as graph:
             launch(a, b, n)
         graph.launch(stream)
 
-    Or built by hand; `after` names the nodes that a new node waits for:
+    Or methods add nodes; `after` names the nodes that a new node waits for:
 
         graph = device.graph()
         first = graph.kernel(launch, a, b, n)
         graph.copy(c, b, after=first)
         graph.launch(stream)
 
-    A recorded block must not wait for the stream: copies with pageable memory do, and are refused. Arrays of other
-    libraries that a recorded launch uses are kept alive with the graph; the caller must keep our own arrays and memory
-    alive. Nodes that are added by hand keep everything that they use.
+    The with block must not wait for the stream: copies with pageable memory do so, and are refused. Arrays of other
+    libraries that a captured launch uses are kept alive by the graph; the caller must keep our own arrays and memory
+    alive. Nodes that are added by methods keep everything alive that they use.
 
     device  the device; a graph is used in its context
     calls   cuGraphCreate, cuStreamBeginCapture_v2, cuStreamEndCapture, cuGraphDestroy
@@ -128,9 +128,9 @@ class Graph(Owned):
 
     @property
     def handle(self) -> int:
-        """Return the CUgraph; raises Closed before the recording and after close()."""
+        """Return the CUgraph; raises Closed before the capture and after close()."""
         if self._handle is None and self._state in ("new", "recording", "spoilt"):
-            raise Closed(f"this Graph is {self._state}: it can be launched after its with block has recorded it")
+            raise Closed(f"this Graph is {self._state}: its with block must capture work before it can be used")
         if self._parent is not None:
             self._parent.handle  # raises Closed
         return super().handle
@@ -142,7 +142,7 @@ class Graph(Owned):
             self.handle
             return self
         if self._state != "new":
-            raise ValueError("a graph records only once: call capture() again")
+            raise ValueError("a graph captures only once: call capture() again")
         record = self._record
         assert record is not None
         lifetime = expect(self, GRAPH, self._primary)
@@ -158,9 +158,9 @@ class Graph(Owned):
     def _finish(
         self, kind: type[BaseException] | None, value: BaseException | None, traceback: names.TracebackType | None
     ) -> None:
-        """End the with block: keep what was recorded, or end only the capture if an exception left the block.
+        """End the with block: keep what was captured, or only end the capture if an exception left the block.
 
-        The with block of a graph that is built by hand closes it.
+        The with block of a graph that Device.graph() made closes the graph.
         """
         record, exit = self._record, self._exit()
         if record is None:
@@ -192,7 +192,7 @@ class Graph(Owned):
         graph of the one that is being captured.
 
         calls   cuGraphLaunch
-        raises  Closed  the graph is closed, or was never recorded
+        raises  Closed  the graph is closed, or nothing was captured
         """
         executable = self._executable
         if executable is None or executable._version != self._version or self._handle is None:
@@ -209,7 +209,7 @@ class Graph(Owned):
     def instantiate(self, *, auto_free: bool = False, priorities: bool = False) -> names.Executable:
         """Return an executable graph, which stays as it is when this graph changes.
 
-        auto_free   each launch first frees the memory that the launch before it has allocated and not freed
+        auto_free   each launch first frees the memory that the previous launch has allocated and not freed
         priorities  kernels run with the priorities of their nodes, not with that of the stream
         calls       cuGraphInstantiateWithFlags
         """
@@ -220,7 +220,7 @@ class Graph(Owned):
         return Executable(self, (_AUTO_FREE if auto_free else 0) | (_PRIORITIES if priorities else 0))
 
     def _instantiated(self) -> names.Executable:
-        """Return the own executable graph, made again if this graph was changed."""
+        """Return the executable graph for launch(); make another one if this graph was changed."""
         self.handle
         with Held(self._lock):
             own = self._executable
@@ -284,7 +284,7 @@ class Graph(Owned):
         return made
 
     def record(self, event: names.Event, *, after: names.Any = None) -> names.Node:
-        """Add the record of an event: the event is reached when this node is.
+        """Add the record of an event: the event is reached when this node is reached.
 
         calls   cuGraphAddEventRecordNode
         """
@@ -292,7 +292,7 @@ class Graph(Owned):
         return made
 
     def wait(self, event: names.Event, *, after: names.Any = None) -> names.Node:
-        """Add a wait for an event, as it was last recorded when the graph is launched.
+        """Add a wait for an event; it waits for the last record before the launch of the graph.
 
         calls   cuGraphAddEventWaitNode
         """
@@ -300,7 +300,7 @@ class Graph(Owned):
         return made
 
     def embed(self, graph: Graph, *, after: names.Any = None) -> names.ChildNode:
-        """Add a copy of another graph as one node, a child graph; the other may change afterwards.
+        """Add a copy of another graph as one node, a child graph; later changes of the other graph have no effect.
 
         calls   cuGraphAddChildGraphNode
         """
@@ -308,7 +308,7 @@ class Graph(Owned):
         return made
 
     def empty(self, *, after: names.Any = None) -> names.Node:
-        """Add a node that does nothing: it is done when all nodes are that it waits for.
+        """Add a node that does nothing; other nodes can wait for it.
 
         calls   cuGraphAddEmptyNode
         """
@@ -320,7 +320,7 @@ class Graph(Owned):
         return self.empty(after=nodes)
 
     def allocate(self, nbytes: int, *, after: names.Any = None) -> names.AllocationNode:
-        """Add an allocation of device memory, which exists from this node to the free() of it, or until close().
+        """Add an allocation of device memory, which exists from this node to the node of free().
 
         The node's `memory` has the same address in each launch.
 
@@ -331,9 +331,9 @@ class Graph(Owned):
         return made
 
     def free(self, allocation: names.AllocationNode, *, after: names.Any = None) -> names.Node:
-        """Add the end of an allocation of this or another graph.
+        """Add a node that frees an allocation of this or another graph.
 
-        after   by default the allocation, if it is in this graph; give the nodes that use the memory
+        after   give the nodes that use the memory; the default is the allocation, if it is in this graph
         calls   cuGraphAddMemFreeNode
         """
         if after is None and getattr(allocation, "graph", None) is self:
@@ -342,7 +342,7 @@ class Graph(Owned):
         return made
 
     def create_condition(self, default: int | None = None) -> names.Condition:
-        """Return a value by which a conditional node of this graph will choose.
+        """Return a condition: a value by which a conditional node of this graph chooses.
 
         A kernel takes it as an argument of 64 bits, and sets it by cudaGraphSetConditional(condition, value).
 
@@ -380,7 +380,7 @@ class Graph(Owned):
         return made
 
     def switch(self, condition: names.Condition, count: int, *, after: names.Any = None) -> names.ConditionalNode:
-        """Add a node of whose graphs `branches` the one runs whose number is a condition's value, or none.
+        """Add a node with the graphs `branches`; the one whose number is the condition's value runs, or none.
 
         calls   cuGraphAddNode_v2
         raises  Unsupported  the driver is older than CUDA 12.8
@@ -423,7 +423,7 @@ class Graph(Owned):
         edges.add_edge(self, first, second)
 
     def remove_edge(self, first: names.Node, second: names.Node) -> None:
-        """Make the second node not wait for the first any more.
+        """Remove the edge from the first node to the second.
 
         calls   cuGraphRemoveDependencies, cuGraphRemoveDependencies_v2
         raises  ValueError  there is no such edge
@@ -478,7 +478,7 @@ class Graph(Owned):
 
         return (picture := self._repr_svg_()) and f"<pre>{escape(repr(self))}</pre>{picture}"
 
-    # -- what the rooms of graphs/ use
+    # -- for the modules in graphs/
 
     @property
     def _root(self) -> Graph:
@@ -492,7 +492,7 @@ class Graph(Owned):
         return add(self, what, after, given, named)
 
     def _changing(self) -> Any:
-        """Return a with block in which this thread alone may use the CUgraph; refuse it while a capture does."""
+        """Return a with block in which only this thread may use the CUgraph; refuse it during a capture."""
         root = self._root
         self.handle  # raises Closed
         if root._recording is not None and root._recording.is_in_progress:
@@ -500,7 +500,7 @@ class Graph(Owned):
         return Changing(root)
 
     def _asking(self) -> Any:
-        """Return a with block in which this thread alone may use the CUgraph."""
+        """Return a with block in which only this thread may use the CUgraph."""
         return Changing(self._root)
 
     def _cloned(self) -> Graph:
@@ -512,11 +512,11 @@ class Graph(Owned):
         return made
 
     def _changed(self) -> None:
-        """Note a change, so that the next launch instantiates this graph again."""
+        """Record a change, so that the next launch instantiates this graph again."""
         self._root._version += 1
 
     def _keep(self, key: Any, things: Any) -> None:
-        """Keep what a node uses, instead of what it used before."""
+        """Keep alive what a node uses now, instead of what it used before."""
         if things:
             self._root._kept[key] = things
         else:
@@ -524,7 +524,7 @@ class Graph(Owned):
         self._changed()
 
     def close(self) -> None:
-        """Destroy the graph, and let go of what its nodes use; launches that are pending are done."""
+        """Destroy the graph, and release what its nodes use; pending launches are still completed."""
         super().close()
         if self._outer is None:
             self._kept.clear()

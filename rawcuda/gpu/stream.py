@@ -12,6 +12,7 @@ import ctypes
 
 from .. import names
 from ..errors import a_kind, worded
+from ..given import whole
 from ..owned import drain, dropped
 from .graph import Graph
 from .graphs.recording import Recording
@@ -109,7 +110,7 @@ class Stream(StreamHandle):
 
     @property
     def id(self) -> int:
-        """Return a number that no other stream of this process has, ever; a handle may be used again.
+        """Return a number that no other stream of this process ever has; in contrast, a handle may be used again.
 
         calls   cuStreamGetId
         """
@@ -126,11 +127,11 @@ class Stream(StreamHandle):
         return StreamAttributes(self)
 
     def synchronize(self, timeout: float | None = None) -> None:
-        """Wait until all work on this stream is done, and raise what a function of call() has raised.
+        """Wait until all work on this stream is done; raise the exception of a function of call().
 
-        timeout  the most seconds to wait, by asking again and again; None: no limit
+        timeout  the largest number of seconds to wait, by polling; None: no limit
         calls    cuStreamSynchronize, cuStreamQuery
-        raises   TimeoutError  the time is over; the work goes on
+        raises   TimeoutError  the time is over; the work continues
         """
         if timeout is not None:
             from .streams.waiting import wait_until
@@ -151,7 +152,8 @@ class Stream(StreamHandle):
         """Wait in asyncio, without blocking the event loop: `await stream` does what synchronize() does."""
         from .streams.waiting import awaited
 
-        return awaited(self).__await__()
+        waiting: names.Generator[names.Any, None, None] = awaited(self).__await__()
+        return waiting
 
     def query(self) -> bool:
         """Tell whether all work on this stream is done.
@@ -185,7 +187,7 @@ class Stream(StreamHandle):
         """Make later work on this stream wait for an event, or for the work that another stream has now.
 
         other     an Event, of any device, or a stream in any form that handle_of takes
-        external  in a capture: each launch of the graph waits for the event as it is recorded then
+        external  in a capture: each launch of the graph waits for the last record of the event before the launch
         calls     cuStreamWaitEvent
         """
         if isinstance(other, Event):
@@ -208,9 +210,9 @@ class Stream(StreamHandle):
     def call(self, function: names.Callable[..., object], *arguments: names.Any) -> None:
         """Call a function on the CPU when the earlier work on this stream is done; later work waits until it returns.
 
-        The function runs in a thread of the driver, and must not call the driver: that is refused. What it raises is
-        raised by the next synchronize() of this stream or of its device. In a capture, each launch of the graph calls
-        it.
+        The function runs in a thread of the driver, and must not call the driver: such a call is refused. If the
+        function raises an exception, the next synchronize() of this stream or of its device raises it. In a capture,
+        each launch of the graph calls the function.
 
         calls   cuLaunchHostFunc
         """
@@ -258,12 +260,12 @@ class Stream(StreamHandle):
     def capture(
         self, mode: str = "thread_local", *, into: Graph | None = None, after: names.Any = None
     ) -> Graph | Recording:
-        """Return a graph that records, in a with block, the work queued on this stream.
+        """Return a graph whose with block captures the work that is queued on this stream.
 
         mode    "thread_local", "global" or "relaxed": which unsafe calls, in this or any thread, break the capture
-        into    a graph to add the work to; then a Recording is returned, whose with block gives this graph
-        after   the node, or nodes, of that graph for which the work waits
-        raises  SymbolNotFound  with `into`, and a driver that is older than CUDA 12.3
+        into    a graph to add the work to; in this case a Recording is returned, whose with block yields this graph
+        after   the node or nodes of that graph for which the work waits
+        raises  SymbolNotFound  with `into`, if the driver is older than CUDA 12.3
         """
         if into is None:
             if after is not None:
@@ -289,9 +291,7 @@ class Stream(StreamHandle):
 
 
 def _priority(given: Any) -> ctypes.c_int:
-    if isinstance(given, bool) or not hasattr(type(given), "__index__"):
-        raise TypeError(f"priority must be an int, not {a_kind(given)}")
-    number = int.__index__(given.__index__())
+    number = whole("priority", given)
     if not -(2**31) <= number < 2**31:
         raise ValueError(f"priority={worded(number)}: a priority must be a small number, such as -1 or 0")
     return ctypes.c_int(number)
@@ -330,7 +330,7 @@ Stream.per_thread = _DefaultStream(PER_THREAD)
 class Event(InContext):
     """A point in a stream that other streams can wait for; with timing, also a time stamp.
 
-    blocking  synchronize() lets the CPU sleep, and does not poll
+    blocking  synchronize() lets the CPU sleep instead of polling
     calls     cuEventCreate, cuEventDestroy_v2
     """
 
@@ -348,7 +348,7 @@ class Event(InContext):
     def record(self, stream: names.Any = None, *, external: bool = False) -> Event:
         """Record the current point of a stream, and return the event.
 
-        external  in a capture: each launch of the graph records the event, which other work can wait for
+        external  in a capture: each launch of the graph records the event, so that work outside can wait for it
         calls     cuEventRecord, cuEventRecordWithFlags
         raises    ValueError  a stream of another device
         """
@@ -364,9 +364,9 @@ class Event(InContext):
     def synchronize(self, timeout: float | None = None) -> None:
         """Wait until the recorded point is reached; an event that was never recorded counts as reached.
 
-        timeout  the most seconds to wait, by asking again and again; None: no limit
+        timeout  the largest number of seconds to wait, by polling; None: no limit
         calls    cuEventSynchronize, cuEventQuery
-        raises   TimeoutError  the time is over; the work goes on
+        raises   TimeoutError  the time is over; the work continues
         """
         if timeout is not None:
             from .streams.waiting import wait_until
@@ -379,7 +379,8 @@ class Event(InContext):
         """Wait in asyncio, without blocking the event loop: `await event` does what synchronize() does."""
         from .streams.waiting import awaited
 
-        return awaited(self).__await__()
+        waiting: names.Generator[names.Any, None, None] = awaited(self).__await__()
+        return waiting
 
     def query(self) -> bool:
         """Tell whether the recorded point is reached; an event that was never recorded counts as reached.

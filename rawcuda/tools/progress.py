@@ -1,7 +1,7 @@
-"""A progress bar for a loop: on a terminal or in a notebook one line that grows, elsewhere lines of plain text.
+"""A progress bar for a loop: one line on a terminal or in a notebook, and lines of plain text elsewhere.
 
 What it is   `progress`.
-What not     it never disturbs the loop: if the output is closed or refuses a character, the loop goes on without it.
+What not     it never disturbs the loop: if the output is closed or refuses a character, the loop continues silently.
 Read next    commands/console.py
 """
 
@@ -11,10 +11,12 @@ import sys
 from time import monotonic
 
 from .. import names
+from ..errors import a_kind, worded
+from ..given import whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
     from typing import Any
 
 __all__ = ["progress"]
@@ -25,7 +27,7 @@ _STEPS = 10  # lines of plain text for a whole loop
 
 
 class progress:
-    """An iterable over another one, which reports on sys.stderr how far the loop has come.
+    """An iterable that yields the items of another one, and reports on sys.stderr how far the loop has come.
 
         for batch in progress(batches, label="upload"):
             ...
@@ -37,46 +39,50 @@ class progress:
     """
 
     def __init__(self, iterable: names.Any, total: int | None = None, *, label: str = "") -> None:
-        iter(iterable)  # raises TypeError here, and not in the loop
+        try:
+            iter(iterable)  # raises TypeError here, and not in the loop
+        except TypeError:
+            raise TypeError(f"progress() needs an iterable, not {a_kind(iterable)}") from None
         if total is None and hasattr(type(iterable), "__len__"):
             total = len(iterable)
         if total is not None:
-            if isinstance(total, bool) or not hasattr(type(total), "__index__"):
-                raise TypeError(f"total must be an int, the number of items, not {type(total).__name__}")
-            total = int.__index__(total.__index__())
+            total = whole("total", total)
             if total < 0:
-                raise ValueError(f"total={total}: the number of items is not negative")
+                raise ValueError(f"total={worded(total)}: give the number of items, 0 or more")
         self._iterable: Iterable[Any] = iterable
         self.total, self.label = total, label
 
     def __len__(self) -> int:
         if self.total is None:
-            raise TypeError("the number of items is not known")
+            raise TypeError("the number of items is not known: give progress() a total=")
         return self.total
 
     def __length_hint__(self) -> int:
         return self.total or 0
 
-    def __iter__(self) -> Iterator[Any]:
-        line, done = _Line(self.total, self.label), 0
+    def __iter__(self) -> names.Iterator[names.Any]:
+        line = _Line(self.total, self.label)
         try:
-            for item in self._iterable:
-                yield item
-                done += 1
-                line.show(done)
+            yield from self._items(line)
         finally:
-            line.end(done)
+            line.end()
+
+    def _items(self, line: _Line) -> names.Iterator[Any]:
+        for item in self._iterable:
+            yield item
+            line.done += 1
+            line.show(line.done)
 
 
 class _Line:
     """What is printed: one line that is written again on a terminal, or some lines of text."""
 
     def __init__(self, total: int | None, label: str) -> None:
-        self.total, self.label, self.out = total, label, sys.stderr
+        self.total, self.label, self.out, self.done = total, label, sys.stderr, 0
         self.live, self.begin, self.last, self.next = _is_live(self.out), monotonic(), 0.0, 1
 
     def show(self, done: int) -> None:
-        """Report that so many items are done, if it is time to."""
+        """Report the number of items that are done, if the last report is old enough."""
         now = monotonic()
         if self.live:
             if now - self.last >= _INTERVAL:
@@ -86,9 +92,9 @@ class _Line:
             self.next = done + max(1, self.total // _STEPS) if self.total else 2 * done
             self._write(self._text(done, now) + "\n")
 
-    def end(self, done: int) -> None:
+    def end(self) -> None:
         """Report the end of the loop."""
-        self._write(("\r" if self.live else "") + self._text(done, monotonic()) + "\n")
+        self._write(("\r" if self.live else "") + self._text(self.done, monotonic()) + "\n")
 
     def _text(self, done: int, now: float) -> str:
         seconds = now - self.begin

@@ -71,7 +71,7 @@ def test_an_error_in_the_block_ends_the_recording(device):
         with pytest.raises(errors.Closed):
             graph.launch(stream)
         stream.synchronize()  # no longer captured
-        with pytest.raises(ValueError, match="records only once"):
+        with pytest.raises(ValueError, match="captures only once"):
             with graph:
                 pass
 

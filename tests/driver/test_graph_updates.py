@@ -239,7 +239,7 @@ def test_clones(device, graph, step, word):
             cloned.find(first)
     with device.graph() as other, device.graph() as unrelated:
         node = other.empty()
-        with pytest.raises(ValueError, match="no clone"):
+        with pytest.raises(ValueError, match="not a clone"):
             unrelated.find(node)
 
 
@@ -265,7 +265,7 @@ def test_capture_into_a_graph(device, graph, word):
         assert word.tolist() == [1234]
         second = graph.nodes[1]
         assert second.pred == [first]
-        with pytest.raises(TypeError, match="recorded"):
+        with pytest.raises(TypeError, match="captured"):
             second.update(word, 7)
         second.update(step, word, 7)
         word.fill(0)

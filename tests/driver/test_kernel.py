@@ -368,7 +368,7 @@ def test_declarations_that_do_not_fit(device):
 @pytest.mark.parametrize("parameters", ["pointer", 5, b"ab", None.__class__])
 def test_declarations_that_are_no_list(device, parameters):
     with device.load(kernels.ADD) as loaded:
-        with pytest.raises(TypeError, match="parameters is a list of declarations|declares no parameter"):
+        with pytest.raises(TypeError, match="parameters must be a sequence of declarations|declares no parameter"):
             loaded.kernel("add", parameters=parameters)
 
 

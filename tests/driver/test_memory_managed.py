@@ -194,5 +194,5 @@ def test_an_older_driver(device, managed, monkeypatch):
     assert managed.preferred_location == "host"
     managed.preferred_location = None
     assert managed.preferred_location is None
-    with pytest.raises(errors.Unsupported, match="knows no NUMA nodes"):
+    with pytest.raises(errors.Unsupported, match="have no NUMA nodes"):
         managed.prefetch("numa:0")

@@ -199,7 +199,7 @@ def test_what_cannot_be_mapped(device, grain):
             (lambda: memory.map(2**62, grain), ValueError, "end beyond"),
             (lambda: memory.map(2 * grain, 1000), ValueError, rf"granularity of device 0, {grain} bytes: give {grain}"),
             (lambda: memory.map(2 * grain + 8, grain), ValueError, "offset=.* is not a multiple of the granularity"),
-            (lambda: memory.map(2 * grain, 0), ValueError, "at least one granule"),
+            (lambda: memory.map(2 * grain, 0), ValueError, "at least one multiple of the granularity"),
             (lambda: memory.map(grain, grain), ValueError, "mapped already; unmap"),
             (lambda: memory.map(0, 4 * grain), ValueError, "mapped already; unmap"),
             (lambda: memory.map(2 * grain, grain, device=99), ValueError, "no device 99"),

@@ -127,7 +127,7 @@ def test_attributes_that_are_none(pool):
         (lambda: setattr(told, "reuse_allow_opportunistic", 2), TypeError, "True or False"),
         (lambda: setattr(told, "reuse_allow_opportunistic", "no"), TypeError, "True or False"),
         (lambda: setattr(pool, "release_threshold", -1), ValueError, "release_threshold=-1"),
-        (lambda: setattr(pool, "release_threshold", 2**64), ValueError, "in 0 .. 2"),
+        (lambda: setattr(pool, "release_threshold", 2**64), ValueError, "from 0 to 2"),
         (lambda: setattr(pool, "release_threshold", 1.5), TypeError, "must be an int"),
     ):
         with pytest.raises(error, match=words):
@@ -186,7 +186,7 @@ def test_a_pool_of_another_kind_or_device_is_refused(device, pool, other):
         other.allocate(8, pool=pool)
     with pytest.raises(ValueError, match="belongs to device 0"):
         other.pool = pool
-    with pytest.raises(ValueError, match="has device memory: leave kind out"):
+    with pytest.raises(ValueError, match="contains device memory: leave kind out"):
         device.allocate(8, kind="managed", pool=pool)
     with pytest.raises(TypeError, match="must be a MemoryPool"):
         device.allocate(8, pool=device)

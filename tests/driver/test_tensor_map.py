@@ -18,8 +18,11 @@ from .texture_kernels import load, needs_compiler, np
 TensorMap = rawcuda.TensorMap
 SOURCE = """
 struct alignas(64) Map { unsigned words[32]; };
-extern "C" __global__ void keep(const __grid_constant__ Map map, unsigned *out) { out[threadIdx.x] = map.words[threadIdx.x]; }
-"""  # noqa: E501
+extern "C" __global__ void keep(const __grid_constant__ Map map, unsigned *out)
+{
+    out[threadIdx.x] = map.words[threadIdx.x];
+}
+"""
 
 
 @pytest.fixture(autouse=True)

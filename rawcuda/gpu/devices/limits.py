@@ -11,7 +11,8 @@ from __future__ import annotations
 import ctypes
 
 from ... import names
-from ...errors import CudaError, Unsupported, a_kind, worded
+from ...errors import CudaError, NotFound, Unsupported, worded
+from ...given import whole
 from ...headers import cuda_h
 
 TYPE_CHECKING = False
@@ -37,21 +38,19 @@ def _limit(number: int, text: str) -> Any:
 
     def put(self: Limits, value: int) -> None:
         name = _NUMBERS[number]
-        if isinstance(value, bool) or not hasattr(type(value), "__index__"):
-            raise TypeError(f"{name} must be an int, not {a_kind(value)}")
-        size = int.__index__(value.__index__())
+        size = whole(name, value)
         if not 0 <= size < 2**64:
-            raise ValueError(f"{name}={worded(size)}: it must be in 0 .. 2**64-1")
+            raise ValueError(f"{name}={worded(size)}: give a number from 0 to 2**64-1")
         self._ask("cuCtxSetLimit", number, ctypes.c_uint(number), ctypes.c_size_t(size))
 
     return property(get, put, doc=text)
 
 
 class Limits:
-    """The limits of the device's primary context, which the whole process shares; each is read when it is asked for.
+    """The limits of the device's primary context, which the whole process shares; they are read from the driver.
 
-    The driver may round a value or, for the two of the L2 cache, ignore it: read it again to see what it is now. Set
-    the sizes of the heap and of the printf buffer before the first kernel that uses them.
+    The driver may round a value, and it may ignore the two limits of the L2 cache: read a limit to see its new value.
+    Set the sizes of the heap and of the printf buffer before the first kernel that uses them.
 
     calls   cuCtxGetLimit, cuCtxSetLimit
     raises  Unsupported  the device does not have this limit
@@ -79,6 +78,11 @@ class Limits:
         device.context
         object.__setattr__(self, "_device", device)
         object.__setattr__(self, "_primary", device._primary)
+
+    def __reduce_ex__(self, protocol: object) -> names.NoReturn:
+        raise TypeError(
+            "the limits of a device belong to it, and cannot be copied or pickled: dict(device.limits) has their values"
+        )
 
     def __setattr__(self, name: str, value: names.Any) -> None:
         if not isinstance(getattr(type(self), name, None), property):
@@ -109,7 +113,7 @@ class Limits:
 
     @property
     def cache_config(self) -> str:
-        """Return what the L1 cache and shared memory prefer: "none", "shared", "l1" or "equal"; it can be set.
+        """Return the preference for L1 cache or shared memory: "none", "shared", "l1" or "equal"; it can be set.
 
         calls   cuCtxGetCacheConfig, cuCtxSetCacheConfig
         """
@@ -136,7 +140,7 @@ class Limits:
         self._ask("cuCtxSetSharedMemConfig", -1, ctypes.c_uint(_choice("shared_memory_config", width, _BANKS)))
 
     def reset_persisting_l2_cache(self) -> None:
-        """Let nothing persist in the L2 cache any more.
+        """Reset all lines of the L2 cache that persist to normal.
 
         calls   cuCtxResetPersistingL2Cache
         """
@@ -156,8 +160,8 @@ class Limits:
         return True
 
     def __getitem__(self, name: str) -> int:
-        if name not in _NUMBERS.values():
-            raise KeyError(name)
+        if not isinstance(name, str) or name not in _NUMBERS.values():
+            raise NotFound(f"a device has no limit {worded(name)}: it has {', '.join(_NUMBERS.values())}")
         value: int = getattr(self, name)
         return value
 

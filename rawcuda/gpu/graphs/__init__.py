@@ -1,6 +1,7 @@
-"""Graphs that are built by hand: their nodes, and how these change.
+"""The nodes and edges of graphs, and executable graphs.
 
-What it is   parameters: what each kind of node needs. nodes: Node, and the questions and changes of a graph's nodes and
-             edges. conditions: nodes that choose among graphs. updates: changes of executable graphs.
+What it is   parameters: what each kind of node needs. nodes: Node. edges: lists and changes of edges. conditions: the
+             values by which conditional nodes choose. updates: changes of nodes. executable: graphs that can be
+             launched. recording: stream capture.
 Read next    nodes.py
 """

@@ -1,4 +1,4 @@
-"""Conditions: values that kernels set, and by which conditional nodes choose among their graphs.
+"""Conditions: values that kernels set, and that decide which graph of a conditional node runs.
 
 Source       CUDA Driver API, cuGraphConditionalHandleCreate, CUDA_CONDITIONAL_NODE_PARAMS; CUDA Programming Guide,
              "Conditional Graph Nodes": cudaGraphSetConditional
@@ -11,7 +11,8 @@ import ctypes
 from ctypes import byref
 
 from ... import names
-from ...errors import Unsupported, a_kind, worded
+from ...errors import Unsupported, worded
+from ...given import whole
 from ...headers import cuda_h
 
 TYPE_CHECKING = False
@@ -35,7 +36,7 @@ def refused(driver: Any, what: str, since: str) -> Unsupported:
 
 
 class Condition:
-    """A value of a graph, which kernels set and by which one conditional node chooses; made by create_condition().
+    """A value that kernels set, and by which one conditional node chooses a graph; made by create_condition().
 
     graph    the graph that it belongs to
     default  its value at the start of each launch; None: it is not reset
@@ -55,11 +56,9 @@ class Condition:
         if default is not None:
             if isinstance(default, bool):
                 default = int(default)
-            if not hasattr(type(default), "__index__"):
-                raise TypeError(f"default must be an int or None, not {a_kind(default)}")
-            default = int.__index__(default.__index__())
+            default = whole("default", default)
             if not 0 <= default < 2**32:
-                raise ValueError(f"default={worded(default)}: a condition is a number in 0 .. 2**32-1")
+                raise ValueError(f"default={worded(default)}: a condition is a number from 0 to 2**32-1")
         handle = ctypes.c_uint64()
         with graph._changing():
             context = cuda_h.CUcontext(graph._primary.handle)

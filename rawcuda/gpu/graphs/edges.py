@@ -1,6 +1,6 @@
 """The nodes and edges of a graph as a whole: lists of them, changes of edges, clones, and a description.
 
-What it is   the functions behind the methods of Graph with these names.
+What it is   the functions that implement the methods of Graph with these names.
 How          before an edge from a node to another is added, the nodes that wait for the other one are searched for the
              first one. So no graph gets a cycle, which the driver would find only when it instantiates the graph.
 Source       CUDA Driver API, "Graph Management"
@@ -60,7 +60,7 @@ def add_edge(graph: Any, first: Node, second: Node) -> None:
         check_node(graph, first, "first")
         check_node(graph, second, "second")
         if first in second.pred:
-            raise ValueError(f"there is an edge from {first!r} to {second!r} already")
+            raise ValueError(f"there is already an edge from {first!r} to {second!r}")
         cycle = _path(second, first)
         if cycle:
             raise ValueError(
@@ -152,6 +152,8 @@ def dot(graph: Any, verbose: bool) -> str:
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "graph.dot")
         with graph._asking():
-            graph._primary.driver.cuGraphDebugDotPrint(cuda_h.CUgraph(graph.handle), os.fsencode(path), int(verbose))
+            graph._primary.driver.cuGraphDebugDotPrint(
+                cuda_h.CUgraph(graph.handle), os.fsencode(path), int(bool(verbose))
+            )
         with open(path, encoding="utf-8", errors="replace") as file:
             return file.read()

@@ -1,8 +1,8 @@
-"""Executable graphs: what is launched.
+"""Executable graphs: graphs that the driver has prepared for launches.
 
 What it is   Executable, made by Graph.instantiate(), and by a Graph for its own launches.
-How          It has its own list of the objects that its nodes use, and each launch keeps them until the stream has
-             passed: so the graph may change or be closed at any time.
+How          An Executable has its own list of the objects that its nodes use, and each launch keeps them alive until
+             the stream has completed it. So the graph may change or be closed at any time.
 Source       CUDA Driver API, cuGraphInstantiate, cuGraphLaunch, cuGraphExecUpdate
 Read next    updates.py
 """
@@ -32,7 +32,7 @@ __all__ = ["Executable"]
 class Executable(Owned):
     """A graph that is ready to be launched; made by Graph.instantiate().
 
-    It does not change with its graph: update() takes over the graph's parameters, and executable[node] changes a node.
+    It does not change with its graph. update() copies the parameters of a graph, and executable[node] changes a node.
 
     calls   cuGraphInstantiateWithFlags, cuGraphExecDestroy
     """
@@ -54,7 +54,7 @@ class Executable(Owned):
         self._note()
 
     def _note(self) -> None:
-        """Note what launches must keep, and which objects must be open for them."""
+        """Collect the objects that launches must keep alive, and those that must be open."""
         self._keeping = tuple(filter(None, self._kept.values()))
         self._owners = tuple(
             {
@@ -82,7 +82,8 @@ class Executable(Owned):
             calls.cuGraphLaunch(executable, argument)
         finally:
             if self._keeping:  # the graph may be closed before this launch is done
-                retain(self._primary, queue, self._keeping)
+                # a stream of another device is asked for the end of the launch in its own context
+                retain(getattr(stream, "_primary", None) or self._primary, queue, self._keeping)
 
     def upload(self, stream: names.Any = None) -> None:
         """Prepare the first launch in the order of a stream, so that the launch itself costs less.
@@ -94,7 +95,7 @@ class Executable(Owned):
         calls.cuGraphUpload(executable, argument)
 
     def update(self, graph: names.Graph) -> None:
-        """Take over the parameters of all nodes of a graph with the same nodes and edges, for later launches.
+        """Copy the parameters of all nodes from a graph with the same nodes and edges, for later launches.
 
         calls   cuGraphExecUpdate_v2, cuGraphExecUpdate
         raises  InvalidUse  the graphs differ; the message names the node
@@ -111,7 +112,7 @@ class Executable(Owned):
         return ExecutableNode(self, node)
 
     def close(self) -> None:
-        """Destroy the executable graph, and let go of what its nodes use; launches that are pending are done."""
+        """Destroy the executable graph, and release what its nodes use; pending launches are still completed."""
         super().close()
         self._kept = {}
         self._note()

@@ -1,9 +1,9 @@
-"""Nodes: their place in a graph, the edges between them, and their change.
+"""Nodes: their place in a graph, their edges, and their parameters.
 
 What it is   Node and its subclasses; ExecutableNode, a node as it is in an executable graph; and `add`.
-How          a graph asks the driver which nodes it has, and makes one Node of each: so nodes that a recording or other
-             code has added are there, too.
-What not     the parameters of nodes: parameters.py reads what the user gives.
+How          a graph asks the driver for its nodes, and makes a Node object for each of them. So nodes that a capture or
+             other software has added are included.
+What not     it does not read the parameters that a user gives: parameters.py does.
 Source       CUDA Driver API, "Graph Management"
 Read next    edges.py
 """
@@ -16,6 +16,7 @@ from ctypes import byref
 
 from ... import names
 from ...errors import Closed, a_kind
+from ...given import several
 from ...headers import cuda_h
 from . import parameters
 from .conditions import Condition
@@ -87,12 +88,12 @@ class Node:
 
     @property
     def _given(self) -> Given | None:
-        """Return what was given for this node, unless a recording has added it."""
+        """Return the parameters that were given for this node; None if a capture or other software has added it."""
         return self.graph._root._given.get(self._handle or 0)
 
     @property
     def label(self) -> str:
-        """Return words for what the node does, such as the name of its kernel."""
+        """Return a short description of what the node does, such as the name of its kernel."""
         given = self._given
         if given is not None:
             return given.label
@@ -110,7 +111,8 @@ class Node:
 
     @property
     def number(self) -> int:
-        """Return the place among the graph's nodes."""
+        """Return the place among the graph's nodes; raises Closed as `handle` does."""
+        self.handle
         return self.graph.nodes.index(self)
 
     @property
@@ -132,10 +134,10 @@ class Node:
     def update(self, *args: names.Any, **named: names.Any) -> None:
         """Change what this node does; the arguments are those of the method that added it, without `after`.
 
-        A kernel node may get new arguments only, or a Launch and its arguments. The graph's next launch has the change;
-        Executables that exist do not.
+        A kernel node accepts new arguments alone, or a Launch and its arguments. The next launch of the graph uses the
+        change; an existing Executable does not.
 
-        raises  TypeError  a node that cannot be changed
+        raises  TypeError  the node cannot be changed
         """
         set_node(self, args, named)
 
@@ -193,7 +195,7 @@ class ChildNode(Node):
 
 
 class AllocationNode(Node):
-    """An allocation node; `memory` exists while a launch has reached this node, and not its free.
+    """An allocation node; its `memory` exists from the time a launch reaches this node until it is freed.
 
     nbytes  its size in bytes
     """
@@ -222,7 +224,7 @@ class AllocationNode(Node):
 
     @property
     def memory(self) -> names.Memory:
-        """Return the memory, which no close() frees: free it by Graph.free(), or by release() after a launch."""
+        """Return the memory; close() does not free it: use Graph.free(), or release() after a launch."""
         found = getattr(self, "_memory", None)
         if found is None:
             from ...doors import gpu
@@ -232,7 +234,7 @@ class AllocationNode(Node):
         return found  # type: ignore[no-any-return]
 
     def release(self, stream: names.Any = None) -> None:
-        """Free the memory that the last launch has allocated, in the order of a stream.
+        """Free the memory that the last launch allocated, in the order of a stream.
 
         calls   cuMemFreeAsync
         """
@@ -244,16 +246,17 @@ class AllocationNode(Node):
 
 
 class ConditionalNode(Node):
-    """A node that runs one of its graphs, or none; add nodes to these graphs, or capture into them.
+    """A node that runs one of its graphs, or none.
 
-    They may contain kernels, copies and fills of device memory, child graphs, empty and conditional nodes.
+    You can add nodes to these graphs, or capture into them. They may contain kernels, copies and fills of device
+    memory, child graphs, empty nodes and conditional nodes.
     """
 
     __slots__ = ("_branches",)
 
     @property
     def branches(self) -> tuple[names.Graph, ...]:
-        """Return the graphs to choose among."""
+        """Return the graphs of this node."""
         found = getattr(self, "_branches", None)
         if found is None:
             graph = self.graph
@@ -293,7 +296,7 @@ class ConditionalNode(Node):
     def _chosen(self) -> Any:
         given = self._given
         if given is None:
-            raise TypeError(f"{self!r} was not added by this package, and its graphs are not known")
+            raise TypeError(f"{self!r} was added by other software, so its graphs are not known")
         return given
 
 
@@ -307,10 +310,10 @@ class ExecutableNode:
 
     def __init__(self, executable: Any, node: Node) -> None:
         if not isinstance(node, Node):
-            raise TypeError(f"an executable graph has nodes of its graph, not {a_kind(node)}")
+            raise TypeError(f"an executable graph is indexed by a Node, not by {a_kind(node)}")
         executable.handle
         if node.graph._root is not executable._graph():
-            raise ValueError(f"{node!r} is a node of another graph than that from which {executable!r} was made")
+            raise ValueError(f"{node!r} is not a node of the graph from which {executable!r} was made")
         self.executable, self.node = executable, node
 
     def update(self, *args: names.Any, **named: names.Any) -> None:
@@ -329,9 +332,9 @@ class ExecutableNode:
         self._call("cuGraphNodeSetEnabled", 1)
 
     def disable(self) -> None:
-        """Do not run this node in later launches: it counts as done when the nodes are that it waits for.
+        """Do not run this node in later launches; the nodes that wait for it wait for its predecessors instead.
 
-        raises  InvalidUse  it is neither a kernel nor a copy nor a fill
+        raises  InvalidUse  the node is neither a kernel nor a copy nor a fill
         """
         self._call("cuGraphNodeSetEnabled", 0)
 
@@ -361,15 +364,13 @@ def dependencies(graph: Any, after: Any) -> list[Node]:
     """Return the nodes that `after` names: None, a node, or several.
 
     raises  TypeError   not nodes
-            ValueError  a node of another graph, or one that is given twice
+            ValueError  a node of another graph, or a node that is given twice
     """
     if after is None:
         return []
     given = [after] if isinstance(after, Node) else after
-    if not hasattr(type(given), "__iter__") or isinstance(given, (str, bytes)):
-        raise TypeError(f"after must be a node, or several, not {a_kind(given)}")
     found: dict[Node, None] = {}
-    for node in given:
+    for node in several("after", given, "nodes"):
         check_node(graph, node, "after")
         if node in found:
             raise ValueError(f"after: {node!r} is given twice")
@@ -378,7 +379,7 @@ def dependencies(graph: Any, after: Any) -> list[Node]:
 
 
 def check_node(graph: Any, node: Any, name: str) -> None:
-    """Refuse what is no node of a graph, under the name of a parameter."""
+    """Check that an argument is a node of a graph; `name` is the name of the parameter."""
     if not isinstance(node, Node):
         raise TypeError(f"{name} must be a node of the graph, not {a_kind(node)}")
     node.handle  # raises Closed
@@ -395,7 +396,7 @@ def add(graph: Any, what: str, after: Any, given: tuple[Any, ...], named: dict[s
     with graph._changing():
         others = dependencies(graph, after)
         read = getattr(parameters, what)(graph, *given, **named)
-        graph._keep(key, read.kept)  # before the call: whatever comes, the driver's node has what it uses
+        graph._keep(key, read.kept)  # before the call, so that what the node uses is alive even after an interrupt
         try:
             read.add(graph, handle, array_of(others), len(others))
         except Exception:
@@ -417,7 +418,7 @@ def word(handle: Any) -> int:
 
 
 def handles(ask: Any) -> list[int]:
-    """Ask the driver for a list of nodes: first for their number, then for them."""
+    """Ask the driver for a list of nodes: first for their number, then for their handles."""
     count = ctypes.c_size_t()
     ask(None, byref(count))
     found = (cuda_h.CUgraphNode * max(count.value, 1))()
@@ -430,7 +431,7 @@ _SUBCLASSES: dict[str, type[Node]] = {"graph": ChildNode, "allocation": Allocati
 
 
 def node_at(graph: Any, handle: int) -> Any:
-    """Return the Node of a handle, which is made if there is none now."""
+    """Return the Node object of a handle; make one if there is none."""
     root = graph._root
     known = root._nodes.get(handle)
     found = known() if known is not None else None

@@ -1,11 +1,11 @@
-"""What a node does, read from what the user gives: one function for each kind of node.
+"""The parameters of nodes: one function for each kind of node reads what the user gives.
 
 What it is   `Given`, the parameters of a node as C structures, with the calls that add a node of its kind, change it,
-             and change it in an executable graph; and the functions that make one.
+             and change it in an executable graph; and the functions that return a Given.
 How          a kernel's arguments are packed by its Launch, as for a launch. A copy or a fill that one call of the
              driver cannot do becomes the launch of a kernel that can.
-Keeping      `kept` holds whatever a node uses: a lease of our own memory, which keeps its bytes after close(); views of
-             other libraries' arrays; modules, events and functions.
+Keeping      `kept` contains everything that a node uses: leases of our own memory, which keep its bytes after close();
+             views of other libraries' arrays; modules, events and functions.
 Source       CUDA Driver API, "Graph Management"
 Read next    updates.py
 """
@@ -18,6 +18,7 @@ from ctypes import byref
 from ...arrays import copying
 from ...driver import as_argument
 from ...errors import a_kind, worded
+from ...given import whole
 from ...headers import cuda_h
 from ...protocols.description import Bytes, Description
 from ..context import release
@@ -53,7 +54,7 @@ _LARGEST_PITCH = 2**31 - 1
 class Given:
     """What a node does.
 
-    kind, label  words for it
+    kind, label  its name and its description
     kept         the objects that it uses
     arguments    the arguments of the calls, after those that name the node
     symbols      the calls that add such a node, change it in a graph, and change it in an executable graph; "": none
@@ -117,7 +118,7 @@ class Given:
 
 
 def keep(graph: Any, thing: Any) -> tuple[Any, ...]:
-    """Return the objects that keep an array's memory as long as they exist; none for memory of the graph itself."""
+    """Return the objects that keep the memory of an array alive; none for memory that the graph allocates."""
     inner = thing
     for _ in range(10):  # (In(In(x)) is refused when it is packed)
         if not hasattr(type(inner), "exporter"):
@@ -152,10 +153,15 @@ def kernel(graph: Any, launch: Any, *arguments: Any, **configuration: Any) -> Gi
     configure = getattr(launch, "configure", None)
     if configure is not None and hasattr(launch, "parameters"):
         if "stream" in configuration:
-            raise TypeError("a node has no stream: the graph is launched on one")
+            raise TypeError("a node has no stream: leave it out, and give the stream to Graph.launch()")
+        missing = [name for name in ("grid", "block") if name not in configuration]
+        if missing:
+            raise TypeError(f"{' and '.join(missing)}: a node of {launch!r} needs them, or give a Launch")
         launch = configure(**configuration)
     elif configuration:
-        raise TypeError(f"{next(iter(configuration))}: a Launch has its configuration already; give the Kernel instead")
+        raise TypeError(
+            f"{next(iter(configuration))}: a Launch is already configured: leave this out, or give the Kernel instead"
+        )
     pack = getattr(type(launch), "pack_for_graph", None)
     if pack is None:
         raise TypeError(f"a kernel node needs a Launch or a Kernel, not {a_kind(launch)}")
@@ -200,8 +206,8 @@ def copy(graph: Any, dst: Any, src: Any) -> Given:
     if extent is None:
         if "host" in kinds:
             raise ValueError(
-                "a copy node between host memory and another layout is not possible: make the array in host memory "
-                "contiguous, or allocate it as pinned memory"
+                "a copy node between host memory and memory of another layout is not possible: make the array in host "
+                "memory contiguous, or allocate it as pinned memory"
             )
         return _by_kernel(graph, walk, "copy", label, kept)
     parameters = cuda_h.CUDA_MEMCPY3D()
@@ -333,7 +339,7 @@ def embed(graph: Any, child: Any) -> Given:
 
 
 def empty(graph: Any) -> Given:
-    """Return what an empty node does: nothing."""
+    """Return the parameters of an empty node, which does nothing."""
     return Given("empty", "", (), (), ("cuGraphAddEmptyNode", "", ""))
 
 
@@ -342,11 +348,9 @@ def empty(graph: Any) -> Given:
 
 def allocate(graph: Any, nbytes: Any) -> Given:
     """Read an allocation of device memory."""
-    if isinstance(nbytes, bool) or not hasattr(type(nbytes), "__index__"):
-        raise TypeError(f"nbytes must be an int, not {a_kind(nbytes)}")
-    number = int.__index__(nbytes.__index__())
+    number = whole("nbytes", nbytes)
     if not 0 < number < 2**63:
-        raise ValueError(f"nbytes={worded(number)}: an allocation node needs 1 .. 2**63-1 bytes")
+        raise ValueError(f"nbytes={worded(number)}: an allocation node needs 1 to 2**63-1 bytes")
     parameters = cuda_h.CUDA_MEM_ALLOC_NODE_PARAMS()
     parameters.poolProps.allocType = 1  # CU_MEM_ALLOCATION_TYPE_PINNED
     parameters.poolProps.location.type = 1  # CU_MEM_LOCATION_TYPE_DEVICE
@@ -356,7 +360,7 @@ def allocate(graph: Any, nbytes: Any) -> Given:
 
 
 def free(graph: Any, allocation: Any) -> Given:
-    """Read the end of an allocation of this or another graph."""
+    """Read a node that frees the allocation of a node in this or another graph."""
     if getattr(allocation, "kind", "") != "allocation":
         raise TypeError(f"free() needs the node of an allocation, not {a_kind(allocation)}")
     symbols = "cuGraphAddMemFreeNode", "", ""
@@ -373,8 +377,8 @@ class Choice(Given):
     """What a conditional node does; the call that adds it takes the data of edges, too.
 
     form       "if", "while" or "switch"
-    bodies     the handles of its graphs, once it was added
-    condition  the handle of its condition, and the default of that
+    bodies     the handles of its graphs, after it was added
+    condition  the handle of its condition, and the default value
     """
 
     __slots__ = ("form", "bodies", "condition")
@@ -396,17 +400,15 @@ class Choice(Given):
 def conditional(graph: Any, condition: Any, form: str, count: Any) -> Given:
     """Read a conditional node with a number of graphs."""
     if not isinstance(condition, Condition):
-        raise TypeError(f"a conditional node needs a condition of create_condition(), not {a_kind(condition)}")
+        raise TypeError(f"a conditional node needs a Condition, from create_condition(), not {a_kind(condition)}")
     if condition.graph._root is not graph._root:
         raise ValueError(f"{condition!r} belongs to another graph, {condition.graph!r}, and this is {graph!r}")
     handle = condition.handle
     if any(isinstance(each, Choice) and each.condition[0] == handle for each in graph._root._given.values()):
-        raise ValueError(f"{condition!r} decides another node already: create another condition")
-    if isinstance(count, bool) or not hasattr(type(count), "__index__"):
-        raise TypeError(f"count must be an int, not {a_kind(count)}")
-    number = int.__index__(count.__index__())
+        raise ValueError(f"{condition!r} belongs to another conditional node already: create another condition")
+    number = whole("count", count)
     if not 0 < number < 2**16:
-        raise ValueError(f"count={worded(number)}: give the number of branches, 1 .. 65535")
+        raise ValueError(f"count={worded(number)}: give the number of branches, 1 to 65535")
     driver = graph._primary.driver
     if (form == "switch" or number > 1) and driver.version < 12080:
         raise refused(driver, "switch nodes, and if nodes with an else branch,", "12.8")

@@ -1,9 +1,9 @@
-"""The recording of a stream's work as nodes of a graph: a with block.
+"""Stream capture: a with block in which the work of a stream becomes nodes of a graph.
 
 What it is   Recording, which begins and ends a capture of a stream. A Graph of Stream.capture() uses one to make
              itself, and Stream.capture(into=graph) returns one.
-Interrupts   the end of a capture is one call of a C function, which also the finalizer of the with block's __exit__
-             makes: whatever exception comes, no stream stays captured.
+Interrupts   the capture is ended by one call of a C function. The finalizer of the with block's __exit__ makes the
+             same call, so that no exception leaves the stream in a capture.
 Source       CUDA Driver API, cuStreamBeginCapture, cuStreamBeginCaptureToGraph; CUDA Programming Guide, "Stream
              Capture"
 Read next    ../graph.py
@@ -18,7 +18,8 @@ from itertools import chain, repeat, starmap
 
 from ... import names
 from ...driver import as_argument
-from ...errors import CudaError
+from ...errors import CudaError, worded
+from ...given import one_of
 from ...headers import cuda_h
 from ...owned import Held
 from ..calls import invoke, run
@@ -68,7 +69,7 @@ _call: Any = partial.__call__
 
 
 class Recording:
-    """A with block that records the work of a stream as nodes of a graph.
+    """A with block in which the work of a stream becomes nodes of a graph.
 
         with stream.capture(into=graph, after=[node]):
             launch(a, b, n)
@@ -96,15 +97,14 @@ class Recording:
     _end: names.Any  # does what is left to do, in one call of a C function, which no interrupt divides
 
     def __init__(self, stream: names.Any, mode: str, graph: names.Graph | None = None, after: names.Any = None) -> None:
-        if mode not in _MODES:
-            raise ValueError(f"mode {mode!r}: give one of {', '.join(map(repr, _MODES))}")
+        one_of("mode", mode, _MODES)
         if not isinstance(stream, StreamHandle) or stream._primary is None:
-            raise ValueError(f"{stream!r} cannot be captured: use a stream made by Device.stream()")
+            raise ValueError(f"{worded(stream)} cannot be captured: use a stream made by Device.stream()")
         stream.handle
         self.stream, self.graph, self._mode, self._after = stream, graph, mode, after
         self._primary: PrimaryContext = stream._primary
         self._kept: list[Any] = []
-        self._numbers: list[int] = []  # the number of the capture, once it began
+        self._numbers: list[int] = []  # the number of the capture, after it has begun
         self._exit, self._is_new = type(None), True  # called like a weak reference
 
     def __enter__(self) -> names.Graph:
@@ -180,7 +180,7 @@ class Recording:
     def _finish(
         self, kind: type[BaseException] | None, value: BaseException | None, traceback: names.TracebackType | None
     ) -> None:
-        """End the with block; work that was recorded before an exception stays in the graph."""
+        """End the with block; work that was captured before an exception stays in the graph."""
         try:
             self._stop(kind is None)
         finally:  # an error in the block matters more than an unfinished capture

@@ -46,14 +46,14 @@ _READERS = {
 
 
 def _read(node: Node, args: tuple[Any, ...], named: dict[str, Any]) -> Given:
-    """Read new parameters for a node, which stays of its kind."""
+    """Read new parameters for a node; its kind cannot change."""
     graph: Any = node.graph
     if node.kind == "kernel":
         given = node._given
         first = args[0] if args else None
         if not hasattr(type(first), "pack_for_graph") and not hasattr(type(first), "configure"):
             if given is None or given.launch is None:
-                raise TypeError(f"{node!r} was recorded: give update() a Launch, and the arguments")
+                raise TypeError(f"{node!r} was captured: give update() a Launch and the arguments")
             launch = given.launch
             args = (launch.kernel if named else launch, *args)
             if named:
@@ -75,10 +75,10 @@ def set_node(node: Node, args: tuple[Any, ...], named: dict[str, Any]) -> None:
     with graph._changing():
         given = _read(node, args, named)
         if not given.symbols[1]:
-            raise TypeError(f"{node!r} cannot be changed in its graph: change the nodes of its graph `child`")
+            raise TypeError(f"{node!r} cannot be changed in its graph: change the nodes of the graph `node.child`")
         both = (*given.kept, *(graph._root._kept.get(node.handle) or ()))
         before = graph._root._kept.get(node.handle)
-        graph._keep(node.handle, both)  # whatever comes, the node has what it uses
+        graph._keep(node.handle, both)  # before the call, so that what the node uses is alive even after an interrupt
         try:
             given.change(graph, handle, node._given)
         except Exception:

@@ -1,7 +1,7 @@
-"""Where memory may lie, and who may access it, in the words of a user and in the numbers of the driver.
+"""Locations of memory, and access rights of devices: the words of a user, and the numbers of the driver.
 
-What it is   `Location`, a device, the host or a NUMA node of the host, read from what a user passes; the words for the
-             rights of a device, "none", "read" and "readwrite"; and `Devices`, a set of devices that the driver keeps.
+What it is   `Location`: a device, the host or a NUMA node of the host; the access rights of a device: "none", "read",
+             "readwrite"; and `Devices`, a set of devices that is stored in the driver.
 What not     the calls that take them: pool.py.
 Source       CUDA Driver API, "Data types used by CUDA driver": CUmemLocation, CUmemAccessDesc, CUmemAccess_flags
 Read next    pool.py
@@ -10,13 +10,13 @@ Read next    pool.py
 from __future__ import annotations
 
 from collections.abc import MutableSet
-from operator import index
 
 from ... import doors
 from ...errors import Unsupported, a_kind, worded
+from ...given import several, whole
 from ...headers import cuda_h
 from ..calls import run
-from ..context import PrimaryContext, context_of, count
+from ..context import PrimaryContext, context_of, count, is_device
 from ..handles import around, capturing
 
 TYPE_CHECKING = False
@@ -57,25 +57,25 @@ class Location:
         return cuda_h.CUmemLocation(type=self.kind, id=self.number)
 
     def device(self) -> int:
-        """Return the number that functions of before CUDA 12.2 take: a device, or CU_DEVICE_CPU.
+        """Return the number for functions of drivers before CUDA 12.2: a device, or CU_DEVICE_CPU.
 
-        raises  Unsupported  a NUMA node, which they cannot name
+        raises  Unsupported  a NUMA node, for which there is no number
         """
         if self.kind in (_NUMA, _CURRENT):
             raise Unsupported(
-                f"{self.text()!r}: a driver of before CUDA 12.2 knows no NUMA nodes: give 'host', or update the driver",
+                f"{self.text()!r}: drivers before CUDA 12.2 have no NUMA nodes: give 'host', or update the driver",
                 code=801,
                 name="CUDA_ERROR_NOT_SUPPORTED",
             )
         return self.number if self.kind == _DEVICE else _CPU
 
     def text(self) -> str:
-        """Return the words for this place, in the form that location_from() reads, except for a device."""
+        """Return this location as text; except for a device, location_from() can read it."""
         words = {_HOST: "host", _NUMA: f"numa:{self.number}", _CURRENT: "numa:current"}
         return words.get(self.kind, f"device {self.number}")
 
     def public(self) -> Any:
-        """Return this place as a user writes it: a Device, "host" or "numa:0"."""
+        """Return this location as a user writes it: a Device, "host" or "numa:0"."""
         return device_from(self.number) if self.kind == _DEVICE else self.text()
 
 
@@ -101,7 +101,7 @@ def location_from(given: Any) -> Location:
 
 
 def location_of(kind: int, number: int) -> Any:
-    """Return the location that the driver reports as a user writes it, or None for no or several locations."""
+    """Return a location from the driver as a user writes it; None stands for no location or for several."""
     return None if kind == _NONE or number == _INVALID else Location(kind, number).public()
 
 
@@ -112,12 +112,12 @@ def ordinal_from(given: Any, what: str = "a device must be a Device") -> int:
             ValueError  there is no such device
             Closed      a closed Device
     """
-    if isinstance(getattr(given, "_primary", None), PrimaryContext) and hasattr(given, "ordinal"):
+    if is_device(given):
         given.handle  # raises Closed
         return int(given.ordinal)
-    if isinstance(given, bool) or not hasattr(type(given), "__index__"):
+    if isinstance(given, bool) or not hasattr(type(given), "__index__") or getattr(given, "shape", None):
         raise TypeError(f"{what}, not {a_kind(given)}")
-    number = int.__index__(index(given))
+    number = whole(what, given)
     if not 0 <= number < count():
         raise ValueError(f"there is no device {worded(number)}: this driver sees {count()}, numbered from 0")
     return number
@@ -148,7 +148,7 @@ def require(primary: PrimaryContext, attribute: str, what: str) -> None:
     """Check that a device has a feature.
 
     calls   cuDeviceGetAttribute
-    raises  Unsupported  it has not; the message names the attribute that says so
+    raises  Unsupported  it does not have it; the message names the device attribute
     """
     device = device_from(primary.ordinal)
     try:
@@ -164,7 +164,7 @@ def require(primary: PrimaryContext, attribute: str, what: str) -> None:
 
 
 def finish_work(ordinals: Iterable[int]) -> None:
-    """Wait for all work of devices that we use, before memory is taken from them, unless that would break a capture.
+    """Wait for all work of devices, before they lose access to memory, unless that would break a capture.
 
     calls   cuCtxSynchronize
     """
@@ -192,9 +192,9 @@ def require_peer(ordinal: int, other: int, what: str) -> None:
 
 
 class Devices(MutableSet):  # type: ignore[type-arg]
-    """A set of devices that the driver keeps: every look at it asks the driver, and every change tells it.
+    """A set of devices that is stored in the driver: reading it asks the driver, and changing it calls the driver.
 
-    read    returns the locations in the set now
+    read    returns the locations that are in the set now
     change  gets the locations to add and those to remove
     """
 
@@ -227,7 +227,7 @@ class Devices(MutableSet):  # type: ignore[type-arg]
 
     def replace(self, values: Iterable[Any]) -> None:
         """Make the set contain these devices and no others."""
-        wanted, now = list(values), self._read()
+        wanted, now = several("a set of devices", values, "devices"), self._read()
         self._change([each for each in wanted if each not in now], [each for each in now if each not in wanted])
 
     def __repr__(self) -> str:

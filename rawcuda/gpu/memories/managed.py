@@ -1,7 +1,7 @@
-"""Managed memory: where it had better lie, who will access it, and moving it there early.
+"""Managed memory: advice about its use, prefetches and discards.
 
-What it is   the functions behind Memory.advise(), prefetch() and discard(), and behind what is known about its pages.
-What not     needed for a correct result: the driver moves managed memory to where it is used, in any case.
+What it is   the functions behind Memory.advise(), prefetch() and discard(), and behind the attributes of its pages.
+What not     it is not necessary for a correct result, because the driver moves managed memory to where it is used.
 Source       CUDA Driver API, "Unified Addressing": cuMemAdvise, cuMemPrefetchAsync, cuMemRangeGetAttribute
 Read next    ../memory.py
 """
@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import ctypes
 from ctypes import byref
-from operator import index
 
 from ...driver import as_argument
-from ...errors import SymbolNotFound, Unsupported, a_kind, worded
+from ...errors import SymbolNotFound, Unsupported, worded
+from ...given import whole
 from ..context import count
 from ..queue import LEGACY, calls_on, work_handle
 from . import locations
@@ -42,27 +42,21 @@ _NEW_LOCATIONS = 5, 6, 7, 8  # the same as a type and an id each; from CUDA 13.0
 
 
 def _range(memory: Any, offset: Any, nbytes: Any) -> tuple[int, int]:
-    """Return address and size of a part of managed memory."""
+    """Return the address and the size of a part of managed memory."""
     address: int = memory.ptr
     if memory.kind != "managed":
         raise ValueError(
             f"{memory!r} does not move: advice, prefetches and discards are for managed memory, "
             "Device.allocate(nbytes, kind='managed')"
         )
-    begin = _whole("offset", offset)
-    size = memory.nbytes - begin if nbytes is None else _whole("nbytes", nbytes)
+    begin = whole("offset", offset)
+    size = memory.nbytes - begin if nbytes is None else whole("nbytes", nbytes)
     if not 0 <= begin <= memory.nbytes or not 0 <= size <= memory.nbytes - begin:
         raise ValueError(
             f"nbytes={worded(size)} from offset={worded(begin)} on are not a part of {memory!r}, which has "
             f"{memory.nbytes} bytes"
         )
     return address + begin, size
-
-
-def _whole(name: str, given: Any) -> int:
-    if isinstance(given, bool) or not hasattr(type(given), "__index__"):
-        raise TypeError(f"{name} must be an int, not {a_kind(given)}")
-    return int.__index__(index(given))
 
 
 def _check_concurrent(where: Location) -> None:
@@ -118,7 +112,7 @@ def prefetch(memory: Any, location: Any, stream: Any, offset: Any, nbytes: Any) 
 
 
 def discard(memory: Any, location: Any, stream: Any, offset: Any, nbytes: Any) -> None:
-    """Give up the content of managed memory, and prefetch the pages without it if there is a location.
+    """Discard the content of managed memory; with a location, prefetch the pages there, without content.
 
     calls   cuMemDiscardBatchAsync, cuMemDiscardAndPrefetchBatchAsync
     """
@@ -147,7 +141,7 @@ def discard(memory: Any, location: Any, stream: Any, offset: Any, nbytes: Any) -
         ) from None
 
 
-# -- what is known about the pages
+# -- the attributes of the pages
 
 
 def attributes(memory: Any, offset: Any = 0, nbytes: Any = None) -> dict[str, Any]:
@@ -186,14 +180,14 @@ def attributes(memory: Any, offset: Any = 0, nbytes: Any = None) -> dict[str, An
 
 
 def _old_location(number: int) -> Any:
-    """Return the location that a number of a device means in attributes of before CUDA 13.0."""
+    """Return the location that a device number means in attributes of drivers before CUDA 13.0."""
     if number == _CPU:
         return "host"
     return None if number == _INVALID else locations.device_from(number)
 
 
 def accessed_by(memory: Any) -> locations.Devices:
-    """Return the set of locations that all pages are advised to be accessed by; a change of the set is advice."""
+    """Return the set of locations that access all pages, according to advice; changing the set gives advice."""
     _range(memory, 0, None)
 
     def read() -> list[Any]:

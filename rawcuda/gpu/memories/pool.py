@@ -1,8 +1,8 @@
 """Memory pools: where stream-ordered memory comes from, and how much of it is kept for later allocations.
 
 What it is   MemoryPool, its attributes, and the access of other devices to its memory.
-What not     the memory itself, which is a Memory like any other, and lives longer than its pool if it must: a pool that
-             is closed while memory from it is in use gives no more, and the driver frees it with the last memory.
+What not     the memory itself, which is a Memory like any other. It stays valid if the pool is closed; the driver frees
+             the pool with the last memory from it.
 Source       CUDA Driver API, "Stream Ordered Memory Allocator"
 Read next    ../memory.py
 """
@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import ctypes
 from ctypes import byref
-from operator import index
 
 from ... import names
 from ...driver import as_argument
-from ...errors import Unsupported, a_kind, worded
+from ...errors import NotFound, Unsupported, a_kind, worded
+from ...given import one_of, several, whole
 from ...headers import cuda_h
 from ...owned import Owned
-from ..context import PrimaryContext, count, primary_of
+from ..context import PrimaryContext, count, is_device, primary_of
 from ..handles import POOL, POOLED, make
 from ..memory import Memory, blank, size_of
 from ..queue import Ordering, StreamHandle, calls_on
@@ -49,10 +49,10 @@ _ATTRIBUTES = {
 
 
 class PoolAttributes:
-    """The attributes of a pool, each asked from the driver: pool.attributes.used_mem_current.
+    """The attributes of a pool, which are read from the driver: pool.attributes.used_mem_current.
 
     The sizes are in bytes. `release_threshold` and the three switches `reuse_...` can be set; the high-water marks
-    `reserved_mem_high` and `used_mem_high` can be set to 0, which makes them the sizes of now.
+    `reserved_mem_high` and `used_mem_high` can be set to 0, which resets them to the present sizes.
 
     calls   cuMemPoolGetAttribute, cuMemPoolSetAttribute
     """
@@ -73,24 +73,27 @@ class PoolAttributes:
         pool._primary.inside.cuMemPoolGetAttribute(pool._argument(), ctypes.c_int(number), byref(value))
         return bool(value.value) if setting == "switch" else int(value.value)
 
+    def __reduce_ex__(self, protocol: object) -> names.NoReturn:
+        raise TypeError(
+            "the attributes of a pool belong to it, and cannot be copied or pickled: dict(pool.attributes) has their values"
+        )
+
     def __setattr__(self, name: str, value: names.Any) -> None:
         if name not in _ATTRIBUTES:
             raise AttributeError(f"a pool has no attribute {name!r}: it has {', '.join(_ATTRIBUTES)}")
         number, setting = _ATTRIBUTES[name]
         if not setting:
-            raise AttributeError(f"{name} cannot be set: it is the size of now")
+            raise AttributeError(f"{name} cannot be set: it is the present size")
         if setting == "switch":
             if not isinstance(value, (bool, int)) or value not in (0, 1):
-                raise TypeError(f"{name} is a switch: give True or False, not {worded(value)}")
+                raise TypeError(f"{name} must be True or False, not {worded(value)}")
             given: Any = ctypes.c_int(bool(value))
         else:
-            if isinstance(value, bool) or not hasattr(type(value), "__index__"):
-                raise TypeError(f"{name} must be an int, not {a_kind(value)}")
-            size = int.__index__(index(value))
+            size = whole(name, value)
             if setting == "zero" and size:
                 raise ValueError(f"{name}={worded(size)}: a high-water mark can only be set to 0")
             if not 0 <= size < 2**64:
-                raise ValueError(f"{name}={worded(size)}: a number of bytes must be in 0 .. 2**64-1")
+                raise ValueError(f"{name}={worded(size)}: give a number of bytes from 0 to 2**64-1")
             given = ctypes.c_uint64(size)
         pool = self._pool
         pool._primary.inside.cuMemPoolSetAttribute(pool._argument(), ctypes.c_int(number), byref(given))
@@ -103,6 +106,8 @@ class PoolAttributes:
         return iter(_ATTRIBUTES)
 
     def __getitem__(self, name: str) -> int:
+        if not isinstance(name, str) or name not in _ATTRIBUTES:
+            raise NotFound(f"a pool has no attribute {worded(name)}: it has {', '.join(_ATTRIBUTES)}")
         return self.__getattr__(name)
 
     def __dir__(self) -> list[str]:
@@ -117,13 +122,13 @@ class PoolAttributes:
 class MemoryPool(Owned):
     """A pool from which memory is allocated in the order of a stream.
 
-    Freed memory stays in the pool, for later allocations: at each call that waits, the driver returns what is unused
-    above the `release_threshold`, which is 0 at first. After close(), the memory that was allocated from the pool is
-    still valid, until it is closed itself.
+    Freed memory stays in the pool for later allocations. At each call that waits for the device, the driver returns the
+    unused memory above the `release_threshold` to the system; the threshold is 0 at first. After close(), the memory
+    that was allocated from the pool stays valid until it is closed itself.
 
-    device  the Device whose memory it is, or whose kernels shall have access to it
+    device  the Device whose memory it is, or whose kernels have access to it
     kind    "device"; "pinned": page-locked host memory; "managed"
-    units   max_size is in bytes; 0: as much as there is
+    units   max_size is in bytes; 0: no limit
     calls   cuMemPoolCreate, cuMemPoolDestroy, cuMemPoolSetAccess
     raises  Unsupported  the device or its driver has no pools of this kind
             ValueError   an unknown kind, an impossible size, a location of another kind of pool
@@ -158,7 +163,7 @@ class MemoryPool(Owned):
 
     @classmethod
     def default(cls, device: names.Device, kind: str = "device", location: names.Any = None) -> MemoryPool:
-        """Return the pool that exists from the start; close() does not destroy it.
+        """Return the default pool, which always exists; close() does not destroy it.
 
         calls   cuDeviceGetDefaultMemPool, cuMemGetDefaultMemPool
         """
@@ -202,13 +207,13 @@ class MemoryPool(Owned):
 
     @property
     def location(self) -> names.Any:
-        """Return where the memory lies, or had better lie: a Device, "host", "numa:0", or None for anywhere."""
+        """Return the location of the memory, or the preferred one: a Device, "host", "numa:0", or None for any."""
         return None if self._where.kind == _NONE else self._where.public()
 
     # -- allocating
 
     def allocate(self, nbytes: int, *, stream: names.Any = None) -> Memory:
-        """Allocate memory in the order of a stream, in which it is also freed.
+        """Allocate memory in the order of a stream; it is freed in the order of the same stream.
 
         stream  None: the legacy default stream; it may be a stream of another device
         units   bytes; for 0 nothing is allocated, and the address is 0
@@ -227,7 +232,7 @@ class MemoryPool(Owned):
         return memory
 
     def trim(self, keep: int = 0) -> None:
-        """Return unused memory to the system, until the pool reserves at most `keep` bytes or all that it has is used.
+        """Return unused memory to the system, until the pool reserves at most `keep` bytes or has no unused memory.
 
         calls   cuMemPoolTrimTo
         """
@@ -235,12 +240,12 @@ class MemoryPool(Owned):
 
     @property
     def attributes(self) -> PoolAttributes:
-        """Return the attributes: how much is reserved and used, now and at most; when memory is reused and kept."""
+        """Return the attributes, such as the numbers of bytes that are reserved and used."""
         return PoolAttributes(self)
 
     @property
     def release_threshold(self) -> int:
-        """Return how many unused bytes the pool may keep when a call waits; it can be set."""
+        """Return how many unused bytes the pool keeps when a call waits for the device; it can be set."""
         return self.attributes.release_threshold
 
     @release_threshold.setter
@@ -261,7 +266,7 @@ class MemoryPool(Owned):
         return locations.right_of(flags.value)
 
     def set_access(self, device: names.Any, access: str) -> None:
-        """Give a device access to all memory of the pool, also to what was allocated earlier, or take it away.
+        """Give a device access to all memory of the pool, including earlier allocations, or take the access away.
 
         device  a Device or its ordinal
         access  "none", "read" or "readwrite"
@@ -301,8 +306,9 @@ class MemoryPool(Owned):
 
     @peer_accessible_by.setter
     def peer_accessible_by(self, devices: names.Any) -> None:
+        given = several("peer_accessible_by", devices, "devices")
         locations.Devices(self._peers, self._change_peers).replace(
-            [locations.device_from(locations.ordinal_from(device)) for device in devices]
+            [locations.device_from(locations.ordinal_from(device)) for device in given]
         )
 
     def _peers(self) -> list[Any]:
@@ -336,24 +342,23 @@ class MemoryPool(Owned):
 
 
 def _place_of(device: Any, kind: Any, location: Any) -> tuple[int, locations.Location]:
-    """Check what says where a pool's memory lies; return the CUmemAllocationType and the place."""
-    if not isinstance(getattr(device, "_primary", None), PrimaryContext):
+    """Check the arguments that say where a pool's memory is; return the CUmemAllocationType and the location."""
+    if not is_device(device):
         raise TypeError(f"a pool needs a Device, not {a_kind(device)}")
-    if kind not in _KINDS:
-        raise ValueError(f"kind {worded(kind)}: give one of {', '.join(map(repr, _KINDS))}")
+    one_of("kind", kind, _KINDS)
     if kind == "device":
         if location is not None:
-            raise ValueError("location is for pools of host or managed memory: the memory of this one is its device's")
+            raise ValueError("location is for pools of pinned or managed memory: leave it out, or give another kind")
         return _PINNED, locations.Location(_DEVICE, device.ordinal)
     where = None if location is None else locations.location_from(location)
     if kind == "pinned":
         where = where or locations.Location(_HOST)
         if where.kind not in (_HOST, _NUMA):
-            raise ValueError(f"location {worded(location)}: pinned memory lies on the host: give 'host' or 'numa:0'")
+            raise ValueError(f"location {worded(location)}: pinned memory is on the host: give 'host' or 'numa:0'")
         return _PINNED, where
     where = where or locations.Location(_NONE)
     if where.kind not in (_NONE, _DEVICE, _HOST, _NUMA):
-        raise ValueError(f"location {worded(location)}: a pool outlives a thread: give a Device, 'host' or 'numa:0'")
+        raise ValueError(f"location {worded(location)}: a pool is for all threads: give a Device, 'host' or 'numa:0'")
     return _MANAGED, where
 
 
@@ -364,8 +369,8 @@ def allocate_from(device: Any, pool: Any, nbytes: Any, kind: Any, stream: Any) -
             ValueError  a pool of another device, or of another kind of memory
     """
     _check_pool(device, pool)
-    if kind != "device" and kind != pool.kind:
-        raise ValueError(f"kind {worded(kind)}: {pool!r} has {pool.kind} memory: leave kind out")
+    if one_of("kind", kind, _KINDS) not in ("device", pool.kind):
+        raise ValueError(f"kind {worded(kind)}: {pool!r} contains {pool.kind} memory: leave kind out")
     device.context
     memory: Memory = pool.allocate(nbytes, stream=stream)
     return memory

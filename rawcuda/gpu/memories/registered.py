@@ -1,4 +1,4 @@
-"""Host memory of another owner, page-locked where it is.
+"""Page-locking of existing host memory.
 
 What it is   `page_lock`, the function behind Memory.register(), and the release of such memory, which keeps the
              exporter.
@@ -94,7 +94,7 @@ def _some_context(device: Any) -> PrimaryContext:
 
 
 def _check_same_address(memory: Any) -> None:
-    """Check that page-locked memory has the same address on the device, as everywhere with unified addressing."""
+    """Check that page-locked memory has the same address on the device, as unified addressing requires."""
     address, handle = ctypes.c_uint64(), memory.handle
     calls = memory._primary.inside
     try:
@@ -119,13 +119,13 @@ class Registration(Lifetime):
     keeps: Any
 
     def release(self, late: bool) -> None:
-        """Undo the page-lock, unless that was done already, and let go of the exporter."""
+        """Undo the page-lock, unless that was done already, and release the exporter."""
         super().release(late)
         self.keeps = None
 
 
 def _register(owner: Owned, primary: PrimaryContext, address: int, nbytes: int, flags: int, keeps: Any) -> None:
-    """Page-lock host memory in place, and give it to its owner, which undoes that.
+    """Page-lock host memory in place, and pass it to its owner, which undoes the page-lock.
 
     keeps   what keeps the memory alive
     calls   cuMemHostRegister_v2
@@ -133,7 +133,7 @@ def _register(owner: Owned, primary: PrimaryContext, address: int, nbytes: int, 
     """
     if dropped:
         drain()
-    lifetime = Registration(address)  # the driver writes no handle: the address is it
+    lifetime = Registration(address)  # the driver writes no handle: the address serves as one
     lifetime.kind, lifetime.primary, lifetime.stream, lifetime.keeps = REGISTERED, primary, None, keeps
     lifetime.once = iter((lifetime,))
     owner._own(None, lifetime)  # if an interrupt comes before the call, the release is refused, which does no harm

@@ -2,8 +2,8 @@
 
 What it is   VirtualMemory: a range of reserved addresses, and the memory that is mapped at them, each piece of one
              device, with the access that each device has to all of it.
-How          The views of one size share an owner, so that shrinking can tell whether a view still uses what would go.
-What not     handles for other processes, multicast.
+How          The views of one size share an owner, so that shrink() can tell whether a view still uses the memory.
+What not     handles for other processes, multicast objects.
 Source       CUDA Driver API, "Virtual Memory Management"
 Read next    ../memory.py
 """
@@ -18,10 +18,12 @@ from ... import names
 from ...arrays import making
 from ...driver import as_argument
 from ...errors import CudaError, a_kind, worded
+from ...given import several
 from ...headers import cuda_h
 from ...owned import Held, drain, dropped
 from ..context import context_of, primary_of
 from ..memory import Lease, Memory, size_of
+from ..retention import sweep
 from . import locations
 from .reservation import NO_FLAGS, Piece, Reservation, common_grain, granularity, properties
 
@@ -58,17 +60,17 @@ _Window.__name__ = _Window.__qualname__ = Memory.__name__  # so that messages sh
 class VirtualMemory(Memory):
     """Memory at reserved addresses: it can grow without moving, also with the memory of other devices.
 
-    `nbytes` is what is mapped without a gap from the first address on; `reserved` is what it can grow to. All sizes are
-    multiples of `granularity`. A pointer beyond what is mapped must not be used: such an access is an error of the
-    device. Everything that can be done with a Memory can be done with this.
+    `nbytes` is the size of the memory that is mapped without a gap from the first address on; `reserved` is the size to
+    which it can grow. All sizes are multiples of `granularity`. A kernel that accesses an address at which no memory is
+    mapped fails. A VirtualMemory can be used like any other Memory.
 
-    device   the Device that the memory is on, if no other is given where it is mapped
-    reserve  at least so many addresses are reserved; by default as many as nbytes
+    device   the Device whose memory is mapped, unless map() or grow() names another one
+    reserve  the size of the reserved range of addresses; by default nbytes
     access   the access of this device: "readwrite", "read" or "none"
     peers    other Devices, which get the same access
     units    nbytes, reserve and granularity are in bytes; nbytes and reserve are rounded up
     calls    cuMemAddressReserve, cuMemCreate, cuMemMap, cuMemSetAccess, cuMemGetAllocationGranularity
-    raises   OutOfMemory  too little memory, or too few addresses
+    raises   OutOfMemory  not enough memory or not enough addresses are free
              Unsupported  the device has no virtual memory management, or cannot reach a peer
     """
 
@@ -96,11 +98,11 @@ class VirtualMemory(Memory):
         size = size_of("nbytes", nbytes)
         room = size if reserve is None else size_of("reserve", reserve)
         if room < size:
-            raise ValueError(f"reserve={worded(room)}: at least the nbytes={worded(size)} must be reserved")
+            raise ValueError(f"reserve={worded(room)} is less than nbytes={worded(size)}: reserve at least this size")
         if not room:
             raise ValueError("nbytes=0: say with reserve= how many bytes the memory may grow to")
         rights = {primary.ordinal: locations.right_from(access)}
-        for peer in peers:
+        for peer in several("peers", peers, "devices"):
             ordinal = locations.ordinal_from(peer)
             locations.require_peer(ordinal, primary.ordinal, "virtual memory of it")
             rights[ordinal] = rights[primary.ordinal]
@@ -134,9 +136,9 @@ class VirtualMemory(Memory):
     # -- mapping
 
     def grow(self, nbytes: int, *, device: names.Any = None) -> VirtualMemory:
-        """Map memory until at least nbytes are mapped, in place, and return self; what is there stays.
+        """Map memory until at least nbytes are mapped, without moving what is there, and return self.
 
-        device  the Device whose memory is added; by default that of the rest
+        device  the Device whose memory is added; by default that of the existing memory
         units   bytes in total, rounded up to the granularity
         raises  ValueError   more than is reserved
                 OutOfMemory  too little memory is free
@@ -149,7 +151,7 @@ class VirtualMemory(Memory):
             begin = self.nbytes
             if begin % grain:
                 raise ValueError(
-                    f"{begin} bytes are mapped, no multiple of the granularity of device {ordinal}, {grain}"
+                    f"{begin} bytes are mapped, which is not a multiple of the granularity of device {ordinal}, {grain}"
                 )
             end = begin + -(-(wanted - begin) // grain) * grain
             if wanted > self.reserved or end > self.reserved:
@@ -165,11 +167,11 @@ class VirtualMemory(Memory):
             return self
 
     def map(self, offset: int, nbytes: int, *, device: names.Any = None) -> VirtualMemory:
-        """Map memory at any place of the reservation where none is, and return self.
+        """Map memory at a free place of the reserved range, and return self.
 
         device  the Device whose memory it is
         units   bytes; both must be multiples of the granularity of the device
-        raises  ValueError   beyond the reservation; another granularity; a place where memory is mapped
+        raises  ValueError   beyond the reserved range, not a multiple of the granularity, or mapped already
                 OutOfMemory  too little memory is free
         """
         with Held(self._lock):
@@ -184,7 +186,7 @@ class VirtualMemory(Memory):
                         f"give {-(-number // grain) * grain}"
                     )
             if not size:
-                raise ValueError(f"nbytes=0: at least one granule, {grain} bytes, must be mapped")
+                raise ValueError(f"nbytes=0: map at least one multiple of the granularity, {grain} bytes")
             if begin + size > self.reserved:
                 raise ValueError(
                     f"{size} bytes from byte {begin} on end beyond the {self.reserved} bytes that were reserved: make "
@@ -200,11 +202,11 @@ class VirtualMemory(Memory):
             return self
 
     def unmap(self, offset: int, nbytes: int) -> VirtualMemory:
-        """Unmap what was mapped at a place, after all work, and return self; the addresses stay reserved.
+        """Wait for all work, unmap memory, and return self; the addresses stay reserved.
 
-        units   bytes; both must be those of whole mappings
+        units   bytes; the range must consist of whole mappings
         calls   cuMemUnmap, cuMemRelease
-        raises  ValueError  nothing, or only a part of a mapping, is there; a view or an export still uses it
+        raises  ValueError  the range is not mapped, or contains a part of a mapping; a view or an export still uses it
         """
         with Held(self._lock):
             self._begin()
@@ -227,10 +229,10 @@ class VirtualMemory(Memory):
             return self
 
     def shrink(self, nbytes: int) -> VirtualMemory:
-        """Unmap, after all work, every mapping that lies wholly beyond nbytes, and return self.
+        """Wait for all work, unmap every mapping that begins at or beyond nbytes, and return self.
 
-        units   bytes; what remains is at least so many
-        raises  ValueError  a view or an export still uses what would go
+        units   bytes; at least this number stays mapped
+        raises  ValueError  a view or an export still uses the memory
         """
         with Held(self._lock):
             self._begin()
@@ -286,7 +288,7 @@ class VirtualMemory(Memory):
         self._reservation.tidy()
 
     def _measure(self) -> None:
-        """Find out how much is mapped without a gap; a copy must look at this again."""
+        """Find out how much memory is mapped without a gap; copies must read the size again."""
         size = 0
         for piece in self._reservation.mapped():
             if piece.offset != size:
@@ -295,14 +297,21 @@ class VirtualMemory(Memory):
         self.nbytes, self._side = size, None
 
     def _check_unused(self, begin: int) -> None:
-        """Check that nobody uses the bytes from an offset on."""
+        """Check that no view and no export uses the bytes from an offset on."""
+        if self._leases:  # of a copy on a stream of another device, perhaps, which is completed now
+            self._reservation.wait()
+            sweep(now=True)
         windows = [window for window in (each() for each in self._windows) if window is not None]
         used = max((window.nbytes for window in windows), default=0)
         leased = any(lease() is not None for lease in self._leases)
         if used > begin or leased:
             raise ValueError(
                 f"the bytes from {begin} on cannot be unmapped: "
-                + ("another library uses the memory" if leased else f"there is a view of {used} bytes")
+                + (
+                    "an export, a graph or work that is not done uses the memory"
+                    if leased
+                    else f"there is a view of {used} bytes"
+                )
                 + "; drop it before"
             )
 
@@ -321,7 +330,7 @@ class VirtualMemory(Memory):
         )
 
     def set_access(self, device: names.Any, access: str) -> None:
-        """Give a device access to all that is mapped now and later, or take it away.
+        """Give a device access to all memory that is mapped now and later, or take the access away.
 
         device  a Device or its ordinal
         access  "none", "read" or "readwrite"
@@ -345,7 +354,7 @@ class VirtualMemory(Memory):
             known.update(rights)
 
     def _checked_rights(self, devices: list[Any], flags: int) -> dict[int, int]:
-        """Return the rights that devices shall have, which must be able to reach all that is mapped."""
+        """Return the new access rights of devices, after checking that they can reach all memory that is mapped."""
         rights = {locations.ordinal_from(device): flags for device in devices}
         homes = {self._primary.ordinal, *(piece.ordinal for piece in self._reservation.mapped())}
         for ordinal in rights if flags else ():
@@ -354,7 +363,7 @@ class VirtualMemory(Memory):
         return rights
 
     def _apply_to_all(self, rights: dict[int, int], careful: bool = True) -> None:
-        """Give devices access to all that is mapped; if not careful, go on after an error."""
+        """Give devices access to all memory that is mapped; if not careful, continue after an error."""
         for piece in self._reservation.mapped() if rights else ():
             try:
                 self._apply(piece.offset, piece.size, rights)
@@ -378,8 +387,9 @@ class VirtualMemory(Memory):
 
     @peer_accessible_by.setter
     def peer_accessible_by(self, devices: names.Any) -> None:
+        given = several("peer_accessible_by", devices, "devices")
         locations.Devices(self._peers, self._change_peers).replace(
-            [locations.device_from(locations.ordinal_from(device)) for device in devices]
+            [locations.device_from(locations.ordinal_from(device)) for device in given]
         )
 
     def _peers(self) -> list[Any]:
@@ -402,7 +412,7 @@ class VirtualMemory(Memory):
     # -- views
 
     def view(self, dtype: names.Any = "uint8") -> names.StridedView:
-        """Return what is mapped without a gap now as a one-dimensional array, which does not grow.
+        """Return the memory that is mapped now without a gap as a one-dimensional array; the array does not grow.
 
         raises  ValueError  nbytes is not a multiple of the element size
         """

@@ -3,8 +3,8 @@
 What it is   the methods wait_value(), write_value() and batch() of Stream.
 How          The value is an integer of 32 or 64 bits: an element of a view, the beginning of a Memory or of other
              bytes, or an address. All arguments are checked before the first call.
-What not     such waits are not visible to the driver as dependencies between streams: also express them with events
-             where work of one device could otherwise be put in an order in which it never ends.
+What not     the driver does not know such waits as dependencies between streams. Where the order of work could lead to
+             a deadlock, use events in addition.
 Source       CUDA Driver API, "Stream Memory Operations"
 Read next    attributes.py
 """
@@ -12,11 +12,11 @@ Read next    attributes.py
 from __future__ import annotations
 
 import ctypes
-from operator import index
 
 from ...arrays.strided import StridedView, view
 from ...driver import as_argument
-from ...errors import Unsupported, a_kind, refusal, worded
+from ...errors import Unsupported, refusal, worded
+from ...given import several, whole
 from ...headers import cuda_h
 from ..context import context_of, reaches
 from ..retention import retain
@@ -70,7 +70,8 @@ def batch(stream: StreamHandle, operations: Iterable[Any]) -> None:
     calls   cuStreamBatchMemOp_v2
     raises  ValueError  an unknown operation; nothing is queued then
     """
-    steps = [_one_of(stream, number, operation) for number, operation in enumerate(operations)]
+    asked = several("operations", operations, "operations")
+    steps = [_one_of(stream, number, operation) for number, operation in enumerate(asked)]
     if len(steps) > _MOST:
         raise ValueError(f"a batch of {len(steps)} operations: at most {_MOST} are possible, so use several batches")
     queue = stream._argument or stream._prepare()
@@ -88,7 +89,7 @@ def batch(stream: StreamHandle, operations: Iterable[Any]) -> None:
 
 
 def _one_of(stream: StreamHandle, number: int, operation: Any) -> _Operation:
-    """Check an operation of a batch: ("wait", where, value[, how]), ("write", where, value) or ("barrier",)."""
+    """Check one operation of a batch: ("wait", where, value[, how]), ("write", where, value) or ("barrier",)."""
     if not isinstance(operation, tuple) or not operation or not isinstance(operation[0], str):
         raise TypeError(
             f"operation {number} of the batch is {worded(operation)}: give a tuple, such as "
@@ -135,7 +136,7 @@ def _write(stream: StreamHandle, where: Any, value: Any, bits: Any) -> _Operatio
 
 def _place(stream: StreamHandle, where: Any, value: Any, bits: Any) -> _Operation:
     """Find the address and the width of a value, and check both."""
-    if bits is not None and bits not in (32, 64):
+    if bits is not None and (getattr(bits, "shape", None) or bits not in (32, 64)):
         raise ValueError(f"bits={worded(bits)}: a value has 32 or 64 bits")
     seen = None
     if isinstance(where, int) and not isinstance(where, bool):  # (arrays of other libraries have __index__, too)
@@ -200,16 +201,14 @@ def _check_place(stream: StreamHandle, seen: StridedView) -> None:
 
 def _number(value: Any, width: int) -> int:
     """Return a value as an unsigned number of its width."""
-    if isinstance(value, bool) or not hasattr(type(value), "__index__"):
-        raise TypeError(f"a value must be an int, not {a_kind(value)}")
-    number = int.__index__(index(value))
+    number = whole("value", value)
     if not -(1 << 8 * width - 1) <= number < 1 << 8 * width:
         raise ValueError(f"{worded(number)} does not fit into {8 * width} bits")
     return number & (1 << 8 * width) - 1
 
 
 def _require(stream: StreamHandle, attribute: str, what: str) -> None:
-    """Raise Unsupported if the stream's device lacks a feature; of a borrowed stream, only the driver knows it."""
+    """Raise Unsupported if the stream's device lacks a feature; for a borrowed stream, only the driver can tell."""
     device = stream.device
     if device is not None and not device.attribute(attribute):
         raise Unsupported(
@@ -227,7 +226,7 @@ def _queue(stream: StreamHandle, symbol: str, step: _Operation) -> None:
 
 
 def _keep(stream: StreamHandle, step: _Operation) -> None:
-    """Keep foreign memory alive until the stream has passed."""
+    """Keep memory of another library alive until the stream has completed the operation."""
     if step.seen is None or step.seen.protocol == "memory":
         return
     ordinal = step.seen.device[1]
