@@ -121,8 +121,8 @@ class Entry:
         """Run the kernel over a grid.
 
         shape   parameters: parameter_bytes bytes, in the layout of PTX; rights: the access to an allocation, 0, 1 or 3;
-                cluster: blocks in a cluster, which divide the grid, or None; opaque: the texture or surface of a handle;
-                site: the line of the program that launched the kernel, for reports
+                cluster: blocks in a cluster, which divide the grid, or None; opaque: the texture or surface of a
+                handle; site: the line of the program that launched the kernel, for reports
         raises  Fault   an error of the kernel
         """
         code = self._code
