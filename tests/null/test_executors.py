@@ -10,6 +10,8 @@ import _thread
 import gc
 import random
 import struct
+import subprocess
+import sys
 import threading
 import time
 import weakref
@@ -21,6 +23,7 @@ import pytest
 np = pytest.importorskip("numpy", minversion="2.0")
 
 from tests.null.ptx_client import EXECUTOR, Fault, kernel, module, ptx, space, three  # noqa: E402
+from tests.subject import CHECKOUT  # noqa: E402
 
 
 class Outcome:
@@ -481,6 +484,26 @@ def test_a_long_kernel_changes_over_in_the_middle() -> None:
     assert words == tuple(900 + k for k in range(64000))
     arrays = code.entries["k"]._arrays
     assert arrays is not None and arrays._compiled is not None and seen == sorted(seen)
+
+
+def test_without_numpy_all_runs_thread_by_thread() -> None:
+    """Also if arrays are asked for."""
+    text = kernel(START + "st.global.u32 [%d1], %r22;", ".param .u64 out, .param .u64 extra")
+    program = f"""
+import sys
+sys.modules["numpy"] = None
+from {ptx.__name__.rpartition(".")[0]} import ptx, space
+for executor in ("auto", "numpy"):
+    memory = space.Space()
+    memory.executor, memory.spent = executor, 9.0
+    entry = ptx.load({text!r}.encode(), memory).entries["k"]
+    out = memory.allocate(4 * 64 * 4000)
+    entry.run((4000, 1, 1), (64, 1, 1), 0, out.base.to_bytes(8, "little") * 2)
+    assert bytes(out.data[-4:]) == (64 * 4000 - 1).to_bytes(4, "little")
+    print(entry._arrays.reason)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=CHECKOUT)
+    assert done.stdout == "NumPy is not installed\n" * 2, done.stderr
 
 
 def test_an_endless_kernel_ends() -> None:
