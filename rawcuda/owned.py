@@ -17,7 +17,7 @@ from collections import deque
 from functools import partial
 
 from . import names, tracing
-from .errors import Closed
+from .errors import Closed, a_kind
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -225,13 +225,13 @@ class Owned:
         return None
 
     def __copy__(self) -> names.NoReturn:
-        raise TypeError(f"a {type(self).__name__} has one owner and cannot be copied: pass on the object itself")
+        raise TypeError(f"{a_kind(self)} has one owner and cannot be copied: pass on the object itself")
 
     def __deepcopy__(self, memo: object) -> names.NoReturn:
         self.__copy__()
 
     def __reduce_ex__(self, protocol: object) -> names.NoReturn:
-        raise TypeError(f"a {type(self).__name__} holds a handle of this process and cannot be pickled")
+        raise TypeError(f"{a_kind(self)} holds a handle of this process and cannot be pickled")
 
     def __enter__(self) -> names.Self:
         self.handle  # raises Closed here, not inside the block

@@ -37,7 +37,7 @@ __all__ = ["as_type", "assign", "shown", "to_bytes"]
 
 def to_bytes(view: Any, order: str = "C") -> bytes:
     """Return a copy of the elements as bytes; see StridedView.tobytes."""
-    if order not in ("C", "F"):
+    if not isinstance(order, str) or order not in ("C", "F"):
         raise ValueError(f"order {worded(order)}: give 'C' (row-major) or 'F' (column-major)")
     plain = download(view.T if order == "F" else view)
     return ctypes.string_at(plain.ptr, plain.nbytes) if plain.nbytes else b""

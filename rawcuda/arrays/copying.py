@@ -457,7 +457,7 @@ def fill(target: Any, value: Any, stream: Any = None) -> None:
             pattern = _PACK[dtype.name](value)
         else:
             pattern = encode(dtype, value)
-    except (KeyError, struct.error, OverflowError):
+    except (KeyError, struct.error, OverflowError, TypeError):
         pattern = encode(dtype, value)
     if not form.nbytes:
         return

@@ -113,7 +113,7 @@ class receive_on:
             if where != "host":
                 raise ValueError(f'receive_on({worded(where)}): give "host", the ordinal of a device, or None')
         elif where is not None:
-            if isinstance(where, bool) or not hasattr(type(where), "__index__"):
+            if isinstance(where, bool) or not hasattr(type(where), "__index__") or getattr(where, "shape", None):
                 raise TypeError(f'receive_on() takes "host", the ordinal of a device, or None, not {worded(where)}')
             where = int.__index__(where.__index__())
             if where < 0:

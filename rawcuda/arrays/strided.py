@@ -12,6 +12,7 @@ from __future__ import annotations
 from ..doors import facade, gpu, in_use
 from ..elements import layout
 from ..errors import refusal
+from ..given import whole
 from ..protocols.choosing import reader_of, readers
 from ..protocols.description import Description, OwnedCapsule, Place, describe_as, place
 from .number import Numeric
@@ -30,9 +31,17 @@ else:  # names for typing.get_type_hints(); importing typing takes milliseconds
 
 __all__ = ["StridedView", "view"]
 
+_assign: Any = None  # of conversion.py, imported at the first assignment
 _exporting: Any = None  # exporting.py, imported at the first export
 _copying: Any = None  # copying.py, imported at the first copy
 _cuda: Any = None  # gpu/cuda_side.py, imported on first use
+
+
+def _begin_assigning() -> Any:
+    global _assign
+    from .conversion import assign as _assign
+
+    return _assign
 
 
 def _begin_exporting() -> Any:
@@ -313,7 +322,7 @@ class StridedView(Reshaped, Numeric):
             given: Any = index[0] if len(index) == 1 and isinstance(index[0], tuple) else index
             if len(given) == 1 != len(self.shape):
                 return self.flat[given[0]]
-            part = self[tuple([int.__index__(number.__index__()) for number in given])]
+            part = self[tuple([whole("an index of item()", number) for number in given])]
             if part.shape:
                 raise IndexError(f"item() takes one index for each dimension, {len(self.shape)}, or none, not {index}")
             return part.item()
@@ -347,10 +356,8 @@ class StridedView(Reshaped, Numeric):
         return self.tobytes()
 
     def __setitem__(self, key: object, value: Any) -> None:
-        from .conversion import assign
-
         part = self[key]
-        assign(part, value)
+        (_assign or _begin_assigning())(part, value)
         self.stream = part.stream  # in whose order the rest is ready, too: it waited for the one before
 
     # -- pickling and copying

@@ -54,6 +54,11 @@ class Store:
             raise TypeError(f"cache must be the path of a folder, not {a_kind(folder)}")
         if not os.fspath(folder):
             raise ValueError("cache must be the path of a folder, not an empty text")
+        try:
+            if b"\0" in os.fsencode(folder):
+                raise ValueError
+        except ValueError:  # also UnicodeEncodeError
+            raise ValueError(f"cache={worded(folder)} cannot be the path of a folder") from None
         self.folder = os.path.abspath(os.fsdecode(folder))
         os.makedirs(self.folder, mode=0o700, exist_ok=True)
         if os.name == "posix":

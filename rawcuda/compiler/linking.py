@@ -26,6 +26,7 @@ from ..errors import (
     a_kind,
     worded,
 )
+from ..given import several
 from ..images import containers
 from ..images.outline import declarations
 from .messages import pin
@@ -74,7 +75,7 @@ def link(
              Unsupported     a target, or a version of LTO-IR, that this version of the linker does not know
              ValueError      no input, an input that is no code, another output
     """
-    if output not in OUTPUTS:
+    if not isinstance(output, str) or output not in OUTPUTS:
         raise ValueError(f"output {worded(output)}: give 'cubin', 'ptx' or 'ltoir'")
     wanted = read_target(target)
     given, rest = read_options(options)
@@ -97,12 +98,13 @@ def read_inputs(inputs: Any) -> list[Input]:
     raises  TypeError   a single image, or something else than code
             ValueError  no image, an image that is truncated, or no code
     """
-    if isinstance(inputs, (str, bytes, bytearray, memoryview, os.PathLike)) or not hasattr(type(inputs), "__iter__"):
-        raise TypeError(f"the images to link are a sequence, such as a list, or a dict, not {a_kind(inputs)}")
+    if isinstance(inputs, (bytearray, memoryview, os.PathLike)):
+        raise TypeError(f"inputs must be a sequence of images, such as a list, or a dict, not {a_kind(inputs)}")
     if hasattr(type(inputs), "items"):
         listed = [(name, code) for name, code in inputs.items()]
     else:
-        listed = [each if isinstance(each, tuple) and len(each) == 2 else (None, each) for each in inputs]
+        images = several("inputs", inputs, "images")
+        listed = [each if isinstance(each, tuple) and len(each) == 2 else (None, each) for each in images]
     if not listed:
         raise ValueError("there is nothing to link: give at least one image")
     return [_read_input(number, name, code) for number, (name, code) in enumerate(listed, 1)]

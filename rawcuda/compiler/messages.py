@@ -31,6 +31,7 @@ _LINE = re.compile(
 _MISSING = re.compile(r'(?:could not|cannot) open source file "([^"]*)"|fatal error: (\S+): No such file')
 _EXPRESSIONS = "__nv_name_map"  # NVRTC's name for the text that it makes of the name expressions
 _MOST_SHOWN = 10
+_LONGEST = 500
 _STANDARD = {"assert.h", "limits.h", "math.h", "stddef.h", "stdint.h", "stdio.h", "stdlib.h", "string.h"}
 
 
@@ -122,7 +123,9 @@ def _short(log: str) -> str:
 
 
 def _shown(each: Diagnostic) -> str:
-    return str(each) + (f"\n    {each.quoted}" if each.quoted else "")
+    """Return a message and the line that it is about; of a very long line, such as that of a generated file, a part."""
+    said, quoted = (text if len(text) <= _LONGEST else text[:_LONGEST] + " ..." for text in (str(each), each.quoted))
+    return said + (f"\n    {quoted}" if quoted else "")
 
 
 def _about_expressions(errors: list[Diagnostic], request: Request) -> str:

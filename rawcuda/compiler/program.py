@@ -94,7 +94,7 @@ def compile(
              CacheDamaged      a file in the cache that is not what was written there
              ValueError        another output
     """
-    if output not in OUTPUTS:
+    if not isinstance(output, str) or output not in OUTPUTS:
         raise ValueError(f"output {worded(output)}: give 'ptx', 'cubin' or 'ltoir'")
     wanted = read_target(target)
     given, rest = given_target(strings(options, "options"))
@@ -103,7 +103,9 @@ def compile(
     text, name, is_file = read_source(source)
     loaded = _fitting(wanted.number, None)
     _check_known(wanted, loaded)
-    request = Request(text, name, is_file, rest, texts(headers or {}), strings(names, "names"), wanted, output)
+    request = Request(
+        text, name, is_file, rest, texts({} if headers is None else headers), strings(names, "names"), wanted, output
+    )
     return _compile(request, loaded, cache).code
 
 
@@ -130,7 +132,7 @@ def compile_for(
         given = _choose(capability, loaded)
     else:
         _check_known(given, loaded)
-    request = Request(text, name, is_file, rest, texts(headers or {}), wanted, given, "ptx")
+    request = Request(text, name, is_file, rest, texts({} if headers is None else headers), wanted, given, "ptx")
     return Built(_compile(request, loaded, cache), loaded, request, cache)
 
 

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from .. import tracing
 from ..errors import a_kind, worded
+from ..given import several
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -203,9 +204,7 @@ def strings(values: Any, what: str) -> tuple[str, ...]:
     raises  TypeError   one string, or something else in it
             ValueError  a string that C cannot represent
     """
-    if isinstance(values, (str, bytes)) or not hasattr(type(values), "__iter__"):
-        raise TypeError(f"{what} must be a sequence of strings, such as a list, not {a_kind(values)}")
-    return tuple(_checked(values, what))
+    return tuple(_checked(several(what, values, "strings"), what))
 
 
 def _checked(values: Iterable[Any], what: str) -> Iterator[str]:

@@ -256,7 +256,7 @@ def of(spec: object) -> DType:
         if spec.lstrip("<>=|")[1:].partition("[")[0].isdigit() and spec.lstrip("<>=|")[0] in "biufcmMSUVOt":
             return from_typestr(spec)
         raise TypeError(
-            f"no element type is called {spec!r}: give a name such as 'float32', or a typestr such as '<f4'"
+            f"no element type is called {worded(spec)}: give a name such as 'float32', or a typestr such as '<f4'"
         )
     known = _known.get(id(spec))
     if known is not None and known[0] is spec:
@@ -265,7 +265,7 @@ def of(spec: object) -> DType:
         return _BY_NAME[_PYTHON[spec]]
     named = _from_attributes(spec)
     if named is None:
-        raise TypeError(f"{spec!r} does not name an element type: give a name such as 'float32'")
+        raise TypeError(f"{worded(spec)} does not name an element type: give a name such as 'float32'")
     if named.name in _BY_NAME:  # (a dtype with fields can be changed: it is read each time)
         if len(_known) >= _MOST_KNOWN:
             _known.clear()
@@ -283,7 +283,10 @@ def _from_attributes(spec: object) -> DType | None:
     if not isinstance(name, str) and isinstance(spec, type):
         name = spec.__name__  # numpy.float32, ml_dtypes.bfloat16
     if not isinstance(name, str):
-        name = str(spec).rpartition(".")[2]  # torch.float32
+        try:
+            name = str(spec).rpartition(".")[2]  # torch.float32
+        except Exception:  # this is only a guess: the error about what no dtype is comes later
+            name = ""
     typestr = getattr(spec, "str", None)  # numpy.dtype('>f4').str: only this tells the byte order
     swapped = isinstance(typestr, str) and typestr[:1] in "<>" and typestr[:1] != ORDER
     if not swapped and (name in _BY_NAME or name in _NUMPY):

@@ -14,6 +14,9 @@ from __future__ import annotations
 
 from _operator import index as _index
 
+from ..errors import worded
+from ..given import several, whole
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -61,14 +64,13 @@ def as_extents(shape: object) -> Ints:
     """Return a shape as a tuple of plain ints, given an int or a sequence of integers; raises TypeError, ValueError."""
     if type(shape) is tuple and len(shape) <= MAX_NDIM and _INT.issuperset(map(type, shape)):
         return shape
-    if hasattr(type(shape), "__index__"):
+    if hasattr(type(shape), "__index__") and not getattr(shape, "shape", None):  # (arrays have __index__, too)
         return (int(_index(shape)),)  # type: ignore[arg-type]
-    if isinstance(shape, (str, bytes)) or not hasattr(shape, "__iter__"):
-        raise TypeError(f"a shape is an int or a tuple of ints, not {shape!r}")
     try:
-        out: Ints = tuple([int(_index(n)) for n in shape])  # (before Python 3.10, the index of True is True itself)
+        # before Python 3.10, the index of True is True itself
+        out: Ints = tuple([int(_index(n)) for n in several("a shape", shape, "ints")])
     except TypeError:
-        raise TypeError(f"a shape is an int or a tuple of ints, not {shape!r}") from None
+        raise TypeError(f"a shape is an int or a tuple of ints, not {worded(shape)}") from None
     if len(out) > MAX_NDIM:
         raise ValueError(f"{len(out)} dimensions are too many: at most {MAX_NDIM}")
     return out
@@ -216,9 +218,9 @@ def move_axes(ndim: int, axes: Sequence[int] | None) -> Ints:
 
 def normal_axis(axis: int, ndim: int) -> int:
     """Return an axis counted from the front; raises IndexError if the dimension does not exist."""
-    number = _index(axis)
+    number = whole("axis", axis)
     if not -ndim <= number < ndim:
-        raise IndexError(f"axis {number} is out of bounds for array of dimension {ndim}")
+        raise IndexError(f"axis {worded(number)} is out of bounds for array of dimension {ndim}")
     return number % ndim
 
 
@@ -289,7 +291,7 @@ def reshape(
     if unknown >= 0 and known and count % known == 0:
         target = (*target[:unknown], count // known, *target[unknown + 1 :])
     elif unknown >= 0 or known != count:
-        raise ValueError(f"cannot reshape a view of size {count} into shape {target}")
+        raise ValueError(f"cannot reshape a view of size {count} into shape {worded(target)}")
     if count == 0 or is_c_contiguous(shape, strides, itemsize):
         return target, c_strides(target, itemsize)
     return target, _split_runs(shape, strides, target)
@@ -385,7 +387,7 @@ def _position(key: object, n: int, axis: int) -> int:
             f"which never copies; not {type(key).__name__}"
         ) from None
     if not -n <= number < n:
-        raise IndexError(f"index {number} is out of bounds for axis {axis} with size {n}")
+        raise IndexError(f"index {worded(number)} is out of bounds for axis {axis} with size {n}")
     return number % n
 
 

@@ -13,6 +13,9 @@ from __future__ import annotations
 import struct
 from math import copysign, inf, isinf, isnan, nan
 
+from ..errors import a_kind, worded
+from ..given import whole
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -139,7 +142,7 @@ def encode(dtype: DType, value: Any) -> bytes:
     try:
         return _encode(dtype, value)
     except (struct.error, OverflowError):
-        raise ValueError(f"{value!r} does not fit into {dtype}") from None
+        raise ValueError(f"{worded(value)} does not fit into {dtype}") from None
 
 
 def _encode(dtype: DType, value: Any) -> bytes:
@@ -148,7 +151,7 @@ def _encode(dtype: DType, value: Any) -> bytes:
     if dtype.kind in ("int", "uint"):
         if not hasattr(type(value), "__index__"):
             raise TypeError(f"{dtype} takes an int, not {type(value).__name__}")
-        number = value.__index__()
+        number = whole(f"an element of {dtype}", int(value) if type(value) is bool else value)
         if dtype.bits < 8:
             low = -(1 << dtype.bits - 1) if dtype.kind == "int" else 0
             if not low <= number < low + (1 << dtype.bits):
@@ -159,12 +162,16 @@ def _encode(dtype: DType, value: Any) -> bytes:
         raise TypeError(
             f"{dtype} takes a {'' if dtype.kind == 'complex' else 'real '}number, not {type(value).__name__}"
         )
+    try:
+        given: Any = complex(value) if dtype.kind == "complex" else float(value)
+    except TypeError:
+        raise TypeError(f"{dtype} takes a number, not {a_kind(value)}") from None
     if dtype.kind == "complex":
-        part, number = _COMPLEX_PART[dtype.name], complex(value)
-        return struct.pack(f"={part}{part}", number.real, number.imag)
+        part = _COMPLEX_PART[dtype.name]
+        return struct.pack(f"={part}{part}", given.real, given.imag)
     if dtype.name in ("float16", "float32", "float64"):
-        return struct.pack("=" + dtype.format, float(value))
-    return struct.pack("=H" if dtype.itemsize == 2 else "=B", _small_code(dtype.name, float(value)))
+        return struct.pack("=" + dtype.format, given)
+    return struct.pack("=H" if dtype.itemsize == 2 else "=B", _small_code(dtype.name, given))
 
 
 def decode(dtype: DType, data: bytes) -> list[Any]:

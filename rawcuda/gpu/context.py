@@ -364,8 +364,16 @@ def primary_of(device: Any) -> PrimaryContext | None:
     primary = getattr(device, "_held", None)
     if type(primary) is PrimaryContext:
         return primary
-    primary = device if type(device) is PrimaryContext else getattr(device, "_primary", None)
-    if type(primary) is not PrimaryContext:
+    if type(device) is PrimaryContext:
+        device.open()
+        return device
+    if not is_device(device):
         return None
-    device.context if primary is not device else primary.open()
-    return primary
+    device.context
+    primary = device._primary
+    return primary  # type: ignore[no-any-return]
+
+
+def is_device(given: Any) -> bool:
+    """Tell whether an object is a Device, open or closed; streams and memory, which have a context, too, are none."""
+    return type(getattr(given, "_primary", None)) is PrimaryContext and hasattr(given, "ordinal")

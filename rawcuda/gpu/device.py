@@ -9,11 +9,11 @@ Read next    copies/device_copy.py
 from __future__ import annotations
 
 import ctypes
-from operator import index
 
 from .. import driver, names
 from ..arrays import making
 from ..errors import CudaError, a_kind, worded
+from ..given import whole
 from ..owned import Held, drain, dropped, invalidate
 from ..tracing import careful
 from .context import Current, context_of, count, reaches
@@ -46,9 +46,7 @@ class Device(Facts):
 
     def __init__(self, ordinal: int = 0) -> None:
         if type(ordinal) is not int:
-            if isinstance(ordinal, bool) or not hasattr(type(ordinal), "__index__"):
-                raise TypeError(f"a device's ordinal must be an int, not {a_kind(ordinal)}")
-            ordinal = int.__index__(index(ordinal))
+            ordinal = whole("a device's ordinal", ordinal)
         known = None if careful else _known.get(ordinal)
         primary, handle = known or _look_up(ordinal)
         self.ordinal, self._primary, self._held = ordinal, primary, None
@@ -168,8 +166,8 @@ class Device(Facts):
 
     def stream(self, priority: int = 0, *, nonblocking: bool = True) -> Stream:
         """Make a stream: it and the legacy default stream do not wait for each other, unless nonblocking is false."""
-        if nonblocking and not priority:
-            return Stream(self) if type(priority) is int else Stream(self, priority=priority)
+        if nonblocking and type(priority) is int and not priority:
+            return Stream(self)
         return Stream(self, priority=priority, nonblocking=nonblocking)
 
     def event(self, timing: bool = False, *, blocking: bool = False) -> Event:
@@ -449,9 +447,9 @@ def _other(other: Any) -> Device:
     """Return another device, given as a Device or by its ordinal."""
     if isinstance(other, Device):
         return other
-    if isinstance(other, bool) or not hasattr(type(other), "__index__"):
-        raise TypeError(f"the other device must be a Device or its ordinal, not {a_kind(other)}")
-    return Device(index(other))
+    if isinstance(other, bool) or not hasattr(type(other), "__index__") or getattr(other, "shape", None):
+        raise TypeError(f"other must be a Device or its ordinal, not {a_kind(other)}")
+    return Device(whole("other", other))
 
 
 def devices() -> list[Device]:

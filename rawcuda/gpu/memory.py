@@ -12,16 +12,16 @@ from __future__ import annotations
 import ctypes
 from _weakref import ref
 from functools import partial
-from operator import index
 
 from .. import names
 from ..arrays import copying, making
 from ..arrays.pickling import reduce_memory
 from ..driver import as_argument
 from ..errors import a_kind, worded
+from ..given import whole
 from ..owned import Once, Owned, _nothing
 from ..protocols.description import Bytes
-from .context import PrimaryContext, context_of, primary_of, reaches
+from .context import PrimaryContext, context_of, is_device, primary_of, reaches
 from .handles import DEVICE, MANAGED, ORDERED, PINNED, POOLED, Kind, Lifetime, make
 from .queue import Ordering, StreamHandle, calls_on
 
@@ -83,9 +83,9 @@ class Memory(Owned, Bytes):
         raises  ValueError  an unknown kind, or an impossible address or size
         """
         _kind_of(kind)
-        if not isinstance(getattr(device, "_primary", None), PrimaryContext):
+        if not is_device(device):
             raise TypeError(f"memory needs a Device, not {a_kind(device)}")
-        address, nbytes = _whole("address", address), _whole("nbytes", nbytes)
+        address, nbytes = whole("address", address), whole("nbytes", nbytes)
         if not 0 <= address < 2**64 or not 0 <= nbytes < 2**63 or address + nbytes > 2**64:
             raise ValueError(f"no memory can have address {worded(address)} and {worded(nbytes)} bytes")
         borrowed = cls.__new__(cls)
@@ -407,7 +407,7 @@ def _access_flags(address: int, ordinal: int) -> int:
 
 
 def _ordinal_of(device: Any) -> int:
-    if not isinstance(getattr(device, "_primary", None), PrimaryContext):
+    if not is_device(device):
         raise TypeError(f"a device must be a Device, not {a_kind(device)}")
     return int(device.ordinal)
 
@@ -417,12 +417,6 @@ def _kind_of(kind: Any) -> Kind:
     if row is None:
         raise ValueError(f"kind {worded(kind)}: give one of {', '.join(map(repr, _KINDS))}")
     return row
-
-
-def _whole(name: str, number: Any) -> int:
-    if isinstance(number, bool) or not hasattr(type(number), "__index__"):
-        raise TypeError(f"{name} must be an int, not {a_kind(number)}")
-    return int.__index__(index(number))
 
 
 def allocate(device: Any, nbytes: int, *, kind: str = "device", stream: Any = None) -> Memory:
@@ -476,7 +470,7 @@ def size_of(name: str, given: Any) -> int:
     raises  TypeError   not an int
             ValueError  negative, or larger than any memory
     """
-    size = given if type(given) is int else _whole(name, given)
+    size = given if type(given) is int else whole(name, given)
     if not 0 <= size < 2**63:
         raise ValueError(f"{name}={worded(size)}: a size must be in 0 .. 2**63-1")
     return size

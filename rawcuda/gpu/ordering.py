@@ -14,7 +14,7 @@ from __future__ import annotations
 from .. import driver
 from ..driver import as_argument
 from ..errors import refusal
-from .calls import scratches, take_scratch
+from .calls import run, scratches, take_scratch
 from .context import PrimaryContext, context_of, held_contexts
 from .memory import Memory
 from .queue import NO_SYNC, PER_THREAD, StreamHandle, calls_on, handle_of, home_of, work_handle
@@ -31,8 +31,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "device_of",
+    "finish_context",
     "forget_closed",
     "hold_back",
+    "keep",
     "keep_foreign",
     "make_ready",
     "make_wait",
@@ -116,6 +118,31 @@ def keep_foreign(primary: PrimaryContext, stream: Any, view: Any) -> None:
     if type(view) is view._streamed:
         hold_back((view,), handle, primary)
     retain(home, handle, view._owner)
+
+
+def keep(primary: PrimaryContext, stream: Any, thing: Any, side: Side) -> None:
+    """Keep the memory of a side until a stream has completed its work, if its close() would not wait for that.
+
+    The close() of our memory waits for the work of its own device, also for what that waits for; a copy on a default
+    stream makes the default streams of both devices wait. A stream of another device needs a lease.
+    """
+    if not side.ours:
+        keep_foreign(primary, stream, thing)
+        return
+    handle = work_handle(stream)
+    if handle > PER_THREAD and (side.primary is not primary or getattr(stream, "_primary", None) is not primary):
+        home = home_of(stream, primary)
+        if home is not side.primary:
+            owner = thing if isinstance(thing, Memory) else thing._owner
+            retain(home, handle, owner.lease())
+
+
+def finish_context(primary: PrimaryContext) -> None:
+    """Wait for all work of a context after an exception, and raise no other error.
+
+    calls   cuCtxSynchronize
+    """
+    run(((primary.function("cuCtxSynchronize"),),), primary._to_push())
 
 
 def wait_for(thing: Any, side: Side, stream: Any) -> None:

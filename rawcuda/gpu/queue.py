@@ -10,11 +10,11 @@ Read next    graph.py, stream.py
 from __future__ import annotations
 
 import ctypes
-from operator import index
 
 from .. import names
 from ..driver import as_argument
 from ..errors import a_kind, worded
+from ..given import whole
 from ..owned import Owned, invalidate
 from ..protocols.cuda_stream import handle_from as _protocol_handle
 from .context import PrimaryContext, any_calls, held_contexts, primary_of
@@ -130,8 +130,8 @@ def handle_of(stream: Any) -> int:
         return stream
     if isinstance(stream, bool):
         raise TypeError(f"stream={stream} is a bool: give a Stream, None, 1 (legacy), 2 (per-thread) or a handle")
-    if hasattr(type(stream), "__index__"):
-        number = int.__index__(index(stream))
+    if hasattr(type(stream), "__index__") and not getattr(stream, "shape", None):  # (arrays have __index__, too)
+        number = whole("stream", stream)
         if number == 0:
             raise ValueError(
                 "stream=0 is ambiguous: give None or 1 for the legacy default stream, 2 for the per-thread one"

@@ -14,8 +14,8 @@ from ..driver import as_argument
 from ..owned import drain, dropped
 from .context import reaches
 from .memory import Memory
-from .ordering import keep_foreign, make_ready
-from .queue import StreamHandle, calls_on
+from .ordering import keep, make_ready
+from .queue import StreamHandle, calls_on, home_of
 from .retention import retained, sweep
 
 TYPE_CHECKING = False
@@ -45,6 +45,8 @@ def copy_run(dst: Any, src: Any, to: Side, of: Side, stream: Any) -> bool:
             return False
     if to.address < of.end and of.address < to.end and to.address != of.address:
         return False
+    if stream is not None and _is_elsewhere(stream, primary):
+        return False
     if primary._handle is None:
         primary.open()
     before, theirs = dst.stream, src.stream
@@ -65,6 +67,11 @@ def copy_run(dst: Any, src: Any, to: Side, of: Side, stream: Any) -> bool:
     return True
 
 
+def _is_elsewhere(stream: Any, primary: Any) -> bool:
+    """Tell whether a stream belongs to another device than the memory, whose close() would not wait for it."""
+    return getattr(stream, "_primary", None) is not primary and home_of(stream, primary) is not primary
+
+
 def _finish(
     primary: Any, calls: Any, queue: Any, target: tuple[Any, Side], source: tuple[Any, Side], stream: Any
 ) -> None:
@@ -73,8 +80,7 @@ def _finish(
         calls.cuStreamSynchronize(queue)
         return
     for thing, side in (target, source):
-        if not side.ours:
-            keep_foreign(primary, stream, thing)
+        keep(primary, stream, thing, side)
     if target[1].form.dtype is not None:
         target[0].stream = stream
 
@@ -103,6 +109,8 @@ def fill_run(target: Any, to: Side, value: int, width: int, stream: Any) -> bool
         return False
     if primary._handle is None:
         primary.open()
+    if stream is not None and _is_elsewhere(stream, primary):
+        return False
     if target.stream is not None and target.stream is not stream:
         make_ready(primary, stream, target)
     calls, queue = calls_on(stream, primary)
@@ -113,7 +121,7 @@ def fill_run(target: Any, to: Side, value: int, width: int, stream: Any) -> bool
         fill = getattr(calls, _FILLS_OF_ROWS[width])
         fill(*map(as_argument, (first, pitch, value, row // width, rows)), queue)
     if not to.ours:
-        keep_foreign(primary, stream, target)
+        keep(primary, stream, target, to)
     if form.dtype is not None:
         target.stream = stream
     if retained:

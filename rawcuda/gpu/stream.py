@@ -12,6 +12,7 @@ import ctypes
 
 from .. import names
 from ..errors import a_kind, worded
+from ..given import whole
 from ..owned import drain, dropped
 from .graph import Graph
 from .graphs.recording import Recording
@@ -290,9 +291,7 @@ class Stream(StreamHandle):
 
 
 def _priority(given: Any) -> ctypes.c_int:
-    if isinstance(given, bool) or not hasattr(type(given), "__index__"):
-        raise TypeError(f"priority must be an int, not {a_kind(given)}")
-    number = int.__index__(given.__index__())
+    number = whole("priority", given)
     if not -(2**31) <= number < 2**31:
         raise ValueError(f"priority={worded(number)}: a priority must be a small number, such as -1 or 0")
     return ctypes.c_int(number)

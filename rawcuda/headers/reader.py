@@ -313,6 +313,12 @@ class Header:
                 return int(value.partition("//")[0].strip().rstrip(","))
         return None
 
+    def _held(self) -> Any:
+        """Hold the lock in a with block, also against interrupts."""
+        from ..owned import Held  # when a type is first made: reading the table needs nothing but ctypes
+
+        return Held(self._lock)
+
     # -- types
 
     def names(self) -> list[str]:
@@ -334,7 +340,7 @@ class Header:
         if found is None and name.isupper():  # most likely a constant
             found = self.constant(name)
         if found is None:
-            with self._lock:
+            with self._held():
                 found = self._made.get(name) or self._begun.get(name) or self._make(name)
         return found if found is not None else self.constant(name)
 
@@ -371,7 +377,7 @@ class Header:
 
     def _required(self, name: str) -> Any:
         """Return a type; for an enum, that of its integers: its IntEnum is made only for who asks for it by name."""
-        with self._lock:
+        with self._held():
             found = self._made.get(name) or self._begun.get(name) or self._make_type(name)
         if found is None:
             lines = self._enum_lines(name)

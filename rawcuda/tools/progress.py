@@ -11,6 +11,8 @@ import sys
 from time import monotonic
 
 from .. import names
+from ..errors import a_kind, worded
+from ..given import whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,15 +39,16 @@ class progress:
     """
 
     def __init__(self, iterable: names.Any, total: int | None = None, *, label: str = "") -> None:
-        iter(iterable)  # raises TypeError here, and not in the loop
+        try:
+            iter(iterable)  # raises TypeError here, and not in the loop
+        except TypeError:
+            raise TypeError(f"progress() needs an iterable, not {a_kind(iterable)}") from None
         if total is None and hasattr(type(iterable), "__len__"):
             total = len(iterable)
         if total is not None:
-            if isinstance(total, bool) or not hasattr(type(total), "__index__"):
-                raise TypeError(f"total must be an int, the number of items, not {type(total).__name__}")
-            total = int.__index__(total.__index__())
+            total = whole("total", total)
             if total < 0:
-                raise ValueError(f"total={total}: give the number of items, 0 or more")
+                raise ValueError(f"total={worded(total)}: give the number of items, 0 or more")
         self._iterable: Iterable[Any] = iterable
         self.total, self.label = total, label
 
@@ -58,21 +61,24 @@ class progress:
         return self.total or 0
 
     def __iter__(self) -> names.Iterator[names.Any]:
-        line, done = _Line(self.total, self.label), 0
+        line = _Line(self.total, self.label)
         try:
-            for item in self._iterable:
-                yield item
-                done += 1
-                line.show(done)
+            yield from self._items(line)
         finally:
-            line.end(done)
+            line.end()
+
+    def _items(self, line: _Line) -> names.Iterator[Any]:
+        for item in self._iterable:
+            yield item
+            line.done += 1
+            line.show(line.done)
 
 
 class _Line:
     """What is printed: one line that is written again on a terminal, or some lines of text."""
 
     def __init__(self, total: int | None, label: str) -> None:
-        self.total, self.label, self.out = total, label, sys.stderr
+        self.total, self.label, self.out, self.done = total, label, sys.stderr, 0
         self.live, self.begin, self.last, self.next = _is_live(self.out), monotonic(), 0.0, 1
 
     def show(self, done: int) -> None:
@@ -86,9 +92,9 @@ class _Line:
             self.next = done + max(1, self.total // _STEPS) if self.total else 2 * done
             self._write(self._text(done, now) + "\n")
 
-    def end(self, done: int) -> None:
+    def end(self) -> None:
         """Report the end of the loop."""
-        self._write(("\r" if self.live else "") + self._text(done, monotonic()) + "\n")
+        self._write(("\r" if self.live else "") + self._text(self.done, monotonic()) + "\n")
 
     def _text(self, done: int, now: float) -> str:
         seconds = now - self.begin

@@ -12,6 +12,7 @@ import _thread
 import os
 
 from .. import names
+from ..errors import worded
 from ..owned import Held
 from ..tracing import Call, Step, careful, listeners, observers
 
@@ -76,8 +77,8 @@ class Trace:
         is_asked = callable(to) or isinstance(to, list)
         if form is not None and is_asked:
             raise ValueError(
-                f"form={form!r} says how events are written, but a {type(to).__name__} receives the events themselves: "
-                "leave form out"
+                f"form={worded(form)} says how events are written, but a {type(to).__name__} receives the events "
+                "themselves: leave form out"
             )
         if not (is_asked or to is None or isinstance(to, str) or hasattr(to, "write") or hasattr(to, "__fspath__")):
             raise TypeError(f"trace() takes a function, a text file, a path, a list or None, not {type(to).__name__}")

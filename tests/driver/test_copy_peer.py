@@ -4,6 +4,7 @@ import itertools
 
 import pytest
 
+from tests.driver import kernels
 from tests.subject import module, rawcuda
 
 errors = module("errors")
@@ -115,6 +116,37 @@ def test_a_capture_records_it(device, other):
         stream.synchronize()
         assert target.tolist() == [3] * 8
         graph.close()
+
+
+@pytest.mark.parametrize("use", ["copy", "box", "launch", "fill", "batch"])
+def test_memory_closed_while_a_stream_of_another_device_uses_it(device, other, use):
+    """The close() of memory waits for the work of its own device; for a stream of another, it is freed later."""
+    device.enable_peer_access(other)
+    try:
+        with device.stream() as stream, other.stream() as its_own, device.load(kernels.ADD) as code:
+            memory, there = other.allocate(400), device.empty((100,), "float32")
+            memory.view("float32").fill(2, stream=its_own)
+            its_own.synchronize()
+            if use == "copy":
+                there.copy_from(memory.view("float32"), stream=stream)
+            elif use == "box":
+                there.reshape((10, 10))[:, :5].copy_from(memory.view("float32").reshape((10, 10))[:, :5], stream=stream)
+            elif use == "launch":
+                code["add"].launch(memory, memory, there, 100, grid=1, block=128, stream=stream)
+            elif use == "fill":
+                memory.fill(1, stream=stream)
+            else:
+                parts = memory.view("float32")
+                rawcuda.copy_batch([(there[:50], parts[:50]), (there[50:], parts[50:])], stream=stream)
+            memory.close()
+            stream.synchronize()
+            if use in ("copy", "batch"):
+                assert there.tolist() == [2.0] * 100
+            if use == "launch":
+                assert there.tolist() == [4.0] * 100
+    finally:
+        rawcuda.synchronize()
+        device.disable_peer_access(other)
 
 
 def test_foreign_arrays_of_two_devices(device, other):

@@ -376,7 +376,7 @@ def test_a_damaged_image(code: Code) -> None:
     [
         ([], ValueError, "nothing to link"),
         ({}, ValueError, "nothing to link"),
-        (kernels.ADD, TypeError, "a sequence, such as a list, or a dict, not a str"),
+        (kernels.ADD, TypeError, "a sequence of images, such as a list, not a str"),
         (b"\x7fELF", TypeError, "not a bytes"),
         (Path("x.ptx"), TypeError, "a sequence"),
         (3, TypeError, "a sequence"),

@@ -76,7 +76,7 @@ def test_no_device_is_left(python: Python) -> None:
         env = {"RAWCUDA_DRIVER": "emulator", "RAWCUDA_EMULATOR": "devices=2", "CUDA_VISIBLE_DEVICES": text}
         result = python("from tests.subject import rawcuda\nprint(rawcuda.devices())", env=env)
         assert result.returncode == 1 and "CUDA_ERROR_NO_DEVICE (100)" in result.stderr
-        assert f"CUDA_VISIBLE_DEVICES={text!r} names none of the 2 emulated devices" in result.stderr
+        assert f"CUDA_VISIBLE_DEVICES is {text!r}" in result.stderr
 
 
 def test_peers_of_hidden_devices(python: Python) -> None:

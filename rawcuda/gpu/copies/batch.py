@@ -19,8 +19,9 @@ from ...arrays.copying import Prepared
 from ...driver import as_argument
 from ...elements import layout
 from ...errors import worded
+from ...given import several
 from ...headers import cuda_h
-from ..ordering import keep_foreign, make_ready
+from ..ordering import keep, make_ready
 from ..queue import LEGACY, calls_on, home_of, work_handle
 from ..retention import capture_number
 from .transfer import box_of
@@ -56,7 +57,7 @@ def copy_batch(
     order = _ORDERS.get(source_order) if isinstance(source_order, str) else None
     if order is None:
         raise ValueError(f"source_order {worded(source_order)}: give one of {', '.join(map(repr, _ORDERS))}")
-    copies = [_prepared(number, pair, stream) for number, pair in enumerate(pairs)]
+    copies = [_prepared(number, pair, stream) for number, pair in enumerate(several("pairs", pairs, "pairs"))]
     copies = [each for each in copies if not each.walk.is_empty()]
     handle = work_handle(stream)
     primary: PrimaryContext | None = None
@@ -85,8 +86,8 @@ def copy_batch(
         _copy_boxes(calls, queue, boxes, order, prefer_overlap, home)
     for each in together:
         for thing, side in ((each.dst, each.to), (each.src, each.of)):
-            if not side.ours and side.kind != "host":
-                keep_foreign(home, stream, thing)
+            if side.kind != "host":
+                keep(home, stream, thing, side)
         if each.to.form.dtype is not None:
             each.dst.stream = stream
     for each in copies:

@@ -18,7 +18,7 @@ from ...arrays.host_copy import Walk
 from ...elements import layout
 from ..context import PrimaryContext
 from ..memory import allocate
-from ..ordering import keep_foreign, make_ready, settle
+from ..ordering import finish_context, keep, make_ready, settle
 from ..queue import PER_THREAD, calls_on, home_of, work_handle
 from ..stream import record_and_wait
 from . import transfer
@@ -48,14 +48,23 @@ def copy_on_device(target: Any, source: Any, to: Side, of: Side, walk: Walk, str
         settle(source)
         host_copy.copy(walk)
         return
-    other = of.primary if device is to.primary else to.primary
-    both = handle <= PER_THREAD and other is not None and other is not device
-    if both:  # the default streams of both devices
-        other.open()
-        record_and_wait(device, handle, handle, other)
-    _do_copy(target, source, to, of, walk, stream, device, handle)
-    if both:
-        record_and_wait(other, handle, handle, device)
+    home = home_of(stream, device)
+    homes = {side.primary for side in (to, of) if side.primary is not None}
+    if homes == {home}:
+        _do_copy(target, source, to, of, walk, stream, device, handle)
+        return
+    try:  # closing memory does not wait for a stream of another device: the memory is kept, whatever exception comes
+        other = of.primary if device is to.primary else to.primary
+        both = handle <= PER_THREAD and other is not None and other is not device
+        if both:  # the default streams of both devices
+            other.open()
+            record_and_wait(device, handle, handle, other)
+        _do_copy(target, source, to, of, walk, stream, device, handle)
+        if both:
+            record_and_wait(other, handle, handle, device)
+    except BaseException:
+        finish_context(home)
+        raise
 
 
 def _worker(to: Side, of: Side, stream: Any) -> PrimaryContext | None:
@@ -89,8 +98,7 @@ def _do_copy(
         _copy_walk(walk, kinds, device, handle)
     if "host" not in kinds:
         for thing, side in ((target, to), (source, of)):
-            if not side.ours:
-                keep_foreign(device, stream, thing)
+            keep(device, stream, thing, side)
         if to.form.dtype is not None:  # (the stream of a Memory is that of its allocation)
             target.stream = stream  # its elements will be ready in this stream's order
 
@@ -224,8 +232,7 @@ def fill_on_device(target: Any, to: Side, pattern: bytes, stream: Any) -> None:
         device,
         handle,
     )
-    if not to.ours:
-        keep_foreign(device, stream, target)
+    keep(device, stream, target, to)
     if to.form.dtype is not None:
         target.stream = stream
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import ctypes
 from _collections_abc import Mapping
-from operator import index
 
 from ... import driver, names
 from ...errors import CudaError, NotFound, a_kind, worded
+from ...given import whole
 from ...headers import cuda_h
 from ...owned import Owned
 from ..context import Current, PrimaryContext, count
@@ -108,10 +108,10 @@ class Facts(Owned):
     def _ask_attribute(self, which: Any) -> int:
         if isinstance(which, str):
             number = _attribute_number(which)
-        elif isinstance(which, bool) or not hasattr(type(which), "__index__"):
+        elif isinstance(which, bool) or not hasattr(type(which), "__index__") or getattr(which, "shape", None):
             raise TypeError(f"an attribute must be a name in cuda.h or its number, not {a_kind(which)}")
         else:
-            number = int.__index__(index(which))
+            number = whole("an attribute", which)
         known = self._primary.attributes
         if number not in known or self._handle is None:
             value = ctypes.c_int()
@@ -189,7 +189,9 @@ def _attribute_number(name: str) -> int:
         import difflib
 
         near = difflib.get_close_matches(full, table, 3, 0.5)
-        raise ValueError(f"unknown device attribute {name!r}" + (f": did you mean {', '.join(near)}?" if near else ""))
+        raise ValueError(
+            f"unknown device attribute {worded(name)}" + (f": did you mean {', '.join(near)}?" if near else "")
+        )
     return table[full]
 
 
@@ -209,7 +211,7 @@ class DeviceAttributes(Attributes):
     def __getitem__(self, name: str) -> int:
         try:
             if not isinstance(name, str):
-                raise ValueError(f"{name!r} is not the name of an attribute")
+                raise ValueError(f"{worded(name)} is not the name of an attribute")
             return self._device.attribute(name)
         except CudaError as error:  # an attribute that only a newer driver knows
             if error.code != cuda_h.CUDA_ERROR_INVALID_VALUE:

@@ -15,11 +15,13 @@ from __future__ import annotations
 
 import ctypes
 from _weakref import ref
+from functools import partial
 from math import gcd
 
 from ... import names
 from ...driver import as_argument
 from ...errors import Unsupported, a_kind, worded
+from ...given import whole
 from ...headers import cuda_h
 from ...owned import drain, dropped
 from ..handles import GREEN, GREEN_STREAM
@@ -213,8 +215,7 @@ def split(device: names.Device, sm_counts: tuple[Any, ...], rest: bool) -> Split
             raise ValueError(f"rest=True: none of the {total} multiprocessors of device {device.ordinal} is left")
     made: list[GreenContext] = []
     try:
-        for share in shares:
-            made.append(GreenContext._over(device, share))
+        made.extend(map(partial(GreenContext._over, device), shares))
     except BaseException:
         Split(made).close()
         raise
@@ -233,9 +234,7 @@ def _divided(loaded: Any, whole: Any, least: int) -> tuple[list[Any], Any]:
 
 
 def _count(given: Any) -> int:
-    if isinstance(given, bool) or not hasattr(type(given), "__index__"):
-        raise TypeError(f"a number of multiprocessors must be an int, not {a_kind(given)}")
-    number = int.__index__(given.__index__())
+    number = whole("a number of multiprocessors", given)
     if number < 1:
         raise ValueError(f"{worded(number)} multiprocessors: a part needs at least 1")
     return number

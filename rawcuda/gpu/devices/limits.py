@@ -11,7 +11,8 @@ from __future__ import annotations
 import ctypes
 
 from ... import names
-from ...errors import CudaError, Unsupported, a_kind, worded
+from ...errors import CudaError, NotFound, Unsupported, worded
+from ...given import whole
 from ...headers import cuda_h
 
 TYPE_CHECKING = False
@@ -37,9 +38,7 @@ def _limit(number: int, text: str) -> Any:
 
     def put(self: Limits, value: int) -> None:
         name = _NUMBERS[number]
-        if isinstance(value, bool) or not hasattr(type(value), "__index__"):
-            raise TypeError(f"{name} must be an int, not {a_kind(value)}")
-        size = int.__index__(value.__index__())
+        size = whole(name, value)
         if not 0 <= size < 2**64:
             raise ValueError(f"{name}={worded(size)}: give a number from 0 to 2**64-1")
         self._ask("cuCtxSetLimit", number, ctypes.c_uint(number), ctypes.c_size_t(size))
@@ -79,6 +78,11 @@ class Limits:
         device.context
         object.__setattr__(self, "_device", device)
         object.__setattr__(self, "_primary", device._primary)
+
+    def __reduce_ex__(self, protocol: object) -> names.NoReturn:
+        raise TypeError(
+            "the limits of a device belong to it, and cannot be copied or pickled: dict(device.limits) has their values"
+        )
 
     def __setattr__(self, name: str, value: names.Any) -> None:
         if not isinstance(getattr(type(self), name, None), property):
@@ -156,8 +160,8 @@ class Limits:
         return True
 
     def __getitem__(self, name: str) -> int:
-        if name not in _NUMBERS.values():
-            raise KeyError(name)
+        if not isinstance(name, str) or name not in _NUMBERS.values():
+            raise NotFound(f"a device has no limit {worded(name)}: it has {', '.join(_NUMBERS.values())}")
         value: int = getattr(self, name)
         return value
 

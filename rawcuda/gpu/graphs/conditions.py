@@ -11,7 +11,8 @@ import ctypes
 from ctypes import byref
 
 from ... import names
-from ...errors import Unsupported, a_kind, worded
+from ...errors import Unsupported, worded
+from ...given import whole
 from ...headers import cuda_h
 
 TYPE_CHECKING = False
@@ -55,9 +56,7 @@ class Condition:
         if default is not None:
             if isinstance(default, bool):
                 default = int(default)
-            if not hasattr(type(default), "__index__"):
-                raise TypeError(f"default must be an int or None, not {a_kind(default)}")
-            default = int.__index__(default.__index__())
+            default = whole("default", default)
             if not 0 <= default < 2**32:
                 raise ValueError(f"default={worded(default)}: a condition is a number from 0 to 2**32-1")
         handle = ctypes.c_uint64()

@@ -82,7 +82,8 @@ class Executable(Owned):
             calls.cuGraphLaunch(executable, argument)
         finally:
             if self._keeping:  # the graph may be closed before this launch is done
-                retain(self._primary, queue, self._keeping)
+                # a stream of another device is asked for the end of the launch in its own context
+                retain(getattr(stream, "_primary", None) or self._primary, queue, self._keeping)
 
     def upload(self, stream: names.Any = None) -> None:
         """Prepare the first launch in the order of a stream, so that the launch itself costs less.

@@ -16,6 +16,7 @@ from ctypes import byref
 
 from ... import names
 from ...errors import Closed, a_kind
+from ...given import several
 from ...headers import cuda_h
 from . import parameters
 from .conditions import Condition
@@ -110,7 +111,8 @@ class Node:
 
     @property
     def number(self) -> int:
-        """Return the place among the graph's nodes."""
+        """Return the place among the graph's nodes; raises Closed as `handle` does."""
+        self.handle
         return self.graph.nodes.index(self)
 
     @property
@@ -367,10 +369,8 @@ def dependencies(graph: Any, after: Any) -> list[Node]:
     if after is None:
         return []
     given = [after] if isinstance(after, Node) else after
-    if not hasattr(type(given), "__iter__") or isinstance(given, (str, bytes)):
-        raise TypeError(f"after must be a node, or several, not {a_kind(given)}")
     found: dict[Node, None] = {}
-    for node in given:
+    for node in several("after", given, "nodes"):
         check_node(graph, node, "after")
         if node in found:
             raise ValueError(f"after: {node!r} is given twice")

@@ -18,6 +18,7 @@ from ctypes import byref
 from ...arrays import copying
 from ...driver import as_argument
 from ...errors import a_kind, worded
+from ...given import whole
 from ...headers import cuda_h
 from ...protocols.description import Bytes, Description
 from ..context import release
@@ -153,6 +154,9 @@ def kernel(graph: Any, launch: Any, *arguments: Any, **configuration: Any) -> Gi
     if configure is not None and hasattr(launch, "parameters"):
         if "stream" in configuration:
             raise TypeError("a node has no stream: leave it out, and give the stream to Graph.launch()")
+        missing = [name for name in ("grid", "block") if name not in configuration]
+        if missing:
+            raise TypeError(f"{' and '.join(missing)}: a node of {launch!r} needs them, or give a Launch")
         launch = configure(**configuration)
     elif configuration:
         raise TypeError(
@@ -344,9 +348,7 @@ def empty(graph: Any) -> Given:
 
 def allocate(graph: Any, nbytes: Any) -> Given:
     """Read an allocation of device memory."""
-    if isinstance(nbytes, bool) or not hasattr(type(nbytes), "__index__"):
-        raise TypeError(f"nbytes must be an int, not {a_kind(nbytes)}")
-    number = int.__index__(nbytes.__index__())
+    number = whole("nbytes", nbytes)
     if not 0 < number < 2**63:
         raise ValueError(f"nbytes={worded(number)}: an allocation node needs 1 to 2**63-1 bytes")
     parameters = cuda_h.CUDA_MEM_ALLOC_NODE_PARAMS()
@@ -404,9 +406,7 @@ def conditional(graph: Any, condition: Any, form: str, count: Any) -> Given:
     handle = condition.handle
     if any(isinstance(each, Choice) and each.condition[0] == handle for each in graph._root._given.values()):
         raise ValueError(f"{condition!r} belongs to another conditional node already: create another condition")
-    if isinstance(count, bool) or not hasattr(type(count), "__index__"):
-        raise TypeError(f"count must be an int, not {a_kind(count)}")
-    number = int.__index__(count.__index__())
+    number = whole("count", count)
     if not 0 < number < 2**16:
         raise ValueError(f"count={worded(number)}: give the number of branches, 1 to 65535")
     driver = graph._primary.driver

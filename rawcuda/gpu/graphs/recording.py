@@ -18,7 +18,8 @@ from itertools import chain, repeat, starmap
 
 from ... import names
 from ...driver import as_argument
-from ...errors import CudaError
+from ...errors import CudaError, worded
+from ...given import one_of
 from ...headers import cuda_h
 from ...owned import Held
 from ..calls import invoke, run
@@ -96,10 +97,9 @@ class Recording:
     _end: names.Any  # does what is left to do, in one call of a C function, which no interrupt divides
 
     def __init__(self, stream: names.Any, mode: str, graph: names.Graph | None = None, after: names.Any = None) -> None:
-        if mode not in _MODES:
-            raise ValueError(f"mode {mode!r}: give one of {', '.join(map(repr, _MODES))}")
+        one_of("mode", mode, _MODES)
         if not isinstance(stream, StreamHandle) or stream._primary is None:
-            raise ValueError(f"{stream!r} cannot be captured: use a stream made by Device.stream()")
+            raise ValueError(f"{worded(stream)} cannot be captured: use a stream made by Device.stream()")
         stream.handle
         self.stream, self.graph, self._mode, self._after = stream, graph, mode, after
         self._primary: PrimaryContext = stream._primary

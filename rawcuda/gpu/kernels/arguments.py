@@ -156,7 +156,8 @@ def declared(what: Any) -> Declared:
         return Declared(ptx, size, size // 2 if ptx[0] == "c" else size)
     hint = {"int": ": int32 or int64?", "float": ": float32 or float64?"}.get(name, "")
     raise TypeError(
-        f"{what!r} declares no parameter{hint or ': give a dtype name, a PTX type, pointer, In, or a ctypes type'}"
+        f"{worded(what)} declares no parameter"
+        f"{hint or ': give a dtype name, a PTX type, pointer, In, or a ctypes type'}"
     )
 
 

@@ -114,7 +114,7 @@ def _plain(name: str, given: Any, number: Any) -> int:
 def _numbers(name: str, given: Any) -> tuple[Any, ...]:
     if hasattr(type(given), "__index__") and not getattr(given, "shape", None):  # (arrays have __index__, too)
         return (given,)
-    if not hasattr(type(given), "__iter__"):
+    if getattr(type(given), "__iter__", None) is None:
         raise TypeError(f"{name}={worded(given)}: give an int, or a sequence of one to three ints")
     return tuple(given)
 
@@ -228,9 +228,9 @@ def chosen(name: str, given: Any, words: tuple[str, ...]) -> int:
     if isinstance(given, str):
         if given in words:
             return words.index(given)
-    elif isinstance(given, bool) or not hasattr(type(given), "__index__"):
+    elif isinstance(given, bool) or not hasattr(type(given), "__index__") or getattr(given, "shape", None):
         raise TypeError(f"{name} must be one of {', '.join(map(repr, words))}, not {a_kind(given)}")
-    elif 0 <= given < len(words):
+    elif 0 <= whole(name, given) < len(words):
         return whole(name, given)
     raise ValueError(f"{name}={worded(given)}: give one of {', '.join(map(repr, words))}")
 

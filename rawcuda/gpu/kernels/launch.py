@@ -26,6 +26,7 @@ from ... import names, tracing
 from ...arrays.strided import StridedView
 from ...driver import WRONG_CONTEXT, as_argument
 from ...errors import Closed, worded
+from ...given import several
 from ...headers import cuda_h
 from ...owned import token as valid_token
 from ...protocols.cuda_stream import handle_from
@@ -410,7 +411,7 @@ class Launch:
         raises  TypeError, ValueError, Closed  as a launch does
         """
         self.kernel.handle
-        packing = self._packing
+        packing, arguments = self._packing, several("arguments", arguments, "arguments")
         if len(arguments) != len(self._slots):
             self._refuse_count(len(arguments))
         storage, given, kept, *_ = self._new_buffer()

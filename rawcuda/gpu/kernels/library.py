@@ -19,7 +19,7 @@ from ...headers import cuda_h
 from ...owned import Owned, drain, dropped, invalidate
 from ...tracing import careful
 from . import image
-from .module import Module, loaded_with_logs, read_code
+from .module import Module, loaded_with_logs, other_names, read_code
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class Library(Owned):
 
     def __init__(self, code: hints.Any, *, names: hints.Mapping[str, str] | None = None) -> None:
         self._kind, self._data = read_code(code)
-        self._names = dict(names or {})
+        self._names = other_names(names)
         self._modules: dict[int, ref[Module]] = {}  # a module keeps its library alive
         self.info_log = ""
         loaded = driver.current()

@@ -14,9 +14,11 @@ import os
 from ... import names as hints
 from ...arrays import making
 from ...elements.dtypes import of
-from ...errors import CompileFailed, CudaError, NotFound, a_kind, from_code
+from ...errors import CompileFailed, CudaError, NotFound, a_kind, from_code, worded
+from ...given import several
 from ...headers import cuda_h
 from ...owned import Owned, invalidate
+from ..context import is_device
 from ..handles import MODULE, make
 from ..memory import Memory
 from . import image
@@ -77,6 +79,8 @@ class Module(Owned):
         ptx: bytes | None = None,
     ) -> None:
         self._kind, data = read_code(code)
+        if not is_device(device):
+            raise TypeError(f"device must be a Device, not {a_kind(device)}")
         self.device = device
         device.context
         self.info_log = _load(self, device._primary, self._kind, data)
@@ -88,7 +92,7 @@ class Module(Owned):
     def _know(self, data: bytes, names: Any, library: object) -> None:
         """Store what the image says about its kernels; its variables are read when one is needed."""
         self._data, self._library = data, library
-        self._other_names: dict[str, str] = dict(names or {})
+        self._other_names = other_names(names)
         self._signatures = image.signatures(self._kind, data)
         self._names: list[str] | None = list(self._signatures) if self._kind == "ptx" else None
         if self._kind == "cubin":
@@ -119,10 +123,9 @@ class Module(Owned):
         """
         if parameters is None:
             return self[name]
-        if isinstance(parameters, str) or not hasattr(type(parameters), "__iter__"):
-            raise TypeError(f"parameters must be a list with a declaration of each parameter, not {a_kind(parameters)}")
+        declarations = several("parameters", parameters, "declarations, one for each parameter")
         there = self._in_code(name)
-        return Kernel(self, name, Known(self, there, self._function(there), [declared(what) for what in parameters]))
+        return Kernel(self, name, Known(self, there, self._function(there), [declared(what) for what in declarations]))
 
     def _in_code(self, name: str) -> str:
         """Return the name in the code for a name that a user gives."""
@@ -153,7 +156,7 @@ class Module(Owned):
                 else f"it has {_listed(list(self._declared()), name)}; a static variable may have no name there"
             )
             raise NotFound(
-                f"no {what} {name!r} in this module: {there}",
+                f"no {what} {worded(name, 500)} in this module: {there}",
                 code=error.code,
                 name=error.name,
                 call=call,
@@ -362,6 +365,19 @@ def loaded_with_logs(load: Callable[[Any, Any], object], driver: Any, kind: str,
             del told  # otherwise its traceback refers to this frame, and this frame to the error
     said: bytes = info.value
     return said.decode("utf-8", "replace")
+
+
+def other_names(given: Any) -> dict[str, str]:
+    """Return the other names for kernels and variables as a dict of its own; raises TypeError."""
+    if given is None:
+        return {}
+    if not hasattr(type(given), "items"):
+        raise TypeError(f"names must be a dict from other names to those in the code, not {a_kind(given)}")
+    found = dict(given.items())
+    for each in (each for pair in found.items() for each in pair):
+        if not isinstance(each, str):
+            raise TypeError(f"names must be a dict of str, not with {a_kind(each)}")
+    return found
 
 
 def _listed(names: list[str], wanted: str) -> str:

@@ -191,6 +191,8 @@ def _pack_memory(slot: Slot, argument: Memory, kept: Kept) -> int:
             slot.refuse_place(argument, ("cuda", argument.device.ordinal), argument)
         if access != 3 and not slot.reads:  # (CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
             slot.refuse(ValueError, argument, "is read-only here: wrap it in In(...) if the kernel only reads it")
+        if argument.device.ordinal != slot.ordinal and argument._handle is not None:
+            kept.append(argument.lease())  # its close() waits for the work of its own device only
     address = argument._handle
     if address is not None and argument._keeps is None:  # (memory with an owner checks that, too)
         return address

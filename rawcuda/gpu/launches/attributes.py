@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 
 from ... import names
-from ...errors import Closed, CudaError, InvalidUse, worded
+from ...errors import Closed, CudaError, InvalidUse, NotFound, worded
 from ..kernels.configuration import check_version, chosen, driver_version, extents, require, truth, whole
 
 TYPE_CHECKING = False
@@ -141,12 +141,12 @@ class KernelAttributes:
 
     def __getitem__(self, name: str) -> Any:
         if not isinstance(name, str) or name not in _NAMES and name not in _OTHER_NAMES:
-            raise KeyError(name)
+            raise NotFound(f"a kernel has no attribute {worded(name)}: it has {', '.join(self.keys())}")
         return getattr(self, name)
 
     def __setitem__(self, name: str, value: Any) -> None:
         if not isinstance(name, str) or name not in _NAMES and name not in _OTHER_NAMES:
-            raise KeyError(name)
+            raise NotFound(f"a kernel has no attribute {worded(name)}: it has {', '.join(self.keys())}")
         setattr(self, name, value)
 
     def __iter__(self) -> Iterator[str]:

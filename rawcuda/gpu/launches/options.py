@@ -158,7 +158,8 @@ def _window(reading: Reading, name: str, given: Any) -> bytes:
     """Read a window over memory for which the L2 cache has a policy."""
     kernel = reading.kernel
     most = require(kernel, name, "MAX_ACCESS_POLICY_WINDOW_SIZE")
-    if isinstance(given, AccessPolicyWindow):  # as a stream's attributes have it
+    is_window = isinstance(given, AccessPolicyWindow)
+    if is_window:  # as a stream's attributes have it
         given = given._asdict()
         given["memory"] = whole(f"{name}: address", given.pop("address")), whole(f"{name}: nbytes", given.pop("nbytes"))
     elif not isinstance(given, dict):
@@ -170,7 +171,7 @@ def _window(reading: Reading, name: str, given: Any) -> bytes:
             + (f"; {worded(unknown[0])} is none of these" if unknown else "")
         )
     memory = given["memory"]
-    start, size = memory if type(memory) is tuple else _span(kernel, name, memory)
+    start, size = memory if is_window else _span(kernel, name, memory)
     if not 0 <= start < 1 << 64 or not 0 < size < 1 << 64:
         raise ValueError(f"{name}: address={worded(start)}, nbytes={worded(size)}: this is not a range of memory")
     if size > most:

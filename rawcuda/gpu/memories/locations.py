@@ -10,13 +10,13 @@ Read next    pool.py
 from __future__ import annotations
 
 from collections.abc import MutableSet
-from operator import index
 
 from ... import doors
 from ...errors import Unsupported, a_kind, worded
+from ...given import several, whole
 from ...headers import cuda_h
 from ..calls import run
-from ..context import PrimaryContext, context_of, count
+from ..context import PrimaryContext, context_of, count, is_device
 from ..handles import around, capturing
 
 TYPE_CHECKING = False
@@ -112,12 +112,12 @@ def ordinal_from(given: Any, what: str = "a device must be a Device") -> int:
             ValueError  there is no such device
             Closed      a closed Device
     """
-    if isinstance(getattr(given, "_primary", None), PrimaryContext) and hasattr(given, "ordinal"):
+    if is_device(given):
         given.handle  # raises Closed
         return int(given.ordinal)
-    if isinstance(given, bool) or not hasattr(type(given), "__index__"):
+    if isinstance(given, bool) or not hasattr(type(given), "__index__") or getattr(given, "shape", None):
         raise TypeError(f"{what}, not {a_kind(given)}")
-    number = int.__index__(index(given))
+    number = whole(what, given)
     if not 0 <= number < count():
         raise ValueError(f"there is no device {worded(number)}: this driver sees {count()}, numbered from 0")
     return number
@@ -227,7 +227,7 @@ class Devices(MutableSet):  # type: ignore[type-arg]
 
     def replace(self, values: Iterable[Any]) -> None:
         """Make the set contain these devices and no others."""
-        wanted, now = list(values), self._read()
+        wanted, now = several("a set of devices", values, "devices"), self._read()
         self._change([each for each in wanted if each not in now], [each for each in now if each not in wanted])
 
     def __repr__(self) -> str:

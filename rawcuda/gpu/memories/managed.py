@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import ctypes
 from ctypes import byref
-from operator import index
 
 from ...driver import as_argument
-from ...errors import SymbolNotFound, Unsupported, a_kind, worded
+from ...errors import SymbolNotFound, Unsupported, worded
+from ...given import whole
 from ..context import count
 from ..queue import LEGACY, calls_on, work_handle
 from . import locations
@@ -49,20 +49,14 @@ def _range(memory: Any, offset: Any, nbytes: Any) -> tuple[int, int]:
             f"{memory!r} does not move: advice, prefetches and discards are for managed memory, "
             "Device.allocate(nbytes, kind='managed')"
         )
-    begin = _whole("offset", offset)
-    size = memory.nbytes - begin if nbytes is None else _whole("nbytes", nbytes)
+    begin = whole("offset", offset)
+    size = memory.nbytes - begin if nbytes is None else whole("nbytes", nbytes)
     if not 0 <= begin <= memory.nbytes or not 0 <= size <= memory.nbytes - begin:
         raise ValueError(
             f"nbytes={worded(size)} from offset={worded(begin)} on are not a part of {memory!r}, which has "
             f"{memory.nbytes} bytes"
         )
     return address + begin, size
-
-
-def _whole(name: str, given: Any) -> int:
-    if isinstance(given, bool) or not hasattr(type(given), "__index__"):
-        raise TypeError(f"{name} must be an int, not {a_kind(given)}")
-    return int.__index__(index(given))
 
 
 def _check_concurrent(where: Location) -> None:

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import ctypes
 from ctypes import byref
-from operator import index
 
 from ... import names
 from ...driver import as_argument
-from ...errors import Unsupported, a_kind, worded
+from ...errors import NotFound, Unsupported, a_kind, worded
+from ...given import one_of, several, whole
 from ...headers import cuda_h
 from ...owned import Owned
-from ..context import PrimaryContext, count, primary_of
+from ..context import PrimaryContext, count, is_device, primary_of
 from ..handles import POOL, POOLED, make
 from ..memory import Memory, blank, size_of
 from ..queue import Ordering, StreamHandle, calls_on
@@ -73,6 +73,12 @@ class PoolAttributes:
         pool._primary.inside.cuMemPoolGetAttribute(pool._argument(), ctypes.c_int(number), byref(value))
         return bool(value.value) if setting == "switch" else int(value.value)
 
+    def __reduce_ex__(self, protocol: object) -> names.NoReturn:
+        raise TypeError(
+            "the attributes of a pool belong to it, and cannot be copied or pickled: "
+            "dict(pool.attributes) has their values"
+        )
+
     def __setattr__(self, name: str, value: names.Any) -> None:
         if name not in _ATTRIBUTES:
             raise AttributeError(f"a pool has no attribute {name!r}: it has {', '.join(_ATTRIBUTES)}")
@@ -84,9 +90,7 @@ class PoolAttributes:
                 raise TypeError(f"{name} must be True or False, not {worded(value)}")
             given: Any = ctypes.c_int(bool(value))
         else:
-            if isinstance(value, bool) or not hasattr(type(value), "__index__"):
-                raise TypeError(f"{name} must be an int, not {a_kind(value)}")
-            size = int.__index__(index(value))
+            size = whole(name, value)
             if setting == "zero" and size:
                 raise ValueError(f"{name}={worded(size)}: a high-water mark can only be set to 0")
             if not 0 <= size < 2**64:
@@ -103,6 +107,8 @@ class PoolAttributes:
         return iter(_ATTRIBUTES)
 
     def __getitem__(self, name: str) -> int:
+        if not isinstance(name, str) or name not in _ATTRIBUTES:
+            raise NotFound(f"a pool has no attribute {worded(name)}: it has {', '.join(_ATTRIBUTES)}")
         return self.__getattr__(name)
 
     def __dir__(self) -> list[str]:
@@ -301,8 +307,9 @@ class MemoryPool(Owned):
 
     @peer_accessible_by.setter
     def peer_accessible_by(self, devices: names.Any) -> None:
+        given = several("peer_accessible_by", devices, "devices")
         locations.Devices(self._peers, self._change_peers).replace(
-            [locations.device_from(locations.ordinal_from(device)) for device in devices]
+            [locations.device_from(locations.ordinal_from(device)) for device in given]
         )
 
     def _peers(self) -> list[Any]:
@@ -337,10 +344,9 @@ class MemoryPool(Owned):
 
 def _place_of(device: Any, kind: Any, location: Any) -> tuple[int, locations.Location]:
     """Check the arguments that say where a pool's memory is; return the CUmemAllocationType and the location."""
-    if not isinstance(getattr(device, "_primary", None), PrimaryContext):
+    if not is_device(device):
         raise TypeError(f"a pool needs a Device, not {a_kind(device)}")
-    if kind not in _KINDS:
-        raise ValueError(f"kind {worded(kind)}: give one of {', '.join(map(repr, _KINDS))}")
+    one_of("kind", kind, _KINDS)
     if kind == "device":
         if location is not None:
             raise ValueError("location is for pools of pinned or managed memory: leave it out, or give another kind")
@@ -364,7 +370,7 @@ def allocate_from(device: Any, pool: Any, nbytes: Any, kind: Any, stream: Any) -
             ValueError  a pool of another device, or of another kind of memory
     """
     _check_pool(device, pool)
-    if kind != "device" and kind != pool.kind:
+    if one_of("kind", kind, _KINDS) not in ("device", pool.kind):
         raise ValueError(f"kind {worded(kind)}: {pool!r} contains {pool.kind} memory: leave kind out")
     device.context
     memory: Memory = pool.allocate(nbytes, stream=stream)

@@ -18,10 +18,12 @@ from ... import names
 from ...arrays import making
 from ...driver import as_argument
 from ...errors import CudaError, a_kind, worded
+from ...given import several
 from ...headers import cuda_h
 from ...owned import Held, drain, dropped
 from ..context import context_of, primary_of
 from ..memory import Lease, Memory, size_of
+from ..retention import sweep
 from . import locations
 from .reservation import NO_FLAGS, Piece, Reservation, common_grain, granularity, properties
 
@@ -100,7 +102,7 @@ class VirtualMemory(Memory):
         if not room:
             raise ValueError("nbytes=0: say with reserve= how many bytes the memory may grow to")
         rights = {primary.ordinal: locations.right_from(access)}
-        for peer in peers:
+        for peer in several("peers", peers, "devices"):
             ordinal = locations.ordinal_from(peer)
             locations.require_peer(ordinal, primary.ordinal, "virtual memory of it")
             rights[ordinal] = rights[primary.ordinal]
@@ -296,13 +298,20 @@ class VirtualMemory(Memory):
 
     def _check_unused(self, begin: int) -> None:
         """Check that no view and no export uses the bytes from an offset on."""
+        if self._leases:  # of a copy on a stream of another device, perhaps, which is completed now
+            self._reservation.wait()
+            sweep(now=True)
         windows = [window for window in (each() for each in self._windows) if window is not None]
         used = max((window.nbytes for window in windows), default=0)
         leased = any(lease() is not None for lease in self._leases)
         if used > begin or leased:
             raise ValueError(
                 f"the bytes from {begin} on cannot be unmapped: "
-                + ("another library uses the memory" if leased else f"there is a view of {used} bytes")
+                + (
+                    "an export, a graph or work that is not done uses the memory"
+                    if leased
+                    else f"there is a view of {used} bytes"
+                )
                 + "; drop it before"
             )
 
@@ -378,8 +387,9 @@ class VirtualMemory(Memory):
 
     @peer_accessible_by.setter
     def peer_accessible_by(self, devices: names.Any) -> None:
+        given = several("peer_accessible_by", devices, "devices")
         locations.Devices(self._peers, self._change_peers).replace(
-            [locations.device_from(locations.ordinal_from(device)) for device in devices]
+            [locations.device_from(locations.ordinal_from(device)) for device in given]
         )
 
     def _peers(self) -> list[Any]:

@@ -57,6 +57,12 @@ class StreamAttributes:
     def __init__(self, stream: StreamHandle) -> None:
         object.__setattr__(self, "_stream", stream)
 
+    def __reduce_ex__(self, protocol: object) -> names.NoReturn:
+        raise TypeError(
+            "the attributes of a stream belong to it, and cannot be copied or pickled: "
+            "copy_from() sets those of another stream"
+        )
+
     def __setattr__(self, name: str, value: names.Any) -> None:
         if not isinstance(getattr(type(self), name, None), property):
             known = ", ".join(_NAMES)

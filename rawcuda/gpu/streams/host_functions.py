@@ -76,7 +76,8 @@ class _Kept:
         self.number = number
 
     def __del__(self) -> None:
-        _calls.pop(self.number, None)
+        if _calls is not None:  # at the interpreter's exit, a module's names may be None
+            _calls.pop(self.number, None)
 
 
 _calls: dict[int, _Call] = {}  # by the number that the driver passes

@@ -12,11 +12,11 @@ Read next    attributes.py
 from __future__ import annotations
 
 import ctypes
-from operator import index
 
 from ...arrays.strided import StridedView, view
 from ...driver import as_argument
-from ...errors import Unsupported, a_kind, refusal, worded
+from ...errors import Unsupported, refusal, worded
+from ...given import several, whole
 from ...headers import cuda_h
 from ..context import context_of, reaches
 from ..retention import retain
@@ -70,7 +70,8 @@ def batch(stream: StreamHandle, operations: Iterable[Any]) -> None:
     calls   cuStreamBatchMemOp_v2
     raises  ValueError  an unknown operation; nothing is queued then
     """
-    steps = [_one_of(stream, number, operation) for number, operation in enumerate(operations)]
+    asked = several("operations", operations, "operations")
+    steps = [_one_of(stream, number, operation) for number, operation in enumerate(asked)]
     if len(steps) > _MOST:
         raise ValueError(f"a batch of {len(steps)} operations: at most {_MOST} are possible, so use several batches")
     queue = stream._argument or stream._prepare()
@@ -135,7 +136,7 @@ def _write(stream: StreamHandle, where: Any, value: Any, bits: Any) -> _Operatio
 
 def _place(stream: StreamHandle, where: Any, value: Any, bits: Any) -> _Operation:
     """Find the address and the width of a value, and check both."""
-    if bits is not None and bits not in (32, 64):
+    if bits is not None and (getattr(bits, "shape", None) or bits not in (32, 64)):
         raise ValueError(f"bits={worded(bits)}: a value has 32 or 64 bits")
     seen = None
     if isinstance(where, int) and not isinstance(where, bool):  # (arrays of other libraries have __index__, too)
@@ -200,9 +201,7 @@ def _check_place(stream: StreamHandle, seen: StridedView) -> None:
 
 def _number(value: Any, width: int) -> int:
     """Return a value as an unsigned number of its width."""
-    if isinstance(value, bool) or not hasattr(type(value), "__index__"):
-        raise TypeError(f"a value must be an int, not {a_kind(value)}")
-    number = int.__index__(index(value))
+    number = whole("value", value)
     if not -(1 << 8 * width - 1) <= number < 1 << 8 * width:
         raise ValueError(f"{worded(number)} does not fit into {8 * width} bits")
     return number & (1 << 8 * width) - 1

@@ -41,7 +41,7 @@ def wait_until(thing: Any, timeout: Any) -> None:
 
     try:
         seconds = float(timeout)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise TypeError(f"timeout must be a number of seconds or None, not {worded(timeout)}") from None
     if isinstance(timeout, str) or not seconds >= 0:
         raise ValueError(f"timeout={worded(timeout)}: give a number of seconds that is not negative, or None")

@@ -10,17 +10,17 @@ Read next    mipmapped.py
 from __future__ import annotations
 
 import ctypes
-from operator import index
 
 from ... import names
 from ...arrays.copying import readable
 from ...arrays.strided import StridedView, view
 from ...elements import layout
 from ...elements.dtypes import of
-from ...errors import Closed, a_kind
+from ...errors import Closed, a_kind, worded
+from ...given import whole
 from ...headers import cuda_h
 from ...protocols.description import Unaddressed
-from ..context import PrimaryContext, primary_of
+from ..context import PrimaryContext, is_device, primary_of
 from ..handles import ARRAY
 from ..kernels.arguments import Passed
 from ..queue import InContext
@@ -158,11 +158,9 @@ class OpaqueArray(_Copies, InContext, Passed):
         raises  InvalidUse  the driver does not know the handle
         """
         _check_device(device)
-        if isinstance(handle, bool) or not hasattr(type(handle), "__index__"):
-            raise TypeError(f"a handle must be an int, not {a_kind(handle)}")
-        number = int.__index__(index(handle))
+        number = whole("handle", handle)
         if not 0 < number < 2**64:
-            raise ValueError(f"{number} is not a CUarray handle")
+            raise ValueError(f"handle={worded(number)} is not a CUarray handle")
         found = cuda_h.CUDA_ARRAY3D_DESCRIPTOR()
         with device.current():
             device._primary.driver.cuArray3DGetDescriptor_v2(ctypes.byref(found), cuda_h.CUarray(number))
@@ -294,10 +292,11 @@ def refuse_passing(array: Any, slot: Slot) -> NoReturn:
 def _part(shape: tuple[int, ...], key: Any) -> tuple[tuple[int, ...], tuple[int, ...], tuple[bool, ...]]:
     """Return where a part begins, how many elements it has, and which dimensions remain."""
     keys = list(key) if isinstance(key, tuple) else [key]
-    if keys.count(Ellipsis) > 1:
+    places = [number for number, item in enumerate(keys) if item is Ellipsis]
+    if len(places) > 1:
         raise IndexError("an index can have one ellipsis (...)")
-    if Ellipsis in keys:
-        at = keys.index(Ellipsis)
+    if places:
+        at = places[0]
         keys[at : at + 1] = [slice(None)] * (len(shape) - len(keys) + 1)
     if len(keys) > len(shape):
         raise IndexError(f"too many indices: the array has {len(shape)} dimensions, and {len(keys)} were given")
@@ -313,9 +312,9 @@ def _part(shape: tuple[int, ...], key: Any) -> tuple[tuple[int, ...], tuple[int,
         elif isinstance(item, bool) or not hasattr(type(item), "__index__"):
             raise IndexError(f"an index of an array is an int, a slice or an ellipsis, not {a_kind(item)}")
         else:
-            number = int.__index__(index(item))
+            number = whole("an index of an array", item)
             if not -extent <= number < extent:
-                raise IndexError(f"index {number} is out of bounds for dimension {axis} with {extent} elements")
+                raise IndexError(f"index {worded(number)} is out of bounds for dimension {axis} with {extent} elements")
             start.append(number % extent)
             counts.append(1)
         kept.append(isinstance(item, slice))
@@ -333,7 +332,7 @@ def descriptor_of(form: Form) -> Any:
 
 
 def _check_device(device: Any) -> None:
-    if not isinstance(getattr(device, "_primary", None), PrimaryContext):
+    if not is_device(device):
         raise TypeError(f"an array needs a Device, not {a_kind(device)}")
 
 

@@ -16,6 +16,7 @@ from operator import index
 from ... import names
 from ...elements.dtypes import of
 from ...errors import Unsupported, a_kind, worded
+from ...given import whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,9 +54,7 @@ def element_of(dtype: Any) -> DType:
 
 def channels_of(channels: Any) -> int:
     """Return a number of channels; raises ValueError unless it is 1, 2 or 4."""
-    if isinstance(channels, bool) or not hasattr(type(channels), "__index__"):
-        raise TypeError(f"channels must be an int, not {a_kind(channels)}")
-    count = int.__index__(index(channels))
+    count = whole("channels", channels)
     if count not in (1, 2, 4):
         more = ": add a fourth one, as in RGBA" if count == 3 else ""
         raise ValueError(f"channels={worded(count)}: an element has 1, 2 or 4{more}")

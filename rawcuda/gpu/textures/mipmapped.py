@@ -9,10 +9,10 @@ Read next    textures.py
 from __future__ import annotations
 
 import ctypes
-from operator import index
 
 from ... import names
-from ...errors import Closed, a_kind
+from ...errors import Closed, worded
+from ...given import whole
 from ...headers import cuda_h
 from ..handles import MIPMAPPED
 from ..kernels.arguments import Passed
@@ -80,11 +80,9 @@ class MipmappedArray(InContext, Passed):
         calls   cuMipmappedArrayGetLevel
         raises  IndexError  there is no such level
         """
-        if isinstance(number, bool) or not hasattr(type(number), "__index__"):
-            raise TypeError(f"a level must be an int, not {a_kind(number)}")
-        wanted = int.__index__(index(number))
+        wanted = whole("a level", number)
         if not -self.num_levels <= wanted < self.num_levels:
-            raise IndexError(f"there is no level {wanted}: this array has {self.num_levels}, numbered from 0")
+            raise IndexError(f"there is no level {worded(wanted)}: this array has {self.num_levels}, numbered from 0")
         wanted %= self.num_levels
         found = cuda_h.CUarray()
         if self._primary is None:
@@ -119,11 +117,9 @@ def _sides(form: Form) -> tuple[int, ...]:
 
 
 def _count(levels: Any, most: int, form: Form) -> int:
-    if isinstance(levels, bool) or not hasattr(type(levels), "__index__"):
-        raise TypeError(f"levels must be an int, not {a_kind(levels)}")
-    count = int.__index__(index(levels))
+    count = whole("levels", levels)
     if not 1 <= count <= most:
-        raise ValueError(f"levels={count}: an array of shape {form.shape} has 1 to {most}")
+        raise ValueError(f"levels={worded(count)}: an array of shape {form.shape} has 1 to {most}")
     return count
 
 

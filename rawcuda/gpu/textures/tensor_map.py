@@ -12,13 +12,13 @@ Read next    pitched.py
 from __future__ import annotations
 
 import ctypes
-from operator import index
 
 from ... import names
 from ...arrays import copying
 from ...arrays.strided import StridedView, view
 from ...elements.dtypes import of
 from ...errors import Unsupported, a_kind, worded
+from ...given import whole
 from ...headers import cuda_h
 from ..kernels.arguments import Passed
 
@@ -351,12 +351,9 @@ def _choice(name: str, value: Any, choices: dict[Any, int]) -> int:
 def _ints(name: str, given: Any, count: int, least: int, most: int) -> Ints:
     """Return one int for each dimension."""
     values = given if isinstance(given, (tuple, list)) else (given,)
-    for value in values:
-        if isinstance(value, bool) or not hasattr(type(value), "__index__"):
-            raise TypeError(f"{name} must be an int, or a tuple of ints, not with {a_kind(value)}")
-    found = tuple([int.__index__(index(value)) for value in values])
+    found = tuple([whole(f"{name}, or each number in it,", value) for value in values])
     if len(found) != count:
-        raise ValueError(f"{name}={found}: give {count} number{'s' * (count != 1)}, one for each dimension")
+        raise ValueError(f"{name}={worded(found)}: give {count} number{'s' * (count != 1)}, one for each dimension")
     for value in found:
         if not least <= value <= most:
             raise ValueError(f"{name}={worded(found[0]) if count == 1 else found}: must be {least} to {most}")

@@ -20,7 +20,7 @@ from ...arrays import copying
 from ...arrays.strided import StridedView, view
 from ...errors import Closed, a_kind, worded
 from ...headers import cuda_h
-from ..context import PrimaryContext
+from ..context import is_device
 from ..handles import TEXTURE
 from ..kernels.arguments import Passed
 from ..queue import InContext
@@ -209,9 +209,14 @@ class TextureOptions:
 def _number(name: str, value: Any) -> float:
     if isinstance(value, bool) or not (hasattr(type(value), "__float__") or hasattr(type(value), "__index__")):
         raise TypeError(f"{name} must be a number, not {a_kind(value)}")
-    number = float(value)
+    try:
+        number = float(value)
+    except TypeError:  # an array of several elements
+        raise TypeError(f"{name} must be a number, not {a_kind(value)}") from None
+    except OverflowError:
+        number = math.inf
     if not math.isfinite(number):
-        raise ValueError(f"{name}={number}: must be finite")
+        raise ValueError(f"{name}={worded(value)}: must be finite")
     return number
 
 
@@ -355,7 +360,7 @@ class TextureObject(InContext, Passed):
                             combined
                 TypeError   something else than an array or an exporter
         """
-        if not isinstance(getattr(device, "_primary", None), PrimaryContext):
+        if not is_device(device):
             raise TypeError(f"a texture needs a Device, not {a_kind(device)}")
         if isinstance(source, ArrayRegion):
             raise TypeError("a texture reads a whole array: give the array, or copy the part into a smaller one")

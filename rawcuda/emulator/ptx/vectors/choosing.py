@@ -29,7 +29,10 @@ if TYPE_CHECKING:
 __all__ = ["Arrays"]
 
 SECONDS_OF_IMPORT = 0.1  # of NumPy
-SECONDS_OF_TRANSLATION = 0.004
+SECONDS_OF_TRANSLATION = 0.003
+SECONDS_OF_INSTRUCTION = 6e-5
+SLOW, SLOW_TOGETHER = 40e-9, 120e-9  # seconds of a thread-instruction in the scalar executor, alone and with barriers
+MOST_SLOWER = 3
 MOST_RACES = 2  # that were none
 
 
@@ -45,6 +48,12 @@ class Arrays:
         self._races = 0
         self.work = 0  # thread-instructions of the last launch
         self._spent = 0.0  # seconds in the scalar executor
+        self._slower = 0  # launches, one after another, that were slower as arrays
+        self._dear = SECONDS_OF_TRANSLATION + SECONDS_OF_INSTRUCTION * sum(
+            len(block.instructions)
+            for name in translated.prepared.reaches
+            for block in (unit.prepared[name].blocks if name in unit.prepared else ())
+        )
         self.slow = 0  # launches of as many threads were slower as arrays
 
     def compiled(self, executor: str = "auto") -> Compiled | None:
@@ -93,6 +102,7 @@ class Arrays:
         run.look, run.patient = look, executor == "numpy"
         run.told, run.same_values = self._told, self._races > 0
         run.probe = probe
+        run.slow = SLOW_TOGETHER if self._translated.blocking else SLOW
         size = run.chunk_blocks()
         as_arrays = True
         while first < total:
@@ -110,6 +120,9 @@ class Arrays:
                     as_arrays = self._learned(run, reason, threads)
             first += blocks
         self.work = run.work
+        self._slower = self._slower + 1 if run.seconds > run.slow * run.work else 0
+        if executor == "auto" and self._slower == MOST_SLOWER:
+            self.slow, self._slower = max(self.slow, threads), 0
         return True
 
     def _waited(self, launch: Launch, total: int, scalar: Callable[[int, int], None]) -> int:
@@ -120,7 +133,7 @@ class Arrays:
         space = launch.space
         wanted = 0.0 if "numpy" in sys.modules else SECONDS_OF_IMPORT
         first, blocks = 0, 1
-        while first < total and (self._spent < SECONDS_OF_TRANSLATION or space.spent < wanted):
+        while first < total and (self._spent < self._dear or space.spent < wanted):
             blocks = min(blocks, total - first)
             started = perf_counter()
             scalar(first, blocks)

@@ -38,7 +38,6 @@ SECONDS_TO_PROBE = 5.0  # of a chunk, before one of its threads is run alone, to
 MOST_PROBED = 1 << 30  # bytes of memory that are copied for that
 LOOK = 32  # nodes between two looks at the clock
 PATIENCE = 0.03  # seconds before the speed is judged
-SLOW = 70e-9  # seconds for a thread-instruction: the scalar executor is not slower
 
 
 class Compiled:
@@ -99,6 +98,7 @@ class Run:
         self.look: Callable[[], None] | None = None
         self.probe: Callable[[int, int], None] | None = None
         self.probe_after = SECONDS_TO_PROBE
+        self.slow = 1.0  # seconds of a thread-instruction in the scalar executor
         self.patient = False  # whether to go on however slow it is
         self.seconds = 0.0
 
@@ -323,7 +323,7 @@ class Run:
         if self.look is not None:
             self.look()
         seconds = monotonic() - started
-        if not self.patient and seconds > PATIENCE and seconds > SLOW * (self.work - work):
+        if not self.patient and seconds > PATIENCE and seconds > self.slow * (self.work - work):
             raise Trouble("too slow as arrays", True)
 
     def _probe(self, memory: Threads, g: Group) -> None:

@@ -1,0 +1,58 @@
+"""What callers give for a parameter: checks whose errors name the parameter, the object and what it should be.
+
+What it is   one function for each kind of parameter that many functions have: an int, a word, several things.
+What not     it knows no class of this package, and it converts nothing that a plain int() or list() would not.
+Why so       Python's own words ("unhashable type", "'NoneType' object is not iterable") do not say which argument is
+             meant; and an object may have a method that always fails, as NumPy's arrays have __index__.
+Read next    errors.py
+"""
+
+from __future__ import annotations
+
+from operator import index
+
+from .errors import a_kind, worded
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+__all__ = ["one_of", "several", "whole"]
+
+
+def whole(what: str, given: Any) -> int:
+    """Return an int that is given for a parameter as a plain int; raises TypeError, also for a bool.
+
+    what  the name of the parameter, or the words for what it is
+    """
+    if type(given) is int:
+        return given
+    if type(given) is not bool and hasattr(type(given), "__index__"):
+        try:
+            return int.__index__(index(given))
+        except TypeError:  # an array of several elements
+            pass
+    raise TypeError(f"{what} must be an int, not {a_kind(given)}")
+
+
+def one_of(what: str, given: Any, words: Iterable[str]) -> str:
+    """Return a word if it is one of those that a parameter may be; raises ValueError."""
+    if isinstance(given, str) and given in words:
+        return given
+    raise ValueError(f"{what} {worded(given)}: give one of {', '.join(map(repr, words))}")
+
+
+def several(what: str, given: Any, of: str) -> list[Any]:
+    """Return the items of an iterable as a list; raises TypeError for anything else, also for a str.
+
+    of  words for the items: "devices"
+    """
+    if not isinstance(given, (str, bytes)) and getattr(type(given), "__iter__", None) is not None:
+        try:
+            items = iter(given)
+        except TypeError:  # an array without dimensions
+            pass
+        else:
+            return list(items)
+    raise TypeError(f"{what} must be a sequence of {of}, such as a list, not {a_kind(given)}")
