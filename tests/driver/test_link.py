@@ -413,7 +413,7 @@ def test_a_file_that_does_not_exist(device: Any, tmp_path: Path) -> None:
 def test_targets_and_outputs_that_are_refused(code: Code) -> None:
     with pytest.raises(ValueError, match="output 'elf': give 'cubin', 'ptx' or 'ltoir'"):
         rawcuda.link([code("main")], output="elf")
-    with pytest.raises(ValueError, match="output 'ptx' is made of LTO-IR alone, and image 2 is PTX"):
+    with pytest.raises(ValueError, match="output 'ptx' can be made only from LTO-IR, but image 2 is PTX"):
         rawcuda.link([code("main", "ltoir"), code("other")], output="ptx")
     with pytest.raises(ValueError, match="options name the architecture sm_90, and target is 'sm_80'"):
         rawcuda.link([code("main")], "sm_80", options=["-arch=sm_90"])
