@@ -415,7 +415,7 @@ def test_targets_and_outputs_that_are_refused(code: Code) -> None:
         rawcuda.link([code("main")], output="elf")
     with pytest.raises(ValueError, match="output 'ptx' can be made only from LTO-IR, but image 2 is PTX"):
         rawcuda.link([code("main", "ltoir"), code("other")], output="ptx")
-    with pytest.raises(ValueError, match="options name the architecture sm_90, and target is 'sm_80'"):
+    with pytest.raises(ValueError, match="options name the architecture sm_90, but target is 'sm_80'"):
         rawcuda.link([code("main")], "sm_80", options=["-arch=sm_90"])
     with pytest.raises(TypeError, match="a target is a str"):
         rawcuda.link([code("main")], 80)
