@@ -206,7 +206,7 @@ def _pack_memory(slot: Slot, argument: Memory, kept: Kept) -> int:
 def _pack_view(slot: Slot, argument: Description, kept: Kept) -> int:
     place = argument._place
     if place not in slot.places:
-        _check_place(slot, argument, argument)
+        _check_place(slot, argument, argument, kept)
     try:
         return argument.ptr
     except Closed as error:
@@ -219,7 +219,7 @@ def _pack_foreign(slot: Slot, argument: Any, kept: Kept) -> int:
     try:
         made = view(argument, stream=kept.stream)
         if made._place not in slot.places:
-            _check_place(slot, made, argument)
+            _check_place(slot, made, argument, kept)
         address = made.ptr
     except (Closed, ProtocolError) as error:
         _name(slot, error)
@@ -303,7 +303,7 @@ def _pack_other_address(slot: Slot, argument: Any, kept: Kept) -> int:
     _refuse_address(slot, argument, kept)
 
 
-def _check_place(slot: Slot, made: Description, given: Any) -> None:
+def _check_place(slot: Slot, made: Description, given: Any, kept: Kept) -> None:
     """Check that the kernel may use the memory of a view, and store its Place if that is always true."""
     place = made._place
     where = place.device or ("cuda", None)
@@ -312,6 +312,8 @@ def _check_place(slot: Slot, made: Description, given: Any) -> None:
         slot.refuse_place(given, where, owner)
     if place.readonly and not slot.reads:
         slot.refuse(ValueError, given, "is read-only: wrap it in In(...) if the kernel only reads it")
+    if owner is not None and where[1] != slot.ordinal:
+        kept.append(owner.lease())  # its close() waits for the work of its own device only
     if where[0] in ("cuda_host", "cuda_managed") or where == ("cuda", slot.ordinal):
         if len(slot.places) >= 64:  # labels come from other libraries
             slot.places.clear()
