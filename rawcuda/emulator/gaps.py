@@ -143,8 +143,8 @@ GAPS: tuple[tuple[str, str], ...] = (
     ),
     (
         "memory pools",
-        "the memory that a pool keeps is only counted, because addresses are never reused; the use of stream-ordered memory "
-        "before its stream reaches the allocation is not detected",
+        "the memory that a pool keeps is only counted, because addresses are never reused; the use of stream-ordered "
+        "memory before its stream reaches the allocation is not detected",
     ),
     ("managed memory", "never moves; the host may access it at any time; advice and prefetches are only recorded"),
     (
