@@ -338,14 +338,14 @@ def _callable() -> list[str]:
 
 
 def _require(name: str) -> None:
-    """Raise AttributeError for what is no function, or an old ABI, which nobody should call by mistake."""
+    """Raise AttributeError for a name that is not a function, and for an old ABI, which is easily called by mistake."""
     prototype = cuda_h.prototypes().get(name) if name.startswith("cu") else None
     if prototype is None:
         raise AttributeError(f"{name}: {_near(name)}" if name.startswith(("cu", "CU")) else name)
     if prototype.old:
         raise AttributeError(
-            f"{name}: an ABI of CUDA {prototype.since[0]}.{prototype.since[1]}, {prototype.doc}. In C a #define adds "
-            f"the suffix, here you write it; cu[{name!r}] is the old one"
+            f"{name}: an ABI of CUDA {prototype.since[0]}.{prototype.since[1]}, {prototype.doc}. Write the suffix, "
+            f"which in C a #define adds; if you need the old ABI, use cu[{name!r}]"
         )
 
 
@@ -354,7 +354,7 @@ def _near(name: str) -> str:
     known = _callable() if name.startswith("cu") else _header_names()
     suffixed = [each for each in known if each.rpartition("_v")[0] == name]
     if suffixed:
-        return f"libcuda exports it as {' and '.join(suffixed)}; in C a #define adds the suffix, here you write it"
+        return f"libcuda exports it as {' and '.join(suffixed)}: write the suffix, which in C a #define adds"
     from difflib import get_close_matches
 
     near = get_close_matches(name, known, 3, 0.75)

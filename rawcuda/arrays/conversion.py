@@ -1,9 +1,8 @@
-"""Elements as other things: bytes, elements of another dtype, the values of nested lists, text.
+"""Conversions of elements: to bytes, to another dtype and to text, and from nested lists.
 
-What it is   `to_bytes`, `as_type`, `assign`, which stores what `view[key] = value` gives, and `shown`, the values in a
-             repr.
-What not     copies convert nothing: copying.py. These functions work in host memory, value by value where NumPy is not
-             loaded; the elements of a device are fetched, converted and sent back.
+What it is   `to_bytes`, `as_type`, `assign`, which implements `view[key] = value`, and `shown`, the values in a repr.
+What not     copies, which convert nothing: copying.py. These functions work in host memory, value by value if NumPy is
+             not loaded. The elements of a device are copied to the host, converted and copied back.
 Source       NumPy: `ndarray.astype` with casting="unsafe", `ndarray.tobytes`, "Assigning values to indexed arrays"
 Read next    copying.py
 """
@@ -54,7 +53,7 @@ def as_type(view: Any, dtype: Any, always: bool) -> Any:
     for one in (view.dtype, new):
         if one.kind == "opaque" or one.lanes > 1 or one.packed or one.name in ("float128", "complex256"):
             raise TypeError(
-                f"astype() converts numbers, and {one} is none: reinterpret() gives the bytes another dtype"
+                f"astype() converts numbers, and {one} is not a number: reinterpret() changes the dtype of the bytes"
             )
     data = _converted(view.dtype, to_bytes(view), new)
     target = view._like(view.shape, new)
@@ -127,7 +126,7 @@ def _is_number(kind: type) -> bool:
     """Tell whether objects of a type are single numbers: Python's, NumPy's, Decimal, Fraction."""
     generic = getattr(sys.modules.get("numpy"), "generic", None)
     if isinstance(generic, type) and issubclass(kind, generic):
-        return True  # it exports its memory, as an array of another dtype
+        return True  # it exports its memory, so it is an array, maybe of another dtype
     if issubclass(kind, (Description, Bytes)) or any([name and hasattr(kind, name) for name in PROTOCOLS.values()]):
         return False
     return any([hasattr(kind, name) for name in ("__index__", "__float__", "__complex__")])
@@ -156,7 +155,7 @@ def _collect(values: Any, shape: list[int], depth: int, leaves: list[Any]) -> No
     for value in values:
         nested = isinstance(value, (list, tuple, range))
         if nested != (depth + 1 < len(shape)):
-            raise ValueError(f"the nested list is ragged: dimension {depth} has lists beside numbers")
+            raise ValueError(f"the nested list is ragged: dimension {depth} contains both lists and numbers")
         if nested:
             _collect(value, shape, depth + 1, leaves)
         else:
@@ -189,7 +188,7 @@ def shown(view: Any) -> str:
 
 
 def _peek(places: list[int], nbytes: int) -> bytes | None:
-    """Read bytes at addresses through a pipe: the system refuses addresses that cannot be read, which may be wrong."""
+    """Read bytes at addresses through a pipe, because the system refuses an address that cannot be read."""
     try:
         write = ctypes.CDLL(None)["write"]
         back, forth = os.pipe()

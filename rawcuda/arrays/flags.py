@@ -34,10 +34,10 @@ _KEYS = {
 
 
 class Flags:
-    """The layout of a view and what may be done with it; each flag is an attribute, or a key such as "C_CONTIGUOUS".
+    """The flags of a view; each flag is an attribute, and also a key such as "C_CONTIGUOUS".
 
-    owndata   whether the view is over memory of this package, and not over that of another library
-    aligned   whether each element is at a multiple of its size, or of the size of a part of a complex number
+    owndata   whether the memory belongs to this package, and not to another library
+    aligned   whether the address of each element is a multiple of its size (of a complex number: of its parts)
     """
 
     __slots__ = ("c_contiguous", "f_contiguous", "owndata", "writeable", "aligned")

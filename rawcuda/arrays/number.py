@@ -1,8 +1,8 @@
-"""A view as a number: comparisons and conversions of a view without dimensions, and the refusal of arithmetic.
+"""The value of a view: comparisons and conversions of a view without dimensions, and the refusal of arithmetic.
 
-What it is   `Numeric`, the part of a StridedView that gives its value to Python. Only a view without dimensions has a
-             value; it is fetched, from a device too.
-What not     It computes nothing: the error of `view + 1` names the libraries that do.
+What it is   `Numeric`, a base class of StridedView. Only a view without dimensions has a value, which is copied from
+             the device if necessary.
+What not     It does not compute: the error for `view + 1` names libraries that do.
 Source       NumPy, `ndarray`, "Special methods"; The Python Language Reference, "Emulating numeric types"
 Read next    strided.py
 """
@@ -35,7 +35,7 @@ class Numeric:
         def item(self, *index: int) -> Any: ...
 
     def __bool__(self) -> bool:
-        return bool(self.item())  # as in NumPy: the truth value is not that of the length
+        return bool(self.item())  # as in NumPy, the truth value does not depend on the length
 
     def __contains__(self, value: object) -> bool:
         raise TypeError(f"a view does not search its elements: {_COMPUTE}, or look into tolist()")
@@ -106,7 +106,7 @@ class Numeric:
     def __ge__(self, other: Any) -> bool:
         return self._compared(other, ">=") >= _plain(other)  # type: ignore[no-any-return]
 
-    __hash__: Any = None  # as it compares by a value that changes
+    __hash__: Any = None  # because it is compared by a value that can change
 
 
 def _plain(other: Any) -> Any:
@@ -131,7 +131,7 @@ _OPERATORS = {
     "or": "|",
     "xor": "^",
 }
-_ARRAYS = "__array__", "__array_ufunc__", "__dlpack__"  # an operand with one of these is an array
+_ARRAYS = "__array__", "__array_ufunc__", "__dlpack__"  # an operand with one of these attributes is an array
 _SIGNS = {"neg": "-", "pos": "+", "abs": "abs()", "invert": "~"}
 
 
@@ -151,7 +151,7 @@ def _refusing(name: str, sign: str, *, reflected: bool) -> Callable[..., Any]:
 for _word, _sign in _OPERATORS.items():
     setattr(Numeric, f"__{_word}__", _refusing(f"__{_word}__", _sign, reflected=True))
     setattr(Numeric, f"__r{_word}__", _refusing(f"__r{_word}__", _sign, reflected=False))
-    if _word != "divmod":  # else `view += array` would make the name stand for another array
+    if _word != "divmod":  # otherwise, `view += array` would bind the name to another array
         setattr(Numeric, f"__i{_word}__", _refusing(f"__i{_word}__", _sign + "=", reflected=False))
 for _word, _sign in _SIGNS.items():
     setattr(Numeric, f"__{_word}__", _refusing(f"__{_word}__", _sign, reflected=False))

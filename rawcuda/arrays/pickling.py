@@ -1,10 +1,10 @@
-"""Pickling of views: their elements travel, as a buffer out of band where the protocol allows it.
+"""Pickling of views: the pickle contains their elements, as an out-of-band buffer if the protocol supports this.
 
 What it is   `reduce_view`, which describes a view for pickle; `rebuild`, which pickle calls in the receiver; and
-             `receive_on`, which says where the receiver puts what was device memory.
+             `receive_on`, which says where the receiver puts elements from device memory.
 The format   (version, shape, order, dtype, readonly, kind, bytes): the elements in C or in Fortran order without gaps.
              Other layouts are packed first. Host memory in one of these orders is not copied with protocol 5.
-What not     no address travels: handles of memory that processes share are another mechanism.
+What not     a pickle contains no address. Sharing memory between processes by handles is another mechanism.
 Source       PEP 574, "Pickle protocol 5 with out-of-band data"
 Read next    strided.py
 """
@@ -49,9 +49,9 @@ def reduce_view(view: Any, protocol: int) -> tuple[Any, ...]:
 
 
 def rebuild(version: Any, shape: Any, order: Any, dtype: Any, readonly: Any, kind: Any, data: Any) -> Any:
-    """Make a view of what reduce_view described, in host memory or on the device that receive_on() names.
+    """Make a view from the result of reduce_view, in host memory or on the device that receive_on() names.
 
-    raises  ValueError  a pickle of a newer version, or one whose parts do not fit together
+    raises  ValueError  a pickle of a newer version, or a damaged one
     """
     whole = _checked_bytes(version, shape, order, dtype, kind, data)
     made = _array(whole, tuple(shape), order, dtype)
@@ -93,7 +93,7 @@ def _array(whole: memoryview, shape: tuple[int, ...], order: str, dtype: DType) 
     return flat._derived(flat.ptr, shape, rows(shape, dtype.itemsize), dtype)
 
 
-# -- where device memory arrives
+# -- the place for device memory
 
 
 class receive_on:
@@ -117,7 +117,7 @@ class receive_on:
                 raise TypeError(f'receive_on() takes "host", the ordinal of a device, or None, not {worded(where)}')
             where = int.__index__(where.__index__())
             if where < 0:
-                raise ValueError(f"receive_on({worded(where)}): the ordinal of a device is not negative")
+                raise ValueError(f"receive_on({worded(where)}): give an ordinal of 0 or more")
         self._before = _receiver[0]
         _receiver[0] = where
 
@@ -132,7 +132,7 @@ _receiver: list[Any] = [None]
 
 
 def _received(made: Any, order: str, kind: str) -> Any:
-    """Copy an array from host memory to where device memory arrives."""
+    """Copy an array from host memory to the place for device memory."""
     where = _receiver[0]
     if where == "host":
         return made

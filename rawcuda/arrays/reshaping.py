@@ -1,8 +1,8 @@
 """Other views of the same memory: indexing, fields, and other shapes, orders and dtypes.
 
-What it is   `Reshaped`, the part of a StridedView that makes views with another layout. No method copies, except
-             ravel() where it must; each one asks elements/layout.py for the new layout.
-What not     It touches no memory and no driver.
+What it is   `Reshaped`, a base class of StridedView, whose methods return views with another layout. No method copies,
+             except ravel() if it is necessary. elements/layout.py calculates each new layout.
+What not     It does not access memory or call the driver.
 Source       NumPy, "Array manipulation routines": the names, and what they refuse
 Read next    strided.py
 """
@@ -25,7 +25,7 @@ __all__ = ["Flat", "Reshaped"]
 
 
 class Reshaped(Description):
-    """The views of the same memory that a view makes."""
+    """The methods that return other views of the same memory."""
 
     __slots__ = ()
 
@@ -97,7 +97,7 @@ class Reshaped(Description):
         taken, placed = ends
         if len(taken) != len(placed) or len({*taken}) != len(taken) or len({*placed}) != len(placed):
             raise ValueError(
-                f"moveaxis({source!r}, {destination!r}): name as many destinations as sources, and each axis once"
+                f"moveaxis({source!r}, {destination!r}): give as many destinations as sources, and each axis once"
             )
         order = [axis for axis in range(ndim) if axis not in taken]
         for position, axis in sorted(zip(placed, taken)):
@@ -135,7 +135,7 @@ class Reshaped(Description):
 
     @property
     def flat(self) -> Flat:
-        """Return the elements in C order, as a sequence of Python values that can be assigned to."""
+        """Return the elements in C order, as a sequence of Python values; items can be assigned."""
         return Flat(self)
 
     def broadcast_to(self, shape: int | tuple[int, ...]) -> names.StridedView:
@@ -194,7 +194,7 @@ class Flat:
 
     def _part(self, position: Any) -> Any:
         if isinstance(position, bool) or not hasattr(type(position), "__index__"):
-            raise TypeError(f"flat takes the position of an element, an int, not {worded(position)}")
+            raise TypeError(f"an index of flat must be an int, the position of an element, not {worded(position)}")
         left, size = int.__index__(position.__index__()), len(self)
         if not -size <= left < size:
             raise IndexError(f"index {worded(left)} is out of bounds for size {size}")

@@ -31,9 +31,17 @@ else:  # names for typing.get_type_hints(); importing typing takes milliseconds
 
 __all__ = ["StridedView", "view"]
 
+_assign: Any = None  # of conversion.py, imported at the first assignment
 _exporting: Any = None  # exporting.py, imported at the first export
 _copying: Any = None  # copying.py, imported at the first copy
 _cuda: Any = None  # gpu/cuda_side.py, imported on first use
+
+
+def _begin_assigning() -> Any:
+    global _assign
+    from .conversion import assign as _assign
+
+    return _assign
 
 
 def _begin_exporting() -> Any:
@@ -348,10 +356,8 @@ class StridedView(Reshaped, Numeric):
         return self.tobytes()
 
     def __setitem__(self, key: object, value: Any) -> None:
-        from .conversion import assign
-
         part = self[key]
-        assign(part, value)
+        (_assign or _begin_assigning())(part, value)
         self.stream = part.stream  # in whose order the rest is ready, too: it waited for the one before
 
     # -- pickling and copying

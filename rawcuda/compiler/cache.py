@@ -1,10 +1,10 @@
 """Compiled code, kept on disk between runs of a program.
 
-What it is   `Store`, a folder with one file for each request. Its name is a hash of all that the code depends on,
-             the headers on disk included. A file is written beside its place and then renamed, so that nobody reads
-             half of one.
+What it is   `Store`, a folder with one file for each request. The name of a file is a hash of everything that the code
+             depends on, including headers on disk. A file is written under a temporary name and then renamed, so that
+             nobody reads an incomplete file.
 What not     nothing is deleted: a user may empty the folder at any time. It is not used unless the user names a folder.
-Source       POSIX rename(): it replaces the target at once
+Source       POSIX rename(): it replaces the target atomically
 Read next    program.py
 """
 
@@ -72,7 +72,7 @@ class Store:
                 )
 
     def path(self, request: Request, compiler: Nvrtc | Nvcc, folders: list[str]) -> str | None:
-        """Return the file of a request; None if it cannot be known which headers the code depends on."""
+        """Return the path of the file for a request; None if the headers that it depends on cannot be determined."""
         state = hashlib.sha256(_MAGIC)
 
         def add(*parts: bytes) -> None:
@@ -91,7 +91,7 @@ class Store:
         return os.path.join(self.folder, state.hexdigest())
 
     def read(self, path: str) -> Outcome | None:
-        """Return what a file has, or None if there is no such file.
+        """Return the content of a file, or None if there is no such file.
 
         raises  CacheDamaged  it was changed after it was written, or was not written here
         """
@@ -119,7 +119,7 @@ class Store:
         return Outcome(code, about["log"], about["names"])
 
     def write(self, path: str, outcome: Outcome) -> None:
-        """Write a file; an error leaves nothing behind."""
+        """Write a file; after an error, no file is left."""
         import json
         import tempfile
 
@@ -146,16 +146,16 @@ def _damaged(path: str, why: str) -> CacheDamaged:
 
 
 class _Unknown(Exception):
-    """A macro names a header, a header may be in a folder that only the compiler knows, or there are too many."""
+    """The headers cannot be listed: a macro names one, only the compiler knows its folder, or there are too many."""
 
 
 def _headers(request: Request, folders: list[str], complete: bool) -> Iterator[tuple[str, bytes]]:
-    """Yield each place where a header might be found, and the header's text, b"" if it is not there.
+    """Yield each path where a header may be found, and the text of the header, or b"" if there is no file.
 
     complete  whether the compiler searches no other folders; nvcc also searches those of the host's compiler
 
-    More places than a compiler would look at: each name is looked up in all folders, whatever #if says. So no change of
-    a header is overlooked, and neither is a new one that hides another.
+    These are more paths than a compiler reads: each name is looked up in all folders, and #if is ignored. So no change
+    of a header is missed, and no new header that hides another one.
     """
     searched = [*_option_folders(request.options), *folders]
     own = [os.path.dirname(os.path.abspath(request.name))] if request.is_file else []
@@ -201,7 +201,7 @@ def _option_folders(options: tuple[str, ...]) -> list[str]:
 
 
 def _option_values(options: tuple[str, ...], words: tuple[str, ...]) -> Iterator[str]:
-    """Yield the values of an option, however it is written: -I/a, -I=/a, -I /a, --include-path=/a."""
+    """Yield the values of an option in all its forms: -I/a, -I=/a, -I /a, --include-path=/a."""
     waiting = iter(options)
     for option in waiting:
         word = next((word for word in words if option.startswith(word)), None)

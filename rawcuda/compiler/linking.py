@@ -1,13 +1,13 @@
-"""`link`: several images of code to one, with nvJitLink.
+"""`link`: links several images of code into one, with nvJitLink.
 
-What it is   the reader of what a user gives to link; the check of symbols that two images define; one link with
+What it is   the reader of the images that a user gives; the check for symbols that two images define; one link with
              nvJitLink, and the exceptions for its failures.
-What not     it loads no code, and does not call the driver's own linker: gpu/kernels/linking.py does.
+What not     it does not load code or call the driver's own linker: gpu/kernels/linking.py does.
 Source       NVIDIA, "nvJitLink" (user guide); the logs of nvJitLink 12.0 to 13.5
 Read next    ../gpu/kernels/linking.py
 
 nvJitLink 12 and 13 do not fail where two images define a symbol: they print a message and take one of the two, or
-crash. They link every member of an archive, too, not only those that are needed. So `check_symbols` comes first.
+crash. They link every member of an archive, too, not only those that are needed. So `check_symbols` is called first.
 """
 
 from __future__ import annotations
@@ -65,26 +65,26 @@ def link(
     """Link images of code with nvJitLink, without a device.
 
     inputs   PTX (str or bytes), cubins, fatbins, LTO-IR, host objects and archives (bytes), or files (os.PathLike): a
-             sequence of them, or a dict whose keys name them in messages
+             sequence of images, or a dict whose keys name them in messages
     target   an architecture, such as "sm_90"
     output   "cubin"; from LTO-IR alone also "ptx" or "ltoir"
     options  for the linker, such as ["-O3", "-maxrregcount=64"]
-    raises   LinkFailed      a symbol that no input defines, or two; PTX that does not compile: .log and .symbols
+    raises   LinkFailed      a symbol that no input or several inputs define; PTX that does not compile: .log, .symbols
              LinkerNotFound  there is no nvJitLink
              InvalidUse      an option that the linker does not know
              Unsupported     a target, or a version of LTO-IR, that this version of the linker does not know
-             ValueError      no input, an input that is no code, another output
+             ValueError      no input, an input that is not code, an unknown output
     """
     if not isinstance(output, str) or output not in OUTPUTS:
         raise ValueError(f"output {worded(output)}: give 'cubin', 'ptx' or 'ltoir'")
     wanted = read_target(target)
     given, rest = read_options(options)
     if given is not None and given != wanted:
-        raise ValueError(f"options name the architecture {given}, and target is {worded(target)}: give only target")
+        raise ValueError(f"options name the architecture {given}, but target is {worded(target)}: give only target")
     read = read_inputs(inputs)
     for each in read:
         if output != "cubin" and "ltoir" not in each.contains:
-            raise ValueError(f"output {output!r} is made of LTO-IR alone, and {each.name} is {_WORDS[each.kind]}")
+            raise ValueError(f"output {output!r} can be made only from LTO-IR, but {each.name} is {_WORDS[each.kind]}")
     check_symbols(read)
     return link_with(linkers()[0], read, wanted, output, rest).code
 
@@ -93,10 +93,10 @@ def link(
 
 
 def read_inputs(inputs: Any) -> list[Input]:
-    """Read the images to link: a sequence of codes or (name, code) pairs, or a mapping of names to codes.
+    """Read the images to link: a sequence of images or of (name, image) pairs, or a mapping from names to images.
 
-    raises  TypeError   a single image, or something else than code
-            ValueError  no image, an image that is truncated, or no code
+    raises  TypeError   a single image, or an object that is not code
+            ValueError  no image, a truncated image, or bytes that are not code
     """
     if isinstance(inputs, (bytearray, memoryview, os.PathLike)):
         raise TypeError(f"inputs must be a sequence of images, such as a list, or a dict, not {a_kind(inputs)}")
@@ -156,7 +156,7 @@ def _kind_of(data: bytes, is_text: bool) -> str:
         if data[:8] == containers.ARCHIVE:
             return "library"
         if data[:8] == _THIN:
-            raise ValueError("a thin archive has only the names of its members: make it without T (ar rcs)")
+            raise ValueError("a thin archive contains only the names of its members: make it without T (ar rcs)")
         if data[:4] == _WRAPPER:
             raise ValueError("a fatbin wrapper only points to the fatbin: give the fatbin itself (nvcc -fatbin)")
         if data[:4] == _BITCODE:
@@ -204,14 +204,14 @@ def _members(kind: str, data: bytes) -> Iterator[tuple[str, list[containers.Memb
 
 
 def read_options(options: Any) -> tuple[Target | None, Options]:
-    """Return the architecture among the options, and the others.
+    """Return the architecture among the options, and the other options.
 
-    raises  TypeError, ValueError  no sequence of strings, or an option that this package sets
+    raises  TypeError, ValueError  not a sequence of strings, or an option that this package sets
     """
     given, rest = given_target(strings(options, "options"))
     for option in rest:
         if option in ("-ptx", "--ptx"):
-            raise ValueError("options: -ptx is what output='ptx' does")
+            raise ValueError("options: leave -ptx out, and give output='ptx'")
     return given, tuple(option for option in rest if option not in ("-lto", "-dlto", "--dlto", "--lto"))
 
 
@@ -219,7 +219,7 @@ def read_options(options: Any) -> tuple[Target | None, Options]:
 
 
 def check_symbols(inputs: Sequence[Input]) -> None:
-    """Check that no two of the images define a symbol, as far as they can be read; LTO-IR cannot.
+    """Check that no symbol is defined by two images; LTO-IR cannot be checked.
 
     raises  LinkFailed  two do; .symbols names them
     """
@@ -252,7 +252,7 @@ def _listed(symbols: Sequence[str]) -> str:
 
 
 def _defined(each: Input) -> set[str]:
-    """Return the symbols that an image defines for others, without weak ones."""
+    """Return the symbols that an image defines for other images, except weak ones."""
     if each.kind == "ptx":
         return _defined_in(containers.Member("ptx", 0, each.data))
     if each.kind == "cubin":
@@ -280,7 +280,7 @@ def _defined_in(member: containers.Member) -> set[str]:
 # -- the linker
 
 
-_loaded: list[NvJitLink] = []  # those of this machine, the newest first, when they were found
+_loaded: list[NvJitLink] = []  # the nvJitLinks of this machine, the newest first, after they were searched
 
 
 def linkers() -> list[NvJitLink]:
@@ -341,7 +341,7 @@ def _about(linker: NvJitLink) -> str:
 
 
 def _failure(linked: Linked, linker: NvJitLink, target: Target, options: Options) -> CudaError:
-    """Return the exception for a link that failed."""
+    """Return the exception for a failed link."""
     log, status, added = linked.log.strip(), linked.status, linked.added
     call = linked.call or "nvJitLinkComplete"
     short = " ".join(log.split()).rstrip(".")[:1000] or linked.reason

@@ -2,7 +2,7 @@
 
 What it is   a reader of the log: `diagnostics`; and `failure`, which makes the exception for an `Outcome` that failed,
              with the user's file name and line, and the source line below it.
-What not     it does not raise, and prints nothing.
+What not     it does not raise or print anything.
 Source       the logs of NVRTC 11.8 to 13.5, nvcc 13.0 and, for headers that nvcc does not find, GCC
 Read next    cache.py
 """
@@ -129,7 +129,7 @@ def _shown(each: Diagnostic) -> str:
 
 
 def _about_expressions(errors: list[Diagnostic], request: Request) -> str:
-    """Word the errors in name expressions, which NVRTC gives in the order of the expressions."""
+    """Return the message for errors in name expressions; NVRTC reports them in the order of the expressions."""
     wrong = [name for name in request.names if any(name in each.quoted for each in errors)] or list(request.names)
     said = "; ".join(dict.fromkeys(each.text for each in errors if not each.text.startswith("Error in parsing")))
     return (
@@ -162,6 +162,6 @@ def _hint(log: str, compiler: Nvrtc | Nvcc, folders: list[str]) -> str:
 
 
 def pin(package: str, version: tuple[int, int], *, exact: bool = True) -> str:
-    """Return what to give pip for NVIDIA's package of a CUDA version: before 13, its name ends with the major."""
+    """Return what pip installs for a CUDA version; before 13, the name of the package ends with the major version."""
     name = package if version[0] >= 13 else f"{package}-cu{version[0]}"
     return f'"{name}=={version[0]}.{version[1]}.*"' if exact else f'"{name}"'

@@ -1,7 +1,7 @@
-"""nvcc, NVIDIA's compiler as a program, where there is no NVRTC.
+"""nvcc, NVIDIA's compiler as a program. It is used if NVRTC is not installed.
 
 What it is   `Nvcc`, with the interface of nvrtc.py's `Nvrtc`: it compiles a `Request` in a temporary folder.
-What not     it finds the names of functions, but not those of templates: nvcc does not report them.
+What not     it cannot find the names of templates, because nvcc does not report them.
 Source       NVIDIA, "CUDA Compiler Driver NVCC", "NVCC Command Options"
 Read next    messages.py
 """
@@ -46,7 +46,7 @@ class Nvcc:
         self.architectures = sorted(map(int, re.findall(r"compute_(\d+)", _run([path, "--list-gpu-arch"])[1])))
 
     def identity(self) -> str:
-        """Return a text that changes whenever this compiler might make other code."""
+        """Return a text that changes if this compiler could produce different code."""
         variables = [f"{name}={os.environ.get(name)}" for name in _VARIABLES]
         return "\n".join([self.kind, os.path.realpath(self.path), self._told, *variables])
 
@@ -58,7 +58,7 @@ class Nvcc:
         return [*request.options, *_FLAGS[request.output], target, *(f"-I{folder}" for folder in near + folders)]
 
     def compile(self, request: Request, folders: list[str]) -> Outcome:
-        """Compile; a failure is an Outcome, too.
+        """Compile, and return an Outcome, also after a failure.
 
         folders  where to look for headers, after the folders that the options name
         raises   ValueError  a header whose name leads out of its folder

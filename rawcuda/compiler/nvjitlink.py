@@ -1,12 +1,12 @@
 """nvJitLink, NVIDIA's linker as a library: one link from end to end.
 
 What it is   `NvJitLink`, a loaded library that links `Input`s. The functions are declared in headers/nvjitlink_h.py.
-What not     it chooses no target, and words no error; linking.py does.
+What not     it does not choose the target or make exceptions: linking.py does.
 Source       nvJitLink.h of CUDA 12.0 to 13.5
 Read next    linking.py
 
-All links run in one thread of their own: where nvJitLink 13 refuses a cubin, it keeps a lock, which its thread may take
-again, while links in all other threads would wait for ever.
+All links run in one separate thread. If nvJitLink 13 refuses a cubin, it keeps a lock. The same thread can take this
+lock again, but links in other threads would wait forever.
 
 A library exports each function under a name with a version, such as __nvJitLinkCreate_12_0; the header's inline
 functions call these. Newer libraries also export the plain names.
@@ -48,7 +48,7 @@ class Input(NamedTuple):
 
 
 class Linked(NamedTuple):
-    """What a linker answered.
+    """The result of a link.
 
     code    b"" if it failed
     log     its errors and warnings
@@ -69,7 +69,7 @@ class Linked(NamedTuple):
 
 
 class _Failed(Exception):
-    """A call did not succeed: its name and its status."""
+    """A call failed; the arguments are its name and its status."""
 
     def __init__(self, call: str, status: int) -> None:
         super().__init__(call, status)
@@ -116,7 +116,7 @@ class NvJitLink:
             raise _Failed(name, status)
 
     def link(self, inputs: Sequence[Input], target: str, output: str, options: Sequence[str]) -> Linked:
-        """Link; a failure is a Linked, too.
+        """Link, and return a Linked, also after a failure.
 
         target  such as "sm_90"
         output  "cubin"; "ptx" or "ltoir" if all inputs are LTO-IR
@@ -135,7 +135,7 @@ class NvJitLink:
         return _in_one_thread(work)
 
     def _link(self, handle: Any, inputs: Sequence[Input], options: list[str], output: str) -> Linked:
-        """Begin the link, for the caller to free, and complete it."""
+        """Create the link, which the caller must destroy, and complete it."""
         given = (ctypes.c_char_p * len(options))(*map(os.fsencode, options))
         added: Input | None = None
         code = b""
@@ -169,7 +169,7 @@ class NvJitLink:
         return data.raw[: size.value]
 
     def makes(self, output: str) -> bool:
-        """Tell whether this version makes a kind of code."""
+        """Tell whether this version can make a kind of code."""
         return output != "ltoir" or self.version >= nvjitlink_h.prototypes()["nvJitLinkGetLinkedLTOIR"].since
 
     def __repr__(self) -> str:
@@ -179,7 +179,7 @@ class NvJitLink:
 def _in_one_thread(work: Callable[[], Linked]) -> Linked:
     """Call a function in the thread for links, and return what it returns or raise what it raises.
 
-    An interrupt ends the wait; the link itself goes on to its end.
+    An interrupt ends the wait, but not the link itself.
     """
     import threading
 

@@ -1,7 +1,7 @@
 """NVRTC, NVIDIA's compiler as a library: one compilation from end to end.
 
 What it is   `Nvrtc`, a loaded library that compiles a `Request`. The functions are declared in headers/nvrtc_h.py.
-What not     it does not decide the target or word an error; program.py and messages.py do.
+What not     it does not choose the target or make exceptions: program.py and messages.py do.
 Source       nvrtc.h of CUDA 11.8 to 13.5; NVIDIA, "NVRTC" (user guide)
 Read next    nvcc.py
 """
@@ -28,7 +28,7 @@ _CODES = {"ptx": "PTX", "cubin": "CUBIN", "ltoir": "LTOIR"}
 
 
 class _Failed(Exception):
-    """A call did not succeed: its name and its status."""
+    """A call failed; the arguments are its name and its status."""
 
     def __init__(self, call: str, status: int) -> None:
         super().__init__(call, status)
@@ -76,7 +76,7 @@ class Nvrtc:
             raise _Failed(name, status)
 
     def identity(self) -> str:
-        """Return a text that changes whenever this compiler might make other code."""
+        """Return a text that changes if this compiler could produce different code."""
         status = os.stat(self.path)
         return f"{self.kind} {self.version} {os.path.realpath(self.path)} {status.st_size} {status.st_mtime_ns}"
 
@@ -92,7 +92,7 @@ class Nvrtc:
         return made + [f"-I{folder}" for folder in folders]
 
     def compile(self, request: Request, folders: list[str]) -> Outcome:
-        """Compile; a failure is an Outcome, too.
+        """Compile, and return an Outcome, also after a failure.
 
         folders  where to look for headers, after the folders that the options name
         calls    nvrtcCreateProgram, nvrtcAddNameExpression, nvrtcCompileProgram, nvrtcGetProgramLog, nvrtcGetPTX or
@@ -106,7 +106,7 @@ class Nvrtc:
                 self._call("nvrtcDestroyProgram", ctypes.byref(program))
 
     def _compile(self, program: Any, request: Request, folders: list[str]) -> Outcome:
-        """Make the program, for the caller to free, and compile it."""
+        """Create the program, which the caller must destroy, and compile it."""
         log = ""
         headers, names = _strings(request.headers.values()), _strings(name.encode() for name in request.headers)
         options = _strings(map(os.fsencode, self.options(request, folders)))

@@ -99,7 +99,7 @@ def compile(
     wanted = read_target(target)
     given, rest = given_target(strings(options, "options"))
     if given is not None and given != wanted:
-        raise ValueError(f"options name the architecture {given}, and target is {worded(target)}: give only target")
+        raise ValueError(f"options name the architecture {given}, but target is {worded(target)}: give only target")
     text, name, is_file = read_source(source)
     loaded = _fitting(wanted.number, None)
     _check_known(wanted, loaded)

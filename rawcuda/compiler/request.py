@@ -1,4 +1,4 @@
-"""What a compiler is asked for, and what it answers: the records that all rooms of this folder pass around.
+"""The request to a compiler, and its result: the records that all modules of this folder use.
 
 What it is   `Request`, a source with everything that affects its translation; `Outcome`, the code or the failure; and
              the checks of what a user gives for a request.
@@ -81,7 +81,7 @@ class Request(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What a compiler answered.
+    """The result of a compilation.
 
     code    b"" if it failed
     log     its messages, also after success
@@ -125,7 +125,7 @@ def reported(
 
 
 def _shown(value: Any) -> str:
-    """Return an argument as text: what a pointer points to, a short value, or the length of a long one."""
+    """Return an argument as text: the target of a pointer, a short value, or the length of a long value."""
     value = getattr(value, "_obj", value)  # the object that byref() was called with
     if hasattr(value, "_length_"):
         if len(value) and isinstance(value[0], bytes) and len(value) <= 64:
@@ -141,7 +141,7 @@ def _shown(value: Any) -> str:
 
 
 def read_source(source: Any) -> tuple[bytes, str, bool]:
-    """Return a source, its name, and whether it is a file.
+    """Return the text of a source, its name, and whether it is a file.
 
     raises  TypeError   neither a str, bytes nor an os.PathLike
             ValueError  empty, or with a NUL, where a compiler would stop reading; the name of a file, as a str

@@ -48,7 +48,7 @@ class Emulator:
     peers     which devices can access the memory of each other: "on", all; "off", none; "pairs", 0 and 1, 2 and 3, ...
     """
 
-    runs_machine_code = False  # these two are for who chooses a compiler, and between PTX and a cubin
+    runs_machine_code = False  # for the choice of a compiler, and between PTX and a cubin
     reads_every_ptx = True
 
     def __init__(

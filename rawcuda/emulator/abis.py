@@ -1,4 +1,4 @@
-"""Which exported symbol a name, a version and flags stand for, as cuGetProcAddress decides it.
+"""The choice of the exported symbol for a name, a version and flags, as cuGetProcAddress makes it.
 
 What it is   `symbol_of`; and `of_thread`, the form of an entry point for which stream NULL is the thread's own.
 How          for each name, the table of cuda.h has the versions of its ABIs. The newest that is not newer than the

@@ -26,7 +26,7 @@ GAPS: tuple[tuple[str, str], ...] = (
         "the order of threads",
         "a large launch runs whole blocks in step with NumPy, a small one runs thread after thread. A result that "
         "depends on the order of threads (the old value of an atomic, a sum of floats by atomics, a race in global "
-        "memory) may be another one then; CUDA permits both. RAWCUDA_EMULATOR=executor=scalar keeps one order",
+        "memory) may then be different; CUDA permits both. With RAWCUDA_EMULATOR=executor=scalar, the order is fixed",
     ),
     (
         "resource limits",
@@ -119,7 +119,7 @@ GAPS: tuple[tuple[str, str], ...] = (
     ),
     (
         "waiting for values in stream order",
-        "the memory is looked at every 5 ms while a call waits; a flush of remote writes is refused with 801",
+        "the memory is read every 5 ms while a call waits; a flush of remote writes is refused with 801",
     ),
     (
         "arrays of compressed, planar and normalized formats, depth and sparse arrays, seamless cubemaps",
@@ -127,7 +127,7 @@ GAPS: tuple[tuple[str, str], ...] = (
     ),
     (
         "texture variables (.texref, .samplerref, .surfref), separate samplers, anisotropy",
-        "the first two are refused when the module is loaded; with anisotropy, a fetch is as without it",
+        "the first two are refused when the module is loaded; anisotropy has no effect",
     ),
     ("tensor maps", "encoded and passed to kernels, but the bulk copies that use them are refused"),
     (
@@ -143,8 +143,8 @@ GAPS: tuple[tuple[str, str], ...] = (
     ),
     (
         "memory pools",
-        "what a pool keeps is only counted, since an address is never used again; the use of stream-ordered memory "
-        "before its stream reaches the allocation is not detected",
+        "the memory that a pool keeps is only counted, because addresses are never reused; the use of stream-ordered "
+        "memory before its stream reaches the allocation is not detected",
     ),
     ("managed memory", "never moves; the host may access it at any time; advice and prefetches are only recorded"),
     (
@@ -169,7 +169,7 @@ GAPS: tuple[tuple[str, str], ...] = (
     (
         "a wait for a value that nobody can write",
         "if no other work can run and the process has only one Python thread, the context is lost with 702 after 3 "
-        "seconds; a GPU waits for ever",
+        "seconds; a GPU waits forever",
     ),
     (
         "results that were not compared with a GPU",

@@ -21,7 +21,7 @@ _RESERVED_AT_ONCE = 2 << 20  # a pool reserves memory in multiples of this
 
 
 class Pool:
-    """A memory pool: where its memory lies, how much of it is used, and how much it keeps for later allocations.
+    """A memory pool: the location of its memory, how much of it is used, and how much it keeps for later allocations.
 
     place  the CUmemLocation of the memory, (type, id); device: the Device of it, None for memory of the host
     kind   "device", "pinned" or "managed"

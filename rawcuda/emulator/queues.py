@@ -21,7 +21,7 @@ How          Each piece of work lists what it must wait for: its predecessor in 
              A wait for a value in memory is different, because the host may write the value at any time. A call that
              waits for such work looks at the memory every few milliseconds, and runs other work in the meantime. If
              there is no other work and no other thread, nobody can write the value: after a few seconds, the context
-             is lost with CUDA_ERROR_LAUNCH_TIMEOUT. A GPU would wait for ever.
+             is lost with CUDA_ERROR_LAUNCH_TIMEOUT. A GPU would wait forever.
 Source       CUDA Driver API, "Stream synchronization behavior"; Programming Guide, "Asynchronous Concurrent Execution"
 Read next    machine.py, recovery.py, entries/streams.py
 """

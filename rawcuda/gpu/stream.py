@@ -131,7 +131,7 @@ class Stream(StreamHandle):
 
         timeout  the largest number of seconds to wait, by polling; None: no limit
         calls    cuStreamSynchronize, cuStreamQuery
-        raises   TimeoutError  the time is over; the work goes on
+        raises   TimeoutError  the time is over; the work continues
         """
         if timeout is not None:
             from .streams.waiting import wait_until
@@ -366,7 +366,7 @@ class Event(InContext):
 
         timeout  the largest number of seconds to wait, by polling; None: no limit
         calls    cuEventSynchronize, cuEventQuery
-        raises   TimeoutError  the time is over; the work goes on
+        raises   TimeoutError  the time is over; the work continues
         """
         if timeout is not None:
             from .streams.waiting import wait_until

@@ -130,7 +130,8 @@ def meaning_of(interface: Any, protocol: str, stream_of: Any = None) -> Meaning:
         made = extents, strides, dtype, max(-low, 1), 2**64 - high if fits else -1, stream
     # marshal writes any buffer as bytes, so an ndarray of int32 and one of int64 may look alike: only ints are
     # stored
-    numbers = (*interface["shape"], *(interface.get("strides") or ())) if key and len(key) < 1000 else (None,)
+    given = interface.get("strides")
+    numbers = (*interface["shape"], *(() if given is None else given)) if key and len(key) < 1000 else (None,)
     if {int}.issuperset(map(type, numbers)) and type(interface["shape"]) is tuple:
         if len(known) >= 1000:
             known.clear()

@@ -1,11 +1,11 @@
 """The Arrow C data interface, and the Arrow C device data interface: arrays of pyarrow, polars, cuDF.
 
 What it is   `describe` reads an object with __arrow_c_device_array__ or __arrow_c_array__: an array of numbers, dates
-             or runs of bytes of one size, without nulls; a fixed-size list of those has two dimensions and more.
+             or runs of bytes of one size, without nulls. A fixed-size list of such elements has two or more dimensions.
 What not     It is tried only if the caller names the protocol, as in view(x, protocol="arrow"). Strings, booleans (one
              bit each), dictionaries and structures are refused: they are not strided memory.
-Lifetime     The array is moved out of its capsule, as the specification defines it, and released once, when the last
-             view of it is gone. The schema stays in its capsule, which releases it.
+Lifetime     The array is moved out of its capsule, as the specification says, and is released once, after the last view
+             of it. The schema stays in its capsule, which releases it.
 Source       Apache Arrow, "The Arrow C data interface", "The Arrow C Device data interface", "The Arrow PyCapsule
              Interface"
 Read next    choosing.py
@@ -101,7 +101,7 @@ def describe(exporter: Any, kind: type[Description], stream: Any) -> Description
             raise refusal("arrow", "device_type", type_, "is not host or CUDA memory; copy it there first")
         device = _DEVICES[type_], number if _DEVICES[type_] in ("cuda", "cuda_managed") and number >= 0 else 0
     owner = Moved(ctypes.create_string_buffer(_SIZE_OF_ARRAY))
-    with taking:  # two threads may be here with one capsule
+    with taking:  # two threads may use one capsule at the same time
         release = _read_array(array)[8]
         if not release:
             raise refusal("arrow", "release", 0, "means that the array was released or taken already; export it again")
@@ -112,7 +112,7 @@ def describe(exporter: Any, kind: type[Description], stream: Any) -> Description
     strides = [dtype.itemsize]
     for extent in shape[:0:-1]:
         strides.insert(0, strides[0] * extent)
-    where = place(device, True, "arrow", True)  # Arrow's arrays are not to be changed, and it cannot say otherwise
+    where = place(device, True, "arrow", True)  # Arrow arrays are immutable
     made: Description = describe_as(kind, address, shape, tuple(strides), dtype, where, owner)
     if event and device[0] != "cpu":
         gpu().wait_for_event(made, stream, _read_pointer(event)[0])
@@ -208,11 +208,11 @@ def _check_valid(bits: int, nulls: int, first: int, count: int, device: str) -> 
     if not bits or not nulls or not count:
         return
     if nulls < 0 and device == "cuda":
-        raise refusal("arrow", "null_count", -1, "means that nobody counted the nulls: drop them, or count them first")
+        raise refusal("arrow", "null_count", -1, "means that nulls were not counted: drop them, or count them first")
     begin = first // 8
     raw = int.from_bytes(ctypes.string_at(bits + begin, (first + count + 7) // 8 - begin), "little") >> first % 8
     missing = count - bin(raw & ((1 << count) - 1)).count("1")
     if missing:
         raise refusal(
-            "arrow", "null_count", missing, "elements are null, which memory cannot express: fill or drop them"
+            "arrow", "null_count", missing, "elements are null, which a view cannot represent: fill or drop them"
         )

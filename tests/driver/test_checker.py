@@ -487,3 +487,12 @@ def test_races_of_random_programs() -> None:
         assert not code or "race: thread" in client.emulator.reports[-1]
         found += code == 719
     assert 5 < found < 35
+
+
+@pytest.mark.parametrize("mode", ["eager", "lazy"])
+def test_a_report_names_the_line_that_launched_the_kernel(mode: str) -> None:
+    """Even if the kernel runs later, in a call that waits."""
+    bench = Bench("ld.global.u32 %r5, [%d4+400];", mode=mode)
+    code = bench.client.launch(bench.function, [bench.out, bench.source], grid=(1, 1, 1), block=(64, 1, 1))
+    assert (code or bench.client.code("cuCtxSynchronize")) == 700
+    assert re.search(r"; the kernel was launched at .*emulator_client\.py:\d+\n    at ptx", bench.report), bench.report

@@ -246,7 +246,7 @@ def test_targets_that_are_refused(target: Any, kind: type[Exception], words: str
 
 
 def test_two_targets_are_refused() -> None:
-    with pytest.raises(ValueError, match="options name the architecture sm_80, and target is 'sm_90'"):
+    with pytest.raises(ValueError, match="options name the architecture sm_80, but target is 'sm_90'"):
         rawcuda.compile(SOURCE, options=["-arch=sm_80"])
 
 

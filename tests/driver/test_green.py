@@ -163,9 +163,9 @@ def test_bad_splits(device, smallest):
     ):
         with pytest.raises(error, match=words):
             device.split(*wrong)
-    with pytest.raises(ValueError, match="are needed|nothing is left"):
+    with pytest.raises(ValueError, match="are needed|is left"):
         device.split(*[1] * total, rest=True)
-    with pytest.raises(ValueError, match="nothing is left"):
+    with pytest.raises(ValueError, match="is left"):
         device.split(total, rest=True)
     with device.split(smallest) as (part,):
         for wrong, error in (("x", TypeError), (True, TypeError), (2**40, ValueError)):

@@ -396,7 +396,7 @@ def test_a_damaged_image(code: Code) -> None:
         ([b"!<arch>\n1234"], ValueError, "damaged archive"),
         ([struct.pack("<IIQQ", 0x466243B1, 1, 0, 0)], ValueError, "wrapper"),
         ([b"\x7fELF\2\1\1" + bytes(11) + struct.pack("<H", 62) + bytes(44)], ValueError, "without device code"),
-        ([".version 7.0 \ud800"], ValueError, "half of a pair"),
+        ([".version 7.0 \ud800"], ValueError, "half of a (surrogate )?pair"),
     ],
 )
 def test_inputs_that_are_refused(device: Any, inputs: Any, kind: type[Exception], words: str) -> None:
@@ -413,9 +413,9 @@ def test_a_file_that_does_not_exist(device: Any, tmp_path: Path) -> None:
 def test_targets_and_outputs_that_are_refused(code: Code) -> None:
     with pytest.raises(ValueError, match="output 'elf': give 'cubin', 'ptx' or 'ltoir'"):
         rawcuda.link([code("main")], output="elf")
-    with pytest.raises(ValueError, match="output 'ptx' is made of LTO-IR alone, and image 2 is PTX"):
+    with pytest.raises(ValueError, match="output 'ptx' can be made only from LTO-IR, but image 2 is PTX"):
         rawcuda.link([code("main", "ltoir"), code("other")], output="ptx")
-    with pytest.raises(ValueError, match="options name the architecture sm_90, and target is 'sm_80'"):
+    with pytest.raises(ValueError, match="options name the architecture sm_90, but target is 'sm_80'"):
         rawcuda.link([code("main")], "sm_80", options=["-arch=sm_90"])
     with pytest.raises(TypeError, match="a target is a str"):
         rawcuda.link([code("main")], 80)

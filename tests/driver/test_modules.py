@@ -107,7 +107,7 @@ def test_a_name_that_does_not_exist(device: Any) -> None:
     with device.load(VARIABLES) as made:
         with pytest.raises(rawcuda.NotFound, match="no variable 'nope'.*grid"):
             made.global_("nope")
-        with pytest.raises(TypeError, match="a variable's name is a str"):
+        with pytest.raises(TypeError, match="a variable's name must be a str"):
             made.global_(3)
 
 

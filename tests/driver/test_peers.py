@@ -80,6 +80,24 @@ def test_a_kernel_with_another_devices_memory(pair):
             launch(theirs, theirs, out, 4)
 
 
+@pytest.mark.parametrize("as_view", [True, False])
+def test_another_devices_memory_is_kept_until_the_kernel_has_used_it(pair, as_view):
+    """close() waits for the work of the memory's own device, and the kernel runs on the other one."""
+    one, two = pair
+    out = one.empty(4, "float32")
+    with one.load(kernels.ADD) as loaded, one.peer_access(two), one.stream() as stream:
+        for _ in range(4):
+            memory = two.allocate(16)
+            memory.copy_from(ONES)
+            two.synchronize()
+            theirs = memory.view("float32") if as_view else memory
+            add(loaded, theirs, theirs, out, stream=stream)
+            memory.close()
+            two.allocate(16).fill(7).close()  # which may get the same bytes
+            stream.synchronize()
+            assert out.tolist() == [2.0] * 4
+
+
 def test_access_has_a_direction(pair):
     one, two = pair
     mine, theirs = one.upload(ONES), two.upload(ONES)

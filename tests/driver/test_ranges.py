@@ -203,7 +203,7 @@ def test_bad_ranges():
         pass
 
     for wrong in (generator, coroutine):
-        with pytest.raises(TypeError, match="suspended in between"):
+        with pytest.raises(TypeError, match="can be suspended"):
             rawcuda.range("x")(wrong)
     with pytest.raises(TypeError, match="decorates a function"):
         rawcuda.range("x")(3)

@@ -435,3 +435,14 @@ def test_a_device_address_that_is_called_host_memory_is_refused_by_any_protocol(
         assert v.device == ("cpu", 0)
         with pytest.raises(ProtocolError, match="the driver says"):
             read(v)
+
+
+def test_strides_may_be_an_array_of_numpy(device):
+    numpy = pytest.importorskip("numpy")
+    there = device.upload(numpy.arange(4, dtype="i4").reshape(2, 2))
+
+    class Exporter:
+        __cuda_array_interface__ = {**there.__cuda_array_interface__, "strides": numpy.array([4, 8])}
+
+    assert view(Exporter()).tolist() == [[0, 2], [1, 3]]
+    assert view(Exporter()).tolist() == [[0, 2], [1, 3]]  # (the second time by what was learned)

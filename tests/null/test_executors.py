@@ -10,6 +10,8 @@ import _thread
 import gc
 import random
 import struct
+import subprocess
+import sys
 import threading
 import time
 import weakref
@@ -21,6 +23,7 @@ import pytest
 np = pytest.importorskip("numpy", minversion="2.0")
 
 from tests.null.ptx_client import EXECUTOR, Fault, kernel, module, ptx, space, three  # noqa: E402
+from tests.subject import CHECKOUT  # noqa: E402
 
 
 class Outcome:
@@ -483,6 +486,26 @@ def test_a_long_kernel_changes_over_in_the_middle() -> None:
     assert arrays is not None and arrays._compiled is not None and seen == sorted(seen)
 
 
+def test_without_numpy_all_runs_thread_by_thread() -> None:
+    """Also if arrays are asked for."""
+    text = kernel(START + "st.global.u32 [%d1], %r22;", ".param .u64 out, .param .u64 extra")
+    program = f"""
+import sys
+sys.modules["numpy"] = None
+from {ptx.__name__.rpartition(".")[0]} import ptx, space
+for executor in ("auto", "numpy"):
+    memory = space.Space()
+    memory.executor, memory.spent = executor, 9.0
+    entry = ptx.load({text!r}.encode(), memory).entries["k"]
+    out = memory.allocate(4 * 64 * 4000)
+    entry.run((4000, 1, 1), (64, 1, 1), 0, out.base.to_bytes(8, "little") * 2)
+    assert bytes(out.data[-4:]) == (64 * 4000 - 1).to_bytes(4, "little")
+    print(entry._arrays.reason)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=CHECKOUT)
+    assert done.stdout == "NumPy is not installed\n" * 2, done.stderr
+
+
 def test_an_endless_kernel_ends() -> None:
     text = kernel("L: bra L;")
     memory = space.Space()
@@ -543,3 +566,30 @@ def test_an_interrupt_stops_arrays_at_once() -> None:
     with pytest.raises(KeyboardInterrupt):
         code.entries["k"].run((4096, 1, 1), (64, 1, 1), 0, packed)
     assert time.monotonic() - started < 1.5
+
+
+@pytest.mark.parametrize("executor", ["scalar", "numpy"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        ".reg .b32 %x, %y; ld.global.s16 %x, [g]; add.f32 %y, %x, %x; st.global.f32 [o], %y; ret;",
+        ".reg .b32 %x; mov.b32 %x, {0, 0f00000001}; st.global.b32 [o], %x; ret;",
+    ],
+    ids=["a negative number read into a register of floats", "a float as half of a register"],
+)
+def test_bits_that_no_number_has(executor, body, python):
+    """Legal PTX, on which an executor failed itself."""
+    text = (
+        ".version 8.0\n.target sm_80\n.address_size 64\n.global .align 4 .s16 g[2] = {-1, 0};\n.global .b32 o;\n"
+        f".entry k() {{ {body} }}"
+    )
+    python(
+        f"""
+        from tests.subject import rawcuda
+        device = rawcuda.Device(0)
+        device.load({text!r})["k"].launch(grid=1, block=1)
+        device.synchronize()
+        """,
+        env={"RAWCUDA_DRIVER": "emulator", "RAWCUDA_EMULATOR": f"executor={executor}"},
+        check=True,
+    )

@@ -115,7 +115,7 @@ def test_other_types_are_refused():
 
 def test_text_that_cannot_be_encoded():
     with pytest.raises(
-        ValueError, match=r"character 9 is '.*ud800', half of a pair.*; to load a cubin, give bytes"
+        ValueError, match=r"character 9 is '.*ud800', half of a surrogate pair.*; to load a cubin, give bytes"
     ) as raised:
         image.prepare(".version \ud800")
     assert type(raised.value) is ValueError

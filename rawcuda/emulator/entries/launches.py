@@ -188,7 +188,7 @@ def kernel_work(
                 720,
                 f"a cooperative grid of {grid}: all blocks must be resident at the same time, and at most {most} fit",
             )
-    run, progress = function.entry.run, machine.progress
+    run, progress, site = function.entry.run, machine.progress, machine.caller()
     rights = _rights(function.module.context) if machine.restricted or len(machine.devices) > 1 else None
 
     def work() -> None:
@@ -202,6 +202,7 @@ def kernel_work(
             rights=rights,
             cluster=cluster,
             opaque=_opaque(machine, context),
+            site=site,
         )
 
     return work

@@ -103,12 +103,12 @@ def _place(machine: Machine, kind: int, number: int) -> tuple[int, int]:
 
 
 def _of_device(number: int) -> tuple[int, int]:
-    """Return the location that a number of a device means in functions of before CUDA 12.2."""
+    """Return the location that a device number means in functions of drivers before CUDA 12.2."""
     return (_HOST, 0) if number == _CPU else (_DEVICE, number)
 
 
 def _old(place: tuple[int, int]) -> int:
-    """Return the number for a location in attributes of before CUDA 13.0."""
+    """Return the number for a location in attributes of drivers before CUDA 13.0."""
     return {_DEVICE: place[1], _NONE: _INVALID}.get(place[0], _CPU)
 
 

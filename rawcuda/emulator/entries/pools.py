@@ -147,7 +147,7 @@ def _set_current(machine: Machine, kind: int, place: tuple[int, int], handle: in
     place = _check_place(machine, kind, place)
     pool = machine.handles.get(handle)
     if type(pool) is not Pool or pool.place != place or pool.kind != _named(kind, place):
-        raise Refused(1, f"{handle:#x} is not the handle of a pool whose memory lies there")
+        raise Refused(1, f"{handle:#x} is not the handle of a pool with memory at this location")
     if pool.kind == "device":
         machine.device(place[1]).pool = pool
     else:
@@ -232,7 +232,7 @@ def destroy(machine: Machine, handle: int) -> None:
 
 @entry("cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep)", since=11020)
 def trim(machine: Machine, handle: int, keep: int) -> None:
-    """Release unused memory of a pool until at most so many bytes are kept."""
+    """Release unused memory of a pool until it keeps at most a number of bytes."""
     _pool(machine, handle).trim(keep)
 
 

@@ -203,7 +203,7 @@ def granularity(machine: Machine, address: int, properties: int, option: int) ->
     since=10020,
 )
 def properties_of(machine: Machine, address: int, handle: int) -> None:
-    """Write where physical memory lies."""
+    """Write the location of physical memory."""
     out(address)
     put_bytes(address, _PROPERTIES.pack(_PINNED, 0, *_physical(machine, handle).place, 0, 0, 0, 0))
 

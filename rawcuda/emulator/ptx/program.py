@@ -116,11 +116,13 @@ class Entry:
         rights: Callable[[Allocation], int] | None = None,
         cluster: tuple[int, int, int] | None = None,
         opaque: Callable[[int], Any] | None = None,
+        site: str = "",
     ) -> None:
         """Run the kernel over a grid.
 
         shape   parameters: parameter_bytes bytes, in the layout of PTX; rights: the access to an allocation, 0, 1 or 3;
-                cluster: blocks in a cluster, which divide the grid, or None; opaque: the texture or surface of a handle
+                cluster: blocks in a cluster, which divide the grid, or None; opaque: the texture or surface of a
+                handle; site: the line of the program that launched the kernel, for reports
         raises  Fault   an error of the kernel
         """
         code = self._code
@@ -135,7 +137,7 @@ class Entry:
             limits or Limits(),
         )
         launch.number = next(_serial)
-        launch.rights, launch.opaque = rights, opaque
+        launch.rights, launch.opaque, launch.site = rights, opaque, site
         if cluster is not None:
             divide(launch, cluster)
         launch.say = lambda text, frame: finding(text, frame, launch, code.filename, code.lines, code.module)

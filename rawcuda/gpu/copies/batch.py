@@ -4,7 +4,7 @@ What it is   `copy_batch`, which checks all copies before it begins the first.
 How          Copies that do not depend on each other are given to the driver together, the runs of bytes in one call and
              the pitched boxes in another. The rest is copied one by one: host memory alone, other layouts, copies
              between devices, and everything if one copy depends on another, in a capture, on the legacy default stream,
-             or with a driver of before CUDA 12.8. The result is always as if one were copied after the other.
+             or with a driver before CUDA 12.8. The result is always as if one were copied after the other.
 Source       CUDA Driver API, "Memory Management": cuMemcpyBatchAsync, cuMemcpy3DBatchAsync
 Read next    device_copy.py
 """

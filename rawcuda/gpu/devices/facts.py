@@ -1,6 +1,6 @@
-"""The facts about a device: its name, its memory, its attributes.
+"""The properties of a device: its name, its memory, its attributes.
 
-What it is   Facts, the part of Device that answers questions; DeviceAttributes, the attributes as a mapping.
+What it is   Facts, the base class of Device with these properties; DeviceAttributes, the attributes as a mapping.
 Source       CUDA Driver API, "Device Management"; cuda.h, enum CUdevice_attribute
 Read next    gpu/device.py
 """
@@ -33,7 +33,7 @@ _NAME, _UUID = ("name",), ("uuid",)  # keys beside the attributes, which have na
 
 
 class Facts(Owned):
-    """The part of a Device that tells about it; the answers that never change are kept with its context."""
+    """The properties of a Device; those that never change are kept with its context."""
 
     __slots__ = ("ordinal", "_primary", "_held")
 
@@ -88,7 +88,7 @@ class Facts(Owned):
 
     @property
     def free_memory(self) -> int:
-        """Return the number of bytes that are free now; other processes may change it."""
+        """Return the number of bytes of its memory that are free now; other processes may change it."""
         free, total = ctypes.c_size_t(), ctypes.c_size_t()
         with self.current():
             self._primary.driver.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total))
@@ -176,7 +176,7 @@ class Facts(Owned):
 
     @property
     def compute_mode(self) -> str:
-        """Return who may use the device: "default" (everybody), "exclusive_process" or "prohibited"."""
+        """Return who may use the device: "default" (all processes), "exclusive_process" (one), "prohibited" (none)."""
         return {0: "default", 2: "prohibited", 3: "exclusive_process"}.get(self.attribute("COMPUTE_MODE"), "unknown")
 
 
@@ -213,7 +213,7 @@ class DeviceAttributes(Attributes):
             if not isinstance(name, str):
                 raise ValueError(f"{worded(name)} is not the name of an attribute")
             return self._device.attribute(name)
-        except CudaError as error:  # a newer driver knows it
+        except CudaError as error:  # an attribute that only a newer driver knows
             if error.code != cuda_h.CUDA_ERROR_INVALID_VALUE:
                 raise
             raise NotFound(f"this driver does not know the device attribute {name}") from None

@@ -1,9 +1,10 @@
 """Green contexts: parts of a device's multiprocessors, for work that must not wait for other work.
 
-What it is   `split`, behind Device.split(); GreenContext, which makes streams; Split, a tuple of green contexts.
+What it is   `split`, the function behind Device.split(); GreenContext, which makes streams; Split, a tuple of them.
 How          The driver divides the multiprocessors into groups of equal size, and each green context gets as many
              groups as it needs. A stream of a green context belongs to the device's primary context like any other
-             stream, so memory, events and kernels can be used on it; only its kernels run on other multiprocessors.
+             stream, so memory, events and kernels can be used on it. Its kernels run only on the multiprocessors of the
+             green context.
 Order        A green context must be destroyed after its streams: close() closes them first, and a stream keeps its
              green context alive.
 Source       CUDA Driver API, "Green Contexts"
@@ -97,7 +98,7 @@ class GreenContext(InContext):
 
     @property
     def context(self) -> int:
-        """Return the handle of a CUcontext with these multiprocessors, for calls of other software; do not destroy it.
+        """Return the handle of a CUcontext with these multiprocessors, for other software; it must not be destroyed.
 
         calls   cuCtxFromGreenCtx
         """
@@ -124,13 +125,13 @@ class GreenContext(InContext):
         )
         self._streams = [each for each in self._streams if (alive := each()) is not None and not alive.closed]
         self._streams.append(ref(made))
-        if self._handle is None:  # closed by another thread just now
+        if self._handle is None:  # closed by another thread in the meantime
             made.close()
             self.handle
         return made
 
     def record(self, event: names.Event | None = None) -> names.Event:
-        """Record the point at which all work in this green context is now, in an event, a new one by default.
+        """Record in an event all work that is queued in this green context now; by default, in a new event.
 
         calls   cuGreenCtxRecordEvent
         """
@@ -159,7 +160,7 @@ class GreenContext(InContext):
 
     def _closing(self) -> None:
         if dropped:
-            drain()  # streams that were collected must be destroyed before
+            drain()  # streams that were garbage-collected must be destroyed first
         for each in tuple(self._streams):
             stream = each()
             if stream is not None:
@@ -172,7 +173,7 @@ class GreenContext(InContext):
 
 
 def split(device: names.Device, sm_counts: tuple[Any, ...], rest: bool) -> Split:
-    """Make green contexts with at least so many multiprocessors each, and one of the rest; see Device.split()."""
+    """Make green contexts with at least these numbers of multiprocessors, and one of the rest; see Device.split()."""
     loaded = device._primary.driver
     if not loaded.has(_SINCE[0]):
         version = loaded.version
@@ -195,7 +196,7 @@ def split(device: names.Device, sm_counts: tuple[Any, ...], rest: bool) -> Split
             "attribute MULTIPROCESSOR_COUNT)"
         )
     groups, left = _divided(loaded, whole, gcd(*wanted) if len(wanted) > 1 else wanted[0])
-    if not groups and len(wanted) == 1 and not rest:  # nearly everything: the size of a group would be rounded up
+    if not groups and len(wanted) == 1 and not rest:  # nearly all: the size of a group would be rounded up
         groups = [whole]
     size = groups[0].sm.smCount if groups else 0
     needed = [-(-each // size) if size else 1 for each in wanted]
@@ -211,7 +212,7 @@ def split(device: names.Device, sm_counts: tuple[Any, ...], rest: bool) -> Split
     if rest:
         shares.append([*groups[at:], *([left] if left.type == _SM and left.sm.smCount else [])])
         if not shares[-1]:
-            raise ValueError(f"rest=True: nothing is left of the {total} multiprocessors of device {device.ordinal}")
+            raise ValueError(f"rest=True: none of the {total} multiprocessors of device {device.ordinal} is left")
     made: list[GreenContext] = []
     try:
         made.extend(map(partial(GreenContext._over, device), shares))
@@ -222,7 +223,7 @@ def split(device: names.Device, sm_counts: tuple[Any, ...], rest: bool) -> Split
 
 
 def _divided(loaded: Any, whole: Any, least: int) -> tuple[list[Any], Any]:
-    """Divide multiprocessors into as many groups of at least `least` as possible: the groups, and what is left."""
+    """Divide multiprocessors into as many groups of at least `least` as possible; return the groups and the rest."""
     number, left = ctypes.c_uint(), cuda_h.CUdevResource()
     loaded.cuDevSmResourceSplitByCount(None, ctypes.byref(number), ctypes.byref(whole), None, 0, least)
     if not number.value:

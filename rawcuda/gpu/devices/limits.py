@@ -40,17 +40,17 @@ def _limit(number: int, text: str) -> Any:
         name = _NUMBERS[number]
         size = whole(name, value)
         if not 0 <= size < 2**64:
-            raise ValueError(f"{name}={worded(size)}: it must be in 0 .. 2**64-1")
+            raise ValueError(f"{name}={worded(size)}: give a number from 0 to 2**64-1")
         self._ask("cuCtxSetLimit", number, ctypes.c_uint(number), ctypes.c_size_t(size))
 
     return property(get, put, doc=text)
 
 
 class Limits:
-    """The limits of the device's primary context, which the whole process shares; each is read when it is asked for.
+    """The limits of the device's primary context, which the whole process shares; they are read from the driver.
 
-    The driver may round a value or, for the two of the L2 cache, ignore it: read it again to see what it is now. Set
-    the sizes of the heap and of the printf buffer before the first kernel that uses them.
+    The driver may round a value, and it may ignore the two limits of the L2 cache: read a limit to see its new value.
+    Set the sizes of the heap and of the printf buffer before the first kernel that uses them.
 
     calls   cuCtxGetLimit, cuCtxSetLimit
     raises  Unsupported  the device does not have this limit
@@ -113,7 +113,7 @@ class Limits:
 
     @property
     def cache_config(self) -> str:
-        """Return what the L1 cache and shared memory prefer: "none", "shared", "l1" or "equal"; it can be set.
+        """Return the preference for L1 cache or shared memory: "none", "shared", "l1" or "equal"; it can be set.
 
         calls   cuCtxGetCacheConfig, cuCtxSetCacheConfig
         """
@@ -140,7 +140,7 @@ class Limits:
         self._ask("cuCtxSetSharedMemConfig", -1, ctypes.c_uint(_choice("shared_memory_config", width, _BANKS)))
 
     def reset_persisting_l2_cache(self) -> None:
-        """Let nothing persist in the L2 cache any more.
+        """Reset all lines of the L2 cache that persist to normal.
 
         calls   cuCtxResetPersistingL2Cache
         """

@@ -1,9 +1,9 @@
 """Access of one device to the memory of another.
 
-What it is   `enable`, `disable` and PeerAccess, behind the methods of Device; PeerAttributes.
-How          The driver knows only whether one context has access to another; it does not count. We count: access ends
-             when the last PeerAccess is closed and enable_peer_access() was undone. Access that other software enabled
-             before us is never ended by us. The pairs of devices are in `peers` of context.py, for `reaches`.
+What it is   `enable`, `disable` and PeerAccess, which implement the methods of Device; PeerAttributes.
+How          The driver stores only whether one context has access to another. This room counts the users: it ends the
+             access when the last PeerAccess is closed and enable_peer_access() was undone. It never ends access that
+             other software has enabled. The pairs of devices are in `peers` of context.py, for `reaches`.
 What not     memory that is allocated in the order of a stream: its pool says which devices have access.
 Source       CUDA Driver API, "Peer Context Memory Access", cuDeviceGetP2PAttribute
 Read next    limits.py
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 
 __all__ = ["PeerAccess", "PeerAttributes", "attributes_of", "disable", "enable", "forget_links"]
 
-_lock = _thread.RLock()  # garbage collection while it is held may re-enter
+_lock = _thread.RLock()  # re-entrant, because garbage collection may run while it is held
 
 
 class _Link:
-    """The access of one context to another: who asked for it, and whether other software had enabled it before."""
+    """The access of one context to another: its users, and whether other software had enabled it before."""
 
     __slots__ = ("users", "lasting", "foreign")
 
@@ -48,7 +48,7 @@ _links: dict[tuple[int, int], _Link] = {}  # by the accessing device and that of
 
 
 class PeerAccess(Owned):
-    """The access of a device to the memory of another, until this is closed.
+    """The access of a device to the memory of another, until this object is closed.
 
     device, other  the accessing device, and the device of the memory
     calls          cuCtxEnablePeerAccess, cuCtxDisablePeerAccess
@@ -57,7 +57,7 @@ class PeerAccess(Owned):
     __slots__ = ("device", "other")
 
     def __init__(self, device: names.Device, other: names.Device) -> None:
-        device.context, other.context  # both are retained now
+        device.context, other.context  # both contexts are retained now
         self.device, self.other = device, other
         use = _Use(device._primary, other._primary)
         self._own(None, use)  # the finalizer undoes what an interrupt leaves
@@ -73,7 +73,7 @@ class PeerAccess(Owned):
 
 
 class _Use:
-    """The release of a PeerAccess: it counts for its link, and holds both contexts."""
+    """The release of a PeerAccess; its link counts it, and it holds both contexts."""
 
     __slots__ = ("here", "there")
 
@@ -92,7 +92,7 @@ class _Use:
             raise
 
     def release(self, late: bool) -> None:
-        """Give up the access; the last one that does ends it."""
+        """Give up the access; the last user ends it."""
         with Held(_lock):
             link = _links.get((self.here.ordinal, self.there.ordinal))
             if link is not None and self in link.users:
@@ -101,7 +101,7 @@ class _Use:
         self._let_go()
 
     def give_away(self) -> bool:
-        """Let the access last."""
+        """Leave the access enabled."""
         with Held(_lock):
             link = _links.get((self.here.ordinal, self.there.ordinal))
             if link is not None and self in link.users:
@@ -134,18 +134,18 @@ def _open(here: PrimaryContext, there: PrimaryContext) -> _Link:
 
 
 def _end(here: PrimaryContext, there: PrimaryContext, link: _Link, late: bool = False) -> None:
-    """End the access if nobody needs it any more; the lock is held. It raises nothing."""
+    """End the access if it has no users any more; the lock is held. It raises no error."""
     pair = here.ordinal, there.ordinal
     if link.users or link.lasting or _links.get(pair) is not link or pair not in peers:
         return
     if (
         late and capturing and not link.foreign
-    ):  # waiting would break the capture: the access stays, for the next one who asks
+    ):  # waiting would break the capture: the access stays enabled for the next user
         return
     peers.discard(pair)
     _links.pop(pair, None)
     invalidate()
-    if link.foreign:  # the access stays; but as nobody tells us when it ends, we no longer count on it
+    if link.foreign:  # the access stays enabled, but other software may end it without notice: do not rely on it
         return
     context = cuda_h.CUcontext(there._handle or 0)
     wait = () if capturing else ((here.function("cuCtxSynchronize"),),)  # kernels may be using the memory
@@ -156,14 +156,14 @@ def _end(here: PrimaryContext, there: PrimaryContext, link: _Link, late: bool = 
 
 
 def forget_links(ordinal: int) -> None:
-    """Forget the access from and to a device whose context ended."""
+    """Forget the access from and to a device whose context was destroyed."""
     with Held(_lock):
         for pair in [pair for pair in _links if ordinal in pair]:
             _links.pop(pair, None)
 
 
 def enable(device: names.Device, other: names.Device) -> None:
-    """Let kernels on one device access the memory of another from now on; do nothing if they can.
+    """Let kernels on one device access the memory of another from now on; do nothing if they already can.
 
     calls   cuCtxEnablePeerAccess
     raises  Unsupported  these devices cannot reach each other's memory
@@ -204,7 +204,7 @@ class PeerAttributes(
 
 
 def attributes_of(device: Any, other: Any) -> PeerAttributes:
-    """Ask for the properties of a connection; what an older driver does not know is None.
+    """Return the properties of a connection; those that an older driver does not know are None.
 
     calls   cuDeviceGetP2PAttribute
     raises  ValueError  both are the same device

@@ -1,8 +1,8 @@
-"""The profiler's switch: the part of a program that a profiler records.
+"""Start and stop of a profiler: the part of a program that it records.
 
 What it is   `profile`, a context manager around cuProfilerStart and cuProfilerStop.
-What not     a profiler: it has an effect only under one that was told to wait for it, such as
-             `nsys profile --capture-range=cudaProfilerApi`.
+What not     a profiler: profile() has an effect only if a profiler runs the program and waits for cuProfilerStart, as
+             with `nsys profile --capture-range=cudaProfilerApi`.
 Source       CUDA Driver API, "Profiler Control"
 Read next    ranges.py, for names in a profile
 """
@@ -28,13 +28,13 @@ class profile:
 
     @staticmethod
     def start() -> None:
-        """Let the profiler record from here on."""
+        """Start the recording of the profiler."""
         with AnyContext():
             driver.current().cuProfilerStart()
 
     @staticmethod
     def stop() -> None:
-        """Let the profiler record no more."""
+        """Stop the recording of the profiler."""
         with AnyContext():
             driver.current().cuProfilerStop()
 
@@ -50,6 +50,6 @@ class profile:
     ) -> None:
         try:
             self.stop()
-        except CudaError:  # the context is lost: what the block raised tells more
+        except CudaError:  # the context is lost: the exception of the block is more useful
             if kind is None:
                 raise

@@ -3,8 +3,8 @@
 What it is   `range`, a context manager and decorator.
 How          NVTX has no library of its own: a profiler (Nsight Systems, Nsight Compute) starts the program with the
              environment variable NVTX_INJECTION64_PATH, which names a library of the profiler. Its function
-             InitializeInjectionNvtx2 gets a function of ours, by which it finds tables of pointers, and it writes the
-             addresses of its own functions there. These are what we call. The ranges also are steps of our own trace.
+             InitializeInjectionNvtx2 gets a function of ours that returns tables of pointers, and it writes the
+             addresses of its own functions into them. A range calls these functions. It is also a step of a trace.
 Cost         Without a profiler and a trace, entering and leaving a range calls nothing.
 Source       NVTX 3: nvToolsExt.h (nvtxRangePushEx, nvtxEventAttributes_t), nvtxDetail/nvtxInit.h and nvtxTypes.h
 Read next    profiling.py
@@ -89,7 +89,7 @@ class _VersionInfo(ctypes.Structure):  # NvtxExportTableVersionInfo
 
 
 class _Profiler:
-    """The functions of a profiler; None where there is none, or where it does not want to be called."""
+    """The functions of a profiler; None if there is no profiler, or if it has no such function."""
 
     __slots__ = ("push", "pop", "library")
 
@@ -97,7 +97,7 @@ class _Profiler:
         self.push, self.pop, self.library = push, pop, library
 
 
-_found: list[_Profiler] = []  # the profiler, once it was looked for
+_found: list[_Profiler] = []  # the profiler, after it was looked for
 _lock = _thread.RLock()
 
 
@@ -110,7 +110,7 @@ def _profiler() -> _Profiler:
 
 
 def _load() -> _Profiler:
-    """Load the library that the environment names, and let it write its functions into our tables."""
+    """Load the library that the environment names, and let it write its functions into the tables."""
     import os
     import sys
 
@@ -146,7 +146,7 @@ def _load() -> _Profiler:
     if not _Initialize(address)(ctypes.cast(get_export_table, ctypes.c_void_p)):
         return _refused(path, f"its {_INITIALIZE.decode()} failed")
     push, pop = slots[_CORE][_PUSH], slots[_CORE][_POP]
-    if not push or not pop:  # it does not want to know of ranges
+    if not push or not pop:  # the profiler does not record ranges
         return _Profiler(library=library)
     return _Profiler(_PushEx(push), _Pop(pop), library)
 
@@ -219,7 +219,7 @@ class range:  # noqa: A001
             if self._begun[at][0] == me:
                 break
         else:
-            raise RuntimeError(f"the range {self.name!r} was not entered in this thread")
+            raise RuntimeError(f"the range {self.name!r} was not entered in this thread: use it in a with block")
         _, pop, began = self._begun.pop(at)
         if pop is not None:
             pop()
@@ -233,7 +233,7 @@ class range:  # noqa: A001
         flags = getattr(getattr(function, "__code__", None), "co_flags", 0)
         if flags & 0x2A0:  # CO_GENERATOR, CO_COROUTINE, CO_ASYNC_GENERATOR
             raise TypeError(
-                f"{worded(function)} is a generator or a coroutine, which is suspended in between: use the range inside"
+                f"{worded(function)} is a generator or a coroutine, which can be suspended: use the range inside it"
             )
         from functools import wraps
 

@@ -1,10 +1,10 @@
-"""Ending a context and beginning a new one, for instance after an error that made it unusable.
+"""The reset of a device: its context is destroyed and created again, for instance after an error in a kernel.
 
-What it is   `reset`, behind Device.reset().
-How          The driver destroys everything in the primary context, whoever made it. Before that, the objects that we
-             made there are closed without releasing their handles, which mean nothing afterwards; what exists beside
-             the context (pools, graphs, green contexts, virtual memory) is released. Then the context is retained
-             again, so that a Device works as before.
+What it is   `reset`, the function behind Device.reset().
+How          The driver destroys everything in the primary context, also the objects of other software. Before that, our
+             own objects in the context are closed without releasing their handles, which become invalid. Objects that
+             do not belong to the context (pools, graphs, green contexts, virtual memory) are released. Then the context
+             is retained again, so that a Device works as before.
 Source       CUDA Driver API, cuDevicePrimaryCtxReset
 Read next    gpu/device.py
 """
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["reset"]
 
-# The releases of what a context owns, and destroys; everything else is released before it ends.
+# The releases of objects that a context owns and destroys; all others are released before the context ends.
 _OWNED_BY_CONTEXT = frozenset(
     "cuStreamDestroy_v2 cuEventDestroy_v2 cuMemFree_v2 cuMemFreeHost cuMemHostUnregister cuArrayDestroy "
     "cuMipmappedArrayDestroy cuTexObjectDestroy cuSurfObjectDestroy cuModuleUnload".split()
@@ -38,7 +38,7 @@ _OWNED_BY_CONTEXT = frozenset(
 
 
 class _Ended:
-    """The release of an object whose context was reset: there is nothing left to release."""
+    """The release of an object whose context was reset: nothing is left to release."""
 
     __slots__ = ("why",)
 
@@ -49,12 +49,12 @@ class _Ended:
         """Do nothing."""
 
     def give_away(self) -> bool:
-        """Do nothing, and tell that there is nothing to give."""
+        """Do nothing; return that there is no handle to give away."""
         return False
 
 
 def reset(device: names.Device, force: bool) -> None:
-    """End the context of a device, with everything in it, and begin a new one; see Device.reset().
+    """Destroy the context of a device with everything in it, and create a new one; see Device.reset().
 
     calls   cuDevicePrimaryCtxReset_v2, cuDevicePrimaryCtxRelease_v2, cuDevicePrimaryCtxRetain
     """
@@ -62,14 +62,14 @@ def reset(device: names.Device, force: bool) -> None:
     primary: PrimaryContext = device._primary
     if primary.driver.forked:
         primary.driver.refuse_forked("cuDevicePrimaryCtxReset_v2")
-    if not force and not hasattr(primary.driver.libcuda, "live_handles"):  # only the emulator tells that
+    if not force and not hasattr(primary.driver.libcuda, "live_handles"):  # only the emulator has this attribute
         raise InvalidUse(
             f"Device.reset() ends the context of device {device.ordinal} for the whole process: the memory, streams "
             "and kernels of PyTorch, CuPy and every other library there become invalid, and using them may crash the "
             "process. If you accept that, call device.reset(force=True)"
         )
     if capturing:
-        raise InvalidUse("a stream is being captured: end the capture before reset()")
+        raise InvalidUse("a stream is being captured: end the capture before you call reset()")
     if dropped:
         drain()
     with Held(primary._lock):
@@ -84,7 +84,7 @@ def reset(device: names.Device, force: bool) -> None:
 
 
 def _end_objects(primary: PrimaryContext) -> None:
-    """Close every object of a context, without a call for those that end with the context."""
+    """Close every object of a context; do not release the handles that the context destroys."""
     invalidate()
     primary.kept.clear()
     primary.pool.clear()
@@ -111,10 +111,10 @@ def _end_objects(primary: PrimaryContext) -> None:
 def _owners_of(users: list[Any]) -> list[Owned]:
     """Find the objects whose release is one of these.
 
-    They are looked for among all objects of the interpreter. A reference from each release to its owner would make
-    every object slower to create, for a call that few programs make.
+    It searches all objects of the interpreter. A reference from each release to its owner would make the creation of
+    every object slower, for a call that few programs make.
     """
-    gc.unfreeze()  # what gc.freeze() has set aside would not be listed
+    gc.unfreeze()  # objects that gc.freeze() has set aside would not be listed
     wanted = {id(user) for user in users}
     things = gc.get_objects()
     return [each for each in things if issubclass(type(each), Owned) and id(getattr(each, "_release", None)) in wanted]

@@ -1,7 +1,7 @@
 """Code on a device, and its launches.
 
-What it is   image and signature: reading code files. arguments: what a parameter accepts. packing: which function packs
-             which type of argument. source: the function of a launch, written for a signature. launch: a launch.
-             configuration: grid, block and limits. kernel and module: code on a device.
+What it is   image and signature: readers of code. arguments: what a parameter accepts. packing: the function that packs
+             a type of argument. source: the function of a launch, generated for a signature. launch: a launch.
+             configuration: grid, block and limits. kernel, module, library and linking: code on a device.
 Read next    module.py, kernel.py, launch.py
 """

@@ -35,7 +35,7 @@ __all__ = ["Declared", "In", "OBJECTS", "Passed", "Slot", "ctypes_letter", "decl
 
 
 class In:
-    """A mark for an array that a kernel only reads: In(x) as an argument, or In as a parameter's declaration.
+    """A marker for an array that a kernel only reads: In(x) as an argument, or In as the declaration of a parameter.
 
     start, owner, _place  those of one of our arrays, which launches take from here as from the array
     """
@@ -71,14 +71,14 @@ class Passed:
     declares = ""
 
     def _pass(self, slot: Slot) -> int | bytes:
-        """Return what the kernel gets, after checking that the object is open and that the parameter takes it."""
+        """Return the value for the kernel, after checking that the object is open and that the parameter takes it."""
         raise NotImplementedError
 
 
 class Declared:
     """A declared parameter: `type` (a PTX type, "pointer", "" for bytes), `size`, `alignment`, `reads`.
 
-    element  of a pointer: the DType of the elements of the arrays that it takes, or None for all
+    element  for a pointer: the DType of the elements of the arrays that it accepts, or None for all
     """
 
     __slots__ = ("type", "size", "alignment", "reads", "ctype", "element")

@@ -127,13 +127,13 @@ def whole(name: str, given: Any) -> int:
 
 
 class Asked:
-    """The attributes of a launch, beside its grid, block and shared memory; checked, and never changed.
+    """The attributes of a launch besides its grid, block and shared memory; they are checked, and never change.
 
     values     (CUlaunchAttributeID, the 64 bytes of its value) for each, in the order of their numbers
     key        the values as bytes, which are equal if the values are
     given      what the user gave: {"priority": -1}
     cluster    blocks in a cluster, or None; `preferred`: in a preferred cluster, likewise
-    uses       the objects that the driver uses at each launch, events and memory: they must stay open
+    uses       the events and the memory that the driver uses at each launch, which must stay open
     """
 
     __slots__ = ("values", "key", "given", "cluster", "preferred", "uses")
@@ -151,7 +151,7 @@ class Asked:
 
     @property
     def is_large(self) -> bool:
-        """Tell whether a cluster has more blocks than every device with clusters permits."""
+        """Tell whether a cluster has more blocks than every device with clusters supports."""
         x, y, z = self.cluster or (1, 1, 1)
         return x * y * z > _PORTABLE_CLUSTER
 
@@ -190,14 +190,14 @@ def ask(kernel: Kernel, cooperative: Any, cluster: Any) -> Asked:
         blocks = extents("cluster", cluster)
         require(kernel, "cluster", "CLUSTER_LAUNCH")
         if max(blocks) > _LARGEST:
-            raise ValueError(f"cluster={worded(cluster)}: no device has clusters of so many blocks")
+            raise ValueError(f"cluster={worded(cluster)}: no device supports clusters of this size")
         values.append((_CLUSTER_DIMENSION, _VALUE.pack(*blocks)))
         given["cluster"] = blocks
     return Asked(tuple(values), given, blocks)
 
 
 def require(kernel: Kernel, option: str, attribute: str) -> int:
-    """Return a device attribute that tells whether a launch may have an option.
+    """Return the device attribute that tells whether a launch can have an option.
 
     raises  Unsupported  it is 0
     """
@@ -232,7 +232,7 @@ def chosen(name: str, given: Any, words: tuple[str, ...]) -> int:
         raise TypeError(f"{name} must be one of {', '.join(map(repr, words))}, not {a_kind(given)}")
     elif 0 <= whole(name, given) < len(words):
         return whole(name, given)
-    raise ValueError(f"{name}={worded(given)}: it is one of {', '.join(map(repr, words))}")
+    raise ValueError(f"{name}={worded(given)}: give one of {', '.join(map(repr, words))}")
 
 
 def driver_version(kernel: Kernel) -> int:
@@ -245,7 +245,7 @@ def driver_version(kernel: Kernel) -> int:
 
 
 def check_version(kernel: Kernel, what: str, since: int) -> None:
-    """Refuse what the driver is too old for."""
+    """Refuse an option for which the driver is too old."""
     version = driver_version(kernel)
     if version < since:
         raise refused(f"{what} needs a driver of CUDA {_words(since)}; this one is of CUDA {_words(version)}")
@@ -318,16 +318,14 @@ class Limits:
             )
         if not 0 <= shared_bytes <= self.shared:
             raise ValueError(
-                f"shared_bytes={worded(shared_bytes)}: kernel {self.kernel} can have 0 .. {self.shared} besides its "
-                f"static {self.static}"
+                f"shared_bytes={worded(shared_bytes)}: kernel {self.kernel} can have 0 to {self.shared} bytes, in "
+                f"addition to its {self.static} bytes of static shared memory"
             )
         if asked is None:
             return
         for name, parts in (("cluster", asked.cluster), ("preferred_cluster", asked.preferred)):
             if parts is not None and any(extent % part for extent, part in zip(grid, parts)):
-                raise ValueError(
-                    f"grid={grid} is not a whole number of clusters of {name}={parts}: the grid is counted in blocks"
-                )
+                raise ValueError(f"grid={grid} is not a multiple of {name}={parts}: the grid is counted in blocks")
 
 
 def grant_shared(kernel: Kernel, limits: Limits, shared_bytes: int) -> None:

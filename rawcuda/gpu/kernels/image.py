@@ -36,8 +36,8 @@ def prepare(code: str | bytes | bytearray | memoryview) -> tuple[str, bytes]:
             data = code.encode("utf-8")
         except UnicodeEncodeError as error:
             raise ValueError(
-                f"the code is not PTX: character {error.start} is {code[error.start]!r}, half of a pair, which no text "
-                "has; to load a cubin, give bytes"
+                f"the code is not PTX: character {error.start} is {code[error.start]!r}, half of a "
+                "surrogate pair; to load a cubin, give bytes"
             ) from None
     elif isinstance(code, (bytes, bytearray, memoryview)):
         data = bytes(code)
@@ -88,7 +88,7 @@ def cubin_kernels(data: bytes) -> list[str]:
 
 
 def signatures(kind: str, data: bytes) -> dict[str, list[Parameter]]:
-    """Return the parameters of each kernel as far as an image tells them: PTX gives types, a cubin only sizes."""
+    """Return the parameters of each kernel that an image describes; PTX contains types, a cubin only sizes."""
     try:
         if kind == "ptx":
             return signature.kernels(data.rstrip(b"\0").decode("utf-8", "replace"))
@@ -98,11 +98,11 @@ def signatures(kind: str, data: bytes) -> dict[str, list[Parameter]]:
                 for name, found in cubin_parameters(data).items()
             }
         found = {}
-        for member in sorted(fatbin(data), key=lambda member: member.kind == "ptx"):  # PTX last: it tells more
+        for member in sorted(fatbin(data), key=lambda member: member.kind == "ptx"):  # PTX last: it contains more
             if member.kind in ("ptx", "cubin"):
                 found.update(signatures(member.kind, member.code))
         return found
-    except (PtxError, ValueError):  # the driver has accepted the code: only our reader fails
+    except (PtxError, ValueError):  # the driver has accepted the code, so only this reader fails
         return {}
 
 
@@ -123,7 +123,7 @@ def kernels(kind: str, data: bytes) -> list[str] | None:
 
 
 def variables(kind: str, data: bytes) -> dict[str, Declaration | int]:
-    """Return the variables of an image that the driver can find, by name: as PTX declares them, or their size."""
+    """Return the variables that the driver can find, by name: their declarations in PTX, or their sizes."""
     from ...images.outline import declarations
 
     found: dict[str, Declaration | int] = {}

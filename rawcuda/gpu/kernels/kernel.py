@@ -1,7 +1,7 @@
 """Kernels: the facts about a function of a module, and its launches.
 
 What it is   `Kernel`: its parameters, its attributes, and configure() and launch(), which check a configuration.
-What not     it loads no code (module.py), and packs no argument (packing.py).
+What not     it does not load code (module.py) or pack arguments (packing.py).
 Source       CUDA Driver API, "Execution Control", "Occupancy"
 Read next    configuration.py, launch.py
 """
@@ -85,7 +85,7 @@ class Kernel:
     def parameters(self) -> list[Parameter]:
         """Return the parameters.
 
-        raises  TypeError  a cubin with a driver before 12.4, which does not list them: they must be declared
+        raises  TypeError  neither the code nor the driver lists them: they must be declared
         """
         parameters = self._known.parameters
         if parameters is None:
@@ -145,7 +145,7 @@ class Kernel:
 
     @property
     def is_loaded(self) -> bool:
-        """Tell whether the kernel's code is on the device; with lazy loading it is after the first use.
+        """Tell whether the kernel's code is on the device; with lazy loading, it is loaded at the first use.
 
         calls   cuFuncIsLoaded
         """
@@ -193,7 +193,7 @@ class Kernel:
         shared_bytes  dynamic shared memory of a block: a number, or a function of the number of threads in a block
         limit         the largest block; 0 is the kernel's own limit
         calls         cuOccupancyMaxPotentialBlockSize
-        raises        ValueError, TypeError  a number that cannot be; what the function raises or returns likewise
+        raises        ValueError, TypeError  an impossible number, also from the function; any exception of the function
         """
         from ..launches.occupancy import suggest_block
 
@@ -203,7 +203,7 @@ class Kernel:
         """Return how many bytes of dynamic shared memory each block may have if `blocks` run on a multiprocessor.
 
         calls   cuOccupancyAvailableDynamicSMemPerBlock
-        raises  ValueError  so many blocks do not fit
+        raises  ValueError  this number of blocks does not fit on a multiprocessor
         """
         from ..launches.occupancy import available_dynamic_shared
 
@@ -293,8 +293,8 @@ class Kernel:
     ) -> None:
         """Launch once; see configure for the configuration, Launch for the arguments.
 
-        A call takes a launch that an earlier one has prepared for the stream, and changes its grid, block and shared
-        memory if they are others: so each configuration costs nearly the same, whether it was used before or not.
+        A call takes a launch that an earlier call has prepared for the stream, and changes its grid, block and shared
+        memory if they are different. So a new configuration costs nearly the same as one that was used before.
         """
         handle: int | None
         if stream is None:
@@ -415,7 +415,7 @@ class Kernel:
 
 
 def _read_parameters(module: names.Module, name: str, function: int) -> list[Parameter] | None:
-    """Return the parameters in the PTX if the driver agrees, else the driver's offsets and sizes, else None."""
+    """Return the parameters from the PTX if the driver agrees, else the driver's offsets and sizes, else None."""
     said, told = module._signatures.get(name), _ask_driver(module, function)
     if said is not None and (not told or [(p.offset, p.size) for p in said] == told):
         return said
@@ -444,7 +444,7 @@ def _ask_driver(module: names.Module, function: int) -> list[tuple[int, int]] | 
 
 
 def _agree(name: str, have: list[Parameter] | None, wanted: list[Declared]) -> list[Parameter]:
-    """Lay out declared parameters as C does, and compare them with those of the code and the driver.
+    """Calculate the offsets of declared parameters as C does, and compare them with those of the code and the driver.
 
     raises  ValueError  another number of parameters, or another size
     """
@@ -458,11 +458,11 @@ def _agree(name: str, have: list[Parameter] | None, wanted: list[Declared]) -> l
         offset += one.size
     if have is not None:
         if len(have) != len(laid):
-            raise ValueError(f"kernel {name} has {len(have)} parameters; {len(laid)} were declared")
+            raise ValueError(f"kernel {name} has {len(have)} parameters, but {len(laid)} were declared")
         for index, (ours, theirs) in enumerate(zip(laid, have)):
             if ours.size != theirs.size:
                 raise ValueError(
-                    f"kernel {name}: parameter {index} has {theirs.size} bytes; it was declared with {ours.size}"
+                    f"kernel {name}: parameter {index} has {theirs.size} bytes, but it was declared with {ours.size}"
                 )
             ours.offset = theirs.offset  # .align may be larger than in C
     return laid

@@ -1,7 +1,7 @@
-"""The sorts of argument types, by which packing.py chooses the function that packs an argument.
+"""The kinds of argument types, by which packing.py chooses the function that packs an argument.
 
-What it is   `kind_of`, the sort of a type; `is_plain`, whether struct itself converts its values; and `is_exporter`, a
-             test of one value where the type does not tell.
+What it is   `kind_of`, the kind of a type; `is_plain`, which tells whether struct itself converts its values; and
+             `is_exporter`, a test of a value whose type does not say what it is.
 What not     An argument is one of our arrays only because of its type, never because of its attributes.
 Source       Python's documentation of ctypes and struct; NumPy, "Scalars"
 Read next    packing.py
@@ -27,7 +27,7 @@ _EXPORTS = ("__dlpack__", "__cuda_array_interface__", "__array_interface__", "__
 
 
 def kind_of(kind: type) -> str:
-    """Return the sort of a type, a key of the dictionaries below; "other" means that each value must be tested."""
+    """Return the kind of a type, a key of the dictionaries below; "other" means that each value must be tested."""
     if kind in _EXACT:
         return _EXACT[kind]
     for bases, sort in _BASES:

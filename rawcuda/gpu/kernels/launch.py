@@ -58,7 +58,7 @@ _INVALID_VALUE, _INVALID_CLUSTER_SIZE = 1, 912  # CUDA_ERROR_INVALID_VALUE, _INV
 
 
 class Packing:
-    """How the arguments of a kernel are packed, for all of its launches; the Kernel refers to this, not the reverse.
+    """The packing of a kernel's arguments, for all of its launches; the Kernel refers to this object, not the reverse.
 
     slots    a Slot for each parameter
     names    the names of the parameters in a signature
@@ -253,7 +253,7 @@ class Launch:
             self._refuse_count(len(arguments))
         try:
             buffer = self._pool.pop()
-        except IndexError:  # other threads use them all
+        except IndexError:  # other threads use all buffers
             buffer = self._new_buffer()
         storage, given, kept, *ask = buffer
         self._pack_by_tables(storage, kept, *arguments)
@@ -302,7 +302,8 @@ class Launch:
     def _check(self) -> Callable[..., int]:
         """Check everything that a launch depends on except its arguments, and return the function that launches.
 
-        The token vouches for these checks until one of the objects is closed, the process forks, or tracing begins.
+        While the token is valid, these checks need not be repeated. It becomes invalid when one of the objects is
+        closed, the process forks, or tracing begins.
         """
         token = valid_token()
         packing = self._packing
@@ -335,7 +336,7 @@ class Launch:
             values = [slot.table[type(value)](slot, value, kept) for slot, value in zip(self._slots, arguments)]
         except Exception as error:
             if isinstance(error.__context__, source.UNPACKABLE):
-                error.__suppress_context__ = True  # the error of struct tells less
+                error.__suppress_context__ = True  # the error of struct is less helpful
             raise
         self._packing.pack_into(storage, 0, *values)
 
@@ -386,7 +387,7 @@ class Launch:
             raise self._packing.driver.error(code, self._symbol, *self._shown(), self._reason(code))
 
     def _reason(self, code: int) -> str:
-        """Return what can be said of a refusal that the driver's code does not explain."""
+        """Return an explanation of an error that the driver's code does not explain, or an empty text."""
         if code not in (_INVALID_VALUE, _INVALID_CLUSTER_SIZE):
             return ""
         from ..launches.attributes import why_refused
@@ -455,7 +456,7 @@ class Launch:
 
 
 class Packed:
-    """The packed arguments of a node: their memory, the address of the pointers to them, and what they need.
+    """The packed arguments of a node: their memory, the address of the pointers to them, and the objects that they use.
 
     views       views of other libraries' arrays
     attributes  the launch's CUlaunchAttributes
@@ -494,7 +495,7 @@ _protocol_kinds: set[type] = set()  # types that have the CUDA stream protocol: 
 
 
 def prepare(packing: Packing, module: Module, handle: int, stream: Any, asked: Asked | None) -> Launch:
-    """Return a Launch without a shape; it keeps neither its kernel nor its module alive.
+    """Return a Launch without grid and block; it keeps neither its kernel nor its module alive.
 
     stream  as it was given, or None if this launch is not the user's
     asked   its attributes, if it has any
@@ -526,7 +527,7 @@ def prepare(packing: Packing, module: Module, handle: int, stream: Any, asked: A
     return launch
 
 
-_ONLY_COOPERATIVE = {"cooperative": True}  # what drivers before 11.8 have a function for
+_ONLY_COOPERATIVE = {"cooperative": True}  # drivers before 11.8 have functions for these
 
 
 def _call_of_old(function: Any, stream: Any, takes_extra: bool) -> Callable[..., int]:

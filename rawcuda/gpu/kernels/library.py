@@ -1,7 +1,7 @@
 """Libraries: code that is loaded once and used on several devices.
 
-What it is   `Library`: PTX, a cubin or a fatbin that belongs to no device. library.module(device) is a module of it.
-What not     it compiles nothing. A driver before CUDA 12.0 has no libraries: there, each module is loaded on its own.
+What it is   `Library`: PTX, a cubin or a fatbin for all devices. library.module(device) is its module on a device.
+What not     it does not compile CUDA C. With a driver before CUDA 12.0, each module is loaded separately.
 Source       CUDA Driver API, "Library Management"
 Read next    module.py
 """
@@ -44,7 +44,7 @@ class _Loaded(ctypes.c_void_p):
     once: Iterator[_Loaded]
 
     def release(self, late: bool) -> None:
-        """Unload the library, unless that was done already, so that no capture is broken; raise no error.
+        """Unload the library without breaking a capture, unless that was done already; raise no error.
 
         calls   cuLibraryUnload, cuThreadExchangeStreamCaptureMode
         """
@@ -64,7 +64,7 @@ class _Loaded(ctypes.c_void_p):
 
 
 class Library(Owned):
-    """Code that belongs to no device: `library.module(device)` is a Module, which is loaded once for each device.
+    """Code for all devices: `library.module(device)` is a Module, which is loaded once for each device.
 
     code    as for Module: PTX as str or bytes, a cubin or fatbin as bytes, or a file as os.PathLike
     names   other names for kernels and variables: {"scale<float>": "_Z5scaleIfEvPT_"}
@@ -133,7 +133,7 @@ class Library(Owned):
 
     @property
     def names(self) -> list[str]:
-        """Return the names of the kernels, as far as the driver or the code lists them.
+        """Return the names of the kernels that the driver or the code lists.
 
         calls   cuLibraryGetKernelCount, cuLibraryEnumerateKernels, cuKernelGetName
         """
@@ -155,7 +155,7 @@ class Library(Owned):
 
     @property
     def variables(self) -> list[str]:
-        """Return the names of the global and constant variables, as far as the code tells them."""
+        """Return the names of the global and constant variables that the code declares."""
         self.handle
         return list(image.variables(self._kind, self._data))
 
@@ -189,5 +189,5 @@ class _Nothing:
         """Release nothing."""
 
     def give_away(self) -> bool:
-        """Tell that there was something to give away."""
+        """Return that there was something to give away."""
         return True

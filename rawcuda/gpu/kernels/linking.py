@@ -1,10 +1,10 @@
 """The linking of images for a device: by nvJitLink, or by the linker of the driver.
 
 What it is   `link_for`, which chooses the linker and returns one image that the device can load.
-What not     it loads nothing (module.py), and does not read images (compiler/linking.py).
-The choice   nvJitLink if it is there, and if its major version is not newer than the driver's, which could not load
-             its cubin otherwise. Only nvJitLink can link LTO-IR. A driver that runs no machine code (the emulator)
-             links PTX itself, and nvJitLink turns LTO-IR into PTX for it.
+What not     it does not load code (module.py) or read images (compiler/linking.py).
+The choice   nvJitLink is used if it is installed, and if its major version is not newer than the driver's; otherwise
+             the driver could not load its cubin. Only nvJitLink can link LTO-IR. A driver that runs no machine code
+             (the emulator) links PTX itself, and nvJitLink turns LTO-IR into PTX for it.
 Source       CUDA Driver API, "Module Management" (cuLink*)
 Read next    module.py
 """
@@ -44,7 +44,7 @@ __all__ = ["link_for"]
 _LOG_BYTES = 64 << 10
 _INFO, _INFO_SIZE, _ERROR, _ERROR_SIZE = 3, 4, 5, 6  # CU_JIT_INFO_LOG_BUFFER and its size, the same for errors
 _KINDS = {"cubin": 0, "ptx": 1, "fatbin": 2, "object": 3, "library": 4}  # CUjitInputType
-_JIT = (  # options of nvJitLink, and the CUjit_option that is the same
+_JIT = (  # options of nvJitLink, and the CUjit_option with the same meaning
     (re.compile(r"-maxrregcount=(\d+)"), 0),
     (re.compile(r"-O([0-4])"), 7),
     (re.compile(r"-g"), 11),
@@ -157,7 +157,7 @@ def _by_driver(device: Device, inputs: Sequence[Input], given: Sequence[str]) ->
             try:
                 raise told from None
             finally:
-                del told  # otherwise its traceback refers to this frame, and this frame to the error
+                del told  # otherwise, its traceback refers to this frame, and this frame to the error
         finally:
             linker.close()
 

@@ -1,7 +1,7 @@
 """Modules: code that is loaded on a device, its kernels and its variables.
 
 What it is   `Module`: PTX, a cubin or a fatbin, loaded. `module[name]` is a kernel.
-What not     it does not compile CUDA C, and does not launch; launch.py does.
+What not     it does not compile CUDA C (compiler/program.py) or launch kernels (launch.py).
 Source       CUDA Driver API, "Module Management"
 Read next    kernel.py, signature.py
 """
@@ -90,7 +90,7 @@ class Module(Owned):
             self._variables = image.variables("ptx", ptx)
 
     def _know(self, data: bytes, names: Any, library: object) -> None:
-        """Keep what the image says about its kernels; it is asked for its variables when one is wanted."""
+        """Store what the image says about its kernels; its variables are read when one is needed."""
         self._data, self._library = data, library
         self._other_names = other_names(names)
         self._signatures = image.signatures(self._kind, data)
@@ -98,7 +98,7 @@ class Module(Owned):
         if self._kind == "cubin":
             self._names = image.cubin_kernels(data)
         self._functions: dict[str, int] = {}
-        self._known: dict[str, Known] = {}  # not the kernels: they refer to their module, which would make a cycle
+        self._known: dict[str, Known] = {}  # not Kernel objects, which refer to their module: that would be a cycle
         self._variables = None
 
     # -- kernels
@@ -128,7 +128,7 @@ class Module(Owned):
         return Kernel(self, name, Known(self, there, self._function(there), [declared(what) for what in declarations]))
 
     def _in_code(self, name: str) -> str:
-        """Return the name that the code has for a name."""
+        """Return the name in the code for a name that a user gives."""
         return self._other_names.get(name, name) if isinstance(name, str) else name
 
     def _function(self, name: str) -> int:
@@ -165,7 +165,7 @@ class Module(Owned):
 
     @property
     def names(self) -> list[str]:
-        """Return the names of the kernels, as far as the driver or the code lists them.
+        """Return the names of the kernels that the driver or the code lists.
 
         calls   cuModuleGetFunctionCount, cuModuleEnumerateFunctions, cuFuncGetName
         """
@@ -206,9 +206,9 @@ class Module(Owned):
 
     @property
     def variables(self) -> list[str]:
-        """Return the names of the global and constant variables, as far as the code tells them.
+        """Return the names of the global and constant variables that the code declares.
 
-        In PTX, variables that are neither .visible nor .weak are included, which not every driver finds by name.
+        In PTX, variables that are neither .visible nor .weak are included; not every driver finds these by name.
         """
         self.handle
         return list(self._declared())
@@ -219,14 +219,14 @@ class Module(Owned):
         return self._variables
 
     def global_(self, name: str) -> Variable:
-        """Return a variable of the module as memory, which is valid as long as the module.
+        """Return a variable of the module as memory; it is valid until the module is closed.
 
-        It has the element type and the shape that the PTX declares; a cubin tells only the size, in bytes.
+        It has the element type and the shape that the PTX declares; a cubin contains only the size in bytes.
         calls   cuModuleGetGlobal_v2, cuPointerGetAttribute
         raises  NotFound  there is no such variable
         """
         if not isinstance(name, str):
-            raise TypeError(f"a variable's name is a str, not {a_kind(name)}")
+            raise TypeError(f"a variable's name must be a str, not {a_kind(name)}")
         there, address, size = self._in_code(name), cuda_h.CUdeviceptr(), ctypes.c_size_t()
         self._get("variable", "cuModuleGetGlobal_v2", there, ctypes.byref(address), ctypes.byref(size))
         said = self._declared().get(there.lstrip("&"))
@@ -252,7 +252,7 @@ class Module(Owned):
     def loading_mode(self) -> str:
         """Return "lazy" if the driver loads a kernel when it is first used, and "eager" if it has loaded all of them.
 
-        The environment's CUDA_MODULE_LOADING chooses it, before the driver is initialized.
+        The environment variable CUDA_MODULE_LOADING sets it, before the driver is initialized.
         calls   cuModuleGetLoadingMode
         raises  SymbolNotFound  a driver before CUDA 11.7, which loads eagerly
         """
@@ -271,12 +271,11 @@ class Module(Owned):
 class Variable(Memory):
     """A variable of a module: its memory, and its type as the code declares it.
 
-    name   as it was asked for
+    name   as it was given to global_()
     dtype  the element type; uint8 if only the size is known
     shape  () for a single element
 
-    As an argument of copy() and of its own copy_from() and copy_to() it is bytes, like any Memory. view() and the
-    exports have the type.
+    copy(), copy_from() and copy_to() copy its bytes, as for every Memory. view() and exports have the declared type.
     """
 
     __slots__ = ("name", "dtype", "shape")
@@ -312,7 +311,7 @@ class Variable(Memory):
 
 
 def _type_of(said: Any, nbytes: int) -> tuple[DType, tuple[int, ...]]:
-    """Return the element type and shape of a variable; bytes where the code tells none that has this size."""
+    """Return the element type and shape of a variable; bytes if the code declares no type of this size."""
     dtype = getattr(said, "dtype", "")
     if dtype:
         element, count = of(dtype), 1
@@ -324,7 +323,7 @@ def _type_of(said: Any, nbytes: int) -> tuple[DType, tuple[int, ...]]:
 
 
 def read_code(code: Any) -> tuple[str, bytes]:
-    """Return the kind and the bytes of code that a user gives; see image.prepare()."""
+    """Return the kind and the bytes of the code that a user gives; see image.prepare()."""
     if isinstance(code, os.PathLike):
         with open(code, "rb") as file:
             code = file.read()

@@ -1,8 +1,8 @@
-"""The choice of the function that packs an argument: a table for each sort of parameter, by the argument's type.
+"""The choice of the function that packs an argument: a table for each kind of parameter, by the type of the argument.
 
 What it is   `table_for` gives a slot its table, which is filled when a type is first seen. kinds.py classifies types,
-             and the four dictionaries _ADDRESS, _INTEGER, _REAL and _BYTES give the function that packs each sort into
-             each form of slot. So each sort of argument costs only its own packing, and no sort is tried before
+             and the dictionaries _ADDRESS, _INTEGER, _REAL and _BYTES contain the function that packs each kind into
+             each form of slot. So each kind of argument costs only its own packing, and no kind is tried before
              another.
 How          A packer is a function of the slot, the argument and `Kept`. It returns the value for the slot's struct
              format. The type alone chooses the packer. It checks the value at each call (range, size, read-only,
@@ -51,7 +51,7 @@ class Kept(list):  # type: ignore[type-arg]
 
 
 class Packers(dict):  # type: ignore[type-arg]
-    """The packers for one sort of slot, by the type of the argument; filled when a type is first seen.
+    """The packers for one kind of slot, by the type of the argument; filled when a type is first seen.
 
     plain  the types whose values struct itself converts for the slot, or refuses. The generated functions pass these
            unchanged, which saves 60 ns for each such argument: 360 of 1,280 for a kernel with six NumPy integers.
@@ -152,7 +152,7 @@ def _pack_number_of_bytes(slot: Slot, argument: bytes, kept: Kept) -> Any:
 
 
 def _pack_ctypes(slot: Slot, argument: Any, kept: Kept) -> Any:
-    """Pack what lies in an object's memory, whatever its class makes of .value or __bytes__."""
+    """Pack the bytes in an object's memory, even if its class redefines .value or __bytes__."""
     return slot.unpack(argument)[0]
 
 
@@ -206,7 +206,7 @@ def _pack_memory(slot: Slot, argument: Memory, kept: Kept) -> int:
 def _pack_view(slot: Slot, argument: Description, kept: Kept) -> int:
     place = argument._place
     if place not in slot.places:
-        _check_place(slot, argument, argument)
+        _check_place(slot, argument, argument, kept)
     try:
         return argument.ptr
     except Closed as error:
@@ -219,7 +219,7 @@ def _pack_foreign(slot: Slot, argument: Any, kept: Kept) -> int:
     try:
         made = view(argument, stream=kept.stream)
         if made._place not in slot.places:
-            _check_place(slot, made, argument)
+            _check_place(slot, made, argument, kept)
         address = made.ptr
     except (Closed, ProtocolError) as error:
         _name(slot, error)
@@ -266,7 +266,7 @@ def _check_element(slot: Slot, argument: Any, dtype: Any) -> None:
 
 
 def _pack_object(slot: Slot, argument: Any, kept: Kept) -> bytes:
-    """Pack an object, or the number of one, into a parameter that is declared to take only such objects."""
+    """Pack an object, or the number of its handle, into a parameter that is declared to take only such objects."""
     if isinstance(argument, Passed):
         if argument.declares == slot.type:
             return _pack_passed_bytes(slot, argument, kept)
@@ -303,7 +303,7 @@ def _pack_other_address(slot: Slot, argument: Any, kept: Kept) -> int:
     _refuse_address(slot, argument, kept)
 
 
-def _check_place(slot: Slot, made: Description, given: Any) -> None:
+def _check_place(slot: Slot, made: Description, given: Any, kept: Kept) -> None:
     """Check that the kernel may use the memory of a view, and store its Place if that is always true."""
     place = made._place
     where = place.device or ("cuda", None)
@@ -312,6 +312,8 @@ def _check_place(slot: Slot, made: Description, given: Any) -> None:
         slot.refuse_place(given, where, owner)
     if place.readonly and not slot.reads:
         slot.refuse(ValueError, given, "is read-only: wrap it in In(...) if the kernel only reads it")
+    if owner is not None and where[1] != slot.ordinal:
+        kept.append(owner.lease())  # its close() waits for the work of its own device only
     if where[0] in ("cuda_host", "cuda_managed") or where == ("cuda", slot.ordinal):
         if len(slot.places) >= 64:  # labels come from other libraries
             slot.places.clear()
@@ -462,7 +464,7 @@ def _item_hint(value: Any) -> str:
     return " (its .item()?)" if hasattr(value, "item") else ""
 
 
-# -- the packers of each sort of argument; sorts that are not listed are refused
+# -- the packers of each kind of argument; kinds that are not listed are refused
 
 _ARRAYS = {"none", "in", "memory", "own view", "view", "exporter", "ctypes array", "ctypes pointer"}
 _CONVERTED = {"int", "bool", "integral", "float", "complex", "other"} | {

@@ -1,4 +1,4 @@
-"""The attributes of a kernel: what the driver tells of it, and what can be set.
+"""The attributes of a kernel: facts about the compiled code, and settings.
 
 What it is   `KernelAttributes`, which is Kernel.attributes; `why_refused`, which explains a launch that was refused.
 Source       CUDA Driver API, "Execution Control": cuFuncGetAttribute, cuFuncSetAttribute; CUfunction_attribute
@@ -64,16 +64,16 @@ _NOT_PERMITTED = 800
 
 
 class KernelAttributes:
-    """The driver's facts about a kernel, by name: `attributes.registers`, or `attributes["registers"]`.
+    """The attributes of a kernel by name: `attributes.registers`, or `attributes["registers"]`.
 
-    Sizes are in bytes, versions are such as 75. The following can be set, for all later launches of the kernel:
+    Sizes are in bytes; a version is a number such as 75. These attributes can be set, for all later launches:
     max_dynamic_shared_bytes, preferred_shared_carveout (a percentage, or "default", "max_l1", "max_shared"),
     required_cluster_width, _height and _depth, or all three as required_cluster, non_portable_cluster_size_allowed,
     cluster_scheduling_policy and shared_memory_mode. The header's names, such as num_regs, are the same attributes.
 
     calls   cuFuncGetAttribute, cuFuncSetAttribute
-    raises  AttributeError  another name, or one that cannot be set: the message tells what decides it
-            ValueError, TypeError  a value that cannot be
+    raises  AttributeError  an unknown name, or an attribute that cannot be set; the message says what determines it
+            ValueError, TypeError  an impossible value
             Unsupported     the driver or the device does not have it
     """
 
@@ -123,13 +123,13 @@ class KernelAttributes:
             ) from None  # fmt: skip
 
     def _set_cluster(self, given: Any) -> None:
-        """Set the three sides of the required cluster; a refusal changes none."""
+        """Set the three dimensions of the required cluster; after an error, all have their old values."""
         kernel = self._kernel
         sides = (0, 0, 0) if given is None else extents("required_cluster", given)
         check_version(kernel, "required_cluster: the attribute of kernels", 11080)
         require(kernel, "required_cluster", "CLUSTER_LAUNCH")
         if max(sides) >= 1 << 31:
-            raise ValueError(f"required_cluster={worded(given)}: no device has clusters of so many blocks")
+            raise ValueError(f"required_cluster={worded(given)}: no device supports clusters of this size")
         for side, number, value in zip(_SIDES, _REQUIRED, sides):
             self._set(f"required_cluster_{side}", number, value)
 
@@ -199,7 +199,7 @@ def _row(name: str) -> tuple[int, int, str]:
 
 
 def _settable(kernel: Kernel, name: str, number: int, given: Any) -> int:
-    """Return the number for a value that is to be set."""
+    """Return the number for a new value of an attribute."""
     if number == 14:
         return truth(name, given)
     if number == 15:
@@ -217,7 +217,7 @@ def _settable(kernel: Kernel, name: str, number: int, given: Any) -> int:
     elif number == 8:
         most = kernel.device.attribute("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN") - kernel._fact(1)
     if not least <= value <= most:
-        raise ValueError(f"{name}={worded(value)}: kernel {kernel.name} can have {least} .. {most}")
+        raise ValueError(f"{name}={worded(value)}: kernel {kernel.name} can have {least} to {most}")
     return value
 
 

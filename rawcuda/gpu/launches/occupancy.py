@@ -1,6 +1,6 @@
 """Occupancy: how many blocks or clusters of a kernel run at the same time, and which block is best.
 
-What it is   the functions behind Kernel.max_active_blocks, suggest_block and the others about occupancy.
+What it is   the functions behind Kernel.max_active_blocks, suggest_block and the other methods about occupancy.
 Source       CUDA Driver API, "Occupancy"; "Execution Control": cuFuncSetCacheConfig
 Read next    emulator/entries/launches.py, which has the arithmetic
 """
@@ -62,7 +62,7 @@ class Suggestion(tuple):  # type: ignore[type-arg]
 def _bytes(name: str, given: Any) -> int:
     number = whole(name, given)
     if not 0 <= number < 1 << 32:
-        raise ValueError(f"{name}={worded(number)}: give a number of bytes, 0 or more, that a block could have")
+        raise ValueError(f"{name}={worded(number)}: give a number of bytes that a block can have, 0 or more")
     return number
 
 
@@ -74,7 +74,7 @@ def _threads_in(name: str, given: Any) -> tuple[int, int, int]:
 
 
 def _grant(kernel: Kernel, shared_bytes: int) -> None:
-    """Request dynamic shared memory as a launch does, so that what is counted is what can be launched.
+    """Request dynamic shared memory as a launch does, so that the result is true for a launch.
 
     calls   cuFuncGetAttribute, cuFuncSetAttribute
     """
@@ -97,7 +97,7 @@ def max_active_blocks(kernel: Kernel, block: Any, shared_bytes: Any, disable_cac
 
 
 def available_dynamic_shared(kernel: Kernel, blocks: Any, block: Any) -> int:
-    """Return the dynamic shared memory that each of some blocks may have."""
+    """Return the dynamic shared memory that each of a number of blocks may have."""
     (x, y, z), count = _threads_in("block", block), whole("blocks", blocks)
     if not 0 < count < 1 << 31:
         raise ValueError(f"blocks={worded(count)}: give the number of blocks on a multiprocessor, at least 1")
@@ -148,14 +148,14 @@ def suggest_block(kernel: Kernel, shared_bytes: Any, limit: Any) -> Suggestion:
         possible = max([each for each in wanted if each <= limits.shared], default=0)
         if raised or not again or possible <= limits.granted:
             break
-        _grant(kernel, possible)  # more than was allowed before: ask once more
+        _grant(kernel, possible)  # more than the kernel was allowed before: ask again
     if raised:
         try:
             raise raised[0]
         finally:
             raised.clear()  # its traceback refers to this frame
     if not block.value:
-        raise ValueError(f"no block of kernel {kernel.name} fits on the device with so much shared memory")
+        raise ValueError(f"no block of kernel {kernel.name} fits on the device with this shared memory: use less")
     return Suggestion((block.value, grid.value))
 
 
@@ -191,7 +191,7 @@ def check_cluster(kernel: Kernel, asked: Asked, shape: Shape) -> None:
     """Refuse a cluster of more blocks than this kernel may have on its device.
 
     calls   cuOccupancyMaxPotentialClusterSize
-    raises  ValueError  the message tells the largest, and how to permit a larger one
+    raises  ValueError  the message names the largest size, and how to permit a larger one
     """
     x, y, z = asked.cluster or (1, 1, 1)
     mode = dict(asked.values).get(_PORTABLE_MODE)

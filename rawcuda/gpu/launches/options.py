@@ -30,7 +30,7 @@ __all__ = ["ALIASES", "OPTIONS", "read_options"]
 
 
 class Reading:
-    """The options of one launch while they are read: what they need, and what the driver will use."""
+    """The options of one launch while they are read, with the objects that the driver will use."""
 
     __slots__ = ("kernel", "cluster", "preferred", "uses")
 
@@ -83,12 +83,12 @@ _PRIORITIES = ("priorities",)  # a key beside the device attributes
 def _percent(_: Reading, name: str, given: Any) -> bytes:
     number = whole(name, given)
     if not 0 <= number <= 100:
-        raise ValueError(f"{name}={worded(number)}: it is a percentage, 0 .. 100, of the shared memory and L1 cache")
+        raise ValueError(f"{name}={worded(number)}: give a percentage of the shared memory and L1 cache, 0 to 100")
     return pack("<I", number)
 
 
 def _domains(reading: Reading, name: str, given: Any) -> bytes:
-    """Read the physical domains of the default and the remote domain."""
+    """Read the numbers of the physical domains for the default and the remote domain."""
     if isinstance(given, dict):
         if set(given) != {"default", "remote"}:
             raise ValueError(f"{name}={worded(given)}: give the two domains, {{'default': 0, 'remote': 1}}")
@@ -108,13 +108,13 @@ def _domains(reading: Reading, name: str, given: Any) -> bytes:
 def _preferred(reading: Reading, name: str, given: Any) -> bytes:
     blocks, cluster = extents(name, given), reading.cluster
     if cluster is None:
-        raise ValueError(f"{name}={worded(given)}: it has an effect only together with cluster=...")
+        raise ValueError(f"{name}={worded(given)}: it has an effect only together with cluster=: give a cluster, too")
     if any(large % small for large, small in zip(blocks, cluster)) or blocks[2] != cluster[2]:
         raise ValueError(
-            f"{name}={worded(given)}: x and y are multiples of those of cluster={cluster}, and z is the same"
+            f"{name}={worded(given)}: x and y must be multiples of those of cluster={cluster}, and z must be the same"
         )
     if max(blocks) >= 1 << 32:
-        raise ValueError(f"{name}={worded(given)}: no device has clusters of so many blocks")
+        raise ValueError(f"{name}={worded(given)}: no device supports clusters of this size")
     reading.preferred = blocks
     return pack("<3I", *blocks)
 
@@ -145,7 +145,7 @@ def _programmatic_event(reading: Reading, name: str, given: Any) -> bytes:
     at_start: Any = False
     if isinstance(given, (tuple, list)):
         if len(given) != 2 or not isinstance(given[1], (bool, int)) or given[1] not in (0, 1):
-            raise TypeError(f"{name}={worded(given)}: give an Event, or (event, whether it is triggered at the start)")
+            raise TypeError(f"{name}={worded(given)}: give an Event, or (event, True) to trigger it at the start")
         given, at_start = given
     return pack("<Q2i", _event(reading, name, given), 0, at_start)
 
@@ -173,7 +173,7 @@ def _window(reading: Reading, name: str, given: Any) -> bytes:
     memory = given["memory"]
     start, size = memory if is_window else _span(kernel, name, memory)
     if not 0 <= start < 1 << 64 or not 0 < size < 1 << 64:
-        raise ValueError(f"{name}: address={worded(start)}, nbytes={worded(size)}: there is no such memory")
+        raise ValueError(f"{name}: address={worded(start)}, nbytes={worded(size)}: this is not a range of memory")
     if size > most:
         raise ValueError(
             f"{name}: {size} bytes: a window has at most {most} bytes on device {kernel.device.ordinal}: its "
@@ -183,7 +183,7 @@ def _window(reading: Reading, name: str, given: Any) -> bytes:
     if isinstance(ratio, bool) or not isinstance(ratio, (int, float)):
         raise TypeError(f"{name}: hit_ratio must be a number from 0 to 1, not {a_kind(ratio)}")
     if not 0 <= ratio <= 1:
-        raise ValueError(f"{name}: hit_ratio={worded(ratio)} is not in 0 .. 1")
+        raise ValueError(f"{name}: hit_ratio={worded(ratio)}: give a number from 0 to 1")
     hit = chosen(f"{name}: hit", given.get("hit", "persisting"), _PROPERTIES)
     miss = chosen(f"{name}: miss", given.get("miss", "streaming"), _PROPERTIES[:2])
     return pack("<QQfii", start, size, ratio, hit, miss)
@@ -197,13 +197,15 @@ def _span(kernel: Kernel, name: str, given: Any) -> tuple[int, int]:
     if not isinstance(given, (Memory, StridedView)):
         raise TypeError(f"{name}: give Memory or a view, not {a_kind(given)}: see view()")
     if isinstance(given, StridedView) and not (given.is_c_contiguous or given.is_f_contiguous):
-        raise ValueError(f"{name}: {given!r} is not contiguous, and a window is")
+        raise ValueError(f"{name}: {given!r} is not contiguous: give an array without gaps")
     device = given.device if isinstance(given, StridedView) else ("cuda", given.device.ordinal)
     start, size = given.ptr, given.nbytes
     if not size:
         raise ValueError(f"{name}: {given!r} has no bytes")
     if device[0] == "cpu":
-        raise ValueError(f"{name}: {given!r} is host memory, which has no policy in the L2 cache: device.upload() it")
+        raise ValueError(
+            f"{name}: {given!r} is host memory, which the L2 cache does not keep: device.upload() copies it"
+        )
     return start, size
 
 
@@ -238,7 +240,7 @@ OPTIONS: dict[str, tuple[int, int, str, Reader]] = {
         _one_of("default", "require_portable", "allow_non_portable", "allow_oversized", "prefer_oversized"),
     ),
 }  # fmt: skip
-# The header's names, those of other packages, and the words in full, for the same options and for other arguments.
+# Other names for options and arguments: those of cuda.h and of other packages, and full words.
 ALIASES = {
     "cluster_scheduling_policy_preference": "cluster_scheduling_policy",
     "preferred_cluster_dimension": "preferred_cluster",
@@ -261,16 +263,16 @@ def read_options(
 ) -> tuple[Asked | None, Any, bool]:
     """Read the options of a launch.
 
-    returns  its attributes; its shared memory; whether the same values will always mean the same
+    returns  its attributes; its shared memory; whether the result may be reused for the same values
     raises   TypeError    an unknown option, or a value of a wrong type
-             ValueError   a value that cannot be
+             ValueError   an impossible value
              Unsupported  the driver or the device does not have it
     """
     given, outer, is_plain = {}, {"cooperative": cooperative, "cluster": cluster, "shared_bytes": shared_bytes}, True
     for name, value in options.items():
         known = ALIASES.get(name, name)
         if known not in OPTIONS and known not in outer:
-            raise TypeError(f"a launch has no option {name!r}; besides grid, block, stream, it has {_listed()}")
+            raise TypeError(f"a launch has no option {name!r}; besides grid, block and stream, it has {_listed()}")
         if known in given or known in outer and outer[known] != _DEFAULTS[known]:
             raise TypeError(f"{name} and {known} are the same option: give one of them")
         is_plain = is_plain and type(value) in (bool, int, str) and known not in outer

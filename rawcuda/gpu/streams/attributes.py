@@ -1,7 +1,7 @@
 """The attributes of a stream, which apply to the kernels that are launched on it.
 
 What it is   StreamAttributes, by which they are read and set: `stream.attributes.synchronization_policy = "spin"`.
-What not     the attributes of one launch, see gpu/kernels/configuration.py.
+What not     the attributes of one launch: see gpu/launches/options.py.
 Source       CUDA Driver API, cuStreamSetAttribute; cuda.h, union CUlaunchAttributeValue
 Read next    stream.py
 """
@@ -31,7 +31,7 @@ _DOMAINS = ("default", "remote")  # CU_LAUNCH_MEM_SYNC_DOMAIN_...
 
 
 class AccessPolicyWindow(namedtuple("AccessPolicyWindow", "address nbytes hit_ratio hit miss")):
-    """A range of memory and its treatment by the L2 cache: `hit` for the part hit_ratio of it, `miss` for the rest.
+    """A range of memory and how the L2 cache treats it: `hit` for a share hit_ratio of it, `miss` for the rest.
 
     shape   address, nbytes, hit_ratio, hit ("normal", "streaming" or "persisting"), miss ("normal" or "streaming")
     """
@@ -40,7 +40,7 @@ class AccessPolicyWindow(namedtuple("AccessPolicyWindow", "address nbytes hit_ra
 
 
 class StreamAttributes:
-    """The attributes of a stream, read from the driver each time, and set by assignment.
+    """The attributes of a stream; they are read from the driver, and can be set by assignment.
 
     synchronization_policy  how the CPU waits for the stream: "auto", "spin", "yield" or "blocking_sync"
     access_policy_window    None, or an AccessPolicyWindow; see set_access_policy_window()
@@ -174,7 +174,7 @@ class StreamAttributes:
         if isinstance(hit_ratio, bool) or not isinstance(hit_ratio, (int, float)):
             raise TypeError(f"hit_ratio must be a float, not {a_kind(hit_ratio)}")
         if not 0 <= hit_ratio <= 1:
-            raise ValueError(f"hit_ratio={worded(hit_ratio)}: it must be in 0 .. 1")
+            raise ValueError(f"hit_ratio={worded(hit_ratio)}: give a number from 0 to 1")
         chosen = cuda_h.CUlaunchAttributeValue()
         window = chosen.accessPolicyWindow
         window.base_ptr = _number("address", address, 0, 2**64 - 1)
@@ -211,7 +211,7 @@ _NAMES = [name for name, value in vars(StreamAttributes).items() if isinstance(v
 
 
 def _choice(what: str, given: Any, choices: tuple[str, ...]) -> int:
-    """Return the position of a name among those there are."""
+    """Return the position of a name among the choices."""
     if not isinstance(given, str) or given not in choices:
         raise ValueError(f"{what}={worded(given)}: give one of {', '.join(map(repr, choices))}")
     return choices.index(given)
@@ -222,5 +222,5 @@ def _number(what: str, given: Any, least: int, most: int) -> int:
         raise TypeError(f"{what} must be an int, not {a_kind(given)}")
     number = int.__index__(given.__index__())
     if not least <= number <= most:
-        raise ValueError(f"{what}={worded(number)}: it must be in {least} .. {most}")
+        raise ValueError(f"{what}={worded(number)}: give a number from {least} to {most}")
     return number

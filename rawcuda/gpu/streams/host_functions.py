@@ -1,12 +1,12 @@
 """Host functions: Python functions that a stream calls between two pieces of work.
 
-What it is   `call`, which queues the call of a function, and `raise_from` and others, which raise later what it raised.
+What it is   `call`, which queues the call of a function; `raise_from` and others, which raise its exception later.
 How          The driver calls one C function of ours, with a number, in a thread of its own. The number leads to the
              Python function, which a table keeps alive until it has run; in a captured graph, as long as the graph.
              An exception cannot pass through the driver. It is put into the list `failed` of queue.py, together with
-             the Origin that stands for the stream, and the next synchronization of the stream or its device raises it.
-             At the end of the interpreter, we wait for the functions that are still to run, since Python code could not
-             run afterwards, and print the exceptions that were not raised.
+             an Origin, which represents the stream. The next synchronization of the stream or its device raises it.
+             When the interpreter ends, we wait for the functions that have not run yet, because Python code cannot
+             run later, and print the exceptions that were not raised.
 Source       CUDA Driver API, cuLaunchHostFunc: the function must not call the driver
 Read next    values.py
 """
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
 __all__ = ["call", "for_graph", "raise_from", "raise_from_device"]
 
 _MANY = 64  # streams, after which those that were closed are removed from the table
-_ANY = -1  # the ordinal of a device that is not known, because the stream is borrowed
+_ANY = -1  # the ordinal for an unknown device: the stream is borrowed
 
 
 class Origin:
-    """The stream that functions were queued on; what they raise is kept with it.
+    """The stream on which functions were queued; their exceptions are stored with it.
 
     stream  a weak reference to the Stream, or None for a stream that we do not own
     """
@@ -51,7 +51,7 @@ class Origin:
         self.ordinal, self.stream = ordinal, stream
 
     def is_stale(self) -> bool:
-        """Tell whether the stream was closed, so that its handle may belong to another one."""
+        """Tell whether the stream was closed, so that its handle may belong to another stream now."""
         if self.stream is None:
             return False
         stream = self.stream()
@@ -59,7 +59,7 @@ class Origin:
 
 
 class _Call:
-    """A call that is to be made; `again` if it belongs to a graph, which may run often."""
+    """A call that will be made; `again` if it belongs to a graph, which may run several times."""
 
     __slots__ = ("function", "arguments", "origin", "again")
 
@@ -84,12 +84,12 @@ _calls: dict[int, _Call] = {}  # by the number that the driver passes
 _origins: dict[tuple[int, int, int], Origin] = {}  # by device, stream and, for a per-thread stream, thread
 _in_graphs: dict[int, Origin] = {}  # by device: for functions in graphs, which any stream may launch
 _numbers = count(1)
-_thunk: list[Any] = []  # the C function, as an argument, once it was needed
+_thunk: list[Any] = []  # the C function, as an argument, after it was first needed
 _addresses: list[int] = []  # its address
 
 
 def _run(number: int | None) -> None:
-    """Make a call; this runs in a thread of the driver."""
+    """Make the call with a number; this runs in a thread of the driver."""
     made = _calls.get(number or 0)
     if made is None:
         return
@@ -128,7 +128,7 @@ def call(stream: StreamHandle, function: Any, arguments: tuple[Any, ...]) -> Non
     captured = _capture_of(stream, queue)
     if captured is not None:
         made.again, made.origin = True, _in_graphs.setdefault(ordinal, Origin(ordinal, None))
-        if captured in capturing:  # in a capture of other software, nobody tells us when the graph is gone
+        if captured in capturing:  # in a capture of other software, we are not told when the graph is destroyed
             capturing[captured].append(_Kept(number))
     _calls[number] = made
     try:
@@ -182,7 +182,7 @@ def _key(stream: StreamHandle, ordinal: int) -> tuple[int, int, int]:
     return ordinal, handle, get_ident() if handle == PER_THREAD else 0
 
 
-# -- raising what the functions raised
+# -- raising the exceptions of functions
 
 
 def raise_from(stream: StreamHandle) -> None:
@@ -213,7 +213,7 @@ def _raise_first(chosen: Callable[[Origin], bool]) -> None:
 
 
 def _finish() -> None:
-    """Wait for the functions that are still to run, and print what was not raised; called when Python ends."""
+    """Wait for the functions that have not run yet, and print exceptions that were not raised, when Python ends."""
     if forked:
         return
     if _calls:

@@ -3,8 +3,8 @@
 What it is   the methods wait_value(), write_value() and batch() of Stream.
 How          The value is an integer of 32 or 64 bits: an element of a view, the beginning of a Memory or of other
              bytes, or an address. All arguments are checked before the first call.
-What not     such waits are not visible to the driver as dependencies between streams: also express them with events
-             where work of one device could otherwise be put in an order in which it never ends.
+What not     the driver does not know such waits as dependencies between streams. Where the order of work could lead to
+             a deadlock, use events in addition.
 Source       CUDA Driver API, "Stream Memory Operations"
 Read next    attributes.py
 """
@@ -89,7 +89,7 @@ def batch(stream: StreamHandle, operations: Iterable[Any]) -> None:
 
 
 def _one_of(stream: StreamHandle, number: int, operation: Any) -> _Operation:
-    """Check an operation of a batch: ("wait", where, value[, how]), ("write", where, value) or ("barrier",)."""
+    """Check one operation of a batch: ("wait", where, value[, how]), ("write", where, value) or ("barrier",)."""
     if not isinstance(operation, tuple) or not operation or not isinstance(operation[0], str):
         raise TypeError(
             f"operation {number} of the batch is {worded(operation)}: give a tuple, such as "
@@ -208,7 +208,7 @@ def _number(value: Any, width: int) -> int:
 
 
 def _require(stream: StreamHandle, attribute: str, what: str) -> None:
-    """Raise Unsupported if the stream's device lacks a feature; of a borrowed stream, only the driver knows it."""
+    """Raise Unsupported if the stream's device lacks a feature; for a borrowed stream, only the driver can tell."""
     device = stream.device
     if device is not None and not device.attribute(attribute):
         raise Unsupported(
@@ -226,7 +226,7 @@ def _queue(stream: StreamHandle, symbol: str, step: _Operation) -> None:
 
 
 def _keep(stream: StreamHandle, step: _Operation) -> None:
-    """Keep foreign memory alive until the stream has passed."""
+    """Keep memory of another library alive until the stream has completed the operation."""
     if step.seen is None or step.seen.protocol == "memory":
         return
     ordinal = step.seen.device[1]

@@ -1,8 +1,7 @@
-"""Waiting without blocking a thread for ever: `await stream`, `await event`, and waits with a time limit.
+"""Waits in asyncio, and waits with a time limit: `await stream`, `await event`, `synchronize(timeout=)`.
 
-What it is   `awaited`, a coroutine, and `wait_until`, a loop; both ask again and again whether the work is done, at
-             intervals that grow from 50 microseconds to 10 milliseconds. No thread is needed, and a wait that is
-             cancelled, interrupted or ends with an exception leaves nothing behind.
+What it is   `awaited`, a coroutine, and `wait_until`, a loop. Both poll, at intervals that grow from 50 microseconds to
+             10 milliseconds. No thread is needed, and a wait that is cancelled or interrupted leaves nothing behind.
 Source       CUDA Driver API, cuStreamQuery, cuEventQuery: they raise what the device raised
 Read next    stream.py
 """
@@ -17,11 +16,11 @@ if TYPE_CHECKING:
 
 __all__ = ["awaited", "wait_until"]
 
-_SHORTEST, _LONGEST = 5e-5, 1e-2  # seconds between two questions
+_SHORTEST, _LONGEST = 5e-5, 1e-2  # seconds between two queries
 
 
 async def awaited(thing: Any) -> None:
-    """Wait for a stream or an event in an event loop of asyncio; raise what synchronize() would raise."""
+    """Wait for a stream or an event in an event loop of asyncio; it raises what synchronize() would raise."""
     from asyncio import sleep
 
     delay = 0.0
@@ -34,7 +33,7 @@ async def awaited(thing: Any) -> None:
 def wait_until(thing: Any, timeout: Any) -> None:
     """Wait for a stream or an event, at most for some seconds.
 
-    raises  TimeoutError  the time is over; the work goes on
+    raises  TimeoutError  the time is over; the work continues
             TypeError     timeout is not a number
             ValueError    timeout is negative or not a number of seconds
     """

@@ -1,7 +1,7 @@
 """CUDA arrays: memory without addresses, whose layout suits textures and surfaces.
 
 What it is   `OpaqueArray`, an array of 1 to 3 dimensions, of layers or of the faces of a cube; `ArrayRegion`, a part of
-             one, which an index gives.
+             one, selected by an index.
 What not     It exports no protocol, since its memory has no address: data goes in and out by copies.
 Source       CUDA Driver API, "Memory Management": cuArray3DCreate
 Read next    mipmapped.py
@@ -37,7 +37,7 @@ __all__ = ["ArrayRegion", "OpaqueArray", "descriptor_of", "refuse_passing", "sha
 
 
 class _Copies(Unaddressed):
-    """The copies from and to an array or a part of it."""
+    """Copies from and to an array or a part of it."""
 
     __slots__ = ()
 
@@ -47,8 +47,8 @@ class _Copies(Unaddressed):
     def copy_from(self, source: names.Any, *, stream: names.Any = None) -> names.Self:
         """Copy from an exporter, or from an array or a part of one, and return self.
 
-        shape   that of this array; if it has several channels, they are one more dimension, the last. An exporter's
-                elements are broadcast to the shape
+        shape   that of this array; several channels are an additional last dimension. The elements of an exporter are
+                broadcast to the shape
         order   if pageable host memory takes part, the copy is complete on return; otherwise when the stream reaches it
         raises  TypeError   another dtype: nothing is converted
                 ValueError  another shape
@@ -75,7 +75,7 @@ class _Copies(Unaddressed):
         return target
 
     def download(self, *, stream: names.Any = None) -> StridedView:
-        """Copy into new host memory, and return that when the copy is complete."""
+        """Copy into new host memory, and return a view of it when the copy is complete."""
         box = self._box()
         form = box.array.form
         shape = (*box.shape, form.channels) if form.channels > 1 else box.shape
@@ -88,7 +88,7 @@ class _Copies(Unaddressed):
         return self.download().tolist()
 
     def __getitem__(self, key: object) -> ArrayRegion:
-        """Return a part, for ints and slices without a step."""
+        """Return a part of the array; the index consists of ints and slices without a step."""
         box = self._box()
         start, counts, kept = _part(box.shape, key)
         parts = iter(zip(start, counts, kept))
@@ -106,7 +106,7 @@ class _Copies(Unaddressed):
     def __len__(self) -> int:
         shape = self._box().shape
         if not shape:
-            raise TypeError("len() of one element")
+            raise TypeError("a single element has no len()")
         return shape[0]
 
     def __bool__(self) -> bool:
@@ -173,7 +173,7 @@ class OpaqueArray(_Copies, InContext, Passed):
 
     @classmethod
     def _over(cls, device: Any, handle: int, form: Form, parent: Any, level: int) -> OpaqueArray:
-        """Make an object for a handle that another one releases."""
+        """Make an array for a handle that another object releases."""
         made = cls.__new__(cls)
         primary = primary_of(device)
         assert primary is not None
@@ -214,7 +214,7 @@ class OpaqueArray(_Copies, InContext, Passed):
 
     @property
     def ndim(self) -> int:
-        """Return the number of dimensions, with that of the layers."""
+        """Return the number of dimensions, including that of the layers."""
         return len(self.form.shape)
 
     @property
@@ -234,7 +234,7 @@ class OpaqueArray(_Copies, InContext, Passed):
 
     @property
     def surface(self) -> bool:
-        """Tell whether the array was made for surfaces, which kernels can write."""
+        """Tell whether the array was made for surfaces, so that kernels can write to it."""
         return bool(self.form.surface)
 
     @property
@@ -306,7 +306,7 @@ def _part(shape: tuple[int, ...], key: Any) -> tuple[tuple[int, ...], tuple[int,
         if isinstance(item, slice):
             begin, end, step = item.indices(extent)
             if step != 1:
-                raise IndexError(f"a part of an array has no gaps: the step {step} of dimension {axis} must be 1")
+                raise IndexError(f"a part of an array has no gaps: the step of dimension {axis} must be 1, not {step}")
             start.append(begin)
             counts.append(max(end - begin, 0))
         elif isinstance(item, bool) or not hasattr(type(item), "__index__"):
@@ -346,13 +346,13 @@ def shape_or_view(given: Any, dtype: Any, channels: Any, stream: Any) -> tuple[A
     # The arrays of some libraries also have __index__, for those without dimensions.
     if isinstance(given, (tuple, list)) or hasattr(type(given), "__index__") and not getattr(given, "ndim", 0):
         if dtype is None:
-            raise TypeError('an array with a shape also needs a dtype, such as "float32"')
+            raise TypeError('an array with a shape also needs a dtype: give one, such as "float32"')
         component, lanes = vector_of(of(dtype))
         return given, component, lanes if channels is None else channels, None
     data = given if isinstance(given, StridedView) else view(readable(given), stream=stream)
     component, lanes = vector_of(data.dtype)
     if dtype is not None and vector_of(of(dtype))[0] is not component:
-        raise TypeError(f"the data has dtype {data.dtype}, and dtype={of(dtype)} was given: nothing is converted")
+        raise TypeError(f"the data has dtype {data.dtype}, but dtype={of(dtype)} was given: leave dtype out")
     if channels is None or lanes > 1:
         return data.shape, component, lanes if channels is None else channels, data
     if channels != 1:

@@ -1,10 +1,10 @@
-"""The formats and the extents of CUDA arrays: what a dtype, a number of channels and a shape mean to the driver.
+"""The formats and the extents of CUDA arrays: how a dtype, a number of channels and a shape are passed to the driver.
 
-What it is   `Form`, which all of a CUDA array's properties are checked into; `data_of`, a view of a view's memory with
-             the channels as its last dimension.
-How          A shape is that of NumPy: the last dimension is the width, the one before it the height, and the first of
+What it is   `Form`, the checked properties of a CUDA array; `data_of`, which returns a view of the same memory with the
+             channels as the last dimension.
+How          Shapes are as in NumPy: the last dimension is the width, the one before it the height, and the first of
              three the depth or the layers. An element has 1, 2 or 4 channels of one dtype. Data with several channels
-             has them as a last dimension more, or has elements of vectors (float32x4) or of complex numbers.
+             has them as an additional last dimension, or its elements are vectors (float32x4) or complex numbers.
 Source       CUDA Driver API, cuArray3DCreate: the tables of valid extents
 Read next    transfers.py
 """
@@ -107,10 +107,10 @@ def data_of(view: StridedView, dtype: DType, channels: int) -> StridedView:
 
 
 class Form:
-    """What an array is: dtype, channels, shape, and for what it is made.
+    """The properties of an array: dtype, channels, shape, and its uses.
 
     raises  TypeError   an argument of another kind
-            ValueError  what no array can be, and what exceeds the device's limits, with the attribute that says so
+            ValueError  no array can have these properties, or they exceed a limit of the device
     """
 
     __slots__ = ("dtype", "channels", "shape", "layered", "cubemap", "surface", "gather")
@@ -150,7 +150,7 @@ class Form:
         if 0 in shape:
             raise ValueError(f"shape {shape}: every extent of an array must be at least 1")
         if self.cubemap and shape[1] != shape[2]:
-            raise ValueError(f"shape {shape}: the faces of a cubemap are squares")
+            raise ValueError(f"shape {shape}: the faces of a cubemap must be squares")
         if self.cubemap and (shape[0] % 6 or shape[0] != 6 and not self.layered):
             raise ValueError(
                 f"shape {shape}: a cubemap has 6 faces, (6, n, n); with layered=True it has a multiple of 6"

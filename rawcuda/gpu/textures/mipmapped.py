@@ -1,6 +1,6 @@
-"""Mipmapped arrays: an image with smaller copies of itself, between which a texture chooses.
+"""Mipmapped arrays: an image and smaller copies of it, among which a texture chooses.
 
-What it is   `MipmappedArray`, a sequence of levels, of which each is an OpaqueArray.
+What it is   `MipmappedArray`, a sequence of levels, each of which is an OpaqueArray.
 What not     It does not compute the smaller images: copy them in, or let a kernel write them through surfaces.
 Source       CUDA Driver API, cuMipmappedArrayCreate, cuMipmappedArrayGetLevel
 Read next    textures.py
@@ -31,7 +31,7 @@ class MipmappedArray(InContext, Passed):
     """A mipmapped array: `shape` (of level 0), `dtype`, `channels`, `num_levels`; made by Device.mipmapped_array().
 
     `mipmapped[0]` is the largest level, and each of the following ones has half its extents, rounded down, at least 1.
-    The number of layers or faces is the same in all levels. The levels end with this object.
+    The number of layers or faces is the same in all levels. The levels are closed with this object.
     """
 
     __slots__ = ("form", "num_levels")
@@ -46,9 +46,9 @@ class MipmappedArray(InContext, Passed):
     def create(cls, device: names.Device, form: names.Any, levels: int | None) -> MipmappedArray:
         """Create an uninitialized mipmapped array.
 
-        levels  None: all levels, to the one of a single element
+        levels  None: all levels, down to a single element
         calls   cuMipmappedArrayCreate
-        raises  ValueError  more levels than there can be, or the device's limits are exceeded
+        raises  ValueError  too many levels, or a limit of the device is exceeded
         """
         made = cls.__new__(cls)
         _check_device(device)
@@ -86,7 +86,7 @@ class MipmappedArray(InContext, Passed):
         wanted %= self.num_levels
         found = cuda_h.CUarray()
         if self._primary is None:
-            raise Closed("this MipmappedArray has no context")
+            raise Closed("this MipmappedArray was never created: make one with Device.mipmapped_array()")
         with self._primary.current():
             self._primary.driver.cuMipmappedArrayGetLevel(
                 ctypes.byref(found), cuda_h.CUmipmappedArray(self.handle), wanted

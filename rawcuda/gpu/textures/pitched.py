@@ -1,6 +1,6 @@
-"""Pitched memory: arrays whose rows each begin at an aligned address, as 2-D textures over memory need it.
+"""Pitched memory: arrays in which each row begins at an aligned address, for 2-D textures over memory.
 
-What it is   `empty_pitched`, which makes a view whose strides have the gaps.
+What it is   `empty_pitched`, which makes a view with gaps between its rows.
 Source       CUDA Driver API, cuMemAllocPitch
 Read next    ../memory.py
 """
@@ -29,7 +29,7 @@ __all__ = ["empty_pitched"]
 def empty_pitched(device: names.Device, shape: names.Any, dtype: names.Any) -> StridedView:
     """Return a new, uninitialized array whose rows (its last dimension) are aligned.
 
-    The distance of rows, the pitch, is strides[-2]; the driver chooses it. The memory belongs to the view's owner.
+    The distance between rows, the pitch, is strides[-2]; the driver chooses it. The view keeps the memory alive.
 
     calls   cuMemAllocPitch_v2
     raises  ValueError   no dimension, a negative extent, or a size too large for any memory

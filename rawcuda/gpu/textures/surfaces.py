@@ -1,7 +1,7 @@
 """Surface objects: CUDA arrays that kernels read and write by integer coordinates.
 
 What it is   `SurfaceObject`, the argument of a kernel with a parameter of type cudaSurfaceObject_t.
-What not     It has no options: the kernel's call chooses what happens out of range (trap, clamp or zero).
+What not     It has no options: the function that the kernel calls says what happens out of range (trap, clamp, zero).
 Source       CUDA Driver API, "Surface Object Management"
 Read next    tensor_map.py
 """

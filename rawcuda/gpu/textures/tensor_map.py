@@ -1,8 +1,8 @@
-"""Tensor maps: descriptions of tensors, with which a kernel's bulk copies move boxes to shared memory and back.
+"""Tensor maps: descriptions of tensors, for bulk copies of boxes between device memory and shared memory.
 
 What it is   `TensorMap`, the argument of a kernel with a parameter `const __grid_constant__ CUtensorMap`: 128 bytes
              that the driver encodes from a view and the shape of a box.
-What not     It is no handle: nothing has to be released. It keeps the view's memory alive.
+What not     It is not a handle, so nothing has to be released. It keeps the view's memory alive.
 How          Shapes, boxes and steps are in the order of the view's shape; the driver has them reversed. Every rule of
              the driver is checked first, so that an error names the argument.
 Source       CUDA Driver API, "Tensor Map Object Management"; CUDA C++ Programming Guide, "Tensor Memory Access"
@@ -59,7 +59,7 @@ _CORNERS = {3: 1 << 15, 4: 1 << 7, 5: 1 << 4}
 
 
 class TensorMap(Passed):
-    """A tensor map: `view`, `kind` ("tiled" or "im2col"), `box`, and bytes(map), what the kernel gets."""
+    """A tensor map: `view`, `kind` ("tiled" or "im2col"), `box`; bytes(map) is what a kernel gets."""
 
     __slots__ = ("view", "kind", "box", "_map", "_strides", "_interleave", "_ordinal", "_primary", "__weakref__")
     declares = "tensor map"
@@ -90,11 +90,11 @@ class TensorMap(Passed):
         l2_promotion: str | None = None,
         fill: str | None = None,
     ) -> TensorMap:
-        """Describe a tensor of 1 to 5 dimensions, of which each copy moves a box.
+        """Describe a tensor of 1 to 5 dimensions; each copy moves a box of it.
 
-        view             an exporter on a device; its last dimension has no gaps
+        view             an exporter on a device, whose last dimension has no gaps
         box              the extents of the box, in the order of the shape: 1 to 256 each
-        element_strides  the steps in which a copy goes through the tensor, 1 to 8
+        element_strides  the step of a copy in each dimension of the tensor, 1 to 8
         dtype            another type of the same size: "tfloat32", "float32_ftz", "tfloat32_ftz"
         interleave       None, "16B" or "32B"
         swizzle          None, "32B", "64B", "128B", or with larger atoms "128B_atom_32B", "128B_atom_64B", ...
@@ -129,7 +129,7 @@ class TensorMap(Passed):
         l2_promotion: str | None = None,
         fill: str | None = None,
     ) -> TensorMap:
-        """Describe images, (N, W, C) to (N, D, H, W, C), of which each copy moves the channels of a column of pixels.
+        """Describe images, (N, W, C) to (N, D, H, W, C); each copy moves the channels of a column of pixels.
 
         lower, upper  the corners of the box of pixels, as offsets from the first and the last pixel of each dimension
                       between N and C
@@ -160,7 +160,7 @@ class TensorMap(Passed):
     def _begin(
         cls, word: str, given: Any, dtype: Any, modes: tuple[Any, Any, Any, Any], least: int
     ) -> tuple[TensorMap, StridedView, tuple[int, int, bool]]:
-        """Check what both forms have in common; return the map, the view, and its element type."""
+        """Check the arguments that both kinds have in common; return the map, the view, and its element type."""
         seen = given if isinstance(given, StridedView) else view(given)
         made = cls.__new__(cls)
         made.view, made.kind = seen, word
@@ -186,7 +186,7 @@ class TensorMap(Passed):
         unit = 32 if self._interleave == 2 else 16
         for extent in seen.shape:
             if not 0 < extent <= 1 << 32:
-                raise ValueError(f"shape {seen.shape}: every extent of a tensor must be in 1 .. 2**32")
+                raise ValueError(f"shape {seen.shape}: every extent of a tensor must be from 1 to 2**32")
         _check_address(seen.ptr, unit)
         if seen.shape[-1] > 1 and seen.strides[-1] != itemsize:
             raise ValueError(
@@ -196,7 +196,7 @@ class TensorMap(Passed):
         row = seen.shape[-1] * itemsize
         strides = list(seen.strides[:-1])
         for axis, extent in enumerate(seen.shape[:-1]):
-            if extent == 1:  # no second element has this distance, but the driver checks it
+            if extent == 1:  # this stride is never used, but the driver checks it
                 strides[axis] = -(-row // unit) * unit
         for axis, stride in enumerate(strides):
             if stride <= 0 or stride % unit or stride >= 1 << 40:
@@ -289,7 +289,7 @@ class TensorMap(Passed):
         return bytes(self)
 
     def __copy__(self) -> names.NoReturn:
-        raise TypeError("a TensorMap cannot be copied: pass on the object itself, or make another one")
+        raise TypeError("a TensorMap cannot be copied: use the object itself, or make another one")
 
     def __deepcopy__(self, memo: object) -> names.NoReturn:
         self.__copy__()
@@ -309,7 +309,7 @@ def _place_of(seen: StridedView) -> tuple[PrimaryContext, int]:
     side = copying.examine(seen)
     copying._check_usable(side, seen)
     if side.kind == "host" or side.primary is None:
-        raise ValueError("a tensor map describes memory of a device, and this is host memory: device.upload(it)")
+        raise ValueError("a tensor map describes device memory, and this is host memory: copy it with device.upload()")
     primary = side.primary
     supported = primary.attributes.get(_SUPPORTED)
     if supported is None:

@@ -1,9 +1,10 @@
 """Texture objects: arrays and memory that kernels read through the texture hardware.
 
 What it is   `TextureObject`, the argument of a kernel with a parameter of type cudaTextureObject_t; `TextureOptions`,
-             how it is read: filter, address modes, normalized coordinates, and what integers are read as.
-How          A texture over an OpaqueArray or a MipmappedArray keeps that alive. One over a view reads the view's own
-             memory: one dimension is linear memory, which tex1Dfetch() reads; two dimensions are pitched memory.
+             how it is read: filter, address modes, normalized coordinates, and the conversion of integers.
+How          A texture over an OpaqueArray or a MipmappedArray keeps the array alive. A texture over a view reads the
+             memory of the view: one dimension is linear memory, which tex1Dfetch() reads; two dimensions are pitched
+             memory.
 What not     No data is copied: Device.array() makes an array from a view.
 Source       CUDA Driver API, "Texture Object Management"; CUDA C++ Programming Guide, "Texture Memory"
 Read next    surfaces.py
@@ -47,13 +48,13 @@ class TextureOptions:
     address_mode   what a coordinate out of range reads: "clamp", "border", "wrap" or "mirror"; a tuple has one for each
                    dimension, in the order of the shape. The last two need normalized coordinates
     filter_mode    "point": the element at the coordinate; "linear": a weighted sum of the nearest ones, of floats only
-    read_mode      "element_type": integers are read as such; "normalized_float": as fractions of their largest value
-    normalized_coords  whether coordinates go from 0 to 1, and not from 0 to the extent
+    read_mode      "element_type": integers stay integers; "normalized_float": fractions of their largest value
+    normalized_coords  whether coordinates go from 0 to 1 instead of from 0 to the extent
     border_color   up to four numbers, which address_mode "border" reads out of range
     srgb           whether the first three channels of uint8 are decoded from sRGB
     max_anisotropy up to 16; 0 or 1: none
     mipmap_filter_mode, mipmap_level_bias, min_mipmap_level_clamp, max_mipmap_level_clamp
-                   how levels are chosen; the largest level is the last one if it is not given
+                   how levels are chosen; without max_mipmap_level_clamp, all levels are used
     disable_trilinear_optimization, seamless_cubemap   as in the driver
     """
 
@@ -120,7 +121,7 @@ class TextureOptions:
         if isinstance(max_anisotropy, bool) or not isinstance(max_anisotropy, int):
             raise TypeError(f"max_anisotropy must be an int, not {a_kind(max_anisotropy)}")
         if not 0 <= max_anisotropy <= 16:
-            raise ValueError(f"max_anisotropy={worded(max_anisotropy)}: 0 to 16")
+            raise ValueError(f"max_anisotropy={worded(max_anisotropy)}: give a number from 0 to 16")
         self.max_anisotropy = max_anisotropy
         self.mipmap_level_bias = _number("mipmap_level_bias", mipmap_level_bias)
         self.min_mipmap_level_clamp = _number("min_mipmap_level_clamp", min_mipmap_level_clamp)
@@ -133,7 +134,7 @@ class TextureOptions:
             )
         self.border_color = _color(border_color)
         if border_color is not None and "border" not in self.address_mode:
-            raise ValueError('a border_color is only read with address_mode="border"')
+            raise ValueError('border_color has an effect only with address_mode="border": give both, or neither')
         if not self.normalized_coords and not {"wrap", "mirror"}.isdisjoint(self.address_mode):
             raise ValueError(
                 'the address modes "wrap" and "mirror" need normalized_coords=True: without, a GPU would clamp'
@@ -230,7 +231,7 @@ def _color(given: Any) -> tuple[float, ...]:
 
 
 class _Source:
-    """What a texture reads: `kind` is "array", "mipmapped", "linear" or "pitched"."""
+    """The memory that a texture reads: `kind` is "array", "mipmapped", "linear" or "pitched"."""
 
     __slots__ = ("kind", "resource", "dtype", "channels", "ndim", "levels", "layered", "cubemap", "descriptor")
 
@@ -357,7 +358,7 @@ class TextureObject(InContext, Passed):
         calls   cuTexObjectCreate
         raises  ValueError  memory that a texture cannot read, with the attribute that says so; options that cannot be
                             combined
-                TypeError   a source that is none
+                TypeError   something else than an array or an exporter
         """
         if not is_device(device):
             raise TypeError(f"a texture needs a Device, not {a_kind(device)}")
@@ -389,7 +390,7 @@ class TextureObject(InContext, Passed):
 
 
 def check_passing(thing: Any, slot: Any, resource: Any) -> None:
-    """Check that a kernel's parameter takes a texture or a surface, and that what it reads is open.
+    """Check that a kernel's parameter takes a texture or a surface, and that its memory is open.
 
     raises  Closed      the object, its array or its memory is closed
             TypeError   the parameter is declared or marked as a pointer

@@ -1,10 +1,10 @@
 """Copies between CUDA arrays and any memory, and between CUDA arrays.
 
 What it is   `Box`, part of an array; `store`, `load` and `move`, which copy into one, out of one, and between two.
-How          Each copy is one cuMemcpy3DAsync. The memory side must consist of rows with one pitch, and of slices with
-             one distance. Memory of any other layout is copied through a temporary array in C order.
+How          Each copy is one cuMemcpy3DAsync. The rows of the memory side must have one pitch, and its slices one
+             distance. Memory of any other layout is copied through a temporary array in C order.
 Order        If pageable memory takes part, or a temporary array, the copy is complete on return; otherwise it is in the
-             order of the stream, and array and foreign memory are kept until the stream has completed it.
+             order of the stream, and the array and memory of other libraries are kept alive until it is complete.
 Source       CUDA Driver API, cuMemcpy3DAsync
 Read next    arrays.py
 """
@@ -41,9 +41,9 @@ _LARGEST_PITCH = 2**31 - 1
 
 
 class Box:
-    """Part of an array: where it begins in each of the array's dimensions, and how many elements it has in each.
+    """Part of an array: its first element and its number of elements in each dimension of the array.
 
-    kept   whether each dimension is one of the shape: those for which an int was given are not
+    kept   for each dimension, whether the shape contains it; a dimension that was indexed by an int is not in the shape
     """
 
     __slots__ = ("array", "start", "counts", "kept")
@@ -53,7 +53,7 @@ class Box:
 
     @property
     def shape(self) -> Ints:
-        """Return the shape that a view of this part has, without channels."""
+        """Return the shape of a view of this part, without the channels."""
         return tuple([count for count, kept in zip(self.counts, self.kept) if kept])
 
     def ordered(self, values: Ints, missing: int) -> tuple[int, int, int]:
@@ -65,7 +65,7 @@ class Box:
 
 
 class _Rows:
-    """Memory as rows: the address of the first, the pitch, and the number of rows from one slice to the next."""
+    """Memory as rows: the address of the first row, the pitch, and the number of rows from one slice to the next."""
 
     __slots__ = ("address", "pitch", "height", "on_host")
 
@@ -74,7 +74,7 @@ class _Rows:
 
 
 def _rows_of(data: StridedView, box: Box, on_host: bool) -> _Rows | None:
-    """Return memory as rows, or None if its layout is another one."""
+    """Return memory as rows, or None if it has another layout."""
     form = box.array.form
     strides, element = list(data.strides), form.itemsize
     if form.channels > 1 and strides.pop() != form.dtype.itemsize:
@@ -102,7 +102,7 @@ def _wanted(box: Box) -> Ints:
 
 
 def _seen(thing: Any, box: Box, stream: Any) -> tuple[Any, StridedView]:
-    """Return what the caller gave as a view or a Memory, and its elements in the shape of a box."""
+    """Return the user's object as a view or a Memory, and its elements in the shape of a box."""
     form, wanted = box.array.form, _wanted(box)
     if isinstance(thing, Bytes):
         whole = making.over_memory(thing, form.dtype)  # type: ignore[arg-type]
@@ -127,7 +127,7 @@ def _product(shape: Ints) -> int:
 
 
 def _begin(box: Box, stream: Any) -> tuple[int, PrimaryContext]:
-    """Return the handle of a stream, and the context of an array, which must be the stream's."""
+    """Return the handle of a stream, and the context of an array; both must be on one device."""
     handle, primary = work_handle(stream), box.array._open()
     if isinstance(stream, StreamHandle) and stream._primary not in (None, primary):
         raise ValueError(f"{stream!r} is not on device {primary.ordinal}, where {box.array!r} is")
@@ -237,7 +237,7 @@ def move(target: Box, source: Box, stream: Any) -> None:
 
 
 def _aside(box: Box, side: Side, there: bool) -> StridedView:
-    """Make a temporary array in C order: in host memory, or on the array's device."""
+    """Make a temporary array in C order, in host memory or on the array's device."""
     if side.kind in _HOST_KINDS:
         return copying.empty_host(StridedView._plain_kind, _wanted(box), box.array.form.dtype)
     return making.empty(box.array.device, _wanted(box), box.array.form.dtype)
@@ -279,7 +279,7 @@ def _wait(stream: Any, primary: PrimaryContext) -> None:
 
 
 def _finish(box: Box, thing: Any, side: Side, stream: Any, handle: int, primary: PrimaryContext) -> None:
-    """Wait for a copy of pageable memory; keep alive what any other copy uses."""
+    """Wait for a copy of pageable memory; for any other copy, keep alive what it uses."""
     if side.kind == "host":
         _wait(stream, primary)
     else:

@@ -77,7 +77,7 @@ class Capture:
         self.leave(stream)
 
     def _close(self) -> None:
-        """End this capture: a new graph that nobody gets goes with it."""
+        """End this capture, and destroy a new graph that nobody will receive."""
         self.over = True
         self.machine.captures.discard(self)
         if self.graph.capture is self:

@@ -1,7 +1,7 @@
 """Nodes that are added, asked and changed by structures of C.
 
 How          a `Form` reads and writes one structure. The calls for each type of node and the calls for any type
-             (cuGraphAddNode, ...) use the same forms. Whatever changes a node goes through `replace`.
+             (cuGraphAddNode, ...) use the same forms. Every change of a node is made by `replace`.
 Source       CUDA Driver API, "Graph Management"; cuda.h, CUgraphNodeParams and the structures inside it
 Read next    executables.py
 """

@@ -121,6 +121,7 @@ class Launch:
         self.functions: dict[int, Callable[..., Any]] = {}
         self.arity: dict[int, int] = {}
         self.number = 1
+        self.site = ""  # the line of the program that launched the kernel
         self.cluster, self.clusters, self.cluster_size = (1, 1, 1), grid, 1
         self.explicit_cluster = False  # whether the launch or the kernel names a size
         self.output: list[str] = []

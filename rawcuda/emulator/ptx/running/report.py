@@ -51,7 +51,7 @@ def finding(
 
 
 def _located(text: str, frames: list[tuple[FrameType, int]], launch: Launch, lines: list[Line], module: Module) -> str:
-    """Add access, line, callers, kernel, block and thread to a text."""
+    """Add access, line, callers, kernel, block, thread and the place of the launch to a text."""
     text = re.sub(r"ptx line (\d+)", lambda found: _place(int(found[1]), module), text)
     where = []
     if frames:
@@ -67,7 +67,8 @@ def _located(text: str, frames: list[tuple[FrameType, int]], launch: Launch, lin
         where.append(f"block ({block.x}, {block.y}, {block.z})")
         if frames and isinstance(block.running, int):
             where.append(f"thread {launch.index_of(block.running)}")
-    return f"{text}\n    at {', '.join(where)}"
+    launched = f"; the kernel was launched at {launch.site}" if launch.site else ""
+    return f"{text}{launched}\n    at {', '.join(where)}"
 
 
 def _frames(trace: TracebackType | None, filename: str) -> list[tuple[FrameType, int]]:

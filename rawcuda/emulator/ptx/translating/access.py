@@ -71,12 +71,14 @@ class AccessEmitter(Emitter):
                 self.put(f"{target.python} = {view}[{where}] | {view}[{where} + 1] << 64", note)
                 continue
             text = f"{view}[{index} + {at}]" if at else f"{view}[{index}]"
+            if code in "bhiq":
+                text = f"{text} & {mask(BITS[target.type])}"
             if code in "fd":
                 self.put(f"{target.python} = {text}", note)
             elif self.holds_float[target.index]:
                 self.put(f"{target.python} = float_of_{BITS[target.type]}({text})", note)
             elif code in "bhiq":
-                self.put(f"{target.python} = {text} & {mask(BITS[target.type])}", note)
+                self.put(f"{target.python} = {text}", note)
             else:
                 self.put(f"{target.python} = {text}", note)
 

@@ -190,8 +190,8 @@ class Emitter:
             return plain_float(operand.value)
         if type == "f32":
             return plain_float(float_of_bits(single_bits(operand), 32))
-        if BITS[type] == 32:
-            return f"{single_bits(operand):#x}"
+        if BITS[type] <= 32:
+            return f"{single_bits(operand) & (1 << BITS[type]) - 1:#x}"
         return f"{struct.unpack('<Q', struct.pack('<d', operand.value))[0]:#x}"
 
     def special(self, operand: Special) -> str:
