@@ -40,6 +40,7 @@ __all__ = [
     "GREEN",
     "GREEN_STREAM",
     "Kind",
+    "LINK",
     "Lifetime",
     "MANAGED",
     "MIPMAPPED",
@@ -111,6 +112,7 @@ ARRAY = Kind("cuArray3DCreate_v2", (), "cuArrayDestroy", unnoticed=True, waits=T
 MIPMAPPED = Kind("cuMipmappedArrayCreate", (), "cuMipmappedArrayDestroy", unnoticed=True, waits=True)
 TEXTURE = Kind("cuTexObjectCreate", (), "cuTexObjectDestroy", unnoticed=True, waits=True)
 SURFACE = Kind("cuSurfObjectCreate", (), "cuSurfObjectDestroy", unnoticed=True, waits=True)
+LINK = Kind("cuLinkCreate_v2", (), "cuLinkDestroy")
 MODULE = Kind("cuModuleLoadDataEx", (), "cuModuleUnload", unnoticed=True, waits=True)
 GRAPH = Kind("cuGraphCreate", (0,), "cuGraphDestroy")
 CLONE = Kind("cuGraphClone", (), "cuGraphDestroy")

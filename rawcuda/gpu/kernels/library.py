@@ -11,13 +11,14 @@ from __future__ import annotations
 import ctypes
 from _weakref import ref
 from ctypes import byref
+from itertools import chain
 
 from ... import driver
 from ... import names as hints
 from ...errors import CudaError, ForkedAfterInit, a_kind
 from ...headers import cuda_h
 from ...owned import Owned, drain, dropped, invalidate
-from ...tracing import careful
+from ..calls import run
 from . import image
 from .module import Module, loaded_with_logs, other_names, read_code
 
@@ -49,23 +50,12 @@ class _Loaded(ctypes.c_void_p):
         """
         if not self.value:
             return
-        loaded, mode = self.driver, ctypes.c_uint(_RELAXED)
+        loaded = self.driver
         try:
-            loaded.cuThreadExchangeStreamCaptureMode(byref(mode))
-            try:
-                self._unload()
-            finally:
-                loaded.cuThreadExchangeStreamCaptureMode(byref(mode))
+            exchange = loaded.raw("cuThreadExchangeStreamCaptureMode"), byref(ctypes.c_uint(_RELAXED))
+            unload = zip((loaded.raw("cuLibraryUnload"),), self.once)
+            run(chain((exchange,), unload, (exchange,)))  # made as one step, so that no interrupt divides it
         except (CudaError, ForkedAfterInit):
-            pass
-
-    def _unload(self) -> None:
-        if careful:
-            for handle in self.once:
-                self.driver.cuLibraryUnload(cuda_h.CUlibrary(handle.value))
-            return
-        # map() takes this object from the iterator and makes the call in one step of C: no interrupt can come between.
-        for _ in map(self.driver.raw("cuLibraryUnload"), self.once):
             pass
 
     def give_away(self) -> bool:

@@ -29,6 +29,8 @@ from ...compiler.nvjitlink import Input, NvJitLink
 from ...compiler.request import Target
 from ...errors import CudaError, InvalidUse, LinkerNotFound, LinkFailed
 from ...headers import cuda_h
+from ...owned import Owned
+from ..handles import LINK, expect
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -131,13 +133,19 @@ def _by_driver(device: Device, inputs: Sequence[Input], given: Sequence[str]) ->
     }
     options = (ctypes.c_uint * len(chosen))(*chosen)
     values = (ctypes.c_void_p * len(chosen))(*chosen.values())
-    loaded, state = device._primary.driver, cuda_h.CUlinkState()
+    loaded, linker = device._primary.driver, _Linker()
     image, size = ctypes.c_void_p(), ctypes.c_size_t()
     with device.current():
+        created = expect(linker, LINK, device._primary)
         try:
             loaded.cuLinkCreate_v2(
-                len(chosen), ctypes.cast(options, ctypes.POINTER(ctypes.c_uint)), _first(values), ctypes.byref(state)
+                len(chosen),
+                ctypes.cast(options, ctypes.POINTER(ctypes.c_uint)),
+                _first(values),
+                ctypes.cast(ctypes.byref(created), ctypes.POINTER(cuda_h.CUlinkState)),
             )
+            linker._handle = created.value
+            state = cuda_h.CUlinkState(created.value)
             _add(loaded, state, inputs)
             loaded.cuLinkComplete(state, ctypes.byref(image), ctypes.byref(size))
             return ctypes.string_at(image.value or 0, size.value)
@@ -151,8 +159,13 @@ def _by_driver(device: Device, inputs: Sequence[Input], given: Sequence[str]) ->
             finally:
                 del told  # otherwise, its traceback refers to this frame, and this frame to the error
         finally:
-            if state.value:
-                loaded.cuLinkDestroy(state)
+            linker.close()
+
+
+class _Linker(Owned):
+    """The driver's linker, while it links."""
+
+    __slots__ = ()
 
 
 def _add(loaded: Any, state: Any, inputs: Sequence[Input]) -> None:

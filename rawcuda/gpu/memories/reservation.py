@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import ctypes
 from ctypes import byref
+from functools import partial
 from itertools import chain
 
 from ...driver import as_argument
@@ -84,19 +85,22 @@ class Reservation:
     def release(self, late: bool) -> None:
         """Unmap and release everything, unless that was done already; raise no error."""
         primary = self.primary
-        try:
-            if self.pieces and not late:
-                self.wait()
-            for piece in reversed(tuple(self.pieces)):
-                piece.undo(primary)
-            if self.address.value:
-                free = zip((primary.function("cuMemAddressFree"),), self.once, (as_argument(self.size),))
-                run(around(primary, free))
-        except (CudaError, ForkedAfterInit):  # the context is lost, or this is a fork()ed child
-            pass
+        steps: list[Any] = [self.wait] if self.pieces and not late else []
+        steps += [partial(piece.undo, primary) for piece in reversed(tuple(self.pieces))]
+        if self.address.value:
+            steps.append(self._free)
+        for step in steps:  # one that fails does not keep the others from being done
+            try:
+                step()
+            except (CudaError, ForkedAfterInit):  # the context is lost, or this is a fork()ed child
+                pass
         primary.users.discard(self)
         if primary.closing:
             primary.let_go(self)
+
+    def _free(self) -> None:
+        free = zip((self.primary.function("cuMemAddressFree"),), self.once, (as_argument(self.size),))
+        run(around(self.primary, free))
 
     def mapped(self) -> list[Piece]:
         """Return the pieces that are mapped, by offset."""
