@@ -204,7 +204,7 @@ class String(ctypes.c_char_p):
                 ValueError  bytes with a zero byte inside, at which C would stop reading
         """
         if type(value) is bytes and 0 in value.rstrip(b"\0"):
-            raise ValueError(f"{value!r} has a zero byte inside, at which C stops reading")
+            raise ValueError(f"{value!r} has a zero byte inside, at which C stops reading: leave it out")
         if isinstance(value, str):
             raise TypeError("this takes bytes, not a str: use its .encode()")
         return ctypes.c_char_p.from_param(value)

@@ -60,7 +60,7 @@ def add_edge(graph: Any, first: Node, second: Node) -> None:
         check_node(graph, first, "first")
         check_node(graph, second, "second")
         if first in second.pred:
-            raise ValueError(f"there is already an edge from {first!r} to {second!r}")
+            raise ValueError(f"there is already an edge from {first!r} to {second!r}: graph.edges lists all")
         cycle = _path(second, first)
         if cycle:
             raise ValueError(
@@ -99,7 +99,7 @@ def remove_edge(graph: Any, first: Node, second: Node) -> None:
         check_node(graph, first, "first")
         check_node(graph, second, "second")
         if first not in second.pred:
-            raise ValueError(f"there is no edge from {first!r} to {second!r}")
+            raise ValueError(f"there is no edge from {first!r} to {second!r}: graph.edges lists all")
         _change_edge(graph, "cuGraphRemoveDependencies", first, second)
 
 

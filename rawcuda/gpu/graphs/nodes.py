@@ -105,7 +105,7 @@ class Node:
     def handle(self) -> int:
         """Return the CUgraphNode; raises Closed after destroy(), or if the graph is closed."""
         if self._handle is None:
-            raise Closed(f"this node, {self!r}, was destroyed")
+            raise Closed(f"this node, {self!r}, was destroyed: add another node")
         self.graph.handle
         return self._handle
 

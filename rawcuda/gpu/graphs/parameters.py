@@ -140,7 +140,9 @@ def _settle(graph: Any) -> None:
 
 def _check_device(graph: Any, primary: Any, what: str) -> None:
     if primary is not graph._primary:
-        raise ValueError(f"{what} is on device {primary.ordinal}, the graph on device {graph._primary.ordinal}")
+        raise ValueError(
+            f"{what} is on device {primary.ordinal}, the graph on device {graph._primary.ordinal}: both must be on one"
+        )
 
 
 # -- kernels
@@ -197,7 +199,7 @@ def copy(graph: Any, dst: Any, src: Any) -> Given:
     dst, to, src, of, walk = copying.plan(dst, src)
     label = f"{to.form.nbytes} bytes"
     if walk.is_empty():
-        raise ValueError(f"there is nothing to copy into {dst!r}")
+        raise ValueError(f"there is nothing to copy into {dst!r}, which has no elements: leave this node out")
     if walk.overlaps() and not _are_beside(walk):
         raise ValueError("the two sides of a copy node must not share bytes: copy through other memory")
     kept = (*keep(graph, dst), *keep(graph, src))
@@ -278,7 +280,7 @@ def fill(graph: Any, target: Any, value: Any) -> Given:
     target, to, pattern, word = copying.plan_fill(target, value)
     form, label = to.form, f"{to.form.nbytes} bytes"
     if not form.nbytes:
-        raise ValueError(f"there is nothing to fill in {target!r}")
+        raise ValueError(f"there is nothing to fill in {target!r}, which has no elements: leave this node out")
     if to.kind == "host":
         raise ValueError("a fill node cannot write to pageable host memory: use callback(), or pinned memory")
     kept = keep(graph, target)
@@ -412,7 +414,9 @@ def conditional(graph: Any, condition: Any, form: str, count: Any) -> Given:
     if not isinstance(condition, Condition):
         raise TypeError(f"a conditional node needs a Condition, from create_condition(), not {a_kind(condition)}")
     if condition.graph._root is not graph._root:
-        raise ValueError(f"{condition!r} belongs to another graph, {condition.graph!r}, and this is {graph!r}")
+        raise ValueError(
+            f"{condition!r} belongs to another graph, {condition.graph!r}, and this is {graph!r}: create one here"
+        )
     handle = condition.handle
     if any(isinstance(each, Choice) and each.condition[0] == handle for each in graph._root._given.values()):
         raise ValueError(f"{condition!r} belongs to another conditional node already: create another condition")

@@ -116,7 +116,10 @@ class Recording:
 
         primary = self._primary
         if graph._primary is not primary:
-            raise ValueError(f"{graph!r} is on device {graph._primary.ordinal}, the stream on device {primary.ordinal}")
+            raise ValueError(
+                f"{graph!r} is on device {graph._primary.ordinal}, the stream on device {primary.ordinal}: capture a "
+                "stream of the graph's device"
+            )
         primary.driver.address("cuStreamBeginCaptureToGraph")  # raises SymbolNotFound
         with graph._changing():
             nodes = dependencies(graph, self._after)

@@ -482,7 +482,10 @@ def stream_handle(stream: Any, primary: PrimaryContext) -> int:
     if isinstance(stream, Stream):
         theirs, handle = stream._primary, stream._handle
         if theirs is not None and theirs is not primary:
-            raise ValueError(f"{stream!r} is on device {theirs.ordinal}, the kernel on device {primary.ordinal}")
+            raise ValueError(
+                f"{stream!r} is on device {theirs.ordinal}, the kernel on device {primary.ordinal}: launch it on a "
+                "stream of its own device"
+            )
         return stream.handle if handle is None else handle
     if hasattr(kind, "__cuda_stream__") and not hasattr(kind, "__index__"):
         if len(_protocol_kinds) >= 256:  # the number of types in a program is unlimited

@@ -165,9 +165,13 @@ class StreamAttributes:
         """
         seen = memory if isinstance(memory, StridedView) else view(memory, stream=-1)
         if not seen.is_c_contiguous and not seen.is_f_contiguous or not seen.nbytes:
-            raise ValueError("an access policy window needs an array without gaps and with at least one element")
+            raise ValueError(
+                "an access policy window needs an array without gaps and with at least one element: give another array"
+            )
         if not seen.is_device_accessible:
-            raise ValueError("an access policy window needs memory that the device can access")
+            raise ValueError(
+                "an access policy window needs memory that the device can access: device.upload() copies an array to it"
+            )
         self._set_window(seen.ptr, seen.nbytes, hit_ratio, hit, miss)
 
     def _set_window(self, address: Any, nbytes: Any, hit_ratio: Any, hit: Any, miss: Any) -> None:

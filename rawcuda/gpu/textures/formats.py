@@ -195,7 +195,9 @@ class Form:
                 Unsupported  an array for gathering, on a device that cannot gather
         """
         if self.gather and not device.attribute("CAN_TEX2D_GATHER"):
-            raise Unsupported(f"device {device.ordinal} cannot gather (its attribute CAN_TEX2D_GATHER is 0)")
+            raise Unsupported(
+                f"device {device.ordinal} cannot gather (its attribute CAN_TEX2D_GATHER is 0): leave gather out"
+            )
         for attributes in self._limits(mipmapped):
             most = [device.attribute(f"MAXIMUM_{name}") for name in attributes.split()]
             shape = self.shape[::-1]

@@ -256,7 +256,7 @@ class TensorMap(Passed):
         seen = view if isinstance(view, StridedView) else _view(view)
         old = self.view
         if seen.dtype is not old.dtype:
-            raise TypeError(f"the tensor map is of {old.dtype}, the view of {seen.dtype}")
+            raise TypeError(f"the tensor map is of {old.dtype}, the view of {seen.dtype}: make another tensor map")
         if (seen.shape, seen.strides) != (old.shape, old.strides):
             raise ValueError(
                 f"the view has shape {seen.shape}, strides {seen.strides}; the tensor map was made for {old.shape}, "
@@ -264,7 +264,9 @@ class TensorMap(Passed):
             )
         primary, ordinal = _place_of(seen)
         if ordinal != self._ordinal:
-            raise ValueError(f"the view is on device {ordinal}, the tensor map was made for device {self._ordinal}")
+            raise ValueError(
+                f"the view is on device {ordinal}, the tensor map for device {self._ordinal}: make another one"
+            )
         _check_address(seen.ptr, 32 if self._interleave == 2 else 16)
         with primary.current():
             primary.driver.cuTensorMapReplaceAddress(ctypes.byref(self._map), seen.ptr)

@@ -408,4 +408,4 @@ def check_passing(thing: Any, slot: Any, resource: Any) -> None:
     elif isinstance(resource, InContext):
         resource.handle
     elif resource.ptr is None:
-        raise Closed("the memory of this texture is closed")
+        raise Closed("the memory of this texture is closed: make another texture")

@@ -179,7 +179,7 @@ def load(box: Box, target: Any, stream: Any) -> None:
     thing, data = _seen(target, box, stream)
     wanted = _wanted(box)
     if data.shape != wanted:
-        raise ValueError(f"the target has shape {data.shape}, and the elements to copy have {wanted}")
+        raise ValueError(f"the target has shape {data.shape}, and the elements to copy have {wanted}: reshape() one")
     if data.readonly:
         raise refusal(data.protocol, "readonly", True, "the memory must not be written to; copy into another array")
     handle, primary = _begin(box, stream)
@@ -216,7 +216,9 @@ def move(target: Box, source: Box, stream: Any) -> None:
     if to.dtype is not of.dtype or to.channels != of.channels:
         raise TypeError(f"a copy converts nothing: the target is of {to.describe()}, the source of {of.describe()}")
     if target.shape != source.shape:
-        raise ValueError(f"the target has shape {target.shape}, the source {source.shape}")
+        raise ValueError(
+            f"the target has shape {target.shape}, the source {source.shape}: give parts of the same shape"
+        )
     if target.array is source.array and all(
         a < b + count and b < a + other
         for a, b, count, other in zip(target.start, source.start, source.counts, target.counts)
