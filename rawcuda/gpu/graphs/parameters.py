@@ -20,7 +20,7 @@ from ...driver import as_argument
 from ...errors import a_kind, worded
 from ...given import whole
 from ...headers import cuda_h
-from ...protocols.description import Bytes, Description
+from ...protocols.description import Bytes, Description, Unaddressed
 from ..context import release
 from ..queue import LEGACY, InContext
 from ..streams.host_functions import for_graph
@@ -268,7 +268,7 @@ def _by_kernel(graph: Any, walk: Any, kind: str, label: str, kept: tuple[Any, ..
 
 
 def _check_addressed(side: Any) -> None:
-    if isinstance(side, copying.Unaddressed):
+    if isinstance(side, Unaddressed):
         raise TypeError(
             f"no node takes {a_kind(side)}, which has no addresses: record its copies with stream.capture(into=graph)"
         )
