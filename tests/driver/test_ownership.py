@@ -439,7 +439,7 @@ def test_what_a_stream_that_joined_the_capture_uses_lives_as_long_as_the_graph(d
 def test_a_graph_says_why_it_cannot_be_launched(device):
     with device.stream() as stream:
         graph = stream.capture()
-        with pytest.raises(errors.Closed, match="is new: it can be launched after its with block has recorded it"):
+        with pytest.raises(errors.Closed, match="is new: its with block must capture work before it can be used"):
             graph.launch()
         with graph:
             with pytest.raises(errors.Closed, match="is recording"):
