@@ -11,7 +11,7 @@ from __future__ import annotations
 import ctypes
 
 from .. import names
-from ..errors import a_kind, worded
+from ..errors import CudaError, InvalidUse, a_kind, worded
 from ..given import whole
 from ..owned import drain, dropped
 from .graph import Graph
@@ -193,8 +193,11 @@ class Stream(StreamHandle):
         if isinstance(other, Event):
             # A default stream belongs to the current context: use the event's context.
             calls, queue = calls_on(self, other._primary) if self._primary is None else (self._calls, self._argument)
-            flags = _EXTERNAL if external else _NO_FLAGS
-            calls.cuStreamWaitEvent(queue or self._prepare(), other._argument or other._prepare(), flags)
+            if external:
+                with _Captured():
+                    calls.cuStreamWaitEvent(queue or self._prepare(), other._argument or other._prepare(), _EXTERNAL)
+                return
+            calls.cuStreamWaitEvent(queue or self._prepare(), other._argument or other._prepare(), _NO_FLAGS)
             return
         if external:
             raise TypeError(f"external=True is for an Event, not for {a_kind(other)}")
@@ -290,6 +293,25 @@ class Stream(StreamHandle):
         return f"<Stream {names.get(self._handle) or hex(self._handle or 0)}>"
 
 
+class _Captured:
+    """A block in which a driver's INVALID_VALUE means that external=True was given outside of a capture."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: Any, traceback: object) -> None:
+        if isinstance(error, CudaError) and error.code == 1:
+            raise InvalidUse(
+                "external=True is for a stream that is being captured, and this one is not: leave it out",
+                code=error.code,
+                name=error.name,
+                call=error.call,
+                arguments=error.arguments,
+            ) from None
+
+
 def _priority(given: Any) -> ctypes.c_int:
     number = whole("priority", given)
     if not -(2**31) <= number < 2**31:
@@ -356,7 +378,8 @@ class Event(InContext):
         if calls is not self._primary.inside:
             _check_device(self, stream)
         if external:
-            calls.cuEventRecordWithFlags(self._argument or self._prepare(), queue, _EXTERNAL)
+            with _Captured():
+                calls.cuEventRecordWithFlags(self._argument or self._prepare(), queue, _EXTERNAL)
         else:
             calls.cuEventRecord(self._argument or self._prepare(), queue)
         return self

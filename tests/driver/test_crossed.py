@@ -159,6 +159,13 @@ def test_attributes_belong_to_their_object(device: Any) -> None:
                     refused(thing)
 
 
+def test_external_events_are_for_captures(device: Any) -> None:
+    with device.event() as event, device.stream() as stream:
+        for use in (lambda: event.record(stream, external=True), lambda: stream.wait(event, external=True)):
+            with pytest.raises(rawcuda.InvalidUse, match="external=True is for a stream that is being captured"):
+                use()
+
+
 def test_an_article_fits_its_noun(device: Any) -> None:
     with device.event() as event, pytest.raises(TypeError, match="^an Event has one owner"):
         copy.copy(event)

@@ -250,7 +250,7 @@ def test_it_is_not_shrunk_under_what_uses_it(device, grain):
             memory.unmap(grain, 2 * grain)
         del late
         exported = rawcuda.view(early, protocol="dlpack")
-        with pytest.raises(ValueError, match="another library uses the memory"):
+        with pytest.raises(ValueError, match="an export, a graph or work that is not done uses the memory"):
             memory.shrink(grain)
         del exported
         gc.collect()

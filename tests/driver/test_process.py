@@ -165,7 +165,7 @@ def test_a_driver_of_11_4_does_the_same_with_what_it_has(python):
     )
     assert result.returncode == 0, result.stderr
     assert "cuLaunchKernelEx: <driver Old> lacks it" in result.stdout and "CUDA 11.8 added it" in result.stdout
-    assert "added in CUDA 12.4" in result.stdout
+    assert "cuFuncGetParamInfo: <driver Old> lacks it" in result.stdout and "CUDA 12.4 added it" in result.stdout
 
 
 def test_code_whose_parameters_nobody_tells_must_be_declared(python):

@@ -227,7 +227,8 @@ class Devices(MutableSet):  # type: ignore[type-arg]
 
     def replace(self, values: Iterable[Any]) -> None:
         """Make the set contain these devices and no others."""
-        wanted, now = several("a set of devices", values, "devices"), self._read()
+        wanted = [location_from(value).public() for value in several("a set of devices", values, "devices")]
+        now = self._read()
         self._change([each for each in wanted if each not in now], [each for each in now if each not in wanted])
 
     def __repr__(self) -> str:
