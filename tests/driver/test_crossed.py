@@ -166,6 +166,21 @@ def test_external_events_are_for_captures(device: Any) -> None:
                 use()
 
 
+def test_nodes_take_no_cuda_arrays_but_captures_do(device: Any) -> None:
+    with device.array((2, 4), "float32") as made, device.graph() as graph, device.stream() as stream:
+        view = device.empty((2, 4), "float32").fill(3)
+        device.synchronize()
+        for add in (lambda: graph.copy(made, view), lambda: graph.copy(view, made[0]), lambda: graph.fill(made, 0)):
+            with pytest.raises(TypeError, match="no addresses: record its copies"):
+                add()
+        assert not graph.nodes
+        with stream.capture(into=graph):
+            made.copy_from(view, stream=stream)
+        graph.launch(stream)
+        stream.synchronize()
+        assert made.tolist() == [[3] * 4] * 2
+
+
 def test_an_article_fits_its_noun(device: Any) -> None:
     with device.event() as event, pytest.raises(TypeError, match="^an Event has one owner"):
         copy.copy(event)

@@ -194,6 +194,8 @@ def kernel(graph: Any, launch: Any, *arguments: Any, **configuration: Any) -> Gi
 
 def copy(graph: Any, dst: Any, src: Any) -> Given:
     """Read a copy between two exporters."""
+    for side in (dst, src):
+        _check_addressed(side)
     dst, to, src, of, walk = copying.plan(dst, src)
     label = f"{to.form.nbytes} bytes"
     if walk.is_empty():
@@ -265,8 +267,16 @@ def _by_kernel(graph: Any, walk: Any, kind: str, label: str, kept: tuple[Any, ..
     return made
 
 
+def _check_addressed(side: Any) -> None:
+    if isinstance(side, copying.Unaddressed):
+        raise TypeError(
+            f"no node takes {a_kind(side)}, which has no addresses: record its copies with stream.capture(into=graph)"
+        )
+
+
 def fill(graph: Any, target: Any, value: Any) -> Given:
     """Read a fill of a view, or of a Memory."""
+    _check_addressed(target)
     target, to, pattern, word = copying.plan_fill(target, value)
     form, label = to.form, f"{to.form.nbytes} bytes"
     if not form.nbytes:
