@@ -284,8 +284,8 @@ def test_attributes_of_clusters(device, add):
         ("required_cluster", "2", TypeError, "required_cluster="),
         ("non_portable_cluster_size_allowed", 2, TypeError, "give True or False"),
         ("non_portable_cluster_size_allowed", "no", TypeError, "give True or False"),
-        ("cluster_scheduling_policy", "best", ValueError, "it is one of 'default'"),
-        ("cluster_scheduling_policy", 9, ValueError, "it is one of 'default'"),
+        ("cluster_scheduling_policy", "best", ValueError, "give one of 'default'"),
+        ("cluster_scheduling_policy", 9, ValueError, "give one of 'default'"),
     ],
 )
 def test_values_that_an_attribute_cannot_have(device, add, name, value, error, words):
