@@ -76,7 +76,7 @@ def test_errors_in_clusters_are_found(what):
     "body, words",
     [
         ("barrier.cluster.sync;", "required for instruction 'barrier'|Illegal modifier"),
-        ("mapa.u32 %r1, %r2, 0;", "have 64 bits"),
+        ("mapa.u32 %r1, %r2, 0;", "is not emulated: use .u64"),
         ("mapa.u64 %rd1, mine, 0;", "Arguments mismatch"),
         ("mapa.shared::cluster.u32 %r1, %rd2, 0;", "Arguments mismatch"),
         ("mapa.shared::cluster.u32 %r1, out, 0;", "Arguments mismatch"),

@@ -57,7 +57,7 @@ class ClusterEmitter(ControlEmitter):
         """Return the address operand of these two: a register, or without a generic address a shared variable."""
         if isinstance(source, Register) and BITS[source.type] == BITS[type] and source.type[0] != "f":
             if generic and BITS[type] == 32:
-                raise self.reject(f"Generic addresses of '{instruction.opcode}' have 64 bits: use .u64")
+                raise self.reject(f"'{instruction.opcode}.u32' of a generic address is not emulated: use .u64")
             return self.value(source, f"b{BITS[type]}")
         if not generic and isinstance(source, Symbol):
             if isinstance(source.target, Variable) and source.target.space == "shared":
