@@ -258,7 +258,11 @@ class Flattened(ctypes.Structure):
     def __init__(self, *values: Any, **members: Any) -> None:
         if len(values) > len(self._order):
             raise TypeError(f"{type(self).__name__} takes {len(self._order)} values, not {len(values)}")
-        super().__init__(**dict(zip(self._order, values)), **members)
+        given = dict(zip(self._order, values))
+        twice = [name for name in members if name in given]
+        if twice:
+            raise TypeError(f"{type(self).__name__}: {twice[0]} is given by its position and by its name")
+        super().__init__(**given, **members)
 
 
 class Aligned(ctypes.Structure):

@@ -579,11 +579,11 @@ def test_import_needs_ctypes_only(python):
     result = python(
         """
         import ctypes, sys
-        from tests.subject import rawcuda, module
+        from tests.subject import NAME, rawcuda, module
         before = set(sys.modules)
         alone = module("headers.cuda_h")
         alone.prototypes()["cuLaunchKernel"].parameters, alone.CU_STREAM_LEGACY
-        new = {name.partition(".")[2] for name in set(sys.modules) - before}
+        new = {name[len(NAME) + 1 :] for name in set(sys.modules) - before if name.startswith(NAME + ".")}
         print(*sorted(new))
     """
     )

@@ -148,7 +148,7 @@ def test_a_structure_is_filled_as_a_c_initializer_fills_it(header: Any) -> None:
     assert list(where(0, parts=(1, 2, 3, 4)).parts) == [1, 2, 3, 4] and where.__doc__ == "A place."
     with pytest.raises(TypeError, match="Where takes 2 values, not 3"):
         where(1, 2, 3)
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match="id is given by its position and by its name"):
         where(1, 2, id=3)
     assert where.from_buffer_copy(bytes(where(4, 5))).id == 5 and copy.copy(where(4, 5)).id == 5
 
