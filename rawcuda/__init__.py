@@ -24,7 +24,7 @@ _HOMES = {
     "VirtualMemory": "gpu.memories.virtual",
     "Graph": "gpu.graph",
     "Module": "gpu.kernels.module",
-    "Library": "gpu.kernels.library",
+    "Library": "gpu.kernels.libraries",
     "Kernel": "gpu.kernels.kernel",
     "Launch": "gpu.kernels.launch",
     "In": "gpu.kernels.arguments",
@@ -108,7 +108,7 @@ if TYPE_CHECKING:
     from .gpu.kernels.arguments import In as In
     from .gpu.kernels.kernel import Kernel as Kernel
     from .gpu.kernels.launch import Launch as Launch
-    from .gpu.kernels.library import Library as Library
+    from .gpu.kernels.libraries import Library as Library
     from .gpu.kernels.module import Module as Module
     from .gpu.memories.pool import MemoryPool as MemoryPool
     from .gpu.memories.virtual import VirtualMemory as VirtualMemory

@@ -36,7 +36,7 @@ __all__ = [
     "SharedLibrary",
     "use",
     "current",
-    "library",
+    "library_to_use",
     "is_loaded",
     "show",
     "as_argument",
@@ -456,7 +456,7 @@ class InUse:
 def _start() -> Driver:
     global _current
     _refuse_subinterpreter()
-    driver = Driver(library())
+    driver = Driver(library_to_use())
     if not driver.has("cuInit"):
         raise DriverNotFound(f"{driver!r} is not a CUDA driver: it does not export cuInit")
     try:
@@ -472,7 +472,7 @@ def _start() -> Driver:
     return _current
 
 
-def library() -> Library:
+def library_to_use() -> Library:
     """Load the library of the driver that is chosen, without initializing it.
 
     raises  DriverNotFound  no driver could be loaded

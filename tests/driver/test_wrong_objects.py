@@ -42,7 +42,7 @@ class World:
         self.conditions = device.load(CONDITIONS)
         self.kernel = self.module["add"]
         self.launch = self.kernel.configure(grid=1, block=1)
-        self.library = rawcuda.Library(STEP)
+        self.code_library = rawcuda.Library(STEP)
         self.array = device.array((4, 4), "float32", surface=True)
         self.mipmapped = device.mipmapped_array((4, 4), "float32")
         self.texture, self.surface = device.texture(self.array), device.surface(self.array)
@@ -246,7 +246,7 @@ case("Kernel.attributes[]", lambda w: w.kernel.attributes.__getitem__, _name="nu
 case("Launch.__call__", lambda w: w.launch, **A)
 case("Launch.pack_for_graph", lambda w: w.launch.pack_for_graph, arguments=lambda w: (w.view, w.view, w.view, 4))
 case("Library", lambda w: rawcuda.Library, code=STEP, names=None)
-case("Library.module", lambda w: w.library.module, device=D)
+case("Library.module", lambda w: w.code_library.module, device=D)
 case("Module", lambda w: rawcuda.Module, device=D, code=STEP, names=None)
 case("Module.__getitem__", lambda w: w.module.__getitem__, _name="add")
 case("Module.global_", lambda w: w.module.global_, name="counter")

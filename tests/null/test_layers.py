@@ -47,7 +47,7 @@ FLOORS = (
     ("gpu", "memory ordering spans"),
     ("gpu.kernels", "signature image arguments kinds packing source configuration"),
     ("gpu.launches", "options attributes occupancy"),
-    ("gpu.kernels", "launch kernel module linking library"),
+    ("gpu.kernels", "launch kernel module linking libraries"),
     ("gpu.memories", "pool reservation virtual"),
     ("gpu.devices", "peers limits facts green ranges profiling resetting"),
     ("gpu.textures", "formats transfers arrays mipmapped textures surfaces tensor_map pitched"),

@@ -114,29 +114,29 @@ class Function:
 class LibraryKernel:
     """A kernel of a library: its handle is a CUkernel, which also serves as a function in the current context."""
 
-    __slots__ = ("handle", "library", "name", "encoded")
+    __slots__ = ("handle", "origin", "name", "encoded")
 
     def __init__(self, library: Library, name: str) -> None:
         self.handle = 0
-        self.library, self.name = library, name
+        self.origin, self.name = library, name
         self.encoded = name.encode()  # cuKernelGetName returns its address
 
     def function(self) -> Function:
         """Return the function in the current context."""
-        return self.library.function_of(self.name)
+        return self.origin.function_of(self.name)
 
 
 class Module:
     """A loaded module: its code, and a Function for each of its kernels, created on first use.
 
-    library  the library that it belongs to, or None
+    origin  the Library that it belongs to, or None
     """
 
-    __slots__ = ("handle", "context", "code", "functions", "machine", "library")
+    __slots__ = ("handle", "context", "code", "functions", "machine", "origin")
 
     def __init__(self, machine: Machine, context: Context, code: Code) -> None:
         self.handle = 0
-        self.library: Library | None = None
+        self.origin: Library | None = None
         self.machine, self.context, self.code = machine, context, code
         self.functions: dict[str, Function] = {}
         for variable in code.variables.values():
@@ -288,7 +288,7 @@ def _module(machine: Machine, handle: int) -> Module:
 def unload(machine: Machine, handle: int) -> None:
     """Unload a module after the context's work."""
     module = _module(machine, handle)
-    if module.library is not None:
+    if module.origin is not None:
         raise Refused(1, "this module belongs to a library, which unloads it")
     machine.queues.complete_context(module.context)
     module.context.check()

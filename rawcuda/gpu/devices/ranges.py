@@ -91,10 +91,10 @@ class _VersionInfo(ctypes.Structure):  # NvtxExportTableVersionInfo
 class _Profiler:
     """The functions of a profiler; None if there is no profiler, or if it has no such function."""
 
-    __slots__ = ("push", "pop", "library")
+    __slots__ = ("push", "pop", "loaded")
 
     def __init__(self, push: Any = None, pop: Any = None, library: Any = None) -> None:
-        self.push, self.pop, self.library = push, pop, library
+        self.push, self.pop, self.loaded = push, pop, library
 
 
 _found: list[_Profiler] = []  # the profiler, after it was looked for
