@@ -436,7 +436,7 @@ class Machine:
             kind = type(thing).__name__.lower()
             context = getattr(thing, "context", None)
             if kind in counts and kind != "context" and (context is None or not context.state):
-                counts[kind] += getattr(thing, "counted", True) and getattr(thing, "library", None) is None
+                counts[kind] += getattr(thing, "counted", True) and getattr(thing, "part_of", None) is None
         return counts
 
 

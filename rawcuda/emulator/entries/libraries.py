@@ -47,7 +47,7 @@ class Library:
         if known is not None and known.handle in self.machine.handles:
             return known
         made: Module = self.machine.add(translated(self.machine, self.image, Options(0, 0, 0)))
-        made.origin = self
+        made.part_of = self
         context.owned[made.handle] = made
         self.modules[context] = made
         return made
@@ -196,7 +196,7 @@ def get_function(machine: Machine, address: int, handle: int) -> None:
 def get_library(machine: Machine, address: int, handle: int) -> None:
     """Write a kernel's library."""
     out(address)
-    put_u64(address, _kernel(machine, handle).origin.handle)
+    put_u64(address, _kernel(machine, handle).part_of.handle)
 
 
 @entry("cuKernelGetName(const char **name, CUkernel hfunc)", since=12030)

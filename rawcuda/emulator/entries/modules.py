@@ -114,29 +114,29 @@ class Function:
 class LibraryKernel:
     """A kernel of a library: its handle is a CUkernel, which also serves as a function in the current context."""
 
-    __slots__ = ("handle", "origin", "name", "encoded")
+    __slots__ = ("handle", "part_of", "name", "encoded")
 
     def __init__(self, library: Library, name: str) -> None:
         self.handle = 0
-        self.origin, self.name = library, name
+        self.part_of, self.name = library, name
         self.encoded = name.encode()  # cuKernelGetName returns its address
 
     def function(self) -> Function:
         """Return the function in the current context."""
-        return self.origin.function_of(self.name)
+        return self.part_of.function_of(self.name)
 
 
 class Module:
     """A loaded module: its code, and a Function for each of its kernels, created on first use.
 
-    origin  the Library that it belongs to, or None
+    part_of  the Library that it belongs to, or None
     """
 
-    __slots__ = ("handle", "context", "code", "functions", "machine", "origin")
+    __slots__ = ("handle", "context", "code", "functions", "machine", "part_of")
 
     def __init__(self, machine: Machine, context: Context, code: Code) -> None:
         self.handle = 0
-        self.origin: Library | None = None
+        self.part_of: Library | None = None
         self.machine, self.context, self.code = machine, context, code
         self.functions: dict[str, Function] = {}
         for variable in code.variables.values():
@@ -288,7 +288,7 @@ def _module(machine: Machine, handle: int) -> Module:
 def unload(machine: Machine, handle: int) -> None:
     """Unload a module after the context's work."""
     module = _module(machine, handle)
-    if module.origin is not None:
+    if module.part_of is not None:
         raise Refused(1, "this module belongs to a library, which unloads it")
     machine.queues.complete_context(module.context)
     module.context.check()
