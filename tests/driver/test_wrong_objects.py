@@ -117,7 +117,7 @@ def wrong_objects(w: World) -> Iterator[tuple[str, Any]]:
     yield from (
         ("a 0-d array", numpy.array(3)),
         ("an ndarray", numpy.arange(3.0)),
-        ("datetime", numpy.datetime64("NaT")),
+        ("datetime", numpy.datetime64("2026-01-01")),
     )
     yield from (("objects", numpy.array([None, "x"])), ("a structure", numpy.zeros(2, "i4,f4")))
 
