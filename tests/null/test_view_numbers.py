@@ -103,7 +103,7 @@ def test_arithmetic_is_refused_with_the_libraries_that_do_it(name):
         (1, v),
         (v, v),
         (v[0], 2.0),
-        (1j, v),
+        (2.5, v),
         (v, [1]),
         ("a", v) if name != "mod" else (v, "a"),
     ):
