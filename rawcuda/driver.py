@@ -36,7 +36,7 @@ __all__ = [
     "SharedLibrary",
     "use",
     "current",
-    "library_to_use",
+    "chosen_library",
     "is_loaded",
     "show",
     "as_argument",
@@ -456,7 +456,7 @@ class InUse:
 def _start() -> Driver:
     global _current
     _refuse_subinterpreter()
-    driver = Driver(library_to_use())
+    driver = Driver(chosen_library())
     if not driver.has("cuInit"):
         raise DriverNotFound(f"{driver!r} is not a CUDA driver: it does not export cuInit")
     try:
@@ -472,7 +472,7 @@ def _start() -> Driver:
     return _current
 
 
-def library_to_use() -> Library:
+def chosen_library() -> Library:
     """Load the library of the driver that is chosen, without initializing it.
 
     raises  DriverNotFound  no driver could be loaded

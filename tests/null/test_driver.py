@@ -435,4 +435,4 @@ def test_a_driver_that_sees_no_gpu_is_told_from_one_that_fails(monkeypatch, code
     with pytest.raises(errors.CudaError) as raised:
         driver.current()
     assert ("sees no GPU" in str(raised.value) and "\nA remedy." in str(raised.value)) == told
-    assert driver._current is None and driver.library_to_use() is fake
+    assert driver._current is None and driver.chosen_library() is fake

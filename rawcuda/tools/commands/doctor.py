@@ -133,7 +133,7 @@ def _driver(option: str | None) -> tuple[driver.Driver | None, str]:
         loaded = connect(option)
     except NoGpu as missing:
         if isinstance(missing.__cause__, CudaError):  # it was loaded, and cuInit failed
-            _library(driver.Driver(driver.library_to_use()))
+            _library(driver.Driver(driver.chosen_library()))
             _fact("cuInit", _wrapped(str(missing.__cause__)))
         else:
             _fact("loaded", f"none: {missing if isinstance(missing.__cause__, DriverNotFound) else missing.__cause__}")
