@@ -151,7 +151,7 @@ def _set_current(machine: Machine, kind: int, place: tuple[int, int], handle: in
     if pool.kind == "device":
         machine.device(place[1]).pool = pool
     else:
-        machine.current_pools[(kind, *place)] = pool
+        machine.current_pools[(kind, place[0], place[1])] = pool
 
 
 @entry("cuDeviceGetDefaultMemPool(CUmemoryPool *pool_out, CUdevice dev)", since=11020)
