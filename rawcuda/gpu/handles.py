@@ -242,7 +242,7 @@ class Lifetime(ctypes.c_void_p):
         calls   cuMemFreeAsync, cuStreamIsCapturing
         """
         primary, stream = self.primary, self.stream
-        queue = stream.queue()
+        queue = stream._argument or stream.queue()
         if queue is None:
             return not late and not capturing
         # A stream of our own implies its context, which is pushed only if the driver asks for it.
@@ -256,7 +256,12 @@ class Lifetime(ctypes.c_void_p):
         scratches.append(scratch)
         if is_capturing:
             return False
-        if not any(run(zip((primary.function("cuMemFreeAsync"),), self.once, (queue,)), inside)[:1]):
+        free = primary.function("cuMemFreeAsync")
+        if careful or inside is not None:
+            failed = any(run(zip((free,), self.once, (queue,)), inside)[:1])
+        else:
+            failed = any(map(free, self.once, (queue,)))
+        if not failed:
             return None
         self.once = iter((self,))  # the memory was not freed
         return False
@@ -279,7 +284,7 @@ def _exchange(primary: PrimaryContext) -> tuple[Any]:
     try:
         return _exchanges.pop()
     except IndexError:
-        function = primary.function("cuThreadExchangeStreamCaptureMode")
+        function = primary.driver.brief("cuThreadExchangeStreamCaptureMode")
         return ((function, byref(ctypes.c_uint(_RELAXED))),)
 
 

@@ -197,7 +197,7 @@ class Ordering:
     """The stream that memory was allocated on, for its release, where that is not a Stream of the memory's context."""
 
     __slots__ = ("given", "handle")
-    _primary = None
+    _primary = _argument = None
 
     def __init__(self, given: Any) -> None:
         self.given = given  # keeps the stream alive
