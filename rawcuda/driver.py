@@ -16,12 +16,12 @@ import sys
 import time
 from functools import partial
 from keyword import iskeyword
-from types import FunctionType
 
 from . import doors, locate, names, tracing
 from .errors import CudaError, DriverNotFound, ForkedAfterInit, SymbolNotFound, from_code, worded
 from .headers import cuda_h
 from .interpreter.cpython import bind
+from .locate import SharedLibrary
 from .owned import Held, invalidate
 
 TYPE_CHECKING = False
@@ -55,24 +55,6 @@ _BriefResult = ctypes.PYFUNCTYPE(ctypes.c_int)
 as_argument: Any = ctypes.c_void_p.from_param
 
 
-class SharedLibrary:
-    """A libcuda of this machine, loaded by the system's loader with local symbols."""
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-        if sys.platform == "win32":
-            self._library = ctypes.WinDLL(path, winmode=0x00000800)  # LOAD_LIBRARY_SEARCH_SYSTEM32
-        else:
-            self._library = ctypes.CDLL(path, mode=ctypes.RTLD_LOCAL)
-
-    def address(self, symbol: str) -> int | None:
-        """Return the address of an exported symbol, or None."""
-        try:
-            return ctypes.cast(self._library[symbol], ctypes.c_void_p).value
-        except AttributeError:
-            return None
-
-
 def show(value: Any) -> str:
     """Return a C argument as text for errors and traces; for a pointer to a number or handle, the text of that."""
     inside = getattr(value, "_obj", None)  # the object that byref() was called with
@@ -95,6 +77,8 @@ class _Cell(ctypes.c_void_p):
     """C memory, and the call that writes the current context there."""
 
     __slots__ = ("call",)
+
+    call: Any
 
 
 class Driver:
@@ -300,11 +284,7 @@ def _described(call: Any, name: str) -> Any:
     call.__name__ = call.__qualname__ = name
     version = f"{prototype.since[0]}.{prototype.since[1]}"
     call.__doc__ = f"{prototype.line}\n\n{prototype.doc[0].upper()}{prototype.doc[1:]}.\n\nsince  CUDA {version}"
-    types = {_python_name(parameter): text for parameter, text in prototype.parameter_texts.items()}
-    # inspect.signature() follows __wrapped__. This function is never called; its code only has the parameters' names.
-    code = _form.__code__.replace(co_argcount=len(types), co_nlocals=len(types), co_varnames=tuple(types))
-    call.__wrapped__ = FunctionType(code, {}, name)
-    call.__wrapped__.__annotations__ = types
+    call.__wrapped__ = _Parameters(name)
     return call
 
 
@@ -313,8 +293,21 @@ def _python_name(parameter: str) -> str:
     return f"{parameter}_" if iskeyword(parameter) else parameter
 
 
-def _form() -> None:
-    """Stand for a driver function, see _described."""
+class _Parameters:
+    """The parameters of a driver function: inspect.signature() follows __wrapped__, and asks this for __signature__."""
+
+    __slots__ = ("_name",)
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    @property
+    def __signature__(self) -> Any:
+        from inspect import Parameter, Signature
+
+        texts = cuda_h.prototypes()[self._name].parameter_texts
+        either = Parameter.POSITIONAL_OR_KEYWORD
+        return Signature([Parameter(_python_name(name), either, annotation=text) for name, text in texts.items()])
 
 
 def _in_order(name: str, names: list[str], arguments: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:

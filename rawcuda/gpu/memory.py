@@ -448,7 +448,8 @@ def allocate(device: Any, nbytes: int, *, kind: str = "device", stream: Any = No
         make(memory, row, primary, (as_argument(nbytes), *row.numbers))
     else:
         if isinstance(stream, StreamHandle) and stream._primary is primary:
-            ordering, calls, queue = stream, primary.direct, stream._argument or stream._prepare()
+            ordering: Any = stream
+            calls, queue = primary.direct, stream._argument or stream._prepare()
         else:
             ordering = Ordering(stream)
             calls, queue = calls_on(ordering.handle, primary)

@@ -37,7 +37,7 @@ def copy_run(dst: Any, src: Any, to: Side, of: Side, stream: Any) -> bool:
     calls     cuMemcpyAsync, cuStreamSynchronize
     order     done on return if either side is pageable, else when the stream reaches it
     """
-    primary = to.primary
+    primary: Any = to.primary
     if primary is not of.primary:
         if primary is None:
             primary = of.primary
@@ -45,8 +45,9 @@ def copy_run(dst: Any, src: Any, to: Side, of: Side, stream: Any) -> bool:
             return False
     if to.address < of.end and of.address < to.end and to.address != of.address:
         return False
-    if isinstance(stream, StreamHandle) and stream._primary is primary:  # 130 ns of 900 less than the other way
-        calls, queue = primary.direct, stream._argument or stream._prepare()
+    if isinstance(stream, StreamHandle) and stream._primary is primary:  # saves 130 ns of 900
+        calls: Any = primary.direct  # type: ignore[union-attr]
+        queue = stream._argument or stream._prepare()
     elif stream is None or home_of(stream, primary) is primary:
         calls, queue = calls_on(stream, primary)
     else:  # a stream of another device, for which close() would not wait
