@@ -21,7 +21,7 @@ from types import FunctionType
 from . import doors, locate, names, tracing
 from .errors import CudaError, DriverNotFound, ForkedAfterInit, SymbolNotFound, from_code, worded
 from .headers import cuda_h
-from .interpreter.cpython import bind, in_subinterpreter
+from .interpreter.cpython import in_subinterpreter
 from .owned import Held, invalidate
 
 TYPE_CHECKING = False

@@ -22,8 +22,8 @@ How          No Python code may run while an exception is set, nor between savin
                 any __del__, and reports an exception raised inside.
 To raise     Exceptions in a callback are reported and lost. But ctypes drops the function's result after converting it
              to a C int, so an int whose finalizer calls it (by a slot again) can raise then: `raising`.
-Not known    CPython 3.14 and later, free-threaded and debug builds, and subinterpreters before 3.12: there `available()`
-             is False, and dlpack.py uses no callback. Near the recursion limit, or if a signal handler raises, our
+Not known    CPython 3.14 and later, free-threaded and debug builds, and subinterpreters before 3.12: `available()` is
+             False there, and dlpack.py uses no callback. Near the recursion limit, or if a signal handler raises, our
              function may be cut short.
 Source       Python/C API Reference Manual: Exception Handling, Type Objects, PyCapsule_Destructor
 Read next    dlpack.py
