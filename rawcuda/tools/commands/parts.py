@@ -45,19 +45,23 @@ class Part(NamedTuple):
 PARTS = {
     "gpu": Part(
         (
+            "arrays.pickling",
             "compiler",
             "emulator",
+            "gpu.copies.batch",
             "gpu.devices",
             "gpu.graphs.conditions",
             "gpu.graphs.edges",
             "gpu.graphs.nodes",
             "gpu.graphs.parameters",
             "gpu.graphs.updates",
+            "gpu.kernels.libraries",
             "gpu.kernels.linking",
             "gpu.launches.options",
             "gpu.memories",
             "gpu.streams",
             "gpu.textures",
+            "protocols.arrow",
             "tools",
         ),
         ("loadable", "gpu.devices.facts", "gpu.devices.peers"),
