@@ -455,7 +455,7 @@ def _worded(kind: type) -> str:
 def _caller() -> str:
     """Return the file and line of the innermost Python frame outside this package and Python's own start, or ""."""
     frame = sys._getframe(1)
-    while frame.f_code.co_filename.startswith((_HERE, "<frozen ", _RUNPY)):
+    while frame.f_code.co_filename.startswith((_HERE, "<launch ", "<frozen ", _RUNPY)):
         if frame.f_back is None:
             return ""
         frame = frame.f_back

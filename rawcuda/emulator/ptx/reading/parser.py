@@ -141,8 +141,9 @@ class _Parser:
                 if tokens.accept("+"):
                     constant(tokens)
             elif word == "inlined_at":
-                for _ in range(3):
-                    constant(tokens)
+                file, line = [constant(tokens) for _ in range(3)][:2]
+                if isinstance(file, Int) and isinstance(line, Int):
+                    self.made.inlined[here] = file.value, line.value
             else:
                 raise tokens.unexpected()
 

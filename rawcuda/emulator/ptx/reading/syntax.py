@@ -266,6 +266,8 @@ class Module:
         self.variables: dict[str, Variable] = {}
         self.files: dict[int, str] = {}
         self.locations: list[tuple[int, int, int]] = []  # of .loc: PTX line, number of the file, line of the file
+        self.inlined: dict[int, tuple[int, int]] = {}  # of such a PTX line: file and line into which it was inlined
+        self.text = ""
 
 
 class Scope:

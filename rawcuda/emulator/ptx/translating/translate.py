@@ -444,14 +444,21 @@ class Writer(ClusterEmitter, TextureEmitter):
 
     def _watching(self) -> list[str]:
         """Return the functions that record accesses to shared memory, as default arguments."""
+        more = []
+        if self.needs_past:
+            past = ("read", "write", "atomic", "fence", "order")
+            more.append("; ".join(f"past_{name} = L.history.{name}" for name in past))
+        if self.needs_delays:
+            more.append("; ".join(f"late_{name} = L.delays.{name}" for name in ("store", "touch", "flush")))
         if not self.needs_watch:
-            return []
+            return more
         names = [
             name
             for name in ("read_one", "read", "reads", "write_one", "write", "mark", "order", "mine")
             if name != "mine" or self.needs_mine
         ]
-        return [f"watch = B.watch({self.unit.granule})", "; ".join(f"watch_{name} = watch.{name}" for name in names)]
+        calls = "; ".join(f"watch_{name} = watch.{name}" for name in names)
+        return [*more, f"watch = B.watch({self.unit.granule})", calls]
 
     def _setup(self) -> list[str]:
         function = self.function

@@ -49,7 +49,7 @@ class ControlEmitter(ConvertEmitter):
     def do_nothing(self, instruction: Instruction, shape: Shape) -> None:
         """Write nothing: caches, fences and breakpoints have no effect, because each store is visible at once."""
         if instruction.opcode in ("membar", "fence"):
-            self.put_order()
+            self.put_fence(instruction, shape)
 
     def do_ret(self, instruction: Instruction, shape: Shape) -> None:
         """Write a return."""
@@ -361,10 +361,13 @@ class ControlEmitter(ConvertEmitter):
         view, index, note = self.place(space, address, code, BITS[type] // 8, f"atomic {verb}")
         values = [self.value(source, type) for source in sources]
         self.put(f"j = {index}", note)
-        self.touch_atomic(space, "j", code, 1, verb == "exch", note)
+        order = shape.chosen.get("sem", "relaxed")
+        strength = f"{order}.{shape.chosen.get('scope', 'gpu')}"
+        changes = f"{view}[j] == {values[0]}" if verb == "cas" else "True"
+        self.touch_atomic(space, "j", code, 1, verb == "exch", note, strength, changes)
         self.put(f"x = {view}[j]", note)
-        if verb in ("cas", "exch") or shape.chosen.get("sem", "relaxed") != "relaxed":
-            self.put_order()
+        if verb in ("cas", "exch") or order != "relaxed":
+            self.put_order(True)
         new = self._updated(verb, type, shape, values)
         if verb == "cas":
             self.put(f"if x == {values[0]}:")
