@@ -21,6 +21,7 @@ from .syntax import (
     Name,
     Not,
     Pair,
+    Part,
     Prototype,
     Register,
     Scope,
@@ -111,6 +112,11 @@ class OperandReader:
         if text == "WARP_SZ":
             tokens.advance()
             return Int(32)
+        stem, _, selector = text.rpartition(".")
+        held = scope.find(stem) if selector[:1] in ("b", "h") and selector[1:].isdecimal() else None
+        if isinstance(held, Register):
+            tokens.advance()
+            return Part(held, selector)
         if text[0] == "%":
             raise tokens.fail(f"Unknown symbol '{text[:80]}'")
         tokens.advance()
