@@ -72,6 +72,14 @@ class OperandReader:
         if text == "(" and calls:
             tokens.advance()
             return Vector(self._list(scope, ")"), round=True)
+        if text == "-" and tokens.kinds[tokens.at + 1] == WORD:
+            tokens.advance()
+            found = self._named(scope)
+            if isinstance(found, Part):
+                return Part(found.of, f"-{found.selector}")
+            if isinstance(found, Register):
+                return Part(found, "-")
+            raise tokens.fail("A minus sign needs a register or a constant")
         if text == "!" and tokens.kinds[tokens.at + 1] == WORD:
             tokens.advance()
             found = self._named(scope)
@@ -100,6 +108,9 @@ class OperandReader:
         if isinstance(found, Register):
             tokens.advance()
             return found
+        if isinstance(found, Vector):
+            tokens.advance()
+            return Vector(list(found.items))
         if found is not None and not isinstance(found, Prototype):
             tokens.advance()
             return Symbol(found)

@@ -304,11 +304,11 @@ class Scope:
     def __init__(self, outer: Scope | None, function: Function | None) -> None:
         self.outer = outer
         self.function = function
-        self.names: dict[str, Register | Variable | Function | Prototype] = {}
+        self.names: dict[str, Register | Variable | Function | Prototype | Vector] = {}
         self.ranges: dict[str, tuple[int, str]] = {}
         self.labels: dict[str, Label] = {}
 
-    def find(self, name: str) -> Register | Variable | Function | Prototype | None:
+    def find(self, name: str) -> Register | Variable | Function | Prototype | Vector | None:
         """Look a name up, from this scope outwards."""
         scope: Scope | None = self
         while scope is not None:

@@ -57,7 +57,7 @@ class AsyncEmitter(ClusterEmitter):
             text, space = self.symbol(Symbol(base.target, base.offset + address.offset)), held
         elif isinstance(base, Register):
             wide = BITS[base.type]
-            if base.type[0] == "f" or wide not in (32, 64) or wide == 32 and space in ("", "global"):
+            if base.type[0] == "f" or wide not in (32, 64) or wide == 32 and space == "global":
                 raise self.mismatch(instruction)
             text = self.value(base, f"b{wide}")
             text = f"{text} + {address.offset}" if address.offset else text
@@ -84,6 +84,8 @@ class AsyncEmitter(ClusterEmitter):
             check_read(instruction, operands.pop(), "u64", False)
         target, source, size = operands[:3]
         assert isinstance(target, Address) and isinstance(source, Address)
+        self.everywhere(instruction, target, "shared")
+        self.everywhere(instruction, source, "global")
         if (
             not isinstance(size, Int)
             or size.value not in (4, 8, 16)
@@ -167,6 +169,8 @@ class AsyncEmitter(ClusterEmitter):
 
     def _arrive(self, target: Operand, where: str, numbers: list[str], words: tuple[str, ...]) -> None:
         expects = "expect_tx" in words
+        if numbers and not expects and "noComplete" not in words and self.unit.module.architecture < (9, 0):
+            raise self.reject(".noComplete modifier required for instruction 'mbarrier.arrive with count argument'")
         count = numbers[0] if numbers and not expects else "1"
         nbytes = numbers[0] if expects else "0"
         completes = "noComplete" not in words
@@ -212,7 +216,7 @@ class AsyncEmitter(ClusterEmitter):
     def _coordinates(self, instruction: Instruction, shape: Shape, texel: Operand) -> tuple[str, str]:
         """Return the address of a tensor map, and the coordinates of a box."""
         assert isinstance(texel, Texel)
-        rank = int(shape.chosen["rank"][0])
+        rank = int(shape.chosen["dims"][0])
         items = texel.coordinates.items
         if len(items) != rank:
             raise self.mismatch(instruction)
@@ -278,28 +282,36 @@ class AsyncEmitter(ClusterEmitter):
 
     # -- stores and atomics that arrive on a barrier
 
+    def _places(
+        self, instruction: Instruction, target: Operand, barrier: Operand, shape: Shape
+    ) -> tuple[str, str, bool]:
+        """Return the places of a value and of its barrier, and whether they are generic."""
+        assert isinstance(target, Address) and isinstance(barrier, Address)
+        named = "shared" if shape.has("shared::cluster") else ""
+        place, generic = self.point(instruction, target, named)
+        at, other = self.point(instruction, barrier, named)
+        if generic != other:
+            raise self.mismatch(instruction)
+        return place, at, generic
+
     def do_st_async(self, instruction: Instruction, shape: Shape) -> None:
         """Write a store to the shared memory of a block of the cluster."""
         target, given, barrier = instruction.operands
-        assert isinstance(target, Address) and isinstance(barrier, Address)
         type = shape.type
         items = self._elements(instruction, shape, given, type)
         code = ("f" if type == "f32" else "d") if type in FLOAT_TYPES else "I" if BITS[type] == 32 else "Q"
         values = ", ".join(self.value(item, type) for item in items)
-        place, _ = self.point(instruction, target, "shared")
-        at, _ = self.point(instruction, barrier, "shared")
+        place, at, generic = self._places(instruction, target, barrier, shape)
         data = f"packed_as('{len(items)}{code}', {values})"
-        self.put(f"{self.started()}.async_store({place}, False, {data}, {at}, {self.line})")
+        self.put(f"{self.started()}.async_store({place}, {generic}, {data}, {at}, {self.line})")
 
     def do_red_async(self, instruction: Instruction, shape: Shape) -> None:
         """Write an atomic operation on the shared memory of a block of the cluster."""
         target, given, barrier = instruction.operands
-        assert isinstance(target, Address) and isinstance(barrier, Address)
         verb = next(word for word in instruction.modifiers if word in _REDUCTIONS)
-        place, _ = self.point(instruction, target, "shared")
-        at, _ = self.point(instruction, barrier, "shared")
+        place, at, generic = self._places(instruction, target, barrier, shape)
         value = self.value(given, shape.type)
-        self.put(f"{self.started()}.async_reduction({place}, False, {verb!r}, {shape.type!r}, {value}, {at})")
+        self.put(f"{self.started()}.async_reduction({place}, {generic}, {verb!r}, {shape.type!r}, {value}, {at})")
 
 
 _VERBS = (

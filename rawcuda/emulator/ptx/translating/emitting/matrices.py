@@ -26,12 +26,16 @@ class MatrixEmitter(ControlEmitter):
         """Return an address in a state space (or "" for a generic one) as a generic address."""
         raise NotImplementedError
 
-    def _items(self, instruction: Instruction, operand: Operand, count: int) -> list[Operand]:
-        """Return the registers of a fragment, after a check of their number."""
-        items = operand.items if isinstance(operand, Vector) else [operand]
-        if len(items) != count or any(not isinstance(item, Register) for item in items):
+    def _items(self, instruction: Instruction, operand: Operand, count: int, held: str = "b32") -> list[Operand]:
+        """Return the registers of a fragment, after a check of their number and class."""
+        if not isinstance(operand, Vector):
+            raise self.reject(f"Vector expected for an argument of instruction '{instruction.opcode}'")
+        if len(operand.items) != count:
             raise self.mismatch(instruction)
-        return list(items)
+        for item in operand.items:
+            if not isinstance(item, Register) or held == "b32" and item.type == "f32":
+                raise self.mismatch(instruction)
+        return list(operand.items)
 
     def _shape(self, shape: Shape) -> tuple[str, int, int, int]:
         for word in shape.form.choices:
@@ -56,7 +60,7 @@ class MatrixEmitter(ControlEmitter):
             if fragments and at in (1, 2):
                 per_lane = 8 if type == "f16" else per_lane
             held = {"f32": "f32", "f64": "f64"}.get(type, "b32")
-            items = self._items(instruction, operands[at], max(per_lane, 1))
+            items = self._items(instruction, operands[at], max(per_lane, 1), held)
             if not at:
                 targets, made = items, held
             else:
@@ -97,7 +101,7 @@ class MatrixEmitter(ControlEmitter):
         matrix = next(word for word in ("a", "b", "c") if word in shape.chosen.values())
         key, count, type = self._fragment(instruction, shape, matrix)
         operands = instruction.operands
-        targets = self._items(instruction, operands[0], count)
+        targets = self._items(instruction, operands[0], count, type)
         where = self._where(instruction, shape, operands[1], operands[2] if len(operands) == 3 else None)
         self.put(f"x = fetch_fragment(T, {key!r}, {where}, {self.line})", Note("generic", "read", 16, "", 0))
         self._spread(targets, type)
@@ -106,7 +110,7 @@ class MatrixEmitter(ControlEmitter):
         """Write the store of a fragment, each lane for itself."""
         key, count, type = self._fragment(instruction, shape, "d")
         operands = instruction.operands
-        items = self._items(instruction, operands[1], count)
+        items = self._items(instruction, operands[1], count, type)
         where = self._where(instruction, shape, operands[0], operands[2] if len(operands) == 3 else None)
         values = "".join(f"{self.value(item, type)}, " for item in items)
         self.put(f"store_fragment(T, {key!r}, {where}, ({values}), {self.line})", Note("generic", "write", 16, "", 0))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SmallEmitter"]
 
-_ONE = ("b0", "b1", "b2", "b3", "h0", "h1")
+_ONE = ("", "b0", "b1", "b2", "b3", "h0", "h1")
 
 
 class SmallEmitter(ControlEmitter):
@@ -71,10 +71,8 @@ class SmallEmitter(ControlEmitter):
         part = ""
         if isinstance(operand, Part):
             part, operand = operand.selector, operand.of
-            if part not in selectors:
+            if part.strip("-") not in selectors or part[:1] == "-" and instruction.opcode != "vmad":
                 raise self.reject(f"Illegal selector '.{part}' for instruction '{instruction.opcode}'")
-        if isinstance(operand, Int):
-            raise self.mismatch(instruction)
         check_read(instruction, operand, "u32", False)
         return self.value(operand, "u32"), part
 
@@ -87,17 +85,21 @@ class SmallEmitter(ControlEmitter):
         place = ""
         if isinstance(target, Part):
             place, target = target.selector, target.of
-            if place not in _ONE or verb == "vmad":
+            if place not in _ONE[1:] or verb == "vmad":
                 raise self.mismatch(instruction)
         if not isinstance(target, Register) or BITS[target.type] != 32 or target.type == "f32":
             raise self.mismatch(instruction)
-        if (len(operands) == 4) != bool(way or place or verb == "vmad") or way and place:
+        if len(operands) == 3 and (way or place) or way and place:
             raise self.mismatch(instruction)
         types = shape.types if len(shape.types) == 3 else ("u32", *shape.types)
         (a, sa), (b, sb) = (self._selected(instruction, each, _ONE) for each in (first, second))
         c = "0"
         if len(operands) == 4:
-            text = self.value(operands[3], "u32")
+            third = operands[3]
+            if isinstance(third, Part) and third.selector == "-" and verb == "vmad":
+                third, way = third.of, "-"
+            check_read(instruction, third, "u32", False)
+            text = self.value(third, "u32")
             signed = verb == "vmad" and "s32" in types[1:]
             c = f"({text} - ({text} >> 31 << 32))" if signed else text
         flags = ",".join(sorted(word for word in chosen.values() if word not in ("add", "min", "max")))

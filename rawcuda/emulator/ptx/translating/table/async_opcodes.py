@@ -69,7 +69,7 @@ def _bulk() -> list[Row]:
              "!bulk", ""),
             (f"cp .async .bulk .global .shared::cta .bulk_group{hint} .cp_mask @8.6 @sm_100", "",
              f"m:mem n:mem a:u32{slot} e:u16", "!bulk", ""),
-            (f"cp .async .bulk .prefetch .L2 .global{hint} @8.0 @sm_90", "", f"m:mem a:u32{slot}", "!nothing", ""),
+            (f"cp .async .bulk .prefetch|prefetch .L2 .global{hint} @8.0 @sm_90", "", f"m:mem a:u32{slot}", "!nothing", ""),
             (f"cp .reduce .async .bulk .global .shared::cta .bulk_group{hint} .and|or|xor @8.0 @sm_90", "b32 b64",
              f"m:mem n:mem a:u32{slot}", "!bulk", ""),
             (f"cp .reduce .async .bulk .global .shared::cta .bulk_group{hint} .add @8.0 @sm_90",
@@ -83,17 +83,17 @@ def _bulk() -> list[Row]:
         ]  # fmt: skip
         for more, group, least in (("", "", "@8.0 @sm_90"), (f" {_MANY}", " e:u16", "@8.0 @sm_90")):
             rows.append(
-                (f"cp .async .bulk .tensor .rank .shared::cluster .global .tile? {_TX}{more}{hint} {least}", "",
+                (f"cp .async .bulk .tensor .dims .shared::cluster .global .tile? {_TX}{more}{hint} {least}", "",
                  f"m:mem n:texel k:mem{group}{slot}", "!tensor", "")
             )  # fmt: skip
         rows += [
-            (f"cp .async .bulk .tensor .rank .shared::cta .global .tile? {_TX}{hint} @8.6 @sm_90", "",
+            (f"cp .async .bulk .tensor .dims .shared::cta .global .tile? {_TX}{hint} @8.6 @sm_90", "",
              f"m:mem n:texel k:mem{slot}", "!tensor", ""),
-            (f"cp .async .bulk .tensor .rank .global .shared::cta .tile? .bulk_group{hint} @8.0 @sm_90", "",
+            (f"cp .async .bulk .tensor .dims .global .shared::cta .tile? .bulk_group{hint} @8.0 @sm_90", "",
              f"n:texel m:mem{slot}", "!tensor", ""),
-            (f"cp .reduce .async .bulk .tensor .rank .global .shared::cta .tensor_verb .tile? .bulk_group{hint} "
+            (f"cp .reduce .async .bulk .tensor .dims .global .shared::cta .tensor_verb .tile? .bulk_group{hint} "
              "@8.0 @sm_90", "", f"n:texel m:mem{slot}", "!tensor", ""),
-            (f"cp .async .bulk .prefetch .tensor .rank .L2 .global .tile?{hint} @8.0 @sm_90", "", f"n:texel{slot}",
+            (f"cp .async .bulk .prefetch|prefetch .tensor .dims .L2 .global .tile?{hint} @8.0 @sm_90", "", f"n:texel{slot}",
              "!tensor_prefetch", ""),
         ]  # fmt: skip
     inner = f"cp .reduce .async .bulk .shared::cluster .shared::cta {_TX}"
@@ -119,14 +119,15 @@ ASYNCHRONOUS: list[Row] = [
     ("cp .async .commit_group|wait_all @7.0 @sm_80", "", "", "!group", ""),
     ("cp .async .wait_group @7.0 @sm_80", "", "a:constant", "!group", ""),
     ("cp .async .mbarrier .arrive .noinc? .incta? @7.0 @sm_80", "b64", "m:mem", "!copies_arrive", ""),
-    (f"st .async .weak? .shared::cluster {_TX} .vec:v2|v4? @8.1 @sm_90", _STORED, "m:mem a:any k:mem", "!st_async", ""),
-    (f"red .async .relaxed? .cluster? .shared::cluster {_TX} .add @8.1 @sm_90", "u32 s32 u64", "m:mem a k:mem",
+    (f"st .async .weak? .shared::cluster? {_TX} .vec:v2|v4? @8.1 @sm_90", _STORED, "m:mem a:any k:mem", "!st_async",
+     ""),
+    (f"red .async .relaxed? .cluster? .shared::cluster? {_TX} .add @8.1 @sm_90", "u32 s32 u64", "m:mem a k:mem",
      "!red_async", ""),
-    (f"red .async .relaxed? .cluster? .shared::cluster {_TX} .min|max @8.1 @sm_90", "u32 s32", "m:mem a k:mem",
+    (f"red .async .relaxed? .cluster? .shared::cluster? {_TX} .min|max @8.1 @sm_90", "u32 s32", "m:mem a k:mem",
      "!red_async", ""),
-    (f"red .async .relaxed? .cluster? .shared::cluster {_TX} .inc|dec @8.1 @sm_90", "u32", "m:mem a k:mem",
+    (f"red .async .relaxed? .cluster? .shared::cluster? {_TX} .inc|dec @8.1 @sm_90", "u32", "m:mem a k:mem",
      "!red_async", ""),
-    (f"red .async .relaxed? .cluster? .shared::cluster {_TX} .and|or|xor @8.1 @sm_90", "b32", "m:mem a k:mem",
+    (f"red .async .relaxed? .cluster? .shared::cluster? {_TX} .and|or|xor @8.1 @sm_90", "b32", "m:mem a k:mem",
      "!red_async", ""),
     ("fence .proxy .async .shared::cluster @8.0 @sm_90", "", "", "!nothing", ""),
     ("fence .proxy .async::generic .acquire|release .sync_restrict::shared::cluster|sync_restrict::shared::cta "
@@ -136,6 +137,7 @@ ASYNCHRONOUS: list[Row] = [
     ("fence .acquire|release .sync_restrict::shared::cluster|sync_restrict::shared::cta .cluster @8.6 @sm_90", "", "",
      "!nothing", ""),
     ("prefetch .space:param|const? .tensormap @8.0 @sm_90", "", "m:mem", "!nothing", ""),
+    ("applypriority .global? .L2::evict_normal @7.4 @sm_80", "", "m:mem a:constant>127<129", "!nothing", ""),
     ("tensormap .replace .tile .global_address .map_space @8.3 @sm_90", "b1024 / b64", "m:mem a:b64",
      "!tensormap_replace", ""),
     ("tensormap .replace .tile .rank .map_space @8.3 @sm_90", "b1024 / b32", "m:mem a:b32", "!tensormap_replace", ""),

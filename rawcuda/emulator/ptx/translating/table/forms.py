@@ -71,7 +71,7 @@ SETS = {
     "incta": "shared shared::cta",
     "incluster": "shared shared::cta shared::cluster",
     "ctas": "cta cluster",
-    "rank": "1d 2d 3d 4d 5d",
+    "dims": "1d 2d 3d 4d 5d",
     "tensor_verb": "add min max inc dec and or xor",
     "map_space": "global shared::cta",
     "matrix_space": "global shared shared::cta",
@@ -103,7 +103,7 @@ _SINCE = {
     "L2::evict_last": ((7, 4), (8, 0)), "L2::evict_normal": ((7, 4), (8, 0)), "satfinite": ((8, 1), (8, 0)),
     "param::entry": ((8, 3), (0, 0)),
 }  # fmt: skip
-_REPEATABLE = frozenset("sat sync uni NaN relu shiftamt cc approx".split())  # ptxas accepts these twice
+_REPEATABLE = frozenset("sat sync uni NaN relu shiftamt cc approx satfinite".split())  # ptxas accepts these twice
 
 
 class Slot:
@@ -292,7 +292,7 @@ def check(instruction: Instruction, shape: Shape, version: tuple[int, int], arch
             instruction.line, f"Feature '{instruction.opcode}' requires .target sm_{major}{minor} or higher"
         )
     for word in instruction.modifiers:
-        if word in _SINCE and not (word == "satfinite" and shape.result == "!cvt_small"):
+        if word in _SINCE and not (word == "satfinite" and shape.result in ("!cvt_small", "!mma")):
             (major, minor), (wide, narrow) = _SINCE[word]
             if version < (major, minor):
                 raise Rejected.at(

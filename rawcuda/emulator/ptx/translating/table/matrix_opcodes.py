@@ -99,7 +99,8 @@ def _wmma() -> list[Row]:
                 rows += _product("wmma", shape, "s32", "b1", "s32", f".mma {layouts} .and .popc", "@7.1 @sm_80")
             else:
                 more = " .satfinite?" if c == "s32" else " .rnd?" if c == "f64" else ""
-                rows += _product("wmma", shape, c, ab, c, f".mma {layouts}{more}", since)
+                for type in ab.split():  # that of A and of B
+                    rows += _product("wmma", shape, c, type, c, f".mma {layouts}{more}", since)
     return rows
 
 
@@ -108,5 +109,5 @@ MATRICES: list[Row] = [
     *_wmma(),
     ("ldmatrix .sync .aligned .m8n8 .x1|x2|x4 .trans? .incta? @6.5 @sm_75", "b16", "d:b32+ m:mem", "!ldmatrix", ""),
     ("stmatrix .sync .aligned .m8n8 .x1|x2|x4 .trans? .incta? @7.8 @sm_90", "b16", "m:mem a:b32+", "!stmatrix", ""),
-    ("movmatrix .sync .aligned .m8n8 .trans @7.8 @sm_75", "b16", "d:b32 a:b32", "!movmatrix", ""),
+    ("movmatrix .sync .aligned .m8n8 .trans @7.8 @sm_75", "b16", "d:u32 a:u32!", "!movmatrix", ""),
 ]  # fmt: skip
