@@ -27,6 +27,8 @@ from .table import Table, build
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from .. import Emulator
 
 __all__ = ["impersonate", "prepare", "unusable"]
@@ -85,7 +87,12 @@ def _glibc() -> str | None:
 
 def object_for(key: str, soname: str) -> bytes:
     """Return the file of a library under one of its names."""
-    from . import intel
+    machine = os.uname().machine
+    code: ModuleType
+    if machine == "x86_64":
+        from . import intel as code
+    else:
+        from . import arm as code
 
     library = LIBRARIES[key]
     names = library.names()
@@ -93,9 +100,9 @@ def object_for(key: str, soname: str) -> bytes:
     texts = {
         layout.SCRIPT: f'(lambda table, text: exec(text, {{"table": table}}))(0x{0:016x}, {text!r})'.encode(),
         layout.LIBPYTHON: os.fsencode(_libpython()),
-        layout.PROGRAM: sys.executable.encode("utf-32-le") if sys.executable else b"",
+        layout.PROGRAM: (sys.executable or "python3").encode("utf-32-le"),
     }
-    return write("x86_64", intel, soname, names, build(key, names, library.codes, texts))
+    return write(machine, code, soname, names, build(key, names, library.codes, texts))
 
 
 def _libpython() -> str:
