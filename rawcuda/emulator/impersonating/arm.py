@@ -50,7 +50,7 @@ a9061fe6 stp x6, x7, [sp, 0x60]
 2a1003f4 mov w20, w16
 d2800015 mov x21, 0
 10fffe53 adr x19, common
-58001931 ldr x17, distance
+58001b71 ldr x17, distance
 8b110273 add x19, x19, x17
 f9400a69 ldr x9, [x19, JOURNAL]
 b4000269 cbz x9, unwritten
@@ -83,19 +83,34 @@ b9400a69 ldr w9, [x19, PID]
 6b09001f cmp w0, w9
 54000060 b.eq same
 b9402676 ldr w22, [x19, FORKED]
-14000057 b out
+14000069 b out
 same:
+9103526a add x10, x19, INSIDE
+enter:
+885ffd4b ldaxr w11, [x10]
+1100056b add w11, w11, 1
+880cfd4b stlxr w12, w11, [x10]
+35ffffac cbnz w12, enter
+b940da69 ldr w9, [x19, ENDING]
+340000e9 cbz w9, open
+f9405669 ldr x9, [x19, SELF]
+d63f0120 blr x9
+b9402276 ldr w22, [x19, CLOSED]
+f9407269 ldr x9, [x19, MAIN]
+eb09001f cmp x0, x9
+54000ae1 b.ne finish
+open:
 9100c269 add x9, x19, READY
 88dffd29 ldar w9, [x9]
 35000049 cbnz w9, ready
-9400005a bl find
+9400005f bl find
 ready:
 b9402e76 ldr w22, [x19, FAILED]
 f9402a69 ldr x9, [x19, ISINIT]
-b4000a09 cbz x9, out
+b4000a09 cbz x9, finish
 d63f0120 blr x9
 b9402276 ldr w22, [x19, CLOSED]
-340009a0 cbz w0, out
+340009a0 cbz w0, finish
 f9402e69 ldr x9, [x19, ENSURE]
 d63f0120 blr x9
 b900cbe0 str w0, [sp, 0xc8]
@@ -110,7 +125,7 @@ b500016a cbnz x10, found
 b9402e76 ldr w22, [x19, FAILED]
 f9400e69 ldr x9, [x19, RESOLVE]
 b5000089 cbnz x9, resolve
-9400007d bl boot
+94000082 bl boot
 f9400e69 ldr x9, [x19, RESOLVE]
 b4000689 cbz x9, restore
 resolve:
@@ -178,6 +193,13 @@ d63f0120 blr x9
 b940cbe0 ldr w0, [sp, 0xc8]
 f9403269 ldr x9, [x19, RELEASE]
 d63f0120 blr x9
+finish:
+9103526a add x10, x19, INSIDE
+exit:
+885ffd4b ldaxr w11, [x10]
+5100056b sub w11, w11, 1
+880cfd4b stlxr w12, w11, [x10]
+35ffffac cbnz w12, exit
 out:
 b4000055 cbz x21, leaving
 b90006b6 str w22, [x21, 4]
@@ -212,12 +234,12 @@ d63f0120 blr x9
 8b180e69 add x9, x19, x24, lsl 3
 f9002920 str x0, [x9, API]
 91000718 add x24, x24, 1
-f1002f1f cmp x24, 11
+f100331f cmp x24, 12
 54fffee1 b.ne next
 f9402a69 ldr x9, [x19, ISINIT]
 b5000169 cbnz x9, start
 b50002f7 cbnz x23, done
-b940aa60 ldr w0, [x19, LIBPYTHON]
+b940b260 ldr w0, [x19, LIBPYTHON]
 340002a0 cbz w0, done
 8b130000 add x0, x0, x19
 52802041 mov w1, 0x102
@@ -232,7 +254,7 @@ d63f0120 blr x9
 35000160 cbnz w0, done
 f9404a69 ldr x9, [x19, SETNAME]
 b4000089 cbz x9, initialize
-b940ae60 ldr w0, [x19, PROGRAM]
+b940b660 ldr w0, [x19, PROGRAM]
 8b130000 add x0, x0, x19
 d63f0120 blr x9
 initialize:
@@ -253,7 +275,7 @@ a8c27bfd ldp x29, x30, [sp], 0x20
 d65f03c0 ret
 boot:
 a9bf7bfd stp x29, x30, [sp, -0x10]!
-b940b669 ldr w9, [x19, DIGITS]
+b940be69 ldr w9, [x19, DIGITS]
 8b130129 add x9, x9, x19
 aa1303ea mov x10, x19
 5280020b mov w11, 16
@@ -268,7 +290,7 @@ written:
 d344fd4a lsr x10, x10, 4
 5100056b sub w11, w11, 1
 35ffff0b cbnz w11, digit
-b940b260 ldr w0, [x19, SCRIPT]
+b940ba60 ldr w0, [x19, SCRIPT]
 8b130000 add x0, x0, x19
 f9403e69 ldr x9, [x19, RUN]
 d63f0120 blr x9

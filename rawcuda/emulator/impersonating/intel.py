@@ -83,19 +83,27 @@ b827000000           mov eax, 39
 3b4308               cmp eax, [rbx+PID]
 7409                 je same
 448b7324             mov r14d, [rbx+FORKED]
-e955010000           jmp out
+e983010000           jmp out
 same:
+f0ff83d4000000       lock inc dword ptr [rbx+INSIDE]
+83bbd800000000       cmp dword ptr [rbx+ENDING], 0
+7417                 je open
+ff93a8000000         call [rbx+SELF]
+448b7320             mov r14d, [rbx+CLOSED]
+483b83e0000000       cmp rax, [rbx+MAIN]
+0f8555010000         jne finish
+open:
 837b3000             cmp dword ptr [rbx+READY], 0
 7505                 jne ready
-e863010000           call find
+e86a010000           call find
 ready:
 448b732c             mov r14d, [rbx+FAILED]
 48837b5000           cmp qword ptr [rbx+ISINIT], 0
-0f843b010000         je out
+0f843b010000         je finish
 ff5350               call [rbx+ISINIT]
 448b7320             mov r14d, [rbx+CLOSED]
 85c0                 test eax, eax
-0f842c010000         je out
+0f842c010000         je finish
 ff5358               call [rbx+ENSURE]
 898550ffffff         mov [rbp-0xb0], eax
 488dbd68ffffff       lea rdi, [rbp-0x98]
@@ -108,7 +116,7 @@ ff5368               call [rbx+FETCH]
 448b732c             mov r14d, [rbx+FAILED]
 48837b1800           cmp qword ptr [rbx+RESOLVE], 0
 7510                 jne resolve
-e8c2010000           call boot
+e8c9010000           call boot
 48837b1800           cmp qword ptr [rbx+RESOLVE], 0
 0f84c2000000         je restore
 resolve:
@@ -165,6 +173,8 @@ restore:
 ff5370               call [rbx+RESTORE]
 8bbd50ffffff         mov edi, [rbp-0xb0]
 ff5360               call [rbx+RELEASE]
+finish:
+f0ff8bd4000000       lock dec dword ptr [rbx+INSIDE]
 out:
 4d85ed               test r13, r13
 7404                 je leaving
@@ -203,13 +213,13 @@ c1e005               shl eax, 5
 ff5340               call [rbx+DLSYM]
 4a8944fb50           mov [rbx+r15*8+API], rax
 41ffc7               inc r15d
-4183ff0b             cmp r15d, 11
+4183ff0c             cmp r15d, 12
 75de                 jne next
 48837b5000           cmp qword ptr [rbx+ISINIT], 0
 7524                 jne start
 4d85f6               test r14, r14
 7552                 jne done
-8bbba8000000         mov edi, [rbx+LIBPYTHON]
+8bbbb0000000         mov edi, [rbx+LIBPYTHON]
 85ff                 test edi, edi
 7448                 je done
 4801df               add rdi, rbx
@@ -227,7 +237,7 @@ ff5350               call [rbx+ISINIT]
 7527                 jne done
 4883bb9000000000     cmp qword ptr [rbx+SETNAME], 0
 740f                 je initialize
-8bbbac000000         mov edi, [rbx+PROGRAM]
+8bbbb4000000         mov edi, [rbx+PROGRAM]
 4801df               add rdi, rbx
 ff9390000000         call [rbx+SETNAME]
 initialize:
@@ -244,7 +254,7 @@ c7430c00000000       mov dword ptr [rbx+LOCK], 0
 c3                   ret
 boot:
 4883ec08             sub rsp, 8
-8bbbb4000000         mov edi, [rbx+DIGITS]
+8bbbbc000000         mov edi, [rbx+DIGITS]
 4801df               add rdi, rbx
 4889d8               mov rax, rbx
 b910000000           mov ecx, 16
@@ -261,7 +271,7 @@ written:
 48c1e804             shr rax, 4
 ffc9                 dec ecx
 75e3                 jne digit
-8bbbb0000000         mov edi, [rbx+SCRIPT]
+8bbbb8000000         mov edi, [rbx+SCRIPT]
 4801df               add rdi, rbx
 ff5378               call [rbx+RUN]
 4883c408             add rsp, 8
