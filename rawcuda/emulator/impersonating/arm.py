@@ -50,31 +50,9 @@ a9061fe6 stp x6, x7, [sp, 0x60]
 2a1003f4 mov w20, w16
 d2800015 mov x21, 0
 10fffe53 adr x19, common
-58001b71 ldr x17, distance
+58001bf1 ldr x17, distance
 8b110273 add x19, x19, x17
-f9400a69 ldr x9, [x19, JOURNAL]
-b4000269 cbz x9, unwritten
-9111012a add x10, x9, 0x440
-8b14094a add x10, x10, x20, lsl 2
-count:
-885f7d4b ldxr w11, [x10]
-1100056b add w11, w11, 1
-880c7d4b stxr w12, w11, [x10]
-35ffffac cbnz w12, count
-9100212a add x10, x9, 8
-place:
-885f7d4b ldxr w11, [x10]
-1100056c add w12, w11, 1
-880d7d4c stxr w13, w12, [x10]
-35ffffad cbnz w13, place
-1200156b and w11, w11, 63
-91010135 add x21, x9, 0x40
-8b0b12b5 add x21, x21, x11, lsl 4
-1280000c mov w12, -1
-290032b4 stp w20, w12, [x21]
-d53bd04c mrs x12, tpidr_el0
-f90006ac str x12, [x21, 8]
-unwritten:
+940000c7 bl note
 b9400a69 ldr w9, [x19, PID]
 34000109 cbz w9, same
 d2801588 mov x8, 172
@@ -83,7 +61,7 @@ b9400a69 ldr w9, [x19, PID]
 6b09001f cmp w0, w9
 54000060 b.eq same
 b9402676 ldr w22, [x19, FORKED]
-14000069 b out
+1400006b b out
 same:
 9103526a add x10, x19, INSIDE
 enter:
@@ -98,19 +76,19 @@ d63f0120 blr x9
 b9402276 ldr w22, [x19, CLOSED]
 f9407269 ldr x9, [x19, MAIN]
 eb09001f cmp x0, x9
-54000ae1 b.ne finish
+54000b21 b.ne finish
 open:
 9100c269 add x9, x19, READY
 88dffd29 ldar w9, [x9]
 35000049 cbnz w9, ready
-9400005f bl find
+94000061 bl find
 ready:
 b9402e76 ldr w22, [x19, FAILED]
 f9402a69 ldr x9, [x19, ISINIT]
-b4000a09 cbz x9, finish
+b4000a49 cbz x9, finish
 d63f0120 blr x9
 b9402276 ldr w22, [x19, CLOSED]
-340009a0 cbz w0, finish
+340009e0 cbz w0, finish
 f9402e69 ldr x9, [x19, ENSURE]
 d63f0120 blr x9
 b900cbe0 str w0, [sp, 0xc8]
@@ -121,13 +99,15 @@ f9403669 ldr x9, [x19, FETCH]
 d63f0120 blr x9
 8b140e69 add x9, x19, x20, lsl 3
 f941412a ldr x10, [x9, SLOTS]
-b500016a cbnz x10, found
+b50001aa cbnz x10, found
 b9402e76 ldr w22, [x19, FAILED]
 f9400e69 ldr x9, [x19, RESOLVE]
-b5000089 cbnz x9, resolve
-94000082 bl boot
+b50000c9 cbnz x9, resolve
+94000084 bl boot
 f9400e69 ldr x9, [x19, RESOLVE]
-b4000689 cbz x9, restore
+b40006c9 cbz x9, restore
+94000095 bl note
+f9400e69 ldr x9, [x19, RESOLVE]
 resolve:
 2a1403e0 mov w0, w20
 d63f0120 blr x9
@@ -295,6 +275,31 @@ b940ba60 ldr w0, [x19, SCRIPT]
 f9403e69 ldr x9, [x19, RUN]
 d63f0120 blr x9
 a8c17bfd ldp x29, x30, [sp], 0x10
+d65f03c0 ret
+note:
+f9400a69 ldr x9, [x19, JOURNAL]
+b4000269 cbz x9, unnoted
+9111012a add x10, x9, 0x440
+8b14094a add x10, x10, x20, lsl 2
+count:
+885f7d4b ldxr w11, [x10]
+1100056b add w11, w11, 1
+880c7d4b stxr w12, w11, [x10]
+35ffffac cbnz w12, count
+9100212a add x10, x9, 8
+place:
+885f7d4b ldxr w11, [x10]
+1100056c add w12, w11, 1
+880d7d4c stxr w13, w12, [x10]
+35ffffad cbnz w13, place
+1200156b and w11, w11, 63
+91010135 add x21, x9, 0x40
+8b0b12b5 add x21, x21, x11, lsl 4
+1280000c mov w12, -1
+290032b4 stp w20, w12, [x21]
+d53bd04c mrs x12, tpidr_el0
+f90006ac str x12, [x21, 8]
+unnoted:
 d65f03c0 ret
 d503201f nop
 """
