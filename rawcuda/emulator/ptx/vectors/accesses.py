@@ -189,7 +189,7 @@ class Accesses(Moves):
             return f"got({name}, {offset}, {width})"
         have = width_of(variable.type)
         if self.slot_is_float(variable):
-            name = f"bits_{8 * have}({name})"
+            name = f"{name}.view(u{have})"
         if have == width and not offset:
             return name
         return f"part({name}, {8 * offset}, u{width})"
