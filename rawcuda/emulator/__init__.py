@@ -23,12 +23,24 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Emulator", "GAPS"]
+__all__ = ["Emulator", "GAPS", "impersonate"]
 
 
 _EXECUTORS = ("auto", "scalar", "numpy")
 PEERS = ("on", "off", "pairs")
 _VARIABLE = "RAWCUDA_EMULATOR"  # a vendored copy under another name uses the same variable
+
+
+def impersonate() -> Emulator:
+    """Make the emulator the libcuda.so.1 of this process and of its children, and return it.
+
+    From now on, other libraries in this process run on the emulator. Its settings are those of RAWCUDA_EMULATOR.
+    raises  RuntimeError         a real libcuda is loaded already, or another copy of this package has done the same
+            NotImplementedError  this system, processor or interpreter cannot
+    """
+    from .impersonating.loading import impersonate
+
+    return impersonate()
 
 
 class Emulator:

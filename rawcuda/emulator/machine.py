@@ -217,6 +217,7 @@ class Machine:
         self.space.warnings = self.reports
         self.address: Callable[[str], int | None]  # Emulator.address, for cuGetProcAddress
         self.failures = Failures()
+        self.observers: list[Callable[[], object]] = []  # called when cuInit has succeeded
         self.captures: set[Capture] = set()  # those in progress
         self.graph_memory: dict[int, Reservation] = {}  # the memory that nodes of graphs allocate, by its address
         self.pools: list[Pool] = []  # those that are not destroyed

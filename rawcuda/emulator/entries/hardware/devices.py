@@ -155,6 +155,8 @@ def init(machine: Machine, flags: int) -> None:
     if not machine.pid:
         _hide(machine)
     machine.pid = pid
+    for observer in machine.observers:
+        observer()
 
 
 # -- which devices are visible
