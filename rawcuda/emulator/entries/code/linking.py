@@ -129,7 +129,7 @@ def _add(machine: Machine, link: Link, kind: int, content: bytes, name: str) -> 
 
 def _images(kind: int, content: bytes, name: str) -> Iterator[tuple[bytes, str]]:
     """Yield the PTX texts in an input, with their names."""
-    if kind == _PTX:
+    if kind == _PTX or kind == _CUBIN and content[:4] != _ELF:  # PTX may come in the place of a cubin
         yield content.rstrip(b"\0"), name
     elif kind == _FATBINARY:
         if content[:4] != FATBIN or len(content) < 16 or length_of_fatbin(content) > len(content):

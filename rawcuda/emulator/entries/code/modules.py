@@ -50,6 +50,7 @@ __all__ = [
     "write_variable",
 ]
 
+_REGISTERS = 0
 _INFO, _INFO_SIZE, _ERROR, _ERROR_SIZE, _WALL_TIME, _THREADS = 3, 4, 5, 6, 2, 1
 _SETTABLE = {9: (-1, 100), **dict.fromkeys((11, 12, 13), (0, 2**31 - 1)), 14: (0, 1), 15: (0, 2)}  # least, most
 _REQUIRED_CLUSTER = 11, 12, 13  # CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH, _HEIGHT, _DEPTH
@@ -189,6 +190,10 @@ class Options:
             written = len(cut) - 1
         put_u64(self._places[size], written)
 
+    def most_registers(self) -> int:
+        """Return the limit of the registers of a thread, or 0."""
+        return get_u64(self._places[_REGISTERS]) & 0xFFFFFFFF if _REGISTERS in self._places else 0
+
     def time(self, milliseconds: float) -> None:
         """Write the wall time into the place of the option's value."""
         if _WALL_TIME in self._places:
@@ -213,6 +218,7 @@ def translated(machine: Machine, image: bytes, options: Options) -> Module:
             machine.space,
             architecture=divmod(machine.architecture, 10),
             dump=_dump if machine.dump else None,
+            most_registers=options.most_registers(),
         )
     except Rejected as rejected:
         log_options(options, "", rejected.log)

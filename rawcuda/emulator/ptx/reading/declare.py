@@ -170,12 +170,15 @@ def _type(tokens: Tokens) -> str:
 
 def register_declaration(tokens: Tokens, scope: Scope) -> None:
     """Read a `.reg` declaration up to the semicolon."""
-    if tokens.text in (".v2", ".v4"):
-        raise tokens.fail(f"'.reg {tokens.text}': vector registers are not emulated")
+    count = int(tokens.advance()[2:]) if tokens.text in (".v2", ".v4") else 1
     if tokens.text == ".align":
         tokens.advance()
         _integer(tokens)
     type = _type(tokens)
+    if count > 1:
+        if BITS[type] * count > 128 or type == "pred":
+            raise tokens.fail(f"Illegal vector of {count} elements of type '.{type}'")
+        type = f"v{count}.{type}"
     while True:
         name = tokens.text
         if tokens.kind != WORD or not _RANGE.match(name):
@@ -268,6 +271,7 @@ def _named(tokens: Tokens, scope: Scope, space: str, linkage: str, kind: _Kind) 
     made.linkage = linkage
     made.managed = kind.managed
     made.scalar = shape is None and kind.vector == 1
+    made.element = width
     if made.size > (BIGGEST_PARAMETER if space == "param" else BIGGEST_VARIABLE):
         raise Rejected.at(line, f"Variable '{name[:80]}' of {made.size} bytes does not fit", OUT_OF_MEMORY)
     if tokens.accept("="):

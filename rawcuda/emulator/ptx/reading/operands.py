@@ -28,6 +28,7 @@ from .syntax import (
     Special,
     Symbol,
     Texel,
+    Variable,
     Vector,
 )
 
@@ -58,6 +59,8 @@ class OperandReader:
             if tokens.text == "+" and isinstance(found, Symbol):
                 tokens.advance()
                 found.offset = self._offset()
+            if tokens.text == "[" and isinstance(found, Symbol):
+                return self._element(found)
             return found
         if text == "[":
             return self._address(scope)
@@ -99,6 +102,14 @@ class OperandReader:
         if isinstance(found, Register):
             tokens.advance()
             return found
+        if isinstance(found, Vector):
+            tokens.advance()
+            return Vector(list(found.items))
+        if found is None and text[-2:-1] == ".":
+            vector, at = scope.find(text[:-2]), "xyzwrgba".find(text[-1])
+            if isinstance(vector, Vector) and 0 <= at % 4 < len(vector.items):
+                tokens.advance()
+                return vector.items[at % 4]
         if found is not None and not isinstance(found, Prototype):
             tokens.advance()
             return Symbol(found)
@@ -130,10 +141,6 @@ class OperandReader:
             base = found
             if tokens.accept("+"):
                 offset = self._offset()
-            elif tokens.text == "[":  # name[3], an array element
-                tokens.advance()
-                offset = self._offset()
-                tokens.expect("]")
         else:
             offset = self._offset()
         if tokens.accept(","):
@@ -141,12 +148,26 @@ class OperandReader:
                 items = self._list(scope, "}")
             else:
                 items = [self._named(scope) if tokens.kind == WORD else constant(tokens)]
+                items = items[0].items if isinstance(items[0], Vector) else items
             if tokens.text == ",":
                 raise tokens.fail("Textures with separate samplers are not emulated")
             tokens.expect("]")
             return Texel(base, offset, Vector(items))
         tokens.expect("]")
         return Address(base, offset)
+
+    def _element(self, found: Symbol) -> Symbol:
+        """Read the index of `name[3]`: the address of an element of an array."""
+        tokens = self.tokens
+        array = found.target
+        if not isinstance(array, Variable) or array.scalar:
+            raise tokens.fail("Array indexing on non-array")
+        tokens.advance()
+        if tokens.kind == WORD:
+            raise tokens.fail("An index in a register is not emulated: calculate the address before")
+        found.offset += self._offset() * array.element
+        tokens.expect("]")
+        return found
 
     def _offset(self) -> int:
         value = constant(self.tokens)

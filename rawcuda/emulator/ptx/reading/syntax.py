@@ -67,6 +67,7 @@ class Variable:
         "linkage",
         "managed",
         "scalar",
+        "element",
         "offset",
     )
 
@@ -81,6 +82,7 @@ class Variable:
         self.linkage = ""
         self.managed = False
         self.scalar = True
+        self.element = size  # bytes of an element of an array
         self.offset = 0  # in the parameters, the local frame or shared memory; set by the layout
 
 
@@ -205,7 +207,7 @@ class Label:
 class Instruction:
     """An instruction, `@!%p1 opcode.modifier operands;`."""
 
-    __slots__ = ("line", "guard", "negated", "opcode", "modifiers", "operands", "scope")
+    __slots__ = ("line", "guard", "negated", "opcode", "modifiers", "operands", "scope", "alignment", "inside")
 
     def __init__(
         self, line: int, guard: Register | None, negated: bool, words: list[str], operands: list[Operand], scope: Scope
@@ -217,6 +219,8 @@ class Instruction:
         self.modifiers = tuple(words[1:])
         self.operands = operands
         self.scope = scope
+        self.alignment = 0  # of a load of a part of a vector: that of the vector
+        self.inside = 0  # the offset of the part in the vector
 
     @property
     def text(self) -> str:
@@ -279,11 +283,11 @@ class Scope:
     def __init__(self, outer: Scope | None, function: Function | None) -> None:
         self.outer = outer
         self.function = function
-        self.names: dict[str, Register | Variable | Function | Prototype] = {}
+        self.names: dict[str, Register | Vector | Variable | Function | Prototype] = {}
         self.ranges: dict[str, tuple[int, str]] = {}
         self.labels: dict[str, Label] = {}
 
-    def find(self, name: str) -> Register | Variable | Function | Prototype | None:
+    def find(self, name: str) -> Register | Vector | Variable | Function | Prototype | None:
         """Look a name up, from this scope outwards."""
         scope: Scope | None = self
         while scope is not None:
@@ -322,8 +326,13 @@ class Scope:
             scope = scope.outer
         return None
 
-    def declare(self, name: str, type: str) -> Register:
-        """Create a register in this scope."""
+    def declare(self, name: str, type: str) -> Register | Vector:
+        """Create a register in this scope, or a vector of registers if the type begins with `v2.` or `v4.`."""
+        count, dot, element = type.partition(".")
+        if dot:
+            items: list[Operand] = [self.declare(f"{name}.{letter}", element) for letter in "xyzw"[: int(count[1])]]
+            vector = self.names[name] = Vector(items)
+            return vector
         function = self.function
         assert function is not None
         index = len(function.registers)

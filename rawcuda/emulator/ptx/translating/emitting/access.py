@@ -56,6 +56,13 @@ class AccessEmitter(Emitter):
             code = "f" if BITS[type] == 32 else "d"
         elif type[0] == "s" and any(isinstance(t, Register) and BITS[t.type] > BITS[type] for t in targets):
             code = _SIGNED[BITS[type]]
+        if instruction.alignment:
+            base, offset = self._address(address)
+            note = Note(space or "generic", "read", width * len(targets), base, offset)
+            offset -= instruction.inside
+            start = f"{base} + {offset}" if offset else base
+            call = f"misaligned({start}, {instruction.alignment}, {space or 'generic'!r})"
+            self.put(f"if {start} & {instruction.alignment - 1}: {call}", note)
         view, index, note = self.place(space, address, code, width * len(targets), "read")
         if len(targets) > 1 or type == "b128":
             self.put(f"j = {index}")

@@ -424,15 +424,13 @@ class DataEmitter(AccessEmitter):
 
     def _pieces(self, instruction: Instruction, vector: Vector, type: str) -> int:
         count = len(vector.items)
-        if type[0] != "b" or count not in (1, 2, 4) or vector.round or BITS[type] // count < 16 and BITS[type] != 16:
+        if type[0] != "b" or count not in (1, 2, 4) or vector.round or BITS[type] // count < 8:
             raise self.mismatch(instruction)
         bits = BITS[type] // count
         for item in vector.items:
-            if isinstance(item, Sink) or (isinstance(item, (Int, Float)) and bits >= 16):
-                continue
-            if not isinstance(item, Register) or BITS[item.type] != bits:
-                if not isinstance(item, Register) or bits != 8 or BITS[item.type] != 16:
-                    raise self.mismatch(instruction)
+            fits = BITS[item.type] == bits if isinstance(item, Register) else isinstance(item, (Sink, Int, Float))
+            if not fits:
+                raise self.mismatch(instruction)
         return bits
 
     def _pack(self, instruction: Instruction, target: Operand, source: Vector, type: str) -> None:

@@ -90,6 +90,8 @@ class Accesses(Moves):
         judged = any(isinstance(each, Register) and each.index in self.judged() for each in targets)
         watched = shape.chosen.get("sem", "weak") != "weak"
         selected = self.selected()
+        if instruction.alignment:
+            self.put(f"M.aligned(g, {base}, {offset - instruction.inside}, {instruction.alignment}, {selected})")
         self.put(
             f"x = M.load_{space or 'generic'}(g, {self.site()}, {base}, {offset}, {width}, {count}, {judged}, "
             f"{watched}, {selected}, {self.frames(space)})"
