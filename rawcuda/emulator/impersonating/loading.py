@@ -2,9 +2,9 @@
 
 What it is   `impersonate`, for this process and its children; `prepare`, which makes the folder of files and the
              environment for children; `unusable`, the reason why that is not possible here.
-How          glibc's dlopen() returns an object that is already loaded under the SONAME that is asked for; it looks for no
-             file then. So this process loads the objects from memory. A child finds the files in the folder, through
-             LD_LIBRARY_PATH, which its loader reads when it starts; the first call in it starts the emulator there.
+How          glibc's dlopen() returns an object that is already loaded under the SONAME that is asked for, and looks
+             for no file then. So this process loads the objects from memory. A child finds the files in the folder,
+             through LD_LIBRARY_PATH, which its loader reads when it starts; its first call starts the emulator there.
 What not     a file that a program names by its whole path, or a static copy: they are out of reach.
 Source       dlopen(3), ld.so(8), memfd_create(2)
 Read next    ../__init__.py, whose impersonate() is for users
