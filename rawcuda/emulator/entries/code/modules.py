@@ -33,6 +33,8 @@ from .images import image_at, read_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from ...ptx import Code, Entry
     from .libraries import Library
 
@@ -60,7 +62,7 @@ _MAX_DYNAMIC = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 class Function:
     """A kernel of a module: its handle is a CUfunction."""
 
-    __slots__ = ("handle", "module", "entry", "name", "settings", "cache", "loaded")
+    __slots__ = ("handle", "module", "entry", "name", "settings", "cache", "loaded", "prepared")
 
     def __init__(self, module: Module, code: Entry) -> None:
         self.handle = 0
@@ -69,6 +71,7 @@ class Function:
         self.name = code.name.encode()  # cuFuncGetName returns its address
         self.settings: dict[int, int] = {_MAX_DYNAMIC: max(0, ATTRIBUTES[8] - code.static_shared), 9: -1}
         self.cache = 0  # a CUfunc_cache
+        self.prepared: Any = None  # what entries/older/launching.py sets
 
     @property
     def max_threads(self) -> int:
