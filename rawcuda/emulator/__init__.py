@@ -14,6 +14,7 @@ Read next    thunks.py, machine.py, queues.py, then entries/work/streams.py as t
 
 from __future__ import annotations
 
+import _thread
 import os
 import sys
 
@@ -23,7 +24,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Emulator", "GAPS", "impersonate"]
+__all__ = ["Emulator", "GAPS", "impersonate", "shared"]
 
 
 _EXECUTORS = ("auto", "scalar", "numpy")
@@ -38,9 +39,25 @@ def impersonate() -> Emulator:
     raises  RuntimeError         a real libcuda is loaded already, or another copy of this package has done the same
             NotImplementedError  this system, processor or interpreter cannot
     """
-    from .impersonating.loading import impersonate
+    from .impersonating.loading import take
 
-    return impersonate()
+    take()
+    return shared()
+
+
+_SHARED: list[Emulator] = []
+_making = _thread.RLock()  # a finalizer of a client may call while it is held
+
+
+def shared() -> Emulator:
+    """Return the emulator that this process shares: that of use("emulator") and of impersonate().
+
+    Its settings are those of RAWCUDA_EMULATOR.
+    """
+    with _making:
+        if not _SHARED:
+            _SHARED.append(Emulator.from_environment())
+        return _SHARED[0]
 
 
 class Emulator:

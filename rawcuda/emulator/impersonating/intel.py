@@ -62,20 +62,7 @@ common:
 4189c4               mov r12d, eax
 4531ed               xor r13d, r13d
 488d1d????????       lea rbx, [rip+TABLE]
-488b4b10             mov rcx, [rbx+JOURNAL]
-4885c9               test rcx, rcx
-7437                 je unwritten
-f042ff84a140040000   lock inc dword ptr [rcx+r12*4+0x440]
-ba01000000           mov edx, 1
-f00fc15108           lock xadd [rcx+8], edx
-83e23f               and edx, 63
-c1e204               shl edx, 4
-4c8d6c1140           lea r13, [rcx+rdx+0x40]
-45896500             mov [r13], r12d
-41c74504ffffffff     mov dword ptr [r13+4], -1
-64488b142500000000   mov rdx, fs:[0]
-49895508             mov [r13+8], rdx
-unwritten:
+e8ba020000           call note
 837b0800             cmp dword ptr [rbx+PID], 0
 7415                 je same
 b827000000           mov eax, 39
@@ -83,19 +70,27 @@ b827000000           mov eax, 39
 3b4308               cmp eax, [rbx+PID]
 7409                 je same
 448b7324             mov r14d, [rbx+FORKED]
-e955010000           jmp out
+e988010000           jmp out
 same:
+f0ff83d4000000       lock inc dword ptr [rbx+INSIDE]
+83bbd800000000       cmp dword ptr [rbx+ENDING], 0
+7417                 je open
+ff93a8000000         call [rbx+SELF]
+448b7320             mov r14d, [rbx+CLOSED]
+483b83e0000000       cmp rax, [rbx+MAIN]
+0f855a010000         jne finish
+open:
 837b3000             cmp dword ptr [rbx+READY], 0
 7505                 jne ready
-e863010000           call find
+e86f010000           call find
 ready:
 448b732c             mov r14d, [rbx+FAILED]
 48837b5000           cmp qword ptr [rbx+ISINIT], 0
-0f843b010000         je out
+0f8440010000         je finish
 ff5350               call [rbx+ISINIT]
 448b7320             mov r14d, [rbx+CLOSED]
 85c0                 test eax, eax
-0f842c010000         je out
+0f8431010000         je finish
 ff5358               call [rbx+ENSURE]
 898550ffffff         mov [rbp-0xb0], eax
 488dbd68ffffff       lea rdi, [rbp-0x98]
@@ -104,13 +99,14 @@ ff5358               call [rbx+ENSURE]
 ff5368               call [rbx+FETCH]
 4a8b84e380020000     mov rax, [rbx+r12*8+SLOTS]
 4885c0               test rax, rax
-752a                 jne found
+752f                 jne found
 448b732c             mov r14d, [rbx+FAILED]
 48837b1800           cmp qword ptr [rbx+RESOLVE], 0
-7510                 jne resolve
-e8c2010000           call boot
+7515                 jne resolve
+e8ce010000           call boot
 48837b1800           cmp qword ptr [rbx+RESOLVE], 0
-0f84c2000000         je restore
+0f84c7000000         je restore
+e801020000           call note
 resolve:
 4489e7               mov edi, r12d
 ff5318               call [rbx+RESOLVE]
@@ -165,6 +161,8 @@ restore:
 ff5370               call [rbx+RESTORE]
 8bbd50ffffff         mov edi, [rbp-0xb0]
 ff5360               call [rbx+RELEASE]
+finish:
+f0ff8bd4000000       lock dec dword ptr [rbx+INSIDE]
 out:
 4d85ed               test r13, r13
 7404                 je leaving
@@ -203,13 +201,13 @@ c1e005               shl eax, 5
 ff5340               call [rbx+DLSYM]
 4a8944fb50           mov [rbx+r15*8+API], rax
 41ffc7               inc r15d
-4183ff0b             cmp r15d, 11
+4183ff0c             cmp r15d, 12
 75de                 jne next
 48837b5000           cmp qword ptr [rbx+ISINIT], 0
 7524                 jne start
 4d85f6               test r14, r14
 7552                 jne done
-8bbba8000000         mov edi, [rbx+LIBPYTHON]
+8bbbb0000000         mov edi, [rbx+LIBPYTHON]
 85ff                 test edi, edi
 7448                 je done
 4801df               add rdi, rbx
@@ -227,7 +225,7 @@ ff5350               call [rbx+ISINIT]
 7527                 jne done
 4883bb9000000000     cmp qword ptr [rbx+SETNAME], 0
 740f                 je initialize
-8bbbac000000         mov edi, [rbx+PROGRAM]
+8bbbb4000000         mov edi, [rbx+PROGRAM]
 4801df               add rdi, rbx
 ff9390000000         call [rbx+SETNAME]
 initialize:
@@ -244,7 +242,7 @@ c7430c00000000       mov dword ptr [rbx+LOCK], 0
 c3                   ret
 boot:
 4883ec08             sub rsp, 8
-8bbbb4000000         mov edi, [rbx+DIGITS]
+8bbbbc000000         mov edi, [rbx+DIGITS]
 4801df               add rdi, rbx
 4889d8               mov rax, rbx
 b910000000           mov ecx, 16
@@ -261,9 +259,25 @@ written:
 48c1e804             shr rax, 4
 ffc9                 dec ecx
 75e3                 jne digit
-8bbbb0000000         mov edi, [rbx+SCRIPT]
+8bbbb8000000         mov edi, [rbx+SCRIPT]
 4801df               add rdi, rbx
 ff5378               call [rbx+RUN]
 4883c408             add rsp, 8
+c3                   ret
+note:
+488b4b10             mov rcx, [rbx+JOURNAL]
+4885c9               test rcx, rcx
+7437                 je unnoted
+f042ff84a140040000   lock inc dword ptr [rcx+r12*4+0x440]
+ba01000000           mov edx, 1
+f00fc15108           lock xadd [rcx+8], edx
+83e23f               and edx, 63
+c1e204               shl edx, 4
+4c8d6c1140           lea r13, [rcx+rdx+0x40]
+45896500             mov [r13], r12d
+41c74504ffffffff     mov dword ptr [r13+4], -1
+64488b142500000000   mov rdx, fs:[0]
+49895508             mov [r13+8], rdx
+unnoted:
 c3                   ret
 """

@@ -6,6 +6,7 @@ How          each exported function loads its number and jumps to code that all 
 
                  if (journal) write the number, the thread and "running" into the journal
                  if (pid && pid != getpid()) return forked;
+                 if (ending && pthread_self() != main) return closed;
                  if (!ready) find the functions of Python; if there is no Python, load one and start it
                  if (!Py_IsInitialized()) return closed;
                  PyGILState_Ensure(), PyErr_Fetch();
@@ -25,6 +26,7 @@ Read next    intel.py, elf.py, attaching.py
 from __future__ import annotations
 
 import ctypes
+import os
 import struct
 from zlib import crc32
 
@@ -36,14 +38,17 @@ JOURNAL, RESOLVE = 16, 24  # pointers
 CLOSED, FORKED, MISSING, FAILED = CODES = (32, 36, 40, 44)  # what is returned where no function answers
 READY, DEPTH, GCWAS = 48, 52, 56
 DLSYM, DLOPEN, API = 64, 72, 80  # pointers, and the pointers to the functions of _API
+GCOFF, GCON = 128, 136  # two of these
 # offsets from the table, or 0: of texts, and of the end of the digits in the script
-LIBPYTHON, PROGRAM, SCRIPT, DIGITS = 168, 172, 176, 180
-LIBRARY, STUBS, COUNT, CHECK = 184, 188, 192, 196  # a text; the distance back to the first function; the names
+LIBPYTHON, PROGRAM, SCRIPT, DIGITS = 176, 180, 184, 188
+LIBRARY, STUBS, COUNT, CHECK = 192, 196, 200, 204  # a text; the distance back to the first function; the names
+OWNER = 208  # a text: the folder of the package that wrote the object
+INSIDE, ENDING, MAIN = 212, 216, 224  # how many calls are inside; whether only the thread MAIN (64 bits) may enter
 NAMES, SLOTS = 0x100, 0x280
 
 _API = (
     "Py_IsInitialized PyGILState_Ensure PyGILState_Release PyErr_Fetch PyErr_Restore PyRun_SimpleString PyGC_Disable "
-    "PyGC_Enable Py_SetProgramName Py_InitializeEx PyEval_SaveThread"
+    "PyGC_Enable Py_SetProgramName Py_InitializeEx PyEval_SaveThread pthread_self"
 ).split()
 _MAGIC = b"emulated"
 
@@ -53,7 +58,7 @@ def build(library: str, names: list[str], codes: tuple[int, int, int, int], text
 
     codes  what a function returns when the interpreter has ended, in a forked child, where there is no such function,
            and if the emulator cannot be started
-    texts  the texts of LIBPYTHON, PROGRAM and SCRIPT, the last with a place for the 16 digits of the table's address
+    texts  the texts of LIBPYTHON, PROGRAM, OWNER and SCRIPT, the last with 16 zeros for the digits of its address
     """
     table = bytearray(SLOTS + 8 * len(names))
     table[:8] = _MAGIC
@@ -104,10 +109,14 @@ class Table:
         """Write a word of 64 bits."""
         ctypes.c_uint64.from_address(self.address + word).value = value
 
+    def text(self, word: int) -> str:
+        """Return the text of which this word has the offset."""
+        return os.fsdecode(ctypes.string_at(self.address + self.get(word)))
+
     @property
     def library(self) -> str:
         """Return the name of the library that the object stands for."""
-        return ctypes.string_at(self.address + self.get(LIBRARY)).decode()
+        return self.text(LIBRARY)
 
     def belongs_to(self, names: list[str]) -> bool:
         """Tell whether the object was written for these names, in this order."""
@@ -116,7 +125,3 @@ class Table:
     def function(self, number: int) -> int:
         """Return the address of the exported function of this number."""
         return self.address - self.get(STUBS) + 16 * number
-
-    def slot(self, number: int) -> int:
-        """Return where the address of the function that answers is."""
-        return SLOTS + 8 * number

@@ -264,6 +264,8 @@ def get_proc_address(
     address = (machine.address(found) or 0) if found else 0
     if found and not address:
         result = NOT_FOUND
+    elif result == NOT_FOUND:
+        machine.address(text(symbol))  # there is none: who impersonates keeps the name
     if newer is None and result:
         raise Refused(500)
     put_u64(function, address)
