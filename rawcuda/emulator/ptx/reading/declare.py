@@ -294,6 +294,7 @@ def _named(tokens: Tokens, scope: Scope, space: str, linkage: str, kind: _Kind) 
     made.linkage = linkage
     made.managed = kind.managed
     made.scalar = shape is None and kind.vector == 1
+    made.element = width
     if made.size > (BIGGEST_PARAMETER if space == "param" else BIGGEST_VARIABLE):
         raise Rejected.at(line, f"Variable '{name[:80]}' of {made.size} bytes does not fit", OUT_OF_MEMORY)
     if tokens.accept("="):

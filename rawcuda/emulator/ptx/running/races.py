@@ -111,7 +111,7 @@ class Watch:
         The stamps of `mine` stand for reads by this thread, its warp or several warps of a granule that was written
         earlier, so a granule that was never written, or was just written by the reader, gets no such stamp.
 
-        raises  Fault   an unordered write by another thread, or no write at all (719)
+        raises  Fault   an unordered write by another thread, or, if the emulator is strict, no write at all (719)
         """
         thread: Any = self.block.running
         mine = self.clock + thread + 1
@@ -126,7 +126,10 @@ class Watch:
                 self.reads[q] = mine if had < self.since else self._together(had, thread, mine)
                 self.read_lines[q] = line
         if judged and unwritten == count:
-            raise Unwritten(f"{self._place(at)} was never written: its content is undefined", line, self.block)
+            text, launch = f"{self._place(at)} was never written: its content is undefined", self.block.launch
+            if launch.space.strict:
+                raise Unwritten(text, line, self.block)
+            launch.warn(text, _frame_of_kernel(), aloud=True)
 
     def write(self, at: int, count: int, line: int, code: str = "", *values: Any) -> None:
         """Check and record a write of granules, before it happens.
@@ -179,10 +182,8 @@ class Watch:
         start = at * self.granule // view.itemsize
         if tuple(view[start : start + len(values)]) != values:
             raise self._race("writes", q, thread, verb, stamp, line)
-        frame: Any = sys._getframe(1)
-        while frame.f_globals is globals():  # up to the frame of the kernel
-            frame = frame.f_back
-        self.block.launch.warn(self._race("writes the same value again to", q, thread, verb, stamp, line).report, frame)
+        report = self._race("writes the same value again to", q, thread, verb, stamp, line).report
+        self.block.launch.warn(report, _frame_of_kernel())
 
     def _place(self, q: int) -> str:
         return f"shared address {q * self.granule:#x}"
@@ -201,3 +202,10 @@ class Watch:
             f"line {line}, with no barrier in between: a barrier is missing between them, "
             + ("__syncwarp() or __syncthreads()" if near else "__syncthreads()"),
         )
+
+
+def _frame_of_kernel() -> Any:
+    frame: Any = sys._getframe(1)
+    while frame.f_globals is globals():
+        frame = frame.f_back
+    return frame
