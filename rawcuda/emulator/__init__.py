@@ -83,6 +83,7 @@ class Emulator:
             contexts,
             copies,
             green,
+            ipc,
             launches,
             libraries,
             linking,
