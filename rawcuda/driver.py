@@ -21,7 +21,7 @@ from types import FunctionType
 from . import doors, locate, names, tracing
 from .errors import CudaError, DriverNotFound, ForkedAfterInit, SymbolNotFound, from_code, worded
 from .headers import cuda_h
-from .interpreter.cpython import bind
+from .interpreter.cpython import bind, in_subinterpreter
 from .owned import Held, invalidate
 
 TYPE_CHECKING = False
@@ -530,6 +530,5 @@ def _load(which: Library | str) -> Library:
 
 def _refuse_subinterpreter() -> None:
     """Refuse any interpreter but the main one: callbacks and exit handlers would run in the wrong one."""
-    identity = bind("PyInterpreterState_GetID", ctypes.c_int64, ctypes.c_void_p)
-    if identity(bind("PyInterpreterState_Get", ctypes.c_void_p)()) != 0:
+    if in_subinterpreter():
         raise RuntimeError("this is a subinterpreter: the driver works in the main interpreter only")

@@ -10,7 +10,7 @@ How          a process opens the file of another through /proc/PID/fd. The syste
              nothing in this process may call the driver in the meantime.
 What not     systems without memfd_create and /proc: there, nothing can be shared.
 Source       memfd_create(2), proc(5), flock(2); CUDA Driver API, cuIpcGetMemHandle, cuIpcGetEventHandle
-Read next    entries/ipc.py
+Read next    entries/memories/ipc.py
 """
 
 from __future__ import annotations
