@@ -15,7 +15,6 @@ from functools import partial
 
 from .. import names
 from ..arrays import copying, making
-from ..arrays.pickling import reduce_memory
 from ..driver import as_argument
 from ..errors import a_kind, worded
 from ..given import whole
@@ -419,6 +418,8 @@ class Memory(Owned, Bytes):
 
     def __reduce_ex__(self, protocol: object) -> names.Any:
         """Describe the memory for pickle: the receiver gets a copy of the bytes, on its current device."""
+        from ..arrays.pickling import reduce_memory
+
         return reduce_memory(self, protocol)
 
     def __repr__(self) -> str:

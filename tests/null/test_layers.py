@@ -231,6 +231,21 @@ def test_source_is_executed_in_one_place_outside_the_emulator() -> None:
     assert len(places) <= 1, places
 
 
+def test_no_function_is_made_from_parts_outside_the_emulator() -> None:
+    wrong = [
+        f"{PATHS[name]}:{node.lineno}: {ast.unparse(node)}"
+        for name, tree in TREES.items()
+        if not name.startswith("emulator")
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and (
+            ast.unparse(node.func).rpartition(".")[2] in ("FunctionType", "CodeType", "LambdaType")
+            or any((keyword.arg or "").startswith("co_") for keyword in node.keywords)
+        )
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
 def test_no_function_is_changed_while_it_can_be_called() -> None:
     wrong = []
     for name, tree in TREES.items():
