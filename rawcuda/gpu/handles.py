@@ -13,12 +13,13 @@ Read next    stream.py, memory.py
 
 from __future__ import annotations
 
+import _thread  # (threading takes 1 ms to import)
 import ctypes
 from ctypes import byref
 from itertools import chain
 
 from ..errors import CudaError, ForkedAfterInit
-from ..owned import Owned, drain, dropped
+from ..owned import Held, Owned, drain, dropped
 from ..tracing import careful
 from .calls import run, scratches, take_scratch
 from .context import PrimaryContext
@@ -41,6 +42,7 @@ __all__ = [
     "GREEN_STREAM",
     "Kind",
     "LINK",
+    "Leased",
     "Lifetime",
     "MANAGED",
     "MIPMAPPED",
@@ -56,6 +58,7 @@ __all__ = [
     "TEXTURE",
     "TIMED_EVENT",
     "around",
+    "beginning",
     "capturing",
     "expect",
     "make",
@@ -97,8 +100,8 @@ STREAM = Kind("cuStreamCreateWithPriority", (1, 0), "cuStreamDestroy_v2")  # CU_
 EVENT = Kind("cuEventCreate", (2,), "cuEventDestroy_v2")  # CU_EVENT_DISABLE_TIMING
 TIMED_EVENT = Kind("cuEventCreate", (0,), "cuEventDestroy_v2")
 DEVICE = Kind("cuMemAlloc_v2", (), "cuMemFree_v2", unnoticed=True)
-# In the order of a stream: released by cuMemFreeAsync while the stream can still be used; see Lifetime.
-# Otherwise cuMemFree_v2 does not wait for work that uses such memory, so that this is done before.
+# In the order of a stream: released by cuMemFreeAsync; see Lifetime. The CPU waits before it calls cuMemFree_v2, which
+# does not wait for work that uses such memory.
 ORDERED = Kind("cuMemAllocAsync", (), "cuMemFree_v2", unnoticed=True, waits=True)
 POOLED = Kind("cuMemAllocFromPoolAsync", (), "cuMemFree_v2", unnoticed=True, waits=True)
 POOL = Kind("cuMemPoolCreate", (), "cuMemPoolDestroy", unnoticed=True)
@@ -122,6 +125,9 @@ GREEN_STREAM = Kind("cuGreenCtxStreamCreate", (1, 0), "cuStreamDestroy_v2")  # C
 
 # The number of each of our captures in progress, and the objects that must live as long as its graph.
 capturing: dict[int, list[Any]] = {}
+# Held while a capture begins, and by whoever finds that there is none and therefore waits for a whole context: it would
+# break a capture that began in between.
+beginning = _thread.RLock()
 
 
 def make(
@@ -166,7 +172,8 @@ class Lifetime(ctypes.c_void_p):
 
     As an argument of a prepared call it is the handle; byref() of it is the pointer that the creating function takes.
 
-    once  an iterator that yields this object to one caller only: that caller makes the releasing call
+    stream  for memory that is freed in the order of a stream: an object with queue() and ended()
+    once    an iterator that yields this object to one caller only: that caller makes the releasing call
     """
 
     __slots__ = ("kind", "primary", "stream", "once")
@@ -189,7 +196,7 @@ class Lifetime(ctypes.c_void_p):
                 if self.stream is not None:
                     self._release_in_order(inside, late)
                 elif kind.unnoticed:
-                    self._release_unnoticed(inside, kind.waits and not late and not capturing)
+                    self._release_unnoticed(inside, kind.waits and not late)
                 elif careful or inside is not None:
                     run(zip((primary.function(kind.release),), self.once), inside)
                 else:
@@ -205,25 +212,73 @@ class Lifetime(ctypes.c_void_p):
             primary.let_go(self)
 
     def _release_unnoticed(self, inside: PrimaryContext | None, waits: bool) -> None:
-        """Release memory or a module so that no capture in any thread is broken."""
+        """Release memory or a module so that no capture in any thread is broken.
+
+        waits  wait before for the work of the context, unless a stream is being captured
+        """
         primary = self.primary
         exchange = _exchange(primary)
         step = zip((primary.function(self.kind.release),), self.once)
-        first = (exchange, (primary.function("cuCtxSynchronize"),)) if waits else (exchange,)
-        run(chain(first, step, (exchange,)), inside)
+        first: tuple[Any, ...] = (exchange,)
+        if waits:
+            with Held(beginning):
+                if not capturing:
+                    first = exchange, (primary.function("cuCtxSynchronize"),)
+                codes = run(chain(first, step, (exchange,)), inside)
+        else:
+            codes = run(chain(first, step, (exchange,)), inside)
         _exchanges.append(exchange)
+        if len(codes) - (inside is not None) == len(first) + 2:  # this caller made the releasing call
+            self._released(codes[len(first)])
+
+    def _released(self, code: int) -> None:
+        """Note the code that the releasing call returned."""
 
     def _release_in_order(self, inside: PrimaryContext | None, late: bool) -> None:
-        """Free memory in the order of its stream if that can still be used, otherwise like memory without a stream.
+        """Free memory in the order of its stream if only that used it, otherwise after all work that may use it.
 
         calls   cuMemFreeAsync, cuStreamIsCapturing
         """
-        primary, queue = self.primary, self.stream.queue()
-        if queue is not None and not _is_capturing(primary, queue, inside):
+        primary, queue, is_leased = self.primary, self.stream.queue(), type(self.stream) is Leased
+        is_captured = queue is not None and _is_capturing(primary, queue, inside)
+        if queue is not None and not is_captured and not is_leased:
             if not any(run(zip((primary.function("cuMemFreeAsync"),), self.once, (queue,)), inside)[:1]):
                 return
             self.once = iter((self,))  # the memory was not freed
-        self._release_unnoticed(inside, queue is None and not late and not capturing)
+        waits = not late and not capturing and (queue is None or is_leased)
+        if not waits and self._is_freed_later(None if is_captured else queue, inside):
+            return
+        self._release_unnoticed(inside, waits and not is_captured)
+
+    def _is_freed_later(self, queue: Any, inside: PrimaryContext | None) -> bool:
+        """Queue the release after the work of the legacy default stream and of a closed stream; tell whether it was.
+
+        The CPU does not wait. The legacy stream comes after all streams of other libraries that are not non-blocking.
+
+        queue   the stream in whose order the memory is freed; None: the legacy default stream
+        calls   cuMemFreeAsync, cuStreamWaitEvent, cuEventRecord
+        """
+        primary = self.primary
+        function, event, zero = primary.function, ctypes.c_void_p(), _NO_FLAGS
+        if _is_capturing(primary, _LEGACY, inside):  # or one that the legacy stream would wait for
+            return False
+        before: list[Any] = []
+        if queue is not None:
+            before = [
+                (function("cuEventCreate"), byref(event), _NO_TIMING),
+                (function("cuEventRecord"), event, _LEGACY),
+                (function("cuStreamWaitEvent"), queue, event, zero),
+                (function("cuEventDestroy_v2"), event),
+            ]
+        ended = self.stream.ended()  # (this reference keeps the event)
+        if ended is not None:
+            before.append((function("cuStreamWaitEvent"), queue or _LEGACY, ended.argument, zero))
+        step = zip((function("cuMemFreeAsync"),), self.once, (queue or _LEGACY,))
+        codes = run(chain(before, step), inside)[: len(before) + 1]
+        if len(codes) == len(before) + 1 and codes[-1]:
+            self.once = iter((self,))  # the memory was not freed
+            return False
+        return True
 
     def give_away(self) -> bool:
         """Make later calls release nothing; return False if the handle was already released or given away."""
@@ -235,7 +290,26 @@ class Lifetime(ctypes.c_void_p):
         return first
 
 
+class Leased:
+    """The stream of memory that other libraries may use, on streams that are not known."""
+
+    __slots__ = ("stream",)
+
+    def __init__(self, stream: Any) -> None:
+        self.stream = stream
+
+    def queue(self) -> Any:
+        """Return the stream as an argument, or None; see Lifetime."""
+        return self.stream.queue()
+
+    def ended(self) -> Any:
+        """Return the event at the end of the stream's work, or None; see StreamHandle."""
+        return self.stream.ended()
+
+
 _never: Iterator[Lifetime] = iter(())
+_LEGACY = ctypes.c_void_p(1)  # CU_STREAM_LEGACY
+_NO_FLAGS, _NO_TIMING = ctypes.c_uint(0), ctypes.c_uint(2)  # CU_EVENT_DISABLE_TIMING
 
 
 def _is_capturing(primary: PrimaryContext, queue: Any, context: PrimaryContext | None) -> bool:

@@ -37,7 +37,7 @@ FLOORS = (
     ("interpreter", "buffer_type"),
     ("arrays", "host_copy copying conversion flags exporting exchange_table pickling number reshaping strided making"),
     ("compiler", "request nvrtc nvcc messages cache program nvjitlink linking"),
-    ("gpu", "calls context handles queue retention"),
+    ("gpu", "calls context handles retention queue"),
     ("gpu.streams", "host_functions"),
     ("gpu.graphs", "conditions parameters updates nodes edges executable recording"),
     ("gpu", "graph"),

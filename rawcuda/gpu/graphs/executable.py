@@ -19,7 +19,7 @@ from ...headers import cuda_h
 from ...owned import Held, Owned, drain, dropped, invalidate
 from ...protocols.description import Bytes
 from ..handles import EXECUTABLE, make
-from ..queue import calls_on, work_handle
+from ..queue import calls_on, home_of, work_handle
 from ..retention import retain
 
 TYPE_CHECKING = False
@@ -74,6 +74,7 @@ class Executable(Owned):
         raises  Closed  this Executable is closed, or a module or event that a node uses
         """
         executable, queue = cuda_h.CUgraphExec(self.handle), work_handle(stream)
+        home = home_of(stream, self._primary)  # the end of the launch is an event there
         for owner in self._owners:
             if owner._handle is None:
                 raise Closed(f"a node of this graph uses {owner!r}, which is closed: update that node, or keep it open")
@@ -82,8 +83,7 @@ class Executable(Owned):
             calls.cuGraphLaunch(executable, argument)
         finally:
             if self._keeping:  # the graph may be closed before this launch is done
-                # a stream of another device is asked for the end of the launch in its own context
-                retain(getattr(stream, "_primary", None) or self._primary, queue, self._keeping)
+                retain(home, queue, self._keeping)
 
     def upload(self, stream: names.Any = None) -> None:
         """Prepare the first launch in the order of a stream, so that the launch itself costs less.
