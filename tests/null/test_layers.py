@@ -41,7 +41,7 @@ FLOORS = (
     ("gpu.streams", "host_functions"),
     ("gpu.graphs", "conditions parameters updates nodes edges executable recording"),
     ("gpu", "graph"),
-    ("gpu.streams", "values attributes waiting"),
+    ("gpu.streams", "settings values attributes waiting"),
     ("gpu.memories", "locations reservation"),
     ("gpu.processes", "server handles opening events memories"),
     ("gpu", "stream"),
