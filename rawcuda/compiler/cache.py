@@ -61,7 +61,7 @@ class Store:
             raise ValueError(f"cache={worded(folder)} cannot be the path of a folder") from None
         self.folder = os.path.abspath(os.fsdecode(folder))
         if os.path.exists(self.folder) and not os.path.isdir(self.folder):
-            raise NotADirectoryError(f"cache {self.folder}: it is a file: give the path of a folder")
+            raise FileExistsError(f"cache {self.folder}: it is a file: give the path of a folder")
         os.makedirs(self.folder, mode=0o700, exist_ok=True)
         if os.name == "posix":
             status = os.stat(self.folder)

@@ -279,6 +279,10 @@ def managed_memory_goes_where_it_is_sent(device, gpu):
         assert memory.last_prefetch_location is None  # the two halves have different ones
         assert memory.range_attributes(nbytes=nbytes // 2)["last_prefetch_location"] == "host"
         assert words[0] == words[nbytes // 4 - 1] == 8
+        with device.allocate(nbytes, kind="managed") as another:
+            rawcuda.prefetch_batch([memory, another], [device, "host"], stream=stream)
+            stream.synchronize()
+            assert [memory.last_prefetch_location, another.last_prefetch_location] == [device, "host"]
 
 
 @body

@@ -415,3 +415,10 @@ def test_a_launch_with_options_refuses_copies(device, add):
         for thing in (launch, add, add.attributes):
             with pytest.raises(TypeError, match="cannot be copied or pickled"):
                 attempt(thing)
+
+
+def test_arguments_have_no_names_and_cupys_name_of_shared_memory(device, add, numbers):
+    x, out = numbers
+    with pytest.raises(TypeError, match="no option 'n'; .* the arguments of the kernel are given by position"):
+        add.launch(x, x, out, n=4, grid=1, block=32)
+    assert add.configure(grid=1, block=32, shared_mem=64).shared_bytes == 64

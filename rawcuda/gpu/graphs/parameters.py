@@ -113,8 +113,8 @@ class Given:
             if error.code != 1 or self.kind not in ("copy", "fill"):
                 raise
             raise InvalidUse(
-                f"{error}\nA {self.kind} of an executable graph keeps its shape, the kind of its memory and its device: "
-                f"update the node of the graph, and instantiate that",
+                f"{error}\nA {self.kind} of an executable graph keeps its shape and the kind of its memory: update the "
+                "node of the graph, and instantiate that",
                 code=error.code, name=error.name, call=error.call, arguments=error.arguments,
             ) from None  # fmt: skip
 

@@ -167,6 +167,7 @@ ALIASES = {
     "cluster_dimension": "cluster",
     "is_cooperative": "cooperative",
     "shmem_size": "shared_bytes",
+    "shared_mem": "shared_bytes",
 }
 _PROGRAMMATIC = "programmatic_stream_serialization", "programmatic_event"  # of compute capability 9.0
 _INHERITED = "nvlink_util_centric_scheduling"  # a stream may have it, so that False makes a difference
@@ -187,7 +188,10 @@ def read_options(
     for name, value in options.items():
         known = ALIASES.get(name, name)
         if known not in OPTIONS and known not in outer:
-            raise TypeError(f"a launch has no option {name!r}; besides grid, block and stream, it has {_listed()}")
+            raise TypeError(
+                f"a launch has no option {name!r}; besides grid, block and stream, it has {_listed()}; the arguments "
+                "of the kernel are given by position"
+            )
         if known in given or known in outer and outer[known] != _DEFAULTS[known]:
             raise TypeError(f"{name} and {known} are the same option: give one of them")
         is_plain = is_plain and type(value) in (bool, int, str) and known not in outer

@@ -248,8 +248,8 @@ class MemoryPool(Owned):
                     raise
                 used = self.attributes.used_mem_current
                 raise OutOfMemory(
-                    f"{error}\n{self!r} was made with max_size={self.max_size}, of which {used} bytes are in use: close "
-                    "memory from it, or make a larger pool",
+                    f"{error}\n{self!r} was made with max_size={self.max_size}, of which {used} bytes are in use: "
+                    "close memory from it, or make a larger pool",
                     code=error.code, name=error.name, call=error.call, arguments=error.arguments,
                 ) from None  # fmt: skip
         return memory
