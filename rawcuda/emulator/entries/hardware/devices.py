@@ -180,7 +180,8 @@ def _hide(machine: Machine) -> None:
         raise Refused(
             100,
             f"CUDA_VISIBLE_DEVICES={text!r} names none of the {count} emulated devices (devices=COUNT sets their "
-            "number): unset the variable, or name devices that exist, each once",
+            "number): unset the variable, or name devices that exist, each once"
+            + (". Parts of devices (MIG) are not emulated" if text.startswith("MIG-") else ""),
         )
     if chosen != [*range(count)]:
         machine.show_only(chosen)
