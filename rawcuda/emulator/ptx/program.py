@@ -30,7 +30,7 @@ from .reading.syntax import (
     Variable,
 )  # fmt: skip
 from .running import half, integers, rounding
-from .running.called import finish, misaligned, pack, trap, unpack, wrapped
+from .running.called import caller, finish, misaligned, pack, trap, unpack, wrapped
 from .running.clusters import Group, clusters_of, divide
 from .running.machine import LOCAL_LIMIT, Exited, Launch, Limits, Thread
 from .running.report import explain, finding
@@ -435,8 +435,8 @@ class Code:
 
 _BUILTINS = {each.__name__: each for each in (abs, bin, bytearray, bytes, float, len, max, min)}
 _NAMES: dict[str, Any] = {
-    "Thread": Thread, "Exited": Exited, "finish": finish, "misaligned": misaligned, "trap": trap, "pack": pack,
-    "unpack": unpack, "wrapped": wrapped,
+    "Thread": Thread, "Exited": Exited, "caller": caller, "finish": finish, "misaligned": misaligned, "trap": trap,
+    "pack": pack, "unpack": unpack, "wrapped": wrapped,
 }  # fmt: skip
 for _room in (integers, half, rounding):
     _NAMES.update((name, getattr(_room, name)) for name in _room.__all__)
