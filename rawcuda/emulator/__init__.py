@@ -14,6 +14,7 @@ Read next    thunks.py, machine.py, queues.py, then entries/work/streams.py as t
 
 from __future__ import annotations
 
+import _thread
 import os
 import sys
 
@@ -23,13 +24,41 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-__all__ = ["Emulator", "GAPS"]
+__all__ = ["Emulator", "GAPS", "impersonate", "shared"]
 
 
 _EXECUTORS = ("auto", "scalar", "numpy")
 CHECKS = ("memcheck", "initcheck", "racecheck", "synccheck", "leakcheck")
 PEERS = ("on", "off", "pairs")
 _VARIABLE = "RAWCUDA_EMULATOR"  # a vendored copy under another name uses the same variable
+
+
+def impersonate() -> Emulator:
+    """Make the emulator the libcuda.so.1 of this process and of its children, and return it.
+
+    From now on, other libraries in this process run on the emulator. Its settings are those of RAWCUDA_EMULATOR.
+    raises  RuntimeError         a real libcuda is loaded already, or another copy of this package has done the same
+            NotImplementedError  this system, processor or interpreter cannot
+    """
+    from .impersonating.loading import take
+
+    take()
+    return shared()
+
+
+_SHARED: list[Emulator] = []
+_making = _thread.RLock()  # a finalizer of a client may call while it is held
+
+
+def shared() -> Emulator:
+    """Return the emulator that this process shares: that of use("emulator") and of impersonate().
+
+    Its settings are those of RAWCUDA_EMULATOR.
+    """
+    with _making:
+        if not _SHARED:
+            _SHARED.append(Emulator.from_environment())
+        return _SHARED[0]
 
 
 class Emulator:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import linecache
 import math
+import re
 import sys
 import time
 
@@ -390,6 +391,10 @@ class Code:
         self.filename = self._dump(self.source) if self._dump is not None else f"<ptx {next(_serial)}>"
         names: dict[str, Any] = {"__builtins__": _BUILTINS, "__name__": "ptx"}
         names.update(_NAMES)
+        if _UNITS.search(self.source):
+            from .running.units import calls
+
+            names.update((name, getattr(calls, name)) for name in calls.__all__)
         exec(compile(self.source, self.filename, "exec", dont_inherit=True), names)
         self.functions = names
         linecache.cache[self.filename] = (len(self.source), None, self.source.splitlines(True), self.filename)
@@ -433,6 +438,7 @@ class Code:
         linecache.cache.pop(getattr(self, "filename", ""), None)
 
 
+_UNITS = re.compile(r"\b(?:started|fetch_|store_|cvt_small|to_half_randomly|tensor_map|video)")
 _BUILTINS = {each.__name__: each for each in (abs, bin, bytearray, bytes, float, len, max, min)}
 _NAMES: dict[str, Any] = {
     "Thread": Thread, "Exited": Exited, "caller": caller, "finish": finish, "misaligned": misaligned, "trap": trap,

@@ -155,6 +155,8 @@ def init(machine: Machine, flags: int) -> None:
     if not machine.pid:
         _hide(machine)
     machine.pid = pid
+    for observer in machine.observers:
+        observer()
 
 
 # -- which devices are visible
@@ -262,6 +264,8 @@ def get_proc_address(
     address = (machine.address(found) or 0) if found else 0
     if found and not address:
         result = NOT_FOUND
+    elif result == NOT_FOUND:
+        machine.address(text(symbol))  # there is none: who impersonates keeps the name
     if newer is None and result:
         raise Refused(500)
     put_u64(function, address)

@@ -21,6 +21,7 @@ from .syntax import (
     Name,
     Not,
     Pair,
+    Part,
     Prototype,
     Register,
     Scope,
@@ -71,6 +72,14 @@ class OperandReader:
         if text == "(" and calls:
             tokens.advance()
             return Vector(self._list(scope, ")"), round=True)
+        if text == "-" and tokens.kinds[tokens.at + 1] == WORD:
+            tokens.advance()
+            found = self._named(scope)
+            if isinstance(found, Part):
+                return Part(found.of, f"-{found.selector}")
+            if isinstance(found, Register):
+                return Part(found, "-")
+            raise tokens.fail("A minus sign needs a register or a constant")
         if text == "!" and tokens.kinds[tokens.at + 1] == WORD:
             tokens.advance()
             found = self._named(scope)
@@ -99,6 +108,9 @@ class OperandReader:
         if isinstance(found, Register):
             tokens.advance()
             return found
+        if isinstance(found, Vector):
+            tokens.advance()
+            return Vector(list(found.items))
         if found is not None and not isinstance(found, Prototype):
             tokens.advance()
             return Symbol(found)
@@ -111,6 +123,11 @@ class OperandReader:
         if text == "WARP_SZ":
             tokens.advance()
             return Int(32)
+        stem, _, selector = text.rpartition(".")
+        held = scope.find(stem) if selector[:1] in ("b", "h") and selector[1:].isdecimal() else None
+        if isinstance(held, Register):
+            tokens.advance()
+            return Part(held, selector)
         if text[0] == "%":
             raise tokens.fail(f"Unknown symbol '{text[:80]}'")
         tokens.advance()

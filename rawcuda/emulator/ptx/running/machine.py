@@ -307,7 +307,7 @@ class Block:
 
     __slots__ = (
         "launch", "x", "y", "z", "number", "shared", "running", "_views", "_watch", "cluster", "cluster_place",
-        "cluster_rank", "mates", "present",
+        "cluster_rank", "mates", "present", "late",
     )  # fmt: skip
 
     def __init__(self, launch: Launch, x: int, y: int, z: int) -> None:
@@ -322,6 +322,7 @@ class Block:
         self.cluster_place, self.cluster_rank = (0, 0, 0), 0
         self.mates: Any = None  # the Cluster of this block
         self.present: bool | None = None  # whether it runs: None before it has started
+        self.late: Any = None  # what its threads have started and not waited for
 
     def watch(self, granule: int) -> Watch:
         """Return the history of the shared memory, created on first use."""

@@ -145,6 +145,10 @@ class Watch:
             writes[q], reads[q] = mine, 0
             self.write_lines[q] = line
 
+    def unwrite(self, at: int, count: int) -> None:
+        """Record that the content is undefined until an asynchronous copy arrives."""
+        self.writes[at : at + count] = self.reads[at : at + count] = [0] * count
+
     def mark(self, at: int, count: int) -> None:
         """Record a write that takes part in no race."""
         for q in range(at, at + count):

@@ -146,6 +146,8 @@ class Team:
                     self.left -= 1
                     moved = True
                     block.mates.leave(block, t)
+                    if block.late is not None:
+                        block.late.leave(t)
                     continue
                 waiting[t] = request
                 if request[0] != "spin":
@@ -411,7 +413,8 @@ class Team:
         return "; ".join(texts)
 
 
-_WARP = frozenset(("shfl", "vote", "match", "redux", "syncwarp", "activemask", "elect"))
+_WHOLE = frozenset(("mma", "ldmatrix", "stmatrix", "movmatrix"))  # which need all 32 lanes
+_WARP = frozenset(("shfl", "vote", "match", "redux", "syncwarp", "activemask", "elect", *_WHOLE))
 
 
 def _line(request: Any) -> int:
@@ -445,6 +448,12 @@ def _exchange(lanes: list[int], requests: list[Request]) -> list[Any]:
     if kind == "shfl":
         return _shuffle(lanes, requests, verb)
     count = len(lanes)
+    if kind in _WHOLE:
+        if count != 32:
+            raise Fault(LAUNCH_FAILED, f"{kind} by {count} lanes of a warp, ptx line {requests[0][3]}: it needs all 32")
+        from .units.matrices import together
+
+        return together(kind, verb, requests)
     if kind == "vote":
         return [_vote(lanes, requests, verb)] * count
     if kind == "match":

@@ -24,8 +24,10 @@ from __future__ import annotations
 import re
 
 from ..reading.syntax import BITS, Instruction, Variable
-from .emitting.clusters import ClusterEmitter
+from .emitting.asynchronous import AsyncEmitter
 from .emitting.emit import FLOAT_TYPES, Line
+from .emitting.matrices import MatrixEmitter
+from .emitting.small import SmallEmitter
 from .emitting.textures import TextureEmitter
 from .flow import EXIT, Block, Plan
 from .registers import (
@@ -63,7 +65,7 @@ class Translated:
         self.shared_size = writer.shared_size
 
 
-class Writer(ClusterEmitter, TextureEmitter):
+class Writer(AsyncEmitter, MatrixEmitter, SmallEmitter, TextureEmitter):
     """The writer of one function."""
 
     def __init__(self, unit: Unit, prepared: Prepared) -> None:

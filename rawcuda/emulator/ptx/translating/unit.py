@@ -38,7 +38,9 @@ CLUSTER_BITS = 24  # an address of shared memory has a block of the cluster abov
 CODE_STEP = 16
 BUILTINS = ("vprintf", "__assertfail", "malloc", "free", "cudaGraphSetConditional")
 
-_BLOCKING = frozenset(("bar", "barrier", "shfl", "vote", "match", "redux", "activemask", "elect", "nanosleep"))
+_BLOCKING = frozenset(
+    "bar barrier shfl vote match redux activemask elect nanosleep mbarrier mma wmma ldmatrix stmatrix movmatrix".split()
+)
 
 
 class Prepared:
@@ -160,7 +162,7 @@ class Unit:
         made = Prepared(function, blocks_of(function), shapes)
         for item in body:
             if isinstance(item, Instruction):
-                if item.opcode in _BLOCKING:
+                if item.opcode in _BLOCKING or "bulk" in item.modifiers:
                     made.blocking = True
                 elif item.opcode == "call":
                     callee = self.callee(item)

@@ -161,7 +161,8 @@ class AccessEmitter(CheckEmitter):
         space = (chosen.get("space") or chosen.get("atomspace") or "").split("::")[0]
         if "nc" in instruction.modifiers and space != "global":
             raise self.reject("Modifier '.nc' requires .global space")
-        if space in ("param", "const", "local") and chosen.get("sem", "weak") != "weak":
+        ordered = chosen.get("sem", "weak") != "weak"
+        if ordered and (space in ("param", "const") or space == "local" and chosen["sem"] != "volatile"):
             raise self.reject(f"Modifier '.{chosen['sem']}' cannot be applied to '.{space}' space")
         if chosen.get("sem") in ("relaxed", "acquire", "release", "acq_rel") and "scope" not in chosen:
             if instruction.opcode in ("ld", "st"):

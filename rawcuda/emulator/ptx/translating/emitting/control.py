@@ -17,7 +17,6 @@ from ...reading.syntax import (
     Instruction,
     Int,
     Name,
-    Not,
     Pair,
     Prototype,
     Register,
@@ -28,7 +27,7 @@ from ...reading.syntax import (
 )  # fmt: skip
 from ..table.forms import check_read, check_written
 from .convert import ConvertEmitter
-from .emit import FLOAT_TYPES, Note
+from .emit import FLOAT_TYPES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -437,41 +436,3 @@ class ControlEmitter(ConvertEmitter):
                 return f"x if x ^ {top} {sign} {b} ^ {top} else {b}"
             return f"x if x {sign} {b} else {b}"
         return ""
-
-    def do_cp_async(self, instruction: Instruction, shape: Shape) -> None:
-        """Write a copy from global to shared memory, which is synchronous here."""
-        target, source, size = instruction.operands[:3]
-        assert isinstance(target, Address) and isinstance(source, Address)
-        if (
-            not isinstance(size, Int)
-            or size.value not in (4, 8, 16)
-            or ("cg" in shape.chosen.values() and size.value != 16)
-        ):
-            raise self.reject("Copy size of 'cp.async' must be 4, 8 or 16 bytes, and 16 with '.cg'")
-        total = size.value
-        wanted = instruction.operands[3] if len(instruction.operands) == 4 else None
-        if isinstance(wanted, (Register, Not)) and (isinstance(wanted, Not) or wanted.type == "pred"):
-            self.put(f"u = 0 if {self.value(wanted, 'pred')} else {total}")
-        elif wanted is not None:
-            check_read(instruction, wanted, "u32", False)
-            if isinstance(wanted, Int) and wanted.value > total:
-                raise self.reject(f"Source size {wanted.value} of 'cp.async' is larger than its copy size {total}")
-            self.put(f"u = min({self.value(wanted, 'u32')}, {total})")
-        view, index, note = self._place_shared(target, "B", total, "write")
-        self.put(f"k = {index}; s_B[k + {total - 1}]", note)
-        if self.unit.granule:
-            self.needs_watch = True
-            self.put(f"watch_write(k // {self.unit.granule}, {total // self.unit.granule}, {self.line})", note)
-        if wanted is None:
-            view, index, note = self._place_global("global", source, "B", total, "read")
-            self.put(f"j = {index}; s_B[k:k + {total}] = {view}[j:j + {total}]", note)
-            return
-        self.put(f"{view}[k:k + {total}] = bytes({total})", note)
-        base, offset = self._address(source)
-        note = Note("global", "read", total, base, offset)
-        self.put("if u:")
-        self.indent += 1  # only these bytes are read, and must be accessible
-        self.put(f"w, j, _ = L.reach({base}, {offset}, 'B', 1); L.reach({base}, {offset} + u - 1, 'B', 1)", note)
-        self.put(f"if {base} + {offset} & {total - 1}: L.reach({base}, {offset}, 'B', {total})", note)
-        self.put(f"j = {base} - j; s_B[k:k + u] = w[j:j + u]", note)
-        self.indent -= 1
