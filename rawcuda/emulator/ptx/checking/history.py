@@ -41,6 +41,7 @@ __all__ = ["Found", "History"]
 
 LAUNCH_FAILED = 719  # CUDA_ERROR_LAUNCH_FAILED: the driver has no code for races
 _MOST_READERS = 4
+_MOST_SUSPECTS = 256
 _THREADS = 1024  # of a block, at most
 _WINDOW = 3 << 40  # generic addresses that are not global
 _MANY = 8  # places in shared memory
@@ -91,10 +92,10 @@ class History:
         self.known: dict[int, Knowledge] = {}
         self.fences: dict[int, tuple[int, Knowledge]] = {}
         self.arrivals: dict[tuple[int, int], list[Knowledge]] = {}
-        self.suspects: dict[Line, Found] = {}  # by the line of the plain read
-        self.guards: set[Line] = set()  # lines of plain reads that an atomic at the same place follows
+        self.suspects: dict[tuple[Line, _Cell], Found] = {}  # by the plain read: its line, and its granule
+        self.guards: set[Line | _Cell] = set()  # lines and granules of plain reads that an atomic follows there
         self.watched: dict[tuple[Line, Line], set[int]] = {}  # granules, by the lines of volatile accesses in a warp
-        self.looked: dict[tuple[int, int], Line] = {}  # (thread, granule) -> line, of plain reads beside atomics
+        self.looked: dict[tuple[int, int], tuple[Line, int]] = {}  # plain reads beside atomics: line, time
 
     # -- who knows what
 
@@ -236,11 +237,11 @@ class History:
                 write = cell.write
                 if write is not None and write.who != who and write.kind != _STRONG and not self._ordered(write, who):
                     if write.kind == _ATOMIC:
-                        self._suspect(line, who, q, cells, write, True)
+                        self._suspect(cell, line, who, q, cells, write, True)
                     else:
                         raise self._race("read after write", "reads", who, line, q, cells, "wrote", write)
                 elif write is not None and write.kind == _ATOMIC:
-                    self.looked[who, q] = line
+                    self.looked[who, q] = line, self.time
             self._remember(cell, who, line, _STRONG if strong else _PLAIN)
 
     def _remember(self, cell: _Cell, who: int, line: Line, kind: int) -> None:
@@ -332,15 +333,16 @@ class History:
         if places is None:
             return
         who, cells, level = self._who(), places[0], _SCOPES[scope]
+        since = self._knows(who).get(-2 - who // _THREADS * 2, 0)  # the last barrier
         if order in ("release", "acq_rel"):
             self.fence(scope)
         for q in places[1]:
             cell = cells.get(q)
             if cell is None:
                 cell = cells[q] = _Cell()
-            guarded = self.looked.pop((who, q), 0)
-            if guarded:
-                self.guards.add(guarded)
+            looked = self.looked.pop((who, q), None)
+            if looked is not None and looked[1] > since:
+                self.guards.update((looked[0], cell))
             self._acquire(cell, who)
             if not changes:
                 self._remember(cell, who, line, _STRONG)
@@ -356,23 +358,26 @@ class History:
                     )  # fmt: skip
             for read in cell.reads:
                 if read.who == who:
-                    self.guards.add(read.line)
+                    if read.kind == _PLAIN and read.time > since:
+                        self.guards.update((read.line, cell))
                 elif read.kind == _PLAIN and not self._ordered(read, who):
-                    self._suspect(line, who, q, cells, read, False)
+                    self._suspect(cell, line, who, q, cells, read, False)
             self._publish(cell, who, False)
             cell.write = _Access(self.time, who, line, _ATOMIC, level)
             cell.reads = [read for read in cell.reads if read.kind == _PLAIN and read.who != who]
 
     # -- reports
 
-    def _suspect(self, line: Line, who: int, q: int, cells: Any, other: _Access, reads: bool) -> None:
+    def _suspect(
+        self, cell: _Cell, line: Line, who: int, q: int, cells: Any, other: _Access, reads: bool
+    ) -> None:  # fmt: skip
         """Keep a race between a plain read and an atomic until it is known whether the read only guards an atomic."""
         key = line if reads else other.line
         if reads:
-            self.looked[who, q] = line
-        if key in self.suspects or key in self.guards:
+            self.looked[who, q] = line, self.time
+        if (key, cell) in self.suspects or key in self.guards or len(self.suspects) > _MOST_SUSPECTS:
             return
-        self.suspects[key] = (
+        self.suspects[key, cell] = (
             self._race("read after write", "reads", who, line, q, cells, "changed", other)
             if reads
             else self._race("write after read", "atomically changes", who, line, q, cells, "read", other)
@@ -383,8 +388,8 @@ class History:
 
         raises  Fault   a race of a plain read and an atomic (719)
         """
-        for line, found in self.suspects.items():
-            if line not in self.guards:
+        for (line, cell), found in self.suspects.items():
+            if line not in self.guards and cell not in self.guards:
                 raise found
 
     def leave(self, block: Block) -> None:

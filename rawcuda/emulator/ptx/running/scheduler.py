@@ -217,10 +217,11 @@ class Team:
         """
         first, living = self.warps[number][0], self.threads
         for t in members:
-            kind, verb, mask, _, _, *more = self.waiting[t]  # type: ignore[misc]
+            request: Any = self.waiting[t]
+            kind, verb, mask = request[:3]
             ended = [u for u in self.warps[number] if living[u] is None and mask >> (u - first) & 1]
             if kind == "shfl":
-                source, inside = _source(verb, t - first, more[0] & 31, more[1])
+                source, inside = _source(verb, t - first, request[5] & 31, request[6])
                 if inside and source + first in ended:
                     raise self._found(
                         f"thread {self._index(t)} reads the value of lane {source} of its warp, whose thread "
@@ -377,6 +378,7 @@ class Team:
         if moved:
             self.idle_rounds = 0
         else:
+            self.block.launch.delays.end()
             if not self.idle_rounds:
                 self.idle_since = monotonic()
             self.idle_rounds += 1
