@@ -1,4 +1,4 @@
-"""Programs without a mistake give no report, whatever is checked; one without a barrier or a fence usually gives one."""
+"""Right programs give no report, whatever is checked; one without a barrier or a fence usually gives one."""
 
 from __future__ import annotations
 
@@ -98,7 +98,9 @@ def test_right_patterns_are_silent(how: str, way: str) -> None:
     loaded = client.load(bytes(code))
     for name, (grid, block, shared, given) in (GROUPS if groups else PATTERNS).items():
         arguments = [
-            client.upload(struct.pack(f"<{each}i", *range(each))) if isinstance(each, int) else struct.pack("<i", each[1])
+            client.upload(struct.pack(f"<{each}i", *range(each)))
+            if isinstance(each, int)
+            else struct.pack("<i", each[1])
             for each in given
         ]
         if name in ("visited", "release_acquire", "atomic_message"):
@@ -137,7 +139,9 @@ def test_most_programs_without_one_of_their_barriers_are_reported() -> None:
     assert reported > wrong // 3, (wrong, reported)  # many of the barriers are needed for nothing
 
 
-@pytest.mark.parametrize("mode, fence, right", [("eager", False, True), ("random", True, True), ("random", False, False)])
+@pytest.mark.parametrize(
+    "mode, fence, right", [("eager", False, True), ("random", True, True), ("random", False, False)]
+)
 def test_a_missing_fence_shows_in_the_random_mode(mode: str, fence: bool, right: bool) -> None:
     """The last block sums what all have stored; without a fence, it reads what was there before."""
     from tests.null.emulator_client import Client

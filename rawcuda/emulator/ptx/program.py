@@ -73,8 +73,9 @@ class Entry:
             t.frame_size for t in code.translated if t.prepared.function.name in translated.prepared.reaches
         )
         self.constant_bytes = sum(v.size for v in code.module.variables.values() if v.space == "const")
-        self.registers = min(255, max(16, (8 + translated.registers // 2 + 7) // 8 * 8))
         limits = function.limits
+        most = min([255, *limits.get("maxnreg", ()), code.most_registers or 255])
+        self.registers = min(most, max(16, (8 + translated.registers // 2 + 7) // 8 * 8))
         required = limits.get("reqntid")
         self.required_block = _three(required) if required else None
         self.max_threads = 1024
@@ -236,6 +237,7 @@ def _run_apart(kernel: Callable[..., Any], launch: Launch, clock: _Clock, first:
             launch.block, block.present = block, True
             launch.delays.resume(block)
             run_plainly(kernel(launch, block), block)
+            block.order()
             launch.delays.suspend(block)
             if launch.history is not None:
                 launch.history.leave(block)
@@ -306,7 +308,10 @@ def _again(aside: list[Group], clock: _Clock) -> list[Group]:
 class Code:
     """A loaded module."""
 
-    def __init__(self, module: Module, space: Space, dump: Callable[[str], str] | None = None) -> None:
+    def __init__(
+        self, module: Module, space: Space, dump: Callable[[str], str] | None = None, most_registers: int = 0
+    ) -> None:
+        self.most_registers = most_registers
         self.space = space
         self.module = module
         self._dump = dump
@@ -476,17 +481,18 @@ def load(
     *,
     architecture: tuple[int, int] = (9, 0),
     dump: Callable[[str], str] | None = None,
+    most_registers: int = 0,
 ) -> Code:
     """Load a module: parse, check and compile all of it.
 
-    shape   dump: gets the generated source and returns the name of its file, so that breakpoints there work
+    shape   most_registers: of a thread; 0: no limit but that of the text; dump: gets the generated source and returns the name of its file, so that breakpoints there work
     raises  Rejected   with the log that the JIT compiler would write
     """
     text = text_of(image)
     module = parse(text, architecture)
     module.text = text
     try:
-        return Code(module, space, dump)
+        return Code(module, space, dump, most_registers)
     except RecursionError:
         raise Rejected(INVALID_PTX, "ptxas fatal   : Ptx assembly is nested too deeply") from None
 

@@ -371,12 +371,12 @@ class Thread:
 
     # -- local memory
 
-    def enter(self, size: int) -> Frame:
+    def enter(self, size: int, alignment: int) -> Frame:
         """Create the frame of a function.
 
         raises  Fault   the stack is full (719)
         """
-        low = self.next + 63 & ~63
+        low = self.next + alignment - 1 & -alignment
         if low + size > LOCAL_LIMIT:
             raise Fault(LAUNCH_FAILED, f"stack overflow: more than {LOCAL_LIMIT} bytes of local memory in one thread")
         made = Frame(low, bytearray([POISON]) * size, bytearray(size) if self.launch.space.watch else None)

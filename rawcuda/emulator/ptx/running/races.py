@@ -31,6 +31,7 @@ LAUNCH_FAILED = 719  # CUDA_ERROR_LAUNCH_FAILED: the driver has no code for race
 _TICK = 2048  # one step of the clock; the lower bits are the thread
 _SEVERAL_OF = 1025  # + warp: several threads of one warp
 _MANY = 2047  # threads of several warps
+_MOST_PENDING = 16
 
 
 class Unwritten(Found):
@@ -51,6 +52,7 @@ class Watch:
         self.writes, self.reads = [0] * count, [0] * count
         self.write_lines, self.read_lines = [0] * count, [0] * count
         self.clock = self.since = _TICK
+        self.pending: list[Unwritten] = []  # to be reported, if no thread writes there before the next barrier
         self.warps = [_TICK] * launch.warps
         self.read_one, self.write_one, self.mine = self._short_ways()
 
@@ -58,6 +60,10 @@ class Watch:
         """Record that the threads of the block have synchronized, or may have."""
         self.clock += _TICK
         self.since = self.clock
+        if self.pending:
+            for found in self.pending:
+                self.block.launch.warn_at(found)
+            self.pending.clear()
         self._tell(self.clock, self.clock)
 
     def order_warp(self, warp: int) -> None:
@@ -111,7 +117,7 @@ class Watch:
         The stamps of `mine` stand for reads by this thread, its warp or several warps of a granule that was written
         earlier, so a granule that was never written, or was just written by the reader, gets no such stamp.
 
-        raises  Fault   an unordered write by another thread, or no write at all (719)
+        raises  Fault   an unordered write by another thread, or, if the emulator is strict, no write at all (719)
         """
         thread: Any = self.block.running
         mine = self.clock + thread + 1
@@ -126,7 +132,11 @@ class Watch:
                 self.reads[q] = mine if had < self.since else self._together(had, thread, mine)
                 self.read_lines[q] = line
         if judged and unwritten == count:
-            raise Unwritten(f"{self._place(at)} was never written: its content is undefined", line, self.block)
+            found = Unwritten(f"{self._place(at)} was never written: its content is undefined", line, self.block)
+            if self.block.launch.space.strict:
+                raise found
+            self.pending.append(found)
+            del self.pending[_MOST_PENDING:]
 
     def write(self, at: int, count: int, line: int, code: str = "", *values: Any) -> None:
         """Check and record a write of granules, before it happens.
@@ -179,10 +189,8 @@ class Watch:
         start = at * self.granule // view.itemsize
         if tuple(view[start : start + len(values)]) != values:
             raise self._race("writes", q, thread, verb, stamp, line)
-        frame: Any = sys._getframe(1)
-        while frame.f_globals is globals():  # up to the frame of the kernel
-            frame = frame.f_back
-        self.block.launch.warn(self._race("writes the same value again to", q, thread, verb, stamp, line).report, frame)
+        report = self._race("writes the same value again to", q, thread, verb, stamp, line).report
+        self.block.launch.warn(report, _frame_of_kernel())
 
     def _place(self, q: int) -> str:
         return f"shared address {q * self.granule:#x}"
@@ -201,3 +209,10 @@ class Watch:
             f"line {line}, with no barrier in between: a barrier is missing between them, "
             + ("__syncwarp() or __syncthreads()" if near else "__syncthreads()"),
         )
+
+
+def _frame_of_kernel() -> Any:
+    frame: Any = sys._getframe(1)
+    while frame.f_globals is globals():
+        frame = frame.f_back
+    return frame

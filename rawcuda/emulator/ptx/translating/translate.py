@@ -31,6 +31,7 @@ from .emitting.small import SmallEmitter
 from .emitting.textures import TextureEmitter
 from .flow import EXIT, Block, Plan
 from .registers import (
+    copied,
     defined_late,
     floating,
     local_pointers,
@@ -38,7 +39,7 @@ from .registers import (
     uniform,
     values_that_matter,
 )
-from .unit import Prepared, Unit, local_layout
+from .unit import Prepared, Unit, frame_alignment, local_layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -73,6 +74,7 @@ class Writer(AsyncEmitter, MatrixEmitter, SmallEmitter, TextureEmitter):
         self.prepared = prepared
         judged = [(i, prepared.shapes[id(i)]) for block in prepared.blocks for i in block.instructions]
         super().__init__(unit, function, floating(function, judged))
+        self.copied = copied(function, judged, self.holds_float)
         self.late = defined_late(function, prepared.blocks, prepared.shapes)
         self.blocks = prepared.blocking
         self.frame_size = local_layout(function)
@@ -475,7 +477,8 @@ class Writer(AsyncEmitter, MatrixEmitter, SmallEmitter, TextureEmitter):
         elif self.needs_thread or self.frame_size:
             texts.append("T = Thread(B, t, tx, ty, tz)")
         if self.frame_size:
-            texts.append(f"frame = T.enter({self.frame_size}); frame_lo = frame.low")
+            alignment = frame_alignment(function)
+            texts.append(f"frame = T.enter({self.frame_size}, {alignment}); frame_lo = frame.low")
             if self.unit.watch:
                 texts += [f"mark_{code} = frame.marks({code!r})" for code in self.local_views]
             texts += [f"frame_{code} = frame.view({code!r})" for code in self.local_views]

@@ -329,6 +329,11 @@ def _waits(made: Prepared, body: set[int], watchers: set[str]) -> bool:
     return False
 
 
+def frame_alignment(function: Function) -> int:
+    """Return the alignment of a function's frame: at least 64 bytes."""
+    return max([64, *(variable.alignment for variable in function.variables if variable.space == "local")])
+
+
 def local_layout(function: Function) -> int:
     """Lay out a function's local variables in its frame, and return the size of the frame."""
     offset = 0

@@ -58,6 +58,13 @@ class AccessEmitter(CheckEmitter):
         elif type[0] == "s" and any(isinstance(t, Register) and BITS[t.type] > BITS[type] for t in targets):
             code = _SIGNED[BITS[type]]
         self.matters = any(isinstance(each, Register) and each.index in self.judged for each in targets)
+        if instruction.alignment:
+            base, offset = self._address(address)
+            note = Note(space or "generic", "read", width * len(targets), base, offset)
+            offset -= instruction.inside
+            start = f"{base} + {offset}" if offset else base
+            call = f"misaligned({start}, {instruction.alignment}, {space or 'generic'!r})"
+            self.put(f"if {start} & {instruction.alignment - 1}: {call}", note)
         view, index, note = self.place(space, address, code, width * len(targets), "read")
         if len(targets) > 1 or type == "b128":
             self.put(f"j = {index}")
@@ -117,10 +124,7 @@ class AccessEmitter(CheckEmitter):
     def _stored(self, source: Operand, type: str, as_float: bool) -> str:
         if as_float:
             wanted = "f32" if BITS[type] == 32 else "f64"
-            text = self.value(source, wanted)
-            if wanted == "f32" and isinstance(source, Register) and self.holds_float[source.index]:
-                return f"{text} if {text} == {text} else NAN"  # every NaN of arithmetic is 0x7fffffff
-            return text
+            return self.kept(source, wanted)
         if type in FLOAT_TYPES and not isinstance(source, Register):
             return f"bits_of_{BITS[type]}({self.value(source, type)})"
         return self.value(source, f"b{BITS[type]}" if type in FLOAT_TYPES else type)
@@ -415,7 +419,7 @@ class AccessEmitter(CheckEmitter):
         if self.slot_is_float(variable):
             if whole and as_float:
                 return name
-            name = f"bits_of_{BITS[variable.type]}({name})"
+            name = f"{'copied_' * (variable.type == 'f32')}bits_of_{BITS[variable.type]}({name})"
         text = name if not offset else f"({name} >> {8 * offset})"
         if not whole:
             text = f"({text} & {mask(bits)})"
@@ -437,7 +441,7 @@ class AccessEmitter(CheckEmitter):
             text = self.value(source, f"b{bits}" if isinstance(source, Register) else type)
             self.put(f"{name} = bits_of_{bits}({text})" if isinstance(source, Float) else f"{name} = {text}")
         elif bits == BITS[variable.type]:
-            self.put(f"{name} = {self.value(source, variable.type)}")
+            self.put(f"{name} = {self.kept(source, variable.type)}")
         else:
             raise self.reject(f"Type .{type} does not fit parameter '{variable.name[:80]}'")
 
@@ -451,7 +455,7 @@ class AccessEmitter(CheckEmitter):
         as_float = isinstance(source, Register) and self.holds_float[source.index] and bits == BITS[source.type]
         code = ("f" if bits == 32 else "d") if as_float else _CODES[bits]
         plain = f"b{bits}" if isinstance(source, Register) else type
-        value = self.value(source, ("f32" if bits == 32 else "f64") if as_float else plain)
+        value = self.kept(source, ("f32" if bits == 32 else "f64") if as_float else plain)
         if not as_float and plain in FLOAT_TYPES:
             value = f"bits_of_{bits}({value})"
         self.put(f"pack({code!r}, {name}, {offset}, {value})")

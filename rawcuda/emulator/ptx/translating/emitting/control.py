@@ -151,7 +151,9 @@ class ControlEmitter(ConvertEmitter):
                 raise self.reject(f"Type or size of argument '{variable.name[:80]}' does not match the parameter")
             text = self.slot(variable)
             if self.slot_is_float(variable) != self.slot_is_float(wanted):
-                way = "bits_of" if self.slot_is_float(variable) else "float_of"
+                way = (
+                    "float_of" if self.slot_is_float(wanted) else "copied_bits_of" if variable.size == 4 else "bits_of"
+                )
                 return f"{way}_{variable.size * 8}({text})"
             return text
         if isinstance(wanted, Variable):
@@ -161,10 +163,10 @@ class ControlEmitter(ConvertEmitter):
         else:
             type = wanted.type
             if type in FLOAT_TYPES:  # a function gets register parameters in the representation of their type
-                return self.value(argument, type)
+                return self.kept(argument, type)
         if isinstance(argument, Register) and (argument.type == "pred") != (type == "pred"):
             raise self.reject("Type of an argument does not match the parameter")
-        return self.value(argument, type)
+        return self.kept(argument, type)
 
     def _results(self, returns: list[Operand], given: list[Variable | Register], call: str) -> None:
         if not returns:
@@ -180,7 +182,8 @@ class ControlEmitter(ConvertEmitter):
                     raise self.reject("Type or size of the result does not match")
                 has, wants = self.slot_is_float(shape), self.slot_is_float(result.target)
                 if has != wants:
-                    name = f"{'bits_of' if has else 'float_of'}_{shape.size * 8}({name})"
+                    way = "float_of" if wants else "copied_bits_of" if shape.size == 4 else "bits_of"
+                    name = f"{way}_{shape.size * 8}({name})"
                 self.put(f"{self.slot(result.target)} = {name}")
             elif isinstance(result, Register):
                 type = shape.type
