@@ -93,8 +93,8 @@ def _bulk() -> list[Row]:
              f"n:texel m:mem{slot}", "!tensor", ""),
             (f"cp .reduce .async .bulk .tensor .dims .global .shared::cta .tensor_verb .tile? .bulk_group{hint} "
              "@8.0 @sm_90", "", f"n:texel m:mem{slot}", "!tensor", ""),
-            (f"cp .async .bulk .prefetch|prefetch .tensor .dims .L2 .global .tile?{hint} @8.0 @sm_90", "", f"n:texel{slot}",
-             "!tensor_prefetch", ""),
+            (f"cp .async .bulk .prefetch|prefetch .tensor .dims .L2 .global .tile?{hint} @8.0 @sm_90", "",
+             f"n:texel{slot}", "!tensor_prefetch", ""),
         ]  # fmt: skip
     inner = f"cp .reduce .async .bulk .shared::cluster .shared::cta {_TX}"
     return [
