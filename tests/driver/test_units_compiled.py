@@ -61,7 +61,8 @@ extern "C" __global__ void k(const {ab} *a, const {ab} *b, {c} *c)
 }}
 """
 FRAGMENTS = [
-    ("16, 16, 16", "half", "half", "float"), ("32, 8, 16", "half", "half", "half"), ("8, 32, 16", "half", "half", "float"),
+    ("16, 16, 16", "half", "half", "float"), ("32, 8, 16", "half", "half", "half"),
+    ("8, 32, 16", "half", "half", "float"),
     ("16, 16, 16", "signed char", "signed char", "int"), ("16, 16, 16", "unsigned char", "unsigned char", "int"),
     ("16, 16, 8", "float", "wmma::precision::tf32", "float"), ("8, 8, 4", "double", "double", "double"),
 ]  # fmt: skip
