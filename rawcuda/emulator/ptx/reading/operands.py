@@ -29,6 +29,7 @@ from .syntax import (
     Special,
     Symbol,
     Texel,
+    Variable,
     Vector,
 )
 
@@ -59,6 +60,8 @@ class OperandReader:
             if tokens.text == "+" and isinstance(found, Symbol):
                 tokens.advance()
                 found.offset = self._offset()
+            if tokens.text == "[" and isinstance(found, Symbol):
+                return self._element(found)
             return found
         if text == "[":
             return self._address(scope)
@@ -147,10 +150,6 @@ class OperandReader:
             base = found
             if tokens.accept("+"):
                 offset = self._offset()
-            elif tokens.text == "[":  # name[3], an array element
-                tokens.advance()
-                offset = self._offset()
-                tokens.expect("]")
         else:
             offset = self._offset()
         if tokens.accept(","):
@@ -158,12 +157,26 @@ class OperandReader:
                 items = self._list(scope, "}")
             else:
                 items = [self._named(scope) if tokens.kind == WORD else constant(tokens)]
+                items = items[0].items if isinstance(items[0], Vector) else items
             if tokens.text == ",":
                 raise tokens.fail("Textures with separate samplers are not emulated")
             tokens.expect("]")
             return Texel(base, offset, Vector(items))
         tokens.expect("]")
         return Address(base, offset)
+
+    def _element(self, found: Symbol) -> Symbol:
+        """Read the index of `name[3]`: the address of an element of an array."""
+        tokens = self.tokens
+        array = found.target
+        if not isinstance(array, Variable) or array.scalar:
+            raise tokens.fail("Array indexing on non-array")
+        tokens.advance()
+        if tokens.kind == WORD:
+            raise tokens.fail("An index in a register is not emulated: calculate the address before")
+        found.offset += self._offset() * array.element
+        tokens.expect("]")
+        return found
 
     def _offset(self) -> int:
         value = constant(self.tokens)

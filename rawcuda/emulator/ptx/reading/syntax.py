@@ -82,6 +82,7 @@ class Variable:
         "linkage",
         "managed",
         "scalar",
+        "element",
         "offset",
     )
 
@@ -96,6 +97,7 @@ class Variable:
         self.linkage = ""
         self.managed = False
         self.scalar = True
+        self.element = size  # bytes of an element of an array
         self.offset = 0  # in the parameters, the local frame or shared memory; set by the layout
 
 
@@ -230,7 +232,7 @@ class Label:
 class Instruction:
     """An instruction, `@!%p1 opcode.modifier operands;`."""
 
-    __slots__ = ("line", "guard", "negated", "opcode", "modifiers", "operands", "scope")
+    __slots__ = ("line", "guard", "negated", "opcode", "modifiers", "operands", "scope", "alignment", "inside")
 
     def __init__(
         self, line: int, guard: Register | None, negated: bool, words: list[str], operands: list[Operand], scope: Scope
@@ -242,6 +244,8 @@ class Instruction:
         self.modifiers = tuple(words[1:])
         self.operands = operands
         self.scope = scope
+        self.alignment = 0  # of a load of a part of a vector: that of the vector
+        self.inside = 0  # the offset of the part in the vector
 
     @property
     def text(self) -> str:
@@ -291,6 +295,8 @@ class Module:
         self.variables: dict[str, Variable] = {}
         self.files: dict[int, str] = {}
         self.locations: list[tuple[int, int, int]] = []  # of .loc: PTX line, number of the file, line of the file
+        self.inlined: dict[int, tuple[int, int]] = {}  # of such a PTX line: file and line into which it was inlined
+        self.text = ""
 
 
 class Scope:
@@ -316,9 +322,11 @@ class Scope:
             if found is not None:
                 return found
             if scope.ranges:
-                type = scope.in_range(name)
+                whole = name.partition(".")[0]  # a vector and one of its parts are declared together
+                type = scope.in_range(whole)
                 if type:
-                    return scope.declare(name, type)
+                    scope.declare(whole, type)
+                    return scope.names.get(name)
             scope = scope.outer
         return None
 
@@ -347,8 +355,16 @@ class Scope:
             scope = scope.outer
         return None
 
-    def declare(self, name: str, type: str) -> Register:
-        """Create a register in this scope."""
+    def declare(self, name: str, type: str) -> Register | Vector:
+        """Create a register in this scope, or a vector of registers if the type begins with `v2.` or `v4.`."""
+        count, dot, element = type.partition(".")
+        if dot:
+            items: list[Operand] = []
+            for first, second in zip("xyzw"[: int(count[1])], "rgba"):
+                part = self.names[f"{name}.{second}"] = self.declare(f"{name}.{first}", element)
+                items.append(part)
+            vector = self.names[name] = Vector(items)
+            return vector
         function = self.function
         assert function is not None
         index = len(function.registers)

@@ -48,7 +48,7 @@ class ControlEmitter(ConvertEmitter):
     def do_nothing(self, instruction: Instruction, shape: Shape) -> None:
         """Write nothing: caches, fences and breakpoints have no effect, because each store is visible at once."""
         if instruction.opcode in ("membar", "fence"):
-            self.put_order()
+            self.put_fence(instruction, shape)
 
     def do_ret(self, instruction: Instruction, shape: Shape) -> None:
         """Write a return."""
@@ -151,7 +151,9 @@ class ControlEmitter(ConvertEmitter):
                 raise self.reject(f"Type or size of argument '{variable.name[:80]}' does not match the parameter")
             text = self.slot(variable)
             if self.slot_is_float(variable) != self.slot_is_float(wanted):
-                way = "bits_of" if self.slot_is_float(variable) else "float_of"
+                way = (
+                    "float_of" if self.slot_is_float(wanted) else "copied_bits_of" if variable.size == 4 else "bits_of"
+                )
                 return f"{way}_{variable.size * 8}({text})"
             return text
         if isinstance(wanted, Variable):
@@ -161,10 +163,10 @@ class ControlEmitter(ConvertEmitter):
         else:
             type = wanted.type
             if type in FLOAT_TYPES:  # a function gets register parameters in the representation of their type
-                return self.value(argument, type)
+                return self.kept(argument, type)
         if isinstance(argument, Register) and (argument.type == "pred") != (type == "pred"):
             raise self.reject("Type of an argument does not match the parameter")
-        return self.value(argument, type)
+        return self.kept(argument, type)
 
     def _results(self, returns: list[Operand], given: list[Variable | Register], call: str) -> None:
         if not returns:
@@ -180,7 +182,8 @@ class ControlEmitter(ConvertEmitter):
                     raise self.reject("Type or size of the result does not match")
                 has, wants = self.slot_is_float(shape), self.slot_is_float(result.target)
                 if has != wants:
-                    name = f"{'bits_of' if has else 'float_of'}_{shape.size * 8}({name})"
+                    way = "float_of" if wants else "copied_bits_of" if shape.size == 4 else "bits_of"
+                    name = f"{way}_{shape.size * 8}({name})"
                 self.put(f"{self.slot(result.target)} = {name}")
             elif isinstance(result, Register):
                 type = shape.type
@@ -360,10 +363,13 @@ class ControlEmitter(ConvertEmitter):
         view, index, note = self.place(space, address, code, BITS[type] // 8, f"atomic {verb}")
         values = [self.value(source, type) for source in sources]
         self.put(f"j = {index}", note)
-        self.touch_atomic(space, "j", code, 1, verb == "exch", note)
+        order = shape.chosen.get("sem", "relaxed")
+        strength = f"{order}.{shape.chosen.get('scope', 'gpu')}"
+        changes = f"{view}[j] == {values[0]}" if verb == "cas" else "True"
+        self.touch_atomic(space, "j", code, 1, verb == "exch", note, strength, changes)
         self.put(f"x = {view}[j]", note)
-        if verb in ("cas", "exch") or shape.chosen.get("sem", "relaxed") != "relaxed":
-            self.put_order()
+        if verb in ("cas", "exch") or order != "relaxed":
+            self.put_order(True)
         new = self._updated(verb, type, shape, values)
         if verb == "cas":
             self.put(f"if x == {values[0]}:")
