@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
+from typing import Any, Callable
 
 import pytest
 
@@ -31,12 +32,25 @@ def numbers(type: str, count: int) -> Any:
     return pick.integers(max(info.min, -100_000), min(info.max, 100_000), count, dtype=kind, endpoint=True)
 
 
-def run(device: Any, source: str, kernel: str, given: Any, out: Any, threads: int) -> Any:
-    """Compile one instance of a template and run it with one block."""
-    with device.compile(source, names=[kernel], options=OPTIONS) as code:
-        made = device.upload(out)
-        code[kernel].launch(device.upload(given), made, grid=1, block=threads)
-        return np.asarray(made.download()).copy()
+Run = Callable[..., Any]
+
+
+@pytest.fixture
+def run(device: Any, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """Return a function that runs an instance of a template with one block; all are compiled together, once."""
+    if not FOLDER:
+        FOLDER.append(tmp_path_factory.mktemp("compiled"))
+
+    def run(source: str, kernels: list[str], number: int, given: Any, out: Any, threads: int) -> Any:
+        with device.compile(source, names=kernels, options=OPTIONS, cache=FOLDER[0]) as code:
+            made = device.upload(out)
+            code[kernels[number]].launch(device.upload(given), made, grid=1, block=threads)
+            return np.asarray(made.download()).copy()
+
+    return run
+
+
+FOLDER: list[Path] = []
 
 
 REDUCE = """
@@ -58,15 +72,18 @@ template <typename T, int B, int I, cub::BlockReduceAlgorithm A> __global__ void
 """
 
 
-@pytest.mark.parametrize(
-    "type,block,items,way",
-    [("int", 128, 4, "WARP_REDUCTIONS"), ("float", 96, 1, "RAKING"), ("double", 64, 3, "WARP_REDUCTIONS"),
-     ("unsigned char", 256, 2, "WARP_REDUCTIONS"), ("long long", 33, 2, "RAKING_COMMUTATIVE_ONLY")],
-)  # fmt: skip
-def test_block_reduce(device: Any, type: str, block: int, items: int, way: str) -> None:
+REDUCTIONS = [
+    ("int", 128, 4, "WARP_REDUCTIONS"), ("float", 96, 1, "RAKING"), ("double", 64, 3, "WARP_REDUCTIONS"),
+    ("unsigned char", 256, 2, "WARP_REDUCTIONS"), ("long long", 33, 2, "RAKING_COMMUTATIVE_ONLY"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("number", range(len(REDUCTIONS)), ids=lambda number: "-".join(map(str, REDUCTIONS[number])))
+def test_block_reduce(run: Run, number: int) -> None:
+    type, block, items, _ = REDUCTIONS[number]
     a = numbers(type, block * items)
-    kernel = f"k<{type}, {block}, {items}, cub::BLOCK_REDUCE_{way}>"
-    found = run(device, REDUCE, kernel, a, np.zeros(3, a.dtype), block)
+    kernels = ["k<{}, {}, {}, cub::BLOCK_REDUCE_{}>".format(*each) for each in REDUCTIONS]
+    found = run(REDUCE, kernels, number, a, np.zeros(3, a.dtype), block)
     wanted = [a.sum(dtype=a.dtype), a.max(), a.reshape(block, items)[: block - 5, 0].sum(dtype=a.dtype)]
     assert found.tolist() == [each.item() for each in wanted]
 
@@ -99,20 +116,22 @@ __global__ void k(const T *in, T *out)
 """
 
 
-@pytest.mark.parametrize(
-    "type,block,items,scan,load,store",
-    [("int", 128, 4, "RAKING", "TRANSPOSE", "TRANSPOSE"), ("float", 64, 2, "WARP_SCANS", "DIRECT", "STRIPED"),
-     ("double", 96, 3, "RAKING_MEMOIZE", "WARP_TRANSPOSE", "WARP_TRANSPOSE"),
-     ("short", 160, 1, "RAKING", "VECTORIZE", "VECTORIZE"),
-     ("long long", 32, 5, "WARP_SCANS", "STRIPED", "DIRECT")],
-)  # fmt: skip
-def test_block_scan_load_and_store(
-    device: Any, type: str, block: int, items: int, scan: str, load: str, store: str
-) -> None:
+SCANS = [
+    ("int", 128, 4, "RAKING", "TRANSPOSE", "TRANSPOSE"), ("float", 64, 2, "WARP_SCANS", "DIRECT", "STRIPED"),
+    ("double", 96, 3, "RAKING_MEMOIZE", "WARP_TRANSPOSE", "WARP_TRANSPOSE"),
+    ("short", 160, 1, "RAKING", "VECTORIZE", "VECTORIZE"), ("long long", 32, 5, "WARP_SCANS", "STRIPED", "DIRECT"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("number", range(len(SCANS)), ids=lambda number: "-".join(map(str, SCANS[number])))
+def test_block_scan_load_and_store(run: Run, number: int) -> None:
+    type, block, items, _, load, store = SCANS[number]
     count = block * items
     a = numbers(type, count)
-    kernel = f"k<{type}, {block}, {items}, cub::BLOCK_SCAN_{scan}, cub::BLOCK_LOAD_{load}, cub::BLOCK_STORE_{store}>"
-    found = run(device, SCAN, kernel, a, np.zeros(2 * count + 1, a.dtype), block)
+    kernels = [
+        "k<{}, {}, {}, cub::BLOCK_SCAN_{}, cub::BLOCK_LOAD_{}, cub::BLOCK_STORE_{}>".format(*each) for each in SCANS
+    ]
+    found = run(SCAN, kernels, number, a, np.zeros(2 * count + 1, a.dtype), block)
     held = a.copy()
     held[-3:] = 7
 
@@ -157,13 +176,15 @@ template <typename T, int B, int I> __global__ void k(const T *in, T *out)
 """
 
 
-@pytest.mark.parametrize(
-    "type,block,items",
-    [("unsigned", 64, 3), ("int", 128, 2), ("float", 32, 4), ("double", 64, 1), ("unsigned char", 128, 3)],
-)
-def test_block_sorts(device: Any, type: str, block: int, items: int) -> None:
+SORTS = [("unsigned", 64, 3), ("int", 128, 2), ("float", 32, 4), ("double", 64, 1), ("unsigned char", 128, 3)]
+
+
+@pytest.mark.parametrize("number", range(len(SORTS)), ids=lambda number: "-".join(map(str, SORTS[number])))
+def test_block_sorts(run: Run, number: int) -> None:
+    type, block, items = SORTS[number]
     a = numbers(type, block * items)
-    found = run(device, SORT, f"k<{type}, {block}, {items}>", a, np.zeros((3, a.size), a.dtype), block)
+    kernels = ["k<{}, {}, {}>".format(*each) for each in SORTS]
+    found = run(SORT, kernels, number, a, np.zeros((3, a.size), a.dtype), block)
     assert (found == [np.sort(a), np.sort(a)[::-1], np.sort(a)]).all()
 
 
@@ -218,16 +239,16 @@ template <typename T, int B, int I, cub::BlockHistogramAlgorithm A> __global__ v
 """
 
 
-@pytest.mark.parametrize(
-    "type,block,items,way", [("int", 64, 4, "ATOMIC"), ("short", 96, 3, "SORT"), ("float", 128, 1, "ATOMIC")]
-)
-def test_block_exchange_discontinuity_difference_and_histogram(
-    device: Any, type: str, block: int, items: int, way: str
-) -> None:
+EXCHANGES = [("int", 64, 4, "ATOMIC"), ("short", 96, 3, "SORT"), ("float", 128, 1, "ATOMIC")]
+
+
+@pytest.mark.parametrize("number", range(len(EXCHANGES)), ids=lambda number: "-".join(map(str, EXCHANGES[number])))
+def test_block_exchange_discontinuity_difference_and_histogram(run: Run, number: int) -> None:
+    type, block, items, _ = EXCHANGES[number]
     count = block * items
     a = np.random.default_rng(1).integers(0, 4, count).cumsum().astype(TYPES[type]) // 2
-    found = run(device, EXCHANGE, f"k<{type}, {block}, {items}, cub::BLOCK_HISTO_{way}>", a,
-                np.zeros(6 * count + 16, "i4"), block)  # fmt: skip
+    kernels = ["k<{}, {}, {}, cub::BLOCK_HISTO_{}>".format(*each) for each in EXCHANGES]
+    found = run(EXCHANGE, kernels, number, a, np.zeros(6 * count + 16, "i4"), block)
     parts = found[: 6 * count].reshape(6, count)
     whole = a.astype("i4")
     assert (parts[0] == whole.reshape(items, block).T.ravel()).all()
@@ -279,13 +300,16 @@ template <typename T, int W, int I> __global__ void k(const T *in, T *out)
 """
 
 
-@pytest.mark.parametrize(
-    "type,width,items", [("int", 32, 2), ("float", 16, 3), ("double", 8, 1), ("unsigned char", 32, 4), ("short", 4, 2)]
-)
-def test_warp_primitives(device: Any, type: str, width: int, items: int) -> None:
+WARPS = [("int", 32, 2), ("float", 16, 3), ("double", 8, 1), ("unsigned char", 32, 4), ("short", 4, 2)]
+
+
+@pytest.mark.parametrize("number", range(len(WARPS)), ids=lambda number: "-".join(map(str, WARPS[number])))
+def test_warp_primitives(run: Run, number: int) -> None:
+    type, width, items = WARPS[number]
     a = numbers(type, 128 * items)
     count = a.size
-    found = run(device, WARP, f"k<{type}, {width}, {items}>", a, np.zeros(512 + 2 * count, a.dtype), 128)
+    kernels = ["k<{}, {}, {}>".format(*each) for each in WARPS]
+    found = run(WARP, kernels, number, a, np.zeros(512 + 2 * count, a.dtype), 128)
     first = a.reshape(128, items)[:, 0].reshape(-1, width)
     assert (found[:128:width] == first.sum(1, dtype=a.dtype)).all() and (found[128:256:width] == first.max(1)).all()
     assert (found[256:384].reshape(-1, width) == first.cumsum(1, dtype=a.dtype)).all()

@@ -216,10 +216,11 @@ class Team:
         """
         first, living = self.warps[number][0], self.threads
         for t in members:
-            kind, verb, mask, _, _, *more = self.waiting[t]  # type: ignore[misc]
+            request: Any = self.waiting[t]
+            kind, verb, mask = request[:3]
             ended = [u for u in self.warps[number] if living[u] is None and mask >> (u - first) & 1]
             if kind == "shfl":
-                source, inside = _source(verb, t - first, more[0] & 31, more[1])
+                source, inside = _source(verb, t - first, request[5] & 31, request[6])
                 if inside and source + first in ended:
                     raise self._found(
                         f"thread {self._index(t)} reads the value of lane {source} of its warp, whose thread "
