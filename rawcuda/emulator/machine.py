@@ -78,6 +78,7 @@ class Context:
 
     def __init__(self, machine: Machine, device: Device, flags: int, *, primary: bool = False) -> None:
         self.machine, self.device, self.flags, self.primary = machine, device, flags, primary
+        self.users = 1  # counted by cuCtxAttach and cuCtxDetach
         self.ident = next(machine.counter)
         self.handle = 0
         self.state = _DESTROYED

@@ -62,9 +62,46 @@ def _nvml(emulator: Emulator) -> Answers:
     return open_nvml(emulator)
 
 
+def _compiler(major: int) -> Library:
+    from functools import partial
+
+    def names() -> list[str]:
+        from .compilers import names
+
+        return names()
+
+    def open(emulator: Emulator, major: int) -> Answers:
+        from .compilers import open_nvrtc
+
+        return open_nvrtc(emulator, major)
+
+    # 11: NVRTC_ERROR_INTERNAL_ERROR
+    soname = "libnvrtc.so.11.2" if major == 11 else f"libnvrtc.so.{major}"
+    return Library((soname,), names, partial(open, major=major), (11, 11, 11, 11))
+
+
+def _linker(major: int) -> Library:
+    from functools import partial
+
+    def names() -> list[str]:
+        from .linker import names
+
+        return names()
+
+    def open(emulator: Emulator, major: int) -> Answers:
+        from .linker import open_nvjitlink
+
+        return open_nvjitlink(emulator, major)
+
+    # 6: NVJITLINK_ERROR_INTERNAL
+    return Library((f"libnvJitLink.so.{major}",), names, partial(open, major=major), (6, 6, 6, 6))
+
+
 LIBRARIES: dict[str, Library] = {
     # 4: CUDA_ERROR_DEINITIALIZED, 3: NOT_INITIALIZED, 801: NOT_SUPPORTED, 999: UNKNOWN
     "libcuda": Library(("libcuda.so.1", "libcuda.so"), _driver_names, _driver, (4, 3, 801, 999)),
     # 1: NVML_ERROR_UNINITIALIZED, 13: FUNCTION_NOT_FOUND, 999: UNKNOWN
     "nvml": Library(("libnvidia-ml.so.1", "libnvidia-ml.so"), _nvml_names, _nvml, (1, 1, 13, 999)),
+    **{f"libnvrtc{major}": _compiler(major) for major in (11, 12, 13)},
+    **{f"libnvJitLink{major}": _linker(major) for major in (12, 13)},
 }

@@ -130,8 +130,11 @@ def prepare() -> tuple[str, dict[str, str]]:
             with open(os.path.join(folder, soname), "wb") as file:
                 file.write(object_for(key, soname, folder))
     before = os.environ.get("LD_LIBRARY_PATH")
+    # programs find compilers by whole paths, too, unless one is loaded already
+    early = [os.path.join(folder, name) for key in LIBRARIES if key != "libcuda" for name in LIBRARIES[key].sonames]
     return folder, {
         "LD_LIBRARY_PATH": f"{folder}:{before}" if before else folder,
+        "LD_PRELOAD": ":".join([*early, *filter(None, [os.environ.get("LD_PRELOAD")])]),
         "TRITON_LIBCUDA_PATH": folder,
         VARIABLE: folder,
     }

@@ -41,7 +41,8 @@ def _allocate(machine: Machine, address: int, nbytes: int, pool: Pool, stream: S
         put_u64(address, stream.capture.allocate(stream, pool, nbytes))
         return
     if not nbytes:
-        raise Refused(1, "an allocation of zero bytes")
+        put_u64(address, 0)
+        return
     growth = pool.growth(min(nbytes, _LARGEST))
     if pool.maximum and pool.used + nbytes > pool.maximum:
         raise Refused(2, f"the pool has at most {pool.maximum} bytes, of which {pool.used} are in use")
@@ -83,6 +84,8 @@ def free_async(machine: Machine, address: int, handle: int) -> None:
             stream.capture.invalidate()
             raise Refused(1, "a graph can free only what a graph allocates")
         stream.capture.free(stream, memory)
+        return
+    if not address:  # what an allocation of zero bytes returns
         return
     holding = holding_at(machine, address)
     if holding.pool is None or holding.allocation.base != address:
