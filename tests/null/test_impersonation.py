@@ -359,21 +359,29 @@ cuda.cuDeviceGetCount(ctypes.c_void_p(8))
 
 def test_what_was_called_in_vain_is_listed_at_the_end(python) -> None:
     code = """
-import ctypes
+import ctypes, sys
 cuda = ctypes.CDLL("libcuda.so.1")
 address = ctypes.c_void_p()
 for name in b"cuGraphicsMapResources", b"cuNothing":
     cuda.cuGetProcAddress_v2(name, ctypes.byref(address), 13000, ctypes.c_uint64(), None)
 print(cuda.cuGraphicsMapResources(), cuda.cuGraphicsMapResources())
+sys.exit(int(sys.argv[1]))
 """
-    short, long = (
-        python(["-m", NAME, "emulate", *options, sys.executable, "-c"], code) for options in ([], ["--doctor"])
+    run = ["-m", NAME, "emulate"]
+    fine, failed, asked = (
+        python([*run, *options, sys.executable, "-c", code, status])
+        for options, status in (([], "0"), ([], "1"), (["--doctor"], "0"))
     )
-    assert short.stdout == long.stdout == "801 801\n"
-    assert short.stderr == "emulate: called in vain, since the emulator lacks it: cuGraphicsMapResources (2)\n"
-    assert "asked for in vain with cuGetProcAddress: cuGraphicsMapResources (1)" in long.stderr
-    assert "names that the emulator does not know: cuNothing" in long.stderr
-    assert "libcuda.so.1" in long.stderr.splitlines()[0]
+    assert fine.stdout == failed.stdout == asked.stdout == "801 801\n"
+    assert fine.stderr == ""
+    assert failed.stderr == "emulate: called in vain, since the emulator lacks it: cuGraphicsMapResources (2)\n"
+    assert "cuGraphicsMapResources (2)" in asked.stderr
+    assert "asked for in vain with cuGetProcAddress: cuGraphicsMapResources (1)" in asked.stderr
+    assert "names that the emulator does not know: cuNothing" in asked.stderr
+    assert "libcuda.so.1" in asked.stderr.splitlines()[0]
+    here = BEGIN + "cuda.cuGraphicsMapResources()\nif sys.argv[1:]: raise KeyError"
+    assert python(here).stderr == ""
+    assert "called in vain, since the emulator lacks it: cuGraphicsMapResources (1)" in python(here, "fail").stderr
 
 
 # -- NVML
