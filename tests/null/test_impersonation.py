@@ -338,6 +338,29 @@ assert done == [0] * 1000, len(done)
     )
 
 
+def test_texts_of_errors_are_told_at_any_time(python) -> None:
+    """A client that asks for the text of error 4, at exit or in a child, gets a pointer that it can read."""
+    result = python(
+        BEGIN
+        + """
+def texts():
+    for function in cuda.cuGetErrorName, cuda.cuGetErrorString:
+        text = ctypes.c_char_p(b"unwritten")
+        yield function(4, ctypes.byref(text)), text.value
+        yield function(12345, ctypes.byref(text)), text.value
+        yield function(4, None)
+start()
+fine = [(0, b"CUDA_ERROR_DEINITIALIZED"), (1, None), 1, (0, b"driver shutting down"), (1, None), 1]
+assert list(texts()) == fine, list(texts())
+pid = os.fork()
+if not pid:
+    os._exit(list(texts()) != fine)
+assert os.waitpid(pid, 0)[1] == 0
+"""
+    )
+    assert (result.returncode, result.stderr) == (0, "")
+
+
 # -- the journal
 
 
@@ -422,7 +445,7 @@ assert nvml.nvmlSystemGetCudaDriverVersion(ctypes.byref(major)) == 0 and major.v
 assert nvml.nvmlSystemGetDriverVersion(text, 96) == 0 and text.value == b"580.0"
 assert nvml.nvmlDeviceGetPowerUsage(handle, ctypes.byref(count)) == 3
 nvml.nvmlErrorString.restype = ctypes.c_char_p
-assert nvml.nvmlErrorString(3) == b"Not Supported" and nvml.nvmlErrorString(77) == b"Unknown Error"
+assert nvml.nvmlErrorString(3) == b"Not Supported" and nvml.nvmlErrorString(77) == b"unknown error"
 assert nvml.nvmlShutdown() == 0 and nvml.nvmlDeviceGetCount_v2(ctypes.byref(count)) == 1 == nvml.nvmlShutdown()
 assert not hasattr(nvml, "nvmlDeviceGetNothing")
 """,

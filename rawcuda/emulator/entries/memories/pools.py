@@ -100,7 +100,6 @@ def free_async(machine: Machine, address: int, handle: int) -> None:
 
 
 def _pool(machine: Machine, handle: int) -> Pool:
-    machine.context()
     pool = machine.handles.get(handle)
     if type(pool) is not Pool:
         raise Refused(1, f"{handle:#x} is not the handle of a memory pool")
@@ -206,7 +205,6 @@ def _place(address: int) -> tuple[int, int]:
 def create(machine: Machine, address: int, properties: int) -> None:
     """Create a pool; handles for other processes are not supported."""
     out(address)
-    machine.context()
     kind, handles, where, number, _, maximum, _ = read(POOL_PROPS, properties)
     if handles:
         raise Refused(801, "pools with handles for other processes are not emulated")
