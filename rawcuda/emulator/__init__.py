@@ -128,7 +128,7 @@ class Emulator:
             reservations,
         )
         from .entries.hardware import contexts, green  # noqa: F401
-        from .entries.memories import batches, copies, managed, memory, pools, virtual  # noqa: F401
+        from .entries.memories import batches, copies, ipc, managed, memory, pools, virtual  # noqa: F401
         from .entries.older import launching, names  # noqa: F401
         from .entries.texturing import arrays, tensor_maps, textures  # noqa: F401
         from .entries.work import launches, streams, values  # noqa: F401

@@ -381,6 +381,10 @@ class Machine:
             context.device.used -= allocation.size
         if holding.pool is not None:
             holding.pool.put_back(allocation.size)
+        if holding.backing is not None:
+            if not holding.backing.imported and holding.backing.is_open_elsewhere():
+                self.report(0, f"memory at {allocation.base:#x} was freed while another process has it open")
+            holding.backing.close()
 
     def repair(self) -> None:
         """Correct what an interrupted call may have left inconsistent: captures, and the sums of allocated bytes."""

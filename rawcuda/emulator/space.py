@@ -142,6 +142,12 @@ class Allocation:
         if self.written is not None:
             self.written[start : start + nbytes] = b"\1" * nbytes
 
+    def move_to(self, pages: Any) -> None:
+        """Move the content to memory that other processes use, too; no kernel may run."""
+        moved = memoryview(pages)[: self.size]
+        moved[:] = self.data
+        self.data, self.written, self._views = moved, None, {}
+
     def close(self) -> None:
         """End this allocation: every view that the emulator has of it raises from now on."""
         self.alive = False
@@ -261,9 +267,11 @@ class Space:
                 return base, size
         return None
 
-    def map(self, base: int, data: memoryview, written: bytearray | None, label: str = "") -> Allocation:
+    def map(
+        self, base: int, data: memoryview, written: bytearray | None, label: str = "", kind: str = "virtual"
+    ) -> Allocation:
         """Map memory at reserved addresses."""
-        made = Allocation(base, len(data), "virtual", data, label, None)
+        made = Allocation(base, len(data), kind, data, label, None)
         made.written = written
         return self._enter(made)
 

@@ -41,6 +41,8 @@ __all__ = [
     "GRAPH",
     "GREEN",
     "GREEN_STREAM",
+    "IPC_EVENT",
+    "IPC_MEMORY",
     "Kind",
     "LINK",
     "Lifetime",
@@ -53,6 +55,7 @@ __all__ = [
     "POOL",
     "POOLED",
     "REGISTERED",
+    "SHARED_EVENT",
     "STREAM",
     "SURFACE",
     "TEXTURE",
@@ -98,6 +101,7 @@ class Kind:
 STREAM = Kind("cuStreamCreateWithPriority", (1, 0), "cuStreamDestroy_v2")  # CU_STREAM_NON_BLOCKING, priority 0
 EVENT = Kind("cuEventCreate", (2,), "cuEventDestroy_v2")  # CU_EVENT_DISABLE_TIMING
 TIMED_EVENT = Kind("cuEventCreate", (0,), "cuEventDestroy_v2")
+SHARED_EVENT = Kind("cuEventCreate", (2 | 4,), "cuEventDestroy_v2")  # also CU_EVENT_INTERPROCESS
 DEVICE = Kind("cuMemAlloc_v2", (), "cuMemFree_v2", unnoticed=True)
 # In the order of a stream: released by cuMemFreeAsync while the stream can still be used; see Lifetime.
 # Otherwise cuMemFree_v2 does not wait for work that uses such memory, so that this is done before.
@@ -110,6 +114,8 @@ PINNED = Kind(  # CU_MEMHOSTALLOC_PORTABLE, CU_MEMHOSTALLOC_DEVICEMAP
 REGISTERED = Kind("cuMemHostRegister_v2", (), "cuMemHostUnregister", unnoticed=True, waits=True)
 MANAGED = Kind("cuMemAllocManaged", (1,), "cuMemFree_v2", unnoticed=True)  # CU_MEM_ATTACH_GLOBAL
 PITCHED = Kind("cuMemAllocPitch_v2", (), "cuMemFree_v2", unnoticed=True)
+IPC_MEMORY = Kind("cuIpcOpenMemHandle_v2", (), "cuIpcCloseMemHandle", unnoticed=True, waits=True)
+IPC_EVENT = Kind("cuIpcOpenEventHandle", (), "cuEventDestroy_v2")
 ARRAY = Kind("cuArray3DCreate_v2", (), "cuArrayDestroy", unnoticed=True, waits=True)
 MIPMAPPED = Kind("cuMipmappedArrayCreate", (), "cuMipmappedArrayDestroy", unnoticed=True, waits=True)
 TEXTURE = Kind("cuTexObjectCreate", (), "cuTexObjectDestroy", unnoticed=True, waits=True)

@@ -157,6 +157,43 @@ class Memory(Owned, Bytes):
         )
         return memory
 
+    def share(self, *, timeout: float = 30.0) -> names.SharedHandle:
+        """Offer device memory to other processes of this machine and user, and return a handle to send to them.
+
+            with memory.share() as handle:
+                queue.put(handle)  # the other process calls Memory.from_handle(handle)
+
+        At the end of the with block, no other process can open the memory any more, and the block waits until none has
+        it open. Until then the bytes are not freed. All processes use the same bytes: order the accesses yourself, for
+        example by a shared event.
+
+        timeout  the largest number of seconds for which the end of the block waits
+        calls    cuIpcGetMemHandle, cuMemPoolExportToShareableHandle, cuMemPoolExportPointer,
+                 cuMemExportToShareableHandle
+        raises   ValueError   pinned or managed memory, or 0 bytes
+                 Unsupported  memory of a pool, or a VirtualMemory, that was made without shareable=True
+        """
+        from .processes.memories import share_memory
+
+        return share_memory(self, timeout)
+
+    @classmethod
+    def from_handle(cls, handle: names.Any, *, timeout: float = 30.0) -> Memory:
+        """Open memory of another process, on the same GPU; close() gives it back.
+
+        handle   a SharedHandle, or its bytes
+        timeout  the largest number of seconds to wait for the answer of that process
+        calls    cuIpcOpenMemHandle_v2, cuMemPoolImportPointer, cuMemImportFromShareableHandle
+        raises   ValueError    a damaged handle, or one of another machine, of this process, or in use here already
+                 Closed        the other process has ended the sharing, or has ended itself
+                 TimeoutError  the other process does not answer
+                 Unsupported   this process does not see the GPU
+        """
+        from .processes.memories import open_memory
+
+        memory: Memory = open_memory(blank, handle, timeout)
+        return memory
+
     @property
     def ptr(self) -> int:
         """Return the address of the first byte; raises Closed if this Memory, or the owner of the bytes, is closed."""

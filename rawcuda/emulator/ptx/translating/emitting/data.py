@@ -23,7 +23,7 @@ from ...reading.syntax import (
 )
 from ..table.forms import check_read, check_written, fits
 from .access import AccessEmitter
-from .emit import FLOAT_TYPES, float_of_bits, mask, plain_float
+from .emit import FLOAT_TYPES, mask
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
