@@ -50,9 +50,9 @@ a9061fe6 stp x6, x7, [sp, 0x60]
 2a1003f4 mov w20, w16
 d2800015 mov x21, 0
 10fffe53 adr x19, common
-580020f1 ldr x17, distance
+58002171 ldr x17, distance
 8b110273 add x19, x19, x17
-940000f0 bl note
+940000f4 bl note
 d280008d mov x13, 4
 b940ea69 ldr w9, [x19, ERRNAME]
 6b14013f cmp w9, w20
@@ -67,19 +67,19 @@ b940ee69 ldr w9, [x19, ERRTEXT]
 put:
 f9401fee ldr x14, [sp, 0x38]
 d2800036 mov x22, 1
-b4000fee cbz x14, out
-940000d2 bl look
+b400106e cbz x14, out
+940000d6 bl look
 f90001c0 str x0, [x14]
-b4000f80 cbz x0, out
+b4001000 cbz x0, out
 d2800016 mov x22, 0
-1400007a b out
+1400007e b out
 get:
-940000cd bl look
+940000d1 bl look
 aa0003f6 mov x22, x0
-b5000ee0 cbnz x0, out
+b5000f60 cbnz x0, out
 b9400936 ldr w22, [x9, 8]
 8b1302d6 add x22, x22, x19
-14000074 b out
+14000078 b out
 plain:
 b9400a69 ldr w9, [x19, PID]
 34000109 cbz w9, same
@@ -89,7 +89,7 @@ b9400a69 ldr w9, [x19, PID]
 6b09001f cmp w0, w9
 54000060 b.eq same
 b9402676 ldr w22, [x19, FORKED]
-1400006b b out
+1400006f b out
 same:
 9103526a add x10, x19, INSIDE
 enter:
@@ -98,13 +98,17 @@ enter:
 880cfd4b stlxr w12, w11, [x10]
 35ffffac cbnz w12, enter
 b940da69 ldr w9, [x19, ENDING]
-340000e9 cbz w9, open
+34000169 cbz w9, open
 f9405669 ldr x9, [x19, SELF]
 d63f0120 blr x9
 b9402276 ldr w22, [x19, CLOSED]
 f9407269 ldr x9, [x19, MAIN]
 eb09001f cmp x0, x9
-54000b21 b.ne finish
+54000ba1 b.ne finish
+b940da69 ldr w9, [x19, ENDING]
+7100053f cmp w9, 1
+54000b41 b.ne finish
+1400000b b alive
 open:
 9100c269 add x9, x19, READY
 88dffd29 ldar w9, [x9]
@@ -117,6 +121,7 @@ b4000a49 cbz x9, finish
 d63f0120 blr x9
 b9402276 ldr w22, [x19, CLOSED]
 340009e0 cbz w0, finish
+alive:
 f9402e69 ldr x9, [x19, ENSURE]
 d63f0120 blr x9
 b900cbe0 str w0, [sp, 0xc8]

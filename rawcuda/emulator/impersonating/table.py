@@ -7,9 +7,9 @@ How          each exported function loads its number and jumps to code that all 
                  if (journal) write the number, the thread and "running" into the journal
                  if (this function tells the texts of errors) find the text;
                  if (pid && pid != getpid()) return forked;
-                 if (ending && pthread_self() != main) return closed;
+                 if (ending && (ending > 1 || pthread_self() != main)) return closed;
                  if (!ready) find the functions of Python; if there is no Python, load one and start it
-                 if (!Py_IsInitialized()) return closed;
+                 if (!ending && !Py_IsInitialized()) return closed;
                  PyGILState_Ensure(), PyErr_Fetch();
                  if (!slots[number] && !resolve) PyRun_SimpleString(script);     // calls attach()
                  if (!slots[number]) resolve(number);                            // makes the C callback
@@ -44,7 +44,8 @@ GCOFF, GCON = 128, 136  # two of these
 LIBPYTHON, PROGRAM, SCRIPT, DIGITS = 176, 180, 184, 188
 LIBRARY, STUBS, COUNT, CHECK = 192, 196, 200, 204  # a text; the distance back to the first function; the names
 OWNER = 208  # a text: the folder of the package that wrote the object
-INSIDE, ENDING, MAIN = 212, 216, 224  # how many calls are inside; whether only the thread MAIN (64 bits) may enter
+# How many calls are inside; whether only the thread MAIN (64 bits) may enter (1), or nobody (2).
+INSIDE, ENDING, MAIN = 212, 216, 224
 # The functions that tell the texts of errors, which are answered without Python: name and text through a pointer, or
 # the text as the result; and where the texts are: rows of code, name, text. A row without a name ends them.
 ERRNAME, ERRTEXT, ERRSTR, ERRORS = ERROR_WORDS = (232, 236, 240, 244)
