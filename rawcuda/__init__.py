@@ -38,6 +38,7 @@ _HOMES = {
     "TextureObject": "gpu.textures.textures",
     "SurfaceObject": "gpu.textures.surfaces",
     "TensorMap": "gpu.textures.tensor_map",
+    "SharedHandle": "gpu.processes.handles",
     "compile": "compiler.program",
     "profile": "gpu.devices.profiling",
     "range": "gpu.devices.ranges",
@@ -113,6 +114,7 @@ if TYPE_CHECKING:
     from .gpu.memories.pool import MemoryPool as MemoryPool
     from .gpu.memories.virtual import VirtualMemory as VirtualMemory
     from .gpu.memory import Memory as Memory
+    from .gpu.processes.handles import SharedHandle as SharedHandle
     from .gpu.stream import NO_SYNC as NO_SYNC
     from .gpu.stream import Event as Event
     from .gpu.stream import Stream as Stream

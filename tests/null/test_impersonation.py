@@ -22,7 +22,7 @@ loading = module("emulator.impersonating.loading")
 pytestmark = pytest.mark.skipif(bool(loading.unusable()), reason=loading.unusable())
 
 BEGIN = """
-import ctypes, gc, os, sys, threading, time
+import ctypes, gc, os, sys, threading, time, warnings
 from tests.subject import module
 made = module("emulator").impersonate()
 cuda, held, libc = ctypes.CDLL("libcuda.so.1"), ctypes.PyDLL("libcuda.so.1"), ctypes.CDLL(None)
@@ -244,7 +244,9 @@ for thread in threads:
     thread.start()
 pids = []
 for _ in range(10):
-    pids.append(os.fork())
+    with warnings.catch_warnings():  # from 3.12 on, of a process with threads
+        warnings.simplefilter("ignore")
+        pids.append(os.fork())
     if not pids[-1]:
         codes = {cuda.cuCtxSynchronize() for _ in range(100)} | {held.cuMemFree_v2(0), cuda.cuInit(0)}
         os._exit(codes != {3})
@@ -293,7 +295,7 @@ for _ in range(1000):
     Node()
     assert cuda.cuMemAlloc_v2(ctypes.byref(memory), ctypes.c_size_t(16)) == 0
     assert held.cuMemFree_v2(memory) == 0
-assert gc.isenabled() and len(inside) > 900 and not any(inside), (len(inside), sum(inside))
+assert gc.isenabled() and len(inside) > 500 and not any(inside), (len(inside), sum(inside))
 gc.disable()
 assert cuda.cuCtxSynchronize() == 0 and not gc.isenabled()
 """,

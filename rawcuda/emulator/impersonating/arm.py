@@ -52,7 +52,7 @@ d2800015 mov x21, 0
 10fffe53 adr x19, common
 58001bf1 ldr x17, distance
 8b110273 add x19, x19, x17
-940000c7 bl note
+940000c8 bl note
 b9400a69 ldr w9, [x19, PID]
 34000109 cbz w9, same
 d2801588 mov x8, 172
@@ -103,10 +103,10 @@ b50001aa cbnz x10, found
 b9402e76 ldr w22, [x19, FAILED]
 f9400e69 ldr x9, [x19, RESOLVE]
 b50000c9 cbnz x9, resolve
-94000084 bl boot
+94000085 bl boot
 f9400e69 ldr x9, [x19, RESOLVE]
 b40006c9 cbz x9, restore
-94000095 bl note
+94000096 bl note
 f9400e69 ldr x9, [x19, RESOLVE]
 resolve:
 2a1403e0 mov w0, w20
@@ -201,7 +201,7 @@ spin:
 880c7d2b stxr w12, w11, [x9]
 35ffff8c cbnz w12, spin
 b9403269 ldr w9, [x19, READY]
-35000529 cbnz w9, unlock
+35000549 cbnz w9, unlock
 d2800017 mov x23, 0
 search:
 d2800018 mov x24, 0
@@ -211,11 +211,13 @@ next:
 aa1703e0 mov x0, x23
 f9402269 ldr x9, [x19, DLSYM]
 d63f0120 blr x9
+b4000060 cbz x0, absent
 8b180e69 add x9, x19, x24, lsl 3
 f9002920 str x0, [x9, API]
+absent:
 91000718 add x24, x24, 1
 f100331f cmp x24, 12
-54fffee1 b.ne next
+54fffec1 b.ne next
 f9402a69 ldr x9, [x19, ISINIT]
 b5000169 cbnz x9, start
 b50002f7 cbnz x23, done
@@ -226,7 +228,7 @@ b940b260 ldr w0, [x19, LIBPYTHON]
 f9402669 ldr x9, [x19, DLOPEN]
 d63f0120 blr x9
 aa0003f7 mov x23, x0
-b5fffd77 cbnz x23, search
+b5fffd57 cbnz x23, search
 1400000e b done
 start:
 b40001b7 cbz x23, done
@@ -301,5 +303,4 @@ d53bd04c mrs x12, tpidr_el0
 f90006ac str x12, [x21, 8]
 unnoted:
 d65f03c0 ret
-d503201f nop
 """

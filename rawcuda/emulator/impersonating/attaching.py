@@ -11,6 +11,7 @@ import atexit
 import ctypes
 import gc
 import os
+import sys
 import threading
 import time
 
@@ -89,7 +90,7 @@ def attach(address: int, folder: str) -> None:
 
         if table.library == "libcuda":
             _lead_back(attached)
-        if not table.get_pointer(layout.GCOFF):  # before Python 3.10
+        if sys.version_info < (3, 10):  # which has PyGC_Disable
             for word, function in (layout.GCOFF, _collect_no_more), (layout.GCON, _collect):
                 table.put_pointer(word, _pointer(ctypes.CFUNCTYPE(ctypes.c_int)(function)))
         resolver = _pointer(_Resolve(covered(resolve)))  # type: ignore[arg-type]

@@ -62,7 +62,7 @@ common:
 4189c4               mov r12d, eax
 4531ed               xor r13d, r13d
 488d1d????????       lea rbx, [rip+TABLE]
-e8ba020000           call note
+e8bf020000           call note
 837b0800             cmp dword ptr [rbx+PID], 0
 7415                 je same
 b827000000           mov eax, 39
@@ -103,10 +103,10 @@ ff5368               call [rbx+FETCH]
 448b732c             mov r14d, [rbx+FAILED]
 48837b1800           cmp qword ptr [rbx+RESOLVE], 0
 7515                 jne resolve
-e8ce010000           call boot
+e8d3010000           call boot
 48837b1800           cmp qword ptr [rbx+RESOLVE], 0
 0f84c7000000         je restore
-e801020000           call note
+e806020000           call note
 resolve:
 4489e7               mov edi, r12d
 ff5318               call [rbx+RESOLVE]
@@ -189,7 +189,7 @@ f390                 pause
 ebf0                 jmp spin
 locked:
 837b3000             cmp dword ptr [rbx+READY], 0
-0f858d000000         jne unlock
+0f8592000000         jne unlock
 4531f6               xor r14d, r14d
 search:
 4531ff               xor r15d, r15d
@@ -199,10 +199,13 @@ c1e005               shl eax, 5
 488db40300010000     lea rsi, [rbx+rax+NAMES]
 4c89f7               mov rdi, r14
 ff5340               call [rbx+DLSYM]
+4885c0               test rax, rax
+7405                 je absent
 4a8944fb50           mov [rbx+r15*8+API], rax
+absent:
 41ffc7               inc r15d
 4183ff0c             cmp r15d, 12
-75de                 jne next
+75d9                 jne next
 48837b5000           cmp qword ptr [rbx+ISINIT], 0
 7524                 jne start
 4d85f6               test r14, r14
@@ -215,7 +218,7 @@ be02010000           mov esi, 0x102
 ff5348               call [rbx+DLOPEN]
 4989c6               mov r14, rax
 4885c0               test rax, rax
-75b2                 jne search
+75ad                 jne search
 eb33                 jmp done
 start:
 4d85f6               test r14, r14

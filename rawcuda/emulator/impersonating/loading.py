@@ -32,7 +32,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import ModuleType
 
-__all__ = ["VARIABLE", "object_for", "prepare", "remove", "take", "unusable"]
+__all__ = ["VARIABLE", "object_for", "prepare", "remove", "take", "told_here", "unusable"]
 
 VARIABLE = "RAWCUDA_IMPERSONATES"  # the folder, in the environment of children
 
@@ -217,6 +217,11 @@ def _mapped(soname: str) -> str:
     except OSError:
         pass
     return ""
+
+
+def told_here() -> list[str]:
+    """Return lines about what this process and its children have called so far."""
+    return told(read(os.environ[VARIABLE]), everything=True)
 
 
 def _finish(folder: str, pid: int) -> None:

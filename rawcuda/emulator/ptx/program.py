@@ -10,11 +10,14 @@ from __future__ import annotations
 import itertools
 import linecache
 import math
+import re
 import sys
 import time
 
 from ..recovery import RUNNING, is_outside
 from ..space import Allocation, Fault, Space
+from .checking.delays import Delays
+from .checking.history import History
 from .reading.parser import parse
 from .reading.syntax import (
     INVALID_IMAGE,
@@ -28,20 +31,9 @@ from .reading.syntax import (
     Variable,
 )  # fmt: skip
 from .running import half, integers, rounding
+from .running.called import finish, misaligned, pack, trap, unpack, wrapped
 from .running.clusters import Group, clusters_of, divide
-from .running.machine import (
-    LOCAL_LIMIT,
-    Exited,
-    Launch,
-    Limits,
-    Thread,
-    finish,
-    misaligned,
-    pack,
-    trap,
-    unpack,
-    wrapped,
-)
+from .running.machine import LOCAL_LIMIT, Exited, Launch, Limits, Thread
 from .running.report import explain, finding
 from .running.scheduler import Team, run_plainly
 from .translating.emitting.emit import Line
@@ -139,8 +131,10 @@ class Entry:
         )
         launch.number = next(_serial)
         launch.rights, launch.opaque, launch.site = rights, opaque, site
+        launch.offsets = [offset for offset, _ in self.parameters]
         if cluster is not None:
             divide(launch, cluster)
+        launch.code_name = code.filename
         launch.say = lambda text, frame: finding(text, frame, launch, code.filename, code.lines, code.module)
         code.prepare(launch, self._translated)
         clock = _Clock(progress, launch.gx * launch.gy * launch.gz)
@@ -150,8 +144,16 @@ class Entry:
             with RUNNING:
                 way = _run_together if self._translated.blocking else _run_apart
                 executor = code.space.executor
-                if executor == "scalar" or not self._run_arrays(launch, clock, way, executor):
+                if code.space.races:
+                    launch.history = History(launch, code._unit.grain)
+                if code._unit.delays and clock.total > 1:
+                    launch.delays = Delays(code.space.choose)
+                only = executor == "scalar" or code.space.races or code._unit.delays
+                only = only or code.space.meetings and self._translated.blocking
+                if only or not self._run_arrays(launch, clock, way, executor):
                     way(kernel, launch, clock, 0, clock.total)
+                if launch.history is not None:
+                    launch.history.end()
         except MemoryError:
             raise
         except Exception as reason:
@@ -159,6 +161,7 @@ class Entry:
                 raise
             raise explain(reason, launch, code.filename, code.lines, code.module) from reason
         finally:
+            launch.delays.end()
             launch.close()
             if launch.output:
                 _print("".join(launch.output), launch)
@@ -232,7 +235,11 @@ def _run_apart(kernel: Callable[..., Any], launch: Launch, clock: _Clock, first:
     for cluster in clusters_of(launch, first, count):
         for block in cluster.blocks:
             launch.block, block.present = block, True
+            launch.delays.resume(block)
             run_plainly(kernel(launch, block), block)
+            launch.delays.suspend(block)
+            if launch.history is not None:
+                launch.history.leave(block)
             block.present = False
             clock.step()
 
@@ -363,7 +370,10 @@ class Code:
             self.variables.setdefault(variable.name, made)
 
     def _compile(self) -> None:
-        unit = Unit(self.module, {key: made.base for key, made in self._memory.items()}, self.space.watch)
+        space = self.space
+        unit = Unit(
+            self.module, {key: made.base for key, made in self._memory.items()}, space.watch, space.races, space.delays
+        )
         for variable in self._variables():
             self._initialise(unit, variable)
         self._unit = unit
@@ -385,6 +395,10 @@ class Code:
         self.filename = self._dump(self.source) if self._dump is not None else f"<ptx {next(_serial)}>"
         names: dict[str, Any] = {"__builtins__": _BUILTINS, "__name__": "ptx"}
         names.update(_NAMES)
+        if _UNITS.search(self.source):
+            from .running.units import calls
+
+            names.update((name, getattr(calls, name)) for name in calls.__all__)
         exec(compile(self.source, self.filename, "exec", dont_inherit=True), names)
         self.functions = names
         linecache.cache[self.filename] = (len(self.source), None, self.source.splitlines(True), self.filename)
@@ -428,6 +442,7 @@ class Code:
         linecache.cache.pop(getattr(self, "filename", ""), None)
 
 
+_UNITS = re.compile(r"\b(?:started|fetch_|store_|cvt_small|to_half_randomly|tensor_map|video)")
 _BUILTINS = {each.__name__: each for each in (abs, bin, bytearray, bytes, float, len, max, min)}
 _NAMES: dict[str, Any] = {
     "Thread": Thread, "Exited": Exited, "finish": finish, "misaligned": misaligned, "trap": trap, "pack": pack,
@@ -474,6 +489,7 @@ def load(
     """
     text = text_of(image)
     module = parse(text, architecture)
+    module.text = text
     try:
         return Code(module, space, dump, most_registers)
     except RecursionError:

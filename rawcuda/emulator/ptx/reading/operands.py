@@ -21,6 +21,7 @@ from .syntax import (
     Name,
     Not,
     Pair,
+    Part,
     Prototype,
     Register,
     Scope,
@@ -74,6 +75,14 @@ class OperandReader:
         if text == "(" and calls:
             tokens.advance()
             return Vector(self._list(scope, ")"), round=True)
+        if text == "-" and tokens.kinds[tokens.at + 1] == WORD:
+            tokens.advance()
+            found = self._named(scope)
+            if isinstance(found, Part):
+                return Part(found.of, f"-{found.selector}")
+            if isinstance(found, Register):
+                return Part(found, "-")
+            raise tokens.fail("A minus sign needs a register or a constant")
         if text == "!" and tokens.kinds[tokens.at + 1] == WORD:
             tokens.advance()
             found = self._named(scope)
@@ -105,11 +114,6 @@ class OperandReader:
         if isinstance(found, Vector):
             tokens.advance()
             return Vector(list(found.items))
-        if found is None and text[-2:-1] == ".":
-            vector, at = scope.find(text[:-2]), "xyzwrgba".find(text[-1])
-            if isinstance(vector, Vector) and 0 <= at % 4 < len(vector.items):
-                tokens.advance()
-                return vector.items[at % 4]
         if found is not None and not isinstance(found, Prototype):
             tokens.advance()
             return Symbol(found)
@@ -122,6 +126,11 @@ class OperandReader:
         if text == "WARP_SZ":
             tokens.advance()
             return Int(32)
+        stem, _, selector = text.rpartition(".")
+        held = scope.find(stem) if selector[:1] in ("b", "h") and selector[1:].isdecimal() else None
+        if isinstance(held, Register):
+            tokens.advance()
+            return Part(held, selector)
         if text[0] == "%":
             raise tokens.fail(f"Unknown symbol '{text[:80]}'")
         tokens.advance()

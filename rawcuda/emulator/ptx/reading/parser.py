@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import re
 
-from .dividing import divided_load, divided_move
 from .declare import (
     SPACES,
     constant,
@@ -20,6 +19,7 @@ from .declare import (
     variable_declaration,
     variable_declarations,
 )
+from .dividing import divided_load, divided_move
 from .header import read_header
 from .lexer import EOF, NUMBER, STRING, WORD, Tokens
 from .operands import OperandReader
@@ -147,8 +147,9 @@ class _Parser:
                 if tokens.accept("+"):
                     constant(tokens)
             elif word == "inlined_at":
-                for _ in range(3):
-                    constant(tokens)
+                file, line = [constant(tokens) for _ in range(3)][:2]
+                if isinstance(file, Int) and isinstance(line, Int):
+                    self.made.inlined[here] = file.value, line.value
             else:
                 raise tokens.unexpected()
 

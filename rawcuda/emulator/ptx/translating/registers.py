@@ -22,6 +22,7 @@ from ..reading.syntax import (
     Int,
     Not,
     Pair,
+    Part,
     Register,
     Special,
     Symbol,
@@ -54,7 +55,7 @@ def _registers(operand: Operand) -> list[Register]:
         return [operand.base] if isinstance(operand.base, Register) else []
     if isinstance(operand, Texel):
         return [item for item in (operand.base, *operand.coordinates.items) if isinstance(item, Register)]
-    if isinstance(operand, Not):
+    if isinstance(operand, (Not, Part)):
         return [operand.of]
     if isinstance(operand, Vector):
         return [item for item in operand.items if isinstance(item, Register)]

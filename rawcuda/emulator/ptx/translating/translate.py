@@ -24,13 +24,15 @@ from __future__ import annotations
 import re
 
 from ..reading.syntax import BITS, Instruction, Variable
-from .emitting.clusters import ClusterEmitter
+from .emitting.asynchronous import AsyncEmitter
 from .emitting.emit import FLOAT_TYPES, Line
+from .emitting.matrices import MatrixEmitter
+from .emitting.small import SmallEmitter
 from .emitting.textures import TextureEmitter
 from .flow import EXIT, Block, Plan
 from .registers import (
-    defined_late,
     copied,
+    defined_late,
     floating,
     local_pointers,
     reads_and_writes,
@@ -64,7 +66,7 @@ class Translated:
         self.shared_size = writer.shared_size
 
 
-class Writer(ClusterEmitter, TextureEmitter):
+class Writer(AsyncEmitter, MatrixEmitter, SmallEmitter, TextureEmitter):
     """The writer of one function."""
 
     def __init__(self, unit: Unit, prepared: Prepared) -> None:
@@ -446,14 +448,21 @@ class Writer(ClusterEmitter, TextureEmitter):
 
     def _watching(self) -> list[str]:
         """Return the functions that record accesses to shared memory, as default arguments."""
+        more = []
+        if self.needs_past:
+            past = ("read", "write", "atomic", "fence", "order")
+            more.append("; ".join(f"past_{name} = L.history.{name}" for name in past))
+        if self.needs_delays:
+            more.append("; ".join(f"late_{name} = L.delays.{name}" for name in ("store", "touch", "flush")))
         if not self.needs_watch:
-            return []
+            return more
         names = [
             name
             for name in ("read_one", "read", "reads", "write_one", "write", "mark", "order", "mine")
             if name != "mine" or self.needs_mine
         ]
-        return [f"watch = B.watch({self.unit.granule})", "; ".join(f"watch_{name} = watch.{name}" for name in names)]
+        calls = "; ".join(f"watch_{name} = watch.{name}" for name in names)
+        return [*more, f"watch = B.watch({self.unit.granule})", calls]
 
     def _setup(self) -> list[str]:
         function = self.function

@@ -23,7 +23,7 @@ from ...reading.syntax import (
 )
 from ..table.forms import check_read, check_written, fits
 from .access import AccessEmitter
-from .emit import FLOAT_TYPES, float_of_bits, mask, plain_float
+from .emit import FLOAT_TYPES, mask
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -369,7 +369,9 @@ class DataEmitter(AccessEmitter):
 
     def _choose(self, target: Operand, type: str, condition: str, a: Operand, b: Operand) -> None:
         type = self.carried(target, type)
-        self.assign(target, type, f"{self.moved(target, a, type)} if {condition} else {self.moved(target, b, type)}", True)
+        self.assign(
+            target, type, f"{self.moved(target, a, type)} if {condition} else {self.moved(target, b, type)}", True
+        )
 
     def moved(self, target: Operand, source: Operand, type: str) -> str:
         """Return a source of a move, with the bits of its NaN if those of the destination matter."""
@@ -389,12 +391,30 @@ class DataEmitter(AccessEmitter):
         """Write a move, a pack, an unpack or an address."""
         target, source = instruction.operands
         type = shape.type
-        if isinstance(target, Vector):
+        if "vec" in shape.chosen:
+            count = int(shape.chosen["vec"][1:])
+            for side in (target, source):
+                if not isinstance(side, Vector) or len(side.items) != count or side.round:
+                    raise self.mismatch(instruction)
+            self._move_all(instruction, target, source, type)
+        elif isinstance(target, Vector):
             self._unpack(instruction, target, source, type)
         elif isinstance(source, Vector):
             self._pack(instruction, target, source, type)
         else:
             self._move(instruction, target, source, type)
+
+    def _move_all(self, instruction: Instruction, target: Operand, source: Operand, type: str) -> None:
+        """Write the move of a vector, all of whose parts are read first."""
+        assert isinstance(target, Vector) and isinstance(source, Vector)
+        names = []
+        for at, (to, of) in enumerate(zip(target.items, source.items)):
+            check_written(instruction, to, type, False)
+            check_read(instruction, of, type, False)
+            names.append(f"x{at}")
+            self.put(f"x{at} = {self.value(of, self.carried(to, type))}")
+        for to, name in zip(target.items, names):
+            self.assign(to, self.carried(to, type), name)
 
     def _move(self, instruction: Instruction, target: Operand, source: Operand, type: str) -> None:
         check_written(instruction, target, type, False)

@@ -43,6 +43,8 @@ class Moves(BaseWriter):
         type = shape.type
         if BITS[type] == 128:
             raise Unsuited("128-bit values")
+        if "vec" in shape.chosen:
+            raise Unsuited("a move of a vector")
         if isinstance(target, Vector):
             bits = BITS[type] // len(target.items)
             self.put(f"x = {self.value(source, f'b{BITS[type]}')}")
