@@ -50,6 +50,18 @@ def _driver(emulator: Emulator) -> Answers:
     return emulator.address
 
 
+def _nvml_names() -> list[str]:
+    from .nvml import NAMES
+
+    return NAMES
+
+
+def _nvml(emulator: Emulator) -> Answers:
+    from .nvml import open_nvml
+
+    return open_nvml(emulator)
+
+
 def _compiler(major: int) -> Library:
     from functools import partial
 
@@ -88,6 +100,8 @@ def _linker(major: int) -> Library:
 LIBRARIES: dict[str, Library] = {
     # 4: CUDA_ERROR_DEINITIALIZED, 3: NOT_INITIALIZED, 801: NOT_SUPPORTED, 999: UNKNOWN
     "libcuda": Library(("libcuda.so.1", "libcuda.so"), _driver_names, _driver, (4, 3, 801, 999)),
+    # 1: NVML_ERROR_UNINITIALIZED, 13: FUNCTION_NOT_FOUND, 999: UNKNOWN
+    "nvml": Library(("libnvidia-ml.so.1", "libnvidia-ml.so"), _nvml_names, _nvml, (1, 1, 13, 999)),
     **{f"libnvrtc{major}": _compiler(major) for major in (11, 12, 13)},
     **{f"libnvJitLink{major}": _linker(major) for major in (12, 13)},
 }

@@ -225,9 +225,9 @@ def told_here() -> list[str]:
 
 
 def _finish(folder: str, pid: int) -> None:
-    """Tell what was called in vain, and remove the folder."""
+    """Tell what was called in vain, if an exception ends the process, and remove the folder."""
     if pid == os.getpid():
-        for line in told(read(folder)):
+        for line in told(read(folder)) if hasattr(sys, "last_type") else ():
             print(f"{_PACKAGE}: {line}", file=sys.stderr)
         remove(folder)
 
