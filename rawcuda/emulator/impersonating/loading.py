@@ -25,6 +25,7 @@ from .attaching import ATTACHED, attach
 from .elf import SYMBOL, write
 from .journal import read, told
 from .libraries import LIBRARIES
+from .programs import write_programs
 from .table import Table, build
 
 TYPE_CHECKING = False
@@ -131,13 +132,18 @@ def prepare() -> tuple[str, dict[str, str]]:
         for soname in library.sonames:
             with open(os.path.join(folder, soname), "wb") as file:
                 file.write(object_for(key, soname, folder))
+    programs = write_programs(folder)
     before = os.environ.get("LD_LIBRARY_PATH")
     # programs find compilers by whole paths, too, unless one is loaded already
     early = [os.path.join(folder, name) for key in LIBRARIES if key != "libcuda" for name in LIBRARIES[key].sonames]
     return folder, {
         "LD_LIBRARY_PATH": f"{folder}:{before}" if before else folder,
         "LD_PRELOAD": ":".join([*early, *filter(None, [os.environ.get("LD_PRELOAD")])]),
+        "LIBRARY_PATH": os.pathsep.join(filter(None, [folder, os.environ.get("LIBRARY_PATH")])),  # of linkers
+        "PATH": os.pathsep.join([programs, os.environ.get("PATH", os.defpath)]),
         "TRITON_LIBCUDA_PATH": folder,
+        "TRITON_PTXAS_PATH": os.path.join(programs, "ptxas"),
+        "TRITON_PTXAS_BLACKWELL_PATH": os.path.join(programs, "ptxas"),
         VARIABLE: folder,
     }
 
