@@ -481,7 +481,7 @@ class _StreamedView(_PlainView):
 
 StridedView._plain_kind = Description._viewed = _PlainView
 for _kind in (_PlainView, _MemoryView, _StreamedView):  # so that error messages show the public name
-    _kind.__name__ = _kind.__qualname__ = StridedView.__name__
+    _kind.__name__ = StridedView.__name__  # (by __qualname__, pickle finds the class itself)
 StridedView._streamed = _StreamedView
 
 
