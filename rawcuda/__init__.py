@@ -133,9 +133,9 @@ if TYPE_CHECKING:
 
 def _open_emulator() -> _Loadable:
     """Make an emulator with the settings of the environment; driver.py calls this through doors.py."""
-    from .emulator import Emulator
+    from .emulator import shared
 
-    emulator: _Loadable = Emulator.from_environment()
+    emulator: _Loadable = shared()
     return emulator
 
 

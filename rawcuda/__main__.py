@@ -18,6 +18,7 @@ _COMMANDS = {
     "run": "any kernel of a CUDA C or PTX file over .npy files and numbers",
     "compile": "CUDA C to PTX, a cubin or LTO-IR, with NVRTC or nvcc",
     "inspect": "what an object says about its memory: every protocol, field by field, with its quirks",
+    "emulate": "another program that uses CUDA, on the emulator",
     "vendor": "copy this package, or a part of it, into another project; or check a copy",
     "doctor": "which driver was tried, what it said, and whether a kernel runs",
 }

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import random
 import threading
 from bisect import bisect_right, insort
 from collections import deque
@@ -167,6 +168,10 @@ class Space:
         self.conditions: dict[int, Any] = {}  # of graphs, by their handles: kernels set them
         self.executor = "auto"  # how kernels run: "scalar", "numpy", or what is faster
         self.spent = 0.0  # seconds of kernels in the scalar executor that may run as arrays
+        self.races = False  # whether races are searched in all memory, and more exactly
+        self.meetings = False  # whether a doubtful barrier or member mask stops a kernel, or is only reported
+        self.delays = False  # whether plain stores may be visible to other blocks late
+        self.choose = random.Random(0)  # how late
         self.watch = watch  # whether writes are tracked, and reads of uninitialized memory are found
         self.warnings: list[str] = []  # findings that stopped no kernel
         self.told: set[tuple[str, int]] = set()  # the places in generated code of these findings

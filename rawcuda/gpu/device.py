@@ -22,7 +22,7 @@ from .memory import Memory, allocate
 from .ordering import synchronize_contexts
 from .queue import failed
 from .retention import retained, sweep
-from .stream import Event, Stream
+from .stream import Event, Stream, new_event, new_stream
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ class Device(Facts):
     def stream(self, priority: int = 0, *, nonblocking: bool = True) -> Stream:
         """Make a stream: it and the legacy default stream do not wait for each other, unless nonblocking is false."""
         if nonblocking and type(priority) is int and not priority:
-            return Stream(self)
+            return new_stream(self)
         return Stream(self, priority=priority, nonblocking=nonblocking)
 
     def event(self, timing: bool = False, *, blocking: bool = False, shareable: bool = False) -> Event:
@@ -177,7 +177,7 @@ class Device(Facts):
         """
         if timing or blocking or shareable:
             return Event(self, timing=timing, blocking=blocking, shareable=shareable)
-        return Event(self)
+        return new_event(self)
 
     def split(self, *sm_counts: int, rest: bool = False) -> names.Split:
         """Divide the multiprocessors into green contexts; each argument is the least number of multiprocessors of one.

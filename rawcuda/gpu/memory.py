@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Lease", "Memory", "allocate", "blank", "size_of"]
 
-_KINDS = {"device": DEVICE, "pinned": PINNED, "managed": MANAGED}
+_DEVICE = "device"
+_KINDS = {_DEVICE: DEVICE, "pinned": PINNED, "managed": MANAGED}
 
 
 class Lease:
@@ -467,10 +468,12 @@ def allocate(device: Any, nbytes: int, *, kind: str = "device", stream: Any = No
     raises  OutOfMemory  not enough memory is free
             ValueError   a negative or impossible size, an unknown kind, a stream with another kind than "device"
     """
-    row = _kind_of(kind)
+    row = DEVICE if kind is _DEVICE else _kind_of(kind)
     if type(nbytes) is not int or not 0 <= nbytes < 2**63:
         nbytes = size_of("nbytes", nbytes)
-    primary = primary_of(device)
+    primary = getattr(device, "_held", None)
+    if type(primary) is not PrimaryContext:
+        primary = primary_of(device)
     if primary is None:
         raise TypeError(f"memory is allocated on a Device, not on {a_kind(device)}")
     memory = blank(device, primary, nbytes, kind, stream)
@@ -481,9 +484,12 @@ def allocate(device: Any, nbytes: int, *, kind: str = "device", stream: Any = No
     if stream is None:
         make(memory, row, primary, (as_argument(nbytes), *row.numbers))
     else:
-        is_ours = isinstance(stream, StreamHandle) and stream._primary is primary
-        ordering = stream if is_ours else Ordering(stream)
-        calls, queue = calls_on(stream if is_ours else ordering.handle, primary)
+        if isinstance(stream, StreamHandle) and stream._primary is primary:
+            ordering: Any = stream
+            calls, queue = primary.direct, stream._argument or stream._prepare()
+        else:
+            ordering = Ordering(stream)
+            calls, queue = calls_on(ordering.handle, primary)
         make(memory, ORDERED, primary, (as_argument(nbytes), queue), calls, ordering)
     return memory
 

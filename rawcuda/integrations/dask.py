@@ -28,14 +28,16 @@ def register() -> None:
 
     raises  ImportError   distributed is not installed
     """
-    from distributed.protocol import dask_deserialize, dask_serialize
+    from importlib import import_module
 
     from ..gpu.memory import Memory
 
+    protocol: Any = import_module("distributed.protocol")
+
     preload(None)
     for kind, pack, unpack in ((StridedView, _pack_view, _unpack_view), (Memory, _pack_memory, _unpack_memory)):
-        dask_serialize.register(kind)(pack)
-        dask_deserialize.register(kind)(unpack)
+        protocol.dask_serialize.register(kind)(pack)
+        protocol.dask_deserialize.register(kind)(unpack)
 
 
 def _pack_view(view: Any) -> tuple[dict[str, Any], list[Any]]:

@@ -59,7 +59,8 @@ def buffer(exporter: names.Any, comm: names.Any, way: str = "both", *, stream: n
     made = exporter if isinstance(exporter, StridedView) else view(exporter, stream=stream)
     if not (made.is_c_contiguous or made.is_f_contiguous):
         raise ValueError(
-            f"an array of shape {made.shape} with strides {made.strides} has gaps: MPI needs one run of bytes; use copy()"
+            f"an array of shape {made.shape} with strides {made.strides} has gaps: MPI needs one run of bytes, so pass "
+            "a copy()"
         )
     if made.readonly and way != "send":
         raise refusal(made.protocol, "readonly", True, 'MPI would write to it: give way="send", or a writable array')
@@ -92,7 +93,7 @@ class Buffer:
             return made if made.is_host_accessible or made.nbytes == 0 else self.view
         from ..gpu.cuda_side import Device
 
-        memory = self._memory = Device(made.device[1]).allocate(made.nbytes, kind="pinned")
+        memory = self._memory = Device(made.device[1] or 0).allocate(made.nbytes, kind="pinned")
         try:
             if self.way != "receive":
                 memory.copy_from(made, stream=self.stream)
@@ -123,7 +124,7 @@ class Buffer:
         from ..gpu.stream import Stream
 
         if self.stream is None:
-            Device(self.view.device[1]).synchronize()
+            Device(self.view.device[1] or 0).synchronize()
         else:
             given = self.stream
             (given if isinstance(given, Stream) else Stream.from_handle(given)).synchronize()
@@ -133,4 +134,6 @@ def _check(comm: Any) -> None:
     if not hasattr(comm, "Get_info") or not hasattr(comm, "Get_rank"):
         raise TypeError(f"comm must be a communicator of mpi4py, not {a_kind(comm)}")
     if not comm:  # mpi4py: a null communicator, which Free() leaves
-        raise ValueError("this communicator was freed, or is COMM_NULL: give one that is in use, such as MPI.COMM_WORLD")
+        raise ValueError(
+            "this communicator was freed, or is COMM_NULL: give one that is in use, such as MPI.COMM_WORLD"
+        )

@@ -8,12 +8,18 @@ Read next    dask.py
 
 from __future__ import annotations
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 __all__ = ["preload"]
 
 
 def preload(_: object) -> None:
     """Let Dask's clients and workers import integrations/dask.py when they start, through Dask's configuration."""
-    from dask import config
+    from importlib import import_module
+
+    config: Any = import_module("dask.config")
 
     name = f"{__package__}.dask"
     for place in ("distributed.worker.preload", "distributed.client.preload"):

@@ -313,7 +313,7 @@ def test_subinterpreters_are_refused(python):
     assert "subinterpreter" in result.stdout, result.stdout + result.stderr
 
 
-@pytest.mark.skipif(sys.version_info >= (3, 12), reason="from 3.12 on the callbacks of ctypes return in subinterpreters")
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="from 3.12 on callbacks of ctypes return there")
 def test_host_views_in_a_subinterpreter_work_or_are_refused(python):
     """No callback of ctypes may be called there: it would wait for ever for the GIL."""
     result = python("""

@@ -56,6 +56,7 @@ FLOORS = (
     ("gpu", "device"),
     ("gpu.copies", "transfer strided_kernel peer_copy device_copy batch"),
     ("gpu", "cuda_side"),
+    ("integrations", "plugins dask mpi"),
 )
 ORDER = {
     f"{folder}.{room}".lstrip("."): (floor, place)
@@ -70,8 +71,12 @@ UPWARDS = {
         "": "the emulator and the pictures of a view are asked for at the façade, which alone knows them",
     },
 }
-OPTIONAL = {"emulator.ptx.vectors.late": "numpy"}  # imported late, and done without where it is missing
+OPTIONAL = {
+    "emulate": "pytest",
+    "emulator.ptx.vectors.late": "numpy",
+}  # imported late, and done without where it is missing
 NOT_YET_STANDARD = {"compression": "Python 3.14; done without where it is missing"}
+MAY_SEE_THE_EMULATOR = ("tools.commands.doctor", "tools.commands.emulate")  # late
 MOST_LINES = 550
 DATA = ("headers.enumerations", "headers.structures")  # C text, a line for each name
 UNSAYING_NAMES = {"utils", "util", "helpers", "helper", "common", "base", "misc"}
@@ -129,7 +134,7 @@ def imports(name: str) -> Iterator[Import]:
 def side_room(name: str) -> str:
     """Return the side room that a module is in, or ""."""
     first = name.partition(".")[0]
-    return first if first in ("emulator", "tools", "__main__") else ""
+    return first if first in ("emulator", "tools", "__main__", "emulate") else ""
 
 
 def is_folder(name: str) -> bool:
@@ -149,8 +154,10 @@ def refusal(name: str, entered: Import) -> str:
         if target in ("headers.cuda_h", "errors", "images.zstd"):
             return ""
         return "" if entered_room == "emulator" else "the emulator stands on its own"
+    if room == "emulate":
+        return "" if entered.late and entered_room == "emulator" else "the plugin needs the emulator only, and late"
     if room:  # the command line and its parts use everything except the emulator
-        allowed = entered_room != "emulator" or (name == "tools.commands.doctor" and entered.late)
+        allowed = entered_room != "emulator" or (name in MAY_SEE_THE_EMULATOR and entered.late)
         return "" if allowed else "the emulator is chosen through the façade"
     if name not in ORDER:
         return "this module is on no floor: give it one in FLOORS"

@@ -19,8 +19,8 @@ import re
 from ...abis import NOT_FOUND, VERSION, symbol_of
 from ...codes import NAMES, TEXTS, Refused
 from ...machine import TOTAL_MEMORY, Machine
-from ...sharing import is_supported
 from ...thunks import entry, out, put_address_of, put_bytes, put_int, put_u64, text
+from ..memories.sharing import is_supported
 from .capabilities import capability_of
 
 TYPE_CHECKING = False
@@ -162,6 +162,8 @@ def init(machine: Machine, flags: int) -> None:
     if not machine.pid:
         _hide(machine)
     machine.pid = pid
+    for observer in machine.observers:
+        observer()
 
 
 # -- which devices are visible
@@ -269,6 +271,8 @@ def get_proc_address(
     address = (machine.address(found) or 0) if found else 0
     if found and not address:
         result = NOT_FOUND
+    elif result == NOT_FOUND:
+        machine.address(text(symbol))  # there is none: who impersonates keeps the name
     if newer is None and result:
         raise Refused(500)
     put_u64(function, address)

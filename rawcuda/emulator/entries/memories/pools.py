@@ -12,7 +12,6 @@ from __future__ import annotations
 from ...codes import Refused
 from ...machine import Machine, Pool
 from ...queues import Stream
-from ...sharing import MARK_SIZE, Backing
 from ...thunks import (
     ACCESS_DESC,
     LOCATION,
@@ -26,6 +25,7 @@ from ...thunks import (
     read,
 )
 from .memory import holding_at, make_room
+from .sharing import MARK_SIZE, Backing
 
 __all__: list[str] = []
 
@@ -43,7 +43,8 @@ def _allocate(machine: Machine, address: int, nbytes: int, pool: Pool, stream: S
         put_u64(address, stream.capture.allocate(stream, pool, nbytes))
         return
     if not nbytes:
-        raise Refused(1, "an allocation of zero bytes")
+        put_u64(address, 0)
+        return
     if _is_imported(pool):
         raise Refused(1, "the pool is of another process, and nothing can be allocated from it here")
     growth = pool.growth(min(nbytes, _LARGEST))
@@ -87,6 +88,8 @@ def free_async(machine: Machine, address: int, handle: int) -> None:
             stream.capture.invalidate()
             raise Refused(1, "a graph can free only what a graph allocates")
         stream.capture.free(stream, memory)
+        return
+    if not address:  # what an allocation of zero bytes returns
         return
     holding = holding_at(machine, address)
     if holding.pool is None or holding.allocation.base != address:
