@@ -501,8 +501,6 @@ class Event(InContext):
         return f"<Event {'closed' if self._handle is None else hex(self._handle)}>"
 
 
-_NO_TIMING = "an event with timing cannot be shared with other processes: make one without timing"
-_keepers: dict[Any, Any] = {}  # of the shared events, by their releases: see processes/events.py
 _new: Any = object.__new__
 
 
@@ -518,6 +516,10 @@ def new_event(device: Any) -> Event:
     made.timing = made.blocking = False
     made._create(device, EVENT, EVENT.numbers)
     return made
+
+
+_NO_TIMING = "an event with timing cannot be shared with other processes: make one without timing"
+_keepers: dict[Any, Any] = {}  # of the shared events, by their releases: see processes/events.py
 
 
 def record_and_wait(primary: PrimaryContext, working: Any, waiting: Any, there: PrimaryContext | None = None) -> None:

@@ -14,9 +14,7 @@ from tests.subject import module, rawcuda
 
 cuda_h = module("headers.cuda_h")
 HEAD = ".version 8.3\n.target sm_80\n.address_size 64\n"
-REGISTERS = (
-    ".reg .b64 %d<8>; .reg .b32 %r<8>; .reg .b16 %h<4>; .reg .f32 %f<8>; .reg .f64 %g<4>; .reg .pred %p<2>;\n"
-)
+REGISTERS = ".reg .b64 %d<8>; .reg .b32 %r<8>; .reg .b16 %h<4>; .reg .f32 %f<8>; .reg .f64 %g<4>; .reg .pred %p<2>;\n"
 Run = Callable[..., bytes]
 
 
@@ -246,9 +244,7 @@ def test_registers_may_be_vectors(run: Run, threads: int) -> None:
         (".reg .v2 .u32 v;", "mov.v2.u32 v, %r1;", "mismatch"),
     ],
 )
-def test_what_ptxas_refuses_of_these_is_refused(
-    device: Any, declared: str, body: str, words: str
-) -> None:
+def test_what_ptxas_refuses_of_these_is_refused(device: Any, declared: str, body: str, words: str) -> None:
     text = f"{HEAD}.visible .entry k() {{\n{REGISTERS}{declared}\n{body}\nret;\n}}\n"
     with pytest.raises(rawcuda.CompileFailed, match=f"(?i){words}"):
         device.load(text)
@@ -295,9 +291,7 @@ def test_available_shared_memory_is_that_of_a_kernel_that_has_not_asked_for_more
 
 
 @pytest.mark.parametrize("by_option", [False, True])
-def test_a_limit_of_registers_shows_in_the_attribute(
-    device: Any, driver: Any, current: None, by_option: bool
-) -> None:
+def test_a_limit_of_registers_shows_in_the_attribute(device: Any, driver: Any, current: None, by_option: bool) -> None:
     names = [f"%f{at}" for at in range(200)]
     body = "".join(f"ld.global.f32 {name}, [%d2+{4 * at}];\n" for at, name in enumerate(names))
     body += "".join(f"st.global.f32 [%d2+{800 + 4 * at}], {name};\n" for at, name in enumerate(names))

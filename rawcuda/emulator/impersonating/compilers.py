@@ -93,5 +93,3 @@ def open_nvrtc(emulator: Emulator, major: int) -> Answers:
             return None
 
     return answers
-
-

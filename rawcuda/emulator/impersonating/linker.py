@@ -110,7 +110,9 @@ def _link(link: _Link, emulator: Emulator, lto: Callable[[_Link, list[tuple[int,
     if most and most.isdecimal():
         text = _ENTRY.sub(rf"\1 .maxnreg {most}", text)
     link.made = text.encode() + b"\0"
-    link.info = f"info    : {len(merger.units)} PTX texts were linked to PTX, because the emulator runs no machine code\n"
+    link.info = (
+        f"info    : {len(merger.units)} PTX texts were linked to PTX, because the emulator runs no machine code\n"
+    )
     return 0
 
 

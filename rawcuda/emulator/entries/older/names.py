@@ -186,7 +186,9 @@ def begin_capture(machine: Machine, handle: int) -> None:
     capture.begin(machine, handle, 0)
 
 
-@entry("cuStreamAddCallback(CUstream hStream, CUstreamCallback callback, void *userData, unsigned int flags)", since=5000)
+@entry(
+    "cuStreamAddCallback(CUstream hStream, CUstreamCallback callback, void *userData, unsigned int flags)", since=5000
+)
 def add_callback(machine: Machine, handle: int, callback: int, data: int, flags: int) -> None:
     """Queue a call of a host function that gets the stream and a status; it cannot be captured."""
     stream = machine.stream(handle)

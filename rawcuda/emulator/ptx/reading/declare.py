@@ -14,11 +14,11 @@ import re
 import struct
 
 from .lexer import NUMBER, WORD, Tokens
-from .syntax import BITS, OUT_OF_MEMORY, Float, Function, Int, Rejected, Scope, Symbol, Variable, Vector
+from .syntax import BITS, OUT_OF_MEMORY, Float, Function, Int, Rejected, Scope, Symbol, Variable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .syntax import Operand
+    pass
 
 __all__ = ["SPACES", "constant", "number", "register_declaration", "variable_declaration", "variable_declarations"]
 
@@ -185,16 +185,16 @@ def register_declaration(tokens: Tokens, scope: Scope) -> None:
         tokens.advance()
         _integer(tokens)
     type = _type(tokens)
-    if parts and (type == "pred" or BITS[type] * parts > 128):
-        raise tokens.fail(f"A vector register of .v{parts} .{type} is wider than 128 bits, or of predicates")
+    if parts:
+        if type == "pred" or BITS[type] * parts > 128:
+            raise tokens.fail(f"A vector register of .v{parts} .{type} is wider than 128 bits, or of predicates")
+        type = f"v{parts}.{type}"
     while True:
         name = tokens.text
         if tokens.kind != WORD or not _RANGE.match(name):
             raise tokens.unexpected("a register name")
         tokens.advance()
         if tokens.text == "<":
-            if parts:
-                raise tokens.fail("Numbered vector registers are not emulated")
             tokens.advance()
             count = _integer_in_range(tokens)
             tokens.expect(">")
@@ -204,22 +204,10 @@ def register_declaration(tokens: Tokens, scope: Scope) -> None:
         else:
             if name in scope.names or scope.in_range(name):
                 raise tokens.fail(f"Duplicate definition of variable '{name}'")
-            if parts:
-                _vector(scope, name, type, parts)
-            else:
-                scope.declare(name, type)
+            scope.declare(name, type)
         if not tokens.accept(","):
             break
     tokens.expect(";")
-
-
-def _vector(scope: Scope, name: str, type: str, parts: int) -> None:
-    """Declare a vector register: a name for its parts together, and two names for each."""
-    items: list[Operand] = []
-    for at in range(parts):
-        items.append(scope.declare(f"{name}.{'xyzw'[at]}", type))
-        scope.names[f"{name}.{'rgba'[at]}"] = scope.names[f"{name}.{'xyzw'[at]}"]
-    scope.names[name] = Vector(items)
 
 
 def _integer_in_range(tokens: Tokens) -> int:

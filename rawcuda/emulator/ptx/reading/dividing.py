@@ -11,7 +11,7 @@ Read next    parser.py
 
 from __future__ import annotations
 
-from .syntax import BITS, Address, Instruction, Register, Rejected, Vector
+from .syntax import BITS, Address, Instruction, Rejected, Vector
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

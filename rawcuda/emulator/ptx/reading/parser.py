@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import re
 
-from .dividing import divided_load, divided_move
 from .declare import (
     SPACES,
     constant,
@@ -20,6 +19,7 @@ from .declare import (
     variable_declaration,
     variable_declarations,
 )
+from .dividing import divided_load, divided_move
 from .header import read_header
 from .lexer import EOF, NUMBER, STRING, WORD, Tokens
 from .operands import OperandReader

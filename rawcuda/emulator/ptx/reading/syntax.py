@@ -322,9 +322,11 @@ class Scope:
             if found is not None:
                 return found
             if scope.ranges:
-                type = scope.in_range(name)
+                whole = name.partition(".")[0]  # a vector and one of its parts are declared together
+                type = scope.in_range(whole)
                 if type:
-                    return scope.declare(name, type)
+                    scope.declare(whole, type)
+                    return scope.names.get(name)
             scope = scope.outer
         return None
 
@@ -357,7 +359,10 @@ class Scope:
         """Create a register in this scope, or a vector of registers if the type begins with `v2.` or `v4.`."""
         count, dot, element = type.partition(".")
         if dot:
-            items: list[Operand] = [self.declare(f"{name}.{letter}", element) for letter in "xyzw"[: int(count[1])]]
+            items: list[Operand] = []
+            for first, second in zip("xyzw"[: int(count[1])], "rgba"):
+                part = self.names[f"{name}.{second}"] = self.declare(f"{name}.{first}", element)
+                items.append(part)
             vector = self.names[name] = Vector(items)
             return vector
         function = self.function

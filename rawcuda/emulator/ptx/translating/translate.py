@@ -31,8 +31,8 @@ from .emitting.small import SmallEmitter
 from .emitting.textures import TextureEmitter
 from .flow import EXIT, Block, Plan
 from .registers import (
-    defined_late,
     copied,
+    defined_late,
     floating,
     local_pointers,
     reads_and_writes,

@@ -151,7 +151,9 @@ class ControlEmitter(ConvertEmitter):
                 raise self.reject(f"Type or size of argument '{variable.name[:80]}' does not match the parameter")
             text = self.slot(variable)
             if self.slot_is_float(variable) != self.slot_is_float(wanted):
-                way = "float_of" if self.slot_is_float(wanted) else "copied_bits_of" if variable.size == 4 else "bits_of"
+                way = (
+                    "float_of" if self.slot_is_float(wanted) else "copied_bits_of" if variable.size == 4 else "bits_of"
+                )
                 return f"{way}_{variable.size * 8}({text})"
             return text
         if isinstance(wanted, Variable):

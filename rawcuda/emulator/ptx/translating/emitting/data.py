@@ -23,7 +23,7 @@ from ...reading.syntax import (
 )
 from ..table.forms import check_read, check_written, fits
 from .access import AccessEmitter
-from .emit import FLOAT_TYPES, float_of_bits, mask, plain_float
+from .emit import FLOAT_TYPES, mask
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -369,7 +369,9 @@ class DataEmitter(AccessEmitter):
 
     def _choose(self, target: Operand, type: str, condition: str, a: Operand, b: Operand) -> None:
         type = self.carried(target, type)
-        self.assign(target, type, f"{self.moved(target, a, type)} if {condition} else {self.moved(target, b, type)}", True)
+        self.assign(
+            target, type, f"{self.moved(target, a, type)} if {condition} else {self.moved(target, b, type)}", True
+        )
 
     def moved(self, target: Operand, source: Operand, type: str) -> str:
         """Return a source of a move, with the bits of its NaN if those of the destination matter."""
