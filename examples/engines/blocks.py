@@ -100,7 +100,7 @@ done:
 """
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def kernels():
     """Return the device of this process, and the kernels, which are loaded once."""
     device = rawcuda.Device(0)
