@@ -29,29 +29,26 @@ def transposed(block):
 def main(marker):
     """Compute with two workers."""
     a, b, _ = blocks.matrices()
-    with (
-        LocalCluster(n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None) as cluster,
-        Client(cluster) as client,
-    ):
-        left, right = client.scatter([blocks.blocks_of(a)])[0].result(), blocks.blocks_of(b)
-        rows = range(blocks.SIZE // blocks.BLOCK)
-        found = {}
-        for i in rows:
-            for j in rows:
-                row, column = [left[i, k] for k in rows], [right[k, j] for k in rows]
-                made = client.submit(product_of, row, column, 3 * i + j, marker, pure=False)
-                found[i, j] = client.submit(transposed, made, pure=False)
-        totals = client.map(blocks.total_of, range(blocks.CHUNKS), pure=False)
-        product = blocks.assembled({place: block.download() for place, block in client.gather(found).items()})
-        blocks.check(_transposed_blocks(product), sum(client.gather(totals)), marker)
+    with LocalCluster(n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None) as cluster:
+        with Client(cluster) as client:
+            product, total = compute(client, a, b, marker)
+    blocks.check(product, total, marker)
 
 
-def _transposed_blocks(product):
-    n = blocks.BLOCK
-    for i in range(0, blocks.SIZE, n):
-        for j in range(0, blocks.SIZE, n):
-            product[i : i + n, j : j + n] = product[i : i + n, j : j + n].T.copy()
-    return product
+def compute(client, a, b, marker):
+    """Submit all tasks, and return the product and the sum."""
+    left, right = blocks.blocks_of(a), blocks.blocks_of(b)
+    rows = range(blocks.SIZE // blocks.BLOCK)
+    found = {}
+    for i in rows:
+        for j in rows:
+            row, column = [left[i, k] for k in rows], [right[k, j] for k in rows]
+            made = client.submit(product_of, row, column, 3 * i + j, marker, pure=False)
+            found[j, i] = client.submit(transposed, made, pure=False)
+    totals = client.map(blocks.total_of, range(blocks.CHUNKS), pure=False)
+    gathered = client.gather(found)
+    turned = blocks.assembled({place: block.download() for place, block in gathered.items()})  # the transposed product
+    return turned.T, sum(client.gather(totals))
 
 
 if __name__ == "__main__":

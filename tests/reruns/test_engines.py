@@ -34,7 +34,15 @@ PACKAGES = {
     "dask": ["numpy", "distributed == 2026.8.*"],
     "ray": ["numpy", "ray == 2.60.*"],
 }
-COPIED = ["pandas == 3.1.*", "polars == 2.1.*", "xarray", "awkward", "h5py == 3.16.*", "zarr == 3.1.*", "pyarrow == 26.*"]
+COPIED = [
+    "pandas == 3.1.*",
+    "polars == 2.1.*",
+    "xarray",
+    "awkward",
+    "h5py == 3.16.*",
+    "zarr == 3.1.*",
+    "pyarrow == 26.*",
+]
 ONLY_LOOPBACK = ["unshare", "--user", "--map-root-user", "--net", "sh", "-c", 'ip link set lo up && exec "$0" "$@"']
 
 
