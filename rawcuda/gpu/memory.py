@@ -435,7 +435,7 @@ class _ReadOnlyMemory(Memory):
     readonly = True
 
 
-_ReadOnlyMemory.__name__ = _ReadOnlyMemory.__qualname__ = Memory.__name__  # so that messages show the public name
+_ReadOnlyMemory.__name__ = Memory.__name__  # so that messages show the public name
 
 
 def _access_flags(address: int, ordinal: int) -> int:

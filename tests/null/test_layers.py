@@ -35,7 +35,7 @@ FLOORS = (
         "arrow choosing",
     ),
     ("interpreter", "buffer_type"),
-    ("arrays", "host_copy copying conversion flags exporting exchange_table pickling number reshaping strided making"),
+    ("arrays", "host_copy copying conversion flags exporting arrow_export exchange_table pickling number reshaping strided making"),
     ("compiler", "request nvrtc nvcc messages cache program nvjitlink linking"),
     ("gpu", "calls context handles retention queue"),
     ("gpu.streams", "host_functions"),
@@ -56,6 +56,7 @@ FLOORS = (
     ("gpu", "device"),
     ("gpu.copies", "transfer strided_kernel peer_copy device_copy batch"),
     ("gpu", "cuda_side"),
+    ("integrations", "plugins dask mpi"),
 )
 ORDER = {
     f"{folder}.{room}".lstrip("."): (floor, place)

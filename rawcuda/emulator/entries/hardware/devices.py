@@ -19,8 +19,8 @@ import re
 from ...abis import NOT_FOUND, VERSION, symbol_of
 from ...codes import NAMES, TEXTS, Refused
 from ...machine import TOTAL_MEMORY, Machine
-from ...sharing import is_supported
 from ...thunks import entry, out, put_address_of, put_bytes, put_int, put_u64, text
+from ..memories.sharing import is_supported
 from .capabilities import capability_of
 
 TYPE_CHECKING = False
