@@ -19,6 +19,7 @@ _COMMANDS = {
     "compile": "CUDA C to PTX, a cubin or LTO-IR, with NVRTC or nvcc",
     "inspect": "what an object says about its memory: every protocol, field by field, with its quirks",
     "vendor": "copy this package, or a part of it, into another project; or check a copy",
+    "check": "test the driver at hand, row by row, in less than a minute",
     "doctor": "which driver was tried, what it said, and whether a kernel runs",
 }
 
