@@ -9,7 +9,7 @@ How          thunks.py turns Python functions into C functions. machine.py holds
              queues.py decides when work runs. space.py is the memory. entries/ has one module for each family of cu*
              functions. ptx/ compiles kernels to Python and runs them. recovery.py handles interrupts.
 Source       CUDA Driver API; PTX ISA
-Read next    thunks.py, machine.py, queues.py, then entries/streams.py as the simplest family, or ptx/ for kernels
+Read next    thunks.py, machine.py, queues.py, then entries/work/streams.py as the simplest family, or ptx/ for kernels
 """
 
 from __future__ import annotations
@@ -77,25 +77,7 @@ class Emulator:
         if peers not in PEERS:
             raise ValueError(f"peers {peers!r}: must be {', '.join(map(repr, PEERS[:-1]))} or {PEERS[-1]!r}")
         # each of these modules adds its entry points to the table
-        from .entries import (  # noqa: F401
-            arrays,
-            batches,
-            contexts,
-            copies,
-            green,
-            launches,
-            libraries,
-            linking,
-            managed,
-            memory,
-            modules,
-            pools,
-            streams,
-            tensor_maps,
-            textures,
-            values,
-            virtual,
-        )
+        from .entries.code import libraries, linking, modules  # noqa: F401
         from .entries.graphs import (  # noqa: F401
             capture,
             conditions,
@@ -106,6 +88,10 @@ class Emulator:
             parameters,
             reservations,
         )
+        from .entries.hardware import contexts, green  # noqa: F401
+        from .entries.memories import batches, copies, managed, memory, pools, virtual  # noqa: F401
+        from .entries.texturing import arrays, tensor_maps, textures  # noqa: F401
+        from .entries.work import launches, streams, values  # noqa: F401
         from .machine import Machine
         from .thunks import ENTRIES, serve
 

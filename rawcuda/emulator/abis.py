@@ -6,7 +6,7 @@ How          for each name, the table of cuda.h has the versions of its ABIs. Th
              or _ptds count, if the name has any; these exist since CUDA 7.0.
 What not     a table of what the emulator serves: an ABI that it lacks is not replaced by another one.
 Source       CUDA Driver API, "Driver Entry Point Access"; the drivers of CUDA 12.2 to 12.5, with which tests compare it
-Read next    entries/devices.py
+Read next    entries/hardware/devices.py
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 What it is   Holding, the part of an allocation that entry points know and the space does not; Pool, a memory pool.
 What not     bytes and addresses: space.py.
 Source       CUDA Driver API, "Memory Management", "Stream Ordered Memory Allocator"
-Read next    machine.py, entries/memory.py, entries/pools.py
+Read next    machine.py, entries/memories/memory.py, entries/memories/pools.py
 """
 
 from __future__ import annotations
@@ -113,8 +113,8 @@ class Holding:
         self, allocation: Allocation, context: Context, flavour: str, flags: int, ident: int, pool: Pool | None = None
     ) -> None:
         self.allocation, self.context, self.flavour, self.flags, self.pool = allocation, context, flavour, flags, pool
-        self.mapping: Any = None  # of virtual memory: a Mapping of entries/virtual.py
-        self.pages: Any = None  # of managed memory: Pages of entries/managed.py, once there was advice
+        self.mapping: Any = None  # of virtual memory: a Mapping of entries/memories/virtual.py
+        self.pages: Any = None  # of managed memory: Pages of entries/memories/managed.py, once there was advice
         self.released = False  # freed in stream order: the user must no longer use it
         self.ident = ident  # CU_POINTER_ATTRIBUTE_BUFFER_ID
         self.attributes: dict[int, int] = {}

@@ -1,11 +1,12 @@
 """CUDA arrays, textures and surfaces: memory without addresses, and how kernels read and write it.
 
-What it is   the objects behind the handles of entries/arrays.py and entries/textures.py, and the table of formats. The
-             content of an array is an Allocation that is in no address space, with rows in order and no gaps.
-What not     the calls (entries/arrays.py, entries/textures.py), and the arithmetic of a fetch
+What it is   the objects behind the handles of entries/texturing/arrays.py and entries/texturing/textures.py, and the
+             table of formats. The content of an array is an Allocation that is in no address space, with rows in order
+             and no gaps.
+What not     the calls (entries/texturing/arrays.py, entries/texturing/textures.py), and the arithmetic of a fetch
              (ptx/running/sampling.py).
 Source       CUDA Driver API, cuArray3DCreate, cuTexObjectCreate, cuSurfObjectCreate
-Read next    entries/arrays.py, ptx/running/sampling.py
+Read next    entries/texturing/arrays.py, ptx/running/sampling.py
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ How          a handle is a number that one dictionary maps to an object. It is n
              stack of current contexts. In a thread that C code started, every callback into Python sees a new
              threading.local, so such threads are identified by the number that the system gives them.
 Source       CUDA Driver API, "Context Management", "Primary Context Management"
-Read next    queues.py, entries/contexts.py
+Read next    queues.py, entries/hardware/contexts.py
 """
 
 from __future__ import annotations
@@ -220,7 +220,7 @@ class Machine:
         self.captures: set[Capture] = set()  # those in progress
         self.graph_memory: dict[int, Reservation] = {}  # the memory that nodes of graphs allocate, by its address
         self.pools: list[Pool] = []  # those that are not destroyed
-        self.physical: list[Any] = []  # every PhysicalMemory of entries/virtual.py
+        self.physical: list[Any] = []  # every PhysicalMemory of entries/memories/virtual.py
         self.restricted = False  # whether there was memory to which a device may have less than full access
         # the current pool of each (type of allocation, type of location, its id), except of devices' own memory
         self.current_pools: dict[tuple[int, int, int], Pool] = {}

@@ -9,8 +9,8 @@ How          Three rules make mistakes visible early. An address is never reused
              alignment and no more, so code that relies on page alignment fails. New device memory is filled with
              POISON, an unlikely number in every type, so a missing initialization is noticed.
 What not     a memory model: threads run one after another, and each store is visible at once.
-Read next    ptx/running/machine.py, which reads and writes memory; ptx/translating/access.py, which generates code for
-             it
+Read next    ptx/running/machine.py, which reads and writes memory;
+             ptx/translating/emitting/access.py, which generates code for it
 """
 
 from __future__ import annotations

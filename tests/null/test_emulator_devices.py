@@ -7,7 +7,7 @@ import pytest
 from tests.conftest import Python
 from tests.subject import module
 
-devices, emulator = module("emulator.entries.devices"), module("emulator")
+devices, emulator = module("emulator.entries.hardware.devices"), module("emulator")
 UUIDS = [devices.uuid_of(index) for index in range(4)]
 
 

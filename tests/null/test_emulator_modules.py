@@ -12,7 +12,7 @@ import pytest
 from tests.null.emulator_client import HEAD, KERNELS, Client, Failed
 from tests.subject import module
 
-words, images = module("emulator.thunks"), module("emulator.entries.images")
+words, images = module("emulator.thunks"), module("emulator.entries.code.images")
 OUT = ctypes.c_uint64()
 INFO, INFO_SIZE, ERROR, ERROR_SIZE, WALL_TIME = 3, 4, 5, 6, 2
 NAMES = {"store", "step", "spin", "nothing", "small", "exact", "trap", "wild"}

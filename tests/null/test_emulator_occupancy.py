@@ -6,7 +6,7 @@ import pytest
 
 from tests.subject import module
 
-capabilities = module("emulator.entries.capabilities")
+capabilities = module("emulator.entries.hardware.capabilities")
 
 # What cuda_occupancy.h of CUDA 13.0 says: architecture, registers, static and most dynamic shared memory, carveout,
 # cache preference, threads in a block, dynamic shared memory; blocks on a multiprocessor.

@@ -14,7 +14,7 @@ from tests.subject import FOLDER, module
 
 emulator, thunks, codes = (module(name) for name in ("emulator", "emulator.thunks", "emulator.codes"))
 ENTRIES = emulator.Emulator()._entries
-cuda_h, attributes = module("headers.cuda_h"), module("emulator.entries.devices")
+cuda_h, attributes = module("headers.cuda_h"), module("emulator.entries.hardware.devices")
 
 with_headers = pytest.mark.parametrize(
     "path",

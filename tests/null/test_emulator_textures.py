@@ -10,7 +10,7 @@ import pytest
 from tests.null.emulator_client import Client
 from tests.subject import module
 
-textures, arrays = module("emulator.entries.textures"), module("emulator.entries.arrays")
+textures, arrays = module("emulator.entries.texturing.textures"), module("emulator.entries.texturing.arrays")
 OUT = ctypes.c_uint64()
 FLOAT, UINT8, INT32 = 0x20, 0x01, 0x0A
 LAYERED, SURFACE, CUBEMAP, GATHER = 1, 2, 4, 8

@@ -9,7 +9,7 @@ import pytest
 from tests.null.emulator_client import Client
 from tests.subject import module
 
-words, virtual = module("emulator.thunks"), module("emulator.entries.virtual")
+words, virtual = module("emulator.thunks"), module("emulator.entries.memories.virtual")
 OUT = ctypes.c_uint64()
 GRAIN = virtual.GRANULARITY
 

@@ -97,8 +97,8 @@ WORDS = (
 )  # fmt: skip
 COUNT = 64  # threads of a kernel, each with three numbers of its own
 TOGETHER = 40  # instructions in a kernel
-TABLE = module("emulator.ptx.translating.opcodes").TABLE
-Form = module("emulator.ptx.translating.forms").Form
+TABLE = module("emulator.ptx.translating.table.opcodes").TABLE
+Form = module("emulator.ptx.translating.table.forms").Form
 BITS = module("emulator.ptx.reading.syntax").BITS
 REGISTER = {1: "%p", 16: "%h", 32: "%r", 64: "%d"}
 # other tests run these, which access memory, branch, wait, or take their operands apart
@@ -518,7 +518,7 @@ def test_an_endless_kernel_ends() -> None:
 
 def test_a_chunk_that_takes_long_is_probed(monkeypatch: pytest.MonkeyPatch) -> None:
     """One thread runs alone: an endless one is found long before arrays have made as many iterations."""
-    running = module("emulator.ptx.vectors.running")
+    running = module("emulator.ptx.vectors.running.running")
     monkeypatch.setattr(running, "SECONDS_TO_PROBE", 0.2)
     memory = space.Space()
     memory.executor = "numpy"

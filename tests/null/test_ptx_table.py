@@ -16,8 +16,8 @@ import pytest
 from tests.null.test_ptx_mutants import ours, verdict
 from tests.subject import module
 
-forms = module("emulator.ptx.translating.forms")
-TABLE = module("emulator.ptx.translating.opcodes").TABLE
+forms = module("emulator.ptx.translating.table.forms")
+TABLE = module("emulator.ptx.translating.table.opcodes").TABLE
 
 REGISTERS = {16: "%h", 32: "%r", 64: "%rd", 128: "%q", 8: "%h", 1: "%p"}
 DECLARED = (

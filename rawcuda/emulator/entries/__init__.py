@@ -1,5 +1,5 @@
 """The cu* entry points, one module for each family. Importing a module adds its functions to the table of entry points.
 
-devices.py and contexts.py describe the machine; memory.py, pools.py and copies.py manage memory; modules.py loads PTX;
-streams.py, launches.py and graphs/ submit work.
+hardware/ describes the machine, memories/ manages memory and copies it, texturing/ has CUDA arrays and what is made
+from them, code/ loads PTX, work/ and graphs/ submit work.
 """

@@ -9,7 +9,7 @@ The steps, each with its own module:
     running/      machine, scheduler, races, builtins (called by the source) -> report (errors)
 
 The exact arithmetic is in running/integers.py, running/rounding.py and running/half.py. A new opcode is a row in
-translating/opcodes.py.
+translating/table/opcodes.py.
 
 Source       PTX ISA, https://docs.nvidia.com/cuda/parallel-thread-execution/
 Read next    reading/parser.py, then the modules in the order of the arrows

@@ -44,7 +44,7 @@ from .running.machine import (
 )
 from .running.report import explain, finding
 from .running.scheduler import Team, run_plainly
-from .translating.emit import Line
+from .translating.emitting.emit import Line
 from .translating.translate import Translated, translate
 from .translating.unit import Unit
 

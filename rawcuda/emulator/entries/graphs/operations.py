@@ -16,9 +16,9 @@ from ...codes import Refused
 from ...host_thread import host_function
 from ...queues import CONTROL, HOST, INSTANT, KERNEL
 from ...space import Fault
-from ..attributes import check_attributes
-from ..copies import copy_work, fill_work
-from ..launches import kernel_work
+from ..memories.copies import copy_work, fill_work
+from ..work.attributes import check_attributes
+from ..work.launches import kernel_work
 from .reservations import Reservation, covers
 
 TYPE_CHECKING = False
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from ...machine import Context, Machine
     from ...queues import Event
-    from ..modules import Function
+    from ..code.modules import Function
     from .conditions import Condition
     from .definitions import Graph
 

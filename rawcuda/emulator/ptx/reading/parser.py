@@ -1,11 +1,11 @@
 """PTX tokens to a Module: directives, functions, statements, operands.
 
-The parser knows the punctuation and the scopes of PTX, but no opcodes: ../translating/forms.py checks instructions.
-Names are resolved here, except those after `bra` and `call`, which may be declared later. The depth of recursion does
-not depend on the text.
+The parser knows the punctuation and the scopes of PTX, but no opcodes: ../translating/table/forms.py checks
+instructions. Names are resolved here, except those after `bra` and `call`, which may be declared later. The depth of
+recursion does not depend on the text.
 
 Source       PTX ISA, "Directives", "Instruction Statements", "Instruction Operands"
-Read next    syntax.py for the result; ../translating/forms.py for the check of instructions
+Read next    syntax.py for the result; ../translating/table/forms.py for the check of instructions
 """
 
 from __future__ import annotations

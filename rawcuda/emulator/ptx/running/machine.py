@@ -3,7 +3,7 @@
 The generated code calls these functions only if its own cache of the last allocation does not contain the address, so
 they can check everything. An error is a `Fault`; report.py adds kernel, line, block and thread to it.
 
-Read next    scheduler.py, which runs the threads of a block; ../translating/access.py, whose code calls this
+Read next    scheduler.py, which runs the threads of a block; ../translating/emitting/access.py, whose code calls this
              module
 """
 

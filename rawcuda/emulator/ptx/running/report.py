@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..reading.syntax import Module
-    from ..translating.emit import Line
+    from ..translating.emitting.emit import Line
 
 __all__ = ["explain", "finding"]
 

@@ -1,6 +1,5 @@
 """From syntax to Python source.
 
-opcodes.py is the table of instructions, and forms.py checks instructions with it. flow.py, registers.py and unit.py
-analyze functions. translate.py writes the source, with an emitter for each family of instructions: access, data,
-convert, control.
+table/ is the table of instructions, with the checks that it makes possible. flow.py, registers.py and unit.py analyze
+functions. translate.py writes the source, with an emitter for each family of instructions, which stands in emitting/.
 """

@@ -28,7 +28,7 @@ from ..reading.syntax import (
     Texel,
     Vector,
 )  # fmt: skip
-from .forms import coordinate_types
+from .table.forms import coordinate_types
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from ..reading.syntax import Operand
     from .flow import Block
-    from .forms import Shape
+    from .table.forms import Shape
 
     Judged = tuple[Instruction, Shape]
 

@@ -24,8 +24,9 @@ from __future__ import annotations
 import re
 
 from ..reading.syntax import BITS, Instruction, Variable
-from .clusters import ClusterEmitter
-from .emit import FLOAT_TYPES, Line
+from .emitting.clusters import ClusterEmitter
+from .emitting.emit import FLOAT_TYPES, Line
+from .emitting.textures import TextureEmitter
 from .flow import EXIT, Block, Plan
 from .registers import (
     defined_late,
@@ -35,14 +36,13 @@ from .registers import (
     uniform,
     values_that_matter,
 )
-from .textures import TextureEmitter
 from .unit import Prepared, Unit, local_layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Callable
 
-    from .forms import Shape
+    from .table.forms import Shape
 
 __all__ = ["Translated", "translate"]
 

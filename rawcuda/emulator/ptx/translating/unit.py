@@ -19,9 +19,9 @@ from ..reading.syntax import (
     python_name,
 )
 from .flow import Block, Plan, blocks_of, plan
-from .forms import Shape, check
-from .opcodes import TABLE
 from .registers import reads_and_writes
+from .table.forms import Shape, check
+from .table.opcodes import TABLE
 
 __all__ = ["CLUSTER_BITS", "CODE_BASE", "LOCAL_WINDOW", "PARAMETER_WINDOW", "SHARED_WINDOW", "Unit"]
 

@@ -4,7 +4,7 @@ A kernel runs as arrays if the launch is large enough to profit, if NumPy is ins
 that only the scalar executor can do. NumPy is imported, and a kernel is translated again, when the scalar executor has
 taken as long as that takes.
 
-Read next    graph.py, then writing.py
+Read next    writing/graph.py, then writing/writing.py
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import sys
 from time import perf_counter
 
 from ...recovery import is_outside
-from .graph import Unsuited, program_of
-from .writing import Writer
+from .writing.graph import Unsuited, program_of
+from .writing.writing import Writer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from ..running.machine import Launch
     from ..translating.translate import Translated
     from ..translating.unit import Unit
-    from .allocations import Trouble
-    from .running import Compiled, Run
+    from .running.allocations import Trouble
+    from .running.running import Compiled, Run
 
 __all__ = ["Arrays"]
 
@@ -63,7 +63,7 @@ class Arrays:
                 program = program_of(self._unit, self._translated.prepared)
                 writer = Writer(self._unit, program, self._translated.shared)
                 writer.write()
-                from .running import Compiled
+                from .running.running import Compiled
 
                 self._compiled = Compiled(writer, program, self._names, f"<arrays of {self._name}>")
             except Unsuited as reason:
@@ -96,7 +96,7 @@ class Arrays:
             if first < total:
                 scalar(first, total - first)
             return True
-        from .running import Run
+        from .running.running import Run
 
         run: Run = Run(compiled, launch, self._unit.watch, self._unit.granule)
         run.look, run.patient = look, executor == "numpy"
@@ -146,7 +146,7 @@ class Arrays:
 
     def _judged(self, caught: Exception, executor: str) -> Trouble:
         """Return the trouble that ended a chunk; an error of this executor itself is one, unless it is tested."""
-        from .allocations import Trouble
+        from .running.allocations import Trouble
 
         if isinstance(caught, Trouble):
             return caught

@@ -6,7 +6,7 @@ of two float32 are computed again. So are the elements of an approximation whose
 midpoint that another library could round it differently.
 
 Source       ../running/rounding.py
-Read next    running.py
+Read next    running/running.py
 """
 
 from __future__ import annotations

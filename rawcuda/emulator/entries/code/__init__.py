@@ -1,0 +1,1 @@
+"""The entry points that load programs: modules, libraries and the linker."""

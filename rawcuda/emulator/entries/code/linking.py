@@ -1,0 +1,233 @@
+"""Entry points: linking of PTX.
+
+How          a link keeps the PTX texts that were added; each is parsed at once, so that its mistakes are reported by
+             the call that adds it, as a driver does. The result is one PTX text, which a module can be loaded from.
+What not     machine code and LTO-IR cannot be linked here. What PTX a fatbin, a host object or an archive contains is
+             linked.
+Source       CUDA Driver API, "Module Management" (cuLink*); cuda.h, CUjitInputType
+Read next    modules.py, ../ptx/reading/linking.py
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+
+from ...codes import Refused
+from ...machine import Context, Machine
+from ...thunks import entry, out, put_address_of, put_u64, text
+from .images import FATBIN, choose, length_of_fatbin, optional_ptx
+from .modules import Options, log_options
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ...ptx.reading.linking import Merger
+
+__all__ = ["Link"]
+
+_CUBIN, _PTX, _FATBINARY, _OBJECT, _LIBRARY, _NVVM = range(6)  # CUjitInputType
+_ARCHIVE, _ELF = b"!<arch>\n", b"\x7fELF"
+_SECTIONS = (b"__nv_relfatbin", b".nv_fatbin")
+
+
+class Link:
+    """A link in progress: its handle is a CUlinkState."""
+
+    __slots__ = ("handle", "context", "merger", "options", "made")
+
+    def __init__(self, context: Context, merger: Merger, options: Options) -> None:
+        self.handle = 0
+        self.context, self.merger, self.options = context, merger, options
+        self.made = b""  # cuLinkComplete returns its address
+
+    def close(self) -> None:
+        """Forget what was added."""
+        self.made = b""
+
+
+def _link(machine: Machine, handle: int) -> Link:
+    machine.context()
+    link = machine.get(Link, handle)
+    link.context.check()
+    return link
+
+
+@entry(
+    "cuLinkCreate_v2(unsigned int numOptions, CUjit_option *options, void **optionValues, CUlinkState *stateOut)",
+    since=6050,
+)
+def create(machine: Machine, count: int, options: int, values: int, address: int) -> None:
+    """Begin a link."""
+    from ...ptx.reading.linking import Merger
+
+    out(address)
+    context = machine.context()
+    link = machine.add(Link(context, Merger(), Options(count, options, values)))
+    context.owned[link.handle] = link
+    put_u64(address, link.handle)
+
+
+@entry(
+    "cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void *data, size_t size, const char *name, "
+    "unsigned int numOptions, CUjit_option *options, void **optionValues)",
+    since=6050,
+)
+def add_data(
+    machine: Machine, handle: int, kind: int, data: int, size: int, name: int, count: int, options: int, values: int
+) -> None:
+    """Add an image in memory."""
+    link = _link(machine, handle)
+    out(data)
+    Options(count, options, values)
+    _add(machine, link, kind, ctypes.string_at(data, size), text(name) if name else "<input>")
+
+
+@entry(
+    "cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, const char *path, unsigned int numOptions, "
+    "CUjit_option *options, void **optionValues)",
+    since=6050,
+)
+def add_file(machine: Machine, handle: int, kind: int, path: int, count: int, options: int, values: int) -> None:
+    """Add an image in a file."""
+    link = _link(machine, handle)
+    Options(count, options, values)
+    try:
+        with open(text(path), "rb") as file:
+            content = file.read()
+    except OSError as error:
+        raise Refused(301, str(error)) from None
+    _add(machine, link, kind, content, text(path))
+
+
+def _add(machine: Machine, link: Link, kind: int, content: bytes, name: str) -> None:
+    from ...ptx import Rejected
+    from ...ptx.program import text_of
+    from ...ptx.reading.linking import Unit
+    from ...ptx.translating.unit import Unit as Checked
+
+    if link.made:
+        raise Refused(1, "this link is complete: nothing can be added to it")
+    if not content:
+        raise Refused(1, f"{name} is empty")
+    architecture = divmod(machine.architecture, 10)
+    try:
+        # an archive's member is linked only if it defines what is missing; here every member without a conflict is
+        for image, inner in _images(kind, content, name):
+            unit = Unit(text_of(image), inner, architecture)
+            Checked(unit.module, {})  # checks each instruction
+            try:
+                link.merger.add(unit)
+            except Rejected:
+                if kind != _LIBRARY:
+                    raise
+    except Rejected as rejected:
+        log_options(link.options, "", rejected.log)
+        raise Refused(rejected.code, rejected.log) from None
+
+
+def _images(kind: int, content: bytes, name: str) -> Iterator[tuple[bytes, str]]:
+    """Yield the PTX texts in an input, with their names."""
+    if kind == _PTX:
+        yield content.rstrip(b"\0"), name
+    elif kind == _FATBINARY:
+        if content[:4] != FATBIN or len(content) < 16 or length_of_fatbin(content) > len(content):
+            raise Refused(200, f"{name} is not a fatbin, or it is truncated")
+        yield choose(content), name
+    elif kind == _OBJECT:
+        yield from _of_object(content, name, True)
+    elif kind == _LIBRARY:
+        if content[:8] != _ARCHIVE:
+            raise Refused(200, f"{name} is not an archive")
+        for member, inner in _of_archive(content):
+            if inner[:4] == _ELF:
+                yield from _of_object(inner, f"{name}:{member}", False)
+    elif kind == _CUBIN:
+        raise Refused(209, f"{name} contains machine code, which is not emulated: link the PTX instead")
+    elif kind == _NVVM:
+        raise Refused(801, f"{name} is LTO-IR, which the emulator cannot read: nvJitLink makes PTX of it")
+    else:
+        raise Refused(1)
+
+
+def _of_object(content: bytes, name: str, needed: bool) -> Iterator[tuple[bytes, str]]:
+    """Yield the PTX in the fatbins of a host object."""
+    found = False
+    for at, size in _fatbin_sections(content, name):
+        end = at + size
+        while content[at : at + 4] == FATBIN and at + 16 <= end:
+            length = length_of_fatbin(content[at:])
+            image = choose(content[at : at + length]) if needed else optional_ptx(content[at : at + length])
+            at += length + -length % 8
+            if image is not None:
+                found = True
+                yield image, name
+    if needed and not found:
+        raise Refused(200, f"{name} is a host object without device code")
+
+
+def _fatbin_sections(content: bytes, name: str) -> list[tuple[int, int]]:
+    """Return (offset, size) of the sections with fatbins."""
+    try:
+        if content[:6] != _ELF + b"\x02\x01":
+            raise struct.error
+        (table,) = struct.unpack_from("<Q", content, 40)
+        entry_size, count, names_index = struct.unpack_from("<3H", content, 58)
+        headers = [struct.unpack_from("<I20xQQ", content, table + entry_size * index) for index in range(count)]
+        start = headers[names_index][1]
+        found = [
+            (offset, size)
+            for text_at, offset, size in headers
+            if content[start + text_at : start + text_at + 40].split(b"\0", 1)[0] in _SECTIONS
+        ]
+    except (struct.error, IndexError):
+        raise Refused(200, f"{name} is not a host object, or it is damaged") from None
+    if any(offset + size > len(content) for offset, size in found):
+        raise Refused(200, f"{name} is truncated")
+    return found
+
+
+def _of_archive(content: bytes) -> Iterator[tuple[str, bytes]]:
+    at, names = 8, b""
+    while at + 60 <= len(content):
+        name, size = content[at : at + 16].rstrip(), content[at + 48 : at + 58].strip()
+        if not size.isdigit():
+            raise Refused(200, "the archive is damaged")
+        inner = content[at + 60 : at + 60 + int(size)]
+        at += 60 + int(size) + int(size) % 2
+        if name == b"//":
+            names = inner
+        elif name[:1] == b"/" and name[1:].isdigit():
+            name = names[int(name[1:]) :].split(b"\n", 1)[0]
+        yield name.rstrip(b"/").decode("utf-8", "replace"), inner
+
+
+@entry("cuLinkComplete(CUlinkState state, void **cubinOut, size_t *sizeOut)", since=5050)
+def complete(machine: Machine, handle: int, address: int, size: int) -> None:
+    """Link what was added, and write the address and size of the image; it is valid until the link is destroyed."""
+    from ...ptx import Rejected
+
+    link = _link(machine, handle)
+    out(address)
+    if not link.merger.units:
+        raise Refused(1, "nothing was added to this link")
+    if not link.made:
+        try:
+            made = link.merger.complete()
+        except Rejected as rejected:
+            log_options(link.options, "", rejected.log)
+            raise Refused(rejected.code, rejected.log) from None
+        link.made = made.encode() + b"\0"
+        log_options(link.options, f"info    : {len(link.merger.units)} PTX texts were linked", "")
+    put_address_of(address, link.made)
+    if size:
+        put_u64(size, len(link.made) - 1)
+
+
+@entry("cuLinkDestroy(CUlinkState state)", since=5050)
+def destroy(machine: Machine, handle: int) -> None:
+    """Forget a link."""
+    link = _link(machine, handle)
+    del machine.handles[handle], link.context.owned[handle]
+    link.close()

@@ -1,0 +1,1 @@
+"""The entry points that describe the machine: devices, contexts and green contexts."""

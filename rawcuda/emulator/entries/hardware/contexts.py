@@ -1,0 +1,351 @@
+"""Entry points: primary contexts, contexts, the stack of current contexts, limits, the profiler, peers.
+
+Source       CUDA Driver API, "Primary Context Management", "Context Management", "Peer Context Memory Access",
+             "Profiler Control"
+Read next    entries/work/streams.py
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from ...codes import Refused
+from ...machine import TOTAL_MEMORY, Context, Machine
+from ...thunks import entry, out, put_int, put_u64, put_uint
+from .devices import ATTRIBUTES
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Callable
+
+__all__: list[str] = []
+
+_FLAGS = 0xFF
+
+
+def _context(machine: Machine, handle: int) -> Context:
+    """Return the context of a handle, or refuse the handle with 201. (Other handles are refused with 400.)"""
+    context = machine.handles.get(handle)
+    if type(context) is not Context:
+        raise Refused(201, f"{handle:#x} is not the handle of a context")
+    if context.state == 709:
+        raise Refused(709)
+    return context
+
+
+def _given(machine: Machine, handle: int) -> Context:
+    """Return the context of a handle, or the current one for NULL."""
+    if not handle:
+        return machine.context()
+    context = _context(machine, handle)
+    context.check()
+    return context
+
+
+# -- primary contexts
+
+
+@entry("cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)", since=7000)
+def primary_retain(machine: Machine, address: int, device: int) -> None:
+    """Retain a device's primary context, and initialize it if it is not active."""
+    out(address)
+    held = machine.device(device)
+    primary = held.primary
+    if primary.state == 709:
+        primary.open()
+    primary.check()
+    held.retained += 1
+    put_u64(address, primary.handle)
+
+
+@entry("cuDevicePrimaryCtxRelease_v2(CUdevice dev)", since=11000)
+def primary_release(machine: Machine, device: int) -> None:
+    """Release a primary context; the last release destroys everything in it."""
+    held = machine.device(device)
+    if not held.retained:
+        raise Refused(201)
+    held.retained -= 1
+    if not held.retained and held.primary.state != 709:
+        held.primary.close()
+
+
+@entry("cuDevicePrimaryCtxReset_v2(CUdevice dev)", since=11000)
+def primary_reset(machine: Machine, device: int) -> None:
+    """Destroy everything in a primary context; the number of its retains does not change."""
+    held = machine.device(device)
+    if held.primary.state != 709:
+        held.primary.close()
+
+
+@entry("cuDevicePrimaryCtxSetFlags_v2(CUdevice dev, unsigned int flags)", since=11000)
+def primary_set_flags(machine: Machine, device: int, flags: int) -> None:
+    """Set the flags of a primary context."""
+    if flags & ~_FLAGS:
+        raise Refused(1)
+    machine.device(device).primary.flags = flags
+
+
+@entry("cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int *flags, int *active)", since=7000)
+def primary_state(machine: Machine, device: int, flags: int, active: int) -> None:
+    """Write whether a primary context is active, and its flags."""
+    out(flags, active)
+    primary = machine.device(device).primary
+    put_uint(flags, primary.flags)
+    put_int(active, int(primary.state != 709))
+
+
+# -- contexts that a program creates
+
+
+@entry("cuCtxCreate_v2(CUcontext *pctx, unsigned int flags, CUdevice dev)", since=3020)
+def create_v2(machine: Machine, address: int, flags: int, device: int) -> None:
+    """Create a context and push it."""
+    out(address)
+    if flags & ~_FLAGS:
+        raise Refused(1)
+    context = Context(machine, machine.device(device), flags)
+    machine.thread().stack.append(context)
+    put_u64(address, context.handle)
+
+
+@entry(
+    "cuCtxCreate_v4(CUcontext *pctx, CUctxCreateParams *ctxCreateParams, unsigned int flags, CUdevice dev)", since=12050
+)
+def create_v4(machine: Machine, address: int, parameters: int, flags: int, device: int) -> None:
+    """Create a context and push it; affinity and graphics parameters are not supported."""
+    if parameters:
+        raise Refused(801, "cuCtxCreate_v4: CUctxCreateParams are not emulated: pass NULL")
+    create_v2(machine, address, flags, device)
+
+
+@entry("cuCtxDestroy_v2(CUcontext ctx)", since=4000)
+def destroy(machine: Machine, handle: int) -> None:
+    """Destroy a context and everything in it, and pop it if it is current."""
+    context = _context(machine, handle)
+    if context.primary:
+        raise Refused(201)
+    context.close()
+    stack = machine.thread().stack
+    if stack and stack[-1] is context:
+        stack.pop()
+
+
+# -- the current context
+
+
+def _save_stack(machine: Machine, argument: int) -> Callable[[], object]:
+    """Return a function that restores the calling thread's stack of contexts."""
+    stack = machine.thread().stack
+    return partial(stack.__setitem__, slice(None), stack[:])
+
+
+@entry("cuCtxPushCurrent_v2(CUcontext ctx)", since=4000, save=_save_stack)
+def push(machine: Machine, handle: int) -> None:
+    """Push a context, which becomes the current one."""
+    machine.thread().stack.append(_context(machine, handle))
+
+
+@entry("cuCtxPopCurrent_v2(CUcontext *pctx)", since=4000, save=_save_stack)
+def pop(machine: Machine, address: int) -> None:
+    """Pop the current context; the one below becomes current."""
+    stack = machine.thread().stack
+    if not stack:
+        raise Refused(201)
+    context = stack.pop()
+    if address:
+        put_u64(address, context.handle)
+
+
+@entry("cuCtxSetCurrent(CUcontext ctx)", since=4000, save=_save_stack)
+def set_current(machine: Machine, handle: int) -> None:
+    """Replace the current context; NULL pops it."""
+    stack = machine.thread().stack
+    context = _context(machine, handle) if handle else None
+    if stack:
+        stack.pop()
+    if context is not None:
+        stack.append(context)
+
+
+@entry("cuCtxGetCurrent(CUcontext *pctx)", since=4000)
+def get_current(machine: Machine, address: int) -> None:
+    """Write the current context, or NULL."""
+    stack = machine.thread().stack
+    put_u64(address, stack[-1].handle if stack else 0)
+
+
+# -- properties of a context
+
+
+@entry("cuCtxGetDevice(CUdevice *device)", since=2000)
+@entry("cuCtxGetDevice_v2(CUdevice *device, CUcontext ctx)", since=13000)
+def get_device(machine: Machine, address: int, handle: int = 0) -> None:
+    """Write a context's device."""
+    out(address)
+    put_int(address, _given(machine, handle).device.ordinal)
+
+
+@entry("cuCtxGetFlags(unsigned int *flags)", since=7000)
+def get_flags(machine: Machine, address: int) -> None:
+    """Write the current context's flags."""
+    out(address)
+    put_uint(address, machine.context().flags)
+
+
+@entry("cuCtxSetFlags(unsigned int flags)", since=12010)
+def set_flags(machine: Machine, flags: int) -> None:
+    """Set the current context's flags."""
+    if flags & ~_FLAGS:
+        raise Refused(1)
+    machine.context().flags = flags
+
+
+@entry("cuCtxGetId(CUcontext ctx, unsigned long long *ctxId)", since=12000)
+def get_id(machine: Machine, handle: int, address: int) -> None:
+    """Write a number that no other context ever has."""
+    out(address)
+    put_u64(address, _given(machine, handle).ident)
+
+
+@entry("cuCtxSynchronize(void)", since=2000)
+@entry("cuCtxSynchronize_v2(CUcontext ctx)", since=13000)
+def synchronize(machine: Machine, handle: int = 0) -> None:
+    """Finish all work of a context."""
+    context = _given(machine, handle)
+    if any(stream.capture is not None for stream in context.streams.values()):
+        for stream in context.streams.values():
+            if stream.capture is not None:
+                stream.capture.invalidate()
+        raise Refused(900, "a context cannot be synchronized while one of its streams is capturing")
+    machine.queues.complete_context(context)
+    context.check()
+    machine.settle_pools()
+
+
+# Of each limit: its default, and its largest value. 3, the synchronization depth, exists only before sm_90.
+_LIMITS = {
+    0: (1024, 512 << 10),
+    1: (1 << 20, TOTAL_MEMORY),
+    2: (8 << 20, TOTAL_MEMORY),
+    3: (2, 24),
+    4: (2048, 1 << 20),
+    5: (64, 128),
+    6: (0, ATTRIBUTES[108]),
+}
+
+
+def _limit(machine: Machine, number: int) -> tuple[int, int]:
+    if number == 3 and machine.architecture >= 90:
+        raise Refused(215, "CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH exists only below compute capability 9.0")
+    if number not in _LIMITS:
+        raise Refused(215)
+    return _LIMITS[number]
+
+
+@entry("cuCtxSetLimit(CUlimit limit, size_t value)", since=3010)
+def set_limit(machine: Machine, limit: int, value: int) -> None:
+    """Set a limit, which is stored and has no effect; hints are clamped, and larger values than possible refused."""
+    context = machine.context()
+    _, largest = _limit(machine, limit)
+    if value > largest and limit < 5:
+        raise Refused(1 if limit == 0 else 2, f"the largest value of this limit is {largest}")
+    context.limits[limit] = min(value, largest)
+
+
+@entry("cuCtxGetLimit(size_t *pvalue, CUlimit limit)", since=3010)
+def get_limit(machine: Machine, address: int, limit: int) -> None:
+    """Write a limit."""
+    out(address)
+    context = machine.context()
+    default, _ = _limit(machine, limit)
+    put_u64(address, context.limits.get(limit, default))
+
+
+@entry("cuCtxGetCacheConfig(CUfunc_cache *pconfig)", since=3020)
+def get_cache_config(machine: Machine, address: int) -> None:
+    """Write the preferred division between L1 cache and shared memory."""
+    put_int(address, machine.context().cache_config)
+
+
+@entry("cuCtxSetCacheConfig(CUfunc_cache config)", since=3020)
+def set_cache_config(machine: Machine, config: int) -> None:
+    """Set the preferred division between L1 cache and shared memory, which has no effect."""
+    context = machine.context()
+    if not 0 <= config <= 3:
+        raise Refused(1)
+    context.cache_config = config
+
+
+@entry("cuCtxGetSharedMemConfig(CUsharedconfig *pConfig)", since=4020)
+def get_bank_size(machine: Machine, address: int) -> None:
+    """Write the width of shared memory banks, which is always 4 bytes."""
+    machine.context()
+    put_int(address, 1)
+
+
+@entry("cuCtxSetSharedMemConfig(CUsharedconfig config)", since=4020)
+def set_bank_size(machine: Machine, config: int) -> None:
+    """Do nothing, like every device since Maxwell: the width of a bank is fixed."""
+    machine.context()
+    if not 0 <= config <= 2:
+        raise Refused(1)
+
+
+@entry("cuCtxResetPersistingL2Cache(void)", since=11000)
+def reset_persisting(machine: Machine) -> None:
+    """Reset the lines of the L2 cache that persist: there are none."""
+    machine.context()
+
+
+# -- the profiler
+
+
+@entry("cuProfilerStart(void)", since=4000)
+def profiler_start(machine: Machine) -> None:
+    """Begin profiling: only this state is kept."""
+    machine.context()
+    machine.profiling = True
+
+
+@entry("cuProfilerStop(void)", since=4000)
+def profiler_stop(machine: Machine) -> None:
+    """End profiling."""
+    machine.context()
+    machine.profiling = False
+
+
+@entry("cuCtxGetStreamPriorityRange(int *leastPriority, int *greatestPriority)", since=5050)
+def priority_range(machine: Machine, least: int, greatest: int) -> None:
+    """Write the range of stream priorities; either pointer may be NULL."""
+    machine.context()
+    if least:
+        put_int(least, 0)
+    if greatest:
+        put_int(greatest, -5)
+
+
+# -- peers
+
+
+@entry("cuCtxEnablePeerAccess(CUcontext peerContext, unsigned int Flags)", since=4000)
+def enable_peer(machine: Machine, handle: int, flags: int) -> None:
+    """Enable access of the current context to another device's memory."""
+    context, peer = machine.context(), _context(machine, handle)
+    if flags:
+        raise Refused(1)
+    if peer.device is context.device:
+        raise Refused(101)
+    if not machine.reaches(context.device, peer.device):
+        raise Refused(217)
+    if peer in context.peers:
+        raise Refused(704)
+    context.peers.add(peer)
+
+
+@entry("cuCtxDisablePeerAccess(CUcontext peerContext)", since=4000)
+def disable_peer(machine: Machine, handle: int) -> None:
+    """Disable access to another device's memory."""
+    context, peer = machine.context(), _context(machine, handle)
+    if peer not in context.peers:
+        raise Refused(705)
+    context.peers.remove(peer)

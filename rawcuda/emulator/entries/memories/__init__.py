@@ -1,0 +1,1 @@
+"""The entry points for memory: allocations, pools, managed and virtual memory, and copies."""

@@ -1,0 +1,184 @@
+"""Entry points: several copies in one call.
+
+How          the copies of a batch are one piece of work, in which they run in the opposite order (in random mode in any
+             order), since no order is promised. A batch in which a copy depends on another is refused. A source that
+             may be read at any time is read in the call.
+Source       CUDA Driver API, "Memory Management": cuMemcpyBatchAsync, cuMemcpy3DBatchAsync
+Read next    copies.py
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+
+from ...codes import Refused
+from ...machine import Machine
+from ...thunks import entry, read, take
+from .copies import Box, any_box, move, span_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Callable
+
+__all__: list[str] = []
+
+_STREAM, _DURING_CALL, _ANY = 1, 2, 3  # CUmemcpySrcAccessOrder
+_ATTRIBUTES = struct.Struct("<i 2i 2i I")  # order; hints for source and target; flags
+_OPERAND = struct.Struct("<i4x QQQ 2i")  # type; pointer, length of a row, rows of a layer, hint
+_OPERATION_SIZE = 112
+_POINTER, _ARRAY = 1, 2
+
+
+class _Copy:
+    """A copy of a batch: both boxes, its extents, and when the source is read."""
+
+    __slots__ = ("target", "source", "width", "height", "depth")
+
+    def __init__(self, target: Box, source: Box, width: int, height: int, depth: int, order: int) -> None:
+        self.target, self.source, self.width, self.height, self.depth = target, source, width, height, depth
+        if order != _STREAM:
+            memory, at = source.rows(span_of(source, width, height, depth))
+            source.image = memoryview(bytes(memory[at : at + span_of(source, width, height, depth)]))
+
+    def run(self) -> None:
+        """Copy."""
+        move(self.target, self.source, self.width, self.height, self.depth)
+
+    def range(self, box: Box) -> tuple[int, int]:
+        """Return the range of addresses of a side."""
+        return box.start, box.start + span_of(box, self.width, self.height, self.depth)
+
+
+def _submit(machine: Machine, handle: int, copies: Callable[[], list[_Copy]]) -> None:
+    stream = machine.stream(handle)
+    if handle in (0, 1):
+        raise Refused(1, "a batch cannot be submitted to the legacy default stream")
+    if stream.capture is not None:
+        stream.capture.invalidate()
+        raise Refused(900, "a batch of copies cannot be captured")
+    made = copies()
+    furthest = furthest_target = 0  # the largest end so far, of all sides and of targets
+    sides = sorted((*each.range(side), side is each.target) for each in made for side in (each.target, each.source))
+    for first, end, is_target in sides:
+        if first < (furthest if is_target else furthest_target):
+            raise Refused(1, f"a side of a copy at {first:#x} and the target of a copy overlap in the same batch")
+        furthest, furthest_target = max(furthest, end), max(furthest_target, end if is_target else 0)
+    chance = machine.queues.chance
+    made = chance.sample(made, len(made)) if chance is not None else made[::-1]
+
+    def run() -> None:
+        for each in made:
+            each.run()
+
+    machine.queues.submit(stream, run, "a batch of copies")
+
+
+def _order(order: int, flags: int) -> int:
+    if order not in (_STREAM, _DURING_CALL, _ANY) or flags & ~1:
+        raise Refused(1, f"{order} is not a CUmemcpySrcAccessOrder, or {flags:#x} are not flags of a copy")
+    return order
+
+
+@entry(
+    "cuMemcpyBatchAsync(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count, CUmemcpyAttributes *attrs, "
+    "size_t *attrsIdxs, size_t numAttrs, size_t *failIdx, CUstream hStream)",
+    since=12080,
+)
+def copy_batch_v1(
+    machine: Machine,
+    targets: int,
+    sources: int,
+    sizes: int,
+    count: int,
+    attributes: int,
+    firsts: int,
+    number: int,
+    failed: int,
+    stream: int,
+) -> None:
+    """Copy several runs of bytes; which one is refused is not told."""
+    copy_batch(machine, targets, sources, sizes, count, attributes, firsts, number, stream)
+
+
+@entry(
+    "cuMemcpyBatchAsync_v2(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count, CUmemcpyAttributes "
+    "*attrs, size_t *attrsIdxs, size_t numAttrs, CUstream hStream)",
+    since=13000,
+)
+def copy_batch(
+    machine: Machine,
+    targets: int,
+    sources: int,
+    sizes: int,
+    count: int,
+    attributes: int,
+    firsts: int,
+    number: int,
+    stream: int,
+) -> None:
+    """Copy several runs of bytes."""
+    starts = take(firsts, number)
+    if not 0 < number <= count or starts[0] or starts != sorted(set(starts)) or starts[-1] >= count:
+        raise Refused(1, f"{starts} are not the first indices of {number} attributes for {count} copies")
+    orders = []
+    for index, start in enumerate(starts):
+        order, _, _, _, _, flags = read(_ATTRIBUTES, attributes + index * _ATTRIBUTES.size)
+        following = starts[index + 1] if index + 1 < number else count
+        orders += [_order(order, flags)] * (following - start)
+
+    def copies() -> list[_Copy]:
+        made = []
+        for target, source, size, order in zip(take(targets, count), take(sources, count), take(sizes, count), orders):
+            if not size:
+                raise Refused(1, "a copy of zero bytes in a batch")
+            boxes = any_box(machine, target, size, size, size), any_box(machine, source, size, size, size)
+            made.append(_Copy(*boxes, size, 1, 1, order))
+        return made
+
+    _submit(machine, stream, copies)
+
+
+@entry(
+    "cuMemcpy3DBatchAsync(size_t numOps, CUDA_MEMCPY3D_BATCH_OP *opList, size_t *failIdx, unsigned long long flags, "
+    "CUstream hStream)",
+    since=12080,
+)
+def copy_3d_batch_v1(machine: Machine, count: int, operations: int, failed: int, flags: int, stream: int) -> None:
+    """Copy several boxes; which one is refused is not told."""
+    copy_3d_batch(machine, count, operations, flags, stream)
+
+
+@entry(
+    "cuMemcpy3DBatchAsync_v2(size_t numOps, CUDA_MEMCPY3D_BATCH_OP *opList, unsigned long long flags, CUstream "
+    "hStream)",
+    since=13000,
+)
+def copy_3d_batch(machine: Machine, count: int, operations: int, flags: int, stream: int) -> None:
+    """Copy several boxes."""
+    if flags or not count or not operations:
+        raise Refused(1)
+
+    def side(at: int, width: int, height: int, depth: int) -> Box:
+        kind, pointer, row, rows, _, _ = read(_OPERAND, at)
+        if kind == _ARRAY:
+            raise Refused(801, "arrays (texture memory) are not emulated in batches")
+        pitch, rows = row or width, rows or height
+        if kind != _POINTER or pitch < width or rows < height:
+            raise Refused(1, f"rows of {width} bytes and layers of {height} rows do not fit into {pitch} and {rows}")
+        span = (depth - 1) * pitch * rows + (height - 1) * pitch + width
+        return any_box(machine, pointer, pitch, pitch * rows, span)
+
+    def copies() -> list[_Copy]:
+        made = []
+        for index in range(count):
+            at = operations + index * _OPERATION_SIZE
+            width, height, depth = (ctypes.c_uint64 * 3).from_address(at + 2 * _OPERAND.size)
+            order, flags = (ctypes.c_uint32 * 2).from_address(at + 2 * _OPERAND.size + 24)
+            if not (width and height and depth):
+                raise Refused(1, "a box without bytes")
+            target = side(at + _OPERAND.size, width, height, depth)
+            made.append(_Copy(target, side(at, width, height, depth), width, height, depth, _order(order, flags)))
+        return made
+
+    _submit(machine, stream, copies)

@@ -1,0 +1,301 @@
+"""Entry points: memory in stream order, and its pools.
+
+How          the call that allocates returns the address; the memory is freed when the stream reaches the free. A pool
+             keeps freed memory until a call that waits finds more than its threshold, or until it is trimmed; an
+             address is never used again, so only the numbers of a pool tell what it keeps.
+Source       CUDA Driver API, "Stream Ordered Memory Allocator"
+Read next    copies.py
+"""
+
+from __future__ import annotations
+
+from ...codes import Refused
+from ...machine import Machine, Pool
+from ...queues import Stream
+from ...thunks import (
+    ACCESS_DESC,
+    LOCATION,
+    POOL_PROPS,
+    entry,
+    get_int,
+    get_u64,
+    out,
+    put_int,
+    put_u64,
+    read,
+)
+from .memory import holding_at, make_room
+
+__all__: list[str] = []
+
+_NOWHERE, _DEVICE, _HOST, _NUMA = 0, 1, 2, 3  # CU_MEM_LOCATION_TYPE_NONE, DEVICE, HOST, HOST_NUMA
+_PINNED, _MANAGED = 1, 2  # CU_MEM_ALLOCATION_TYPE_PINNED, MANAGED
+_LARGEST = 1 << 62
+
+
+# -- allocating and freeing
+
+
+def _allocate(machine: Machine, address: int, nbytes: int, pool: Pool, stream: Stream) -> None:
+    if stream.capture is not None:
+        put_u64(address, stream.capture.allocate(stream, pool, nbytes))
+        return
+    if not nbytes:
+        raise Refused(1, "an allocation of zero bytes")
+    growth = pool.growth(min(nbytes, _LARGEST))
+    if pool.maximum and pool.used + nbytes > pool.maximum:
+        raise Refused(2, f"the pool has at most {pool.maximum} bytes, of which {pool.used} are in use")
+    context = stream.context
+    if pool.device is not None and pool.device is not context.device:
+        context = pool.device.primary
+        context.check()
+    if pool.kind != "device":
+        allocation = machine.space.allocate_host(nbytes, kind=pool.kind)
+    else:
+        make_room(machine, context, growth)
+        allocation = machine.space.allocate(nbytes)
+    machine.hold(allocation, context, "pool", pool=pool)
+    put_u64(address, allocation.base)
+
+
+@entry("cuMemAllocAsync(CUdeviceptr *dptr, size_t bytesize, CUstream hStream)", since=11020)
+def alloc_async(machine: Machine, address: int, nbytes: int, handle: int) -> None:
+    """Allocate from the device's current pool, in stream order."""
+    out(address)
+    stream = machine.stream(handle)
+    _allocate(machine, address, nbytes, stream.context.device.pool, stream)
+
+
+@entry("cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream)", since=11020)
+def alloc_from_pool(machine: Machine, address: int, nbytes: int, pool: int, handle: int) -> None:
+    """Allocate from a pool, in stream order."""
+    out(address)
+    _allocate(machine, address, nbytes, _pool(machine, pool), machine.stream(handle))
+
+
+@entry("cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream)", since=11020)
+def free_async(machine: Machine, address: int, handle: int) -> None:
+    """Free memory in stream order."""
+    stream = machine.stream(handle)
+    memory = machine.graph_memory.get(address)
+    if stream.capture is not None:
+        if memory is None:
+            stream.capture.invalidate()
+            raise Refused(1, "a graph can free only what a graph allocates")
+        stream.capture.free(stream, memory)
+        return
+    holding = holding_at(machine, address)
+    if holding.pool is None or holding.allocation.base != address:
+        raise Refused(1, f"{address:#x} is not the start of memory that was allocated in stream order")
+    if holding.released:
+        raise Refused(1, f"{address:#x} was already freed, in stream order")
+    holding.released = True
+    machine.queues.submit(stream, lambda: machine.give_back(holding), f"free of {address:#x}")
+
+
+# -- pools
+
+
+def _pool(machine: Machine, handle: int) -> Pool:
+    machine.context()
+    pool = machine.handles.get(handle)
+    if type(pool) is not Pool:
+        raise Refused(1, f"{handle:#x} is not the handle of a memory pool")
+    return pool
+
+
+def _check_place(machine: Machine, kind: int, place: tuple[int, int], *, current: bool = False) -> tuple[int, int]:
+    """Check where the memory of a pool is to lie, and return the place; the id of the host counts as 0."""
+    where, number = place
+    if where == _DEVICE and kind in (_PINNED, _MANAGED):
+        machine.device(number)
+        return place
+    if where == _NUMA and kind in (_PINNED, _MANAGED):
+        if number:
+            raise Refused(101, f"the emulated host has one NUMA node, 0, and no node {number}")
+        return place
+    if where == _HOST and kind in (_PINNED, _MANAGED) or where == _NOWHERE and kind == _MANAGED:
+        return where, 0
+    raise Refused(1, f"no pool can have allocations of type {kind} at a location of type {where}")
+
+
+def _named(kind: int, place: tuple[int, int]) -> str:
+    return "managed" if kind == _MANAGED else "device" if place[0] == _DEVICE else "pinned"
+
+
+def _default(machine: Machine, kind: int, place: tuple[int, int]) -> Pool:
+    """Return the default pool of a place; that of the host, and those of managed memory, are created when needed."""
+    place = _check_place(machine, kind, place)
+    if kind == _PINNED and place[0] == _DEVICE:
+        return machine.device(place[1]).default_pool
+    for pool in machine.pools:
+        if pool.default and pool.place == place and pool.kind == _named(kind, place):
+            return pool
+    device = machine.device(place[1]) if place[0] == _DEVICE else None
+    machine.restricted = True
+    return machine.add_pool(Pool(device, place=place, kind=_named(kind, place), default=True))
+
+
+def _current(machine: Machine, kind: int, place: tuple[int, int]) -> Pool:
+    place = _check_place(machine, kind, place)
+    if kind == _PINNED and place[0] == _DEVICE:
+        return machine.device(place[1]).pool
+    return machine.current_pools.get((kind, *place)) or _default(machine, kind, place)
+
+
+def _set_current(machine: Machine, kind: int, place: tuple[int, int], handle: int) -> None:
+    place = _check_place(machine, kind, place)
+    pool = machine.handles.get(handle)
+    if type(pool) is not Pool or pool.place != place or pool.kind != _named(kind, place):
+        raise Refused(1, f"{handle:#x} is not the handle of a pool with memory at this location")
+    if pool.kind == "device":
+        machine.device(place[1]).pool = pool
+    else:
+        machine.current_pools[(kind, place[0], place[1])] = pool
+
+
+@entry("cuDeviceGetDefaultMemPool(CUmemoryPool *pool_out, CUdevice dev)", since=11020)
+def default_pool(machine: Machine, address: int, device: int) -> None:
+    """Write a device's default pool."""
+    out(address)
+    put_u64(address, machine.device(device).default_pool.handle)
+
+
+@entry("cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice dev)", since=11020)
+def device_pool(machine: Machine, address: int, device: int) -> None:
+    """Write a device's current pool."""
+    out(address)
+    put_u64(address, machine.device(device).pool.handle)
+
+
+@entry("cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool)", since=11020)
+def set_device_pool(machine: Machine, device: int, handle: int) -> None:
+    """Set a device's current pool."""
+    _set_current(machine, _PINNED, (_DEVICE, device), handle)
+
+
+@entry("cuMemGetDefaultMemPool(CUmemoryPool *pool_out, CUmemLocation *location, CUmemAllocationType type)", since=13000)
+def default_pool_of(machine: Machine, address: int, location: int, kind: int) -> None:
+    """Write the default pool of a location."""
+    out(address)
+    put_u64(address, _default(machine, kind, _place(location)).handle)
+
+
+@entry("cuMemGetMemPool(CUmemoryPool *pool, CUmemLocation *location, CUmemAllocationType type)", since=13000)
+def pool_of(machine: Machine, address: int, location: int, kind: int) -> None:
+    """Write the current pool of a location."""
+    out(address)
+    put_u64(address, _current(machine, kind, _place(location)).handle)
+
+
+@entry("cuMemSetMemPool(CUmemLocation *location, CUmemAllocationType type, CUmemoryPool pool)", since=13000)
+def set_pool_of(machine: Machine, location: int, kind: int, handle: int) -> None:
+    """Set the current pool of a location."""
+    _set_current(machine, kind, _place(location), handle)
+
+
+def _place(address: int) -> tuple[int, int]:
+    where, number = read(LOCATION, address)
+    return where, number
+
+
+@entry("cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps)", since=11020)
+def create(machine: Machine, address: int, properties: int) -> None:
+    """Create a pool; handles for other processes are not supported."""
+    out(address)
+    machine.context()
+    kind, handles, where, number, _, maximum, _ = read(POOL_PROPS, properties)
+    if handles:
+        raise Refused(801, "pools with handles for other processes are not emulated")
+    place = _check_place(machine, kind, (where, number))
+    device = machine.device(number) if where == _DEVICE else None
+    pool = Pool(device, place=place, kind=_named(kind, place), maximum=maximum)
+    machine.restricted |= pool.kind != "device"
+    put_u64(address, machine.add_pool(pool).handle)
+
+
+@entry("cuMemPoolDestroy(CUmemoryPool pool)", since=11020)
+def destroy(machine: Machine, handle: int) -> None:
+    """Destroy a pool; memory allocated from it stays until it is freed."""
+    pool = _pool(machine, handle)
+    if pool.default:
+        raise Refused(1, "a default pool cannot be destroyed")
+    if pool.device is not None and pool.device.pool is pool:
+        pool.device.pool = pool.device.default_pool
+    for key in [key for key, current in machine.current_pools.items() if current is pool]:
+        del machine.current_pools[key]
+    pool.closed = True
+    machine.pools[:] = [other for other in machine.pools if other is not pool]
+    machine.handles.pop(handle, None)
+    pool.trim(0)
+
+
+@entry("cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep)", since=11020)
+def trim(machine: Machine, handle: int, keep: int) -> None:
+    """Release unused memory of a pool until it keeps at most a number of bytes."""
+    _pool(machine, handle).trim(keep)
+
+
+@entry("cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void *value)", since=11020)
+def set_attribute(machine: Machine, handle: int, number: int, address: int) -> None:
+    """Set an attribute of a pool; the high-water marks can only be set to 0."""
+    out(address)
+    pool = _pool(machine, handle)
+    if number in (1, 2, 3):
+        pool.attributes[number] = int(get_int(address) != 0)
+    elif number == 4:
+        pool.attributes[4] = get_u64(address)
+    elif number == 6 and get_u64(address) == 0:
+        pool.reserved_high = pool.reserved
+    elif number == 8 and get_u64(address) == 0:
+        pool.used_high = pool.used
+    else:
+        raise Refused(1)
+
+
+@entry("cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void *value)", since=11020)
+def get_attribute(machine: Machine, handle: int, number: int, address: int) -> None:
+    """Write an attribute of a pool."""
+    out(address)
+    pool = _pool(machine, handle)
+    if number in (1, 2, 3):
+        put_int(address, pool.attributes[number])
+    elif number in (4, 5, 6, 7, 8):
+        numbers = (pool.attributes[4], pool.reserved, pool.reserved_high, pool.used, pool.used_high)
+        put_u64(address, numbers[number - 4])
+    else:
+        raise Refused(1)
+
+
+@entry("cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *map, size_t count)", since=11020)
+def set_access(machine: Machine, handle: int, address: int, count: int) -> None:
+    """Store which devices may access a pool's memory; the pool's own device always may."""
+    pool = _pool(machine, handle)
+    changed = {}
+    for index in range(count):
+        where, number, flags = read(ACCESS_DESC, address + index * ACCESS_DESC.size)
+        if where == _DEVICE:
+            device = machine.device(number)
+            if flags not in (0, 1, 3) or device is pool.device and flags != 3:
+                raise Refused(1, f"device {number} cannot have access {flags} to the pool of its own memory")
+            if flags and pool.device is not None and device is not pool.device:
+                if not machine.reaches(device, pool.device):
+                    raise Refused(101, f"device {number} cannot reach the memory of device {pool.device.ordinal}")
+            changed[number] = flags
+        elif pool.device is not None or (where, flags) not in ((_HOST, 3), (_NUMA, 3)):
+            raise Refused(1)
+    pool.access.update(changed)
+
+
+@entry("cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool memPool, CUmemLocation *location)", since=11020)
+def get_access(machine: Machine, address: int, handle: int, location: int) -> None:
+    """Write the access of a location to a pool's memory; the host has access to all but device memory."""
+    out(address)
+    pool = _pool(machine, handle)
+    where, number = _place(location)
+    if where == _DEVICE:
+        put_int(address, pool.access.get(machine.device(number).ordinal, 3 if pool.kind == "managed" else 0))
+    elif where in (_HOST, _NUMA):
+        put_int(address, 0 if pool.kind == "device" else 3)
+    else:
+        raise Refused(1)

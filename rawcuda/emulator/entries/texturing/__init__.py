@@ -1,0 +1,1 @@
+"""The entry points for CUDA arrays, textures, surfaces and tensor maps."""

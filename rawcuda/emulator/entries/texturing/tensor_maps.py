@@ -1,0 +1,192 @@
+"""Entry points: tensor maps, of which a kernel gets 128 opaque bytes.
+
+How          the call checks every rule that is documented for its arguments, and packs them into the bytes. The
+             instructions that use a tensor map (cp.async.bulk.tensor) are not emulated.
+Source       CUDA Driver API, "Tensor Map Object Management"
+Read next    textures.py
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+
+from ...codes import Refused
+from ...machine import Machine
+from ...thunks import entry, out, put_bytes
+
+__all__: list[str] = []
+
+# bytes of an element, by CUtensorMapDataType; the last three are packed: 4, 4 and 6 bits
+_SIZES = (1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4)
+_FLOATS = (6, 7, 8, 9, 10, 11, 12)
+_SWIZZLE = (0, 32, 64, 128, 128, 128, 128)
+_SIZE, _MAGIC = 128, 0x70614D52
+_LAYOUT = struct.Struct(
+    "<I 7B x Q 5Q 4Q"
+)  # magic; type, rank, interleave, swizzle, promotion, fill, form; address; ...
+
+
+def _many(
+    address: int, count: int, kind: type[ctypes.c_uint32] | type[ctypes.c_uint64] | type[ctypes.c_int]
+) -> list[int]:
+    if not count:
+        return []
+    out(address)
+    return list((kind * count).from_address(address))
+
+
+class _Tensor:
+    """What all forms of a tensor map have in common, checked."""
+
+    def __init__(
+        self,
+        machine: Machine,
+        target: int,
+        type: int,
+        rank: int,
+        least_rank: int,
+        address: int,
+        extents: int,
+        strides: int,
+        steps: int,
+        modes: tuple[int, int, int, int],
+    ) -> None:
+        out(target)
+        if machine.architecture < 90:
+            raise Refused(
+                801, f"tensor maps need compute capability 9.0 (device attribute 127), not sm_{machine.architecture}"
+            )
+        interleave, swizzle, promotion, fill = modes
+        if target % 64:
+            raise Refused(1, f"the tensor map is at {target:#x}, which is not a multiple of 64")
+        if not 0 <= type < 16:
+            raise Refused(1, f"{type} is not a CUtensorMapDataType")
+        if type >= len(_SIZES):
+            raise Refused(801, "packed elements of 4 and 6 bits are not emulated")
+        if not least_rank <= rank <= 5 or interleave and rank < 3:
+            raise Refused(1, f"rank {rank}: {3 if interleave else least_rank} to 5")
+        for what, number, most in (
+            ("interleave", interleave, 2),
+            ("swizzle", swizzle, 6),
+            ("promotion", promotion, 3),
+            ("fill", fill, 1),
+        ):
+            if not 0 <= number <= most:
+                raise Refused(1, f"{what} {number}: 0 to {most}")
+        unit = 32 if interleave == 2 else 16
+        if not address or address % unit:
+            raise Refused(1, f"the address {address:#x} is not a multiple of {unit}")
+        self.itemsize, self.interleave, self.swizzle = _SIZES[type], interleave, swizzle
+        self.extents = _many(extents, rank, ctypes.c_uint64)
+        self.strides = _many(strides, rank - 1, ctypes.c_uint64)
+        self.steps = _many(steps, rank, ctypes.c_uint32)
+        if not all(0 < extent <= 1 << 32 for extent in self.extents):
+            raise Refused(1, f"extents {self.extents}: 1 to 2**32")
+        least = self.extents[0] * self.itemsize if not interleave else 0
+        for stride in self.strides:
+            if stride % unit or not least <= stride < 1 << 40 or not stride:
+                raise Refused(1, f"strides {self.strides}: multiples of {unit} below 2**40, at least {least}")
+            least = 0
+        if not all(0 < step <= 8 for step in self.steps[0 if interleave else 1 :]):
+            raise Refused(1, f"element strides {self.steps}: 1 to 8")
+        if interleave == 2 and swizzle != 1:
+            raise Refused(1, "interleave 32B needs swizzle 32B")
+        if fill and type not in _FLOATS:
+            raise Refused(1, "filling with NaN needs a floating-point type")
+        self.head = _LAYOUT.pack(
+            _MAGIC, type, rank, interleave, swizzle, promotion, fill, least_rank, address,
+            *self.extents, *[0] * (5 - rank), *self.strides, *[0] * (5 - rank),
+        )  # fmt: skip
+
+    def check_inner(self, count: int) -> None:
+        """Check the number of elements of the innermost dimension that a copy moves."""
+        nbytes = count * self.itemsize
+        if not self.interleave and nbytes % 16:
+            raise Refused(1, f"the inner dimension of the box has {nbytes} bytes, which is not a multiple of 16")
+        most = _SWIZZLE[self.swizzle]
+        if not self.interleave and most and nbytes > most:
+            raise Refused(1, f"the inner dimension of the box has {nbytes} bytes: this swizzle permits {most}")
+
+    def write(self, target: int, *more: int) -> None:
+        """Write the 128 bytes."""
+        tail = struct.pack(f"<{len(more)}h", *more)
+        put_bytes(target, (self.head + bytes(step & 0xFF for step in self.steps) + tail).ljust(_SIZE, b"\0")[:_SIZE])
+
+
+@entry(
+    "cuTensorMapEncodeTiled(CUtensorMap *tensorMap, CUtensorMapDataType tensorDataType, cuuint32_t tensorRank, "
+    "void *globalAddress, const cuuint64_t *globalDim, const cuuint64_t *globalStrides, const cuuint32_t *boxDim, "
+    "const cuuint32_t *elementStrides, CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle, "
+    "CUtensorMapL2promotion l2Promotion, CUtensorMapFloatOOBfill oobFill)",
+    since=12000,
+)
+def encode_tiled(
+    machine: Machine, target: int, type: int, rank: int, address: int, extents: int, strides: int, box: int,
+    steps: int, interleave: int, swizzle: int, promotion: int, fill: int,
+) -> None:  # fmt: skip
+    """Encode a tensor map whose copies move boxes."""
+    modes = interleave, swizzle, promotion, fill
+    made = _Tensor(machine, target, type, rank, 1, address, extents, strides, steps, modes)
+    sides = _many(box, rank, ctypes.c_uint32)
+    if not all(0 < side <= 256 for side in sides):
+        raise Refused(1, f"a box of {sides}: each side has 1 to 256 elements")
+    made.check_inner(sides[0])
+    made.write(target, *sides)
+
+
+@entry(
+    "cuTensorMapEncodeIm2col(CUtensorMap *tensorMap, CUtensorMapDataType tensorDataType, cuuint32_t tensorRank, "
+    "void *globalAddress, const cuuint64_t *globalDim, const cuuint64_t *globalStrides, const int "
+    "*pixelBoxLowerCorner, const int *pixelBoxUpperCorner, cuuint32_t channelsPerPixel, cuuint32_t pixelsPerColumn, "
+    "const cuuint32_t *elementStrides, CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle, "
+    "CUtensorMapL2promotion l2Promotion, CUtensorMapFloatOOBfill oobFill)",
+    since=12000,
+)
+def encode_im2col(
+    machine: Machine, target: int, type: int, rank: int, address: int, extents: int, strides: int, lower: int,
+    upper: int, channels: int, pixels: int, steps: int, interleave: int, swizzle: int, promotion: int, fill: int,
+) -> None:  # fmt: skip
+    """Encode a tensor map whose copies move columns of pixels."""
+    modes = interleave, swizzle, promotion, fill
+    made = _Tensor(machine, target, type, rank, 3, address, extents, strides, steps, modes)
+    low, high = (_many(each, rank - 2, ctypes.c_int) for each in (lower, upper))
+    most = {3: 1 << 15, 4: 1 << 7, 5: 1 << 4}[rank]
+    if not all(-most <= corner < most for corner in (*low, *high)):
+        raise Refused(1, f"corners {low} and {high} of rank {rank}: {-most} to {most - 1}")
+    if not 0 < channels <= 256 or not 0 < pixels <= 1024:
+        raise Refused(1, f"{channels} channels and {pixels} pixels: 1 to 256, and 1 to 1024")
+    # Corners are offsets from the first and the last pixel of each spatial dimension.
+    if any(extent + b - a <= 0 for extent, a, b in zip(made.extents[1:], low, high)):
+        raise Refused(1, f"the box between the corners {low} and {high} has no pixels")
+    made.check_inner(channels)
+    made.write(target, *low, *high, channels, pixels)
+
+
+@entry(
+    "cuTensorMapEncodeIm2colWide(CUtensorMap *tensorMap, CUtensorMapDataType tensorDataType, cuuint32_t tensorRank, "
+    "void *globalAddress, const cuuint64_t *globalDim, const cuuint64_t *globalStrides, int pixelBoxLowerCornerWidth, "
+    "int pixelBoxUpperCornerWidth, cuuint32_t channelsPerPixel, cuuint32_t pixelsPerColumn, const cuuint32_t "
+    "*elementStrides, CUtensorMapInterleave interleave, CUtensorMapIm2ColWideMode mode, CUtensorMapSwizzle swizzle, "
+    "CUtensorMapL2promotion l2Promotion, CUtensorMapFloatOOBfill oobFill)",
+    since=12080,
+)
+def encode_im2col_wide(
+    machine: Machine, target: int, type: int, rank: int, address: int, extents: int, strides: int, lower: int,
+    upper: int, channels: int, pixels: int, steps: int, interleave: int, mode: int, swizzle: int, promotion: int,
+    fill: int,
+) -> None:  # fmt: skip
+    """Refuse a tensor map for pixels of one row, which needs compute capability 10.0."""
+    raise Refused(801, "tensor maps for pixels of one row (im2col wide) are not emulated")
+
+
+@entry("cuTensorMapReplaceAddress(CUtensorMap *tensorMap, void *globalAddress)", since=12000)
+def replace_address(machine: Machine, target: int, address: int) -> None:
+    """Replace the address in an encoded tensor map."""
+    out(target)
+    if ctypes.c_uint32.from_address(target).value != _MAGIC:
+        raise Refused(1, "these bytes are not an encoded tensor map")
+    unit = 32 if ctypes.c_uint8.from_address(target + 6).value == 2 else 16
+    if not address or address % unit:
+        raise Refused(1, f"the address {address:#x} is not a multiple of {unit}")
+    ctypes.c_uint64.from_address(target + 12).value = address

@@ -1,0 +1,1 @@
+"""The entry points that submit work and order it: streams, events, values in memory and launches."""

@@ -1,0 +1,1 @@
+"""The writers of Python source, one for each family of instructions."""

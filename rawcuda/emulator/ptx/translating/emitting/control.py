@@ -1,0 +1,474 @@
+"""The code of calls, returns, barriers, warp operations and atomics.
+
+A thread that has to wait yields a request, and receives the result:
+
+    x = yield 'shfl', 'down', mask, value, 16, 31, line
+    yield 'bar', 0, 0, line
+
+Read next    ../running/scheduler.py, which answers requests
+"""
+
+from __future__ import annotations
+
+from ...reading.syntax import (
+    BITS,
+    Address,
+    Function,
+    Instruction,
+    Int,
+    Name,
+    Not,
+    Pair,
+    Prototype,
+    Register,
+    Sink,
+    Symbol,
+    Variable,
+    Vector,
+)  # fmt: skip
+from ..table.forms import check_read, check_written
+from .convert import ConvertEmitter
+from .emit import FLOAT_TYPES, Note
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ...reading.syntax import Operand
+    from ..table.forms import Shape
+
+__all__ = ["ControlEmitter"]
+
+_UPDATES = {
+    "and": "{old} & {b}", "or": "{old} | {b}", "xor": "{old} ^ {b}", "exch": "{b}",
+    "inc": "0 if {old} >= {b} else {old} + 1", "dec": "{b} if {old} == 0 or {old} > {b} else {old} - 1",
+}  # fmt: skip
+
+
+class ControlEmitter(ConvertEmitter):
+    """The emitter of instructions that end, call, wait, or are atomic."""
+
+    def do_nothing(self, instruction: Instruction, shape: Shape) -> None:
+        """Write nothing: caches, fences and breakpoints have no effect, because each store is visible at once."""
+        if instruction.opcode in ("membar", "fence"):
+            self.put_order()
+
+    def do_ret(self, instruction: Instruction, shape: Shape) -> None:
+        """Write a return."""
+        self.leave()
+
+    def do_exit(self, instruction: Instruction, shape: Shape) -> None:
+        """Write the end of the thread, at any depth of calls."""
+        if self.function.entry:
+            self.put("return")
+        else:
+            self.put("raise Exited")
+
+    def do_trap(self, instruction: Instruction, shape: Shape) -> None:
+        """Write a trap."""
+        self.put("trap()")
+
+    def leave(self) -> None:
+        """Write the end of the function, with its results."""
+        function = self.function
+        if function.entry:
+            self.put("return")
+            return
+        if self.frame_size:
+            self.put("T.leave()")
+        results = [self.slot(variable) for variable in function.returns]
+        results += [self.register(register, register.type) for register in function.return_registers]
+        if not results:
+            self.put("return")
+        elif len(results) == 1:
+            self.put(f"return {results[0]}")
+        else:
+            self.put(f"return ({', '.join(results)})")
+
+    # -- calls
+
+    def do_call(self, instruction: Instruction, shape: Shape) -> None:
+        """Write a call of a function by name or through a pointer."""
+        operands = list(instruction.operands)
+        returns: list[Operand] = []
+        if isinstance(operands[0], Vector) and operands[0].round:
+            returns = operands.pop(0).items  # type: ignore[union-attr]
+        target = operands.pop(0) if operands else None
+        arguments: list[Operand] = []
+        if operands and isinstance(operands[0], Vector) and operands[0].round:
+            arguments = operands.pop(0).items  # type: ignore[union-attr]
+        callee = self.unit.callee(instruction)
+        self.needs_thread = True
+        if callee is not None:
+            if callee.entry:
+                raise self.reject(f"Illegal call to kernel '{callee.name[:80]}'")
+            wanted: list[Variable | Register] = [*callee.parameters, *callee.parameter_registers]
+            given: list[Variable | Register] = [*callee.returns, *callee.return_registers]
+            if len(operands) > 0:
+                raise self.mismatch(instruction)
+        else:
+            prototype = self._prototype(operands)
+            wanted, given = [*prototype.parameters], [*prototype.returns]
+        if len(arguments) != len(wanted) or len(returns) != len(given):
+            raise self.reject("Call has wrong number of parameters")
+        texts = [self._argument(argument, want) for argument, want in zip(arguments, wanted)]
+        call = self._callee(instruction, callee, target, texts)
+        self._results(returns, given, call)
+
+    def _prototype(self, operands: list[Operand]) -> Prototype:
+        name = operands[0] if len(operands) == 1 else None
+        found = name.prototype if isinstance(name, Name) else None
+        if found is None:
+            raise self.reject("Call to indirect target requires call prototype")
+        if found.labels is None:
+            return found
+        label = found.labels[0]
+        function = label.scope.find(label.text)
+        if not isinstance(function, Function):
+            raise self.reject(f"Unknown symbol '{label.text[:80]}'")
+        return Prototype(function.returns, function.parameters)
+
+    def _callee(
+        self, instruction: Instruction, callee: Function | None, target: Operand | None, texts: list[str]
+    ) -> str:
+        if callee is None:
+            if not isinstance(target, Register) or BITS[target.type] != 64:
+                raise self.mismatch(instruction)
+            arguments = "".join(f", {text}" for text in texts)
+            call = f"T.callee({self.value(target, 'b64')}, {len(texts)})(T{arguments})"
+            return f"(yield from finish({call}))" if self.blocks else call
+        made = self.unit.prepared.get(callee.name)
+        arguments = "".join(f", {text}" for text in texts)
+        if made is not None:
+            self.needs_functions = True
+            call = f"F[{callee.index}](T{arguments})"
+            return f"(yield from {call})" if made.blocking else call
+        if callee.name in self.unit.BUILTINS:
+            return f"T.{callee.name.strip('_')}({', '.join(texts)})"
+        raise self.reject(f"Unresolved extern function '{callee.name[:80]}'")
+
+    def _argument(self, argument: Operand, wanted: Variable | Register) -> str:
+        if isinstance(argument, Symbol) and isinstance(argument.target, Variable) and argument.target.space == "param":
+            variable = argument.target
+            if not isinstance(wanted, Variable) or variable.size != wanted.size or variable.scalar != wanted.scalar:
+                raise self.reject(f"Type or size of argument '{variable.name[:80]}' does not match the parameter")
+            text = self.slot(variable)
+            if self.slot_is_float(variable) != self.slot_is_float(wanted):
+                way = "bits_of" if self.slot_is_float(variable) else "float_of"
+                return f"{way}_{variable.size * 8}({text})"
+            return text
+        if isinstance(wanted, Variable):
+            if not wanted.scalar:
+                raise self.reject("A register does not fit an array parameter")
+            type = wanted.type if self.slot_is_float(wanted) else f"b{BITS[wanted.type]}"
+        else:
+            type = wanted.type
+            if type in FLOAT_TYPES:  # a function gets register parameters in the representation of their type
+                return self.value(argument, type)
+        if isinstance(argument, Register) and (argument.type == "pred") != (type == "pred"):
+            raise self.reject("Type of an argument does not match the parameter")
+        return self.value(argument, type)
+
+    def _results(self, returns: list[Operand], given: list[Variable | Register], call: str) -> None:
+        if not returns:
+            self.put(call)
+            return
+        names = [f"x{at}" for at in range(len(returns))]
+        self.put(f"{', '.join(names)} = {call}")
+        for name, result, shape in zip(names, returns, given):
+            if isinstance(result, Sink):
+                continue
+            if isinstance(result, Symbol) and isinstance(result.target, Variable) and result.target.space == "param":
+                if not isinstance(shape, Variable) or shape.size != result.target.size:
+                    raise self.reject("Type or size of the result does not match")
+                has, wants = self.slot_is_float(shape), self.slot_is_float(result.target)
+                if has != wants:
+                    name = f"{'bits_of' if has else 'float_of'}_{shape.size * 8}({name})"
+                self.put(f"{self.slot(result.target)} = {name}")
+            elif isinstance(result, Register):
+                type = shape.type
+                self.assign(result, type if type in (*FLOAT_TYPES, "pred") else f"b{BITS[type]}", name)
+            else:
+                raise self.reject("Result register required for instruction 'call'")
+
+    # -- barriers
+
+    def do_bar(self, instruction: Instruction, shape: Shape) -> None:
+        """Write a barrier of the block, which waits or only arrives."""
+        count = instruction.operands[1] if len(instruction.operands) > 1 else None
+        verb = "arrive" if "arrive" in shape.chosen else "sync"
+        if verb == "arrive" and isinstance(count, Int) and not count.value:
+            raise self.reject("Instruction 'bar.arrive' requires a non-zero thread count argument")
+        self.put(
+            f"yield 'bar', {self._barrier(instruction.operands[0])}, {self._count(count)}, {verb!r}, None, "
+            f"{self.line}, {self._aligned(instruction)}"
+        )
+
+    def _barrier(self, operand: Operand) -> str:
+        if isinstance(operand, Int) and operand.value & 0xFFFFFFFF > 15:
+            raise self.reject(f"Barrier number '{operand.value}' out of range, expected to be in range [0..15]")
+        return self.value(operand, "u32")
+
+    def _count(self, operand: Operand | None) -> str:
+        if isinstance(operand, Int) and operand.value & 0xFFFFFFFF & 31:
+            raise self.reject(f"Thread count '{operand.value}' of a barrier is not a multiple of 32")
+        return "0" if operand is None else self.value(operand, "u32")
+
+    def do_bar_red(self, instruction: Instruction, shape: Shape) -> None:
+        """Write a barrier with a vote."""
+        operands = list(instruction.operands)
+        count = operands.pop(2) if len(operands) == 4 else None
+        target, barrier, source = operands
+        verb = next(word for word in ("popc", "and", "or") if word in shape.chosen.values())
+        type = "u32" if verb == "popc" else "pred"
+        check_read(instruction, source, "pred", False)
+        if count is not None:
+            check_read(instruction, count, "u32", False)
+        text = self.value(source, "pred")
+        self.put(
+            f"x = yield 'bar', {self._barrier(barrier)}, {self._count(count)}, {verb!r}, {text}, {self.line}, "
+            f"{self._aligned(instruction)}"
+        )
+        self.assign(target, type, "x")
+
+    def _aligned(self, instruction: Instruction) -> bool:
+        return instruction.opcode == "bar" or "aligned" in instruction.modifiers
+
+    # -- warps
+
+    def _mask(self, instruction: Instruction, at: int) -> str:
+        module = self.unit.module
+        if "sync" not in instruction.modifiers and instruction.opcode in ("shfl", "vote"):
+            if module.architecture >= (7, 0) and module.version >= (6, 4):
+                raise self.reject(
+                    f"Instruction '{instruction.opcode}' without '.sync' is not supported on .target sm_70 and higher "
+                    "from PTX ISA version 6.4"
+                )
+        return self.value(instruction.operands[at], "b32") if len(instruction.operands) > at else "None"
+
+    def _two(self, target: Operand, type: str) -> None:
+        """Store x, a pair of value and predicate, into `d|p`."""
+        if isinstance(target, Pair):
+            self.put("x, y = x")
+            if isinstance(target.first, Register):
+                self.assign(target.first, type, "x")
+            if isinstance(target.second, Register):
+                self.assign(target.second, "pred", "y")
+        else:
+            self.assign(target, type, "x[0]")
+
+    def _check_pair(self, instruction: Instruction, bits: int, may_sink: bool = False) -> None:
+        target = instruction.operands[0]
+        first = target.first if isinstance(target, Pair) else target
+        second = target.second if isinstance(target, Pair) else None
+        if not isinstance(first, Register):
+            if may_sink and isinstance(second, Register) and second.type == "pred":
+                return
+            raise self.reject(f"Result discard mode is not allowed for instruction '{instruction.opcode}'")
+        if BITS[first.type] != bits:
+            raise self.mismatch(instruction)
+        if isinstance(second, Register) and second.type != "pred":
+            raise self.mismatch(instruction)
+
+    def do_shfl(self, instruction: Instruction, shape: Shape) -> None:
+        """Write a read of another lane's value."""
+        self._check_pair(instruction, 32)
+        target, a, b, c = instruction.operands[:4]
+        first = target.first if isinstance(target, Pair) else target
+        type = self.carried(first, "b32")
+        mode = shape.chosen["shfl"]
+        mask = self._mask(instruction, 4)
+        self.put(
+            f"x = yield 'shfl', {mode!r}, {mask}, {self.line}, {self.value(a, type)}, {self.value(b, 'b32')}, "
+            f"{self.value(c, 'b32')}"
+        )
+        self._two(target, type)
+
+    def do_vote(self, instruction: Instruction, shape: Shape) -> None:
+        """Write a vote of the warp."""
+        target, source = instruction.operands[:2]
+        verb = next(word for word in ("all", "any", "uni", "ballot") if word in shape.chosen.values())
+        self.put(f"x = yield 'vote', {verb!r}, {self._mask(instruction, 2)}, {self.line}, {self.value(source, 'pred')}")
+        self.assign(target, "b32" if verb == "ballot" else "pred", "x")
+
+    def do_match(self, instruction: Instruction, shape: Shape) -> None:
+        """Write a search for the lanes with the same value."""
+        self._check_pair(instruction, 32, True)
+        target, source = instruction.operands[:2]
+        verb = "all" if "all" in shape.chosen else "any"
+        if verb == "any" and isinstance(target, Pair):
+            raise self.mismatch(instruction)
+        self.put(
+            f"x = yield 'match', {verb!r}, {self._mask(instruction, 2)}, {self.line}, {self.value(source, shape.type)}"
+        )
+        self._two(target, "b32")
+
+    def do_redux(self, instruction: Instruction, shape: Shape) -> None:
+        """Write a reduction over the warp."""
+        target, source = instruction.operands[:2]
+        verb = next(word for word in ("add", "min", "max", "and", "or", "xor") if word in shape.chosen.values())
+        value = self.signed(source, shape.type) if shape.type == "s32" else self.value(source, shape.type)
+        if shape.type == "f32":
+            if self.unit.module.target[-1] not in "af":
+                raise self.reject("Feature 'redux.f32' requires an architecture-specific .target such as sm_100a")
+            value = f"abs({value})" if "abs" in shape.chosen else value
+            verb = f"{verb}.{'NaN' if 'NaN' in shape.chosen else 'f32'}"
+            self.put(f"x = yield 'redux', {verb!r}, {self._mask(instruction, 2)}, {self.line}, {value}")
+            self.assign(target, "f32", "x")
+            return
+        self.put(f"x = yield 'redux', {verb!r}, {self._mask(instruction, 2)}, {self.line}, {value}")
+        self.assign(target, "b32", "x & 0xffffffff")
+
+    def do_warp_sync(self, instruction: Instruction, shape: Shape) -> None:
+        """Write a barrier of the warp."""
+        self.put(f"yield 'syncwarp', '', {self._mask(instruction, 0)}, {self.line}")
+
+    def do_activemask(self, instruction: Instruction, shape: Shape) -> None:
+        """Write a query for the active lanes."""
+        self.put(f"x = yield 'activemask', '', None, {self.line}")
+        self.assign(instruction.operands[0], "b32", "x")
+
+    def do_elect(self, instruction: Instruction, shape: Shape) -> None:
+        """Write the election of a lane."""
+        self._check_pair(instruction, 32, True)
+        target = instruction.operands[0]
+        if not isinstance(target, Pair) or not isinstance(target.second, Register):
+            raise self.reject("Predicate output expected for instruction 'elect'")
+        self.put(f"x = yield 'elect', '', {self._mask(instruction, 1)}, {self.line}")
+        self._two(instruction.operands[0], "b32")
+
+    def do_nanosleep(self, instruction: Instruction, shape: Shape) -> None:
+        """Write a pause in which other threads run."""
+        self.put(f"yield 'spin', {self.line}")
+
+    # -- atomics
+
+    def do_atom(self, instruction: Instruction, shape: Shape) -> None:
+        """Write an atomic operation."""
+        returns = instruction.opcode == "atom"
+        operands = instruction.operands
+        space = self.space_of(instruction, shape)
+        if space in ("const", "local", "param"):
+            raise self.reject(f"State space incorrect for instruction '{instruction.opcode}'")
+        address = operands[1 if returns else 0]
+        assert isinstance(address, Address)
+        sources = operands[2 if returns else 1 :]
+        type = shape.type
+        verb = next(word for word in ("cas", "exch", "add", "inc", "dec", "min", "max", "and", "or", "xor")
+                    if word in shape.chosen.values())  # fmt: skip
+        as_float = type in FLOAT_TYPES
+        code = {"f32": "f", "f64": "d"}.get(type) or {16: "H", 32: "I", 64: "Q", 128: "Q"}[BITS[type]]
+        if type == "b128":
+            raise self.reject("128-bit atomics are not emulated")
+        view, index, note = self.place(space, address, code, BITS[type] // 8, f"atomic {verb}")
+        values = [self.value(source, type) for source in sources]
+        self.put(f"j = {index}", note)
+        self.touch_atomic(space, "j", code, 1, verb == "exch", note)
+        self.put(f"x = {view}[j]", note)
+        if verb in ("cas", "exch") or shape.chosen.get("sem", "relaxed") != "relaxed":
+            self.put_order()
+        new = self._updated(verb, type, shape, values)
+        if verb == "cas":
+            self.put(f"if x == {values[0]}:")
+            self.indent += 1
+            self.put(f"{view}[j] = {values[1]}", note)
+            self.indent -= 1
+        elif type == "f32":
+            self.put(f"T4[0] = {new}; y = T4[0]")
+            self.put(f"{view}[j] = y if y == y else NAN", note)
+        else:
+            self.put(f"{view}[j] = {new}", note)
+        if returns and not isinstance(operands[0], Sink):
+            self.assign(operands[0], type if as_float else f"b{BITS[type]}", "x")
+
+    def do_atom_vector(self, instruction: Instruction, shape: Shape) -> None:
+        """Write a vector of atomic operations."""
+        operands = instruction.operands
+        returns = instruction.opcode == "atom"
+        count = int(shape.chosen["vec"][1:])
+        type = shape.type
+        width = BITS[type] // 8
+        address, given = operands[-2:]
+        targets = operands[0] if returns else None
+        space = self.space_of(instruction, shape)
+        assert isinstance(address, Address)
+        if not isinstance(given, Vector) or len(given.items) != count or width * count not in (4, 8, 16):
+            raise self.mismatch(instruction)
+        for item in given.items:
+            check_read(instruction, item, type, False)
+        if returns:
+            if not isinstance(targets, Vector) or len(targets.items) != count:
+                raise self.mismatch(instruction)
+            for item in targets.items:
+                check_written(instruction, item, type, False)
+        values = [self.value(item, type) for item in given.items]
+        verb = next(word for word in ("add", "min", "max") if word in shape.chosen.values())
+        code = {"f32": "f"}.get(type) or {2: "H", 4: "I"}[width]
+        view, index, note = self.place(space, address, code, width * count, f"atomic {verb}")
+        self.put(f"j = {index}", note)
+        self.touch_atomic(space, "j", code, count, False, note)
+        self.put(f"x = {view}[j:j + {count}].tolist()", note)
+        for at, value in enumerate(values):
+            if type == "f32":
+                self.put(f"T4[0] = x[{at}] + {value}; y = T4[0]")
+                self.put(f"{view}[j + {at}] = y if y == y else NAN", note)
+            else:
+                self.put(f"{view}[j + {at}] = half_{verb}({type!r}, '', x[{at}], {value})", note)
+        if isinstance(targets, Vector):
+            for at, target in enumerate(targets.items):
+                if not isinstance(target, Sink):
+                    self.assign(target, type if type == "f32" else f"b{BITS[type]}", f"x[{at}]")
+
+    def _updated(self, verb: str, type: str, shape: Shape, values: list[str]) -> str:
+        b = values[0]
+        if verb in _UPDATES:
+            return _UPDATES[verb].replace("{old}", "x").replace("{b}", b)
+        if verb == "add":
+            if type in FLOAT_TYPES:
+                return f"x + {b}"
+            if "f16" in type:
+                return f"half_add({type!r}, '', x, {b})"
+            return f"x + {b} & {(1 << BITS[type]) - 1:#x}"
+        if verb in ("min", "max"):
+            sign = "<" if verb == "min" else ">"
+            if type[0] == "s":
+                top = f"{1 << BITS[type] - 1:#x}"
+                return f"x if x ^ {top} {sign} {b} ^ {top} else {b}"
+            return f"x if x {sign} {b} else {b}"
+        return ""
+
+    def do_cp_async(self, instruction: Instruction, shape: Shape) -> None:
+        """Write a copy from global to shared memory, which is synchronous here."""
+        target, source, size = instruction.operands[:3]
+        assert isinstance(target, Address) and isinstance(source, Address)
+        if (
+            not isinstance(size, Int)
+            or size.value not in (4, 8, 16)
+            or ("cg" in shape.chosen.values() and size.value != 16)
+        ):
+            raise self.reject("Copy size of 'cp.async' must be 4, 8 or 16 bytes, and 16 with '.cg'")
+        total = size.value
+        wanted = instruction.operands[3] if len(instruction.operands) == 4 else None
+        if isinstance(wanted, (Register, Not)) and (isinstance(wanted, Not) or wanted.type == "pred"):
+            self.put(f"u = 0 if {self.value(wanted, 'pred')} else {total}")
+        elif wanted is not None:
+            check_read(instruction, wanted, "u32", False)
+            if isinstance(wanted, Int) and wanted.value > total:
+                raise self.reject(f"Source size {wanted.value} of 'cp.async' is larger than its copy size {total}")
+            self.put(f"u = min({self.value(wanted, 'u32')}, {total})")
+        view, index, note = self._place_shared(target, "B", total, "write")
+        self.put(f"k = {index}; s_B[k + {total - 1}]", note)
+        if self.unit.granule:
+            self.needs_watch = True
+            self.put(f"watch_write(k // {self.unit.granule}, {total // self.unit.granule}, {self.line})", note)
+        if wanted is None:
+            view, index, note = self._place_global("global", source, "B", total, "read")
+            self.put(f"j = {index}; s_B[k:k + {total}] = {view}[j:j + {total}]", note)
+            return
+        self.put(f"{view}[k:k + {total}] = bytes({total})", note)
+        base, offset = self._address(source)
+        note = Note("global", "read", total, base, offset)
+        self.put("if u:")
+        self.indent += 1  # only these bytes are read, and must be accessible
+        self.put(f"w, j, _ = L.reach({base}, {offset}, 'B', 1); L.reach({base}, {offset} + u - 1, 'B', 1)", note)
+        self.put(f"if {base} + {offset} & {total - 1}: L.reach({base}, {offset}, 'B', {total})", note)
+        self.put(f"j = {base} - j; s_B[k:k + u] = w[j:j + u]", note)
+        self.indent -= 1

@@ -1,0 +1,252 @@
+"""The base of all emitters: lines of generated Python, operands as expressions, results in registers.
+
+The generated source contains only integers, floats written with repr(), names from `python_name`, and words of this
+package; no other part of the PTX text reaches it. Each line has its PTX line and, if it accesses memory, a note from
+which a report learns the register of the address.
+
+Read next    access.py, data.py, control.py for the instructions; translate.py for the frame around them
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+
+from ...reading.operands import SPECIAL
+from ...reading.syntax import (
+    BITS,
+    Float,
+    Function,
+    Instruction,
+    Int,
+    Not,
+    Pair,
+    Register,
+    Rejected,
+    Sink,
+    Special,
+    Symbol,
+    Variable,
+)  # fmt: skip
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ...reading.syntax import Operand
+    from ..unit import Unit
+
+__all__ = ["Emitter", "Line", "Note", "mask", "plain_float"]
+
+FLOAT_TYPES = ("f32", "f64")
+
+
+class Note:
+    """The memory access of a line, for the report of a fault."""
+
+    __slots__ = ("space", "verb", "width", "register", "offset")
+
+    def __init__(self, space: str, verb: str, width: int, register: str, offset: int) -> None:
+        self.space = space
+        self.verb = verb
+        self.width = width
+        self.register = register  # the Python name of the address, or "" if offset is the address
+        self.offset = offset
+
+
+class Line:
+    """A line of generated Python."""
+
+    __slots__ = ("indent", "text", "line", "note")
+
+    def __init__(self, indent: int, text: str, line: int, note: Note | None) -> None:
+        self.indent = indent
+        self.text = text
+        self.line = line
+        self.note = note
+
+
+def mask(bits: int) -> str:
+    """Return the mask of a width."""
+    return f"{(1 << bits) - 1:#x}"
+
+
+def plain_float(value: float) -> str:
+    """Return a float as an expression that is valid in every place."""
+    if value != value:
+        return "NAN"
+    if math.isinf(value):
+        return "INF" if value > 0 else "(-INF)"
+    text = repr(value)
+    return f"({text})" if text[0] == "-" else text
+
+
+class Emitter:
+    """The state of the translation of one function, and the methods that all emitters use."""
+
+    def __init__(self, unit: Unit, function: Function, holds_float: list[bool]) -> None:
+        self.unit = unit
+        self.function = function
+        self.holds_float = holds_float
+        self.body: list[Line] = []
+        self.prologue: list[Line] = []
+        self.out = self.body
+        self.indent = 0
+        self.line = function.line
+        self.sites = 0
+        self.shared_views: dict[str, None] = {}
+        self.local_views: dict[str, None] = {}
+        self.needs_thread = False
+        self.needs_block = False
+        self.needs_watch = False  # whether accesses to shared memory are recorded
+        self.needs_mine = False  # whether the stamps of this thread are needed
+        self.marks = ""  # the variable with the marks of the last access; "shared" for shared memory
+        self.judged: set[int] = set()  # registers that are used for more than a store
+        self.needs_place = False  # whether the thread's index in its block is needed
+        self.needs_functions = False
+        self.needs_fuel = False
+        self.uses_carry = False
+        self.blocks = False
+        self.frame_size = 0
+        self.local_pointers: set[int] = set()  # registers that probably hold generic addresses in the frame
+        self.known: dict[str, set[str]] = {}  # the checks of registers, by name, that are still valid
+        self.early: set[int] = set()  # registers that are computed once for a block
+        self.signed_early: set[int] = set()
+
+    # -- lines
+
+    def put(self, text: str, note: Note | None = None) -> None:
+        """Write one line."""
+        self.out.append(Line(self.indent, text, self.line, note))
+
+    def reject(self, message: str) -> Rejected:
+        """Return (do not raise) a rejection of the current instruction."""
+        return Rejected.at(self.line, message)
+
+    def mismatch(self, instruction: Instruction) -> Rejected:
+        """Return (do not raise) the rejection of operands that do not match."""
+        return self.reject(f"Arguments mismatch for instruction '{instruction.opcode}'")
+
+    # -- operands
+
+    def value(self, operand: Operand, type: str) -> str:
+        """Return an operand as an expression: a float for f32 and f64, a bool for pred, else an unsigned integer."""
+        if isinstance(operand, Register):
+            return self.register(operand, type)
+        if isinstance(operand, Int):
+            if type == "pred":
+                return "True" if operand.value else "False"
+            if type in FLOAT_TYPES:
+                return plain_float(float_of_bits(operand.value, BITS[type]))
+            number = operand.value & (1 << BITS[type]) - 1
+            return str(number) if number < 4096 else f"{number:#x}"
+        if isinstance(operand, Float):
+            return self._constant(operand, type)
+        if isinstance(operand, Not):
+            return f"(not {operand.of.python})"
+        if isinstance(operand, Special):
+            return f"({self.special(operand)})"
+        if isinstance(operand, Symbol):
+            return self.symbol(operand)
+        raise self.reject("Operand cannot be read")
+
+    def register(self, register: Register, type: str) -> str:
+        """Return a register as an expression of a type; of a wider register, the low bits."""
+        name = register.python
+        if type == "pred":
+            return name
+        have, want = BITS[register.type], BITS[type]
+        held = self.holds_float[register.index]
+        if held and type in FLOAT_TYPES and have == want:
+            return name
+        if held:
+            name = f"bits_of_{have}({name})"
+        if have > want:
+            name = f"({name} & {mask(want)})"
+        return f"float_of_{want}({name})" if type in FLOAT_TYPES else name
+
+    def signed(self, operand: Operand, type: str) -> str:
+        """Return an operand as an expression for a signed integer of a type's width."""
+        bits = BITS[type]
+        if isinstance(operand, Int):
+            number = operand.value & (1 << bits) - 1
+            number -= number >> bits - 1 << bits
+            return str(number) if number >= 0 else f"({number})"
+        name = self.value(operand, type)
+        if isinstance(operand, Register) and operand.index in self.early and BITS[operand.type] == bits:
+            return self._signed_once(operand, name, bits)
+        return f"({name} if {name} < {1 << bits - 1:#x} else {name} - {1 << bits:#x})"
+
+    def _signed_once(self, register: Register, name: str, bits: int) -> str:
+        made = f"q_{name}" if name.isidentifier() else ""
+        if not made:
+            return f"({name} if {name} < {1 << bits - 1:#x} else {name} - {1 << bits:#x})"
+        if register.index not in self.signed_early:
+            self.signed_early.add(register.index)
+            text = f"{made} = {name} if {name} < {1 << bits - 1:#x} else {name} - {1 << bits:#x}"
+            self.prologue.append(Line(0, text, self.line, None))
+        return made
+
+    def _constant(self, operand: Float, type: str) -> str:
+        if type == "f64":
+            return plain_float(operand.value)
+        if type == "f32":
+            return plain_float(float_of_bits(single_bits(operand), 32))
+        if BITS[type] <= 32:
+            return f"{single_bits(operand) & (1 << BITS[type]) - 1:#x}"
+        return f"{struct.unpack('<Q', struct.pack('<d', operand.value))[0]:#x}"
+
+    def special(self, operand: Special) -> str:
+        """Return the expression of a special register."""
+        expression = SPECIAL[operand.name][1]
+        self.needs_place = self.needs_place or not SPECIAL[operand.name][2]
+        self.needs_block = self.needs_block or "B." in expression
+        return expression
+
+    def symbol(self, operand: Symbol) -> str:
+        """Return the address of a name in its state space."""
+        target = operand.target
+        if isinstance(target, Function):
+            return f"{self.unit.code_address(target) + operand.offset:#x}"
+        return self.variable(target, operand.offset)
+
+    def variable(self, target: Variable, offset: int) -> str:
+        """Return the address of a variable in its state space."""
+        raise NotImplementedError
+
+    # -- results
+
+    def assign(self, operand: Operand, type: str, expression: str) -> None:
+        """Write an assignment of a value of a type to a destination."""
+        if isinstance(operand, Sink):
+            self.put(expression)
+            return
+        if isinstance(operand, Pair):
+            operand = operand.first
+        if not isinstance(operand, Register):
+            raise self.reject("Result register required")
+        name = operand.python
+        held, have = self.holds_float[operand.index], BITS[operand.type]
+        if type in FLOAT_TYPES:
+            if not held or have != BITS[type]:
+                expression = f"bits_of_{BITS[type]}({expression})"
+                if held:
+                    expression = f"float_of_{have}({expression})"
+        elif held:
+            expression = f"float_of_{have}({expression})"
+        if name != expression:
+            self.put(f"{name} = {expression}")
+
+
+def single_bits(operand: Float) -> int:
+    """Return the 32 bits of a constant as a float32."""
+    if operand.single is not None:
+        return operand.single
+    try:
+        return int(struct.unpack("<I", struct.pack("<f", operand.value))[0])
+    except OverflowError:
+        return 0xFF800000 if operand.value < 0 else 0x7F800000
+
+
+def float_of_bits(bits: int, width: int) -> float:
+    """Return the float with these bits."""
+    code = ("<I", "<f") if width == 32 else ("<Q", "<d")
+    return float(struct.unpack(code[1], struct.pack(code[0], bits & (1 << width) - 1))[0])

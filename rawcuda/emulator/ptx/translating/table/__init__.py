@@ -1,0 +1,1 @@
+"""The table of opcodes: for each, the forms that are accepted and the writer of its source."""

@@ -1,0 +1,415 @@
+"""The format of the opcode table, and the check of instructions against it.
+
+The opcode table has rows of five or six columns, one row for each form of an opcode:
+
+    ("add .rnd? .ftz? .sat?", "f32", "d a b", "round", "{a} + {b}")
+      modifiers                types  operands result   value
+
+- modifiers: `.ftz?` is optional, `.lo` is required, `.rnd` stands for the set of that name in SETS, `.a|b` for one of
+  the two, `.cop:ca|cg` for one of the two, which is stored under the name `cop`. As in ptxas, their order does not
+  matter.
+- `@8.0` and `@sm_90` are the PTX version and the architecture that introduced the form.
+- types: the accepted types; a second group after `/` has the types of the sources (`cvt`, `set`).
+- operands: a name, and after a colon the type if it is not that of the instruction. `d` and names that begin with `d`
+  are written. `wide` is twice the instruction's width, `T2` the second type. `?` marks an optional operand. `mem` is an
+  address, `texel` a texture or surface with coordinates. After the type, `^` permits a wider register (`ld`, `st`,
+  `cvt`), `!` requires a register, `+` a vector of operands of this type, and `>23<256` are the bounds of a constant.
+- result: how the value is stored: "wrap" truncates it to its width, "exact" is in range, "round" is a float32 or
+  float64 that needs rounding, "float" one that needs none, "pred" a truth value, "move" bits of any type. "!name"
+  passes the whole instruction to the method of that name.
+- value: a Python expression, in which `{a}` is the operand as an unsigned integer or float, and `{sa}` as a signed
+  integer.
+- arrays: the same expression for NumPy arrays, if NumPy cannot evaluate the value itself
+  (ptx/vectors/writing/values.py).
+
+The same rows validate: an instruction that matches no row, or whose operands do not match, is rejected as by ptxas.
+
+Source       PTX ISA, "Instruction Set"; "Operand Type Checking"
+Read next    opcodes.py, the table
+"""
+
+from __future__ import annotations
+
+from ...reading.syntax import (
+    BITS,
+    Address,
+    Float,
+    Instruction,
+    Int,
+    Name,
+    Not,
+    Pair,
+    Register,
+    Rejected,
+    Sink,
+    Special,
+    Symbol,
+    Texel,
+    Vector,
+)  # fmt: skip
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ...reading.syntax import Operand
+
+    Row = tuple[str, ...]
+
+__all__ = ["Form", "Shape", "Slot", "Table", "check", "check_read", "check_written", "coordinate_types", "fits"]
+
+SETS = {
+    "rnd": "rn rz rm rp",
+    "irnd": "rni rzi rmi rpi",
+    "anyrnd": "rn rz rm rp rni rzi rmi rpi",
+    "cmp": "eq ne lt le gt ge lo ls hi hs equ neu ltu leu gtu geu num nan",
+    "bool": "and or xor",
+    "space": "global shared local const param shared::cta shared::cluster param::entry param::func",
+    "window": "global shared shared::cta shared::cluster local const param param::entry",
+    "atomspace": "global shared shared::cta shared::cluster",
+    "cop": "ca cg cs lu cv",
+    "sem": "relaxed acquire release acq_rel",
+    "scope": "cta cluster gpu sys",
+    "vec": "v2 v4 v8",
+    "evict": "L1::evict_normal L1::evict_unchanged L1::evict_first L1::evict_last L1::no_allocate",
+    "evict2": "L2::evict_normal L2::evict_first L2::evict_last",
+    "prefetch": "L2::64B L2::128B L2::256B",
+    "shfl": "up down bfly idx",
+    "prmt": "f4e b4e rc8 ecl ecr rc16",
+    "testp": "finite infinite number notanumber normal subnormal",
+    "dir": "l r",
+    "clampwrap": "clamp wrap",
+    "geom": "1d 2d 3d a1d a2d cube acube",
+    "component": "r g b a",
+    "bounds": "trap clamp zero",
+    "reduction": "add min max and or",
+    "query": "width height depth channel_data_type channel_order normalized_coords array_size num_mipmap_levels "
+    "num_samples",
+}
+_SETS = {name: frozenset(words.split()) for name, words in SETS.items()}
+
+
+# modifier: the .version and the .target that it needs in every instruction
+_SINCE = {
+    "bf16": ((7, 0), (8, 0)), "bf16x2": ((7, 0), (8, 0)), "cluster": ((7, 8), (9, 0)), "L2::256B": ((7, 4), (8, 0)),
+    "L2::evict_last": ((7, 4), (8, 0)), "L2::evict_normal": ((7, 4), (8, 0)), "satfinite": ((8, 1), (8, 0)),
+    "param::entry": ((8, 3), (0, 0)),
+}  # fmt: skip
+_REPEATABLE = frozenset("sat sync uni NaN relu shiftamt cc approx".split())  # ptxas accepts these twice
+
+
+class Slot:
+    """An operand of a row: its name, its type, and how strictly the type is checked."""
+
+    __slots__ = ("name", "type", "written", "optional", "relaxed", "bound", "least", "plain", "vector")
+
+    def __init__(self, text: str) -> None:
+        name, _, type = text.partition(":")
+        type, _, bound = type.partition("<")
+        self.bound = int(bound) if bound else 0
+        type, _, least = type.partition(">")
+        self.least = int(least) + 1 if least else 0
+        self.optional = name[-1] == "?"
+        self.name = name.rstrip("?")
+        self.vector = type[-1:] == "+"
+        type = type.rstrip("+")
+        self.relaxed = type[-1:] == "^"
+        self.plain = type[-1:] == "!"
+        self.type = type.rstrip("^!") or "T"
+        self.written = self.name[0] == "d"
+
+    def resolved(self, types: tuple[str, ...]) -> str:
+        """Return the type of this operand for the types of an instruction."""
+        word = self.type
+        if word == "T":
+            return types[0] if types else ""
+        if word == "T2":
+            return types[1]
+        if word == "wide":
+            return f"{types[0][0]}{BITS[types[0]] * 2}"
+        return word
+
+
+class Form:
+    """A parsed row."""
+
+    __slots__ = (
+        "opcode", "choices", "types", "slots", "result", "value", "vector", "least", "most", "version", "architecture",
+    )  # fmt: skip
+
+    def __init__(self, row: Row) -> None:
+        words = row[0].split()
+        self.opcode = words[0]
+        self.choices: list[tuple[str, frozenset[str], bool]] = []
+        self.version = self.architecture = (0, 0)
+        for word in words[1:]:
+            if word[0] == "@":
+                if word[1] == "s":
+                    self.architecture = (int(word[4:-1]), int(word[-1]))
+                else:
+                    self.version = (int(word[1]), int(word[3:]))
+                continue
+            optional = word[-1] == "?"
+            name, _, words_of_it = (
+                word[1:].rstrip("?").partition(":") if "::" not in word else (word[1:].rstrip("?"), "", "")
+            )
+            self.choices.append(
+                (name, _SETS.get(words_of_it or name) or frozenset((words_of_it or name).split("|")), not optional)
+            )
+        self.types = tuple(frozenset(group.split()) for group in row[1].split("/")) if row[1] else ()
+        self.slots = tuple(Slot(word) for word in row[2].split())
+        self.result = row[3]
+        self.value = row[4]
+        self.vector = row[5] if len(row) > 5 else ""
+        self.most = len(self.slots)
+        self.least = sum(not slot.optional for slot in self.slots)
+
+    def fit(self, modifiers: tuple[str, ...]) -> Shape | str:
+        """Match modifiers with this row; return the shape, or the reason why they do not match."""
+        chosen: dict[str, str] = {}
+        types: list[str] = []
+        for modifier in modifiers:
+            if len(types) < len(self.types) and modifier in self.types[len(types)]:
+                types.append(modifier)
+                continue
+            for name, words, _ in self.choices:
+                if modifier in words and name not in chosen:
+                    chosen[name] = modifier
+                    break
+            else:
+                if modifier in _REPEATABLE and modifier in chosen.values():
+                    continue
+                if modifier in BITS:
+                    return f"Unexpected instruction types specified for '{self.opcode}'"
+                return f"Illegal modifier '.{modifier[:40]}' for instruction '{self.opcode}'"
+        for name, words, required in self.choices:
+            if required and name not in chosen:
+                if "rn" in words or "rni" in words:
+                    return f"Rounding modifier required for instruction '{self.opcode}'"
+                return f"Modifier '.{name}' required for instruction '{self.opcode}'"
+        if len(types) < len(self.types):
+            return f"Unexpected instruction types specified for '{self.opcode}'"
+        return Shape(self, tuple(types), chosen)
+
+
+class Shape:
+    """A form with chosen types and modifiers: the meaning of the text of an opcode."""
+
+    __slots__ = ("form", "types", "chosen", "result", "slots", "wanted")
+
+    def __init__(self, form: Form, types: tuple[str, ...], chosen: dict[str, str]) -> None:
+        self.form = form
+        self.types = types
+        self.chosen = chosen
+        self.result = form.result
+        self.slots = form.slots
+        self.wanted = tuple(slot.resolved(types) for slot in form.slots)
+
+    @property
+    def type(self) -> str:
+        """Return the instruction's (first) type."""
+        return self.types[0] if self.types else ""
+
+    def has(self, modifier: str) -> bool:
+        """Tell whether the opcode has a modifier."""
+        return modifier in self.chosen.values()
+
+
+class Table:
+    """All rows, by opcode; parsed when an opcode is first used."""
+
+    def __init__(self, rows: Iterable[Row], refused: dict[str, str], refused_modifiers: dict[str, str]) -> None:
+        self._rows: dict[str, list[Row]] = {}
+        self._forms: dict[str, list[Form]] = {}
+        self._shapes: dict[str, Shape] = {}
+        self._refused = refused
+        self._refused_modifiers = refused_modifiers
+        for row in rows:
+            self._rows.setdefault(row[0].split(" ", 1)[0], []).append(row)
+
+    def opcodes(self) -> list[str]:
+        """Return the opcodes that are emulated."""
+        return sorted(self._rows)
+
+    def shape(self, instruction: Instruction) -> Shape:
+        """Find the row for the opcode of an instruction.
+
+        raises  Rejected   an unknown opcode, or an unknown form of it
+        """
+        text = instruction.text
+        known = self._shapes.get(text)
+        if known is not None:
+            return known
+        opcode = instruction.opcode
+        forms = self._forms.get(opcode)
+        if forms is None:
+            if opcode in self._refused:
+                raise Rejected.at(instruction.line, f"'{text[:80]}' is not emulated: {self._refused[opcode]}")
+            rows = self._rows.get(opcode)
+            if rows is None:
+                raise Rejected.at(instruction.line, f"Not a name of any known instruction: '{opcode[:80]}'")
+            forms = self._forms[opcode] = [Form(row) for row in rows]
+        reason = ""
+        for modifier in instruction.modifiers:
+            if modifier in self._refused_modifiers:
+                words = self._refused_modifiers[modifier]
+                raise Rejected.at(instruction.line, f"'{text[:80]}' is not emulated: {words}")
+        for form in forms:
+            fitted = form.fit(instruction.modifiers)
+            if isinstance(fitted, Shape):
+                if len(self._shapes) < 4096:
+                    self._shapes[text] = fitted
+                return fitted
+            if not reason or "types" in reason or "required" in fitted:
+                reason = fitted
+        raise Rejected.at(instruction.line, reason)
+
+
+def check(instruction: Instruction, shape: Shape, version: tuple[int, int], architecture: tuple[int, int]) -> None:
+    """Check the operands against the row, and the row against .version and .target of the module.
+
+    raises  Rejected   wrong count, class or type; newer than the module's .version or .target
+    """
+    operands = instruction.operands
+    form = shape.form
+    if version < form.version:
+        major, minor = form.version
+        raise Rejected.at(
+            instruction.line, f"Feature '{instruction.opcode}' requires PTX ISA .version {major}.{minor} or later"
+        )
+    if architecture < form.architecture:
+        major, minor = form.architecture
+        raise Rejected.at(
+            instruction.line, f"Feature '{instruction.opcode}' requires .target sm_{major}{minor} or higher"
+        )
+    for word in instruction.modifiers:
+        if word in _SINCE:
+            (major, minor), (wide, narrow) = _SINCE[word]
+            if version < (major, minor):
+                raise Rejected.at(
+                    instruction.line, f"Feature '.{word}' requires PTX ISA .version {major}.{minor} or later"
+                )
+            if architecture < (wide, narrow):
+                raise Rejected.at(instruction.line, f"Feature '.{word}' requires .target sm_{wide}{narrow} or higher")
+    if not form.least <= len(operands) <= form.most:
+        raise _mismatch(instruction)
+    for slot, type, operand in zip(form.slots, shape.wanted, operands):
+        if slot.vector:
+            _check_vector(instruction, slot, type, operand)
+        elif type in _OTHER:
+            if not isinstance(operand, _OTHER[type]):
+                raise _mismatch(instruction)
+            _check_bounds(instruction, slot, operand)
+        elif slot.written:
+            check_written(instruction, operand, type, slot.relaxed)
+        else:
+            if slot.plain and not isinstance(operand, Register):
+                raise _mismatch(instruction)
+            check_read(instruction, operand, type, slot.relaxed)
+            _check_bounds(instruction, slot, operand)
+
+
+def _check_bounds(instruction: Instruction, slot: Slot, operand: Operand) -> None:
+    if slot.bound and isinstance(operand, Int) and not slot.least <= operand.value < slot.bound:
+        raise Rejected.at(
+            instruction.line,
+            f"Argument '{slot.name}' of instruction '{instruction.opcode}': value '{operand.value}' out of range",
+        )
+
+
+# operands that are not values: the methods that the rows name check these
+_OTHER: dict[str, tuple[type, ...]] = {
+    "mem": (Address,),
+    "any": (object,),
+    "constant": (Int,),
+    "vector": (Vector,),
+    "name": (Name, Symbol, Register),
+    "texel": (Texel,),
+    "pair": (Pair, Register, Sink),
+}
+
+
+def _check_vector(instruction: Instruction, slot: Slot, type: str, operand: Operand) -> None:
+    """Check the items of a vector; a result may be followed by a predicate."""
+    if isinstance(operand, Pair) and slot.written:
+        check_written(instruction, operand.second, "pred", False)
+        operand = operand.first
+    if isinstance(operand, Vector) and operand.round:
+        raise _mismatch(instruction)
+    for item in operand.items if isinstance(operand, Vector) else [operand]:
+        if not slot.written:
+            check_read(instruction, item, type, slot.relaxed)
+        elif not isinstance(item, Sink) or not isinstance(operand, Vector):
+            check_written(instruction, item, type, slot.relaxed)
+
+
+def coordinate_types(shape: Shape, texel: Texel) -> list[str]:
+    """Return the type of each coordinate: an integer for a layer, then the second type of the instruction."""
+    count = len(texel.coordinates.items)
+    type = shape.types[1] if len(shape.types) > 1 else "s32"
+    layer = ["s32"] if shape.chosen.get("geom", "")[:1] == "a" else []
+    return [*layer, *[type] * (count - len(layer))]
+
+
+def _mismatch(instruction: Instruction) -> Rejected:
+    return Rejected.at(instruction.line, f"Arguments mismatch for instruction '{instruction.opcode}'")
+
+
+def check_written(instruction: Instruction, operand: Operand, type: str, relaxed: bool) -> None:
+    """Check the type of a destination."""
+    if isinstance(operand, Register):
+        if not fits(operand.type, type, relaxed):
+            raise _mismatch(instruction)
+    elif isinstance(operand, Special):
+        raise Rejected.at(instruction.line, "Read-only special register cannot be destination argument")
+    elif isinstance(operand, Sink):
+        if instruction.opcode != "atom":
+            raise Rejected.at(
+                instruction.line, f"Result discard mode is not allowed for instruction '{instruction.opcode}'"
+            )
+    else:
+        raise Rejected.at(instruction.line, f"Result register required for instruction '{instruction.opcode}'")
+
+
+def check_read(instruction: Instruction, operand: Operand, type: str, relaxed: bool) -> None:
+    """Check the type of a source."""
+    if isinstance(operand, Register):
+        if not fits(operand.type, type, relaxed):
+            raise _mismatch(instruction)
+    elif isinstance(operand, Int):
+        if type[0] == "f" or type[:2] == "bf" or type == "tf32" or type[1:] == "16x2":
+            raise _mismatch(instruction)
+    elif isinstance(operand, Float):
+        if type not in ("f32", "f64") and not (type == "b32" and operand.single is not None):
+            if type != "b64" or operand.single is not None:
+                raise _mismatch(instruction)
+    elif isinstance(operand, Not):
+        if type != "pred":
+            raise _mismatch(instruction)
+    elif isinstance(operand, Name):
+        raise Rejected.at(instruction.line, f"Unknown symbol '{operand.text[:80]}'")
+    elif isinstance(operand, Special):
+        is_predicate = type == "pred" and instruction.opcode == "mov" and operand.name == "is_explicit_cluster"
+        if instruction.opcode != "cvt" and not is_predicate:
+            raise Rejected.at(
+                instruction.line, f"Special register argument not allowed for instruction '{instruction.opcode}'"
+            )
+    else:
+        raise _mismatch(instruction)
+
+
+def fits(held: str, wanted: str, relaxed: bool) -> bool:
+    """Tell whether a register of type `held` is accepted for an operand of type `wanted`."""
+    if held == wanted:
+        return True
+    if held == "pred" or wanted == "pred":
+        return False
+    have, want = BITS[held], BITS[wanted]
+    if have != want:
+        plain = "f" not in wanted and "f" not in held
+        return relaxed and have > want and (plain or _is_bits(held) or _is_bits(wanted))
+    return _is_bits(held) or _is_bits(wanted) or held[0] in "us" and wanted[0] in "us"
+
+
+def _is_bits(type: str) -> bool:
+    return type[0] == "b" and "f" not in type

@@ -1,0 +1,377 @@
+"""The run of a kernel as arrays: chunks of blocks, groups of threads, branches, barriers.
+
+The threads of a chunk are in groups. All threads of a group are at the same node, and a group's registers are arrays.
+The group at the smallest node runs next; groups that meet at a node become one. A branch divides a group, a barrier
+keeps it until all living threads of its blocks are there.
+
+A `Trouble` undoes the chunk, and the scalar executor runs its blocks.
+
+Read next    choosing.py, which decides what runs here
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from time import monotonic
+
+from ..floats import names as names_of_arrays
+from ..late import np
+from .allocations import Held, Trouble
+from .warps import Threads
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable
+
+    from ...running.machine import Launch
+    from ..writing.graph import Node, Program
+    from ..writing.writing import Writer
+
+    Array = Any
+
+__all__ = ["Compiled", "Group", "Run"]
+
+LANES = 1 << 15  # of a chunk, if its blocks are not larger
+MOST_MEMORY = 64 << 20  # bytes of shared and local memory of a chunk
+MOST_SLEEPS = 10_000  # iterations of loops of a kernel that sleeps
+SECONDS_TO_PROBE = 5.0  # of a chunk, before one of its threads is run alone, to see whether it ends
+MOST_PROBED = 1 << 30  # bytes of memory that are copied for that
+LOOK = 32  # nodes between two looks at the clock
+PATIENCE = 0.03  # seconds before the speed is judged
+
+
+class Compiled:
+    """A kernel's nodes as Python functions."""
+
+    def __init__(self, writer: Writer, program: Program, scalar_names: dict[str, Any], filename: str) -> None:
+        self.program = program
+        self.source = writer.text
+        names = names_of_arrays()
+        for (kind, bits), name in writer.constants.items():
+            width = int(kind[1])
+            unsigned = names[f"u{width}"](bits)
+            names[name] = unsigned.view(names[kind]) if kind[0] == "f" else unsigned
+        for source, name in writer.lambdas.items():
+            names[name] = eval(compile(source, filename, "eval", dont_inherit=True), scalar_names)
+        names["__builtins__"] = {"__import__": __import__}  # NumPy imports on demand
+        names["__name__"] = "ptx"
+        exec(compile(self.source, filename, "exec", dont_inherit=True), names)
+        nodes = program.nodes
+        self.functions: list[Callable[..., Any]] = [names[f"n{node.number}"] for node in nodes]
+        self.masks: list[Any] = [names.get(f"m{node.number}") for node in nodes]
+        self.live = [[place for place in range(program.places) if node.live >> place & 1] for node in nodes]
+        # glibc returns the memory of large arrays to the system, and zeroes it again, until one of this size was freed
+        np.empty(31 << 20, np.uint8)
+        self.meets = any(node.kind in ("bar", "warp") for node in nodes)
+
+
+class Group:
+    """Threads that are at the same node, and their registers.
+
+    shape   lanes: the numbers of the threads in the chunk, in order, or None for all of them
+    """
+
+    __slots__ = ("lanes", "n", "regs", "rows", "turns")
+
+    def __init__(self, lanes: Array | None, n: int, regs: list[Any], turns: int) -> None:
+        self.lanes = lanes
+        self.n = n
+        self.regs = regs
+        self.rows: dict[int, Array] = {}
+        self.turns = turns
+
+
+class Run:
+    """One launch."""
+
+    def __init__(self, compiled: Compiled, launch: Launch, watch: bool, granule: int) -> None:
+        self.compiled, self.program, self.launch = compiled, compiled.program, launch
+        self.watch, self.granule = watch, granule
+        self.sites: dict[int, Held] = {}
+        self.told: set[int] = set()  # accesses whose reads of memory that was never written were reported
+        self.same_values = False  # whether stores of the same value by several threads were reported
+        self.kept_specials: dict[Any, Array] = {}
+        self._held: dict[int, Held] = {}
+        self.alive: Array = None
+        self.living = 0
+        self.work = 0
+        self.look: Callable[[], None] | None = None
+        self.probe: Callable[[int, int], None] | None = None
+        self.probe_after = SECONDS_TO_PROBE
+        self.slow = 1.0  # seconds of a thread-instruction in the scalar executor
+        self.patient = False  # whether to go on however slow it is
+        self.seconds = 0.0
+
+    def numbers(self, count: int) -> Array:
+        """Return the numbers of all threads of a chunk."""
+        found = self.kept_specials.get(count)
+        if found is None:
+            found = self.kept_specials[count] = np.arange(count, dtype=np.int64)
+        return found
+
+    def hold(self, address: int) -> Held:
+        """Return the allocation that contains an address."""
+        launch = self.launch
+        found = launch.space.find(address)
+        if found is None:
+            raise Trouble("outside every allocation")
+        held = self._held.get(found.base)
+        if held is None or held.allocation is not found:
+            rights = 3 if launch.rights is None else launch.rights(found)
+            if not rights:
+                raise Trouble("memory of another device")
+            if found.written is not None:
+                found.settle()
+            held = self._held[found.base] = Held(found, rights == 3)
+        return held
+
+    def chunk_blocks(self) -> int:
+        """Return how many blocks run together."""
+        launch = self.launch
+        each = launch.shared_bytes + launch.threads * self.program.local_bytes * 2
+        blocks = max(1, LANES // launch.threads)
+        if each:
+            blocks = max(1, min(blocks, MOST_MEMORY // each))
+        return blocks
+
+    # -- one chunk
+
+    def run_chunk(self, first: int, blocks: int) -> None:
+        """Run some blocks.
+
+        raises  Trouble   after the stores of the chunk were undone
+        """
+        memory = Threads(self, first, blocks)
+        started, work = monotonic(), self.work
+        try:
+            with np.errstate(all="ignore"):
+                self._run(memory, started, work)
+                memory.end_phase()
+        except Exception:
+            memory.undo()
+            raise
+        finally:
+            memory.close()
+            self.seconds += monotonic() - started
+
+    def _run(self, memory: Threads, started: float, work: int) -> None:
+        compiled = self.compiled
+        nodes, functions, live = self.program.nodes, compiled.functions, compiled.live
+        meets = compiled.meets
+        if meets:
+            self.alive, self.living = np.ones(memory.total, bool), memory.total
+        limit = self.launch.limits.turns
+        if self.program.sleeps:
+            limit = min(limit, MOST_SLEEPS)
+        waiting: dict[int, list[Group]] = {}  # groups by node
+        order: list[int] = []  # the keys of `waiting`, a heap
+        parked: dict[int, list[Group]] = {}  # at barriers
+        stuck: dict[int, list[Group]] = {}  # at warp operations
+        g: Group | None = Group(None, memory.total, [None] * self.program.places, 0)
+        here = 0
+        steps = 0
+
+        def cut(group: Group, condition: Array, number: int) -> Group:
+            """Return the part of a group that goes to a node."""
+            where = np.flatnonzero(condition)
+            lanes = where if group.lanes is None else group.lanes[where]
+            regs: list[Any] = [None] * len(group.regs)
+            old = group.regs
+            for place in live[number]:
+                value = old[place]
+                if value is not None and value.ndim and (value.ndim == 1 or len(value) > 1):
+                    value = value[where]
+                regs[place] = value
+            return Group(lanes, len(lanes), regs, group.turns + (number <= here))
+
+        def end(lanes: Array | None) -> None:
+            """Record that threads have ended."""
+            if meets:
+                self.alive[slice(None) if lanes is None else lanes] = False
+                self.living -= memory.total if lanes is None else len(lanes)
+
+        def send(node: Node | None, group: Group, condition: Array) -> None:
+            """Send a part of a group to a node."""
+            if node is not None:
+                arrive(node.number, cut(group, condition, node.number))
+            elif meets:
+                where = np.flatnonzero(condition)
+                end(where if group.lanes is None else group.lanes[where])
+
+        def arrive(number: int, group: Group) -> None:
+            found = waiting.get(number)
+            if found is None:
+                waiting[number] = [group]
+                heappush(order, number)
+            else:
+                found.append(group)
+
+        while True:
+            if g is None:
+                if order:
+                    here = heappop(order)
+                    g = _merged(waiting.pop(here), live[here], memory.total)
+                elif parked:
+                    for number, groups in self._released(memory, parked):
+                        g = _merged(groups, live[number], memory.total)
+                        functions[number](g, g.regs, memory)
+                        self.work += nodes[number].cost * g.n
+                        target = nodes[number].targets[0]
+                        if target is None:
+                            end(g.lanes)
+                        else:
+                            arrive(target.number, g)
+                    g = None
+                    continue
+                elif stuck:
+                    raise Trouble("threads of a warp wait for others")
+                else:
+                    return
+            node = nodes[here]
+            kind = node.kind
+            if kind == "warp":
+                if here in stuck:
+                    g = _merged([g, *stuck.pop(here)], live[here], memory.total)
+                can = memory.ready(g, compiled.masks[here](g, g.regs, memory))
+                if can is not None:
+                    stuck[here] = [cut(g, ~can, here)]
+                    g = cut(g, can, here) if can.any() else None
+                    if g is None:
+                        continue
+                    if memory.ready(g, compiled.masks[here](g, g.regs, memory)) is not None:
+                        raise Trouble("odd member masks")
+            elif kind == "bar":
+                parked.setdefault(here, []).append(g)
+                g = None
+                continue
+            elif kind == "trouble":
+                raise Trouble("the kernel calls a function of the system, or stops", True)
+            result = functions[here](g, g.regs, memory)
+            self.work += node.cost * g.n
+            steps += 1
+            if not steps % LOOK:
+                self._glance(started, work)
+                if monotonic() - started > self.probe_after:
+                    self._probe(memory, g)
+            targets = node.targets
+            if kind == "if":
+                taken, passed = targets
+                if not result.ndim:
+                    following = taken if result else passed
+                elif result.all():
+                    following = taken
+                elif not result.any():
+                    following = passed
+                else:
+                    if g.turns > limit:
+                        raise Trouble("an endless loop", True)
+                    send(taken, g, result)
+                    send(passed, g, ~result)
+                    g = None
+                    continue
+            elif kind == "switch":
+                last = len(targets) - 1
+                picked = np.minimum(result, result.dtype.type(last))
+                if picked.ndim:
+                    for at in np.unique(picked).tolist():
+                        send(targets[at], g, picked == at)
+                    g = None
+                    continue
+                following = targets[int(picked)]
+            else:
+                following = targets[0] if targets else None
+            if following is None:
+                end(g.lanes)
+                g = None
+                continue
+            if following.number <= here:
+                g.turns += 1
+                if g.turns > limit:
+                    raise Trouble("an endless loop", True)
+            here = following.number
+            if order and order[0] <= here or here in waiting:
+                arrive(here, g)
+                g = None
+
+    def _released(self, memory: Threads, parked: dict[int, list[Group]]) -> list[tuple[int, list[Group]]]:
+        """Return the groups that pass their barrier, by node.
+
+        raises  Trouble   a barrier that not all living threads of a block reach, or at different places
+        """
+        count = sum(group.n for groups in parked.values() for group in groups)
+        if len(parked) > 1 or count != self.living:
+            blocks = memory.blocks
+            living = self.alive.reshape(blocks, -1).sum(axis=1)
+            arrived, places = np.zeros(blocks, np.int64), np.zeros(blocks, np.int64)
+            for groups in parked.values():
+                here = np.zeros(blocks, np.int64)
+                for group in groups:
+                    here += np.bincount(memory.lanes(group) // memory.threads, minlength=blocks)
+                arrived += here
+                places += here > 0
+            if (arrived != living).any():
+                raise Trouble("a barrier that not all threads of a block reach")
+            if (places > 1).any():
+                raise Trouble("threads of a block at different barriers")
+        memory.end_phase()
+        released = list(parked.items())
+        parked.clear()
+        return released
+
+    def _glance(self, started: float, work: int) -> None:
+        """Look at the clock: report progress, and leave a kernel that is slower here."""
+        if self.look is not None:
+            self.look()
+        seconds = monotonic() - started
+        if not self.patient and seconds > PATIENCE and seconds > self.slow * (self.work - work):
+            raise Trouble("too slow as arrays", True)
+
+    def _probe(self, memory: Threads, g: Group) -> None:
+        """Run the first thread of a group from its beginning with the scalar executor, which notices if it never ends.
+
+        raises  Fault   it never ends (702)
+        """
+        self.probe_after *= 4
+        live = self.launch.space.live()
+        if self.probe is None or sum(each.size for each in live) > MOST_PROBED:
+            return
+        now = [(each, bytes(each.data), each.written and bytes(each.written)) for each in live]
+        for _, array, index, old in reversed(memory.log):
+            array[index] = old
+        block, thread = divmod(int(memory.lanes(g)[0]), memory.threads)
+        self.probe(memory.first + block, thread)
+        for each, content, written in now:
+            if each.alive:
+                each.data[:] = content
+                if written and each.written is not None:
+                    each.written[:] = written
+
+
+def _merged(groups: list[Group], live: list[int], total: int) -> Group:
+    """Return one group of the threads of several, in their order."""
+    if len(groups) == 1:
+        return groups[0]
+    lanes = np.concatenate([group.lanes for group in groups])
+    n = len(lanes)
+    order = np.argsort(lanes, kind="stable")
+    regs: list[Any] = [None] * len(groups[0].regs)
+    for place in live:
+        values = [group.regs[place] for group in groups]
+        if any(value is None for value in values):
+            continue
+        first = values[0]
+        if all(value is first for value in values):
+            if not first.ndim or first.ndim == 2 and len(first) == 1:
+                regs[place] = first
+                continue
+        if not any(value.ndim for value in values):
+            raw = first.tobytes()
+            if all(value.tobytes() == raw for value in values):
+                regs[place] = first
+                continue
+        if first.ndim == 2:
+            whole = [np.broadcast_to(value, (group.n, value.shape[1])) for value, group in zip(values, groups)]
+        else:
+            whole = [value if value.ndim else np.full(group.n, value) for value, group in zip(values, groups)]
+        regs[place] = np.concatenate(whole)[order]
+    return Group(None if n == total else lanes[order], n, regs, max(group.turns for group in groups))

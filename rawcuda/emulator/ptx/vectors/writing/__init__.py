@@ -1,0 +1,1 @@
+"""The writer of NumPy source: the graph of a kernel's blocks, and the source for each of them."""
