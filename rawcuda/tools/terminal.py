@@ -79,7 +79,7 @@ def folded(text: str, indent: str = "", first: str | None = None, columns: int |
             max(size - 1, 10),
             initial_indent=(indent if first is None else first) if not made else indent,
             subsequent_indent=indent,
-            break_long_words=False,
+            break_long_words=size < 72,  # a path in one piece can be copied; a narrow terminal would break it, too
             break_on_hyphens=False,
         ) or [indent if first is None or made else first]
     return "\n".join(made)
@@ -92,7 +92,10 @@ def columns(rows: Iterable[Sequence[str]], right: Iterable[int] = ()) -> list[st
     widths = [max(map(len, cells)) for cells in zip(*table)]
     return [
         "  ".join(
-            [cell.rjust(size) if at in to_right else cell.ljust(size) for at, (cell, size) in enumerate(zip(cells, widths))]
+            [
+                cell.rjust(size) if at in to_right else cell.ljust(size)
+                for at, (cell, size) in enumerate(zip(cells, widths))
+            ]
         ).rstrip()
         for cells in table
     ]

@@ -9,8 +9,8 @@ Read next    failures.py
 from __future__ import annotations
 
 import ctypes
+import importlib
 from array import array
-from importlib import import_module
 from importlib.util import find_spec
 
 from ...arrays.strided import view
@@ -113,8 +113,10 @@ _LIBRARIES = {
     "cupy": _Library(None, lambda m, data: m.array(data, "f4"), lambda m, ours: m.from_dlpack(ours)),
     "jax": _Library(_jax("cpu"), None, lambda m, ours: m.numpy.from_dlpack(ours)),
     "pyarrow": _Library(lambda m, data: m.array(data, "float32"), None, None),
-    "warp": _Library(lambda m, data: m.array(data, dtype=m.float32, device="cpu"), None, lambda m, ours: m.from_dlpack(ours)),
-    "numba": _Library(None, lambda m, data: m.cuda.to_device(array("f", data)), None),
+    "warp": _Library(
+        lambda m, data: m.array(data, dtype=m.float32, device="cpu"), None, lambda m, ours: m.from_dlpack(ours)
+    ),
+    "numba": _Library(None, lambda m, data: importlib.import_module("numba.cuda").to_device(array("f", data)), None),
 }
 
 
@@ -126,7 +128,7 @@ def _library(name: str) -> None:
         """Give its arrays to us, and ours to it."""
         if find_spec(name) is None:
             raise Missing("not installed")
-        module, how = import_module(name), _LIBRARIES[name]
+        module, how = importlib.import_module(name), _LIBRARIES[name]
         numbers, did = floats(16).tolist(), []
         if how.host is not None:
             theirs = how.host(module, numbers)

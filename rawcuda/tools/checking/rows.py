@@ -67,7 +67,7 @@ class Given:
 
     @property
     def module(self) -> Module:
-        """The module of kernels.SOURCE."""
+        """Return the module of kernels.SOURCE."""
         if self._module is None:
             self._module = self.device.load(kernels.SOURCE)
         return self._module

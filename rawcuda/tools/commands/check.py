@@ -7,6 +7,7 @@ Read next    ../checking/rows.py
 
 from __future__ import annotations
 
+import argparse
 import json
 import platform
 import sys
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
-__all__ = ["main"]
+__all__ = ["main", "make_parser"]
 
 GROUPS = ("device", "memory", "copies", "launches", "graphs", "order", "exchange", "failures")
 _SHOWN = {rows.OK: "good", rows.FAILED: "bad", rows.MISSING: "quiet"}
@@ -51,7 +52,7 @@ def make_parser() -> Parser:
     parser.add_argument("--no-report", action="store_true", help="write no report")
     parser.add_argument("--timeout", metavar="SECONDS", type=float, default=60, help="for each row (default: 60)")
     parser.add_argument("--one-process", action="store_true", help="run the rows in this process, for a debugger")
-    parser.add_argument("--worker", metavar="ROWS", help="used by the command itself")
+    parser.add_argument("--worker", metavar="ROWS", help=argparse.SUPPRESS)
     add_driver(parser, "without it the GPU's")
     return parser
 

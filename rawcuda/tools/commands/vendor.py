@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from .parts import Files
 
-__all__ = ["main", "write", "check"]
+__all__ = ["main", "make_parser", "write", "check"]
 
 _FIRST_LINE = re.compile(r"(\S+) (\S+), (all|" + "|".join(PARTS) + r"), copied on (\d{4}-\d\d-\d\d)\.")
 _HASH_LINE = re.compile(r"^([0-9a-f]{64})  (.+)$", re.M)
@@ -47,8 +47,8 @@ class Manifest(NamedTuple):
     hashes: dict[str, str]
 
 
-def main(arguments: list[str]) -> int:
-    """Make or check a copy; return 1 if a checked copy was changed."""
+def make_parser() -> Parser:
+    """Return the parser of the command line."""
     parts = "\n".join(f"  {name:8} {each.good_for}" for name, each in PARTS.items())
     parser = Parser(
         "vendor",
@@ -65,11 +65,29 @@ def main(arguments: list[str]) -> int:
     parser.add_argument(
         "--check", action="store_true", help="say whether the copy at DEST is unchanged, and how old it is"
     )
-    options = parser.read(arguments)
+    parser.add_argument(
+        "--update", action="store_true", help="replace the unchanged copy at DEST by one of this version, the same part"
+    )
+    return parser
+
+
+def main(arguments: list[str]) -> int:
+    """Make, update or check a copy; return 1 if a checked copy was changed."""
+    options = make_parser().read(arguments)
     if options.check:
         if options.only:
             raise Refusal("--check finds in the copy which part it is: omit --only")
         return check(options.dest)
+    if options.update:
+        before = _read(options.dest)
+        if options.only or before is None:
+            raise Refusal(
+                "--update finds in the copy which part it is: omit --only"
+                if options.only
+                else f"{options.dest} has no {MANIFEST} that `vendor` wrote: it is not a copy of a package"
+            )
+        options.only = None if before.part == "all" else before.part
+        print(f"{options.dest}: {before.version} is replaced by {__version__}.")
     made = part(options.only, _origin())
     left = write(options.dest, made, options.only or "all")
     name = os.path.basename(os.path.abspath(options.dest))
