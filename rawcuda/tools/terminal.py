@@ -52,7 +52,7 @@ def narrow(stream: Any = None) -> bool:
 
 
 def colours(stream: Any = None) -> bool:
-    """Tell whether colours may be used: on a terminal, unless NO_COLOR is set or TERM is dumb; with FORCE_COLOR always."""
+    """Tell whether colours may be used: on a terminal, but not with NO_COLOR or TERM=dumb; always with FORCE_COLOR."""
     if os.environ.get("NO_COLOR"):
         return False
     if os.environ.get("FORCE_COLOR", "") not in ("", "0"):
@@ -72,7 +72,7 @@ def folded(text: str, indent: str = "", first: str | None = None, columns: int |
     import textwrap
 
     size = columns or width()
-    made = []
+    made: list[str] = []
     for line in text.splitlines() or [""]:
         made += textwrap.wrap(
             line,

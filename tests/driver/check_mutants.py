@@ -32,7 +32,7 @@ class Broken(Emulator):
     __module__ = Emulator.__module__
 
     def __init__(self) -> None:
-        super().__init__("lazy")
+        super().__init__("lazy", devices=2)
         self.called: dict[str, None] = {}
         self.broken, self.code = "", 0
         self._kept: list[Any] = []
@@ -59,7 +59,7 @@ class Broken(Emulator):
 
 
 def in_child(row: Any, broken: str, code: int, rows: Any) -> tuple[str, list[str]]:
-    """Run a row in a new process; return its state, and the functions that it called. A crash or a hang is a failure."""
+    """Run a row in a new process; return its state and the functions that it called. A crash or a hang is a failure."""
     ours, theirs = os.pipe()
     child = os.fork()
     if not child:
@@ -96,9 +96,8 @@ def main() -> None:
         failures = ["", ""]
         called = [symbol for symbol in called if row.group == "device" or symbol not in COMMON]
         for place, code in ((0, ERROR), (1, 0)):
-            for symbol in reversed(called):
-                if code == 0 and any(word in symbol for word in HARMLESS):
-                    continue
+            harmless = [symbol for symbol in called if any(word in symbol for word in HARMLESS)]
+            for symbol in [*(symbol for symbol in reversed(called) if symbol not in harmless), *harmless]:
                 if in_child(row, symbol, code, rows)[0] == rows.FAILED:
                     failures[place] = symbol
                     break

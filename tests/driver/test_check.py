@@ -64,24 +64,22 @@ def test_rows_without_a_driver_can_fail(name: str, monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.emulator_only("RAWCUDA_EMULATOR=fail=")
 def test_a_driver_that_fails_in_the_middle(python: Python, tmp_path: Path) -> None:
-    env: dict[str, str | None] = {"RAWCUDA_EMULATOR": "fail=cuGraphLaunch:1:719"}
+    env: dict[str, str | None] = {"RAWCUDA_EMULATOR": "fail=cuGraphLaunch:1:1"}
     result = python([*CHECK, "--json", "report.json"], env=env, timeout=120)
     assert result.returncode == 1
     found = rows_of(tmp_path / "report.json")
     assert [name for name, state in found.items() if state == "FAILED"] == ["graphs: captured from a stream"]
     assert found["graphs: built by hand"] == found["failures: a closed object is refused"] == "ok"
-    assert "CUDA_ERROR_LAUNCH_FAILED" in result.stdout and "1 failed" in result.stdout
+    assert "CUDA_ERROR_INVALID_VALUE" in result.stdout and "1 failed" in result.stdout
 
 
-HOSTILE = """
-    import os, signal, sys, time
-    from tests.subject import NAME, module
-    import tests.subject
-    rows = module("tools.checking.rows")
-    copies = module("tools.checking.copies")
-    {change}
-    sys.exit(module("__main__").main(sys.argv[1:]))
-"""
+@pytest.mark.emulator_only("RAWCUDA_EMULATOR=fail=")
+def test_a_lost_context_stops_no_other_row(python: Python, tmp_path: Path) -> None:
+    """Each row that launches a graph loses its context, and the next row gets a new process."""
+    env: dict[str, str | None] = {"RAWCUDA_EMULATOR": "fail=cuGraphLaunch:1:719"}
+    result = python([*CHECK, "graphs", "--json", "report.json"], env=env, timeout=120)
+    assert result.returncode == 1 and set(rows_of(tmp_path / "report.json").values()) == {"FAILED"}
+    assert result.stdout.count("CUDA_ERROR_LAUNCH_FAILED") == 6
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,8 @@ NEXT:
 }
 
 // copy arguments of several types to memory
-.visible .entry keep(.param .u64 out, .param .u8 a, .param .s16 b, .param .s64 c, .param .f64 e, .param .align 4 .b8 g[8])
+.visible .entry keep(.param .u64 out, .param .u8 a, .param .s16 b, .param .s64 c, .param .f64 e,
+    .param .align 4 .b8 g[8])
 {
     .reg .b16 %h<3>;
     .reg .b32 %r<3>;

@@ -40,7 +40,7 @@ def _device(given: Given) -> None:
 @row("memory", "page-locked host memory")
 def _pinned(given: Given) -> None:
     memory = given.device.allocate(4 * _COUNT, kind="pinned")
-    view = memory.view("float32").memoryview()
+    view: Any = memory.view("float32").memoryview()
     view[7] = 2.5
     expect("what the host wrote", memory.view("float32")[7].tolist(), 2.5)
     view.release()

@@ -20,10 +20,12 @@ from . import kernels
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
+    from typing import Any, TypeVar
 
     from ...gpu.kernels.kernel import Kernel
     from ...gpu.kernels.module import Module
+
+    F = TypeVar("F", bound=Callable[["Given"], "str | None"])
 
 __all__ = ["Given", "Missing", "Outcome", "Row", "every", "expect", "outcome", "row"]
 
@@ -113,10 +115,10 @@ def floats(count: int) -> array[float]:
 _ROWS: list[Row] = []
 
 
-def row(group: str, name: str, *, needs: str = "", since: int = 0) -> Any:
+def row(group: str, name: str, *, needs: str = "", since: int = 0) -> Callable[[F], F]:
     """Add the decorated function to the table; it returns a remark, or raises."""
 
-    def add(run: Callable[[Given], str | None]) -> Callable[[Given], str | None]:
+    def add(run: F) -> F:
         _ROWS.append(Row(group, name, run, needs, since))
         return run
 

@@ -19,7 +19,9 @@ from .rows import Given
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
+    from typing import Any, TypeVar
+
+    F = TypeVar("F", bound=Callable[..., Any])
 
 __all__ = ["Figure", "ROWS", "Speed", "measure"]
 
@@ -51,8 +53,8 @@ class Figure(NamedTuple):
 ROWS: list[Speed] = []
 
 
-def _row(name: str, unit: str) -> Any:
-    def add(prepare: Any) -> Any:
+def _row(name: str, unit: str) -> Callable[[F], F]:
+    def add(prepare: F) -> F:
         ROWS.append(Speed(name, unit, prepare))
         return prepare
 
@@ -118,7 +120,8 @@ def _arguments(given: Given, small: bool) -> Any:
 
 @_row("launch and wait for its end", "us")
 def _wait(given: Given, small: bool) -> Any:
-    launch, wait = given.kernel("nothing").configure(grid=1, block=1), given.device.synchronize
+    launch: Any = given.kernel("nothing").configure(grid=1, block=1)
+    wait: Any = given.device.synchronize
     return lambda: (launch(), wait()), _nothing, 1
 
 

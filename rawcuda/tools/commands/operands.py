@@ -132,7 +132,8 @@ def parse(text: str) -> Operand:
     number = _number(head)
     if number is None:
         raise Refusal(
-            f"argument {text!r} is not FILE.npy, number, zeros:SHAPE:DTYPE, empty:SHAPE:DTYPE, ones, arange, random or null"
+            f"argument {text!r} is not FILE.npy, number, zeros:SHAPE:DTYPE, empty:SHAPE:DTYPE (or ones, arange, "
+            "random), or null"
         )
     return Operand(text, _packed(number, _dtype(rest, text), text) if colon else number)
 
