@@ -92,7 +92,9 @@ def reference() -> dict[str, str]:
 def public_names() -> dict[str, str]:
     """Return the public names and the modules that define them, from the façade's table."""
     tree = ast.parse((CHECKOUT / "rawcuda" / "__init__.py").read_text("utf-8"))
-    tables = [node.value for node in tree.body if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "_HOMES"]
+    tables = [
+        node.value for node in tree.body if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "_HOMES"
+    ]
     return ast.literal_eval(tables[0])
 
 
@@ -129,7 +131,7 @@ def signature(name: str, found: Any) -> str:
     if len(line) > 88:
         line = f"{name}(\n    " + ",\n    ".join(parts) + ",\n)"
     returned = getattr(found, "returns", None)
-    return line + (f" -> {plain(returned)}" if returned is not None else "")
+    return line + (f" -> {plain(returned)}" if returned is not None and found.name != "__init__" else "")
 
 
 def plain(annotation: Any) -> str:
@@ -144,14 +146,20 @@ def prose(text: str) -> str:
     for line in text.splitlines():
         label = re.match(r"(\w+(?:, \w+)*) {2,}(\S.*)", line)
         if label:
-            made += [""] * (not inside) + [f"- **{label[1]}** – {escape(label[2])}"]
+            made += [""] * (not inside) + [f"- **{label[1]}** – {cases(label[2])}"]
             inside = True
         elif inside and line.startswith("  ") and line.strip():
-            made.append(f"  {escape(line.strip())}")
+            made.append(f"    {cases(line.strip())}")
         else:
             inside = inside and not line.strip()
             made.append(line if line.startswith("    ") else escape(line))
     return "\n".join(made).strip() + "\n"
+
+
+def cases(text: str) -> str:
+    """Return a line of a label: the name of an error, and when it is raised."""
+    name, gap, when = text.partition("  ")
+    return f"`{name}`: {escape(when.strip())};" if gap and name.isidentifier() else escape(text)
 
 
 def escape(text: str) -> str:
@@ -202,7 +210,7 @@ def describe_class(name: str, found: Any, package: Any, level: str = "## ") -> s
     if name.endswith("Error") and level or not inner:
         return text
     below = "## " if not level else "### "
-    for title, wanted in (("attributes", False), ("methods", True)):
+    for wanted in (False, True):  # attributes, then methods
         these = {each: member for each, member in sorted(inner.items()) if member.is_function == wanted}
         if these:
             text += "".join(describe(each, member, below, name) for each, member in these.items())

@@ -66,7 +66,7 @@ _HOMES = {
 
 __all__ = [name for name in (*_HOMES, "cu") if name != "range"]  # `import *` must not hide Python's own range
 
-_LEFT_OUT = ""  # in a vendored part: what the error says about a name that the part lacks
+_LEFT_OUT: dict[str, str] = {}  # in a vendored part: what the error says about each public name that the part lacks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ def __getattr__(name: str) -> Any:
         # importlib takes 1 ms to import
         value = getattr(__import__(f"{__name__}.{_HOMES[name]}", fromlist=[name]), name)
     else:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{_LEFT_OUT or _suggestion(name)}")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{_LEFT_OUT.get(name) or _suggestion(name)}")
     globals()[name] = value
     return value
 

@@ -96,7 +96,7 @@ def test_the_metadata(metadata: email.message.Message) -> None:
     assert required == []
     assert metadata["Name"] == "rawcuda" and metadata["Requires-Python"].replace(" ", "") == ">=3.9"
     assert "MIT" in (metadata["License"] or metadata["License-Expression"])
-    assert metadata.get_all("Provides-Extra") == ["nvrtc", "test"]
+    assert metadata.get_all("Provides-Extra") == ["nvrtc", "site", "test"]
     assert metadata.get_payload() or metadata["Description"]
 
 
