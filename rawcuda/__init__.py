@@ -38,6 +38,7 @@ _HOMES = {
     "TextureObject": "gpu.textures.textures",
     "SurfaceObject": "gpu.textures.surfaces",
     "TensorMap": "gpu.textures.tensor_map",
+    "SharedHandle": "gpu.processes.handles",
     "compile": "compiler.program",
     "profile": "gpu.devices.profiling",
     "range": "gpu.devices.ranges",
@@ -113,6 +114,7 @@ if TYPE_CHECKING:
     from .gpu.memories.pool import MemoryPool as MemoryPool
     from .gpu.memories.virtual import VirtualMemory as VirtualMemory
     from .gpu.memory import Memory as Memory
+    from .gpu.processes.handles import SharedHandle as SharedHandle
     from .gpu.stream import NO_SYNC as NO_SYNC
     from .gpu.stream import Event as Event
     from .gpu.stream import Stream as Stream
@@ -131,9 +133,9 @@ if TYPE_CHECKING:
 
 def _open_emulator() -> _Loadable:
     """Make an emulator with the settings of the environment; driver.py calls this through doors.py."""
-    from .emulator import Emulator
+    from .emulator import shared
 
-    emulator: _Loadable = Emulator.from_environment()
+    emulator: _Loadable = shared()
     return emulator
 
 

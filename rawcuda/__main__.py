@@ -24,13 +24,14 @@ COMMANDS = {
     "run": "any kernel of a CUDA C or PTX file over .npy files, generated data and numbers",
     "compile": "CUDA C to PTX, a cubin or LTO-IR, with NVRTC or nvcc",
     "inspect": "what an object says about its memory: every protocol, field by field, with its quirks",
+    "emulate": "another program that uses CUDA, on the emulator",
     "vendor": "copy this package, or a part of it, into another project; or check or update a copy",
     "check": "test the driver at hand, row by row, in less than a minute",
     "bench": "measure the driver at hand: calls, launches, copies and kernels",
     "doctor": "which driver was tried, what it said, and whether a kernel runs",
     "manual": "the manual page, and completions for shells",
 }
-_ELSEWHERE = {"manual": ".tools.manual"}
+_ELSEWHERE = {"check": ".tools.checking.check", "bench": ".tools.checking.bench", "manual": ".tools.manual"}
 
 
 def _room(command: str) -> Any:

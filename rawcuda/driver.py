@@ -16,12 +16,12 @@ import sys
 import time
 from functools import partial
 from keyword import iskeyword
-from types import FunctionType
 
 from . import doors, locate, names, tracing
 from .errors import CudaError, DriverNotFound, ForkedAfterInit, SymbolNotFound, from_code, worded
 from .headers import cuda_h
-from .interpreter.cpython import bind
+from .interpreter.cpython import in_subinterpreter
+from .locate import SharedLibrary
 from .owned import Held, invalidate
 
 TYPE_CHECKING = False
@@ -47,29 +47,12 @@ _NOT_INITIALIZED, _NO_DEVICE, _NOT_READY = 3, 100, 600
 _QUERIES = ("cuStreamQuery", "cuStreamQuery_ptsz", "cuEventQuery")  # for these NOT_READY is not an error
 WRONG_CONTEXT = (201, 400)  # INVALID_CONTEXT, INVALID_HANDLE: no context is current, or another one
 _Result = ctypes.CFUNCTYPE(ctypes.c_int)  # no argument types: for calls whose arguments are all prepared
+_BriefResult = ctypes.PYFUNCTYPE(ctypes.c_int)
 
 
 # as_argument(number) is an address, a handle or a size as an argument for a raw() function, in the form that ctypes
 # passes fastest.
 as_argument: Any = ctypes.c_void_p.from_param
-
-
-class SharedLibrary:
-    """A libcuda of this machine, loaded by the system's loader with local symbols."""
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-        if sys.platform == "win32":
-            self._library = ctypes.WinDLL(path, winmode=0x00000800)  # LOAD_LIBRARY_SEARCH_SYSTEM32
-        else:
-            self._library = ctypes.CDLL(path, mode=ctypes.RTLD_LOCAL)
-
-    def address(self, symbol: str) -> int | None:
-        """Return the address of an exported symbol, or None."""
-        try:
-            return ctypes.cast(self._library[symbol], ctypes.c_void_p).value
-        except AttributeError:
-            return None
 
 
 def show(value: Any) -> str:
@@ -88,6 +71,14 @@ def show(value: Any) -> str:
     if type(value) is int and value > 0xFFFFFFFF:
         return hex(value)  # an address, most likely
     return worded(value, 80)
+
+
+class _Cell(ctypes.c_void_p):
+    """C memory, and the call that writes the current context there."""
+
+    __slots__ = ("call",)
+
+    call: Any
 
 
 class Driver:
@@ -147,12 +138,19 @@ class Driver:
         function.symbol = symbol
         return function
 
+    def brief(self, symbol: str) -> Any:
+        """Bind a function like raw(), for calls that do not release the GIL: they are 30 ns faster, of 110.
+
+        It must only access variables of the calling thread, so that it cannot wait for another thread.
+        """
+        function: Any = _BriefResult(self.address(symbol))
+        function.symbol = symbol
+        return function
+
     def _prepare_current_context(self) -> Callable[[], int | None]:
         """Return the function that tells which context is current; nearly every operation calls it."""
-        cells: list[tuple[Any, Any]] = []  # a cell, and the call that writes to it; two threads never share one
+        cells: list[_Cell] = []  # two threads never share one
         take, put_back, careful = cells.pop, cells.append, tracing.careful
-        # The call does not release the GIL: it only reads a variable of this thread, and is 30 ns faster so, of 110.
-        kind = ctypes.PYFUNCTYPE(ctypes.c_int)
 
         def current_context() -> int | None:
             """Return the handle of the context that is current in this thread, or None.
@@ -161,14 +159,13 @@ class Driver:
             """
             if not careful:
                 try:
-                    cell, call = entry = take()
+                    cell = take()
                 except IndexError:
-                    cell = ctypes.c_void_p()
-                    entry = cell, partial(kind(self.address("cuCtxGetCurrent")), ctypes.byref(cell))
-                    call = entry[1]
-                if not call():
+                    cell = _Cell()
+                    cell.call = partial(self.brief("cuCtxGetCurrent"), ctypes.byref(cell))
+                if not cell.call():
                     found: int | None = cell.value
-                    put_back(entry)
+                    put_back(cell)
                     return found
             now = cuda_h.CUcontext()
             self.cuCtxGetCurrent(ctypes.byref(now))
@@ -287,11 +284,7 @@ def _described(call: Any, name: str) -> Any:
     call.__name__ = call.__qualname__ = name
     version = f"{prototype.since[0]}.{prototype.since[1]}"
     call.__doc__ = f"{prototype.line}\n\n{prototype.doc[0].upper()}{prototype.doc[1:]}.\n\nsince  CUDA {version}"
-    types = {_python_name(parameter): text for parameter, text in prototype.parameter_texts.items()}
-    # inspect.signature() follows __wrapped__. This function is never called; its code only has the parameters' names.
-    code = _form.__code__.replace(co_argcount=len(types), co_nlocals=len(types), co_varnames=tuple(types))
-    call.__wrapped__ = FunctionType(code, {}, name)
-    call.__wrapped__.__annotations__ = types
+    call.__wrapped__ = _Parameters(name)
     return call
 
 
@@ -300,8 +293,21 @@ def _python_name(parameter: str) -> str:
     return f"{parameter}_" if iskeyword(parameter) else parameter
 
 
-def _form() -> None:
-    """Stand for a driver function, see _described."""
+class _Parameters:
+    """The parameters of a driver function: inspect.signature() follows __wrapped__, and asks this for __signature__."""
+
+    __slots__ = ("_name",)
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    @property
+    def __signature__(self) -> Any:
+        from inspect import Parameter, Signature
+
+        texts = cuda_h.prototypes()[self._name].parameter_texts
+        either = Parameter.POSITIONAL_OR_KEYWORD
+        return Signature([Parameter(_python_name(name), either, annotation=text) for name, text in texts.items()])
 
 
 def _in_order(name: str, names: list[str], arguments: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
@@ -530,6 +536,5 @@ def _load(which: Library | str) -> Library:
 
 def _refuse_subinterpreter() -> None:
     """Refuse any interpreter but the main one: callbacks and exit handlers would run in the wrong one."""
-    identity = bind("PyInterpreterState_GetID", ctypes.c_int64, ctypes.c_void_p)
-    if identity(bind("PyInterpreterState_Get", ctypes.c_void_p)()) != 0:
+    if in_subinterpreter():
         raise RuntimeError("this is a subinterpreter: the driver works in the main interpreter only")

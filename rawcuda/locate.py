@@ -1,7 +1,8 @@
 """Where to look for libcuda, and for the compilers and headers of CUDA, and why each place is tried.
 
 What it is   lists of (path, why). A bare soname is left to the system loader, which has its cache and LD_LIBRARY_PATH.
-What not     it loads nothing, never looks into the current directory (a planted library would run with our rights), and
+             `SharedLibrary` loads the driver from such a place; nothing else is loaded here.
+What not     it never looks into the current directory (a planted library would run with our rights), and
              does not use ctypes.util.find_library (which starts compilers).
 Source       CUDA on WSL User Guide; Jetson Linux Developer Guide; Microsoft, "Dynamic-link library search order"
 Read next    driver.py
@@ -9,6 +10,7 @@ Read next    driver.py
 
 from __future__ import annotations
 
+import ctypes
 import os
 import sys
 
@@ -18,7 +20,18 @@ if TYPE_CHECKING:
 
     Place = tuple[str, str]
 
-__all__ = ["libcuda", "nvrtc", "nvjitlink", "nvcc", "ptxas", "headers", "searched", "mapped_file", "hidden_gpus"]
+__all__ = [
+    "SharedLibrary",
+    "libcuda",
+    "nvrtc",
+    "nvjitlink",
+    "nvcc",
+    "ptxas",
+    "headers",
+    "searched",
+    "mapped_file",
+    "hidden_gpus",
+]
 
 _WSL = "/usr/lib/wsl/lib/libcuda.so.1"
 _LINUX_PLACES = (
@@ -239,3 +252,21 @@ def hidden_gpus(*, real: bool = True) -> list[str]:
         elif not any(name.startswith("nvidia") and name[6:].isdigit() for name in os.listdir("/dev")):
             found.append(f"there is no /dev/nvidia0: run nvidia-modprobe; {in_container}")
     return found
+
+
+class SharedLibrary:
+    """A libcuda of this machine, loaded by the system's loader with local symbols."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        if sys.platform == "win32":
+            self._library = ctypes.WinDLL(path, winmode=0x00000800)  # LOAD_LIBRARY_SEARCH_SYSTEM32
+        else:
+            self._library = ctypes.CDLL(path, mode=ctypes.RTLD_LOCAL)
+
+    def address(self, symbol: str) -> int | None:
+        """Return the address of an exported symbol, or None."""
+        try:
+            return ctypes.cast(self._library[symbol], ctypes.c_void_p).value
+        except AttributeError:
+            return None

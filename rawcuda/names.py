@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from .gpu.memories.pool import MemoryPool as MemoryPool
     from .gpu.memories.virtual import VirtualMemory as VirtualMemory
     from .gpu.memory import Memory as Memory
+    from .gpu.processes.handles import SharedHandle as SharedHandle
     from .gpu.stream import Event as Event
     from .gpu.stream import Stream as Stream
     from .gpu.streams.attributes import StreamAttributes as StreamAttributes

@@ -519,7 +519,7 @@ def duplicate(source: Any, stream: Any = None) -> StridedView:
 
 def tolist(source: StridedView) -> Any:
     """Return nested lists of Python values; see StridedView.tolist."""
-    _check_usable(examine(source), source)
+    _check_usable(getattr(source, "_side", None) or examine(source), source)
     plain = source if source.device == HOST and source.is_c_contiguous else download(source)
     data = ctypes.string_at(plain.ptr, plain.nbytes) if plain.nbytes else b""
     values = decode(plain.dtype, data) if plain.dtype.itemsize else [b""] * plain.size

@@ -31,7 +31,9 @@ def _over(memory: Memory, shape: tuple[int, ...], strides: tuple[int, ...], dtyp
     """Return a view of a Memory."""
     ordinal = 0 if memory.kind == "pinned" else memory._primary.ordinal
     made: StridedView = _MemoryView()
-    made._ptr, made._shape, made._strides, made._dtype = memory.ptr, shape, strides, dtype
+    address = memory._handle if memory._keeps is None else None
+    made._ptr = address or memory.ptr  # (which asks the owner of the bytes, too)
+    made._shape, made._strides, made._dtype = shape, strides, dtype
     made._place = place((_KINDS[memory.kind], ordinal), memory.readonly, "memory")
     made._owner, made.stream = memory, memory.stream
     return made

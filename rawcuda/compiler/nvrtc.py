@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["Nvrtc"]
 
 _OLDEST = (11, 2)  # the first with nvrtcGetSupportedArchs
+_NOWHERE = b"/a-folder-that-is-not-there/"  # of a source that is not a file
 _CODES = {"ptx": "PTX", "cubin": "CUBIN", "ltoir": "LTOIR"}
 
 
@@ -87,8 +88,6 @@ class Nvrtc:
         made.append(f"--gpu-architecture={'compute' if request.output == 'ptx' else 'sm'}_{target}")
         if request.output == "ltoir":
             made.append("-dlto")
-        if not request.is_file:
-            made.append("--no-source-include")  # otherwise NVRTC searches the current directory for headers
         return made + [f"-I{folder}" for folder in folders]
 
     def compile(self, request: Request, folders: list[str]) -> Outcome:
@@ -112,6 +111,10 @@ class Nvrtc:
         options = _strings(map(os.fsencode, self.options(request, folders)))
         expressions = [encoded(name, "names") for name in request.names]
         source, name = request.source, os.fsencode(request.name)
+        if not request.is_file:
+            # NVRTC searches the folder of the source, which would be the current directory. Its own option against that
+            # also switches off the search in the folder of a header, which CUDA's headers need.
+            source, name = b'#line 1 "%b"\n%b' % (name, source), _NOWHERE + name
         try:
             self._call("nvrtcCreateProgram", ctypes.byref(program), source, name, len(headers), headers, names)
             for expression in expressions:
@@ -119,7 +122,7 @@ class Nvrtc:
             try:
                 self._call("nvrtcCompileProgram", program, len(options), options)
             finally:
-                log = self._bytes("ProgramLog", program).rstrip(b"\0").decode("utf-8", "replace")
+                log = self._bytes("ProgramLog", program).replace(_NOWHERE, b"").rstrip(b"\0").decode("utf-8", "replace")
             code = self._bytes(_CODES[request.output], program)
             lowered = {each: self._lowered(program, each) for each in expressions}
         except _Failed as failed:

@@ -138,6 +138,8 @@ def compile_for(
 
 # -- the compiler
 
+_MOST_REMEMBERED, _NUL = 64, b"\0"
+_remembered: list[str] = []  # the names of sources that are kept for reports, the oldest first
 _loaded: list[Nvrtc | Nvcc] = []  # those that can be used, the newest first, when they were found
 
 
@@ -270,10 +272,24 @@ def _compile(request: Request, loaded: Nvrtc | Nvcc, cache: Any) -> Outcome:
         _check_names(request, outcome, loaded)
         if store is not None and path is not None:
             store.write(path, outcome)
+    if request.output == "ptx":
+        _remember(request, outcome.code)
     for each in diagnostics(outcome.log, request):
         if each.kind == "warning":
             _warn(f"{each}" + (f"\n    {each.quoted}" if each.quoted else ""))
     return outcome
+
+
+def _remember(request: Request, code: bytes) -> None:
+    """Keep the source of some PTX for reports that quote a line of it, as the interpreter keeps that of its modules."""
+    import hashlib
+    import linecache
+
+    _remembered.append(f"<source of {hashlib.sha1(code.rstrip(_NUL), usedforsecurity=False).hexdigest()}>")
+    lines = request.source.decode(errors="replace").splitlines(True)
+    linecache.cache[_remembered[-1]] = len(request.source), None, lines, request.name
+    if len(_remembered) > _MOST_REMEMBERED:
+        linecache.cache.pop(_remembered.pop(0), None)
 
 
 def _check_names(request: Request, outcome: Outcome, loaded: Nvrtc | Nvcc) -> None:

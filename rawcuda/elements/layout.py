@@ -210,7 +210,7 @@ def move_axes(ndim: int, axes: Sequence[int] | None) -> Ints:
         return tuple(range(ndim))[::-1]
     if len(axes) != ndim:
         raise ValueError(f"axes don't match array: {len(axes)} axes for {ndim} dimensions")
-    out = tuple([normal_axis(axis, ndim) for axis in axes])
+    out = tuple([a if type(a) is int and 0 <= a < ndim else normal_axis(a, ndim) for a in axes])
     if len(set(out)) != ndim:
         raise ValueError(f"repeated axis in transpose: {tuple(axes)}")
     return out

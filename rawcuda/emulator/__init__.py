@@ -14,6 +14,7 @@ Read next    thunks.py, machine.py, queues.py, then entries/work/streams.py as t
 
 from __future__ import annotations
 
+import _thread
 import os
 import sys
 
@@ -21,14 +22,43 @@ from .gaps import GAPS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
-__all__ = ["Emulator", "GAPS"]
+__all__ = ["Emulator", "GAPS", "impersonate", "shared"]
 
 
 _EXECUTORS = ("auto", "scalar", "numpy")
+CHECKS = ("memcheck", "initcheck", "racecheck", "synccheck", "leakcheck")
 PEERS = ("on", "off", "pairs")
 _VARIABLE = "RAWCUDA_EMULATOR"  # a vendored copy under another name uses the same variable
+
+
+def impersonate() -> Emulator:
+    """Make the emulator the libcuda.so.1 of this process and of its children, and return it.
+
+    From now on, other libraries in this process run on the emulator. Its settings are those of RAWCUDA_EMULATOR.
+    raises  RuntimeError         a real libcuda is loaded already, or another copy of this package has done the same
+            NotImplementedError  this system, processor or interpreter cannot
+    """
+    from .impersonating.loading import take
+
+    take()
+    return shared()
+
+
+_SHARED: list[Emulator] = []
+_making = _thread.RLock()  # a finalizer of a client may call while it is held
+
+
+def shared() -> Emulator:
+    """Return the emulator that this process shares: that of use("emulator") and of impersonate().
+
+    Its settings are those of RAWCUDA_EMULATOR.
+    """
+    with _making:
+        if not _SHARED:
+            _SHARED.append(Emulator.from_environment())
+        return _SHARED[0]
 
 
 class Emulator:
@@ -45,6 +75,9 @@ class Emulator:
     leaks     print what is left in a context when it is destroyed; `reports` always contains it
     executor  "scalar": each thread is a Python function; "numpy": whole blocks run as arrays, where that is possible;
               "auto": as arrays if the launch is large enough to profit and NumPy is installed
+    checks    checkers by the names of compute-sanitizer: "memcheck" and "initcheck" are on anyway; "racecheck" searches
+              all memory for races, and not only shared memory; "synccheck" lets a doubtful barrier stop the kernel,
+              and not only be reported; "leakcheck" is the same as leaks
     peers     which devices can access the memory of each other: "on", all; "off", none; "pairs", 0 and 1, 2 and 3, ...
     """
 
@@ -65,6 +98,7 @@ class Emulator:
         sm: int = 90,
         peers: str = "on",
         executor: str = "auto",
+        checks: Iterable[str] = (),
     ) -> None:
         if mode not in ("eager", "lazy", "random"):
             raise ValueError(f"mode {mode!r}: must be 'eager', 'lazy' or 'random'")
@@ -74,6 +108,11 @@ class Emulator:
             raise ValueError(f"sm={sm}: must be 50 to 999, as in .target sm_90")
         if executor not in _EXECUTORS:
             raise ValueError(f"executor {executor!r}: must be 'auto', 'scalar' or 'numpy'")
+        chosen = frozenset((checks,) if isinstance(checks, str) else checks)
+        if chosen - set(CHECKS):
+            raise ValueError(f"checks {sorted(chosen - set(CHECKS))}: must be among {', '.join(CHECKS)}")
+        if not checked and chosen & {"racecheck", "initcheck"}:
+            raise ValueError(f"{' and '.join(sorted(chosen & {'racecheck', 'initcheck'}))} of unchecked kernels")
         if peers not in PEERS:
             raise ValueError(f"peers {peers!r}: must be {', '.join(map(repr, PEERS[:-1]))} or {PEERS[-1]!r}")
         # each of these modules adds its entry points to the table
@@ -89,7 +128,8 @@ class Emulator:
             reservations,
         )
         from .entries.hardware import contexts, green  # noqa: F401
-        from .entries.memories import batches, copies, managed, memory, pools, virtual  # noqa: F401
+        from .entries.memories import batches, copies, ipc, managed, memory, pools, virtual  # noqa: F401
+        from .entries.older import launching, names  # noqa: F401
         from .entries.texturing import arrays, tensor_maps, textures  # noqa: F401
         from .entries.work import launches, streams, values  # noqa: F401
         from .machine import Machine
@@ -99,7 +139,11 @@ class Emulator:
         self._entries, self._serve = ENTRIES, serve
         self._addresses: dict[str, int] = {}
         self._machine = Machine(mode, seed, devices, progress, dump, checked, strict, peers)
-        self._machine.print_leaks, self._machine.architecture = leaks, sm
+        self._machine.print_leaks, self._machine.architecture = leaks or "leakcheck" in chosen, sm
+        space = self._machine.space
+        space.races, space.meetings = "racecheck" in chosen, "synccheck" in chosen
+        space.delays = mode == "random"
+        space.choose.seed(seed)
         self._machine.address = self.address
         self._machine.space.executor = "scalar" if dump and executor == "auto" else executor  # for breakpoints
 
@@ -108,12 +152,14 @@ class Emulator:
         """Create an emulator from the words in RAWCUDA_EMULATOR, which are separated by commas.
 
         shape   the words: eager, lazy, random=7, devices=4, peers=off, sm=120, dump, unchecked, strict, leaks,
-                executor=scalar, executor=numpy, fail=cuMemAlloc_v2:3:2 (the third call returns the code 2)
+                executor=scalar, executor=numpy, fail=cuMemAlloc_v2:3:2 (the third call returns the code 2), and the
+                checkers: memcheck, initcheck, racecheck, synccheck, leakcheck
         raises  ValueError  another word
         """
         text = "" if sys.flags.ignore_environment else os.environ.get(_VARIABLE, "")
         mode, seed, devices, sm, peers, executor = "eager", 0, 1, 90, "on", "auto"
         failures: list[str] = []
+        checks: list[str] = []
         words = {"dump": False, "unchecked": False, "strict": False, "leaks": False}
         for word in filter(None, (piece.strip() for piece in text.split(","))):
             key, equals, value = word.partition("=")
@@ -131,13 +177,15 @@ class Emulator:
                 executor = value
             elif key == "fail" and equals:
                 failures.append(value)
+            elif word in CHECKS:
+                checks.append(word)
             elif word in words:
                 words[word] = True
             else:
                 raise ValueError(
                     f"{_VARIABLE}={text!r}: {word!r} is not one of eager, lazy, random=SEED, devices=COUNT, "
                     f"peers={'/'.join(PEERS)}, sm=NUMBER, executor=scalar, executor=numpy, fail=NAME:WHICH:CODE, "
-                    "dump, unchecked, strict, leaks"
+                    f"dump, unchecked, strict, leaks, {', '.join(CHECKS)}"
                 )
         made = cls(
             mode,
@@ -150,6 +198,7 @@ class Emulator:
             sm=sm,
             executor=executor,
             peers=peers,
+            checks=checks,
         )
         for failure in failures:
             made._machine.failures.read(failure)

@@ -52,8 +52,8 @@ GAPS: tuple[tuple[str, str], ...] = (
         "CUDA 12 removed references from kernels; textures and surfaces are objects",
     ),
     (
-        "multicast objects, sparse arrays (cuMulticast*, cuMemMapArrayAsync), handles of memory for other processes",
-        "virtual memory is mapped in this process only; device attributes 132 and 112 say what is not supported",
+        "multicast objects, sparse arrays (cuMulticast*, cuMemMapArrayAsync), fabric handles",
+        "device attributes 132, 112 and 128 say what is not supported",
     ),
     (
         "linking of machine code and LTO-IR (cuLinkAddData of a cubin or NVVM)",
@@ -64,10 +64,6 @@ GAPS: tuple[tuple[str, str], ...] = (
         "nodes of graphs for external semaphores and for batches of memory operations "
         "(cuGraph*ExternalSemaphores*, cuGraph*BatchMemOp*)",
         "there are no external semaphores to signal; a kernel or a copy can write a value",
-    ),
-    (
-        "memory, pools and events shared with other processes (cuIpc*, cuMemPoolExport*, ...)",
-        "emulated memory consists of Python objects of this process",
     ),
     (
         "unified functions of libraries (cuLibraryGetUnifiedFunction), the cache preference of their kernels, "
@@ -146,6 +142,11 @@ GAPS: tuple[tuple[str, str], ...] = (
         "the memory that a pool keeps is only counted, because addresses are never reused; the use of stream-ordered "
         "memory before its stream reaches the allocation is not detected",
     ),
+    (
+        "sharing between processes",
+        "on Linux only, by files in memory; a process opens a handle through /proc, so it must see the owner and belong "
+        "to its user. An event whose recording process has ended makes the context of who waits for it unusable",
+    ),
     ("managed memory", "never moves; the host may access it at any time; advice and prefetches are only recorded"),
     (
         "the memory checker",
@@ -173,7 +174,9 @@ GAPS: tuple[tuple[str, str], ...] = (
     ),
     (
         "results that were not compared with a GPU",
-        "which of two bad arguments is refused first; cuMemFree(0) is 1; zero bytes may be copied between any "
+        "which of two bad arguments is refused first; cuMemFree(0) is 1; an allocation of zero bytes in stream order is a "
+        "null pointer; a signalling NaN that is loaded into a register with which the kernel also computes becomes a "
+        "quiet one, if few threads are launched; zero bytes may be copied between any "
         "pointers; a call that names a stream or an event still needs a current context; a context that was reset "
         "after a sticky error can be used again",
     ),

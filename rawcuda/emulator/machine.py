@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import sys
 import threading
 
@@ -27,6 +28,7 @@ from .space import Space
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from types import FrameType
     from typing import Any, Callable, TypeVar
 
     from .entries.graphs.capture import Capture
@@ -76,6 +78,7 @@ class Context:
 
     def __init__(self, machine: Machine, device: Device, flags: int, *, primary: bool = False) -> None:
         self.machine, self.device, self.flags, self.primary = machine, device, flags, primary
+        self.users = 1  # counted by cuCtxAttach and cuCtxDetach
         self.ident = next(machine.counter)
         self.handle = 0
         self.state = _DESTROYED
@@ -126,7 +129,13 @@ class Context:
         code = code if code in STICKY else 700 if code == 1 else 719
         if not self.state:
             self.state = code
+        list.append(self.machine.findings, report)
         self.machine.report(code, report)
+
+    def revive(self) -> None:
+        """Make this context usable again after an error in its work, which no driver can."""
+        if self.state != _DESTROYED:
+            self.state = 0
 
     def refuse_implicit(self) -> None:
         """Refuse work in the legacy default stream, which would wait for a capturing stream."""
@@ -186,6 +195,18 @@ class Context:
         return f"<{'primary ' if self.primary else ''}context {self.ident} of device {self.device.ordinal}>"
 
 
+class Findings(list):  # type: ignore[type-arg]
+    """What was found in kernels, and other errors of work; each finding is also a report."""
+
+    def __init__(self, reports: list[str]) -> None:
+        self._reports = reports
+
+    def append(self, text: str) -> None:
+        """Add a finding that stopped no kernel."""
+        super().append(text)
+        self._reports.append(text)
+
+
 class Machine:
     """The state behind the entry points of one emulator."""
 
@@ -214,9 +235,11 @@ class Machine:
         self.host_thread = HostThread(self)
         self.queues = Queues(self, mode, seed)
         self.space = Space(watch=watch, strict=strict)
-        self.space.warnings = self.reports
+        self.findings = self.space.warnings = Findings(self.reports)
+        self.program: set[str] = set()  # files whose lines are wanted in reports before those of other files
         self.address: Callable[[str], int | None]  # Emulator.address, for cuGetProcAddress
         self.failures = Failures()
+        self.observers: list[Callable[[], object]] = []  # called when cuInit has succeeded
         self.captures: set[Capture] = set()  # those in progress
         self.graph_memory: dict[int, Reservation] = {}  # the memory that nodes of graphs allocate, by its address
         self.pools: list[Pool] = []  # those that are not destroyed
@@ -329,7 +352,7 @@ class Machine:
         """Register an allocation that a call made for the user, in a context."""
         holding = Holding(allocation, context, flavour, flags, next(self.counter), pool)
         allocation.context = holding
-        allocation.origin = _caller()
+        allocation.origin = _caller(self.program)
         context.holdings[allocation.base] = holding
         if flavour == "device":
             context.device.used += allocation.size
@@ -339,7 +362,7 @@ class Machine:
 
     def caller(self) -> str:
         """Return the file and line of the program's innermost frame."""
-        return _caller()
+        return _caller(self.program)
 
     def name_variable(self, allocation: Allocation, context: Context) -> None:
         """Record the context of a module's variable, which its module frees."""
@@ -357,6 +380,10 @@ class Machine:
             context.device.used -= allocation.size
         if holding.pool is not None:
             holding.pool.put_back(allocation.size)
+        if holding.backing is not None:
+            if not holding.backing.imported and holding.backing.is_open_elsewhere():
+                self.report(0, f"memory at {allocation.base:#x} was freed while another process has it open")
+            holding.backing.close()
 
     def repair(self) -> None:
         """Correct what an interrupted call may have left inconsistent: captures, and the sums of allocated bytes."""
@@ -452,16 +479,29 @@ def _worded(kind: type) -> str:
     return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
 
 
-def _caller() -> str:
-    """Return the file and line of the innermost Python frame outside this package and Python's own start, or ""."""
-    frame = sys._getframe(1)
-    while frame.f_code.co_filename.startswith((_HERE, "<frozen ", _RUNPY)):
-        if frame.f_back is None:
-            return ""
+def _caller(program: set[str]) -> str:
+    """Return the file and line that made the call, or "": the innermost Python frame of the program.
+
+    It is outside this package and Python's own start. Frames of installed libraries and of the standard library count
+    only if there is no other: a launch is better known by the line that calls a library than by the library's.
+    program  files that count in any case, such as that of the test that runs
+    """
+    frame: FrameType | None = sys._getframe(1)
+    any_frame = outside = ""
+    while frame is not None and not (outside and not program):
+        name = frame.f_code.co_filename
+        if name in program:
+            return f"{name}:{frame.f_lineno}"
+        if not name.startswith((_HERE, "<frozen ", "<launch ", _RUNPY)):
+            any_frame = any_frame or f"{name}:{frame.f_lineno}"
+            if not _INSTALLED.search(name) and not name.startswith(_STANDARD):
+                outside = outside or f"{name}:{frame.f_lineno}"
         frame = frame.f_back
-    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+    return outside or any_frame
 
 
 _HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-_RUNPY = os.path.join(os.path.dirname(os.path.abspath(os.__file__)), "runpy.py")  # frozen from Python 3.11 on
+_STANDARD = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
+_RUNPY = os.path.join(_STANDARD, "runpy.py")  # frozen from Python 3.11 on
+_INSTALLED = re.compile(r"[/\\](site|dist)-packages[/\\]")
 _DUMMY = getattr(threading, "_DummyThread", None)

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from .entries.graphs.definitions import Node
     from .entries.hardware.green import GreenContext
     from .machine import Context, Machine
+    from .sharing import SharedMark
 
 __all__ = [
     "INSTANT",
@@ -152,18 +153,37 @@ class Stream:
 class Event:
     """A mark in a stream: a piece of work that is done when the stream reaches the mark."""
 
-    __slots__ = ("handle", "context", "flags", "work", "captured")
+    __slots__ = ("handle", "context", "flags", "_work", "captured", "shared")
 
     def __init__(self, context: Context, flags: int) -> None:
         self.handle = 0
         self.context, self.flags = context, flags
-        self.work: Work | None = None
+        self._work: Work | None = None
+        self.shared: SharedMark | None = None  # of an event that other processes may open
         self.captured: tuple[Capture, tuple[Node, ...]] | None = None  # recorded during a capture: after these nodes
+
+    @property
+    def work(self) -> Work | None:
+        """Return the work that reaches the mark, of the last record in this process; setting it records the event."""
+        return self._work
+
+    @work.setter
+    def work(self, work: Work | None) -> None:
+        self._work = work
+        if self.shared is not None and work is not None:
+            self.shared.record(work)
 
     @property
     def reached(self) -> bool:
         """Tell whether the mark is reached; an event that was never recorded counts as reached."""
-        return self.work is None or self.work.done
+        if self.shared is not None:
+            return self.shared.reached
+        return self._work is None or self._work.done
+
+    def close(self) -> None:
+        """Close what an event shares with other processes."""
+        if self.shared is not None:
+            self.shared.backing.close(unmap=False)  # work may still wait for it
 
 
 class Queues:
@@ -180,6 +200,8 @@ class Queues:
         self._kernel_thread = 0  # the thread that runs a kernel
         self._hopeless_from = 0.0  # when a wait for a value that nobody can write ends; 0: there is none
         self._busy: dict[Stream, None] = {}  # streams with work in their queues, oldest first
+        self.marks: list[tuple[Work, SharedMark, int]] = []  # records of shared events that were not reached yet
+        self.along = False  # whether a thread runs the work before them; see sharing.py
         self._submit_more = {"eager": self._submit_eager, "lazy": self._submit_lazy, "random": self._submit_random}[
             mode
         ]
@@ -308,6 +330,20 @@ class Queues:
         if head is not None and (self.mode == "lazy" or self._random.random() < 0.7):
             self._start(head)
 
+    def push(self, work: Work) -> None:
+        """Run a piece of work and what it needs, as far as that can run now."""
+        while not work.done and not self._kernel_thread:
+            head = self._choose(work)
+            if head is None:
+                return
+            self._start(head)
+
+    def publish(self) -> None:
+        """Tell other processes which shared events were reached."""
+        for entry in [entry for entry in self.marks if entry[0].done]:
+            self.marks.remove(entry)
+            entry[1].reach(entry[2])
+
     def _ready(self) -> Iterable[Work]:
         """Yield the first work of each queue if it can run now."""
         for stream in list(self._busy):
@@ -346,8 +382,8 @@ class Queues:
             self._hopeless_from = 0.0
         elif not blocked:
             raise RuntimeError(f"no work can run, and none runs: {[list(stream.queue) for stream in self._busy]}")
-        elif threading.active_count() > 1:
-            self._hopeless_from = 0.0  # another thread may write the value
+        elif threading.active_count() > 1 or any(getattr(work.ready, "elsewhere", False) for work in blocked):
+            self._hopeless_from = 0.0  # another thread may write the value, or another process
         elif not self._hopeless_from:
             self._hopeless_from = time.monotonic() + _HOPELESS
         elif time.monotonic() > self._hopeless_from:
@@ -442,6 +478,8 @@ class Queues:
                 self._busy.pop(stream, None)
                 if stream.closed:
                     stream.context.streams.pop(stream.ident, None)
+        if self.marks:
+            self.publish()
         if self._waiting:
             self._changed.notify_all()
 

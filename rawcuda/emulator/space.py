@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import random
 import threading
 from bisect import bisect_right, insort
 from collections import deque
@@ -141,6 +142,12 @@ class Allocation:
         if self.written is not None:
             self.written[start : start + nbytes] = b"\1" * nbytes
 
+    def move_to(self, pages: Any) -> None:
+        """Move the content to memory that other processes use, too; no kernel may run."""
+        moved = memoryview(pages)[: self.size]
+        moved[:] = self.data
+        self.data, self.written, self._views = moved, None, {}
+
     def close(self) -> None:
         """End this allocation: every view that the emulator has of it raises from now on."""
         self.alive = False
@@ -161,6 +168,10 @@ class Space:
         self.conditions: dict[int, Any] = {}  # of graphs, by their handles: kernels set them
         self.executor = "auto"  # how kernels run: "scalar", "numpy", or what is faster
         self.spent = 0.0  # seconds of kernels in the scalar executor that may run as arrays
+        self.races = False  # whether races are searched in all memory, and more exactly
+        self.meetings = False  # whether a doubtful barrier or member mask stops a kernel, or is only reported
+        self.delays = False  # whether plain stores may be visible to other blocks late
+        self.choose = random.Random(0)  # how late
         self.watch = watch  # whether writes are tracked, and reads of uninitialized memory are found
         self.warnings: list[str] = []  # findings that stopped no kernel
         self.told: set[tuple[str, int]] = set()  # the places in generated code of these findings
@@ -256,9 +267,11 @@ class Space:
                 return base, size
         return None
 
-    def map(self, base: int, data: memoryview, written: bytearray | None, label: str = "") -> Allocation:
+    def map(
+        self, base: int, data: memoryview, written: bytearray | None, label: str = "", kind: str = "virtual"
+    ) -> Allocation:
         """Map memory at reserved addresses."""
-        made = Allocation(base, len(data), "virtual", data, label, None)
+        made = Allocation(base, len(data), kind, data, label, None)
         made.written = written
         return self._enter(made)
 

@@ -43,6 +43,7 @@ __all__ = [
     "ENTRIES",
     "entry",
     "serve",
+    "keep_for_ever",
     "parse",
     "Location",
     "out",
@@ -157,11 +158,11 @@ def entry(line: str, *, since: int, free: bool = False, save: Save | None = None
 def serve(machine: Machine, served: Entry) -> int:
     """Create the C function of an entry point, which is never freed, and return its address."""
     thunk = served.prototype()(_wrap(machine, served))
-    _keep_for_ever(thunk)
+    keep_for_ever(thunk)
     return ctypes.cast(thunk, ctypes.c_void_p).value or 0
 
 
-def _keep_for_ever(thing: Any) -> None:
+def keep_for_ever(thing: Any) -> None:
     """Take a reference that is never released; a list would be cleared when the interpreter ends."""
     api = ctypes.PyDLL(None) if sys.platform != "win32" else ctypes.PyDLL("", handle=vars(sys)["dllhandle"])
     retain = api["Py_IncRef"]  # a private binding: that of ctypes.pythonapi is shared

@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     Step = Any  # a tuple: a function of Driver.raw() and its arguments
     Around = Callable[[], Optional[PrimaryContext]]
 
-__all__ = ["Calls", "Scratch", "invoke", "refused", "run", "scratches", "take_scratch", "tell"]
+__all__ = ["UNTRIED", "Calls", "Scratch", "invoke", "refused", "run", "scratches", "take_scratch", "tell"]
 
 _NOT_READY = 600
-_UNTRIED = -1
+UNTRIED = -1  # instead of a code: the call was not made yet
 _QUERIES = ("cuStreamQuery", "cuEventQuery")  # for these NOT_READY is not an error
 
 invoke = ctypes.CFUNCTYPE(ctypes.c_int).__call__  # invoke(function, *arguments) is function(*arguments)
@@ -179,39 +179,40 @@ class Calls:
     def __getattr__(self, symbol: str) -> Callable[..., int]:
         if not symbol.startswith("cu"):
             raise AttributeError(symbol)
-        prepared = self._prepare(self._driver.raw(symbol), symbol in _QUERIES)
+        prepared = self._prepare(self._driver.raw(symbol))
         self.__dict__[symbol] = prepared
         return prepared
 
-    def _prepare(self, function: Any, is_query: bool) -> Callable[..., int]:
-        loaded, around, inside = self._driver, self._around, self._inside
-        current_context = loaded.current_context
+    def _prepare(self, function: Any) -> Callable[..., int]:
+        inside, finish, current_context = self._inside, self.finish, self._driver.current_context
 
         def call_directly(*arguments: Any) -> int:
-            code: int = _UNTRIED if careful else function(*arguments)
-            return otherwise(code, arguments) if code else 0
+            code: int = UNTRIED if careful else function(*arguments)
+            return finish(function, code, arguments) if code else 0
 
         def call_inside(*arguments: Any) -> int:
-            if careful:
-                code: int = _UNTRIED
-            elif current_context() == inside._handle:  # type: ignore[union-attr]
+            code: int = UNTRIED
+            if not careful and current_context() == inside._handle:  # type: ignore[union-attr]
                 code = function(*arguments)
-            else:
-                code = run(((function, *arguments),), inside)[0]
-            return otherwise(code, arguments) if code else 0
-
-        def otherwise(code: int, arguments: tuple[Any, ...]) -> int:
-            if loaded.forked:
-                loaded.refuse_forked(function.symbol)
-            step = (function, *arguments)
-            if code == _UNTRIED:
-                code = run((step,), around())[0]
-            elif code in driver.WRONG_CONTEXT and inside is None:
-                context = around()
-                if context is not None:
-                    code = run((step,), context)[0]
-            if code and not (is_query and code == _NOT_READY):
-                raise loaded.error(code, function.symbol, *_shown(step))
-            return code
+            return finish(function, code, arguments) if code else 0
 
         return call_directly if inside is None else call_inside
+
+    def finish(self, function: Any, code: int, arguments: tuple[Any, ...]) -> int:
+        """Make a call that was not made yet, or that failed for want of a context; return its code, or raise its error.
+
+        code  what the call returned, or UNTRIED
+        """
+        loaded = self._driver
+        if loaded.forked:
+            loaded.refuse_forked(function.symbol)
+        step = (function, *arguments)
+        if code == UNTRIED:
+            code = run((step,), self._around() if careful or self._inside is None else self._inside)[0]
+        elif code in driver.WRONG_CONTEXT and self._inside is None:
+            context = self._around()
+            if context is not None:
+                code = run((step,), context)[0]
+        if code and not (code == _NOT_READY and function.symbol in _QUERIES):
+            raise loaded.error(code, function.symbol, *_shown(step))
+        return code

@@ -66,7 +66,7 @@ class PrimaryContext:
     release our own retain: other libraries have theirs.
 
     users    the objects that hold it; adding and discarding are atomic
-    closing  whether a Device of it was closed since the context was last needed
+    closing  whether it is not retained yet, or a Device of it was closed since it was last needed
     direct   prepared calls whose arguments imply their context: it is pushed only if the driver asks for it (201, 400)
     inside   prepared calls that need this context to be current
     pushing  the two steps that push and pop it, for calls.run(); push makes the first
@@ -104,7 +104,7 @@ class PrimaryContext:
         self._forks = loaded.forks
         self._handle: int | None = None
         self.users: set[object] = set()
-        self.closing = False
+        self.closing = True
         self.kept: dict[Any, Owned] = {}
         self.pool: dict[int, Owned] = {}
         self.attributes: dict[Any, Any] = {}  # constant facts about the device, for Device
@@ -119,7 +119,7 @@ class PrimaryContext:
         # users afterwards: at least one of the two notices the other.
         self.users.add(user)
         handle = self._handle
-        if handle is not None and not self.closing and not self._forks:
+        if not self.closing and handle is not None and not self._forks:
             return handle
         self.users.discard(user)
         if self.driver.forked:  # a thread of the parent may have held the lock at the fork

@@ -22,7 +22,7 @@ from .memory import Memory, allocate
 from .ordering import synchronize_contexts
 from .queue import failed
 from .retention import retained, sweep
-from .stream import Event, Stream
+from .stream import Event, Stream, new_event, new_stream
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -167,12 +167,17 @@ class Device(Facts):
     def stream(self, priority: int = 0, *, nonblocking: bool = True) -> Stream:
         """Make a stream: it and the legacy default stream do not wait for each other, unless nonblocking is false."""
         if nonblocking and type(priority) is int and not priority:
-            return Stream(self)
+            return new_stream(self)
         return Stream(self, priority=priority, nonblocking=nonblocking)
 
-    def event(self, timing: bool = False, *, blocking: bool = False) -> Event:
-        """Make an event; with timing, its elapsed_ms() can be used; with blocking, synchronize() lets the CPU sleep."""
-        return Event(self, timing=timing, blocking=blocking) if timing or blocking else Event(self)
+    def event(self, timing: bool = False, *, blocking: bool = False, shareable: bool = False) -> Event:
+        """Make an event; with timing, its elapsed_ms() can be used; with blocking, synchronize() lets the CPU sleep.
+
+        shareable  made for Event.share()
+        """
+        if timing or blocking or shareable:
+            return Event(self, timing=timing, blocking=blocking, shareable=shareable)
+        return new_event(self)
 
     def split(self, *sm_counts: int, rest: bool = False) -> names.Split:
         """Divide the multiprocessors into green contexts; each argument is the least number of multiprocessors of one.
@@ -236,19 +241,26 @@ class Device(Facts):
 
         return MemoryPool.default(self)
 
-    def memory_pool(self, *, kind: str = "device", max_size: int = 0, location: names.Any = None) -> names.MemoryPool:
+    def memory_pool(
+        self, *, kind: str = "device", max_size: int = 0, location: names.Any = None, shareable: bool = False
+    ) -> names.MemoryPool:
         """Make a pool of this device's memory, or of "pinned" or "managed" memory that it has access to."""
         from .memories.pool import MemoryPool
 
-        return MemoryPool(self, kind=kind, max_size=max_size, location=location)
+        return MemoryPool(self, kind=kind, max_size=max_size, location=location, shareable=shareable)
 
     def virtual_memory(
-        self, nbytes: int = 0, *, reserve: int | None = None, peers: names.Sequence[Device] = ()
+        self,
+        nbytes: int = 0,
+        *,
+        reserve: int | None = None,
+        peers: names.Sequence[Device] = (),
+        shareable: bool = False,
     ) -> names.VirtualMemory:
         """Make memory that can grow to `reserve` bytes without moving; see VirtualMemory."""
         from .memories.virtual import VirtualMemory
 
-        return VirtualMemory(self, nbytes, reserve=reserve, peers=peers)
+        return VirtualMemory(self, nbytes, reserve=reserve, peers=peers, shareable=shareable)
 
     def empty(self, shape: int | tuple[int, ...], dtype: names.Any) -> names.StridedView:
         """Return a new, uninitialized array on this device, in C order."""

@@ -23,7 +23,7 @@ from ..owned import Held, Owned, drain, dropped, invalidate
 from .context import PrimaryContext, primary_of
 from .graphs.executable import Executable
 from .graphs.recording import Changing, ExitOf, Recording
-from .handles import CLONE, GRAPH, expect, make
+from .handles import CLONE, GRAPH, make
 from .queue import StreamHandle
 
 TYPE_CHECKING = False
@@ -145,7 +145,7 @@ class Graph(Owned):
             raise ValueError("a graph captures only once: call capture() again")
         record = self._record
         assert record is not None
-        lifetime = expect(self, GRAPH, self._primary)
+        lifetime = make(self, GRAPH, self._primary, None)
         try:
             record._begin("cuStreamBeginCapture_v2", (), lifetime, self._exit())
             self._state = "recording"

@@ -15,12 +15,14 @@ from __future__ import annotations
 
 import ctypes
 from ctypes import byref
-from itertools import chain
+from functools import partial
+from itertools import chain, starmap
 
+from ..driver import WRONG_CONTEXT
 from ..errors import CudaError, ForkedAfterInit
 from ..owned import Owned, drain, dropped
 from ..tracing import careful
-from .calls import run, scratches, take_scratch
+from .calls import UNTRIED, invoke, run, scratches, take_scratch
 from .context import PrimaryContext
 
 TYPE_CHECKING = False
@@ -39,6 +41,8 @@ __all__ = [
     "GRAPH",
     "GREEN",
     "GREEN_STREAM",
+    "IPC_EVENT",
+    "IPC_MEMORY",
     "Kind",
     "LINK",
     "Lifetime",
@@ -51,17 +55,18 @@ __all__ = [
     "POOL",
     "POOLED",
     "REGISTERED",
+    "SHARED_EVENT",
     "STREAM",
     "SURFACE",
     "TEXTURE",
     "TIMED_EVENT",
     "around",
     "capturing",
-    "expect",
     "make",
     "unnoticed",
 ]
 
+_drop = dropped.append
 _RELAXED = 2  # CU_STREAM_CAPTURE_MODE_RELAXED
 
 
@@ -96,6 +101,7 @@ class Kind:
 STREAM = Kind("cuStreamCreateWithPriority", (1, 0), "cuStreamDestroy_v2")  # CU_STREAM_NON_BLOCKING, priority 0
 EVENT = Kind("cuEventCreate", (2,), "cuEventDestroy_v2")  # CU_EVENT_DISABLE_TIMING
 TIMED_EVENT = Kind("cuEventCreate", (0,), "cuEventDestroy_v2")
+SHARED_EVENT = Kind("cuEventCreate", (2 | 4,), "cuEventDestroy_v2")  # also CU_EVENT_INTERPROCESS
 DEVICE = Kind("cuMemAlloc_v2", (), "cuMemFree_v2", unnoticed=True)
 # In the order of a stream: released by cuMemFreeAsync while the stream can still be used; see Lifetime.
 # Otherwise cuMemFree_v2 does not wait for work that uses such memory, so that this is done before.
@@ -108,6 +114,8 @@ PINNED = Kind(  # CU_MEMHOSTALLOC_PORTABLE, CU_MEMHOSTALLOC_DEVICEMAP
 REGISTERED = Kind("cuMemHostRegister_v2", (), "cuMemHostUnregister", unnoticed=True, waits=True)
 MANAGED = Kind("cuMemAllocManaged", (1,), "cuMemFree_v2", unnoticed=True)  # CU_MEM_ATTACH_GLOBAL
 PITCHED = Kind("cuMemAllocPitch_v2", (), "cuMemFree_v2", unnoticed=True)
+IPC_MEMORY = Kind("cuIpcOpenMemHandle_v2", (), "cuIpcCloseMemHandle", unnoticed=True, waits=True)
+IPC_EVENT = Kind("cuIpcOpenEventHandle", (), "cuEventDestroy_v2")
 ARRAY = Kind("cuArray3DCreate_v2", (), "cuArrayDestroy", unnoticed=True, waits=True)
 MIPMAPPED = Kind("cuMipmappedArrayCreate", (), "cuMipmappedArrayDestroy", unnoticed=True, waits=True)
 TEXTURE = Kind("cuTexObjectCreate", (), "cuTexObjectDestroy", unnoticed=True, waits=True)
@@ -128,36 +136,43 @@ def make(
     owner: Owned,
     kind: Kind,
     primary: PrimaryContext,
-    arguments: tuple[Any, ...],
+    arguments: tuple[Any, ...] | None,
     by: Calls | None = None,
     stream: Any = None,
-) -> None:
-    """Create a handle that holds its context, and give it to its owner.
+) -> Lifetime:
+    """Create a handle that holds its context, and give it to its owner; return the C memory that contains it.
 
-    arguments  the creating function's prepared arguments after the pointer to the handle
-    by         the context's calls to use; by default those that make the context current
+    arguments  the creating function's prepared arguments after the pointer to the handle; None: the caller makes the
+               call, and the owner already releases what it writes
+    by         the context's calls to use, if the arguments imply the context; by default it is made current
     stream     for ORDERED and POOLED, an object with queue(), which is kept as long as the memory
     raises     CudaError  from the driver
     """
-    lifetime = expect(owner, kind, primary, stream)
-    try:
-        getattr(by or primary.inside, kind.create)(byref(lifetime), *arguments)
-    except CudaError:
-        lifetime.value = None
-        lifetime.release(late=True)
-        raise
-    owner._handle = lifetime.value
-
-
-def expect(owner: Owned, kind: Kind, primary: PrimaryContext, stream: Any = None) -> Lifetime:
-    """Return the C memory that a handle will be written to, which its owner releases from now on."""
+    # What Owned._own(), PrimaryContext.hold() and a prepared call do is written out here: their four frames take 400 ns
+    # of 2,100.
     if dropped:
         drain()
     lifetime = Lifetime()
-    lifetime.kind, lifetime.primary, lifetime.stream = kind, primary, stream
-    lifetime.once = iter((lifetime,))
-    owner._own(None, lifetime)  # from now on, the finalizer releases what an interrupted creation leaves
-    primary.hold(lifetime)
+    lifetime.kind, lifetime.primary, lifetime.stream, lifetime.once = kind, primary, stream, iter((lifetime,))
+    owner._handle, owner._release = None, lifetime
+    owner.__del__ = partial(_drop, lifetime)  # from now on, the finalizer releases what an interrupted creation leaves
+    primary.users.add(lifetime)
+    if primary.closing or careful:
+        primary.hold(lifetime)
+    if arguments is None:
+        return lifetime
+    create = primary.function(kind.create)
+    code = UNTRIED
+    if not careful and (by is primary.direct or primary.current_context() == primary._handle):
+        code = create(byref(lifetime), *arguments)
+    if code:
+        try:
+            (by or primary.inside).finish(create, code, (byref(lifetime), *arguments))
+        except CudaError:
+            lifetime.value = None
+            lifetime.release(late=True)
+            raise
+    owner._handle = lifetime.value
     return lifetime
 
 
@@ -183,47 +198,79 @@ class Lifetime(ctypes.c_void_p):
         late  called from drain(): then it does not wait for work, which would break a capture
         """
         kind, primary = self.kind, self.primary
+        codes: list[int] = []
+        again: Iterator[Lifetime] | None = None
         try:
-            if self.value:
-                inside = None if primary.current_context() == primary._handle else primary
-                if self.stream is not None:
-                    self._release_in_order(inside, late)
+            waits: bool | None = kind.waits and not late and not capturing
+            if self.stream is not None:
+                waits = self._release_in_order(late)
+            if waits is not None and (not late or self.value):
+                function = primary.function(kind.release)
+                # One step of C takes this object from the iterator and makes the call, so no interrupt comes in
+                # between. The handle implies its context, which is pushed only if the driver asks for it.
+                if waits or careful:
+                    self._release_inside(function, self.once, waits)
                 elif kind.unnoticed:
-                    self._release_unnoticed(inside, kind.waits and not late and not capturing)
-                elif careful or inside is not None:
-                    run(zip((primary.function(kind.release),), self.once), inside)
+                    exchange = _exchange(primary)
+                    codes.extend(starmap(invoke, chain(exchange, zip((function,), self.once), exchange)))
+                    _exchanges.append(exchange)
                 else:
-                    # map() takes this object from the iterator and makes the call in one step of C: no interrupt can
-                    # come in between. It saves 300 ns of 600 against run().
-                    for _ in map(primary.function(kind.release), self.once):
-                        pass
+                    codes.extend(map(function, self.once))
+                if any(codes) and codes[len(codes) // 2] in WRONG_CONTEXT:  # nothing was released
+                    again = iter((self,))
+                    self._release_inside(function, again, False)
         except (CudaError, ForkedAfterInit):  # the context is lost, or this is a fork()ed child
             pass
+        except BaseException:  # an interrupt
+            if any(codes) and codes[len(codes) // 2] in WRONG_CONTEXT:
+                self.once = again or iter((self,))
+            raise
         self.once = _never
         primary.users.discard(self)
         if primary.closing:
             primary.let_go(self)
 
-    def _release_unnoticed(self, inside: PrimaryContext | None, waits: bool) -> None:
-        """Release memory or a module so that no capture in any thread is broken."""
+    def _release_inside(self, function: Any, once: Iterator[Lifetime], waits: bool) -> None:
+        """Make the releasing call while the context is current, and report it to the listeners."""
         primary = self.primary
-        exchange = _exchange(primary)
-        step = zip((primary.function(self.kind.release),), self.once)
-        first = (exchange, (primary.function("cuCtxSynchronize"),)) if waits else (exchange,)
-        run(chain(first, step, (exchange,)), inside)
-        _exchanges.append(exchange)
+        steps: Iterable[Any] = zip((function,), once)
+        if waits:
+            steps = chain(((primary.function("cuCtxSynchronize"),),), steps)
+        if self.kind.unnoticed:
+            steps = around(primary, steps)
+        run(steps, primary._to_push())
 
-    def _release_in_order(self, inside: PrimaryContext | None, late: bool) -> None:
-        """Free memory in the order of its stream if that can still be used, otherwise like memory without a stream.
+    def _release_in_order(self, late: bool) -> bool | None:
+        """Free memory in the order of its stream if that can still be used, and return None.
+
+        Otherwise it is released like memory without a stream; return whether that has to wait for the context's work.
 
         calls   cuMemFreeAsync, cuStreamIsCapturing
         """
-        primary, queue = self.primary, self.stream.queue()
-        if queue is not None and not _is_capturing(primary, queue, inside):
-            if not any(run(zip((primary.function("cuMemFreeAsync"),), self.once, (queue,)), inside)[:1]):
-                return
-            self.once = iter((self,))  # the memory was not freed
-        self._release_unnoticed(inside, queue is None and not late and not capturing)
+        primary, stream = self.primary, self.stream
+        queue = stream._argument or stream.queue()
+        if queue is None:
+            return not late and not capturing
+        # A stream of our own implies its context, which is pushed only if the driver asks for it.
+        inside, scratch = None, take_scratch()
+        step = primary.function("cuStreamIsCapturing"), queue, scratch.to_status
+        failed = UNTRIED if careful or stream._primary is not primary else invoke(*step)
+        if failed == UNTRIED or failed in WRONG_CONTEXT:
+            inside = primary._to_push()
+            failed = run((step,), inside)[0]
+        is_capturing = failed or scratch.words.status
+        scratches.append(scratch)
+        if is_capturing:
+            return False
+        free = primary.function("cuMemFreeAsync")
+        if careful or inside is not None:
+            failed = any(run(zip((free,), self.once, (queue,)), inside)[:1])
+        else:
+            failed = any(map(free, self.once, (queue,)))
+        if not failed:
+            return None
+        self.once = iter((self,))  # the memory was not freed
+        return False
 
     def give_away(self) -> bool:
         """Make later calls release nothing; return False if the handle was already released or given away."""
@@ -238,29 +285,22 @@ class Lifetime(ctypes.c_void_p):
 _never: Iterator[Lifetime] = iter(())
 
 
-def _is_capturing(primary: PrimaryContext, queue: Any, context: PrimaryContext | None) -> bool:
-    scratch = take_scratch()
-    failed = run(((primary.function("cuStreamIsCapturing"), queue, scratch.to_status),), context)[0]
-    status = scratch.words.status
-    scratches.append(scratch)
-    return bool(failed or status)
-
-
-def _exchange(primary: PrimaryContext) -> Any:
+def _exchange(primary: PrimaryContext) -> tuple[Any]:
     """Return a step that exchanges this thread's capture mode with the relaxed one; made twice, it changes nothing."""
     try:
         return _exchanges.pop()
     except IndexError:
-        return primary.function("cuThreadExchangeStreamCaptureMode"), ctypes.byref(ctypes.c_uint(_RELAXED))
+        function = primary.driver.brief("cuThreadExchangeStreamCaptureMode")
+        return ((function, byref(ctypes.c_uint(_RELAXED))),)
 
 
-_exchanges: list[Any] = []  # steps that no thread uses now: making one takes 350 ns
+_exchanges: list[tuple[Any]] = []  # steps that no thread uses now: making one takes 350 ns
 
 
 def around(primary: PrimaryContext, steps: Iterable[Any]) -> Iterable[Any]:
     """Surround steps that are taken one by one, each when it is made, in the same way as unnoticed()."""
     exchange = _exchange(primary)
-    return chain((exchange,), steps, (exchange,))
+    return chain(exchange, steps, exchange)
 
 
 def unnoticed(primary: PrimaryContext, steps: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -269,4 +309,4 @@ def unnoticed(primary: PrimaryContext, steps: tuple[Any, ...]) -> tuple[Any, ...
     calls   cuThreadExchangeStreamCaptureMode
     """
     exchange = _exchange(primary)
-    return (exchange, *steps, exchange)
+    return (*exchange, *steps, *exchange)

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Lease", "Memory", "allocate", "blank", "size_of"]
 
-_KINDS = {"device": DEVICE, "pinned": PINNED, "managed": MANAGED}
+_DEVICE = "device"
+_KINDS = {_DEVICE: DEVICE, "pinned": PINNED, "managed": MANAGED}
 
 
 class Lease:
@@ -154,6 +155,43 @@ class Memory(Owned, Bytes):
         memory: Memory = registered.page_lock(
             exporter, device, portable, read_only, io_memory, partial(blank, made=kind)
         )
+        return memory
+
+    def share(self, *, timeout: float = 30.0) -> names.SharedHandle:
+        """Offer device memory to other processes of this machine and user, and return a handle to send to them.
+
+            with memory.share() as handle:
+                queue.put(handle)  # the other process calls Memory.from_handle(handle)
+
+        At the end of the with block, no other process can open the memory any more, and the block waits until none has
+        it open. Until then the bytes are not freed. All processes use the same bytes: order the accesses yourself, for
+        example by a shared event.
+
+        timeout  the largest number of seconds for which the end of the block waits
+        calls    cuIpcGetMemHandle, cuMemPoolExportToShareableHandle, cuMemPoolExportPointer,
+                 cuMemExportToShareableHandle
+        raises   ValueError   pinned or managed memory, or 0 bytes
+                 Unsupported  memory of a pool, or a VirtualMemory, that was made without shareable=True
+        """
+        from .processes.memories import share_memory
+
+        return share_memory(self, timeout)
+
+    @classmethod
+    def from_handle(cls, handle: names.Any, *, timeout: float = 30.0) -> Memory:
+        """Open memory of another process, on the same GPU; close() gives it back.
+
+        handle   a SharedHandle, or its bytes
+        timeout  the largest number of seconds to wait for the answer of that process
+        calls    cuIpcOpenMemHandle_v2, cuMemPoolImportPointer, cuMemImportFromShareableHandle
+        raises   ValueError    a damaged handle, or one of another machine, of this process, or in use here already
+                 Closed        the other process has ended the sharing, or has ended itself
+                 TimeoutError  the other process does not answer
+                 Unsupported   this process does not see the GPU
+        """
+        from .processes.memories import open_memory
+
+        memory: Memory = open_memory(blank, handle, timeout)
         return memory
 
     @property
@@ -430,10 +468,12 @@ def allocate(device: Any, nbytes: int, *, kind: str = "device", stream: Any = No
     raises  OutOfMemory  not enough memory is free
             ValueError   a negative or impossible size, an unknown kind, a stream with another kind than "device"
     """
-    row = _kind_of(kind)
+    row = DEVICE if kind is _DEVICE else _kind_of(kind)
     if type(nbytes) is not int or not 0 <= nbytes < 2**63:
         nbytes = size_of("nbytes", nbytes)
-    primary = primary_of(device)
+    primary = getattr(device, "_held", None)
+    if type(primary) is not PrimaryContext:
+        primary = primary_of(device)
     if primary is None:
         raise TypeError(f"memory is allocated on a Device, not on {a_kind(device)}")
     memory = blank(device, primary, nbytes, kind, stream)
@@ -444,9 +484,12 @@ def allocate(device: Any, nbytes: int, *, kind: str = "device", stream: Any = No
     if stream is None:
         make(memory, row, primary, (as_argument(nbytes), *row.numbers))
     else:
-        is_ours = isinstance(stream, StreamHandle) and stream._primary is primary
-        ordering = stream if is_ours else Ordering(stream)
-        calls, queue = calls_on(stream if is_ours else ordering.handle, primary)
+        if isinstance(stream, StreamHandle) and stream._primary is primary:
+            ordering: Any = stream
+            calls, queue = primary.direct, stream._argument or stream._prepare()
+        else:
+            ordering = Ordering(stream)
+            calls, queue = calls_on(ordering.handle, primary)
         make(memory, ORDERED, primary, (as_argument(nbytes), queue), calls, ordering)
     return memory
 

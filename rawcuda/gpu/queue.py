@@ -56,7 +56,7 @@ class InContext(Owned):
     _calls: names.Any
     _argument: names.Any  # the handle as an argument of prepared calls, once it was needed; None when closed
 
-    def _create(self, device: Any, kind: Any, arguments: tuple[Any, ...]) -> None:
+    def _create(self, device: Any, kind: Any, arguments: tuple[Any, ...]) -> Any:
         primary = getattr(device, "_held", None)
         if type(primary) is not PrimaryContext:
             primary = primary_of(device)
@@ -64,6 +64,7 @@ class InContext(Owned):
                 raise TypeError(f"{type(self).__name__} needs a Device, not {a_kind(device)}")
         self.device, self._primary, self._calls, self._argument = device, primary, primary.direct, None
         make(self, kind, primary, arguments)
+        return self
 
     def _prepare(self) -> Any:
         """Return the handle as an argument of prepared calls, and store that; raises Closed."""
@@ -196,6 +197,7 @@ class Ordering:
     """The stream that memory was allocated on, for its release, where that is not a Stream of the memory's context."""
 
     __slots__ = ("given", "handle")
+    _primary = _argument = None
 
     def __init__(self, given: Any) -> None:
         self.given = given  # keeps the stream alive

@@ -37,7 +37,7 @@ def copy_run(dst: Any, src: Any, to: Side, of: Side, stream: Any) -> bool:
     calls     cuMemcpyAsync, cuStreamSynchronize
     order     done on return if either side is pageable, else when the stream reaches it
     """
-    primary = to.primary
+    primary: Any = to.primary
     if primary is not of.primary:
         if primary is None:
             primary = of.primary
@@ -45,7 +45,12 @@ def copy_run(dst: Any, src: Any, to: Side, of: Side, stream: Any) -> bool:
             return False
     if to.address < of.end and of.address < to.end and to.address != of.address:
         return False
-    if stream is not None and _is_elsewhere(stream, primary):
+    if isinstance(stream, StreamHandle) and stream._primary is primary:  # saves 130 ns of 900
+        calls: Any = primary.direct  # type: ignore[union-attr]
+        queue = stream._argument or stream._prepare()
+    elif stream is None or home_of(stream, primary) is primary:
+        calls, queue = calls_on(stream, primary)
+    else:  # a stream of another device, for which close() would not wait
         return False
     if primary._handle is None:
         primary.open()
@@ -54,7 +59,6 @@ def copy_run(dst: Any, src: Any, to: Side, of: Side, stream: Any) -> bool:
         make_ready(primary, stream, dst)
     if theirs is not None and theirs is not stream:
         make_ready(primary, stream, src)
-    calls, queue = calls_on(stream, primary)
     calls.cuMemcpyAsync(to.argument, of.argument, to.form.size, queue)
     if not to.ours or not of.ours:
         _finish(primary, calls, queue, (dst, to), (src, of), stream)
@@ -65,11 +69,6 @@ def copy_run(dst: Any, src: Any, to: Side, of: Side, stream: Any) -> bool:
     if dropped:
         drain()
     return True
-
-
-def _is_elsewhere(stream: Any, primary: Any) -> bool:
-    """Tell whether a stream belongs to another device than the memory, whose close() would not wait for it."""
-    return getattr(stream, "_primary", None) is not primary and home_of(stream, primary) is not primary
 
 
 def _finish(
@@ -96,8 +95,11 @@ def fill_run(target: Any, to: Side, value: int, width: int, stream: Any) -> bool
     order   returns at once; done when the stream reaches it
     """
     form, primary = to.form, to.primary
-    if isinstance(stream, StreamHandle) and stream._primary is not primary:
-        _check_reach(stream, target, to)
+    is_here = False
+    if isinstance(stream, StreamHandle):
+        is_here = stream._primary is primary
+        if not is_here:
+            _check_reach(stream, target, to)
     if not width:
         return False
     if form.size is None:
@@ -109,11 +111,14 @@ def fill_run(target: Any, to: Side, value: int, width: int, stream: Any) -> bool
         return False
     if primary._handle is None:
         primary.open()
-    if stream is not None and _is_elsewhere(stream, primary):
+    if is_here:
+        calls, queue = primary.direct, stream._argument or stream._prepare()
+    elif stream is None or home_of(stream, primary) is primary:  # close() would not wait for another device's stream
+        calls, queue = calls_on(stream, primary)
+    else:
         return False
     if target.stream is not None and target.stream is not stream:
         make_ready(primary, stream, target)
-    calls, queue = calls_on(stream, primary)
     if form.size is not None:
         fill = calls.cuMemsetD32Async if width == 4 else calls.cuMemsetD16Async if width == 2 else calls.cuMemsetD8Async
         fill(to.argument, as_argument(value), as_argument(form.nbytes // width), queue)

@@ -19,7 +19,7 @@ from __future__ import annotations
 import ctypes
 import sys
 
-from .cpython import bind, immortal, partial, type_with_slots
+from .cpython import bind, callbacks_return, immortal, partial, type_with_slots
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,6 +46,11 @@ def memoryview_of(struct: Any, owner: object) -> memoryview:
 
 
 def _begin() -> list[Any]:
+    if not callbacks_return():
+        raise BufferError(
+            "this is a subinterpreter, in which a memoryview of this memory cannot be made before Python 3.12: "
+            "read the elements with tolist() or tobytes(), or use the main interpreter"
+        )
     # int bf_getbuffer(exporter, Py_buffer *, int flags): the flags, which may be ignored, are always those of
     # memoryview(). partial.__call__(exporter, address) calls copy(address, source=...), which must return 0.
     prototype = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p)

@@ -22,8 +22,9 @@ How          No Python code may run while an exception is set, nor between savin
                 any __del__, and reports an exception raised inside.
 To raise     Exceptions in a callback are reported and lost. But ctypes drops the function's result after converting it
              to a C int, so an int whose finalizer calls it (by a slot again) can raise then: `raising`.
-Not known    CPython 3.14 and later, free-threaded and debug builds: there `available()` is False, and dlpack.py uses no
-             callback. Near the recursion limit, or if a signal handler raises, our function may be cut short.
+Not known    CPython 3.15 and later, free-threaded and debug builds, and subinterpreters before 3.12: `available()` is
+             False there, and dlpack.py uses no callback. Near the recursion limit, or if a signal handler raises, our
+             function may be cut short.
 Source       Python/C API Reference Manual: Exception Handling, Type Objects, PyCapsule_Destructor
 Read next    dlpack.py
 """
@@ -36,7 +37,7 @@ from _operator import attrgetter
 from itertools import repeat
 from struct import Struct
 
-from .cpython import address_of, bind, immortal, partial, type_with_slots
+from .cpython import address_of, bind, callbacks_return, immortal, partial, type_with_slots
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,13 +52,17 @@ _kinds: dict[str, Any] = {}  # the types that are made once, for the first callb
 
 
 def available() -> bool:
-    """Tell whether this interpreter is known to work: a release build of CPython 3.9 to 3.13."""
+    """Tell whether this interpreter is known to work: a release build of CPython 3.9 to 3.14.
+
+    In a subinterpreter it is so from Python 3.12 on only.
+    """
     return (
         sys.implementation.name == "cpython"
-        and (3, 9) <= sys.version_info[:2] <= (3, 13)
+        and (3, 9) <= sys.version_info[:2] <= (3, 14)
         and ctypes.sizeof(ctypes.c_void_p) == 8
         and not hasattr(sys, "gettotalrefcount")
         and getattr(sys, "_is_gil_enabled", lambda: True)()
+        and callbacks_return()
     )
 
 

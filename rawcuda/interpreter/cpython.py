@@ -26,8 +26,10 @@ __all__ = [
     "bind",
     "bytes_at",
     "c_string",
+    "callbacks_return",
     "has_plain_attributes",
     "immortal",
+    "in_subinterpreter",
     "partial",
     "read_only",
     "reader",
@@ -49,6 +51,21 @@ def bind(name: str, result: Any, *arguments: Any) -> Any:
 def address_of(name: str) -> int:
     """Return the address of a function of the C API."""
     return ctypes.cast(_api[name], ctypes.c_void_p).value or 0
+
+
+def in_subinterpreter() -> bool:
+    """Tell whether this is another interpreter than the main one of the process."""
+    identity = bind("PyInterpreterState_GetID", ctypes.c_int64, ctypes.c_void_p)
+    return bool(identity(bind("PyInterpreterState_Get", ctypes.c_void_p)()) != 0)
+
+
+def callbacks_return() -> bool:
+    """Tell whether a callback of ctypes returns here.
+
+    Before Python 3.12 the callbacks of ctypes run in the main interpreter only: a thread that is in a subinterpreter
+    waits for ever for the GIL that it holds (PyGILState_Ensure, "Sub-interpreter support").
+    """
+    return sys.version_info >= (3, 12) or not in_subinterpreter()
 
 
 _retain = bind("Py_IncRef", None, ctypes.py_object)

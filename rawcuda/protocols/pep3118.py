@@ -203,17 +203,17 @@ class _Reader:
         swapped = self.order not in _PLAIN_ORDERS
         if letter == "T" and self.text[self.at : self.at + 1] == "{":
             return self._structure(count)
-        if letter in ("O", "&", "X"):
-            raise refusal(
+        if letter == "Z":
+            letter += self.text[self.at : self.at + 1]
+            self.at += 1
+        if letter in ("O", "&", "X", "z") or (letter[:1] == "Z" and not letter[1:].isalpha()):
+            raise refusal(  # "z" and "Z" alone are c_char_p and c_wchar_p of ctypes
                 "buffer",
                 "format",
                 self.text,
                 f"contains {'Python objects' if letter == 'O' else 'pointers'}, which have no meaning "
                 "elsewhere; convert the array first",
             )
-        if letter == "Z":
-            letter += self.text[self.at : self.at + 1]
-            self.at += 1
         number = 1 if count is None else count
         if letter in ("s", "p", "x"):
             return _Item(f"|{'S' if letter == 's' else 'V'}{number}", number, 1)

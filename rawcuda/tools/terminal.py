@@ -3,7 +3,7 @@
 What it is   `width`, `painted`, `folded` and `columns`, which commands use for what they print.
 What not     it writes nothing, and sends no codes to anything but a terminal.
 Source       https://no-color.org and the practice of FORCE_COLOR
-Read next    commands/check.py
+Read next    checking/check.py
 """
 
 from __future__ import annotations

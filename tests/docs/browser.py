@@ -2,8 +2,9 @@
 
     python browser.py CHROMIUM SITE [SCREENSHOTS]
 
-A server on the loopback address serves the site, and every other address is refused. It runs in the environment of the site's packages, so it imports nothing of the tests. With a third argument, it writes
-a screenshot of each of five pages in each form to this folder.
+A server on the loopback address serves the site, and every other address is refused. This runs in the environment of
+the site's packages, so it imports nothing of the tests. With a third argument, it writes a screenshot of each of five
+pages in each form to this folder.
 """
 
 from __future__ import annotations
@@ -49,6 +50,12 @@ class Quiet(SimpleHTTPRequestHandler):
         """Log nothing."""
 
 
+def foreign(url: str, root: str, heard: list[str]) -> None:
+    """Note a request to another host."""
+    if not url.startswith((root, "data:", "blob:")):
+        heard.append(f"asked for {url}")
+
+
 def main() -> None:
     """Open the pages."""
     chromium, site = sys.argv[1], Path(sys.argv[2])
@@ -67,10 +74,7 @@ def main() -> None:
             page.on("console", lambda said: heard.append(said.text) if said.type == "error" else None)
             page.on("pageerror", lambda error: heard.append(str(error)))
             page.on("response", lambda got: heard.append(f"not loaded: {got.url}") if got.status >= 400 else None)
-            page.on(
-                "request",
-                lambda asked: None if asked.url.startswith((root, "data:", "blob:")) else heard.append(asked.url),
-            )
+            page.on("request", lambda asked: foreign(asked.url, root, heard))
             for path in pages:
                 name = path.relative_to(site).with_suffix("").as_posix()
                 if name == "404" or form == "dark" and name not in SHOWN:

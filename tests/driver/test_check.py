@@ -54,7 +54,7 @@ ON_THE_HOST = {"exchange: buffers: array, bytes, ctypes", "exchange: the array i
 
 @pytest.mark.parametrize("name", sorted(ON_THE_HOST))
 def test_rows_without_a_driver_can_fail(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    rows, exchange = module("tools.checking.rows"), module("tools.checking.exchange")
+    rows, exchange = module("tools.checking.rows"), module("tools.checking.groups.exchange")
     [row] = [row for row in rows.every() if f"{row.group}: {row.name}" == name]
     assert rows.outcome(row, None).state == "ok"
     real = exchange.view
@@ -99,7 +99,7 @@ def test_a_row_that_crashes_or_hangs_stops_no_other(python: Python, tmp_path: Pa
     from tests.subject import FOLDER
 
     shutil.copytree(FOLDER, tmp_path / "hostile", ignore=shutil.ignore_patterns("__pycache__"))
-    room = tmp_path / "hostile" / "tools" / "checking" / "copies.py"
+    room = tmp_path / "hostile" / "tools" / "checking" / "groups" / "copies.py"
     text = room.read_text("utf-8")
     head = "def _device(given: Given) -> None:\n"
     assert text.count(head) == 1

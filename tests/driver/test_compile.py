@@ -39,6 +39,7 @@ extern "C" __global__ void turned(float *out, const float *x) {
     out[blockIdx.x * blockDim.x + threadIdx.x] = tile[blockDim.x - 1 - threadIdx.x];
 }
 """
+LINE = '#line 1 "source.cu"\n'  # what NVRTC gets before a source that is not a file
 FILL = 'extern "C" __global__ void fill(int *out) { out[threadIdx.x] = VALUE; }'
 WARNS = 'extern "C" __global__ void k(int *out) { int unused = 3; *out = 1; }'
 
@@ -152,6 +153,15 @@ def test_the_toolkits_headers_are_found(device: Any, build: Build) -> None:
     with build(text) as made, device.allocate(4) as out:
         made["k"].launch(out, struct.pack("<e", 7), grid=1, block=1)
         assert out.view("int32").tolist() == [7]
+
+
+def test_headers_include_headers_of_their_own_folder(device: Any, build: Build, tmp_path: Path) -> None:
+    """As those of cooperative groups do."""
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "inner" / "a.h").write_text('#include "b.h"\n#include "../c.h"\n')
+    (tmp_path / "inner" / "b.h").write_text("#define ONE 1\n")
+    (tmp_path / "c.h").write_text("#define VALUE (ONE + 6)\n")
+    assert value(device, build(f"#include <inner/a.h>\n{FILL}", options=[f"-I{tmp_path}"])) == 7
 
 
 def test_several_threads_compile_at_once(device: Any, build: Build) -> None:
@@ -295,7 +305,7 @@ def test_compilers_are_traced() -> None:
     assert list(calls)[0] == "nvrtcCreateProgram" and list(calls)[-1] == "nvrtcDestroyProgram"
     assert "b'-DVALUE=1'" in calls["nvrtcCompileProgram"].arguments["options"]
     assert calls["nvrtcCompileProgram"].result == "NVRTC_SUCCESS" and calls["nvrtcCompileProgram"].elapsed_ns > 1000
-    assert calls["nvrtcCreateProgram"].arguments["src"] == f"<bytes of {len(FILL)}>"
+    assert calls["nvrtcCreateProgram"].arguments["src"] == f"<bytes of {len(FILL) + len(LINE)}>"
     seen.clear()
     with rawcuda.trace(seen.append), pytest.raises(rawcuda.CompileFailed):
         rawcuda.compile("nonsense")

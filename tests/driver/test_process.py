@@ -313,6 +313,41 @@ def test_subinterpreters_are_refused(python):
     assert "subinterpreter" in result.stdout, result.stdout + result.stderr
 
 
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="from 3.12 on callbacks of ctypes return there")
+def test_host_views_in_a_subinterpreter_work_or_are_refused(python):
+    """No callback of ctypes may be called there: it would wait for ever for the GIL."""
+    result = python("""
+        import sys, textwrap
+        import _xxsubinterpreters as interpreters
+        code = '''
+        import sys
+        sys.path[:] = %r
+        from tests.subject import rawcuda
+        for view in rawcuda.view(bytearray(b"12345678")), rawcuda.view(memoryview(bytearray(8))[::2]):
+            for version in (1, 0), None:
+                capsule = view.__dlpack__(max_version=version)
+                again = rawcuda.view(capsule)
+                assert again.tolist() == view.tolist()
+                del capsule, again
+                capsule = view.__dlpack__(max_version=version)
+                del capsule
+            try:
+                view.memoryview()
+            except BufferError as error:
+                print(error, flush=True)
+        try:
+            rawcuda.Device(0)
+        except RuntimeError as error:
+            print(error, flush=True)
+        print("the end", flush=True)
+        ''' % sys.path
+        interpreters.run_string(interpreters.create(), textwrap.dedent(code))
+    """)
+    said = result.stdout + result.stderr
+    assert "the end" in said and said.count("read the elements with tolist()") == 2, said
+    assert "the driver works in the main interpreter only" in said, said
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_host_views_stay_usable_in_a_forked_child(python):
     """Whatever protocol they came by; what needs the driver raises ForkedAfterInit."""

@@ -93,8 +93,9 @@ def test_4_7_a_tensor_comes_in(table):
     assert TO(table.managed_tensor_to_py_object_no_sync)(tensor.address, ctypes.addressof(out)) == 0
     made = ctypes.cast(out.value, ctypes.py_object).value
     _forget(made)  # the new reference was ours
+    references = sys.getrefcount(made)  # from 3.14 on, the call borrows the reference of the variable
     assert (
-        sys.getrefcount(made) == 2
+        references == (1 if sys.version_info >= (3, 14) else 2)
         and made.tolist() == [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
         and made.readonly
         and tensor.freed == 0

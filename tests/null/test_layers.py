@@ -42,13 +42,15 @@ FLOORS = (
     ("gpu.graphs", "conditions parameters updates nodes edges executable recording"),
     ("gpu", "graph"),
     ("gpu.streams", "values attributes waiting"),
+    ("gpu.memories", "locations reservation"),
+    ("gpu.processes", "server handles opening events memories"),
     ("gpu", "stream"),
-    ("gpu.memories", "locations managed registered"),
+    ("gpu.memories", "managed registered"),
     ("gpu", "memory ordering spans"),
     ("gpu.kernels", "signature image arguments kinds packing source configuration"),
     ("gpu.launches", "options attributes occupancy"),
     ("gpu.kernels", "launch kernel module linking libraries"),
-    ("gpu.memories", "pool reservation virtual"),
+    ("gpu.memories", "pool virtual"),
     ("gpu.devices", "peers limits facts green ranges profiling resetting"),
     ("gpu.textures", "formats transfers arrays mipmapped textures surfaces tensor_map pitched"),
     ("gpu", "device"),
@@ -68,8 +70,12 @@ UPWARDS = {
         "": "the emulator and the pictures of a view are asked for at the façade, which alone knows them",
     },
 }
-OPTIONAL = {"emulator.ptx.vectors.late": "numpy"}  # imported late, and done without where it is missing
+OPTIONAL = {
+    "emulate": "pytest",
+    "emulator.ptx.vectors.late": "numpy",
+}  # imported late, and done without where it is missing
 NOT_YET_STANDARD = {"compression": "Python 3.14; done without where it is missing"}
+MAY_SEE_THE_EMULATOR = ("tools.commands.doctor", "tools.commands.emulate")  # late
 MOST_LINES = 550
 DATA = ("headers.enumerations", "headers.structures")  # C text, a line for each name
 UNSAYING_NAMES = {"utils", "util", "helpers", "helper", "common", "base", "misc"}
@@ -127,7 +133,7 @@ def imports(name: str) -> Iterator[Import]:
 def side_room(name: str) -> str:
     """Return the side room that a module is in, or ""."""
     first = name.partition(".")[0]
-    return first if first in ("emulator", "tools", "__main__") else ""
+    return first if first in ("emulator", "tools", "__main__", "emulate") else ""
 
 
 def is_folder(name: str) -> bool:
@@ -147,8 +153,10 @@ def refusal(name: str, entered: Import) -> str:
         if target in ("headers.cuda_h", "errors", "images.zstd"):
             return ""
         return "" if entered_room == "emulator" else "the emulator stands on its own"
+    if room == "emulate":
+        return "" if entered.late and entered_room == "emulator" else "the plugin needs the emulator only, and late"
     if room:  # the command line and its parts use everything except the emulator
-        allowed = entered_room != "emulator" or (name == "tools.commands.doctor" and entered.late)
+        allowed = entered_room != "emulator" or (name in MAY_SEE_THE_EMULATOR and entered.late)
         return "" if allowed else "the emulator is chosen through the façade"
     if name not in ORDER:
         return "this module is on no floor: give it one in FLOORS"
@@ -193,7 +201,7 @@ def calls(name: str) -> Iterator[tuple[str, int]]:
 
 
 # Rooms that import a module by a computed name: from the façade's table, from the command line.
-MAY_IMPORT_BY_NAME = {"", "doors", "names", "__main__", "tools.commands.inspect", "tools.checking.exchange"}
+MAY_IMPORT_BY_NAME = {"", "doors", "names", "__main__", "tools.commands.inspect", "tools.checking.groups.exchange"}
 
 
 def test_nothing_is_imported_past_the_table() -> None:

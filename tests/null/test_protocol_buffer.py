@@ -215,6 +215,10 @@ def test_6_10_the_itemsize_is_trusted_over_the_format():
         ("&i", 8, None),
         ("O", 8, None),
         ("X{}", 8, None),
+        ("<z", 8, None),
+        ("<Z", 8, None),
+        ("T{<i:number:<z:text:}", 12, None),
+        ("T{<Z:text:<i:number:}", 12, None),
         ("T{i:a:d:b:}", 16, "{'names': ['a', 'b'], 'formats': ['<i4', '<f8'], 'offsets': [0, 8], 'itemsize': 16}"),
         ("T{i:a:=d:b:}", 12, "[('a', '<i4'), ('b', '<f8')]"),
         ("T{=i:a:d:b:}", 12, "[('a', '<i4'), ('b', '<f8')]"),
@@ -237,7 +241,7 @@ def test_6_10_the_itemsize_is_trusted_over_the_format():
 )
 @pytest.mark.skipif(not LITTLE, reason="the names are for a little-endian machine")
 def test_6_11_6_12_6_13_the_format_language(format, itemsize, name):
-    if name is None and format[0] in "&OX":
+    if name is None and set(format) & set("&OXzZ"):
         refused(pep3118.dtype_of, format, itemsize, protocol="buffer", field="format", value=repr(format))
         return
     dtype = pep3118.dtype_of(format, itemsize)

@@ -57,7 +57,7 @@ FAULTS = {
 THERE:
     barrier.cluster.arrive;
     barrier.cluster.wait;""",
-        "deadlock: no thread of the block can continue",
+        "deadlock: barrier 0 is for 64 threads, and the block has 1",
     ),
     "not shared memory": ("mapa.u64 %rd7, %rd1, 1; st.u32 [%rd7], %r1;", "is not in shared memory"),
 }

@@ -537,6 +537,24 @@ def test_local_memory_is_each_threads_own() -> None:
     assert values(body, "I", 5, block=5) == [0, 1, 2, 3, 4]
 
 
+@pytest.mark.parametrize("threads", [1, 512])
+def test_volatile_local_memory(threads: int) -> None:
+    """A compiler writes these for a volatile variable whose address is taken; the other orders have no local form."""
+    body = """
+        .local .align 4 .b8 l[8];
+        mov.u32 %r1, %tid.x;
+        st.volatile.local.u32 [l+4], %r1;
+        ld.volatile.local.u32 %r2, [l+4];
+        mad.wide.u32 %out, %r1, 4, %out;
+        st.global.u32 [%out], %r2;
+    """
+    assert values(body, "I", threads, block=(threads, 1, 1)) == [*range(threads)]
+    for access in ("ld.relaxed.cta.local.u32 %r2, [l];", "st.release.cta.local.u32 [l], %r2;"):
+        refused = rejection(kernel(f".local .align 4 .b8 l[8];\n{access}"))
+        assert "cannot be applied to '.local' space" in refused.log
+    assert "'.const' space" in rejection(kernel("ld.volatile.const.u32 %r1, [c];", before=".const .u32 c;\n")).log
+
+
 def test_a_parameter_block_indexed_by_a_register() -> None:
     body = """
     mov.b64 %d1, table; mov.u32 %r1, %tid.x; mul.wide.u32 %d2, %r1, 4; add.u64 %d1, %d1, %d2;

@@ -100,7 +100,7 @@ def test_no_heavy_import_for_a_view(python, name):
         rawcuda.view(bytearray(6)).tolist()
         new = set(sys.modules) - subject
         assert {name!r} not in new, sorted(new)
-        print(len(new))
+        print(len([name for name in new if name not in ("warnings", "_py_warnings", "ctypes._layout")]))  # 3.14: ctypes
     """,
         env={"RAWCUDA_DRIVER": None},
         flags=("-S",),
@@ -126,10 +126,12 @@ def test_a_first_view_imports_only_the_protocol_that_it_uses(python, exporter, o
         {"import numpy" if "numpy" in exporter else ""}
         from tests.subject import NAME, rawcuda
         before = set(sys.modules)
+        heavy = {{"difflib", "functools", "importlib", "operator", "collections", "warnings"}}
+        if sys.version_info >= (3, 14):
+            heavy.remove("warnings")  # ctypes imports it for the first Structure
         rawcuda.view({exporter})
         for name in {others!r}:
             assert f"{{NAME}}.protocols.{{name}}" not in sys.modules, name
-        heavy = {{"difflib", "functools", "importlib", "operator", "collections", "warnings"}}
         heavy &= set(sys.modules) - before
         assert not heavy, heavy
     """,

@@ -14,7 +14,7 @@ from tests.conftest import Rerun
 
 pytestmark = pytest.mark.heavy
 
-VERSIONS = ("3.9", "3.10", "3.11", "3.12", "3.13")
+VERSIONS = ("3.9", "3.10", "3.11", "3.12", "3.13", "3.14")
 THIS = "{}.{}".format(*sys.version_info[:2])
 
 

@@ -10,11 +10,14 @@ from __future__ import annotations
 import itertools
 import linecache
 import math
+import re
 import sys
 import time
 
 from ..recovery import RUNNING, is_outside
 from ..space import Allocation, Fault, Space
+from .checking.delays import Delays
+from .checking.history import History
 from .reading.parser import parse
 from .reading.syntax import (
     INVALID_IMAGE,
@@ -28,20 +31,9 @@ from .reading.syntax import (
     Variable,
 )  # fmt: skip
 from .running import half, integers, rounding
+from .running.called import finish, misaligned, pack, trap, unpack, wrapped
 from .running.clusters import Group, clusters_of, divide
-from .running.machine import (
-    LOCAL_LIMIT,
-    Exited,
-    Launch,
-    Limits,
-    Thread,
-    finish,
-    misaligned,
-    pack,
-    trap,
-    unpack,
-    wrapped,
-)
+from .running.machine import LOCAL_LIMIT, Exited, Launch, Limits, Thread
 from .running.report import explain, finding
 from .running.scheduler import Team, run_plainly
 from .translating.emitting.emit import Line
@@ -81,8 +73,9 @@ class Entry:
             t.frame_size for t in code.translated if t.prepared.function.name in translated.prepared.reaches
         )
         self.constant_bytes = sum(v.size for v in code.module.variables.values() if v.space == "const")
-        self.registers = min(255, max(16, (8 + translated.registers // 2 + 7) // 8 * 8))
         limits = function.limits
+        most = min([255, *limits.get("maxnreg", ()), code.most_registers or 255])
+        self.registers = min(most, max(16, (8 + translated.registers // 2 + 7) // 8 * 8))
         required = limits.get("reqntid")
         self.required_block = _three(required) if required else None
         self.max_threads = 1024
@@ -138,8 +131,10 @@ class Entry:
         )
         launch.number = next(_serial)
         launch.rights, launch.opaque, launch.site = rights, opaque, site
+        launch.offsets = [offset for offset, _ in self.parameters]
         if cluster is not None:
             divide(launch, cluster)
+        launch.code_name = code.filename
         launch.say = lambda text, frame: finding(text, frame, launch, code.filename, code.lines, code.module)
         code.prepare(launch, self._translated)
         clock = _Clock(progress, launch.gx * launch.gy * launch.gz)
@@ -149,8 +144,16 @@ class Entry:
             with RUNNING:
                 way = _run_together if self._translated.blocking else _run_apart
                 executor = code.space.executor
-                if executor == "scalar" or not self._run_arrays(launch, clock, way, executor):
+                if code.space.races:
+                    launch.history = History(launch, code._unit.grain)
+                if code._unit.delays and clock.total > 1:
+                    launch.delays = Delays(code.space.choose)
+                only = executor == "scalar" or code.space.races or code._unit.delays
+                only = only or code.space.meetings and self._translated.blocking
+                if only or not self._run_arrays(launch, clock, way, executor):
                     way(kernel, launch, clock, 0, clock.total)
+                if launch.history is not None:
+                    launch.history.end()
         except MemoryError:
             raise
         except Exception as reason:
@@ -158,6 +161,7 @@ class Entry:
                 raise
             raise explain(reason, launch, code.filename, code.lines, code.module) from reason
         finally:
+            launch.delays.end()
             launch.close()
             if launch.output:
                 _print("".join(launch.output), launch)
@@ -231,7 +235,11 @@ def _run_apart(kernel: Callable[..., Any], launch: Launch, clock: _Clock, first:
     for cluster in clusters_of(launch, first, count):
         for block in cluster.blocks:
             launch.block, block.present = block, True
+            launch.delays.resume(block)
             run_plainly(kernel(launch, block), block)
+            launch.delays.suspend(block)
+            if launch.history is not None:
+                launch.history.leave(block)
             block.present = False
             clock.step()
 
@@ -299,7 +307,10 @@ def _again(aside: list[Group], clock: _Clock) -> list[Group]:
 class Code:
     """A loaded module."""
 
-    def __init__(self, module: Module, space: Space, dump: Callable[[str], str] | None = None) -> None:
+    def __init__(
+        self, module: Module, space: Space, dump: Callable[[str], str] | None = None, most_registers: int = 0
+    ) -> None:
+        self.most_registers = most_registers
         self.space = space
         self.module = module
         self._dump = dump
@@ -359,7 +370,10 @@ class Code:
             self.variables.setdefault(variable.name, made)
 
     def _compile(self) -> None:
-        unit = Unit(self.module, {key: made.base for key, made in self._memory.items()}, self.space.watch)
+        space = self.space
+        unit = Unit(
+            self.module, {key: made.base for key, made in self._memory.items()}, space.watch, space.races, space.delays
+        )
         for variable in self._variables():
             self._initialise(unit, variable)
         self._unit = unit
@@ -381,6 +395,10 @@ class Code:
         self.filename = self._dump(self.source) if self._dump is not None else f"<ptx {next(_serial)}>"
         names: dict[str, Any] = {"__builtins__": _BUILTINS, "__name__": "ptx"}
         names.update(_NAMES)
+        if _UNITS.search(self.source):
+            from .running.units import calls
+
+            names.update((name, getattr(calls, name)) for name in calls.__all__)
         exec(compile(self.source, self.filename, "exec", dont_inherit=True), names)
         self.functions = names
         linecache.cache[self.filename] = (len(self.source), None, self.source.splitlines(True), self.filename)
@@ -424,6 +442,7 @@ class Code:
         linecache.cache.pop(getattr(self, "filename", ""), None)
 
 
+_UNITS = re.compile(r"\b(?:started|fetch_|store_|cvt_small|to_half_randomly|tensor_map|video)")
 _BUILTINS = {each.__name__: each for each in (abs, bin, bytearray, bytes, float, len, max, min)}
 _NAMES: dict[str, Any] = {
     "Thread": Thread, "Exited": Exited, "finish": finish, "misaligned": misaligned, "trap": trap, "pack": pack,
@@ -461,16 +480,18 @@ def load(
     *,
     architecture: tuple[int, int] = (9, 0),
     dump: Callable[[str], str] | None = None,
+    most_registers: int = 0,
 ) -> Code:
     """Load a module: parse, check and compile all of it.
 
-    shape   dump: gets the generated source and returns the name of its file, so that breakpoints there work
+    shape   most_registers: of a thread; 0: no limit but that of the text; dump: gets the generated source and returns the name of its file, so that breakpoints there work
     raises  Rejected   with the log that the JIT compiler would write
     """
     text = text_of(image)
     module = parse(text, architecture)
+    module.text = text
     try:
-        return Code(module, space, dump)
+        return Code(module, space, dump, most_registers)
     except RecursionError:
         raise Rejected(INVALID_PTX, "ptxas fatal   : Ptx assembly is nested too deeply") from None
 

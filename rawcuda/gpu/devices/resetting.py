@@ -77,7 +77,7 @@ def reset(device: names.Device, force: bool) -> None:
         if failed:
             failed[:] = [entry for entry in failed if entry[0].ordinal != primary.ordinal]
         release(primary.driver, "cuDevicePrimaryCtxReset_v2", primary.ordinal)
-        primary._handle = None
+        primary._handle, primary.closing = None, True
         release(primary.driver, "cuDevicePrimaryCtxRelease_v2", primary.ordinal)
         primary._open()
     invalidate()

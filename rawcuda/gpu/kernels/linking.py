@@ -30,7 +30,7 @@ from ...compiler.request import Target
 from ...errors import CudaError, InvalidUse, LinkerNotFound, LinkFailed
 from ...headers import cuda_h
 from ...owned import Owned
-from ..handles import LINK, expect
+from ..handles import LINK, make
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def _by_driver(device: Device, inputs: Sequence[Input], given: Sequence[str]) ->
     loaded, linker = device._primary.driver, _Linker()
     image, size = ctypes.c_void_p(), ctypes.c_size_t()
     with device.current():
-        created = expect(linker, LINK, device._primary)
+        created = make(linker, LINK, device._primary, None)
         try:
             loaded.cuLinkCreate_v2(
                 len(chosen),

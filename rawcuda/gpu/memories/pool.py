@@ -128,6 +128,7 @@ class MemoryPool(Owned):
     that was allocated from the pool stays valid until it is closed itself.
 
     device  the Device whose memory it is, or whose kernels have access to it
+    shareable  whether Memory.share() can offer its memory, which must be of a device, to other processes
     kind    "device"; "pinned": page-locked host memory; "managed"
     units   max_size is in bytes; 0: no limit
     calls   cuMemPoolCreate, cuMemPoolDestroy, cuMemPoolSetAccess
@@ -145,7 +146,13 @@ class MemoryPool(Owned):
         _where: locations.Location
 
     def __init__(
-        self, device: names.Device, *, kind: str = "device", max_size: int = 0, location: names.Any = None
+        self,
+        device: names.Device,
+        *,
+        kind: str = "device",
+        max_size: int = 0,
+        location: names.Any = None,
+        shareable: bool = False,
     ) -> None:
         allocation, where = _place_of(device, kind, location)
         size = size_of("max_size", max_size)
@@ -153,7 +160,11 @@ class MemoryPool(Owned):
         assert primary is not None  # _place_of() has checked the device
         self.device, self.kind, self._primary, self._where = device, kind, primary, where
         _require(primary, kind, where)
-        wanted = cuda_h.CUmemPoolProps(allocType=allocation, location=where.struct(), maxSize=size)
+        if shareable:
+            _require_sharing(primary, kind)
+        wanted = cuda_h.CUmemPoolProps(
+            allocType=allocation, handleTypes=int(bool(shareable)), location=where.struct(), maxSize=size
+        )
         make(self, POOL, primary, (byref(wanted),))
         if kind == "pinned":  # at first only the host has access
             try:
@@ -392,6 +403,12 @@ def _check_pool(device: Any, pool: Any) -> None:
     if pool._primary is not device._primary:
         other = pool._primary.ordinal
         raise ValueError(f"{pool!r} belongs to device {other}, not to {device!r}: use Device({other}), or another pool")
+
+
+def _require_sharing(primary: PrimaryContext, kind: str) -> None:
+    if kind != "device":
+        raise ValueError(f"shareable=True is for pools of a device's memory, not for {kind} memory")
+    locations.require(primary, "MEMPOOL_SUPPORTED_HANDLE_TYPES", "pools for other processes")
 
 
 def _require(primary: PrimaryContext, kind: str, where: locations.Location) -> None:

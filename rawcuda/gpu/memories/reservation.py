@@ -133,9 +133,11 @@ def _offset_of(piece: Piece) -> int:
     return piece.offset
 
 
-def properties(ordinal: int) -> Any:
-    """Return the CUmemAllocationProp of memory of a device."""
-    return cuda_h.CUmemAllocationProp(type=_PINNED, location=Location(_DEVICE, ordinal).struct())
+def properties(ordinal: int, shareable: bool = False) -> Any:
+    """Return the CUmemAllocationProp of memory of a device, perhaps with file descriptors for other processes."""
+    return cuda_h.CUmemAllocationProp(
+        type=_PINNED, requestedHandleTypes=int(shareable), location=Location(_DEVICE, ordinal).struct()
+    )
 
 
 def granularity(primary: PrimaryContext) -> int:

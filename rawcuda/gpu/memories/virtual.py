@@ -3,7 +3,7 @@
 What it is   VirtualMemory: a range of reserved addresses, and the memory that is mapped at them, each piece of one
              device, with the access that each device has to all of it.
 How          The views of one size share an owner, so that shrink() can tell whether a view still uses the memory.
-What not     handles for other processes, multicast objects.
+What not     multicast objects.
 Source       CUDA Driver API, "Virtual Memory Management"
 Read next    ../memory.py
 """
@@ -68,16 +68,18 @@ class VirtualMemory(Memory):
     reserve  the size of the reserved range of addresses; by default nbytes
     access   the access of this device: "readwrite", "read" or "none"
     peers    other Devices, which get the same access
+    shareable  whether share() can offer it to other processes
     units    nbytes, reserve and granularity are in bytes; nbytes and reserve are rounded up
     calls    cuMemAddressReserve, cuMemCreate, cuMemMap, cuMemSetAccess, cuMemGetAllocationGranularity
     raises   OutOfMemory  not enough memory or not enough addresses are free
              Unsupported  the device has no virtual memory management, or cannot reach a peer
     """
 
-    __slots__ = ("granularity", "reserved", "_reservation", "_windows", "_lock")
+    __slots__ = ("granularity", "reserved", "shareable", "_reservation", "_windows", "_lock")
 
     granularity: int
     reserved: int
+    shareable: bool
     if TYPE_CHECKING:
         _reservation: Reservation
         _windows: list[ref[_Window]]
@@ -91,6 +93,7 @@ class VirtualMemory(Memory):
         reserve: int | None = None,
         access: str = "readwrite",
         peers: names.Sequence[names.Device] = (),
+        shareable: bool = False,
     ) -> None:
         primary = primary_of(device)
         if primary is None:
@@ -107,9 +110,12 @@ class VirtualMemory(Memory):
             locations.require_peer(ordinal, primary.ordinal, "virtual memory of it")
             rights[ordinal] = rights[primary.ordinal]
         locations.require(primary, "VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED", "virtual memory management")
+        if shareable:
+            locations.require(primary, "HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED", "memory for other processes")
         if dropped:
             drain()
         self._describe(device, 0, "device", None)
+        self.shareable = bool(shareable)
         self._windows, self._lock = [], RLock()
         self.granularity = granularity(primary)
         self.reserved = -(-room // self.granularity) * self.granularity
@@ -268,7 +274,7 @@ class VirtualMemory(Memory):
     def _map(self, begin: int, size: int, ordinal: int) -> None:
         reservation, primary = self._reservation, self._primary
         piece = Piece(self.handle, begin, size, ordinal)
-        wanted = properties(ordinal)
+        wanted = properties(ordinal, self.shareable)
         reservation.pieces.append(piece)
         try:
             calls, address = primary.inside, as_argument(self.handle + begin)

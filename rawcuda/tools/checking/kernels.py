@@ -3,7 +3,7 @@
 What it is   one module, in a string: SOURCE. Its kernels are small, and each is for one row or a few.
 What not     they are not tuned. They are as old as those of tools/commands/kernels.py, for the same reason.
 Source       Parallel Thread Execution ISA, version 6.3
-Read next    launches.py
+Read next    groups/launches.py
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 What it is   `row`, a decorator that adds a function to the table; `every`, the table; `outcome`, which runs one row and
              turns whatever happens into an Outcome; `Given`, what rows share.
 What not     it prints nothing, and starts no process.
-Read next    memory.py, workers.py
+Read next    groups/memory.py, workers.py
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def row(group: str, name: str, *, needs: str = "", since: int = 0) -> Callable[[
 
 def every() -> list[Row]:
     """Return the table; the group that may make the context unusable comes last."""
-    from . import copies, exchange, facts, failures, graphs, launches, memory, order  # noqa: F401
+    from .groups import copies, exchange, facts, failures, graphs, launches, memory, order  # noqa: F401
 
     groups = "device memory copies launches graphs order exchange failures".split()
     return sorted(_ROWS, key=lambda each: groups.index(each.group))

@@ -2,7 +2,7 @@
 
 What it is   ROWS, and `measure`, which prepares a row, times it, and returns a Figure.
 What not     limits: a figure is never too slow.
-Read next    ../commands/bench.py
+Read next    bench.py
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ What it is   `outcomes` starts a worker, which runs rows in order and sends a li
              worker ends, stays silent for too long, or has lost its context, another one continues with the next row.
              `work` is the worker.
 What not     two rows never run at the same time.
-Read next    ../commands/check.py
+Read next    check.py
 """
 
 from __future__ import annotations

@@ -56,6 +56,7 @@ PARTS = {
             "gpu.kernels.linking",
             "gpu.launches.options",
             "gpu.memories",
+            "gpu.processes",
             "gpu.streams",
             "gpu.textures",
             "tools",

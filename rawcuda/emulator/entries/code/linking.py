@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from ...ptx.reading.linking import Merger
 
-__all__ = ["Link"]
+__all__ = ["Link", "images_in"]
 
 _CUBIN, _PTX, _FATBINARY, _OBJECT, _LIBRARY, _NVVM = range(6)  # CUjitInputType
 _ARCHIVE, _ELF = b"!<arch>\n", b"\x7fELF"
@@ -114,7 +114,7 @@ def _add(machine: Machine, link: Link, kind: int, content: bytes, name: str) -> 
     architecture = divmod(machine.architecture, 10)
     try:
         # an archive's member is linked only if it defines what is missing; here every member without a conflict is
-        for image, inner in _images(kind, content, name):
+        for image, inner in images_in(kind, content, name):
             unit = Unit(text_of(image), inner, architecture)
             Checked(unit.module, {})  # checks each instruction
             try:
@@ -127,9 +127,9 @@ def _add(machine: Machine, link: Link, kind: int, content: bytes, name: str) -> 
         raise Refused(rejected.code, rejected.log) from None
 
 
-def _images(kind: int, content: bytes, name: str) -> Iterator[tuple[bytes, str]]:
-    """Yield the PTX texts in an input, with their names."""
-    if kind == _PTX:
+def images_in(kind: int, content: bytes, name: str) -> Iterator[tuple[bytes, str]]:
+    """Yield the PTX texts in an input, with their names; kind: a CUjitInputType."""
+    if kind == _PTX or kind == _CUBIN and content[:4] != _ELF:  # PTX may come in the place of a cubin
         yield content.rstrip(b"\0"), name
     elif kind == _FATBINARY:
         if content[:4] != FATBIN or len(content) < 16 or length_of_fatbin(content) > len(content):

@@ -33,6 +33,8 @@ from .images import image_at, read_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from ...ptx import Code, Entry
     from .libraries import Library
 
@@ -50,6 +52,7 @@ __all__ = [
     "write_variable",
 ]
 
+_REGISTERS = 0
 _INFO, _INFO_SIZE, _ERROR, _ERROR_SIZE, _WALL_TIME, _THREADS = 3, 4, 5, 6, 2, 1
 _SETTABLE = {9: (-1, 100), **dict.fromkeys((11, 12, 13), (0, 2**31 - 1)), 14: (0, 1), 15: (0, 2)}  # least, most
 _REQUIRED_CLUSTER = 11, 12, 13  # CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH, _HEIGHT, _DEPTH
@@ -59,7 +62,7 @@ _MAX_DYNAMIC = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 class Function:
     """A kernel of a module: its handle is a CUfunction."""
 
-    __slots__ = ("handle", "module", "entry", "name", "settings", "cache", "loaded")
+    __slots__ = ("handle", "module", "entry", "name", "settings", "cache", "loaded", "prepared")
 
     def __init__(self, module: Module, code: Entry) -> None:
         self.handle = 0
@@ -68,6 +71,7 @@ class Function:
         self.name = code.name.encode()  # cuFuncGetName returns its address
         self.settings: dict[int, int] = {_MAX_DYNAMIC: max(0, ATTRIBUTES[8] - code.static_shared), 9: -1}
         self.cache = 0  # a CUfunc_cache
+        self.prepared: Any = None  # what entries/older/launching.py sets
 
     @property
     def max_threads(self) -> int:
@@ -189,6 +193,10 @@ class Options:
             written = len(cut) - 1
         put_u64(self._places[size], written)
 
+    def most_registers(self) -> int:
+        """Return the limit of the registers of a thread, or 0."""
+        return get_u64(self._places[_REGISTERS]) & 0xFFFFFFFF if _REGISTERS in self._places else 0
+
     def time(self, milliseconds: float) -> None:
         """Write the wall time into the place of the option's value."""
         if _WALL_TIME in self._places:
@@ -213,6 +221,7 @@ def translated(machine: Machine, image: bytes, options: Options) -> Module:
             machine.space,
             architecture=divmod(machine.architecture, 10),
             dump=_dump if machine.dump else None,
+            most_registers=options.most_registers(),
         )
     except Rejected as rejected:
         log_options(options, "", rejected.log)

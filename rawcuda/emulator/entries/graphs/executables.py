@@ -223,6 +223,8 @@ def launch(machine: Machine, handle: int, stream_handle: int) -> None:
         elif isinstance(does, Free):
             does.memory.leave()
         after = [does.event.work] if isinstance(does, Wait) and does.event.work is not None else []
+        if isinstance(does, Wait) and does.event.shared is not None:
+            run = does.event.shared.wait()
         work = submit(stream, run, does.name, does.kind, after)
         for event in _events(machine, does):
             event.work, event.captured = work, None

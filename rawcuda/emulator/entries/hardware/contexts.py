@@ -33,7 +33,7 @@ def _context(machine: Machine, handle: int) -> Context:
     return context
 
 
-def _given(machine: Machine, handle: int) -> Context:
+def given(machine: Machine, handle: int) -> Context:
     """Return the context of a handle, or the current one for NULL."""
     if not handle:
         return machine.context()
@@ -133,19 +133,19 @@ def destroy(machine: Machine, handle: int) -> None:
 # -- the current context
 
 
-def _save_stack(machine: Machine, argument: int) -> Callable[[], object]:
+def save_stack(machine: Machine, argument: int) -> Callable[[], object]:
     """Return a function that restores the calling thread's stack of contexts."""
     stack = machine.thread().stack
     return partial(stack.__setitem__, slice(None), stack[:])
 
 
-@entry("cuCtxPushCurrent_v2(CUcontext ctx)", since=4000, save=_save_stack)
+@entry("cuCtxPushCurrent_v2(CUcontext ctx)", since=4000, save=save_stack)
 def push(machine: Machine, handle: int) -> None:
     """Push a context, which becomes the current one."""
     machine.thread().stack.append(_context(machine, handle))
 
 
-@entry("cuCtxPopCurrent_v2(CUcontext *pctx)", since=4000, save=_save_stack)
+@entry("cuCtxPopCurrent_v2(CUcontext *pctx)", since=4000, save=save_stack)
 def pop(machine: Machine, address: int) -> None:
     """Pop the current context; the one below becomes current."""
     stack = machine.thread().stack
@@ -156,7 +156,7 @@ def pop(machine: Machine, address: int) -> None:
         put_u64(address, context.handle)
 
 
-@entry("cuCtxSetCurrent(CUcontext ctx)", since=4000, save=_save_stack)
+@entry("cuCtxSetCurrent(CUcontext ctx)", since=4000, save=save_stack)
 def set_current(machine: Machine, handle: int) -> None:
     """Replace the current context; NULL pops it."""
     stack = machine.thread().stack
@@ -182,7 +182,7 @@ def get_current(machine: Machine, address: int) -> None:
 def get_device(machine: Machine, address: int, handle: int = 0) -> None:
     """Write a context's device."""
     out(address)
-    put_int(address, _given(machine, handle).device.ordinal)
+    put_int(address, given(machine, handle).device.ordinal)
 
 
 @entry("cuCtxGetFlags(unsigned int *flags)", since=7000)
@@ -204,14 +204,14 @@ def set_flags(machine: Machine, flags: int) -> None:
 def get_id(machine: Machine, handle: int, address: int) -> None:
     """Write a number that no other context ever has."""
     out(address)
-    put_u64(address, _given(machine, handle).ident)
+    put_u64(address, given(machine, handle).ident)
 
 
 @entry("cuCtxSynchronize(void)", since=2000)
 @entry("cuCtxSynchronize_v2(CUcontext ctx)", since=13000)
 def synchronize(machine: Machine, handle: int = 0) -> None:
     """Finish all work of a context."""
-    context = _given(machine, handle)
+    context = given(machine, handle)
     if any(stream.capture is not None for stream in context.streams.values()):
         for stream in context.streams.values():
             if stream.capture is not None:

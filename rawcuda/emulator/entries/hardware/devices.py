@@ -19,6 +19,7 @@ import re
 from ...abis import NOT_FOUND, VERSION, symbol_of
 from ...codes import NAMES, TEXTS, Refused
 from ...machine import TOTAL_MEMORY, Machine
+from ...sharing import is_supported
 from ...thunks import entry, out, put_address_of, put_bytes, put_int, put_u64, text
 from .capabilities import capability_of
 
@@ -114,15 +115,18 @@ _TABLE = """
  97 232448      MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
  99 1           HOST_REGISTER_SUPPORTED
 102 1           VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED
+103 1           HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED
 106 32          MAX_BLOCKS_PER_MULTIPROCESSOR
 108 4194304     MAX_PERSISTING_L2_CACHE_SIZE
 109 134213632   MAX_ACCESS_POLICY_WINDOW_SIZE
 111 1024        RESERVED_SHARED_MEMORY_PER_BLOCK
 113 1           READ_ONLY_HOST_REGISTER_SUPPORTED
 115 1           MEMORY_POOLS_SUPPORTED
+119 1           MEMPOOL_SUPPORTED_HANDLE_TYPES
 120 1           CLUSTER_LAUNCH
 122 1           CAN_USE_64_BIT_STREAM_MEM_OPS
 123 1           CAN_USE_STREAM_WAIT_VALUE_NOR
+125 1           IPC_EVENT_SUPPORTED
 126 4           MEM_SYNC_DOMAIN_COUNT
 127 1           TENSOR_MAP_ACCESS_SUPPORTED
 131 -1          NUMA_ID
@@ -132,6 +136,7 @@ _TABLE = """
 144 1           HOST_MEMORY_POOLS_SUPPORTED
 145 1           HOST_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED
 """
+_BETWEEN_PROCESSES = (103, 119, 125)
 _TENSOR_MAPS = 127  # CU_DEVICE_ATTRIBUTE_TENSOR_MAP_ACCESS_SUPPORTED
 _LAST = 147  # the last attribute in the header; those that the table does not list are 0
 
@@ -141,6 +146,8 @@ for _line in _TABLE.strip().splitlines():
     _number, _value, _name = _line.split()
     ATTRIBUTES[int(_number)] = int(_value)
     ATTRIBUTE_NAMES[int(_number)] = _name
+if not is_supported():
+    ATTRIBUTES.update(dict.fromkeys(_BETWEEN_PROCESSES, 0))
 FUNCTION = range(16)  # CUfunction_attribute
 
 
@@ -155,6 +162,8 @@ def init(machine: Machine, flags: int) -> None:
     if not machine.pid:
         _hide(machine)
     machine.pid = pid
+    for observer in machine.observers:
+        observer()
 
 
 # -- which devices are visible
@@ -262,6 +271,8 @@ def get_proc_address(
     address = (machine.address(found) or 0) if found else 0
     if found and not address:
         result = NOT_FOUND
+    elif result == NOT_FOUND:
+        machine.address(text(symbol))  # there is none: who impersonates keeps the name
     if newer is None and result:
         raise Refused(500)
     put_u64(function, address)

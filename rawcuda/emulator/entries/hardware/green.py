@@ -248,7 +248,10 @@ def wait_event(machine: Machine, handle: int, event_handle: int) -> None:
     """Make later work in all streams of a green context wait for an event."""
     green = machine.get(GreenContext, handle)
     event = _event(machine, green, event_handle)
-    if event.work is not None and not event.work.done:
+    if event.shared is not None:
+        for stream in green.pending():
+            machine.queues.submit(stream, event.shared.wait(), "a wait for a shared event")
+    elif event.work is not None and not event.work.done:
         for stream in green.pending():
             machine.queues.submit(stream, _pass, "a wait for an event", after=[event.work])
 

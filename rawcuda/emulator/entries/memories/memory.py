@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from ...codes import Refused
 from ...machine import TOTAL_MEMORY, Context, Holding, Machine
+from ...sharing import is_supported
 from ...space import Allocation, Fault
 from ...thunks import entry, get_int, out, put_bytes, put_u64, put_uint, take
 
@@ -261,6 +262,12 @@ def _context_handle(holding: Holding) -> int:
     return 0 if holding.pool is not None or holding.mapping is not None else holding.context.handle
 
 
+def _handle_types(holding: Holding) -> int:
+    """Return the CUmemAllocationHandleType by which memory can be exported."""
+    physical = None if holding.mapping is None else holding.mapping.physical
+    return int(any(thing is not None and thing.backing is not None for thing in (holding.pool, physical)))
+
+
 # CUpointer_attribute -> (size of its value in bytes, function of the holding, the address and the current context);
 # features that are not emulated are 0
 _POINTER_ATTRIBUTES: dict[int, tuple[int, Callable[[Holding, int, Context], int]]] = {
@@ -272,11 +279,11 @@ _POINTER_ATTRIBUTES: dict[int, tuple[int, Callable[[Holding, int, Context], int]
     7: (8, lambda holding, address, _: holding.ident),
     8: (4, lambda holding, address, _: int(holding.allocation.kind == "managed")),
     9: (4, lambda holding, address, _: holding.ordinal),
-    10: (4, lambda holding, address, _: 0),
+    10: (4, lambda holding, address, _: int(holding.flavour == "device" and is_supported())),
     11: (8, lambda holding, address, _: _range_of(holding)[0]),
     12: (8, lambda holding, address, _: _range_of(holding)[1]),
     13: (4, lambda holding, address, _: 1),
-    14: (4, lambda holding, address, _: 0),
+    14: (4, lambda holding, address, _: _handle_types(holding)),
     15: (4, lambda holding, address, _: 0),
     16: (4, lambda holding, address, context: access_of(holding, context)),
     17: (8, lambda holding, address, _: holding.pool.handle if holding.pool is not None else 0),

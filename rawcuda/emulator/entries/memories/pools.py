@@ -12,6 +12,7 @@ from __future__ import annotations
 from ...codes import Refused
 from ...machine import Machine, Pool
 from ...queues import Stream
+from ...sharing import MARK_SIZE, Backing
 from ...thunks import (
     ACCESS_DESC,
     LOCATION,
@@ -30,6 +31,7 @@ __all__: list[str] = []
 
 _NOWHERE, _DEVICE, _HOST, _NUMA = 0, 1, 2, 3  # CU_MEM_LOCATION_TYPE_NONE, DEVICE, HOST, HOST_NUMA
 _PINNED, _MANAGED = 1, 2  # CU_MEM_ALLOCATION_TYPE_PINNED, MANAGED
+_DESCRIPTOR = 1  # CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
 _LARGEST = 1 << 62
 
 
@@ -41,7 +43,10 @@ def _allocate(machine: Machine, address: int, nbytes: int, pool: Pool, stream: S
         put_u64(address, stream.capture.allocate(stream, pool, nbytes))
         return
     if not nbytes:
-        raise Refused(1, "an allocation of zero bytes")
+        put_u64(address, 0)
+        return
+    if _is_imported(pool):
+        raise Refused(1, "the pool is of another process, and nothing can be allocated from it here")
     growth = pool.growth(min(nbytes, _LARGEST))
     if pool.maximum and pool.used + nbytes > pool.maximum:
         raise Refused(2, f"the pool has at most {pool.maximum} bytes, of which {pool.used} are in use")
@@ -83,6 +88,8 @@ def free_async(machine: Machine, address: int, handle: int) -> None:
             stream.capture.invalidate()
             raise Refused(1, "a graph can free only what a graph allocates")
         stream.capture.free(stream, memory)
+        return
+    if not address:  # what an allocation of zero bytes returns
         return
     holding = holding_at(machine, address)
     if holding.pool is None or holding.allocation.base != address:
@@ -143,10 +150,14 @@ def _current(machine: Machine, kind: int, place: tuple[int, int]) -> Pool:
     return machine.current_pools.get((kind, *place)) or _default(machine, kind, place)
 
 
+def _is_imported(pool: Pool) -> bool:
+    return pool.backing is not None and bool(pool.backing.imported)
+
+
 def _set_current(machine: Machine, kind: int, place: tuple[int, int], handle: int) -> None:
     place = _check_place(machine, kind, place)
     pool = machine.handles.get(handle)
-    if type(pool) is not Pool or pool.place != place or pool.kind != _named(kind, place):
+    if type(pool) is not Pool or pool.place != place or pool.kind != _named(kind, place) or _is_imported(pool):
         raise Refused(1, f"{handle:#x} is not the handle of a pool with memory at this location")
     if pool.kind == "device":
         machine.device(place[1]).pool = pool
@@ -201,15 +212,17 @@ def _place(address: int) -> tuple[int, int]:
 
 @entry("cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps)", since=11020)
 def create(machine: Machine, address: int, properties: int) -> None:
-    """Create a pool; handles for other processes are not supported."""
+    """Create a pool; one of a device may be for other processes, by file descriptors."""
     out(address)
     machine.context()
     kind, handles, where, number, _, maximum, _ = read(POOL_PROPS, properties)
-    if handles:
-        raise Refused(801, "pools with handles for other processes are not emulated")
     place = _check_place(machine, kind, (where, number))
     device = machine.device(number) if where == _DEVICE else None
     pool = Pool(device, place=place, kind=_named(kind, place), maximum=maximum)
+    if handles:
+        if handles != _DESCRIPTOR or device is None or pool.kind != "device":
+            raise Refused(801, "only pools of a device's memory can be shared, by file descriptors")
+        pool.backing = Backing.create(MARK_SIZE, device.index)
     machine.restricted |= pool.kind != "device"
     put_u64(address, machine.add_pool(pool).handle)
 
@@ -225,6 +238,8 @@ def destroy(machine: Machine, handle: int) -> None:
     for key in [key for key, current in machine.current_pools.items() if current is pool]:
         del machine.current_pools[key]
     pool.closed = True
+    if pool.backing is not None:
+        pool.backing.close()
     machine.pools[:] = [other for other in machine.pools if other is not pool]
     machine.handles.pop(handle, None)
     pool.trim(0)

@@ -5,7 +5,7 @@ What it is   a reservation is a range of addresses without memory; a PhysicalMem
              which its device was given no access, is stopped.
 How          a mapping is an Allocation of the space, and its bytes are those of the PhysicalMemory, so that memory
              which is mapped twice has one content. Unmapping finishes all work before.
-What not     multicast objects, sparse arrays, handles for other processes.
+What not     multicast objects, sparse arrays. Memory of other processes is imported in ipc.py.
 Source       CUDA Driver API, "Virtual Memory Management"
 Read next    copies.py
 """
@@ -16,6 +16,7 @@ import struct
 
 from ...codes import Refused
 from ...machine import Device, Holding, Machine
+from ...sharing import Backing
 from ...space import POISON, Allocation
 from ...thunks import ACCESS_DESC, LOCATION, entry, out, put_bytes, put_u64, read
 from .memory import make_room
@@ -24,10 +25,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["GRANULARITY"]
+__all__ = ["GRANULARITY", "physical_of", "physical_over"]
 
 GRANULARITY = 2 << 20
 _DEVICE, _HOST, _NUMA = 1, 2, 3  # CU_MEM_LOCATION_TYPE_DEVICE, HOST, HOST_NUMA
+_DESCRIPTOR = 1  # CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
 _PINNED = 1  # CU_MEM_ALLOCATION_TYPE_PINNED
 _PROPERTIES = struct.Struct("<2i 2i Q 2BH4x")  # type, handle types; location; metadata; compression, RDMA, usage
 
@@ -36,15 +38,18 @@ class PhysicalMemory:
     """Memory of a device, or of the host, that can be mapped; it lives while there is a handle or a mapping.
 
     handles  how many times the handle must still be released; mapped: the number of mappings
+    backing  for memory that other processes may use: a Backing of sharing.py
     """
 
-    __slots__ = ("handle", "device", "place", "size", "data", "written", "handles", "mapped")
+    __slots__ = ("handle", "device", "place", "size", "data", "written", "handles", "mapped", "backing")
 
-    def __init__(self, device: Device | None, place: tuple[int, int], size: int, watch: bool) -> None:
+    def __init__(
+        self, device: Device | None, place: tuple[int, int], size: int, watch: bool, backing: Backing | None = None
+    ) -> None:
         self.handle = 0
-        self.device, self.place, self.size = device, place, size
-        self.data = bytearray([POISON]) * size
-        self.written = bytearray(size) if watch else None
+        self.device, self.place, self.size, self.backing = device, place, size, backing
+        self.data: Any = bytearray([POISON]) * size if backing is None else backing.pages
+        self.written = bytearray(size) if watch and backing is None else None
         self.handles, self.mapped = 1, 0
 
 
@@ -74,7 +79,8 @@ def _whole(name: str, *sizes: int) -> None:
             raise Refused(1, f"{name}: {size:#x} is not a multiple of the granularity, {GRANULARITY:#x} bytes")
 
 
-def _physical(machine: Machine, handle: int) -> PhysicalMemory:
+def physical_of(machine: Machine, handle: int) -> PhysicalMemory:
+    """Return the physical memory of a handle, or refuse the handle."""
     thing = machine.handles.get(handle)
     if type(thing) is not PhysicalMemory:
         raise Refused(1, f"{handle:#x} is not the handle of memory from cuMemCreate, or it was released")
@@ -89,6 +95,16 @@ def _forget(machine: Machine, physical: PhysicalMemory) -> None:
         machine.physical[:] = [other for other in machine.physical if other is not physical]
         if physical.device is not None:
             physical.device.used -= physical.size
+        if physical.backing is not None:
+            physical.backing.close()
+
+
+def physical_over(machine: Machine, device: Device, backing: Backing) -> PhysicalMemory:
+    """Make the memory of a file in memory known; it may be of another process."""
+    made = PhysicalMemory(device, (_DEVICE, device.ordinal), backing.size, False, backing)
+    device.used += made.size
+    machine.physical.append(machine.add(made))
+    return made
 
 
 # -- addresses
@@ -132,17 +148,17 @@ def address_free(machine: Machine, base: int, size: int) -> None:
 # -- memory
 
 
-def _place(machine: Machine, properties: int) -> tuple[Device | None, tuple[int, int]]:
-    """Read a CUmemAllocationProp; return the device, or None for the host, and the location."""
+def _place(machine: Machine, properties: int) -> tuple[Device | None, tuple[int, int], int]:
+    """Read a CUmemAllocationProp; return the device, or None for the host, the location, and the types of handles."""
     kind, handles, where, number, metadata, compression, _, usage = read(_PROPERTIES, properties)
     if kind != _PINNED or metadata:
         raise Refused(1)
-    if handles or compression or usage:
-        raise Refused(801, "handles for other processes, compression and tile pools are not emulated")
+    if handles & ~_DESCRIPTOR or handles and where != _DEVICE or compression or usage:
+        raise Refused(801, "compression, tile pools and these handles for other processes are not emulated")
     if where == _DEVICE:
-        return machine.device(number), (where, number)
+        return machine.device(number), (where, number), handles
     if where == _HOST or where == _NUMA and number == 0:
-        return None, (where, 0)
+        return None, (where, 0), 0
     raise Refused(1, f"physical memory cannot lie at a location of type {where}, id {number}")
 
 
@@ -154,12 +170,15 @@ def _place(machine: Machine, properties: int) -> tuple[Device | None, tuple[int,
 def create(machine: Machine, address: int, size: int, properties: int, flags: int) -> None:
     """Create memory without an address."""
     out(address)
-    device, place = _place(machine, properties)
+    device, place, handles = _place(machine, properties)
     _whole("cuMemCreate", size)
     if flags or not size:
         raise Refused(1)
     if device is not None:
         make_room(machine, device.primary, size)
+        if handles:
+            put_u64(address, physical_over(machine, device, Backing.create(size, device.index)).handle)
+            return
         device.used += size
     physical = machine.add(PhysicalMemory(device, place, size, machine.space.watch))
     machine.physical.append(physical)
@@ -169,7 +188,7 @@ def create(machine: Machine, address: int, size: int, properties: int, flags: in
 @entry("cuMemRelease(CUmemGenericAllocationHandle handle)", since=10020)
 def release(machine: Machine, handle: int) -> None:
     """Release a handle; the memory lives as long as it is mapped."""
-    physical = _physical(machine, handle)
+    physical = physical_of(machine, handle)
     physical.handles -= 1
     _forget(machine, physical)
 
@@ -205,7 +224,9 @@ def granularity(machine: Machine, address: int, properties: int, option: int) ->
 def properties_of(machine: Machine, address: int, handle: int) -> None:
     """Write the location of physical memory."""
     out(address)
-    put_bytes(address, _PROPERTIES.pack(_PINNED, 0, *_physical(machine, handle).place, 0, 0, 0, 0))
+    physical = physical_of(machine, handle)
+    handles = 0 if physical.backing is None else _DESCRIPTOR
+    put_bytes(address, _PROPERTIES.pack(_PINNED, handles, *physical.place, 0, 0, 0, 0))
 
 
 # -- mappings
@@ -244,7 +265,7 @@ def _mappings(machine: Machine, base: int, size: int) -> list[Mapping]:
 )
 def map_memory(machine: Machine, base: int, size: int, offset: int, handle: int, flags: int) -> None:
     """Map memory at reserved addresses; no device has access yet."""
-    physical = _physical(machine, handle)
+    physical = physical_of(machine, handle)
     _whole("cuMemMap", base, size)
     if flags or offset or not size:
         raise Refused(1)

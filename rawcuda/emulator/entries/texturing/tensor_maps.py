@@ -1,7 +1,7 @@
 """Entry points: tensor maps, of which a kernel gets 128 opaque bytes.
 
 How          the call checks every rule that is documented for its arguments, and packs them into the bytes. The
-             instructions that use a tensor map (cp.async.bulk.tensor) are not emulated.
+             instructions that use it read them in ptx/running/units/tensors.py.
 Source       CUDA Driver API, "Tensor Map Object Management"
 Read next    textures.py
 """
@@ -13,18 +13,13 @@ import struct
 
 from ...codes import Refused
 from ...machine import Machine
+from ...ptx.running.units.tensors import LAYOUT, MAGIC, SIZE, SIZES
 from ...thunks import entry, out, put_bytes
 
 __all__: list[str] = []
 
-# bytes of an element, by CUtensorMapDataType; the last three are packed: 4, 4 and 6 bits
-_SIZES = (1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4)
 _FLOATS = (6, 7, 8, 9, 10, 11, 12)
 _SWIZZLE = (0, 32, 64, 128, 128, 128, 128)
-_SIZE, _MAGIC = 128, 0x70614D52
-_LAYOUT = struct.Struct(
-    "<I 7B x Q 5Q 4Q"
-)  # magic; type, rank, interleave, swizzle, promotion, fill, form; address; ...
 
 
 def _many(
@@ -62,7 +57,7 @@ class _Tensor:
             raise Refused(1, f"the tensor map is at {target:#x}, which is not a multiple of 64")
         if not 0 <= type < 16:
             raise Refused(1, f"{type} is not a CUtensorMapDataType")
-        if type >= len(_SIZES):
+        if type >= len(SIZES):
             raise Refused(801, "packed elements of 4 and 6 bits are not emulated")
         if not least_rank <= rank <= 5 or interleave and rank < 3:
             raise Refused(1, f"rank {rank}: {3 if interleave else least_rank} to 5")
@@ -77,7 +72,7 @@ class _Tensor:
         unit = 32 if interleave == 2 else 16
         if not address or address % unit:
             raise Refused(1, f"the address {address:#x} is not a multiple of {unit}")
-        self.itemsize, self.interleave, self.swizzle = _SIZES[type], interleave, swizzle
+        self.itemsize, self.interleave, self.swizzle = SIZES[type], interleave, swizzle
         self.extents = _many(extents, rank, ctypes.c_uint64)
         self.strides = _many(strides, rank - 1, ctypes.c_uint64)
         self.steps = _many(steps, rank, ctypes.c_uint32)
@@ -94,10 +89,7 @@ class _Tensor:
             raise Refused(1, "interleave 32B needs swizzle 32B")
         if fill and type not in _FLOATS:
             raise Refused(1, "filling with NaN needs a floating-point type")
-        self.head = _LAYOUT.pack(
-            _MAGIC, type, rank, interleave, swizzle, promotion, fill, least_rank, address,
-            *self.extents, *[0] * (5 - rank), *self.strides, *[0] * (5 - rank),
-        )  # fmt: skip
+        self.fields = (MAGIC, type, rank, interleave, swizzle, promotion, fill, least_rank, address)
 
     def check_inner(self, count: int) -> None:
         """Check the number of elements of the innermost dimension that a copy moves."""
@@ -109,9 +101,14 @@ class _Tensor:
             raise Refused(1, f"the inner dimension of the box has {nbytes} bytes: this swizzle permits {most}")
 
     def write(self, target: int, *more: int) -> None:
-        """Write the 128 bytes."""
-        tail = struct.pack(f"<{len(more)}h", *more)
-        put_bytes(target, (self.head + bytes(step & 0xFF for step in self.steps) + tail).ljust(_SIZE, b"\0")[:_SIZE])
+        """Write the 128 bytes; what does not fit into the fields of a box follows them."""
+        blank = [0] * (5 - len(self.extents))
+        box = [side & 0xFFFF for side in (*more, *[0] * 5)]
+        steps = [step & 0xFF for step in self.steps]
+        made = LAYOUT.pack(
+            *self.fields, *self.extents, *blank, *self.strides, *blank, *steps, *blank, *box[:5]
+        ) + struct.pack(f"<{len(more[5:])}H", *box[5 : len(more)])  # fmt: skip
+        put_bytes(target, made.ljust(SIZE, b"\0"))
 
 
 @entry(
@@ -184,7 +181,7 @@ def encode_im2col_wide(
 def replace_address(machine: Machine, target: int, address: int) -> None:
     """Replace the address in an encoded tensor map."""
     out(target)
-    if ctypes.c_uint32.from_address(target).value != _MAGIC:
+    if ctypes.c_uint32.from_address(target).value != MAGIC:
         raise Refused(1, "these bytes are not an encoded tensor map")
     unit = 32 if ctypes.c_uint8.from_address(target + 6).value == 2 else 16
     if not address or address % unit:

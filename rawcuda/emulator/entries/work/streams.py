@@ -12,6 +12,7 @@ from ...codes import Refused
 from ...host_thread import host_function
 from ...machine import Machine
 from ...queues import HOST, Event, Stream
+from ...sharing import MARK_SIZE, Backing, SharedMark, pause
 from ...thunks import entry, out, put_bytes, put_float, put_int, put_u64, put_uint, read
 from ..hardware.devices import ATTRIBUTES
 
@@ -200,6 +201,9 @@ def wait_event(machine: Machine, handle: int, event_handle: int, flags: int) -> 
         capture.wait(stream, nodes)
     elif stream.capture is not None:
         stream.capture.isolate()
+    elif event.shared is not None:
+        if not event.reached:
+            machine.queues.submit(stream, event.shared.wait(), "a wait for a shared event")
     elif event.work is not None and not event.work.done:
         machine.queues.submit(stream, _pass, "a wait for an event", after=[event.work])
 
@@ -236,14 +240,15 @@ def launch_host_function(machine: Machine, handle: int, function: int, data: int
 
 @entry("cuEventCreate(CUevent *phEvent, unsigned int Flags)", since=2000)
 def event_create(machine: Machine, address: int, flags: int) -> None:
-    """Create an event; events for other processes are not supported."""
+    """Create an event, perhaps one that other processes can open."""
     out(address)
     context = machine.context()
     if flags & ~7 or (flags & 4 and not flags & _DISABLE_TIMING):
         raise Refused(1)
-    if flags & 4:
-        raise Refused(801, "events for other processes are not emulated")
+    backing = Backing.create(MARK_SIZE, context.device.index) if flags & 4 else None
     event = machine.add(Event(context, flags))
+    if backing is not None:
+        event.shared = SharedMark(machine, backing)
     context.owned[event.handle] = event
     put_u64(address, event.handle)
 
@@ -253,6 +258,7 @@ def event_destroy(machine: Machine, handle: int) -> None:
     """Destroy an event; work that waits for its mark still waits."""
     event = machine.event(handle)
     del machine.handles[handle], event.context.owned[handle]
+    event.close()
 
 
 @entry("cuEventRecord(CUevent hEvent, CUstream hStream)", since=2000)
@@ -291,8 +297,16 @@ def event_query(machine: Machine, handle: int) -> int:
     if event.reached:
         return 0
     machine.queues.nudge(event.work)
+    _check_recorder(event)
     event.context.check()
     return _NOT_READY
+
+
+def _check_recorder(event: Event) -> None:
+    """Make the context unusable if the process that recorded a shared event has ended before reaching it."""
+    reason = "" if event.shared is None else event.shared.orphaned()
+    if reason:
+        event.context.lose(719, reason)
 
 
 @entry("cuEventSynchronize(CUevent hEvent)", since=2000)
@@ -300,6 +314,9 @@ def event_synchronize(machine: Machine, handle: int) -> None:
     """Finish the work before an event's mark."""
     event = _recorded(machine, handle)
     machine.queues.complete(event.work)
+    while event.shared is not None and not event.reached and not event.context.state:
+        _check_recorder(event)
+        pause(machine)
     event.context.check()
     machine.settle_pools()
 

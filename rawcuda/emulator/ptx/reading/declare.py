@@ -16,6 +16,10 @@ import struct
 from .lexer import NUMBER, WORD, Tokens
 from .syntax import BITS, OUT_OF_MEMORY, Float, Function, Int, Rejected, Scope, Symbol, Variable
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    pass
+
 __all__ = ["SPACES", "constant", "number", "register_declaration", "variable_declaration", "variable_declarations"]
 
 SPACES = {".global": "global", ".const": "const", ".shared": "shared", ".local": "local", ".param": "param"}
@@ -158,9 +162,15 @@ def _integer(tokens: Tokens) -> int:
     return value.value
 
 
+_UNDECLARED = frozenset(  # types of instructions only
+    "e4m3 e5m2 e2m3 e3m2 e2m1 s4 u4 b1 b1024 e4m3x2 e5m2x2 e2m3x2 e3m2x2 ue8m0x2 e2m1x2 e2m1x4 e4m3x4 e5m2x4 e2m3x4 "
+    "e3m2x4".split()
+)
+
+
 def _type(tokens: Tokens) -> str:
     name = tokens.text[1:]
-    if tokens.text[:1] != "." or name not in BITS:
+    if tokens.text[:1] != "." or name not in BITS or name in _UNDECLARED:
         if tokens.text in (".texref", ".samplerref", ".surfref"):
             raise tokens.fail(f"'{tokens.text}': textures and surfaces are not emulated")
         raise tokens.unexpected("a type")
@@ -170,18 +180,22 @@ def _type(tokens: Tokens) -> str:
 
 def register_declaration(tokens: Tokens, scope: Scope) -> None:
     """Read a `.reg` declaration up to the semicolon."""
-    if tokens.text in (".v2", ".v4"):
-        raise tokens.fail(f"'.reg {tokens.text}': vector registers are not emulated")
+    parts = int(tokens.advance()[2]) if tokens.text in (".v2", ".v4") else 0
     if tokens.text == ".align":
         tokens.advance()
         _integer(tokens)
     type = _type(tokens)
+    if parts:
+        if type == "pred" or BITS[type] * parts > 128:
+            raise tokens.fail(f"A vector register of .v{parts} .{type} is wider than 128 bits, or of predicates")
+        type = f"v{parts}.{type}"
     while True:
         name = tokens.text
         if tokens.kind != WORD or not _RANGE.match(name):
             raise tokens.unexpected("a register name")
         tokens.advance()
-        if tokens.accept("<"):
+        if tokens.text == "<":
+            tokens.advance()
             count = _integer_in_range(tokens)
             tokens.expect(">")
             if name in scope.ranges:
@@ -268,6 +282,7 @@ def _named(tokens: Tokens, scope: Scope, space: str, linkage: str, kind: _Kind) 
     made.linkage = linkage
     made.managed = kind.managed
     made.scalar = shape is None and kind.vector == 1
+    made.element = width
     if made.size > (BIGGEST_PARAMETER if space == "param" else BIGGEST_VARIABLE):
         raise Rejected.at(line, f"Variable '{name[:80]}' of {made.size} bytes does not fit", OUT_OF_MEMORY)
     if tokens.accept("="):

@@ -21,6 +21,7 @@ from .syntax import (
     Name,
     Not,
     Pair,
+    Part,
     Prototype,
     Register,
     Scope,
@@ -28,6 +29,7 @@ from .syntax import (
     Special,
     Symbol,
     Texel,
+    Variable,
     Vector,
 )
 
@@ -58,6 +60,8 @@ class OperandReader:
             if tokens.text == "+" and isinstance(found, Symbol):
                 tokens.advance()
                 found.offset = self._offset()
+            if tokens.text == "[" and isinstance(found, Symbol):
+                return self._element(found)
             return found
         if text == "[":
             return self._address(scope)
@@ -71,6 +75,14 @@ class OperandReader:
         if text == "(" and calls:
             tokens.advance()
             return Vector(self._list(scope, ")"), round=True)
+        if text == "-" and tokens.kinds[tokens.at + 1] == WORD:
+            tokens.advance()
+            found = self._named(scope)
+            if isinstance(found, Part):
+                return Part(found.of, f"-{found.selector}")
+            if isinstance(found, Register):
+                return Part(found, "-")
+            raise tokens.fail("A minus sign needs a register or a constant")
         if text == "!" and tokens.kinds[tokens.at + 1] == WORD:
             tokens.advance()
             found = self._named(scope)
@@ -99,6 +111,9 @@ class OperandReader:
         if isinstance(found, Register):
             tokens.advance()
             return found
+        if isinstance(found, Vector):
+            tokens.advance()
+            return Vector(list(found.items))
         if found is not None and not isinstance(found, Prototype):
             tokens.advance()
             return Symbol(found)
@@ -111,6 +126,11 @@ class OperandReader:
         if text == "WARP_SZ":
             tokens.advance()
             return Int(32)
+        stem, _, selector = text.rpartition(".")
+        held = scope.find(stem) if selector[:1] in ("b", "h") and selector[1:].isdecimal() else None
+        if isinstance(held, Register):
+            tokens.advance()
+            return Part(held, selector)
         if text[0] == "%":
             raise tokens.fail(f"Unknown symbol '{text[:80]}'")
         tokens.advance()
@@ -130,10 +150,6 @@ class OperandReader:
             base = found
             if tokens.accept("+"):
                 offset = self._offset()
-            elif tokens.text == "[":  # name[3], an array element
-                tokens.advance()
-                offset = self._offset()
-                tokens.expect("]")
         else:
             offset = self._offset()
         if tokens.accept(","):
@@ -141,12 +157,26 @@ class OperandReader:
                 items = self._list(scope, "}")
             else:
                 items = [self._named(scope) if tokens.kind == WORD else constant(tokens)]
+                items = items[0].items if isinstance(items[0], Vector) else items
             if tokens.text == ",":
                 raise tokens.fail("Textures with separate samplers are not emulated")
             tokens.expect("]")
             return Texel(base, offset, Vector(items))
         tokens.expect("]")
         return Address(base, offset)
+
+    def _element(self, found: Symbol) -> Symbol:
+        """Read the index of `name[3]`: the address of an element of an array."""
+        tokens = self.tokens
+        array = found.target
+        if not isinstance(array, Variable) or array.scalar:
+            raise tokens.fail("Array indexing on non-array")
+        tokens.advance()
+        if tokens.kind == WORD:
+            raise tokens.fail("An index in a register is not emulated: calculate the address before")
+        found.offset += self._offset() * array.element
+        tokens.expect("]")
+        return found
 
     def _offset(self) -> int:
         value = constant(self.tokens)

@@ -19,10 +19,12 @@ from .declare import (
     variable_declaration,
     variable_declarations,
 )
+from .dividing import divided_load, divided_move
 from .header import read_header
 from .lexer import EOF, NUMBER, STRING, WORD, Tokens
 from .operands import OperandReader
 from .syntax import (
+    Address,
     Function,
     Instruction,
     Int,
@@ -33,6 +35,7 @@ from .syntax import (
     Register,
     Rejected,
     Scope,
+    Symbol,
     Variable,
 )
 
@@ -49,6 +52,7 @@ _LIMITS = (
     ".maxntid", ".reqntid", ".minnctapersm", ".maxnctapersm", ".maxnreg", ".reqnctapercluster", ".maxclusterrank",
     ".explicitcluster", ".blocksareclusters", ".noreturn", ".pragma", ".abi_preserve", ".abi_preserve_control",
 )  # fmt: skip
+_USED_BYTES = re.compile(r'"used_bytes_mask +(0[xX][0-9a-fA-F]{1,8}|[1-9][0-9]{0,9})"\Z')
 _OPCODE = re.compile(r"[a-z][a-z0-9_]*(?:\.[\w:]+)*\Z", re.ASCII)
 
 
@@ -68,6 +72,7 @@ class _Parser:
         self.operands = OperandReader(tokens)
         self.made = Module()
         self.scope = Scope(None, None)  # the scope of the module
+        self.used_bytes = 0  # the mask of a pragma for the next instruction
 
     # -- the module
 
@@ -118,7 +123,8 @@ class _Parser:
         elif word == ".pragma":
             tokens.advance()
             while tokens.kind == STRING or tokens.text == ",":
-                tokens.advance()
+                found = _USED_BYTES.match(tokens.advance())
+                self.used_bytes = int(found.group(1), 0) if found else self.used_bytes
             tokens.accept(";")
         elif word == ".alias":
             raise tokens.fail("'.alias' is not emulated")
@@ -141,8 +147,9 @@ class _Parser:
                 if tokens.accept("+"):
                     constant(tokens)
             elif word == "inlined_at":
-                for _ in range(3):
-                    constant(tokens)
+                file, line = [constant(tokens) for _ in range(3)][:2]
+                if isinstance(file, Int) and isinstance(line, Int):
+                    self.made.inlined[here] = file.value, line.value
             else:
                 raise tokens.unexpected()
 
@@ -222,12 +229,13 @@ class _Parser:
                 name = tokens.advance()
                 if type not in ("pred",) and type not in _REGISTER_TYPES or name in scope.names:
                     raise tokens.unexpected("a register parameter")
-                registers.append(scope.declare(name, type))
+                made = scope.declare(name, type)
+                assert isinstance(made, Register)
+                registers.append(made)
             else:
                 if not tokens.accept(".param"):
                     raise tokens.unexpected("'.param'")
-                made = variable_declaration(tokens, scope, "param")
-                found.append(made)
+                found.append(variable_declaration(tokens, scope, "param"))
             if tokens.text != ")":
                 tokens.expect(",")
                 if tokens.text == ")":
@@ -277,7 +285,7 @@ class _Parser:
                 elif tokens.texts[tokens.at + 1] == ":":
                     self._label(made, stack[-1])
                 else:
-                    body.append(self._instruction(stack[-1], None, False))
+                    body += self._instruction(stack[-1], None, False)
             elif word == "@":
                 tokens.advance()
                 negated = tokens.accept("!")
@@ -289,7 +297,7 @@ class _Parser:
                 tokens.advance()
                 if tokens.kind != WORD or tokens.text[0] in ".%$_":
                     raise tokens.unexpected("an instruction")
-                body.append(self._instruction(stack[-1], guard, negated))
+                body += self._instruction(stack[-1], guard, negated)
             elif word == "{":
                 if len(stack) > DEEPEST_SCOPE:
                     raise tokens.fail("Scopes are nested too deeply")
@@ -364,7 +372,7 @@ class _Parser:
         elif not self._ignorable():
             raise tokens.unexpected("a directive or an instruction")
 
-    def _instruction(self, scope: Scope, guard: Register | None, negated: bool) -> Instruction:
+    def _instruction(self, scope: Scope, guard: Register | None, negated: bool) -> list[Instruction]:
         tokens = self.tokens
         line = tokens.line()
         word = tokens.text
@@ -381,7 +389,22 @@ class _Parser:
                 if not tokens.accept(","):
                     break
         tokens.expect(";")
-        return Instruction(line, guard, negated, word.split("."), operands, scope)
+        words = word.split(".")
+        if words[0] in ("ld", "st", "ldu"):  # `ld.u32 %r1, name[4]` is an address without brackets
+            at = int(words[0] != "st")
+            found = operands[at] if at < len(operands) else None
+            if isinstance(found, Symbol) and isinstance(found.target, Variable) and not found.target.scalar:
+                operands[at] = Address(found, 0)
+        made = Instruction(line, guard, negated, words, operands, scope)
+        return self._divided(made)
+
+    def _divided(self, made: Instruction) -> list[Instruction]:
+        """Divide a move of vectors, and a load of which not all bytes are used, into simpler instructions."""
+        used, self.used_bytes = self.used_bytes, 0
+        count = made.modifiers[0] if made.opcode == "mov" and made.modifiers else ""
+        if count in ("v2", "v4"):
+            return divided_move(made)
+        return divided_load(made, used) if used and made.opcode == "ld" else [made]
 
 
 _REGISTER_TYPES = (

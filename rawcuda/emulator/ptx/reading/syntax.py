@@ -17,21 +17,36 @@ if TYPE_CHECKING:
     from typing import Union
 
     Operand = Union[
-        "Register", "Special", "Int", "Float", "Symbol", "Address", "Texel", "Vector", "Not", "Pair", "Sink", "Name"
+        "Register",
+        "Special",
+        "Int",
+        "Float",
+        "Symbol",
+        "Address",
+        "Texel",
+        "Vector",
+        "Not",
+        "Pair",
+        "Part",
+        "Sink",
+        "Name",
     ]
     Item = Union["Instruction", "Label"]
 
 __all__ = [
     "Address", "BITS", "Float", "Function", "Instruction", "Int", "INVALID_IMAGE", "INVALID_PTX", "Label", "Module",
-    "Name", "NO_BINARY_FOR_GPU", "Not", "OUT_OF_MEMORY", "Pair", "Prototype", "python_name", "Register", "Rejected",
-    "Scope", "Sink", "Special", "Symbol", "Texel", "UNSUPPORTED_VERSION", "Variable", "Vector",
+    "Name", "NO_BINARY_FOR_GPU", "Not", "OUT_OF_MEMORY", "Pair", "Part", "Prototype", "python_name", "Register",
+    "Rejected", "Scope", "Sink", "Special", "Symbol", "Texel", "UNSUPPORTED_VERSION", "Variable", "Vector",
 ]  # fmt: skip
 
 BITS = {
     "b8": 8, "u8": 8, "s8": 8, "b16": 16, "u16": 16, "s16": 16, "f16": 16, "bf16": 16, "b32": 32, "u32": 32, "s32": 32,
     "f32": 32, "f16x2": 32, "bf16x2": 32, "u16x2": 32, "s16x2": 32, "tf32": 32, "b64": 64, "u64": 64, "s64": 64,
     "f64": 64, "f32x2": 64,
-    "b128": 128, "pred": 1,
+    **dict.fromkeys("e4m3x2 e5m2x2 e2m3x2 e3m2x2 ue8m0x2 e2m1x4".split(), 16), "e2m1x2": 8,
+    **dict.fromkeys("e4m3x4 e5m2x4 e2m3x4 e3m2x4".split(), 32),
+    **dict.fromkeys("e4m3 e5m2 e2m3 e3m2 e2m1".split(), 8), "s4": 4, "u4": 4, "b1": 1,
+    "b128": 128, "b1024": 1024, "pred": 1,
 }  # fmt: skip
 
 LONGEST_NAME = 60
@@ -67,6 +82,7 @@ class Variable:
         "linkage",
         "managed",
         "scalar",
+        "element",
         "offset",
     )
 
@@ -81,6 +97,7 @@ class Variable:
         self.linkage = ""
         self.managed = False
         self.scalar = True
+        self.element = size  # bytes of an element of an array
         self.offset = 0  # in the parameters, the local frame or shared memory; set by the layout
 
 
@@ -185,6 +202,16 @@ class Pair:
         self.second = second
 
 
+class Part:
+    """A part of a register, `%r1.b0`: bytes or half words."""
+
+    __slots__ = ("of", "selector")
+
+    def __init__(self, of: Register, selector: str) -> None:
+        self.of = of
+        self.selector = selector
+
+
 class Sink:
     """The destination `_`, which discards the result."""
 
@@ -205,7 +232,7 @@ class Label:
 class Instruction:
     """An instruction, `@!%p1 opcode.modifier operands;`."""
 
-    __slots__ = ("line", "guard", "negated", "opcode", "modifiers", "operands", "scope")
+    __slots__ = ("line", "guard", "negated", "opcode", "modifiers", "operands", "scope", "alignment", "inside")
 
     def __init__(
         self, line: int, guard: Register | None, negated: bool, words: list[str], operands: list[Operand], scope: Scope
@@ -217,6 +244,8 @@ class Instruction:
         self.modifiers = tuple(words[1:])
         self.operands = operands
         self.scope = scope
+        self.alignment = 0  # of a load of a part of a vector: that of the vector
+        self.inside = 0  # the offset of the part in the vector
 
     @property
     def text(self) -> str:
@@ -266,6 +295,8 @@ class Module:
         self.variables: dict[str, Variable] = {}
         self.files: dict[int, str] = {}
         self.locations: list[tuple[int, int, int]] = []  # of .loc: PTX line, number of the file, line of the file
+        self.inlined: dict[int, tuple[int, int]] = {}  # of such a PTX line: file and line into which it was inlined
+        self.text = ""
 
 
 class Scope:
@@ -279,11 +310,11 @@ class Scope:
     def __init__(self, outer: Scope | None, function: Function | None) -> None:
         self.outer = outer
         self.function = function
-        self.names: dict[str, Register | Variable | Function | Prototype] = {}
+        self.names: dict[str, Register | Variable | Function | Prototype | Vector] = {}
         self.ranges: dict[str, tuple[int, str]] = {}
         self.labels: dict[str, Label] = {}
 
-    def find(self, name: str) -> Register | Variable | Function | Prototype | None:
+    def find(self, name: str) -> Register | Variable | Function | Prototype | Vector | None:
         """Look a name up, from this scope outwards."""
         scope: Scope | None = self
         while scope is not None:
@@ -291,9 +322,11 @@ class Scope:
             if found is not None:
                 return found
             if scope.ranges:
-                type = scope.in_range(name)
+                whole = name.partition(".")[0]  # a vector and one of its parts are declared together
+                type = scope.in_range(whole)
                 if type:
-                    return scope.declare(name, type)
+                    scope.declare(whole, type)
+                    return scope.names.get(name)
             scope = scope.outer
         return None
 
@@ -322,8 +355,16 @@ class Scope:
             scope = scope.outer
         return None
 
-    def declare(self, name: str, type: str) -> Register:
-        """Create a register in this scope."""
+    def declare(self, name: str, type: str) -> Register | Vector:
+        """Create a register in this scope, or a vector of registers if the type begins with `v2.` or `v4.`."""
+        count, dot, element = type.partition(".")
+        if dot:
+            items: list[Operand] = []
+            for first, second in zip("xyzw"[: int(count[1])], "rgba"):
+                part = self.names[f"{name}.{second}"] = self.declare(f"{name}.{first}", element)
+                items.append(part)
+            vector = self.names[name] = Vector(items)
+            return vector
         function = self.function
         assert function is not None
         index = len(function.registers)

@@ -73,6 +73,9 @@ class Cluster:
         if not left or sum(status == _ARRIVED for status in self.status.values()) < left:
             return False
         self.status = dict.fromkeys(self.status, _PASSED)
+        history = teams[0].block.launch.history
+        if history is not None:
+            history.meet(self.blocks, None)
         for team in teams:
             rank, waiting = team.block.cluster_rank, team.waiting
             team.block.order()
@@ -162,8 +165,12 @@ class Group:
                 if team.left:
                     self.launch.block = block
                     before, block.present = team.moves, True
+                    self.launch.delays.resume(block)
                     if team.run():
                         block.present = False
+                        if self.launch.history is not None:
+                            self.launch.history.leave(block)
+                    self.launch.delays.suspend(block)
                     moved = moved or team.moves != before
             left = [team for team in self.teams if team.left]
             if not left:

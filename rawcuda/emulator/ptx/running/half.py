@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import struct
-from math import copysign, inf
+from math import copysign, inf, nan
 
 from .rounding import (
     NAN,
@@ -53,9 +53,11 @@ _NAN = 0x7FFF
 
 
 def from_half(type: str, bits: int) -> float:
-    """Return the number with these 16 bits."""
+    """Return the number with these 16 bits; a NaN of float16 keeps its sign only."""
     if type == "bf16":
         return float_of_32(bits << 16)
+    if bits & 0x7FFF > 0x7C00:  # from Python 3.14 on, struct keeps the other bits, too
+        return copysign(nan, 1 - (bits >> 14 & 2))
     return float(struct.unpack("<e", struct.pack("<H", bits))[0])
 
 

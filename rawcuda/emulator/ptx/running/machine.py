@@ -12,8 +12,7 @@ from __future__ import annotations
 import sys
 import time
 from itertools import chain, repeat
-from struct import pack_into, unpack_from
-from types import GeneratorType
+from struct import unpack_from
 
 from ...space import POISON, UNSIGNED, WIDTH, Allocation, Fault, Space, elements
 from ..translating.unit import CLUSTER_BITS, CODE_BASE, CODE_STEP, LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
@@ -26,12 +25,11 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any, Callable
 
+    from ..checking.history import Found, History
+
     Keep = tuple[memoryview, int, int]
 
-__all__ = [
-    "Block", "Exited", "Frame", "Launch", "Limits", "Thread", "finish", "misaligned", "pack", "trap", "unpack",
-    "wrapped",
-]  # fmt: skip
+__all__ = ["Block", "Exited", "Frame", "Launch", "Limits", "Thread"]
 
 ILLEGAL_ADDRESS = 700  # CUDA_ERROR_ILLEGAL_ADDRESS
 LAUNCH_TIMEOUT = 702  # CUDA_ERROR_LAUNCH_TIMEOUT
@@ -93,6 +91,12 @@ class Frame:
         return elements(memoryview(self.written)[: self.size // width * width], UNSIGNED[width])
 
 
+class Quiet:
+    """What generated code and schedulers tell of stores if none is delayed."""
+
+    store = touch = flush = resume = suspend = end = staticmethod(lambda *_: None)
+
+
 class Launch:
     """One run of a kernel over a grid."""
 
@@ -121,6 +125,7 @@ class Launch:
         self.functions: dict[int, Callable[..., Any]] = {}
         self.arity: dict[int, int] = {}
         self.number = 1
+        self.offsets: list[int] = []  # of the parameters
         self.site = ""  # the line of the program that launched the kernel
         self.cluster, self.clusters, self.cluster_size = (1, 1, 1), grid, 1
         self.explicit_cluster = False  # whether the launch or the kernel names a size
@@ -132,7 +137,10 @@ class Launch:
         self.opened: dict[int, Any] = {}  # those that the kernel has used, by handle
         self.marked: memoryview | None = None  # which elements were written in the memory that `reach` found last
         self._met: set[int] = set()
-        self.say: Callable[[str, FrameType], str] | None = None  # returns the report of a finding
+        self.code_name = ""  # the file name of the generated code
+        self.say: Callable[[str, FrameType | Found], str] | None = None  # returns the report of a finding
+        self.history: History | None = None  # of all accesses, if the race checker was asked for
+        self.delays: Any = Quiet  # of stores that other blocks see late
         self._started = time.perf_counter_ns()
         self._workspace = 0
         self.fuel: Iterator[None] = chain.from_iterable(self._refill())
@@ -181,18 +189,31 @@ class Launch:
         """Report a finding that does not stop the kernel, once for each place in the code; `aloud`: also on stderr."""
         if _place(frame) not in self.space.told and self.say is not None:
             self.space.told.add(_place(frame))
-            found = self.say(text, frame)
-            self.space.warnings.append(found)
-            del self.space.warnings[:-1000]
-            if aloud and sys.stderr is not None:
-                try:
-                    sys.stderr.write(f"emulator: {found}\n")
-                except (OSError, ValueError):  # stderr is full or closed
-                    pass
+            self._tell(self.say(text, frame), aloud)
+
+    def _tell(self, report: str, aloud: bool) -> None:
+        self.space.warnings.append(report)
+        del self.space.warnings[:-1000]
+        if aloud and sys.stderr is not None:
+            try:
+                sys.stderr.write(f"emulator: {report}\n")
+            except (OSError, ValueError):  # stderr is full or closed
+                pass
+
+    def warn_at(self, found: Found) -> None:
+        """Report a finding whose place is in itself, as `warn` does, also on stderr."""
+        key = (self.code_name, -found.line)
+        if key not in self.space.told and self.say is not None:
+            self.space.told.add(key)
+            self._tell(self.say(found.report, found), True)
 
     def index_of(self, t: int) -> tuple[int, int, int]:
         """Return the index of a thread in its block."""
         return t % self.nx, t // self.nx % self.ny, t // self.nx // self.ny
+
+    def index_of_block(self, number: int) -> tuple[int, int, int]:
+        """Return the index of a block in the grid."""
+        return number % self.gx, number // self.gx % self.gy, number // self.gx // self.gy
 
     def _whereabouts(self, address: int, total: int) -> str:
         for window, name in ((SHARED_WINDOW, "shared"), (LOCAL_WINDOW, "local"), (PARAMETER_WINDOW, "parameter")):
@@ -286,7 +307,7 @@ class Block:
 
     __slots__ = (
         "launch", "x", "y", "z", "number", "shared", "running", "_views", "_watch", "cluster", "cluster_place",
-        "cluster_rank", "mates", "present",
+        "cluster_rank", "mates", "present", "late",
     )  # fmt: skip
 
     def __init__(self, launch: Launch, x: int, y: int, z: int) -> None:
@@ -301,6 +322,7 @@ class Block:
         self.cluster_place, self.cluster_rank = (0, 0, 0), 0
         self.mates: Any = None  # the Cluster of this block
         self.present: bool | None = None  # whether it runs: None before it has started
+        self.late: Any = None  # what its threads have started and not waited for
 
     def watch(self, granule: int) -> Watch:
         """Return the history of the shared memory, created on first use."""
@@ -308,15 +330,22 @@ class Block:
             self._watch = Watch(self, granule)
         return self._watch
 
-    def order(self) -> None:
-        """Record that the block's threads have synchronized, or may have."""
+    def order(self, members: list[int] | None = None, barrier: int = -1, some: bool = True) -> None:
+        """Record that the block's threads have synchronized, or may have.
+
+        shape   members: those that met, if any did; some: whether others have not ended
+        """
         if self._watch is not None:
             self._watch.order()
+        if members is not None and self.launch.history is not None:
+            self.launch.history.meet([self], members if some else None, barrier)
 
-    def order_warp(self, warp: int) -> None:
-        """Record that threads of a warp have synchronized."""
+    def order_warp(self, warp: int, members: list[int], some: bool) -> None:
+        """Record that threads of a warp have synchronized; `some`: not all of them."""
         if self._watch is not None:
             self._watch.order_warp(warp)
+        if self.launch.history is not None:
+            self.launch.history.meet([self], members, warp=-1 if some else warp)
 
     def shared_view(self, code: str) -> memoryview:
         """Return a view of the block's shared memory as elements of one type."""
@@ -342,12 +371,12 @@ class Thread:
 
     # -- local memory
 
-    def enter(self, size: int) -> Frame:
+    def enter(self, size: int, alignment: int) -> Frame:
         """Create the frame of a function.
 
         raises  Fault   the stack is full (719)
         """
-        low = self.next + 63 & ~63
+        low = self.next + alignment - 1 & -alignment
         if low + size > LOCAL_LIMIT:
             raise Fault(LAUNCH_FAILED, f"stack overflow: more than {LOCAL_LIMIT} bytes of local memory in one thread")
         made = Frame(low, bytearray([POISON]) * size, bytearray(size) if self.launch.space.watch else None)
@@ -488,61 +517,3 @@ class Thread:
 
 def _place(frame: FrameType) -> tuple[str, int]:
     return frame.f_code.co_filename, frame.f_lineno
-
-
-def finish(result: Any) -> Any:
-    """Complete a call through a pointer, whether the callee is a generator or not."""
-    if isinstance(result, GeneratorType):
-        result = yield from result
-    return result
-
-
-def misaligned(address: int, width: int, space: str) -> None:
-    """Report a misaligned access.
-
-    raises  Fault   always (716)
-    """
-    raise Fault(MISALIGNED_ADDRESS, f"{space} address {address:#x} is not a multiple of {width}")
-
-
-class Wrapped(int):
-    """An index that wraps around at the end of the address space when an offset is added."""
-
-    def __new__(cls, value: int, modulus: int) -> Wrapped:
-        """Create an index with a modulus."""
-        made = super().__new__(cls, value)
-        made.modulus = modulus
-        return made
-
-    modulus: int
-
-    def __add__(self, offset: int) -> int:
-        return (int(self) + offset) % self.modulus
-
-
-def wrapped(address: int, bits: int, total: int, shift: int) -> int:
-    """Return the index of a shared address that wraps around, or raise for a misaligned one.
-
-    raises  Fault   misaligned (716)
-    """
-    if address % total:
-        misaligned(address, total, "shared")
-    return Wrapped(address >> shift, 1 << bits - shift)
-
-
-def trap() -> None:
-    """Stop the kernel.
-
-    raises  Fault   always (719)
-    """
-    raise Fault(LAUNCH_FAILED, "the kernel executed a trap instruction")
-
-
-def pack(code: str, memory: bytearray, offset: int, value: Any) -> None:
-    """Store into a call's parameter."""
-    pack_into("<" + code, memory, offset, value)
-
-
-def unpack(code: str, memory: bytes, offset: int) -> Any:
-    """Load from a call's parameter."""
-    return unpack_from("<" + code, memory, offset)[0]

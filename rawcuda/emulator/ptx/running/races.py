@@ -17,6 +17,7 @@ from __future__ import annotations
 import sys
 
 from ...space import Fault
+from ..checking.history import Found
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,12 +25,20 @@ if TYPE_CHECKING:
 
     from .machine import Block
 
-__all__ = ["Watch"]
+__all__ = ["Unwritten", "Watch"]
 
 LAUNCH_FAILED = 719  # CUDA_ERROR_LAUNCH_FAILED: the driver has no code for races
 _TICK = 2048  # one step of the clock; the lower bits are the thread
 _SEVERAL_OF = 1025  # + warp: several threads of one warp
 _MANY = 2047  # threads of several warps
+
+
+class Unwritten(Found):
+    """A read of shared memory that was never written; a race, if another thread of the block is about to write it."""
+
+    def __init__(self, text: str, line: int, block: Block) -> None:
+        super().__init__(LAUNCH_FAILED, f"initcheck: {text}")
+        self.line, self.block, self.thread = line, block.number, block.running or 0
 
 
 class Watch:
@@ -102,7 +111,7 @@ class Watch:
         The stamps of `mine` stand for reads by this thread, its warp or several warps of a granule that was written
         earlier, so a granule that was never written, or was just written by the reader, gets no such stamp.
 
-        raises  Fault   an unordered write by another thread, or no write at all (719)
+        raises  Fault   an unordered write by another thread, or, if the emulator is strict, no write at all (719)
         """
         thread: Any = self.block.running
         mine = self.clock + thread + 1
@@ -113,11 +122,14 @@ class Watch:
                 raise self._race("reads", q, thread, "wrote", wrote, self.write_lines[q])
             if not wrote:
                 unwritten += 1
-            elif wrote != mine and had != mine:
+            if wrote != mine and had != mine:
                 self.reads[q] = mine if had < self.since else self._together(had, thread, mine)
                 self.read_lines[q] = line
         if judged and unwritten == count:
-            raise Fault(LAUNCH_FAILED, f"{self._place(at)} was never written: its content is undefined")
+            text, launch = f"{self._place(at)} was never written: its content is undefined", self.block.launch
+            if launch.space.strict:
+                raise Unwritten(text, line, self.block)
+            launch.warn(text, _frame_of_kernel(), aloud=True)
 
     def write(self, at: int, count: int, line: int, code: str = "", *values: Any) -> None:
         """Check and record a write of granules, before it happens.
@@ -135,6 +147,10 @@ class Watch:
                 self._conflict("read", q, at, thread, read, self.read_lines[q], code, values)
             writes[q], reads[q] = mine, 0
             self.write_lines[q] = line
+
+    def unwrite(self, at: int, count: int) -> None:
+        """Record that the content is undefined until an asynchronous copy arrives."""
+        self.writes[at : at + count] = self.reads[at : at + count] = [0] * count
 
     def mark(self, at: int, count: int) -> None:
         """Record a write that takes part in no race."""
@@ -166,10 +182,8 @@ class Watch:
         start = at * self.granule // view.itemsize
         if tuple(view[start : start + len(values)]) != values:
             raise self._race("writes", q, thread, verb, stamp, line)
-        frame: Any = sys._getframe(1)
-        while frame.f_globals is globals():  # up to the frame of the kernel
-            frame = frame.f_back
-        self.block.launch.warn(self._race("writes the same value again to", q, thread, verb, stamp, line).report, frame)
+        report = self._race("writes the same value again to", q, thread, verb, stamp, line).report
+        self.block.launch.warn(report, _frame_of_kernel())
 
     def _place(self, q: int) -> str:
         return f"shared address {q * self.granule:#x}"
@@ -180,8 +194,18 @@ class Watch:
             "other threads" if who == _MANY else f"threads of warp {who - _SEVERAL_OF}" if who >= _SEVERAL_OF
             else f"thread {launch.index_of(who - 1)}"
         )  # fmt: skip
+        kind = f"{'read' if does == 'reads' else 'write'} after {'read' if did == 'read' else 'write'}"
+        near = _SEVERAL_OF + (thread >> 5) == who or who <= 1024 and who - 1 >> 5 == thread >> 5
         return Fault(
             LAUNCH_FAILED,
-            f"race: thread {launch.index_of(thread)} {does} {self._place(q)}, which {other} {did} at ptx line {line}, "
-            "with no barrier in between",
+            f"racecheck: {kind}: thread {launch.index_of(thread)} {does} {self._place(q)}, which {other} {did} at ptx "
+            f"line {line}, with no barrier in between: a barrier is missing between them, "
+            + ("__syncwarp() or __syncthreads()" if near else "__syncthreads()"),
         )
+
+
+def _frame_of_kernel() -> Any:
+    frame: Any = sys._getframe(1)
+    while frame.f_globals is globals():
+        frame = frame.f_back
+    return frame

@@ -3,16 +3,20 @@
 A running kernel records nothing for reports. The traceback contains the generated line; the table of lines contains its
 PTX line and the register of the address; the frame contains the registers and the thread.
 
-Read next    ../program.py, which makes the table of lines
+A report begins with what was found, in the names of compute-sanitizer's tools: "memcheck: out of bounds: ...". The
+lines after it are the source lines that it names, and where the kernel was.
+
+Read next    ../program.py, which makes the table of lines; sources.py, for the text of a line
 """
 
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 
 from ...space import Fault
-from .machine import ILLEGAL_ADDRESS, LAUNCH_FAILED, Launch
+from ..checking.history import Found
+from .machine import ILLEGAL_ADDRESS, LAUNCH_FAILED, LAUNCH_TIMEOUT, MISALIGNED_ADDRESS, Launch
+from .sources import place_of, texts_of_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,6 +27,9 @@ if TYPE_CHECKING:
     from ..translating.emitting.emit import Line
 
 __all__ = ["explain", "finding"]
+
+_MOST_LINES = 4  # of the source, in one report
+_NAMED = re.compile(r"(mem|race|init|sync|leak)check: ")
 
 
 def explain(reason: BaseException, launch: Launch, filename: str, lines: list[Line], module: Module) -> Fault:
@@ -35,40 +42,95 @@ def explain(reason: BaseException, launch: Launch, filename: str, lines: list[Li
         code, text = LAUNCH_FAILED, "stack overflow: device functions call each other too deeply"
     else:
         code, text = _translated(reason, found, launch, lines)
-    return Fault(code, _located(text, frames, launch, lines, module))
+    return Fault(code, _located(text, code, frames, launch, lines, module, reason))
 
 
 def finding(
-    text: str, frame: FrameType | None, launch: Launch, filename: str, lines: list[Line], module: Module
+    text: str, frame: FrameType | Found | None, launch: Launch, filename: str, lines: list[Line], module: Module
 ) -> str:
-    """Return the report of a finding that does not stop the kernel, from the frame of the finding."""
+    """Return the report of a finding that does not stop the kernel, from the frame of the finding, or its own place."""
+    if isinstance(frame, Found):
+        return _located(text, 0, [], launch, lines, module, frame)
     frames = []
     while frame is not None:
         if frame.f_code.co_filename == filename:
             frames.append((frame, frame.f_lineno))
         frame = frame.f_back
-    return _located(text, frames[::-1], launch, lines, module)
+    return _located(text, 0, frames[::-1], launch, lines, module, None)
 
 
-def _located(text: str, frames: list[tuple[FrameType, int]], launch: Launch, lines: list[Line], module: Module) -> str:
-    """Add access, line, callers, kernel, block, thread and the place of the launch to a text."""
-    text = re.sub(r"ptx line (\d+)", lambda found: _place(int(found[1]), module), text)
-    where = []
-    if frames:
-        line = lines[frames[-1][1] - 1]
-        if line.note is not None:
-            text = f"invalid {line.note.verb} of {line.note.width} bytes of {line.note.space} memory: {text}"
-        where.append(_place(line.line, module))
-        callers = [lines[number - 1].line for _, number in reversed(frames[:-1])]
-        where += [f"called from {_place(number, module)}" for number in callers[:4]]
+def _located(
+    text: str, code: int, frames: list[tuple[FrameType, int]], launch: Launch, lines: list[Line], module: Module,
+    reason: Any,
+) -> str:  # fmt: skip
+    """Add kind, access, argument, lines with their text, callers, kernel, block, thread and the place of the launch."""
+    where, shown = [], []
+    block, thread = launch.block, launch.block.running if launch.block is not None and frames else None
+    line = getattr(reason, "line", 0)  # of a finding whose thread no longer runs there
+    index = (block.x, block.y, block.z) if block is not None else None
+    if line:
+        thread, index = reason.thread, launch.index_of_block(reason.block)
+        frames = []
+    elif frames:
+        line = lines[frames[-1][1] - 1].line
+    note = lines[frames[-1][1] - 1].note if frames else None
+    named = _NAMED.match(text)
+    if note is not None and not named:
+        text = f"invalid {note.verb} of {note.width} bytes of {note.space} memory: {text}"
+    text = (text if named else f"{_kind(code, text)}{text}") + _argument(text, launch)
+    if line:
+        shown.append(line)
+        where.append(place_of(line, module))
+    callers = [lines[number - 1].line for _, number in reversed(frames[:-1])]
+    where += [f"called from {place_of(number, module)}" for number in callers[:4]]
+    shown += [int(number) for number in re.findall(r"ptx line (\d+)", text)]
+    text = re.sub(r"ptx line (\d+)", lambda found: place_of(int(found[1]), module), text)
     where.append(f"kernel {launch.name}")
-    block = launch.block
-    if block is not None:
-        where.append(f"block ({block.x}, {block.y}, {block.z})")
-        if frames and isinstance(block.running, int):
-            where.append(f"thread {launch.index_of(block.running)}")
+    if index is not None:
+        where.append("block ({}, {}, {})".format(*index))
+    if isinstance(thread, int):
+        where.append(f"thread {launch.index_of(thread)}")
     launched = f"; the kernel was launched at {launch.site}" if launch.site else ""
-    return f"{text}{launched}\n    at {', '.join(where)}"
+    texts = dict.fromkeys(text for number in dict.fromkeys(shown) for text in texts_of_line(number, module))
+    quoted = "".join(f"\n    {text}" for text in list(texts)[:_MOST_LINES])
+    return f"{text}{launched}{quoted}\n    at {', '.join(where)}"
+
+
+def _kind(code: int, text: str) -> str:
+    """Return the checker and the kind of an error that does not name them itself."""
+    if "never written" in text:
+        return "initcheck: "
+    if code == MISALIGNED_ADDRESS:
+        return "memcheck: misaligned: "
+    if code == ILLEGAL_ADDRESS:
+        freed = "that was freed" in text
+        return "memcheck: use after free: " if freed else "memcheck: out of bounds: "
+    if code == LAUNCH_TIMEOUT:
+        return "endless loop: "
+    return ""
+
+
+def _argument(text: str, launch: Launch) -> str:
+    """Return the words for the argument of the kernel through which it got the memory that a report names."""
+    found = re.search(r"\baddress (0x[0-9a-f]+): ", text)
+    if found is None:
+        return ""
+    address = int(found[1], 16)
+    base = re.search(r" allocation(?: '[^']*')? at (0x[0-9a-f]+)", text)
+    into = re.search(r": (\d+) bytes into a (\d+)-byte ", text)
+    low, size = address, 1
+    if base is not None:
+        held = launch.space.find(int(base[1], 16))
+        low, size = int(base[1], 16), held.size if held is not None else 1
+    elif into is not None:
+        low, size = address - int(into[1]), int(into[2])
+    elif address:
+        return ""
+    for number, offset in enumerate(launch.offsets):
+        given = int.from_bytes(launch.parameters[offset : offset + 8], "little")
+        if low <= given < low + size and len(launch.parameters) >= offset + 8:
+            return f"; this is the memory of argument {number}, counted from 0"
+    return ""
 
 
 def _frames(trace: TracebackType | None, filename: str) -> list[tuple[FrameType, int]]:
@@ -78,16 +140,6 @@ def _frames(trace: TracebackType | None, filename: str) -> list[tuple[FrameType,
             found.append((trace.tb_frame, trace.tb_lineno))
         trace = trace.tb_next
     return found
-
-
-def _place(line: int, module: Module) -> str:
-    """Return the words for a line of the PTX, with the source line from .loc."""
-    at = bisect_right(module.locations, (line, 1 << 64, 0)) - 1
-    if at >= 0:
-        _, file, number = module.locations[at]
-        if file in module.files:
-            return f"ptx line {line} ({module.files[file]}:{number})"
-    return f"ptx line {line}"
 
 
 def _translated(

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "INF", "NAN", "SPLIT", "T4", "TINY", "binary_logarithm", "bits_of_32", "bits_of_64", "coarse_inverse_root",
+    "copied_bits_of_32",
     "coarse_reciprocal", "cosine", "directed_add", "directed_cvt", "directed_div", "directed_fma", "directed_mul",
     "directed_rcp", "directed_sqrt", "directed_sub", "divide_by_zero", "float_of_32", "float_of_64", "fma_64",
     "fma_midpoint", "inverse_root", "inverse_root_64", "maximum", "maximum_nan", "minimum", "minimum_nan",
@@ -54,6 +55,12 @@ def bits_of_32(value: float) -> int:
     """Return a float32's bits."""
     if value != value:
         return 0x7FFFFFFF
+    T4[0] = value
+    return _I4[0]
+
+
+def copied_bits_of_32(value: float) -> int:
+    """Return the bits of a float32 whose NaN keeps its bits."""
     T4[0] = value
     return _I4[0]
 

@@ -18,8 +18,11 @@ from functools import lru_cache, reduce
 from operator import and_, or_, xor
 from time import monotonic
 
+from ...recovery import is_outside
 from ...space import Fault
+from ..checking.history import Found
 from .machine import LAUNCH_FAILED, LAUNCH_TIMEOUT, Block, Exited
+from .races import Unwritten
 from .rounding import maximum, maximum_nan, minimum, minimum_nan
 
 TYPE_CHECKING = False
@@ -35,6 +38,7 @@ __all__ = ["Team", "run_plainly"]
 def run_plainly(thread: Callable[[int, int, int, int], None], block: Block) -> None:
     """Run the threads of a block that cannot wait."""
     launch = block.launch
+    early: Unwritten | None = None
     t = 0
     for tz in range(launch.nz):
         for ty in range(launch.ny):
@@ -44,7 +48,24 @@ def run_plainly(thread: Callable[[int, int, int, int], None], block: Block) -> N
                     thread(t, tx, ty, tz)
                 except Exited:
                     pass
+                except Exception as caught:
+                    early = _judged(caught, early)
                 t += 1
+    if early is not None:
+        raise early
+
+
+def _judged(caught: Exception, early: Unwritten | None) -> Unwritten:
+    """Return the read of unwritten memory that ends a launch, unless what the others do next shows a race.
+
+    After such a read the kernel cannot succeed. The other threads run on to the next barrier only to see whether one of
+    them writes the memory, so their other errors mean nothing.
+    """
+    if early is None and not isinstance(caught, Unwritten) or is_outside(caught):
+        raise caught
+    if isinstance(caught, Fault) and caught.report.startswith("racecheck"):
+        raise caught
+    return early or caught  # type: ignore[return-value]
 
 
 class Team:
@@ -71,6 +92,7 @@ class Team:
         self.moves = 0  # changes whenever a thread does more than wait
         self.idle_rounds = 0
         self.idle_since = 0.0
+        self.early: Unwritten | None = None  # a read that ends the launch when the others have come to a barrier
 
     def run(self) -> bool:
         """Run until all threads have ended; return False if the remaining ones wait for other blocks.
@@ -83,6 +105,8 @@ class Team:
                 if self.ready[number]:
                     moved = self._run_warp(number) or moved
             self.moves += moved
+            if self.early is not None and not (moved and any(self.ready)):
+                raise self.early
             if not self.left:
                 break
             if self._barriers() or self._convergence():
@@ -113,12 +137,16 @@ class Team:
                 block.running = t
                 try:
                     request = thread.send(value)  # type: ignore[union-attr]
-                except (StopIteration, Exited):
+                except Exception as caught:
+                    if not isinstance(caught, (StopIteration, Exited)):
+                        self.early = _judged(caught, self.early)
                     threads[t] = None
                     waiting[t] = None
                     self.left -= 1
                     moved = True
                     block.mates.leave(block, t)
+                    if block.late is not None:
+                        block.late.leave(t)
                     continue
                 waiting[t] = request
                 if request[0] != "spin":
@@ -160,9 +188,7 @@ class Team:
             here |= 1 << (t - first)
         for t in members:
             if not mask >> (t - first) & 1:
-                raise Fault(
-                    LAUNCH_FAILED, f"thread {t} is not in the member mask {mask:#x} that it gave to a warp operation"
-                )
+                raise self._found(f"thread {t} is not in the member mask {mask:#x} that it gave to a warp operation", t)
         for t in self.warps[number]:
             if mask >> (t - first) & 1 and not here >> (t - first) & 1 and self.threads[t] is not None:
                 return False
@@ -171,17 +197,67 @@ class Team:
     def _release(self, number: int, members: list[int]) -> None:
         waiting = self.waiting
         first = self.warps[number][0]
-        requests = [waiting[t] for t in members]
-        self.block.order_warp(number)
-        results = _exchange([t - first for t in members], requests)  # type: ignore[arg-type]
+        requests: list[Any] = [waiting[t] for t in members]
+        if requests[0][0] != "activemask":
+            living = sum(self.threads[t] is not None for t in self.warps[number])
+            if living < len(self.warps[number]) and requests[0][2] is not None:
+                self._named(number, members)
+            self.block.order_warp(number, members, len(members) < living)
+        results = _exchange([t - first for t in members], requests)
         for t in members:
             waiting[t] = None
         self.ready[number].update(zip(members, results))
+
+    def _named(self, number: int, members: list[int]) -> None:
+        """Look for threads that have ended although the member mask of an operation names them.
+
+        A vote or a barrier of the warp does not wait for them. A shuffle that reads the value of one is undefined; a
+        lane that never had a thread, or that the mask does not name, is often read for a result that is not used.
+        """
+        first, living = self.warps[number][0], self.threads
+        for t in members:
+            kind, verb, mask, _, _, *more = self.waiting[t]  # type: ignore[misc]
+            ended = [u for u in self.warps[number] if living[u] is None and mask >> (u - first) & 1]
+            if kind == "shfl":
+                source, inside = _source(verb, t - first, more[0] & 31, more[1])
+                if inside and source + first in ended:
+                    raise self._found(
+                        f"thread {self._index(t)} reads the value of lane {source} of its warp, whose thread "
+                        f"{self._index(source + first)} has ended without this shuffle, although the member mask "
+                        f"{mask:#x} names it: the value is undefined",
+                        t,
+                    )
+            elif kind in ("vote", "match", "redux") and ended and self.block.launch.space.meetings:
+                self._doubt(
+                    f"the member mask {mask:#x} of {kind} names thread {self._index(ended[0])}, which has ended "
+                    "without it",
+                    t,
+                )
+                return
+
+    def _index(self, t: int) -> tuple[int, int, int]:
+        return self.block.launch.index_of(t)
+
+    def _found(self, text: str, t: int) -> Found:
+        """Return a fault of a thread that waits."""
+        request: Any = self.waiting[t]
+        made = Found(LAUNCH_FAILED, f"synccheck: {text}")
+        made.line, made.block, made.thread = _line(request), self.block.number, t
+        return made
+
+    def _doubt(self, text: str, t: int) -> None:
+        """Report what is probably wrong, although it is defined on newer devices; raise it if that is wanted."""
+        found = self._found(text, t)
+        if self.block.launch.space.meetings:
+            raise found
+        self.block.launch.warn_at(found)
 
     # -- barriers
 
     def _arrive(self, t: int, request: Request) -> None:
         self.block.order()
+        if self.block.launch.history is not None:
+            self.block.launch.history.arrive(self.block, t, request[1])
         self.arrived[request[1]] = self.arrived.get(request[1], 0) + 1
         self.waiting[t] = None
         self.ready[t // 32][t] = None
@@ -193,22 +269,55 @@ class Team:
                 groups.setdefault(request[1], []).append(t)
         released = False
         for barrier, members in groups.items():
-            wanted = self.waiting[members[0]][2] or self.left  # type: ignore[index]
+            count = self.waiting[members[0]][2]  # type: ignore[index]
+            wanted = count or self.left
+            self._fits(barrier, members, count)
             if len(members) + self.arrived.get(barrier, 0) >= wanted:
                 self.arrived.pop(barrier, None)
                 self._release_barrier(members)
                 released = True
         return released
 
+    def _fits(self, barrier: int, members: list[int], count: int) -> None:
+        """Check the counts that threads gave to a barrier.
+
+        raises  Fault   they differ, are no multiple of a warp, or are not the number of threads that came (719)
+        """
+        other = next((t for t in members if self.waiting[t][2] != count), None)  # type: ignore[index]
+        first, text = members[0], ""
+        if other is not None:
+            counts = [self.waiting[t][2] or "all" for t in (first, other)]  # type: ignore[index]
+            text = (
+                f"thread {self._index(first)} waits at barrier {barrier} for {counts[0]} threads, and thread "
+                f"{self._index(other)} for {counts[1]}, ptx line {_line(self.waiting[other])}"
+            )
+        elif count % 32:
+            text = f"barrier {barrier} for {count} threads, which is not a multiple of 32"
+        elif count > -(-len(self.threads) // 32) * 32:
+            text = f"deadlock: barrier {barrier} is for {count} threads, and the block has {len(self.threads)}"
+        elif 0 < count < len(members):
+            text = f"{len(members)} threads came to barrier {barrier}, which is for {count}"
+        if text:
+            raise self._found(text, first)
+
     def _release_barrier(self, members: list[int]) -> None:
-        requests = [self.waiting[t] for t in members]
-        if any(request[5] != requests[0][5] for request in requests):  # type: ignore[index]
+        requests: list[Any] = [self.waiting[t] for t in members]
+        if any(request[5] != requests[0][5] for request in requests):
             self._converged(members)
-        self.block.order()
-        verb = requests[0][3]  # type: ignore[index]
+        if self.left < len(self.threads) and not requests[0][2]:
+            ended = self.threads.index(None)
+            self._doubt(
+                f"{len(members)} threads (first: {self._index(members[0])}) come to barrier {requests[0][1]}, and "
+                f"{len(self.threads) - self.left} threads (first: {self._index(ended)}) have ended without it. From "
+                "sm_70 on, CUDA waits only for the threads that have not ended; on older devices, the block may wait "
+                "forever",
+                members[0],
+            )
+        self.block.order(members, requests[0][1], len(members) < self.left)
+        verb = requests[0][3]
         result: Any = None
         if verb in ("popc", "and", "or"):
-            votes = [bool(request[4]) for request in requests]  # type: ignore[index]
+            votes = [bool(request[4]) for request in requests]
             result = sum(votes) if verb == "popc" else all(votes) if verb == "and" else any(votes)
         for t in members:
             self.waiting[t] = None
@@ -220,18 +329,28 @@ class Team:
         Different warps may do that, and threads that have ended are not waited for.
         """
         places: dict[int, tuple[int, int]] = {}
+        lines: dict[int, int] = {}  # a thread at each line
         for t in members:
             request = self.waiting[t]
             if request is not None and request[6]:
                 other, line = places.setdefault(t // 32, (t, request[5]))
+                if not request[2]:
+                    lines.setdefault(request[5], t)
                 if line != request[5]:
-                    index_of = self.block.launch.index_of
-                    raise Fault(
-                        LAUNCH_FAILED,
-                        f"barrier divergence: thread {index_of(other)} waits at ptx line {line}, and thread "
-                        f"{index_of(t)} of the same warp at ptx line {request[5]}: all threads of a warp must reach "
+                    raise self._found(
+                        f"barrier divergence: thread {self._index(other)} waits at ptx line {line}, and thread "
+                        f"{self._index(t)} of the same warp at ptx line {request[5]}: all threads of a warp must reach "
                         "the same aligned barrier",
+                        t,
                     )
+        if len(lines) > 1:
+            (line, other), (second, t) = list(lines.items())[:2]
+            self._doubt(
+                f"barrier divergence: thread {self._index(other)} waits at ptx line {line}, and thread "
+                f"{self._index(t)} of another warp at ptx line {second}: __syncthreads() may be in conditional code "
+                "only if all threads of the block take the same way",
+                t,
+            )
 
     def _convergence(self) -> bool:
         """Answer one query for the active threads, when no other thread of its warp can continue."""
@@ -269,7 +388,8 @@ class Team:
 
     def deadlock(self) -> Fault:
         """Return the error for threads of which none can continue."""
-        return Fault(LAUNCH_FAILED, "deadlock: no thread of the block can continue: " + self._whereabouts())
+        t = next(t for t, request in enumerate(self.waiting) if request is not None)
+        return self._found("deadlock: no thread of the block can continue: " + self._whereabouts(), t)
 
     def _whereabouts(self) -> str:
         places: dict[str, list[int]] = {}
@@ -286,7 +406,17 @@ class Team:
         return "; ".join(texts)
 
 
-_WARP = frozenset(("shfl", "vote", "match", "redux", "syncwarp", "activemask", "elect"))
+_WHOLE = frozenset(("mma", "ldmatrix", "stmatrix", "movmatrix"))  # which need all 32 lanes
+_WARP = frozenset(("shfl", "vote", "match", "redux", "syncwarp", "activemask", "elect", *_WHOLE))
+
+
+def _line(request: Any) -> int:
+    """Return the PTX line of a request."""
+    return int(
+        {"bar": lambda: request[5], "cluster": lambda: request[2], "spin": lambda: request[1]}.get(
+            request[0], lambda: request[3]
+        )()
+    )
 
 
 def _words(request: Request) -> str:
@@ -311,6 +441,12 @@ def _exchange(lanes: list[int], requests: list[Request]) -> list[Any]:
     if kind == "shfl":
         return _shuffle(lanes, requests, verb)
     count = len(lanes)
+    if kind in _WHOLE:
+        if count != 32:
+            raise Fault(LAUNCH_FAILED, f"{kind} by {count} lanes of a warp, ptx line {requests[0][3]}: it needs all 32")
+        from .units.matrices import together
+
+        return together(kind, verb, requests)
     if kind == "vote":
         return [_vote(lanes, requests, verb)] * count
     if kind == "match":

@@ -22,6 +22,7 @@ from ..reading.syntax import (
     Int,
     Not,
     Pair,
+    Part,
     Register,
     Special,
     Symbol,
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 
     Judged = tuple[Instruction, Shape]
 
-__all__ = ["defined_late", "floating", "local_pointers", "reads_and_writes", "uniform", "values_that_matter"]
+__all__ = ["copied", "defined_late", "floating", "local_pointers", "reads_and_writes", "uniform", "values_that_matter"]
 
 # opcodes that move bits of any meaning
 _CARRIERS = frozenset(("mov", "selp", "ld", "ldu", "st", "shfl", "slct"))
@@ -54,7 +55,7 @@ def _registers(operand: Operand) -> list[Register]:
         return [operand.base] if isinstance(operand.base, Register) else []
     if isinstance(operand, Texel):
         return [item for item in (operand.base, *operand.coordinates.items) if isinstance(item, Register)]
-    if isinstance(operand, Not):
+    if isinstance(operand, (Not, Part)):
         return [operand.of]
     if isinstance(operand, Vector):
         return [item for item in operand.items if isinstance(item, Register)]
@@ -147,6 +148,43 @@ def floating(function: Function, judged: list[Judged]) -> list[bool]:
         fits = BITS[type] in (32, 64) and type not in ("f16x2", "bf16x2") and (used or written)
         verdict[index] = fits and not from_integer and (written or not as_integer)
     return [verdict[root(index)] for index in range(count)]
+
+
+def copied(function: Function, judged: list[Judged], floats: list[bool]) -> set[int]:
+    """Return, by index, the registers of Python floats that may hold a copied float32: its NaN keeps its bits.
+
+    Every NaN of arithmetic is 0x7fffffff. It is written so when arithmetic writes one of these registers; a register
+    that only arithmetic writes holds any NaN, and becomes 0x7fffffff when its bits are used.
+    """
+    found = {each.index for each in function.parameter_registers}
+    moves: list[tuple[int, list[int]]] = []  # a register, and the float registers that it is copied from
+    for instruction, shape in judged:
+        opcode = instruction.opcode
+        writes = [each for each in reads_and_writes(instruction, shape)[1] if floats[each.index]]
+        if opcode in ("mov", "selp", "slct") and writes and not isinstance(instruction.operands[0], Vector):
+            sources = instruction.operands[1 : 2 if opcode == "mov" else 3]
+            if any(
+                not floats[each.index] if isinstance(each, Register) else _is_nan(each, writes[0]) for each in sources
+            ):
+                found.add(writes[0].index)
+            moves.append((writes[0].index, [each.index for each in sources if isinstance(each, Register)]))
+        elif opcode in _CARRIERS or opcode in ("atom", "call"):
+            found.update(each.index for each in writes)
+        else:
+            for slot, type, operand in zip(shape.slots, shape.wanted, instruction.operands):
+                if slot.written and type not in _FLOATS:
+                    found.update(each.index for each in _registers(operand))
+    size = -1
+    while len(found) > size:
+        size = len(found)
+        found.update(made for made, used in moves if found.intersection(used))
+    return {index for index in found if floats[index] and BITS[function.registers[index].type] == 32}
+
+
+def _is_nan(constant: Operand, target: Register) -> bool:
+    if isinstance(constant, Float):
+        return constant.value != constant.value
+    return not isinstance(constant, Int) or constant.value & 0x7FFFFFFF > 0x7F800000 and BITS[target.type] == 32
 
 
 def defined_late(function: Function, blocks: list[Block], shapes: dict[int, Shape]) -> list[Register]:

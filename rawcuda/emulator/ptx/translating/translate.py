@@ -24,11 +24,14 @@ from __future__ import annotations
 import re
 
 from ..reading.syntax import BITS, Instruction, Variable
-from .emitting.clusters import ClusterEmitter
+from .emitting.asynchronous import AsyncEmitter
 from .emitting.emit import FLOAT_TYPES, Line
+from .emitting.matrices import MatrixEmitter
+from .emitting.small import SmallEmitter
 from .emitting.textures import TextureEmitter
 from .flow import EXIT, Block, Plan
 from .registers import (
+    copied,
     defined_late,
     floating,
     local_pointers,
@@ -36,7 +39,7 @@ from .registers import (
     uniform,
     values_that_matter,
 )
-from .unit import Prepared, Unit, local_layout
+from .unit import Prepared, Unit, frame_alignment, local_layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -63,7 +66,7 @@ class Translated:
         self.shared_size = writer.shared_size
 
 
-class Writer(ClusterEmitter, TextureEmitter):
+class Writer(AsyncEmitter, MatrixEmitter, SmallEmitter, TextureEmitter):
     """The writer of one function."""
 
     def __init__(self, unit: Unit, prepared: Prepared) -> None:
@@ -71,6 +74,7 @@ class Writer(ClusterEmitter, TextureEmitter):
         self.prepared = prepared
         judged = [(i, prepared.shapes[id(i)]) for block in prepared.blocks for i in block.instructions]
         super().__init__(unit, function, floating(function, judged))
+        self.copied = copied(function, judged, self.holds_float)
         self.late = defined_late(function, prepared.blocks, prepared.shapes)
         self.blocks = prepared.blocking
         self.frame_size = local_layout(function)
@@ -444,14 +448,21 @@ class Writer(ClusterEmitter, TextureEmitter):
 
     def _watching(self) -> list[str]:
         """Return the functions that record accesses to shared memory, as default arguments."""
+        more = []
+        if self.needs_past:
+            past = ("read", "write", "atomic", "fence", "order")
+            more.append("; ".join(f"past_{name} = L.history.{name}" for name in past))
+        if self.needs_delays:
+            more.append("; ".join(f"late_{name} = L.delays.{name}" for name in ("store", "touch", "flush")))
         if not self.needs_watch:
-            return []
+            return more
         names = [
             name
             for name in ("read_one", "read", "reads", "write_one", "write", "mark", "order", "mine")
             if name != "mine" or self.needs_mine
         ]
-        return [f"watch = B.watch({self.unit.granule})", "; ".join(f"watch_{name} = watch.{name}" for name in names)]
+        calls = "; ".join(f"watch_{name} = watch.{name}" for name in names)
+        return [*more, f"watch = B.watch({self.unit.granule})", calls]
 
     def _setup(self) -> list[str]:
         function = self.function
@@ -466,7 +477,8 @@ class Writer(ClusterEmitter, TextureEmitter):
         elif self.needs_thread or self.frame_size:
             texts.append("T = Thread(B, t, tx, ty, tz)")
         if self.frame_size:
-            texts.append(f"frame = T.enter({self.frame_size}); frame_lo = frame.low")
+            alignment = frame_alignment(function)
+            texts.append(f"frame = T.enter({self.frame_size}, {alignment}); frame_lo = frame.low")
             if self.unit.watch:
                 texts += [f"mark_{code} = frame.marks({code!r})" for code in self.local_views]
             texts += [f"frame_{code} = frame.view({code!r})" for code in self.local_views]

@@ -23,6 +23,10 @@ from .registers import reads_and_writes
 from .table.forms import Shape, check
 from .table.opcodes import TABLE
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 __all__ = ["CLUSTER_BITS", "CODE_BASE", "LOCAL_WINDOW", "PARAMETER_WINDOW", "SHARED_WINDOW", "Unit"]
 
 # Generic addresses of memory that is not global: above any host address, below the first device address.
@@ -34,7 +38,9 @@ CLUSTER_BITS = 24  # an address of shared memory has a block of the cluster abov
 CODE_STEP = 16
 BUILTINS = ("vprintf", "__assertfail", "malloc", "free", "cudaGraphSetConditional")
 
-_BLOCKING = frozenset(("bar", "barrier", "shfl", "vote", "match", "redux", "activemask", "elect", "nanosleep"))
+_BLOCKING = frozenset(
+    "bar barrier shfl vote match redux activemask elect nanosleep mbarrier mma wmma ldmatrix stmatrix movmatrix".split()
+)
 
 
 class Prepared:
@@ -59,10 +65,20 @@ class Unit:
     BUILTINS = BUILTINS
     WINDOWS = {"shared": SHARED_WINDOW, "local": LOCAL_WINDOW, "param": PARAMETER_WINDOW}
 
-    def __init__(self, module: Module, addresses: dict[int, int], watch: bool = False) -> None:
+    def __init__(
+        self,
+        module: Module,
+        addresses: dict[int, int],
+        watch: bool = False,
+        races: bool = False,
+        delays: bool = False,
+    ) -> None:
         self.module = module
         self.watch = watch  # whether accesses are checked
+        self.races = races  # whether the history of all memory is kept
+        self.delays = delays  # whether stores may arrive late, if blocks communicate
         self.granule = 0  # the size in bytes of the smallest access to shared memory; 0: there is none
+        self.grain = 4  # the size in bytes of the smallest access to shared or global memory
         self.addresses = addresses  # of global and const variables, by the id of the variable
         self.prepared: dict[str, Prepared] = {}
         self.shared_variables: list[Variable] = []  # those of device functions, whose offset depends on the kernel
@@ -73,8 +89,20 @@ class Unit:
                 self.prepared[function.name] = self._prepare(function)
         self._find_spins()
         self._spread_blocking()
+        self.delays = delays and any(map(_communicates, self.prepared.values()))
         if watch:
             self.granule = self._least_shared()
+        if races:
+            self.grain = min((*self._widths(), 8))
+
+    def _widths(self) -> Iterator[int]:
+        """Yield the widths of accesses to memory that other threads may access."""
+        for made in self.prepared.values():
+            for block in made.blocks:
+                for instruction in block.instructions:
+                    if instruction.opcode in ("ld", "ldu", "st", "atom", "red"):
+                        if not {"local", "param", "const"} & set(instruction.modifiers):
+                            yield BITS[made.shapes[id(instruction)].type] // 8
 
     def _least_shared(self) -> int:
         widths = []
@@ -134,7 +162,7 @@ class Unit:
         made = Prepared(function, blocks_of(function), shapes)
         for item in body:
             if isinstance(item, Instruction):
-                if item.opcode in _BLOCKING:
+                if item.opcode in _BLOCKING or "bulk" in item.modifiers:
                     made.blocking = True
                 elif item.opcode == "call":
                     callee = self.callee(item)
@@ -251,6 +279,16 @@ def _spins(made: Prepared, watchers: set[str]) -> set[int]:
     }
 
 
+def _communicates(made: Prepared) -> bool:
+    """Tell whether a function may see what another block stores: it has strong reads of memory that is not its own."""
+    for block in made.blocks:
+        for instruction in block.instructions:
+            if instruction.opcode in ("atom", "ld") and _is_watched(instruction, set()):
+                if not {"shared", "local"} & set(instruction.modifiers):
+                    return True
+    return False
+
+
 def _is_watched(instruction: Instruction, watchers: set[str]) -> bool:
     """Tell whether an instruction reads memory that other threads may write."""
     opcode = instruction.opcode
@@ -289,6 +327,11 @@ def _waits(made: Prepared, body: set[int], watchers: set[str]) -> bool:
                 changed = changed or bool(new)
                 wanted |= new
     return False
+
+
+def frame_alignment(function: Function) -> int:
+    """Return the alignment of a function's frame: at least 64 bytes."""
+    return max([64, *(variable.alignment for variable in function.variables if variable.space == "local")])
 
 
 def local_layout(function: Function) -> int:

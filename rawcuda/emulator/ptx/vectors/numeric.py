@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     Array = Any
 
 __all__ = [
-    "bits_32", "bits_64", "blank", "count_bits", "divide", "each", "field", "find_bit", "funnel", "got", "high",
+    "bits_32", "bits_64", "blank", "canonical", "count_bits", "divide", "each", "field", "find_bit", "funnel", "got", "high",
     "high_signed", "insert", "leading_zeros", "least", "most", "old_bits", "packed_parts", "part", "permute", "pick",
     "put", "quotient", "remainder", "rest", "reverse", "selected", "shift_left", "shift_right", "spread", "unsigned",
     "whole", "wide",
@@ -35,6 +35,11 @@ def bits_32(value: Array) -> Array:
     if strange.any():
         return np.where(strange, np.u4(0x7FFFFFFF), bits) if value.ndim else np.u4(0x7FFFFFFF)
     return bits
+
+
+def canonical(value: Array) -> Array:
+    """Return float32 in which every NaN is 0x7fffffff."""
+    return bits_32(value).view(np.f4)
 
 
 def bits_64(value: Array) -> Array:

@@ -22,7 +22,8 @@ from ....space import WIDTH
 from ...reading.syntax import BITS, Address, Float, Instruction, Register, Sink, Symbol, Variable, Vector
 from ..table.forms import check_read, check_written
 from ..unit import CLUSTER_BITS
-from .emit import FLOAT_TYPES, Emitter, Note, mask
+from .checks import CheckEmitter
+from .emit import FLOAT_TYPES, Note, mask
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ _SIGNED = {8: "b", 16: "h", 32: "i", 64: "q"}
 _SHIFT = {1: 0, 2: 1, 4: 2, 8: 3, 16: 4}
 
 
-class AccessEmitter(Emitter):
+class AccessEmitter(CheckEmitter):
     """The emitter of instructions that read and write memory."""
 
     def do_ld(self, instruction: Instruction, shape: Shape) -> None:
@@ -56,12 +57,19 @@ class AccessEmitter(Emitter):
             code = "f" if BITS[type] == 32 else "d"
         elif type[0] == "s" and any(isinstance(t, Register) and BITS[t.type] > BITS[type] for t in targets):
             code = _SIGNED[BITS[type]]
+        if instruction.alignment:
+            base, offset = self._address(address)
+            note = Note(space or "generic", "read", width * len(targets), base, offset)
+            offset -= instruction.inside
+            start = f"{base} + {offset}" if offset else base
+            call = f"misaligned({start}, {instruction.alignment}, {space or 'generic'!r})"
+            self.put(f"if {start} & {instruction.alignment - 1}: {call}", note)
         view, index, note = self.place(space, address, code, width * len(targets), "read")
         if len(targets) > 1 or type == "b128":
             self.put(f"j = {index}")
             index = "j"
         matters = any(isinstance(each, Register) and each.index in self.judged for each in targets)
-        self.touch(index, code, width * len(targets), matters, None, self._is_watched(shape), note)
+        self.touch(index, code, width * len(targets), matters, None, self.strength(shape), note, view)
         for at, target in enumerate(targets):
             if isinstance(target, Sink):
                 continue
@@ -104,7 +112,7 @@ class AccessEmitter(Emitter):
             self.put(f"j = {index}")
             index = "j"
         self.touch(
-            index, code, width * len(sources), False, [] if type == "b128" else values, self._is_watched(shape), note
+            index, code, width * len(sources), False, [] if type == "b128" else values, self.strength(shape), note, view
         )
         for at, text in enumerate(values):
             if type == "b128":
@@ -113,94 +121,10 @@ class AccessEmitter(Emitter):
                 continue
             self.put(f"{view}[{index} + {at}] = {text}" if at else f"{view}[{index}] = {text}", note)
 
-    # -- calls of the checkers
-
-    def _is_watched(self, shape: Shape) -> bool:
-        return shape.chosen.get("sem", "weak") != "weak"
-
-    def put_order(self) -> None:
-        """Write the call that tells the race checker that threads may have synchronized."""
-        if self.unit.granule:
-            self.needs_watch = True
-            self.put("watch_order()")
-
-    def touch(
-        self, index: str, code: str, total: int, judged: bool, values: list[str] | None, watched: bool, note: Note
-    ) -> None:
-        """Write the calls that notify the checkers of an access, which is a read if there are no values."""
-        if not self.unit.watch or not self.marks:
-            return
-        width = WIDTH[code]
-        if self.marks == "shared":
-            self._touch_shared(index, width, code, total, judged, values, watched, note)
-            return
-        marks = self.marks
-        places = [f"{marks}[{index} + {at}]" if at else f"{marks}[{index}]" for at in range(total // width)]
-        if values is not None:
-            self.put(f"if {marks} is not None: {' = '.join(places)} = {int('01' * width, 16):#x}", note)
-        elif judged:
-            self.put(
-                f"if {marks} is not None and not ({' or '.join(places)}): L.unwritten({note.register or 0}, "
-                f"{note.offset}, {total}, {note.space!r})",
-                note,
-            )
-        if watched:
-            self.put_order()
-
-    def _touch_shared(
-        self,
-        index: str,
-        width: int,
-        code: str,
-        total: int,
-        judged: bool,
-        values: list[str] | None,
-        watched: bool,
-        note: Note,
-    ) -> None:
-        granule = self.unit.granule
-        if not granule:
-            return
-        self.needs_watch = True
-        start = index if width == granule else f"({index}) * {width // granule}"
-        count = total // granule
-        if watched:
-            if values is not None:
-                self.put(f"watch_mark({start}, {count})", note)
-            self.put_order()
-        elif values is None and count == 1:
-            self.needs_mine = True
-            self.put(f"if watch_reads[{start}] not in mine: watch_read_one({start}, {judged}, {self.line})", note)
-        elif values is None:
-            self.put(f"watch_read({start}, {count}, {judged}, {self.line})", note)
-        else:
-            given = "".join(f", {value}" for value in values)
-            if count == len(values) == 1:
-                self.put(f"watch_write_one({start}, {self.line}, {code!r}{given})", note)
-            else:
-                self.put(f"watch_write({start}, {count}, {self.line}{f', {code!r}{given}' if values else ''})", note)
-
-    def touch_atomic(self, space: str, index: str, code: str, count: int, replaces: bool, note: Note) -> None:
-        """Write the calls that notify the checkers of an atomic, which reads the old value unless it replaces it."""
-        if not self.unit.watch or not self.marks:
-            return
-        if self.marks == "shared":
-            if self.unit.granule:
-                self.needs_watch = True
-                factor = WIDTH[code] // self.unit.granule
-                self.put(f"watch_mark({index} * {factor}, {count * factor})", note)
-            return
-        if not replaces:
-            self.touch(index, code, WIDTH[code] * count, True, None, False, note)
-        self.touch(index, code, WIDTH[code] * count, False, ["0"], False, note)
-
     def _stored(self, source: Operand, type: str, as_float: bool) -> str:
         if as_float:
             wanted = "f32" if BITS[type] == 32 else "f64"
-            text = self.value(source, wanted)
-            if wanted == "f32" and isinstance(source, Register) and self.holds_float[source.index]:
-                return f"{text} if {text} == {text} else NAN"  # every NaN of arithmetic is 0x7fffffff
-            return text
+            return self.kept(source, wanted)
         if type in FLOAT_TYPES and not isinstance(source, Register):
             return f"bits_of_{BITS[type]}({self.value(source, type)})"
         return self.value(source, f"b{BITS[type]}" if type in FLOAT_TYPES else type)
@@ -241,7 +165,8 @@ class AccessEmitter(Emitter):
         space = (chosen.get("space") or chosen.get("atomspace") or "").split("::")[0]
         if "nc" in instruction.modifiers and space != "global":
             raise self.reject("Modifier '.nc' requires .global space")
-        if space in ("param", "const", "local") and chosen.get("sem", "weak") != "weak":
+        ordered = chosen.get("sem", "weak") != "weak"
+        if ordered and (space in ("param", "const") or space == "local" and chosen["sem"] != "volatile"):
             raise self.reject(f"Modifier '.{chosen['sem']}' cannot be applied to '.{space}' space")
         if chosen.get("sem") in ("relaxed", "acquire", "release", "acq_rel") and "scope" not in chosen:
             if instruction.opcode in ("ld", "st"):
@@ -346,7 +271,7 @@ class AccessEmitter(Emitter):
             self.put("m = L.marked")
             self.marks = "m"
         granule = self.unit.granule
-        if granule:
+        if granule and not self.unit.races:
             self.needs_watch = True
             place, count = f"{base} + {offset - self.unit.WINDOWS['shared']}", total // granule
             start = f"({place}) // {granule}, {count}"
@@ -494,7 +419,7 @@ class AccessEmitter(Emitter):
         if self.slot_is_float(variable):
             if whole and as_float:
                 return name
-            name = f"bits_of_{BITS[variable.type]}({name})"
+            name = f"{'copied_' * (variable.type == 'f32')}bits_of_{BITS[variable.type]}({name})"
         text = name if not offset else f"({name} >> {8 * offset})"
         if not whole:
             text = f"({text} & {mask(bits)})"
@@ -516,7 +441,7 @@ class AccessEmitter(Emitter):
             text = self.value(source, f"b{bits}" if isinstance(source, Register) else type)
             self.put(f"{name} = bits_of_{bits}({text})" if isinstance(source, Float) else f"{name} = {text}")
         elif bits == BITS[variable.type]:
-            self.put(f"{name} = {self.value(source, variable.type)}")
+            self.put(f"{name} = {self.kept(source, variable.type)}")
         else:
             raise self.reject(f"Type .{type} does not fit parameter '{variable.name[:80]}'")
 
@@ -530,7 +455,7 @@ class AccessEmitter(Emitter):
         as_float = isinstance(source, Register) and self.holds_float[source.index] and bits == BITS[source.type]
         code = ("f" if bits == 32 else "d") if as_float else _CODES[bits]
         plain = f"b{bits}" if isinstance(source, Register) else type
-        value = self.value(source, ("f32" if bits == 32 else "f64") if as_float else plain)
+        value = self.kept(source, ("f32" if bits == 32 else "f64") if as_float else plain)
         if not as_float and plain in FLOAT_TYPES:
             value = f"bits_of_{bits}({value})"
         self.put(f"pack({code!r}, {name}, {offset}, {value})")

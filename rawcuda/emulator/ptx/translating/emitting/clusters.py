@@ -30,7 +30,7 @@ class ClusterEmitter(ControlEmitter):
         if shape.has("arrive"):
             self.needs_block = True
             self.put(f"B.mates.arrive(B, {self.line})")
-            self.put_order()
+            self.put_order(True)
         else:
             self.put(f"yield 'cluster', 'wait', {self.line}")
 

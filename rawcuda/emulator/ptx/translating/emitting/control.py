@@ -17,7 +17,6 @@ from ...reading.syntax import (
     Instruction,
     Int,
     Name,
-    Not,
     Pair,
     Prototype,
     Register,
@@ -28,7 +27,7 @@ from ...reading.syntax import (
 )  # fmt: skip
 from ..table.forms import check_read, check_written
 from .convert import ConvertEmitter
-from .emit import FLOAT_TYPES, Note
+from .emit import FLOAT_TYPES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,7 +48,7 @@ class ControlEmitter(ConvertEmitter):
     def do_nothing(self, instruction: Instruction, shape: Shape) -> None:
         """Write nothing: caches, fences and breakpoints have no effect, because each store is visible at once."""
         if instruction.opcode in ("membar", "fence"):
-            self.put_order()
+            self.put_fence(instruction, shape)
 
     def do_ret(self, instruction: Instruction, shape: Shape) -> None:
         """Write a return."""
@@ -152,7 +151,9 @@ class ControlEmitter(ConvertEmitter):
                 raise self.reject(f"Type or size of argument '{variable.name[:80]}' does not match the parameter")
             text = self.slot(variable)
             if self.slot_is_float(variable) != self.slot_is_float(wanted):
-                way = "bits_of" if self.slot_is_float(variable) else "float_of"
+                way = (
+                    "float_of" if self.slot_is_float(wanted) else "copied_bits_of" if variable.size == 4 else "bits_of"
+                )
                 return f"{way}_{variable.size * 8}({text})"
             return text
         if isinstance(wanted, Variable):
@@ -162,10 +163,10 @@ class ControlEmitter(ConvertEmitter):
         else:
             type = wanted.type
             if type in FLOAT_TYPES:  # a function gets register parameters in the representation of their type
-                return self.value(argument, type)
+                return self.kept(argument, type)
         if isinstance(argument, Register) and (argument.type == "pred") != (type == "pred"):
             raise self.reject("Type of an argument does not match the parameter")
-        return self.value(argument, type)
+        return self.kept(argument, type)
 
     def _results(self, returns: list[Operand], given: list[Variable | Register], call: str) -> None:
         if not returns:
@@ -181,7 +182,8 @@ class ControlEmitter(ConvertEmitter):
                     raise self.reject("Type or size of the result does not match")
                 has, wants = self.slot_is_float(shape), self.slot_is_float(result.target)
                 if has != wants:
-                    name = f"{'bits_of' if has else 'float_of'}_{shape.size * 8}({name})"
+                    way = "float_of" if wants else "copied_bits_of" if shape.size == 4 else "bits_of"
+                    name = f"{way}_{shape.size * 8}({name})"
                 self.put(f"{self.slot(result.target)} = {name}")
             elif isinstance(result, Register):
                 type = shape.type
@@ -361,10 +363,13 @@ class ControlEmitter(ConvertEmitter):
         view, index, note = self.place(space, address, code, BITS[type] // 8, f"atomic {verb}")
         values = [self.value(source, type) for source in sources]
         self.put(f"j = {index}", note)
-        self.touch_atomic(space, "j", code, 1, verb == "exch", note)
+        order = shape.chosen.get("sem", "relaxed")
+        strength = f"{order}.{shape.chosen.get('scope', 'gpu')}"
+        changes = f"{view}[j] == {values[0]}" if verb == "cas" else "True"
+        self.touch_atomic(space, "j", code, 1, verb == "exch", note, strength, changes)
         self.put(f"x = {view}[j]", note)
-        if verb in ("cas", "exch") or shape.chosen.get("sem", "relaxed") != "relaxed":
-            self.put_order()
+        if verb in ("cas", "exch") or order != "relaxed":
+            self.put_order(True)
         new = self._updated(verb, type, shape, values)
         if verb == "cas":
             self.put(f"if x == {values[0]}:")
@@ -434,41 +439,3 @@ class ControlEmitter(ConvertEmitter):
                 return f"x if x ^ {top} {sign} {b} ^ {top} else {b}"
             return f"x if x {sign} {b} else {b}"
         return ""
-
-    def do_cp_async(self, instruction: Instruction, shape: Shape) -> None:
-        """Write a copy from global to shared memory, which is synchronous here."""
-        target, source, size = instruction.operands[:3]
-        assert isinstance(target, Address) and isinstance(source, Address)
-        if (
-            not isinstance(size, Int)
-            or size.value not in (4, 8, 16)
-            or ("cg" in shape.chosen.values() and size.value != 16)
-        ):
-            raise self.reject("Copy size of 'cp.async' must be 4, 8 or 16 bytes, and 16 with '.cg'")
-        total = size.value
-        wanted = instruction.operands[3] if len(instruction.operands) == 4 else None
-        if isinstance(wanted, (Register, Not)) and (isinstance(wanted, Not) or wanted.type == "pred"):
-            self.put(f"u = 0 if {self.value(wanted, 'pred')} else {total}")
-        elif wanted is not None:
-            check_read(instruction, wanted, "u32", False)
-            if isinstance(wanted, Int) and wanted.value > total:
-                raise self.reject(f"Source size {wanted.value} of 'cp.async' is larger than its copy size {total}")
-            self.put(f"u = min({self.value(wanted, 'u32')}, {total})")
-        view, index, note = self._place_shared(target, "B", total, "write")
-        self.put(f"k = {index}; s_B[k + {total - 1}]", note)
-        if self.unit.granule:
-            self.needs_watch = True
-            self.put(f"watch_write(k // {self.unit.granule}, {total // self.unit.granule}, {self.line})", note)
-        if wanted is None:
-            view, index, note = self._place_global("global", source, "B", total, "read")
-            self.put(f"j = {index}; s_B[k:k + {total}] = {view}[j:j + {total}]", note)
-            return
-        self.put(f"{view}[k:k + {total}] = bytes({total})", note)
-        base, offset = self._address(source)
-        note = Note("global", "read", total, base, offset)
-        self.put("if u:")
-        self.indent += 1  # only these bytes are read, and must be accessible
-        self.put(f"w, j, _ = L.reach({base}, {offset}, 'B', 1); L.reach({base}, {offset} + u - 1, 'B', 1)", note)
-        self.put(f"if {base} + {offset} & {total - 1}: L.reach({base}, {offset}, 'B', {total})", note)
-        self.put(f"j = {base} - j; s_B[k:k + u] = w[j:j + u]", note)
-        self.indent -= 1

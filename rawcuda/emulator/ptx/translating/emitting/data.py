@@ -23,7 +23,7 @@ from ...reading.syntax import (
 )
 from ..table.forms import check_read, check_written, fits
 from .access import AccessEmitter
-from .emit import FLOAT_TYPES, float_of_bits, mask, plain_float
+from .emit import FLOAT_TYPES, mask
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -83,7 +83,8 @@ class DataEmitter(AccessEmitter):
         elif result in ("exact", "pred"):
             self.assign(target, type, expression)
         else:
-            self.finish_float(target, type, expression, result in ("round", "approx"), ftz, "sat" in chosen)
+            flushes = ftz and type == "f32"  # approximations of doubles flush by themselves
+            self.finish_float(target, type, expression, result in ("round", "approx"), flushes, "sat" in chosen)
 
     def _values(self, instruction: Instruction, shape: Shape, ftz: bool) -> dict[str, str]:
         values = {}
@@ -368,7 +369,14 @@ class DataEmitter(AccessEmitter):
 
     def _choose(self, target: Operand, type: str, condition: str, a: Operand, b: Operand) -> None:
         type = self.carried(target, type)
-        self.assign(target, type, f"{self.value(a, type)} if {condition} else {self.value(b, type)}")
+        self.assign(
+            target, type, f"{self.moved(target, a, type)} if {condition} else {self.moved(target, b, type)}", True
+        )
+
+    def moved(self, target: Operand, source: Operand, type: str) -> str:
+        """Return a source of a move, with the bits of its NaN if those of the destination matter."""
+        wanted = isinstance(target, Register) and target.index in self.copied
+        return self.kept(source, type) if wanted else self.value(source, type)
 
     def carried(self, target: Operand, type: str) -> str:
         """Return the type in which a value is moved: a float type if the destination is a Python float."""
@@ -383,12 +391,30 @@ class DataEmitter(AccessEmitter):
         """Write a move, a pack, an unpack or an address."""
         target, source = instruction.operands
         type = shape.type
-        if isinstance(target, Vector):
+        if "vec" in shape.chosen:
+            count = int(shape.chosen["vec"][1:])
+            for side in (target, source):
+                if not isinstance(side, Vector) or len(side.items) != count or side.round:
+                    raise self.mismatch(instruction)
+            self._move_all(instruction, target, source, type)
+        elif isinstance(target, Vector):
             self._unpack(instruction, target, source, type)
         elif isinstance(source, Vector):
             self._pack(instruction, target, source, type)
         else:
             self._move(instruction, target, source, type)
+
+    def _move_all(self, instruction: Instruction, target: Operand, source: Operand, type: str) -> None:
+        """Write the move of a vector, all of whose parts are read first."""
+        assert isinstance(target, Vector) and isinstance(source, Vector)
+        names = []
+        for at, (to, of) in enumerate(zip(target.items, source.items)):
+            check_written(instruction, to, type, False)
+            check_read(instruction, of, type, False)
+            names.append(f"x{at}")
+            self.put(f"x{at} = {self.value(of, self.carried(to, type))}")
+        for to, name in zip(target.items, names):
+            self.assign(to, self.carried(to, type), name)
 
     def _move(self, instruction: Instruction, target: Operand, source: Operand, type: str) -> None:
         check_written(instruction, target, type, False)
@@ -414,22 +440,17 @@ class DataEmitter(AccessEmitter):
         else:
             check_read(instruction, source, type, False)
             type = self.carried(target, type)
-            if isinstance(source, Int) and type[0] == "f":
-                self.assign(target, type, plain_float(float_of_bits(source.value, BITS[type])))
-            else:
-                self.assign(target, type, self.value(source, type))
+            self.assign(target, type, self.moved(target, source, type), True)
 
     def _pieces(self, instruction: Instruction, vector: Vector, type: str) -> int:
         count = len(vector.items)
-        if type[0] != "b" or count not in (1, 2, 4) or vector.round or BITS[type] // count < 16 and BITS[type] != 16:
+        if type[0] != "b" or count not in (1, 2, 4) or vector.round or BITS[type] // count < 8:
             raise self.mismatch(instruction)
         bits = BITS[type] // count
         for item in vector.items:
-            if isinstance(item, Sink) or (isinstance(item, (Int, Float)) and bits >= 16):
-                continue
-            if not isinstance(item, Register) or BITS[item.type] != bits:
-                if not isinstance(item, Register) or bits != 8 or BITS[item.type] != 16:
-                    raise self.mismatch(instruction)
+            fits = BITS[item.type] == bits if isinstance(item, Register) else isinstance(item, (Sink, Int, Float))
+            if not fits:
+                raise self.mismatch(instruction)
         return bits
 
     def _pack(self, instruction: Instruction, target: Operand, source: Vector, type: str) -> None:

@@ -86,6 +86,7 @@ class Emitter:
         self.unit = unit
         self.function = function
         self.holds_float = holds_float
+        self.copied: set[int] = set()  # registers of floats whose NaN keeps its bits
         self.body: list[Line] = []
         self.prologue: list[Line] = []
         self.out = self.body
@@ -97,6 +98,8 @@ class Emitter:
         self.needs_thread = False
         self.needs_block = False
         self.needs_watch = False  # whether accesses to shared memory are recorded
+        self.needs_past = self.needs_delays = False  # whether the history, or the delayed stores, are told of accesses
+        self.noncoherent = False  # whether the access is to memory that the kernel only reads
         self.needs_mine = False  # whether the stamps of this thread are needed
         self.marks = ""  # the variable with the marks of the last access; "shared" for shared memory
         self.judged: set[int] = set()  # registers that are used for more than a store
@@ -158,10 +161,20 @@ class Emitter:
         if held and type in FLOAT_TYPES and have == want:
             return name
         if held:
-            name = f"bits_of_{have}({name})"
+            name = f"{'copied_' * (register.index in self.copied)}bits_of_{have}({name})"
         if have > want:
             name = f"({name} & {mask(want)})"
         return f"float_of_{want}({name})" if type in FLOAT_TYPES else name
+
+    def kept(self, operand: Operand, type: str) -> str:
+        """Return an operand as `value` does, but as a float32 with the bits that its NaN has."""
+        text = self.value(operand, type)
+        if type != "f32":
+            return text
+        if not isinstance(operand, Register):
+            return f"float_of_32({_bits(operand):#x})" if text == "NAN" else text
+        held = self.holds_float[operand.index] and operand.index not in self.copied
+        return f"({text} if {text} == {text} else NAN)" if held else text
 
     def signed(self, operand: Operand, type: str) -> str:
         """Return an operand as an expression for a signed integer of a type's width."""
@@ -214,8 +227,8 @@ class Emitter:
 
     # -- results
 
-    def assign(self, operand: Operand, type: str, expression: str) -> None:
-        """Write an assignment of a value of a type to a destination."""
+    def assign(self, operand: Operand, type: str, expression: str, kept: bool = False) -> None:
+        """Write an assignment of a value of a type to a destination; `kept`: a NaN has its bits already."""
         if isinstance(operand, Sink):
             self.put(expression)
             return
@@ -234,6 +247,8 @@ class Emitter:
             expression = f"float_of_{have}({expression})"
         if name != expression:
             self.put(f"{name} = {expression}")
+        if type == "f32" and operand.index in self.copied and have == 32 and not kept:
+            self.put(f"if {name} != {name}: {name} = NAN")
 
 
 def single_bits(operand: Float) -> int:
@@ -244,6 +259,11 @@ def single_bits(operand: Float) -> int:
         return int(struct.unpack("<I", struct.pack("<f", operand.value))[0])
     except OverflowError:
         return 0xFF800000 if operand.value < 0 else 0x7F800000
+
+
+def _bits(constant: Operand) -> int:
+    """Return the 32 bits of a constant float32."""
+    return single_bits(constant) if isinstance(constant, Float) else getattr(constant, "value", 0) & 0xFFFFFFFF
 
 
 def float_of_bits(bits: int, width: int) -> float:

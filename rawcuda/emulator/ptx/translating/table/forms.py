@@ -13,7 +13,8 @@ The opcode table has rows of five or six columns, one row for each form of an op
 - operands: a name, and after a colon the type if it is not that of the instruction. `d` and names that begin with `d`
   are written. `wide` is twice the instruction's width, `T2` the second type. `?` marks an optional operand. `mem` is an
   address, `texel` a texture or surface with coordinates. After the type, `^` permits a wider register (`ld`, `st`,
-  `cvt`), `!` requires a register, `+` a vector of operands of this type, and `>23<256` are the bounds of a constant.
+  `cvt`), `!` requires a register, `+` a vector of operands of this type, `_` permits to discard the result, and
+  `>23<256` are the bounds of a constant.
 - result: how the value is stored: "wrap" truncates it to its width, "exact" is in range, "round" is a float32 or
   float64 that needs rounding, "float" one that needs none, "pred" a truth value, "move" bits of any type. "!name"
   passes the whole instruction to the method of that name.
@@ -67,6 +68,13 @@ SETS = {
     "space": "global shared local const param shared::cta shared::cluster param::entry param::func",
     "window": "global shared shared::cta shared::cluster local const param param::entry",
     "atomspace": "global shared shared::cta shared::cluster",
+    "incta": "shared shared::cta",
+    "incluster": "shared shared::cta shared::cluster",
+    "ctas": "cta cluster",
+    "dims": "1d 2d 3d 4d 5d",
+    "tensor_verb": "add min max inc dec and or xor",
+    "map_space": "global shared::cta",
+    "matrix_space": "global shared shared::cta",
     "cop": "ca cg cs lu cv",
     "sem": "relaxed acquire release acq_rel",
     "scope": "cta cluster gpu sys",
@@ -95,13 +103,13 @@ _SINCE = {
     "L2::evict_last": ((7, 4), (8, 0)), "L2::evict_normal": ((7, 4), (8, 0)), "satfinite": ((8, 1), (8, 0)),
     "param::entry": ((8, 3), (0, 0)),
 }  # fmt: skip
-_REPEATABLE = frozenset("sat sync uni NaN relu shiftamt cc approx".split())  # ptxas accepts these twice
+_REPEATABLE = frozenset("sat sync uni NaN relu shiftamt cc approx satfinite".split())  # ptxas accepts these twice
 
 
 class Slot:
     """An operand of a row: its name, its type, and how strictly the type is checked."""
 
-    __slots__ = ("name", "type", "written", "optional", "relaxed", "bound", "least", "plain", "vector")
+    __slots__ = ("name", "type", "written", "optional", "relaxed", "bound", "least", "plain", "vector", "discards")
 
     def __init__(self, text: str) -> None:
         name, _, type = text.partition(":")
@@ -115,7 +123,8 @@ class Slot:
         type = type.rstrip("+")
         self.relaxed = type[-1:] == "^"
         self.plain = type[-1:] == "!"
-        self.type = type.rstrip("^!") or "T"
+        self.discards = type[-1:] == "_"
+        self.type = type.rstrip("^!_") or "T"
         self.written = self.name[0] == "d"
 
     def resolved(self, types: tuple[str, ...]) -> str:
@@ -283,7 +292,7 @@ def check(instruction: Instruction, shape: Shape, version: tuple[int, int], arch
             instruction.line, f"Feature '{instruction.opcode}' requires .target sm_{major}{minor} or higher"
         )
     for word in instruction.modifiers:
-        if word in _SINCE:
+        if word in _SINCE and not (word == "satfinite" and shape.result in ("!cvt_small", "!mma")):
             (major, minor), (wide, narrow) = _SINCE[word]
             if version < (major, minor):
                 raise Rejected.at(
@@ -301,7 +310,8 @@ def check(instruction: Instruction, shape: Shape, version: tuple[int, int], arch
                 raise _mismatch(instruction)
             _check_bounds(instruction, slot, operand)
         elif slot.written:
-            check_written(instruction, operand, type, slot.relaxed)
+            if not (slot.discards and isinstance(operand, Sink)):
+                check_written(instruction, operand, type, slot.relaxed)
         else:
             if slot.plain and not isinstance(operand, Register):
                 raise _mismatch(instruction)
@@ -326,6 +336,7 @@ _OTHER: dict[str, tuple[type, ...]] = {
     "name": (Name, Symbol, Register),
     "texel": (Texel,),
     "pair": (Pair, Register, Sink),
+    "sink": (Sink,),
 }
 
 

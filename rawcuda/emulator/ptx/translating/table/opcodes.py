@@ -16,8 +16,11 @@ Read next    translating/emitting/data.py
 from __future__ import annotations
 
 from ..emitting.textures import TEXTURES
+from .async_opcodes import ASYNCHRONOUS
 from .cluster_opcodes import CLUSTERS
 from .forms import Table
+from .matrix_opcodes import MATRICES
+from .small_opcodes import SMALL
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -125,14 +128,13 @@ INTEGERS: list[Row] = [
     ("shr", _S, "d a b:u32", "!shift", "{sa} >> {b} & {M}"),
     ("shf .dir .clampwrap", "b32", "d a b c:u32", "exact", "funnel({a}, {b}, {c}, '{dir}', '{clampwrap}')"),
     ("prmt .prmt?", "b32", "d a b c", "exact", "permute({a}, {b}, {c}, '{prmt}')"),
-    ("vabsdiff4 .add? @3.0 @sm_30", "u32 s32 / u32 s32 / u32 s32", "d:u32 a:u32! b:u32! c:u32!", "exact",
-     "byte_differences({a}, {b}, {c}, '{T2}', '{T3}', '{add}')"),
 ]  # fmt: skip
 
 MOVES: list[Row] = [
     ("mov", _ANY, "d:any a:any", "!mov", ""),
     ("mov", "pred", "d a", "pred", "{a}", "{a}"),
     ("mov", "b128", "d:any a:any", "!mov", ""),
+    ("mov .vec:v2|v4", _ANY, "d:any a:any", "!mov", ""),
     ("selp", _ANY, "d a b c:pred", "!select", ""),
     ("slct", f"{_ANY} / s32", "d a b c:T2", "!slct", "{sc} >= 0"),
     ("slct .ftz?", f"{_ANY} / f32", "d a b c:T2", "!slct", "{c} >= 0.0"),
@@ -159,9 +161,9 @@ MOVES: list[Row] = [
     ("cvt .pack .sat @6.5 @sm_72", "u16 s16 / s32", "d:u32^ a:T2^ b:T2^", "exact", "packed('{T}', 0, {sa}, {sb})"),
     ("cvt .pack .sat @6.5 @sm_72", "u8 s8 / s32 / b32", "d:u32^ a:T2^ b:T2^ c:b32^", "exact",
      "packed('{T}', {c}, {sa}, {sb})"),
-    ("cvt .rna .satfinite? @7.0 @sm_80", "tf32 / f32", "d:b32 a:T2", "!cvt_tf32", ""),
-    ("cvt .rn|rz .relu? @7.8 @sm_90", "tf32 / f32", "d:b32 a:T2", "!cvt_tf32", ""),
-    ("cvt .rn|rz .relu? .satfinite @8.6 @sm_100", "tf32 / f32", "d:b32 a:T2", "!cvt_tf32", ""),
+    ("cvt .rna .satfinite? @7.0 @sm_80", "tf32 / f32", "d:u32 a:T2", "!cvt_tf32", ""),
+    ("cvt .rn|rz .relu? @7.8 @sm_90", "tf32 / f32", "d:u32 a:T2", "!cvt_tf32", ""),
+    ("cvt .rn|rz .relu? .satfinite @8.6 @sm_100", "tf32 / f32", "d:u32 a:T2", "!cvt_tf32", ""),
     ("cvt .rnd:rn|rz .relu .satfinite? @7.0 @sm_80", "f16 bf16 / f32", "d a:T2", "!cvt", ""),
     ("ld .sem:weak? .space? .cop? .vec?", _MEMORY, "d:any m:mem", "!ld", ""),
     ("ld .sem:weak? .space:global? .cop? .prefetch .vec?", _MEMORY, "d:any m:mem", "!ld", ""),
@@ -207,10 +209,6 @@ MOVES: list[Row] = [
     ("red .sem:relaxed|release? .scope? .atomspace? .inc|dec", "u32", "m:mem a", "!atom", ""),
     ("red .sem:relaxed|release? .scope? .atomspace? .min|max", "u32 s32 u64 s64", "m:mem a", "!atom", ""),
     ("red .sem:relaxed|release? .scope? .atomspace? .and|or|xor", "b32 b64", "m:mem a", "!atom", ""),
-    ("cp .async .ca|cg .shared|shared::cta .global .evict2? .prefetch? @7.0 @sm_80", "", "m:mem n:mem a:u32 b?:any",
-     "!cp_async", ""),
-    ("cp .async .commit_group|wait_all @7.0 @sm_80", "", "", "!nothing", ""),
-    ("cp .async .wait_group @7.0 @sm_80", "", "a:constant", "!nothing", ""),
 ]  # fmt: skip
 
 CONTROL: list[Row] = [
@@ -335,26 +333,20 @@ FLOATS: list[Row] = [
     ("testp .testp", "f32 f64", "d:pred a", "pred", "test_property('{testp}', {a}, {W})"),
 ]  # fmt: skip
 
-_TENSOR = "tensor-core instructions are not emulated"
-_BULK = "asynchronous barriers and bulk copies are not emulated"
 REFUSED = {
-    **dict.fromkeys(("wmma", "mma", "ldmatrix", "stmatrix", "movmatrix", "wgmma", "tcgen05"), _TENSOR),
+    **dict.fromkeys(("wgmma", "tcgen05"), "products of a warp group are not emulated: mma and wmma are"),
     "istypep": "textures and surfaces are objects here, not variables",
-    **dict.fromkeys(("mbarrier", "tensormap", "multimem", "clusterlaunchcontrol", "st_async", "red_async"), _BULK),
-    "applypriority": "cache policies are not emulated",
+    "multimem": "there are no multicast objects",
+    "clusterlaunchcontrol": "a cluster never takes over the work of another one",
     **dict.fromkeys(("alloca", "stacksave", "stackrestore"), "stack allocation in a kernel is not emulated"),
-    **dict.fromkeys(
-        ("vadd", "vsub", "vabsdiff", "vmin", "vmax", "vshl", "vshr", "vmad", "vset", "vadd2", "vsub2", "vavrg2",
-         "vabsdiff2", "vmin2", "vmax2", "vset2", "vadd4", "vsub4", "vavrg4", "vmin4", "vmax4", "vset4"),
-        "video instructions are not emulated",
-    ),
 }  # fmt: skip
 
 REFUSED_MODIFIERS = {
-    **dict.fromkeys(
-        ("e4m3x2", "e5m2x2", "e4m3x4", "e5m2x4", "e2m1x2", "e2m3x2", "e3m2x2", "ue8m0x2"), "floats of 8 bits and less"
-    ),
-    **dict.fromkeys(("bulk", "mbarrier", "reduce"), _BULK),
+    **dict.fromkeys(("im2col", "im2col_no_offs", "im2col::w", "im2col::w::128"), "only tiles of tensor maps are"),
+    **dict.fromkeys(("tile::gather4", "tile::scatter4"), "only whole tiles of tensor maps are"),
+    **dict.fromkeys(("cta_group::1", "cta_group::2"), "pairs of blocks are not"),
+    **dict.fromkeys(("sp", "sp::ordered_metadata"), "products of sparse matrices are not"),
+    "block_scale": "products of scaled blocks are not",
 }
 
 # a cache policy has no effect on results: it is created, passed and ignored
@@ -369,4 +361,8 @@ POLICIES: list[Row] = [
       and not any(word in text for word in ("@s", ".mmio", ":volatile", ".cas"))),
 ]  # fmt: skip
 
-TABLE = Table([*INTEGERS, *FLOATS, *MOVES, *POLICIES, *CONTROL, *CLUSTERS, *TEXTURES], REFUSED, REFUSED_MODIFIERS)
+TABLE = Table(
+    [*INTEGERS, *FLOATS, *MOVES, *POLICIES, *CONTROL, *CLUSTERS, *ASYNCHRONOUS, *MATRICES, *SMALL, *TEXTURES],
+    REFUSED,
+    REFUSED_MODIFIERS,
+)

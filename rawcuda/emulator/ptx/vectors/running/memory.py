@@ -254,6 +254,15 @@ class Chunk:
             raise Trouble("an access to many allocations", True)
         return [(np.flatnonzero(which == each), int(each)) for each in parts.tolist()]
 
+    def aligned(self, g: Group, address: Array, offset: int, alignment: int, selected: Array | None) -> None:
+        """Check the alignment of a load that does not read all bytes of its vector."""
+        if selected is not None and address.ndim:
+            address = address[selected]
+        if address.size and (selected is None or len(selected)):
+            bits = int(np.bitwise_or.reduce(address + address.dtype.type(offset & alignment - 1), None))
+            if bits & alignment - 1:
+                raise Trouble("misaligned")
+
     def _columns(self, array: Array, index: Any, count: int) -> list[Array]:
         if count == 1:
             return [taken(array, index)]

@@ -36,6 +36,7 @@ MOST_MEMORY = 64 << 20  # bytes of shared and local memory of a chunk
 MOST_SLEEPS = 10_000  # iterations of loops of a kernel that sleeps
 SECONDS_TO_PROBE = 5.0  # of a chunk, before one of its threads is run alone, to see whether it ends
 MOST_PROBED = 1 << 30  # bytes of memory that are copied for that
+_BARRIERS = 1 << 40  # sites from here on are barriers
 LOOK = 32  # nodes between two looks at the clock
 PATIENCE = 0.03  # seconds before the speed is judged
 
@@ -313,10 +314,21 @@ class Run:
                 raise Trouble("a barrier that not all threads of a block reach")
             if (places > 1).any():
                 raise Trouble("threads of a block at different barriers")
+        if self.living < memory.total:
+            self._ended(memory, parked)
         memory.end_phase()
         released = list(parked.items())
         parked.clear()
         return released
+
+    def _ended(self, memory: Threads, parked: dict[int, list[Group]]) -> None:
+        """Leave it to the scalar executor to report threads that ended before a barrier, once for each barrier."""
+        some = self.alive.reshape(memory.blocks, -1)
+        partly = some.any(axis=1) & ~some.all(axis=1)
+        for number, groups in parked.items():
+            site = _BARRIERS + number
+            if site not in self.told and any(partly[memory.lanes(g) // memory.threads].any() for g in groups):
+                raise Trouble("threads have ended before a barrier", site=site)
 
     def _glance(self, started: float, work: int) -> None:
         """Look at the clock: report progress, and leave a kernel that is slower here."""

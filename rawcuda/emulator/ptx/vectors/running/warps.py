@@ -42,10 +42,11 @@ _INNER = {
 class Arranged:
     """The lanes of a warp operation: rows of warps, and for each lane the bits of the lanes that take part with it."""
 
-    __slots__ = ("whole", "rows", "row", "lane", "bits", "present")
+    __slots__ = ("whole", "rows", "row", "lane", "bits", "present", "ended")
 
     def __init__(self, whole: bool, rows: int, row: Array, lane: Array, bits: Array, present: Array) -> None:
         self.whole, self.rows, self.row, self.lane, self.bits, self.present = whole, rows, row, lane, bits, present
+        self.ended: Array = None  # the lanes that a member mask names although their threads have ended, as bits
 
     def spread(self, value: Array) -> Array:
         """Arrange values in rows of 32."""
@@ -187,14 +188,16 @@ class Threads(AllMemory):
             same = np.broadcast_to(here, (rows, 32))
         now.bits = masks & same
         alive = self._alive(g, rows)
+        if self.run.living < self.total:
+            now.ended = masks & (self._alive(g, rows, True) & ~alive)[:, None]
         missing = now.collect(masks & ~same & alive[:, None]) != 0
         return ~missing if missing.any() else None
 
-    def _alive(self, g: Group, rows: int) -> Array:
-        """Return for each row the lanes that exist and have not ended, as bits."""
+    def _alive(self, g: Group, rows: int, ended: bool = False) -> Array:
+        """Return for each row the lanes that exist and have not ended, or also those that have, as bits."""
         wide = -(-self.threads // 32)
         made = np.zeros((self.blocks, wide * 32), bool)
-        made[:, : self.threads] = self.run.alive.reshape(self.blocks, self.threads)
+        made[:, : self.threads] = ended or self.run.alive.reshape(self.blocks, self.threads)
         bits = _packed(made.reshape(-1, 32))
         if self.now.whole:
             return bits
@@ -237,6 +240,8 @@ class Threads(AllMemory):
         if uniform and now.bits is None:
             return np.ascontiguousarray(values[:, source]).reshape(-1), now.collect(inside)
         source = np.broadcast_to(source, (now.rows, 32))
+        if now.ended is not None and now.collect((now.ended >> source.astype(np.u4) & np.u4(1)) * inside).any():
+            raise Trouble("a shuffle from a thread that has ended")
         got = np.take_along_axis(values, source, 1)
         member = self._bits() >> source.astype(np.u4) & np.u4(1)
         return now.collect(np.where(member != 0, got, values)), now.collect(inside)

@@ -90,6 +90,8 @@ class Accesses(Moves):
         judged = any(isinstance(each, Register) and each.index in self.judged() for each in targets)
         watched = shape.chosen.get("sem", "weak") != "weak"
         selected = self.selected()
+        if instruction.alignment:
+            self.put(f"M.aligned(g, {base}, {offset - instruction.inside}, {instruction.alignment}, {selected})")
         self.put(
             f"x = M.load_{space or 'generic'}(g, {self.site()}, {base}, {offset}, {width}, {count}, {judged}, "
             f"{watched}, {selected}, {self.frames(space)})"
@@ -189,7 +191,7 @@ class Accesses(Moves):
             return f"got({name}, {offset}, {width})"
         have = width_of(variable.type)
         if self.slot_is_float(variable):
-            name = f"bits_{8 * have}({name})"
+            name = f"{name}.view(u{have})"
         if have == width and not offset:
             return name
         return f"part({name}, {8 * offset}, u{width})"

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from ...reading.syntax import Instruction, Int, Register, Symbol, Variable, Vector
 from ...translating.flow import EXIT
-from ...translating.registers import defined_late, floating, reads_and_writes
-from ...translating.unit import local_layout
+from ...translating.registers import copied, defined_late, floating, reads_and_writes
+from ...translating.unit import frame_alignment, local_layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class Unsuited(Exception):
 class Inlined:
     """A function at one place of the calls: its registers, its frame in local memory, its parameters."""
 
-    __slots__ = ("made", "base", "low", "size", "next", "slots", "caller", "holds_float", "carry", "late")
+    __slots__ = ("made", "base", "low", "size", "next", "slots", "caller", "holds_float", "copied", "carry", "late")
 
     def __init__(self, made: Prepared, base: int, low: int, size: int, caller: Inlined | None) -> None:
         self.made = made
@@ -52,6 +52,7 @@ class Inlined:
         self.slots: dict[int, int] = {}  # the place of each parameter, by the id of the variable
         self.caller = caller
         self.holds_float: list[bool] = []
+        self.copied: set[int] = set()
         self.carry = -1
         self.late: list[Register] = []  # those that may be read before they are written
 
@@ -123,6 +124,7 @@ class _Builder:
         self.sleeps = False
         self.late: dict[str, list[Register]] = {}
         self.held: dict[str, list[bool]] = {}
+        self.copied: dict[str, set[int]] = {}
 
     def node(self, inlined: Inlined) -> Node:
         if len(self.nodes) >= MOST_NODES:
@@ -142,7 +144,8 @@ class _Builder:
             each = each.caller
         if made.spins:
             raise Unsuited(f"threads wait for each other in a loop of {function.name}")
-        low = (caller.next if caller is not None else 64) + 63 & ~63
+        alignment = frame_alignment(function)
+        low = (caller.next if caller is not None else 64) + alignment - 1 & -alignment
         inlined = Inlined(made, self.places, low, local_layout(function), caller)
         if not inlined.size:
             inlined.next = caller.next if caller is not None else 64
@@ -158,8 +161,9 @@ class _Builder:
         if name not in self.held:
             judged = [(i, made.shapes[id(i)]) for block in made.blocks for i in block.instructions]
             self.held[name] = floating(function, judged)
+            self.copied[name] = copied(function, judged, self.held[name])
             self.late[name] = defined_late(function, made.blocks, made.shapes)
-        inlined.holds_float = self.held[name]
+        inlined.holds_float, inlined.copied = self.held[name], self.copied[name]
         inlined.late = self.late[name]
         start = self.node(inlined)
         start.items.append(Item(None, inlined, "start"))

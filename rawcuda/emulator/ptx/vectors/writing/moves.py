@@ -43,6 +43,8 @@ class Moves(BaseWriter):
         type = shape.type
         if BITS[type] == 128:
             raise Unsuited("128-bit values")
+        if "vec" in shape.chosen:
+            raise Unsuited("a move of a vector")
         if isinstance(target, Vector):
             bits = BITS[type] // len(target.items)
             self.put(f"x = {self.value(source, f'b{BITS[type]}')}")
@@ -60,7 +62,7 @@ class Moves(BaseWriter):
             self.assign(target, f"b{BITS[type]}", self.value(source, f"b{BITS[type]}"), True)
         else:
             plain = type if isinstance(source, (Int, Float)) and type in FLOAT_TYPES else self.carried(target, type)
-            self.assign(target, plain, self.value(source, plain), True)
+            self.assign(target, plain, self.moved(target, source, plain), True, True)
 
     def do_select(self, instruction: Instruction, shape: Shape) -> None:
         """Write a selection by a predicate."""
@@ -79,7 +81,8 @@ class Moves(BaseWriter):
 
     def _choose(self, target: Operand, type: str, condition: str, a: Operand, b: Operand) -> None:
         type = self.carried(target, type)
-        self.assign(target, type, f"pick({condition}, {self.value(a, type)}, {self.value(b, type)})", True)
+        one, other = self.moved(target, a, type), self.moved(target, b, type)
+        self.assign(target, type, f"pick({condition}, {one}, {other})", True, True)
 
     def do_cvta(self, instruction: Instruction, shape: Shape) -> None:
         """Write the conversion of an address in a state space to a generic one, or back."""

@@ -115,6 +115,16 @@ class BaseWriter:
         """Tell whether a register is an array of floats."""
         return self.inlined.holds_float[register.index]
 
+    def is_copied(self, operand: Operand) -> bool:
+        """Tell whether a register holds float32 whose NaN keep their bits."""
+        return isinstance(operand, Register) and operand.index in self.inlined.copied
+
+    def moved(self, target: Operand, source: Operand, type: str) -> str:
+        """Return a source of a move, with the bits of its NaN if those of the destination matter."""
+        text = self.value(source, type)
+        computed = isinstance(source, Register) and self.holds_float(source) and not self.is_copied(source)
+        return f"canonical({text})" if type == "f32" and computed and self.is_copied(target) else text
+
     def value(self, operand: Operand, type: str) -> str:
         """Return an operand as an expression of the kind of a type."""
         if isinstance(operand, Register):
@@ -148,7 +158,7 @@ class BaseWriter:
         if have > 64:
             raise Unsuited("128-bit values")
         if held:
-            name = f"bits_{have}({name})"
+            name = f"{name}.view(u4)" if self.is_copied(register) else f"bits_{have}({name})"
         if have > want:
             name = f"{name}.astype(u{want // 8})"
         elif have < want:
@@ -192,8 +202,12 @@ class BaseWriter:
 
     # -- results
 
-    def assign(self, operand: Operand, type: str, text: str, exact: bool = False) -> None:
-        """Write the value of a type into a destination; `exact`: the expression has the kind of the type."""
+    def assign(self, operand: Operand, type: str, text: str, exact: bool = False, kept: bool = False) -> None:
+        """Write the value of a type into a destination.
+
+        exact  the expression has the kind of the type
+        kept   a NaN has its bits already
+        """
         if isinstance(operand, Pair):
             operand = operand.first
         if isinstance(operand, Sink):
@@ -204,6 +218,8 @@ class BaseWriter:
             text = f"to_{kind}({text})"
         if type != "pred":
             held, have = self.holds_float(operand), width_of(operand.type)
+            if kind == "f4" and self.is_copied(operand) and not kept:
+                text = f"canonical({text})"
             if kind[0] == "f" and not (held and have == width_of(type)):
                 text, kind = f"bits_{BITS[type]}({text})", f"u{width_of(type)}"
             if kind[0] == "u":
@@ -274,7 +290,7 @@ class BaseWriter:
                 f"each({self.function(f'lambda {chr(44).join(wanted_names)}: {source}')}, {kind_of(type)}, {arguments})"
             )
         if kind_of(type)[0] == "f":
-            self.finish(target, type, text, ftz, "sat" in chosen, exact)
+            self.finish(target, type, text, ftz and type == "f32", "sat" in chosen, exact)
         else:
             self.assign(target, type, text, exact)
 

@@ -7,9 +7,9 @@ Read next    copies.py
 
 from __future__ import annotations
 
-from ...errors import OutOfMemory
-from ...gpu.memory import Memory
-from .rows import Given, Missing, expect, floats, row
+from ....errors import OutOfMemory
+from ....gpu.memory import Memory
+from ..rows import Given, Missing, expect, floats, row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import ctypes
 
-from ...driver import current
-from ...gpu.device import Device, devices
-from ...headers import cuda_h
-from .rows import Given, expect, row
+from ....driver import current
+from ....gpu.device import Device, devices
+from ....headers import cuda_h
+from ..rows import Given, expect, row
 
 __all__: list[str] = []
 

@@ -13,8 +13,8 @@ import importlib
 from array import array
 from importlib.util import find_spec
 
-from ...arrays.strided import view
-from .rows import Given, Missing, expect, floats, row
+from ....arrays.strided import view
+from ..rows import Given, Missing, expect, floats, row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

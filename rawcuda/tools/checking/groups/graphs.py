@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from array import array
 
-from .rows import Given, expect, floats, row
+from ..rows import Given, expect, floats, row
 
 __all__: list[str] = []
 

@@ -3,7 +3,7 @@
 What it is   the command: each row times one operation, and gives the median of several rounds; also as JSON.
 What not     a comparison with other packages: the repository's benchmarks do that. On the emulator, the figures tell
              nothing about a GPU.
-Read next    ../checking/speed.py
+Read next    speed.py
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import json
 
 from ...gpu.device import Device, devices
 from .. import terminal
-from ..checking import rows, speed
+from ..commands.console import NoGpu, Parser, Refusal, add_driver, advised, chosen_by, connect, first_line, is_emulator
+from . import rows, speed
 from .check import report
-from .console import NoGpu, Parser, Refusal, add_driver, advised, chosen_by, connect, first_line, is_emulator
 
 __all__ = ["main", "make_parser"]
 

@@ -1,7 +1,7 @@
 """The rows about copies and fills: between all kinds of memory, in every layout, with every size of element.
 
 What it is   the group "copies".
-What not     how fast they are: speed.py.
+What not     how fast they are: ../speed.py.
 Read next    launches.py
 """
 
@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from array import array
 
-from ...arrays.making import copy
-from ...arrays.strided import view
-from ...gpu.copies.batch import copy_batch
-from .rows import Given, expect, floats, row
+from ....arrays.making import copy
+from ....arrays.strided import view
+from ....gpu.copies.batch import copy_batch
+from ..rows import Given, expect, floats, row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

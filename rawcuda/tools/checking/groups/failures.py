@@ -2,14 +2,14 @@
 
 What it is   the group "failures". Its last row makes the context unusable and resets the device, so it comes last.
 What not     the words of the errors.
-Read next    workers.py
+Read next    ../workers.py
 """
 
 from __future__ import annotations
 
-from ...driver import current
-from ...errors import Closed, ContextLost, CudaError, InvalidUse, RawCudaError
-from .rows import Given, expect, row
+from ....driver import current
+from ....errors import Closed, ContextLost, CudaError, InvalidUse, RawCudaError
+from ..rows import Given, expect, row
 
 __all__: list[str] = []
 

@@ -1,8 +1,8 @@
 """`check`: whether the driver at hand does what this package needs, row by row.
 
-What it is   the command: it runs the rows of tools/checking, prints a table, and writes a report as JSON.
+What it is   the command: it runs the rows of groups/, prints a table, and writes a report as JSON.
 What not     it needs no other package, and sends no data.
-Read next    ../checking/rows.py
+Read next    rows.py
 """
 
 from __future__ import annotations
@@ -16,8 +16,19 @@ from ... import __version__, driver
 from ...errors import RawCudaError
 from ...gpu.device import devices
 from .. import terminal
-from ..checking import rows, workers
-from .console import PACKAGE, NoGpu, Parser, Refusal, add_driver, advised, chosen_by, connect, first_line, is_emulator
+from ..commands.console import (
+    PACKAGE,
+    NoGpu,
+    Parser,
+    Refusal,
+    add_driver,
+    advised,
+    chosen_by,
+    connect,
+    first_line,
+    is_emulator,
+)
+from . import rows, workers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -10,12 +10,12 @@ from __future__ import annotations
 import struct
 from array import array
 
-from ...arrays.strided import view
-from ...errors import CompilerNotFound, LinkerNotFound
-from ...gpu.kernels.arguments import In
-from ...gpu.kernels.libraries import Library
-from . import kernels
-from .rows import Given, Missing, expect, floats, row
+from ....arrays.strided import view
+from ....errors import CompilerNotFound, LinkerNotFound
+from ....gpu.kernels.arguments import In
+from ....gpu.kernels.libraries import Library
+from .. import kernels
+from ..rows import Given, Missing, expect, floats, row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from __future__ import annotations
 import time
 from array import array
 
-from ...gpu.stream import Stream
-from .rows import Given, expect, row
+from ....gpu.stream import Stream
+from ..rows import Given, expect, row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

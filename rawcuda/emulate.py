@@ -1,0 +1,193 @@
+"""A plugin of pytest, `pytest -p` with the name of this module: tests that use CUDA run on the emulator.
+
+What it is   the emulator is this process's libcuda.so.1 before any conftest.py is imported. A test in which a kernel
+             reads or writes what it must not, or in which the checker finds something else, fails with the line of the
+             launch. After an error that makes a context unusable, the next test can use it again.
+What not     a fixture or an assertion: tests stay as they are.
+Read next    emulator/impersonating/loading.py
+"""
+
+from __future__ import annotations
+
+import gc
+import linecache
+import re
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Generator
+    from typing import Any
+
+    from .emulator.holdings import Holding
+
+__all__ = ["pytest_addoption"]
+
+_PLACE = re.compile(r"; the kernel was launched at (.+):(\d+)$", re.M)
+_MARK = "emulate"
+_SETTINGS = "RAWCUDA_EMULATOR"
+
+
+def pytest_addoption(parser: Any, pluginmanager: Any) -> None:
+    """Add the options, and register what follows the tests."""
+    group = parser.getgroup("emulate", "CUDA on the emulator")
+    group.addoption("--emulate", metavar="WORDS", default="", help=f"words for {_SETTINGS}, such as strict or lazy")
+    group.addoption(
+        "--emulate-leaks",
+        nargs="?",
+        const="report",
+        choices=("report", "fail"),
+        help="report the memory that each test leaves allocated, or let the test fail",
+    )
+    group.addoption("--emulate-doctor", action="store_true", help="show what was called, and asked for in vain")
+    pluginmanager.register(_follower())
+
+
+def _follower() -> Any:
+    """Return an object with the hooks that need pytest's decorators."""
+    import pytest
+
+    class Follower:
+        """The hooks around tests."""
+
+        emulator: Any = None
+
+        @pytest.hookimpl(hookwrapper=True, tryfirst=True)
+        def pytest_load_initial_conftests(self, early_config: Any) -> Generator[None, Any, None]:
+            """Impersonate libcuda before any conftest.py is imported."""
+            import os
+
+            from .emulator import impersonate
+
+            words = [os.environ.get(_SETTINGS, ""), early_config.known_args_namespace.emulate]
+            os.environ[_SETTINGS] = ",".join(word for word in words if word)
+            try:
+                self.emulator = impersonate()
+            except (RuntimeError, NotImplementedError, OSError, ValueError) as error:
+                raise pytest.UsageError(str(error)) from None
+            yield
+
+        def pytest_configure(self, config: Any) -> None:
+            """Describe the mark, and choose what is reported."""
+            config.addinivalue_line(
+                "markers", f"{_MARK}(reports=True): the checker's reports are expected in this test"
+            )
+            self.leaks, self.doctor = config.getoption("emulate_leaks"), config.getoption("emulate_doctor")
+            self.left: list[tuple[str, str]] = []
+
+        def pytest_report_header(self) -> str:
+            """Say where kernels run."""
+            return f"CUDA: {self.emulator!r} (no GPU is used)"
+
+        @pytest.hookimpl(hookwrapper=True)
+        def pytest_runtest_protocol(self, item: Any) -> Generator[None, Any, None]:
+            """Prefer the lines of the test's file in reports."""
+            machine = self.emulator._machine
+            machine.program = {str(getattr(item, "path", "") or item.fspath)}
+            machine.space.told.clear()  # findings that an earlier test had
+            before = _allocations(self.emulator) if self.leaks else {}
+            yield
+            machine.program = set()
+            if self.leaks == "report":
+                self.left += [(item.nodeid, text) for text in self.leaked(before)]
+
+        @pytest.hookimpl(hookwrapper=True)
+        def pytest_runtest_setup(self, item: Any) -> Generator[None, Any, None]:
+            """Let findings in fixtures fail the test."""
+            outcome = yield
+            self.judge(item, "setup", outcome)
+
+        @pytest.hookimpl(hookwrapper=True)
+        def pytest_runtest_call(self, item: Any) -> Generator[None, Any, None]:
+            """Let findings fail the test."""
+            before = _allocations(self.emulator) if self.leaks == "fail" else {}
+            outcome = yield
+            self.judge(item, "call", outcome)
+            left = self.leaked(before) if self.leaks == "fail" and outcome.excinfo is None else []
+            if left:
+                outcome.force_exception(pytest.fail.Exception("\n".join(["the test left memory allocated:", *left])))
+
+        @pytest.hookimpl(hookwrapper=True)
+        def pytest_runtest_teardown(self, item: Any) -> Generator[None, Any, None]:
+            """Let findings at the end of fixtures fail the test."""
+            outcome = yield
+            self.judge(item, "teardown", outcome)
+
+        def judge(self, item: Any, when: str, outcome: Any) -> None:
+            """Finish all work, take the findings, and fail the test if there are any."""
+            found = _take(self.emulator)
+            mark = item.get_closest_marker(_MARK)
+            if not found or mark is not None and mark.kwargs.get("reports"):
+                return
+            text = "\n\n".join(map(_worded, found))
+            if outcome.excinfo is None:
+                outcome.force_exception(pytest.fail.Exception(text, pytrace=False))
+            else:
+                item.add_report_section(when, "emulator", text)
+
+        def leaked(self, before: dict[int, Holding]) -> list[str]:
+            """Return a line for each allocation that was made since and is still there."""
+            gc.collect()
+            after = _allocations(self.emulator)
+            return [
+                f"{holding.allocation.describe()} at {base:#x}"
+                + (f", allocated at {holding.allocation.origin}" if holding.allocation.origin else "")
+                for base, holding in after.items()
+                if base not in before
+            ]
+
+        def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+            """Show leaks, and what was called."""
+            if self.left:
+                terminalreporter.section("memory that tests left allocated")
+                for test, text in self.left:
+                    terminalreporter.write_line(f"{test}: {text}")
+            if self.doctor:
+                from .emulator.impersonating.loading import told_here
+
+                terminalreporter.section("calls of the driver")
+                for line in told_here():
+                    terminalreporter.write_line(line)
+
+    return Follower()
+
+
+def _allocations(emulator: Any) -> dict[int, Holding]:
+    """Return what is allocated in all contexts, by address."""
+    machine = emulator._machine
+    with machine.lock:
+        return {
+            base: holding
+            for device in machine.devices
+            for base, holding in device.primary.holdings.items()
+            if not holding.released
+        }
+
+
+def _take(emulator: Any) -> list[str]:
+    """Finish all work, return what was found since the last call, and make lost contexts usable again."""
+    machine = emulator._machine
+    if machine.pid:
+        with machine.lock:
+            for context in _contexts(machine):
+                machine.queues.complete_context(context)
+    found = list(machine.findings)
+    machine.findings.clear()
+    if found:
+        with machine.lock:
+            for context in _contexts(machine):
+                context.revive()
+    return found
+
+
+def _contexts(machine: Any) -> list[Any]:
+    return [thing for thing in machine.handles.values() if type(thing).__name__ == "Context"]
+
+
+def _worded(finding: str) -> str:
+    """Begin a finding with the line of the launch."""
+    place = _PLACE.search(finding)
+    if place is None:
+        return finding
+    line = linecache.getline(place[1], int(place[2])).strip()
+    begin = f"{place[1]}:{place[2]}: the kernel that is launched here is wrong\n"
+    return begin + (f">   {line}\n" if line else "") + _PLACE.sub("", finding)

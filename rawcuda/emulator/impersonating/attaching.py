@@ -1,0 +1,162 @@
+"""What the machine code of a shared object calls: who answers a function, in the process that loaded the object.
+
+What it is   `attach`, which the first call of an object makes, by its own script or by impersonate().
+How          a process has one emulator, however many objects are loaded: one for each name and each copy of a file.
+Read next    journal.py, loading.py
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import gc
+import os
+import sys
+import threading
+import time
+
+from .. import shared
+from ..abis import of_thread
+from ..recovery import answer, covered
+from ..thunks import ENTRIES, keep_for_ever
+from . import table as layout
+from .journal import Journal, create
+from .libraries import LIBRARIES
+from .table import Table
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+__all__ = ["ATTACHED", "attach"]
+
+_Resolve = ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_uint)
+_MISSING = 1  # in a slot: the library exports the name, and no function answers
+_lock = threading.RLock()
+
+
+class Attached:
+    """A loaded object that this copy of the package answers."""
+
+    __slots__ = ("table", "names", "journal", "folder")
+
+    def __init__(self, table: Table, names: list[str], folder: str) -> None:
+        self.table, self.names, self.folder = table, names, folder
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin a journal, also in a forked child."""
+        self.journal: Journal = create(self.folder, self.table.library, len(self.names))
+        self.table.put(layout.DEPTH, 0)
+        self.table.put(layout.INSIDE, 0)
+        self.table.put_pointer(layout.JOURNAL, self.journal.address)
+
+
+ATTACHED: list[Attached] = []
+
+
+def attach(address: int, folder: str) -> None:
+    """Let the functions of the object that has its table at this address be answered by the emulator.
+
+    folder  where the journal is written
+    raises  RuntimeError  another version of this package wrote the object
+    """
+    with _lock:
+        table = Table(address)
+        library = LIBRARIES[table.library]
+        if table.get_pointer(layout.RESOLVE):
+            return
+        names = library.names()
+        if not table.belongs_to(names):
+            raise RuntimeError(
+                f"the {library.sonames[0]} that is loaded was written by another version of this package, in "
+                f"{table.text(layout.OWNER)}: run the program without the variables of that one's `emulate`"
+            )
+        machine = shared()._machine
+        answers = library.open(shared())
+        attached = Attached(table, names, folder)
+
+        def resolve(number: int) -> int:
+            try:
+                found = answers(names[number])
+                if not found:
+                    attached.journal.absent(number)
+                    found = _MISSING
+                table.put_pointer(layout.SLOTS + 8 * number, found)
+                return found
+            except BaseException as caught:
+                answer(machine, names[number], caught)
+                return 0
+
+        if table.library == "libcuda":
+            _lead_back(attached)
+        if sys.version_info < (3, 10):  # which has PyGC_Disable
+            for word, function in (layout.GCOFF, _collect_no_more), (layout.GCON, _collect):
+                table.put_pointer(word, _pointer(ctypes.CFUNCTYPE(ctypes.c_int)(function)))
+        resolver = _pointer(_Resolve(covered(resolve)))  # type: ignore[arg-type]
+        if not ATTACHED:
+            os.register_at_fork(after_in_child=_forked)
+            atexit.register(_ended)
+        ATTACHED.append(attached)
+        table.put_pointer(layout.RESOLVE, resolver)
+
+
+def _pointer(callback: Any) -> int:
+    """Return the address of a C function, which is never freed."""
+    keep_for_ever(callback)
+    return ctypes.cast(callback, ctypes.c_void_p).value or 0
+
+
+def _collect_no_more() -> int:
+    """Switch garbage collections off, as PyGC_Disable does."""
+    before = gc.isenabled()
+    gc.disable()
+    return int(before)
+
+
+def _collect() -> int:
+    gc.enable()
+    return 0
+
+
+def _lead_back(attached: Attached) -> None:
+    """Let cuGetProcAddress return functions of the object, and cuInit write the process's number into its table."""
+    table, machine = attached.table, shared()._machine
+    numbers = {name: number for number, name in enumerate(attached.names)}
+
+    def address(symbol: str) -> int | None:
+        number = numbers.get(symbol)
+        if number is None:
+            attached.journal.write(symbol)
+        elif symbol in ENTRIES or of_thread(symbol, ENTRIES) is not None:
+            return table.function(number)
+        else:
+            attached.journal.asked(number)
+        return None
+
+    if not any(other.table.library == "libcuda" for other in ATTACHED):
+        machine.address = address
+    machine.observers.append(lambda: table.put(layout.PID, machine.pid))
+    table.put(layout.PID, machine.pid)
+
+
+def _forked() -> None:
+    for attached in ATTACHED:
+        attached.begin()
+
+
+def _ended() -> None:
+    """Close the door: from now on only this thread is served, until the interpreter ends; wait for the others to leave.
+
+    A thread that waits for the interpreter when it ends would never return.
+    """
+    for attached in ATTACHED:
+        attached.journal.ended()
+        attached.table.put_pointer(layout.MAIN, threading.get_ident())
+        attached.table.put(layout.ENDING, 1)
+    until = time.monotonic() + _PATIENCE
+    while any(attached.table.get(layout.INSIDE) for attached in ATTACHED) and time.monotonic() < until:
+        time.sleep(0.001)
+
+
+_PATIENCE = 1.0  # seconds

@@ -1,0 +1,95 @@
+"""NVRTC with PTX in the place of cubins: the real library answers, except for what a GPU's machine code would be.
+
+What it is   `names` and `open_nvrtc`, for the rows of libraries.py; `real`, which finds and loads a real library.
+How          a program gets the addresses of the real library's functions. Only nvrtcGetCUBIN and nvrtcGetCUBINSize are
+             ours: they return the PTX, which NVRTC makes for real architectures, too. A program that passes the result
+             to the driver or to a linker does not see a difference, as these recognize images by their content.
+Source       NVRTC, "User Guide"
+Read next    linker.py
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+
+from ... import locate
+from ...headers import nvrtc_h
+from ..thunks import keep_for_ever
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable
+
+    from .. import Emulator
+    from .libraries import Answers
+
+__all__ = ["keep", "names", "open_nvrtc", "real"]
+
+_Size = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_size_t, ctypes.c_size_t)
+_MISSING = (
+    b"NVRTC_ERROR: there is no real NVRTC, which the emulator needs to compile CUDA C: pip install nvidia-cuda-nvrtc"
+)
+
+
+def names() -> list[str]:
+    """Return the names of all functions that any NVRTC exports."""
+    return sorted(nvrtc_h.prototypes())
+
+
+def real(places: Callable[[], list[tuple[str, str]]], major: int) -> ctypes.CDLL | None:
+    """Load the real library of a major version, or else the newest one; return None if there is none.
+
+    places  a function of locate.py
+    """
+    found = []
+    for path, _ in places():
+        version = re.search(r"\.so\.(\d+)", os.path.realpath(path))
+        number = int(version.group(1)) if version else 0
+        found.append((number == major, number, path))
+    for _, _, path in sorted(found, key=lambda each: each[:2], reverse=True):
+        try:
+            return ctypes.CDLL(path)
+        except OSError:
+            continue
+    return None
+
+
+def keep(function: Any) -> int:
+    """Keep a C callback for ever, and return its address."""
+    keep_for_ever(function)
+    return ctypes.cast(function, ctypes.c_void_p).value or 0
+
+
+def open_nvrtc(emulator: Emulator, major: int) -> Answers:
+    """Return the function that gives the addresses of NVRTC's functions."""
+    library = real(locate.nvrtc, major)
+    if library is None:
+        text = ctypes.create_string_buffer(_MISSING)
+        error = keep(ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_int)(lambda code: ctypes.addressof(text)))
+        return lambda name: error if name == "nvrtcGetErrorString" else None
+    cubin_size, ptx_size, ptx = library.nvrtcGetCUBINSize, library.nvrtcGetPTXSize, library.nvrtcGetPTX
+    for function in (cubin_size, ptx_size, ptx):
+        function.argtypes, function.restype = [ctypes.c_size_t, ctypes.c_size_t], ctypes.c_int
+
+    def size(program: int, address: int) -> int:
+        code = int(cubin_size(program, address))  # 0 for a virtual architecture
+        if code or not ctypes.c_size_t.from_address(address).value:
+            return code
+        return int(ptx_size(program, address))
+
+    ours = {
+        "nvrtcGetCUBINSize": keep(_Size(size)),
+        "nvrtcGetCUBIN": keep(_Size(lambda program, address: int(ptx(program, address)))),
+    }
+
+    def answers(name: str) -> int | None:
+        if name in ours:
+            return ours[name]
+        try:
+            return ctypes.cast(library[name], ctypes.c_void_p).value
+        except AttributeError:
+            return None
+
+    return answers

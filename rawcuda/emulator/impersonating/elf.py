@@ -1,0 +1,159 @@
+"""A shared object (ELF64) of functions that jump to code which all of them share, and of a table in writable memory.
+
+What it is   `write`, which returns the bytes of the file.
+How          three segments: headers, symbols and hash table (read); code (read, execute); the dynamic section and the
+             table (read, write). Each begins in a page of its own, of up to 64 KiB, as arm64 kernels may have. Two
+             words of the table are addresses of libdl's functions, which the loader fills in. The loader needs no
+             section headers; linkers do.
+Source       System V Application Binary Interface, chapters 4 and 5; its supplements for AMD64 and AArch64
+Read next    table.py, loading.py
+"""
+
+from __future__ import annotations
+
+import struct
+
+from . import table as layout
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import ModuleType
+
+__all__ = ["SYMBOL", "write"]
+
+SYMBOL = "emulated_library_table"  # by which a process finds the table of an object that it has loaded
+_PAGE = 0x10000
+_MACHINES = {"x86_64": (62, 6), "aarch64": (183, 1025)}  # e_machine, and the type of a relocation GLOB_DAT
+_STUB = 16  # bytes
+_FUNCTION, _OBJECT = 0x12, 0x11  # global
+
+
+def write(machine: str, code: ModuleType, soname: str, names: list[str], table: bytearray) -> bytes:
+    """Return a shared object that exports functions of these names.
+
+    machine  "x86_64" or "aarch64"
+    code     intel.py or arm.py
+    table    what table.build() returned; its distance to the functions is filled in
+    """
+    number, glob_dat = _MACHINES[machine]
+    strings = _Strings()
+    imported = [(strings.add(name), 0x12, 0, 0, 0, 0) for name in ("dlsym", "dlopen")]
+    needed, own = strings.add("libdl.so.2"), strings.add(soname)
+    named = [strings.add(name) for name in [*names, SYMBOL]]
+    everything = ["", "dlsym", "dlopen", *names, SYMBOL]
+
+    # the first segment
+    hashed = _hash_table(everything)
+    at_hash = 64 + 5 * 56 + 8
+    at_symbols = _aligned(at_hash + len(hashed))
+    at_strings = at_symbols + 24 * len(everything)
+    at_relocations = _aligned(at_strings + len(strings.text))
+    end = at_relocations + 2 * 24
+    # the second
+    at_code = _aligned(end)
+    code_size = _aligned(len(code.shared(0)))
+    text_size = code_size + _STUB * len(names)
+    # the third
+    at_dynamic = _aligned(at_code + text_size)
+    at_table = at_dynamic + 12 * 16
+    stubs, base = at_code + code_size + _PAGE, at_table + 2 * _PAGE
+    struct.pack_into("<I", table, layout.STUBS, base - stubs)
+    text = code.shared(base - at_code - _PAGE).ljust(code_size, b"\0")
+    text += b"".join(code.stub(i, -code_size - _STUB * i) for i in range(len(names)))
+
+    symbols = [(0,) * 6, *imported]
+    symbols += [(named[i], _FUNCTION, 0, 5, stubs + _STUB * i, _STUB) for i in range(len(names))]
+    symbols += [(named[-1], _OBJECT, 0, 7, base, len(table))]
+    relocations = b"".join(
+        struct.pack("<QQq", base + word, (index << 32) + glob_dat, 0)
+        for index, word in ((1, layout.DLSYM), (2, layout.DLOPEN))
+    )
+    dynamic = (
+        *((1, needed), (14, own), (4, at_hash), (5, at_strings), (6, at_symbols), (10, len(strings.text)), (11, 24)),
+        *((7, at_relocations), (8, len(relocations)), (9, 24)),
+        *((0x6FFFFFFB, 8), (0, 0)),  # DT_FLAGS_1: never unloaded
+    )
+    file = bytearray(at_table + len(table))
+    for at, piece in (
+        (at_hash, hashed),
+        (at_symbols, b"".join(struct.pack("<IBBHQQ", *symbol) for symbol in symbols)),
+        (at_strings, strings.text),
+        (at_relocations, relocations),
+        (at_code, text),
+        (at_dynamic, b"".join(struct.pack("<QQ", *entry) for entry in dynamic)),
+        (at_table, table),
+    ):
+        file[at : at + len(piece)] = piece
+
+    readable, executable, writable = 4, 5, 6
+    segments = (
+        (1, readable, 0, 0, end, _PAGE),
+        (1, executable, at_code, at_code + _PAGE, text_size, _PAGE),
+        (1, writable, at_dynamic, at_dynamic + 2 * _PAGE, len(file) - at_dynamic, _PAGE),
+        (2, writable, at_dynamic, at_dynamic + 2 * _PAGE, 12 * 16, 8),
+        (0x6474E551, writable, 0, 0, 0, 16),  # GNU_STACK: not executable
+    )
+    headers = [struct.pack("<IIQQQQQQ", k, flags, at, va, va, n, n, align) for k, flags, at, va, n, align in segments]
+    at_sections = _aligned(_add_section_names(file))
+    file += bytes(at_sections - len(file))
+    for section in (
+        (".hash", 5, 2, at_hash, at_hash, len(hashed), 2, 0, 8, 4),
+        (".dynsym", 11, 2, at_symbols, at_symbols, 24 * len(symbols), 3, 1, 8, 24),
+        (".dynstr", 3, 2, at_strings, at_strings, len(strings.text), 0, 0, 1, 0),
+        (".rela.dyn", 4, 2, at_relocations, at_relocations, len(relocations), 2, 0, 8, 24),
+        (".text", 1, 6, at_code + _PAGE, at_code, text_size, 0, 0, 16, 0),
+        (".dynamic", 6, 3, at_dynamic + 2 * _PAGE, at_dynamic, 12 * 16, 3, 0, 8, 16),
+        (".data", 1, 3, base, at_table, len(table), 0, 0, 16, 0),
+        (".shstrtab", 3, 0, 0, at_table + len(table), len(_SECTIONS), 0, 0, 1, 0),
+    ):
+        if section[0] == ".hash":
+            file += bytes(64)
+        file += struct.pack("<IIQQQQIIQQ", _SECTIONS.index(section[0].encode() + b"\0"), *section[1:])
+    ident = b"\x7fELF\x02\x01\x01".ljust(16, b"\0")
+    file[:64] = ident + struct.pack("<HHIQQQIHHHHHH", 3, number, 1, 0, 64, at_sections, 0, 64, 56, 5, 64, 9, 8)
+    file[64 : 64 + 5 * 56] = b"".join(headers)
+    return bytes(file)
+
+
+_SECTIONS = b"\0.hash\0.dynsym\0.dynstr\0.rela.dyn\0.text\0.dynamic\0.data\0.shstrtab\0"
+
+
+def _add_section_names(file: bytearray) -> int:
+    file += _SECTIONS
+    return len(file)
+
+
+def _aligned(offset: int) -> int:
+    return -(-offset // 16) * 16
+
+
+class _Strings:
+    """A string table."""
+
+    def __init__(self) -> None:
+        self.text = b"\0"
+
+    def add(self, text: str) -> int:
+        """Add a string and return its offset."""
+        at = len(self.text)
+        self.text += text.encode() + b"\0"
+        return at
+
+
+def _hash_table(names: list[str]) -> bytes:
+    """Return the hash table of symbols; the first three, which are not defined here, are not in it."""
+    buckets = [0] * max(1, len(names) // 2)
+    chain = [0] * len(names)
+    for index, name in enumerate(names):
+        if index >= 3:
+            place = _hash(name) % len(buckets)
+            chain[index], buckets[place] = buckets[place], index
+    return struct.pack(f"<{2 + len(buckets) + len(chain)}I", len(buckets), len(chain), *buckets, *chain)
+
+
+def _hash(name: str) -> int:
+    value = 0
+    for byte in name.encode():
+        value = (value << 4) + byte
+        value = (value ^ (value & 0xF0000000) >> 24) & 0x0FFFFFFF
+    return value

@@ -1,0 +1,183 @@
+"""The journal of a process: which functions it called how often, and its last calls, in a file that outlives a crash.
+
+What it is   `create`, which makes the memory in which the machine code writes; `read`, which reads the files of a
+             folder; `told`, which puts them into words.
+How          the memory is a shared mapping of a file, so that the system keeps what was written whatever ends the
+             process. The beginning has 64 bytes: b"journal1", the number of calls, the process, the number of names,
+             whether the process has passed through its exit handlers, and the name of the library. Then come the last
+             64 calls (16 bytes each: number of the function, result or -1, thread), how often each function was called,
+             one word for each function (bit 31: there is none; else how often cuGetProcAddress was asked for it in
+             vain), and text: the command and the names that nobody knows, a line each.
+Read next    table.py, attaching.py
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import struct
+import sys
+
+from ..thunks import keep_for_ever
+from .libraries import LIBRARIES
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+__all__ = ["Journal", "Record", "create", "read", "told"]
+
+_HEADER = struct.Struct("<8s4I40s")
+_MAGIC = b"journal1"
+_RING, _COUNTS, _CALLS, _TEXT = 0x40, 0x440, 64, 4096
+_ABSENT, _RUNNING = 1 << 31, 2**32 - 1
+_ENDED = 20  # its offset in the header
+_SHOWN = 200  # characters of a command
+
+
+class Journal:
+    """The journal of this process for one library."""
+
+    __slots__ = ("address", "_memory", "_count", "_end")
+
+    def __init__(self, memory: Any, count: int) -> None:
+        keep_for_ever(memory)  # the machine code writes into it, even when the interpreter has ended
+        self._memory, self._count = memory, count
+        self._end = _COUNTS + 8 * count
+        content = (ctypes.c_char * len(memory)).from_buffer(memory)
+        keep_for_ever(content)
+        self.address = ctypes.addressof(content)
+
+    def _word(self, number: int) -> Any:
+        return ctypes.c_uint32.from_address(self.address + _COUNTS + 4 * (self._count + number))
+
+    def absent(self, number: int) -> None:
+        """Write that no function answers here."""
+        self._word(number).value |= _ABSENT
+
+    def asked(self, number: int) -> None:
+        """Write that a program asked for the address of a function that does not exist."""
+        self._word(number).value += 1
+
+    def write(self, line: str) -> None:
+        """Add a line of text, if there is room."""
+        text = line.encode("utf-8", "backslashreplace")[: _TEXT // 2].replace(b"\n", b" ") + b"\n"
+        if self._end + len(text) <= len(self._memory) and text not in self._memory[_COUNTS + 8 * self._count :]:
+            self._memory[self._end : self._end + len(text)] = text
+            self._end += len(text)
+
+    def ended(self) -> None:
+        """Write that the process has passed through its exit handlers."""
+        ctypes.c_uint32.from_address(self.address + _ENDED).value = 1
+
+
+def create(folder: str, library: str, count: int) -> Journal:
+    """Make the journal of this process for a library with this number of functions.
+
+    folder  where the file is made; if that is not possible, the journal is in memory only
+    """
+    size = _COUNTS + 8 * count + _TEXT
+    memory = None
+    try:
+        name = os.path.join(folder, f"calls-{os.getpid()}-{os.urandom(4).hex()}")
+        descriptor = os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            os.ftruncate(descriptor, size)
+            memory = mmap.mmap(descriptor, size)
+        finally:
+            os.close(descriptor)
+    except OSError:
+        memory = memory or mmap.mmap(-1, size)
+    memory[: _HEADER.size] = _HEADER.pack(_MAGIC, 0, os.getpid(), count, 0, library.encode())
+    made = Journal(memory, count)
+    made.write(" ".join(getattr(sys, "orig_argv", sys.argv)))
+    return made
+
+
+class Record:
+    """What a journal says.
+
+    calls and absent say how often each function was called, and which of them do not exist; asked, how often a program
+    asked cuGetProcAddress in vain; unknown are the names that nobody knows; last are the last calls, the newest first:
+    name, result (None while it runs), thread.
+    """
+
+    __slots__ = ("pid", "library", "ended", "command", "calls", "absent", "asked", "unknown", "last")
+
+    def __init__(self, data: bytes) -> None:
+        magic, position, self.pid, count, ended, library = _HEADER.unpack_from(data)
+        self.library = library.rstrip(b"\0").decode()
+        names = LIBRARIES[self.library].names() if magic == _MAGIC and self.library in LIBRARIES else []
+        if len(names) != count:
+            raise ValueError("this is not the journal of this version")
+        self.ended = bool(ended)
+        counts = struct.unpack_from(f"<{count}I", data, _COUNTS)
+        words = struct.unpack_from(f"<{count}I", data, _COUNTS + 4 * count)
+        self.calls = {name: counts[i] for i, name in enumerate(names) if counts[i]}
+        self.absent = {name: counts[i] for i, name in enumerate(names) if words[i] & _ABSENT and counts[i]}
+        self.asked = {name: words[i] & ~_ABSENT for i, name in enumerate(names) if words[i] & ~_ABSENT}
+        text = data[_COUNTS + 8 * count :].rstrip(b"\0").decode("utf-8", "replace").splitlines()
+        self.command, self.unknown = text[0] if text else "", text[1:]
+        self.last: list[tuple[str, int | None, int]] = []
+        for back in range(1, min(position, _CALLS) + 1):
+            number, result, thread = struct.unpack_from("<2IQ", data, _RING + 16 * ((position - back) % _CALLS))
+            self.last.append((names[number], None if result == _RUNNING else result, thread))
+
+
+def read(folder: str) -> list[Record]:
+    """Return the journals in a folder that have any call."""
+    found = []
+    for name in sorted(os.listdir(folder)):
+        if name.startswith("calls-"):
+            try:
+                with open(os.path.join(folder, name), "rb") as file:
+                    record = Record(file.read())
+            except (OSError, ValueError, struct.error):
+                continue
+            if record.calls or record.asked or record.unknown:
+                found.append(record)
+    return found
+
+
+def told(records: list[Record], *, everything: bool = False, crashed: bool = False) -> list[str]:
+    """Return lines about what programs called in vain.
+
+    everything  also what they called, what they asked cuGetProcAddress for, and each process
+    crashed     also the last calls of each process that has not passed through its exit handlers
+    """
+    lines = []
+    in_vain = _sum([record.absent for record in records])
+    if in_vain:
+        lines.append(f"called in vain, since the emulator lacks it: {_listed(in_vain)}")
+    for record in records if crashed else ():
+        if not record.ended and record.last:
+            running = [call for call in record.last if call[1] is None]
+            name, result, thread = (running or record.last)[0]
+            lines.append(
+                f"process {record.pid} ({record.command[:_SHOWN]}) ended without its exit handlers; last call: {name}, "
+                + (f"in thread {thread:#x}, which had not returned" if result is None else f"which returned {result}")
+            )
+            lines.append("before it: " + ", ".join(f"{name} {result}" for name, result, _ in record.last[1:9]))
+    if everything:
+        for record in records:
+            lines.append(f"process {record.pid} called {record.library}: {record.command[:_SHOWN]}")
+            lines.append(f"  {_listed(record.calls)}")
+        asked = _sum([record.asked for record in records])
+        lines.append(f"asked for in vain with cuGetProcAddress: {_listed(asked)}" if asked else "")
+        unknown = sorted({name for record in records for name in record.unknown})
+        lines.append(f"names that the emulator does not know: {', '.join(unknown)}" if unknown else "")
+    return [line for line in lines if line]
+
+
+def _sum(counts: list[dict[str, int]]) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for each in counts:
+        for name, count in each.items():
+            total[name] = total.get(name, 0) + count
+    return total
+
+
+def _listed(counts: dict[str, int]) -> str:
+    most = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return ", ".join(f"{name} ({count})" for name, count in most)

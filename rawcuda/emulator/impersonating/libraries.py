@@ -1,0 +1,93 @@
+"""The libraries that the emulator passes for: their names, what they export, and who answers.
+
+What it is   `LIBRARIES`, one row for each library.
+Read next    attaching.py
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Callable
+
+    from .. import Emulator
+
+    Answers = Callable[[str], "int | None"]
+
+__all__ = ["LIBRARIES", "Library"]
+
+
+class Library:
+    """A library that is impersonated.
+
+    sonames  the names under which programs load it
+    names    returns the names of what it exports
+    open     gets the emulator of this process, and returns a function that gives the address of the C function for a
+             name, or None where there is none. It is asked once for each name, when that is first called.
+    codes    what a function returns when the interpreter has ended, in a forked child, where no function answers, and
+             if the emulator cannot be started
+    """
+
+    __slots__ = ("sonames", "names", "open", "codes")
+
+    def __init__(
+        self,
+        sonames: tuple[str, ...],
+        names: Callable[[], list[str]],
+        open: Callable[[Emulator], Answers],
+        codes: tuple[int, int, int, int],
+    ) -> None:
+        self.sonames, self.names, self.open, self.codes = sonames, names, open, codes
+
+
+def _driver_names() -> list[str]:
+    from ...headers import cuda_h
+
+    return sorted(cuda_h.prototypes())
+
+
+def _driver(emulator: Emulator) -> Answers:
+    return emulator.address
+
+
+def _compiler(major: int) -> Library:
+    from functools import partial
+
+    def names() -> list[str]:
+        from .compilers import names
+
+        return names()
+
+    def open(emulator: Emulator, major: int) -> Answers:
+        from .compilers import open_nvrtc
+
+        return open_nvrtc(emulator, major)
+
+    # 11: NVRTC_ERROR_INTERNAL_ERROR
+    soname = "libnvrtc.so.11.2" if major == 11 else f"libnvrtc.so.{major}"
+    return Library((soname,), names, partial(open, major=major), (11, 11, 11, 11))
+
+
+def _linker(major: int) -> Library:
+    from functools import partial
+
+    def names() -> list[str]:
+        from .linker import names
+
+        return names()
+
+    def open(emulator: Emulator, major: int) -> Answers:
+        from .linker import open_nvjitlink
+
+        return open_nvjitlink(emulator, major)
+
+    # 6: NVJITLINK_ERROR_INTERNAL
+    return Library((f"libnvJitLink.so.{major}",), names, partial(open, major=major), (6, 6, 6, 6))
+
+
+LIBRARIES: dict[str, Library] = {
+    # 4: CUDA_ERROR_DEINITIALIZED, 3: NOT_INITIALIZED, 801: NOT_SUPPORTED, 999: UNKNOWN
+    "libcuda": Library(("libcuda.so.1", "libcuda.so"), _driver_names, _driver, (4, 3, 801, 999)),
+    **{f"libnvrtc{major}": _compiler(major) for major in (11, 12, 13)},
+    **{f"libnvJitLink{major}": _linker(major) for major in (12, 13)},
+}

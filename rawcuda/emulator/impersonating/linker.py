@@ -1,0 +1,256 @@
+"""nvJitLink that links PTX to PTX: what the driver's linker of the emulator does, under the names of this library.
+
+What it is   `names` and `open_nvjitlink`, for the rows of libraries.py.
+How          PTX, and the PTX in fatbins, objects and archives, is merged to one text, which is returned as the cubin. Only
+             LTO-IR needs the real library, which turns it into PTX.
+Source       NVIDIA, "nvJitLink" (user guide)
+Read next    ../entries/code/linking.py
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import re
+
+from ... import locate
+from ...headers import nvjitlink_h
+from ..codes import Refused
+from ..entries.code.linking import images_in
+from ..ptx import Rejected
+from ..ptx.program import text_of
+from ..ptx.reading.linking import Merger, Unit
+from ..ptx.translating.unit import Unit as Checked
+from .compilers import keep, real
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable
+
+    from .. import Emulator
+    from .libraries import Answers
+
+__all__ = ["names", "open_nvjitlink"]
+
+# nvJitLinkResult
+_UNKNOWN_OPTION, _MISSING_ARCH, _INVALID, _PTX_COMPILE, _LTO_COMPILE, _INTERNAL, _FINALIZE = 1, 2, 3, 4, 5, 6, 9
+_KINDS = {1: 0, 2: 1, 4: 2, 5: 3, 6: 4}  # nvJitLinkInputType -> CUjitInputType, as linking.py wants it
+_LTOIR, _ANY = 3, 10
+_VERSIONS = [f"{major}_{minor}" for major in (12, 13) for minor in range(10)]
+_ENTRY = re.compile(r"(\.entry\s+[\w$]+\s*(?:\([^)]*\))?)")
+
+
+def names() -> list[str]:
+    """Return the names of all functions, plain and with the versions of the library."""
+    plain = sorted(nvjitlink_h.prototypes())
+    return plain + [f"__{name}_{version}" for name in plain for version in _VERSIONS]
+
+
+class _Link:
+    """A link: its options, its inputs and its results."""
+
+    def __init__(self, options: list[str]) -> None:
+        self.options = options
+        self.inputs: list[tuple[int, bytes, str]] = []
+        self.made = b""
+        self.errors = self.info = ""
+
+    def option(self, name: str) -> str | None:
+        """Return the value of an option, or None; that of the last one counts."""
+        found = [each[len(name) + 1 :] for each in self.options if each == name or each.startswith(name + "=")]
+        return found[-1] if found else None
+
+    @property
+    def architecture(self) -> int:
+        """Return the number of the target, or 0."""
+        found = re.fullmatch(r"(?:sm|compute)_(\d+)[af]?", self.option("-arch") or "")
+        return int(found.group(1)) if found else 0
+
+
+def _kind_of(kind: int, content: bytes) -> int:
+    """Return the kind of an input of any kind."""
+    if kind == 1 and content[:4] == b"\x50\xed\x55\xba":
+        return 4
+    if kind != _ANY:
+        return kind
+    starts = {b"\x50\xed\x55\xba": 4, b"!<ar": 6, b"\x7fELF": 5, b"\xed\x43\x4e\x7f": _LTOIR}
+    return starts.get(content[:4], 2)
+
+
+def _link(link: _Link, emulator: Emulator, lto: Callable[[_Link, list[tuple[int, bytes, str]]], bytes]) -> int:
+    """Link all inputs, write the logs, and return the code."""
+    inputs = [(_kind_of(kind, content), content, name) for kind, content, name in link.inputs]
+    architecture = divmod(emulator._machine.architecture, 10)
+    merger = Merger()
+    given = [each for each in inputs if each[0] == _LTOIR]
+    try:
+        if given:
+            inputs = [each for each in inputs if each[0] != _LTOIR] + [(2, lto(link, given), "LTO-IR")]
+        for kind, content, name in inputs:
+            if kind not in _KINDS:
+                raise Refused(1, f"{name}: {kind} is not a kind of input")
+            for image, inner in images_in(_KINDS[kind], content, name):
+                unit = Unit(text_of(image), inner, architecture)
+                Checked(unit.module, {})
+                try:
+                    merger.add(unit)
+                except Rejected:
+                    if kind != 6:
+                        raise
+        if not merger.units:
+            raise Refused(1, "no input contains PTX")
+        text = merger.complete()
+    except Rejected as rejected:
+        link.errors = rejected.log
+        return _PTX_COMPILE if rejected.line is not None else _FINALIZE
+    except Refused as refused:
+        link.errors = f"error   : {refused.report or refused}"
+        return _INVALID
+    most = link.option("-maxrregcount")
+    if most and most.isdecimal():
+        text = _ENTRY.sub(rf"\1 .maxnreg {most}", text)
+    link.made = text.encode() + b"\0"
+    link.info = (
+        f"info    : {len(merger.units)} PTX texts were linked to PTX, because the emulator runs no machine code\n"
+    )
+    return 0
+
+
+def _real_lto(library: ctypes.CDLL | None, link: _Link, inputs: list[tuple[int, bytes, str]]) -> bytes:
+    """Turn LTO-IR into PTX with the real library.
+
+    raises  Refused   there is none, or it refuses the input
+    """
+    if library is None:
+        raise Refused(1, "LTO-IR needs the real nvJitLink: pip install nvidia-nvjitlink")
+    major = max(int(version[:2]) for version in _VERSIONS if hasattr(library, f"__nvJitLinkCreate_{version}"))
+
+    def call(name: str, *arguments: Any) -> int:
+        return int(library[f"__nvJitLink{name}_{major}_0"](*arguments))
+
+    options = [each.encode() for each in link.options if each not in ("-lto", "-ptx")] + [b"-lto", b"-ptx"]
+    handle, size = ctypes.c_void_p(), ctypes.c_size_t()
+    code = call("Create", ctypes.byref(handle), len(options), (ctypes.c_char_p * len(options))(*options))
+    try:
+        for _, content, name in inputs if not code else ():
+            code = code or call("AddData", handle, _LTOIR, content, ctypes.c_size_t(len(content)), name.encode())
+        code = code or call("Complete", handle)
+        code = code or call("GetLinkedPtxSize", handle, ctypes.byref(size))
+        if code:
+            call("GetErrorLogSize", handle, ctypes.byref(size))
+            log = ctypes.create_string_buffer(size.value + 1)
+            call("GetErrorLog", handle, log)
+            raise Refused(1, log.value.decode("utf-8", "replace") or f"nvJitLink returned {code}")
+        made = ctypes.create_string_buffer(size.value)
+        call("GetLinkedPtx", handle, made)
+        return made.value
+    finally:
+        call("Destroy", ctypes.byref(handle))
+
+
+def open_nvjitlink(emulator: Emulator, major: int) -> Answers:
+    """Return the function that gives the addresses of nvJitLink's functions."""
+    links: dict[int, _Link] = {}
+    numbers = itertools.count(0x11AC0DE0, 16)
+    loaded: list[ctypes.CDLL | None] = []
+    word, pointer = ctypes.c_uint, ctypes.c_size_t
+
+    def library() -> ctypes.CDLL | None:
+        if not loaded:
+            loaded.append(real(locate.nvjitlink, major))
+        return loaded[0]
+
+    def version(first: int, second: int) -> int:
+        found = library()
+        if found is not None and hasattr(found, "nvJitLinkVersion"):
+            return int(found.nvJitLinkVersion(pointer(first), pointer(second)))
+        word.from_address(first).value, word.from_address(second).value = major, 0
+        return 0
+
+    def create(address: int, count: int, options: int) -> int:
+        given = list((ctypes.c_char_p * count).from_address(options)) if count else []
+        link = _Link([(each or b"").decode("utf-8", "replace") for each in given])
+        if not link.option("-arch"):
+            return _MISSING_ARCH
+        if not link.architecture:
+            return _UNKNOWN_OPTION
+        number = next(numbers)
+        links[number] = link
+        pointer.from_address(address).value = number
+        return 0
+
+    def destroy(address: int) -> int:
+        return 0 if links.pop(pointer.from_address(address).value, None) else _INVALID
+
+    def add_data(number: int, kind: int, data: int, size: int, name: int) -> int:
+        if number not in links or not data:
+            return _INVALID
+        words = ctypes.string_at(name).decode("utf-8", "replace") if name else "<input>"
+        links[number].inputs.append((kind, ctypes.string_at(data, size), words))
+        return 0
+
+    def add_file(number: int, kind: int, name: int) -> int:
+        if number not in links or not name:
+            return _INVALID
+        path = ctypes.string_at(name).decode("utf-8", "surrogateescape")
+        try:
+            with open(path, "rb") as file:
+                links[number].inputs.append((kind, file.read(), path))
+        except OSError as error:
+            links[number].errors = f"error   : {path}: {error.strerror}"
+            return _INVALID
+        return 0
+
+    def complete(number: int) -> int:
+        if number not in links or not links[number].inputs:
+            return _INVALID
+        return _link(links[number], emulator, lambda link, given: _real_lto(library(), link, given))
+
+    def texts(of: Callable[[_Link], bytes]) -> tuple[Callable[[int, int], int], Callable[[int, int], int]]:
+        def size(number: int, address: int) -> int:
+            if number not in links:
+                return _INVALID
+            pointer.from_address(address).value = len(of(links[number]))
+            return 0
+
+        def content(number: int, address: int) -> int:
+            if number not in links:
+                return _INVALID
+            ctypes.memmove(address, of(links[number]), len(of(links[number])))
+            return 0
+
+        return size, content
+
+    cubin_size, cubin = texts(lambda link: link.made)
+    error_size, error = texts(lambda link: link.errors.encode() + b"\0")
+    info_size, info = texts(lambda link: link.info.encode() + b"\0")
+    made: dict[str, tuple[Callable[..., int], list[Any]]] = {
+        "Version": (version, [pointer, pointer]),
+        "Create": (create, [pointer, word, pointer]),
+        "Destroy": (destroy, [pointer]),
+        "AddData": (add_data, [pointer, ctypes.c_int, pointer, pointer, pointer]),
+        "AddFile": (add_file, [pointer, ctypes.c_int, pointer]),
+        "Complete": (complete, [pointer]),
+    }
+    for name, function in (
+        ("GetLinkedCubinSize", cubin_size),
+        ("GetLinkedCubin", cubin),
+        ("GetLinkedPtxSize", cubin_size),
+        ("GetLinkedPtx", cubin),
+        ("GetErrorLogSize", error_size),
+        ("GetErrorLog", error),
+        ("GetInfoLogSize", info_size),
+        ("GetInfoLog", info),
+    ):
+        made[name] = function, [pointer, pointer]
+    addresses: dict[str, int] = {}
+
+    def answers(symbol: str) -> int | None:
+        found = re.fullmatch(r"(?:__)?nvJitLink(\w+?)(?:_1\d_\d)?", symbol)
+        name = found.group(1) if found else ""
+        if name in made and name not in addresses:
+            function, types = made[name]
+            addresses[name] = keep(ctypes.CFUNCTYPE(ctypes.c_int, *types)(function))
+        return addresses.get(name)
+
+    return answers

@@ -1,0 +1,263 @@
+"""The way into a process: the emulator becomes its libcuda.so.1, and that of its children.
+
+What it is   `take`, for this process and its children; `prepare`, which makes the folder of files and the
+             environment for children; `unusable`, the reason why that is not possible here.
+How          glibc's dlopen() returns an object that is already loaded under the SONAME that is asked for, and looks
+             for no file then. So this process loads the objects from memory. A child finds the files in the folder,
+             through LD_LIBRARY_PATH, which its loader reads when it starts; its first call starts the emulator there.
+What not     a file that a program names by its whole path, or a static copy: they are out of reach.
+Source       dlopen(3), ld.so(8), memfd_create(2)
+Read next    ../__init__.py, whose impersonate() is for users
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import itertools
+import os
+import sys
+import threading
+
+from .. import shared
+from . import table as layout
+from .attaching import ATTACHED, attach
+from .elf import SYMBOL, write
+from .journal import read, told
+from .libraries import LIBRARIES
+from .table import Table, build
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import ModuleType
+
+__all__ = ["VARIABLE", "object_for", "prepare", "remove", "take", "told_here", "unusable"]
+
+VARIABLE = "RAWCUDA_IMPERSONATES"  # the folder, in the environment of children
+
+_NOLOAD = 4  # RTLD_NOLOAD: return what is loaded, or NULL
+_PACKAGE = __name__.rpartition(".emulator.")[0]
+_FOLDER = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+_lock = threading.Lock()
+
+_SCRIPT = """
+import os, sys
+from importlib import import_module, util
+name, folder = {name!r}, {package!r}
+def home(module):
+    return os.path.dirname(os.path.abspath(getattr(module, "__file__", None) or ""))
+module = sys.modules.get(name)
+spec = None
+if sys.version_info < (3, 9) or sys.implementation.name != "cpython":
+    raise ImportError("the emulator needs CPython 3.9 or newer, and this is " + sys.version)
+if module is None:
+    try:
+        spec = util.find_spec(name)
+    except Exception:
+        pass
+    if spec is not None and os.path.dirname(os.path.abspath(spec.origin or "")) == folder:
+        module = import_module(name)
+if module is None or home(module) != folder:
+    if module is not None or spec is not None:
+        name = "emulated_" + name.replace(".", "_")
+    if name not in sys.modules:
+        at = os.path.join(folder, "__init__.py")
+        spec = util.spec_from_file_location(name, at, submodule_search_locations=[folder])
+        sys.modules[name] = module = util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+import_module(name + ".emulator.impersonating.attaching").attach(table, {folder!r})
+"""
+
+
+def unusable() -> str:
+    """Return the reason why this process cannot load such objects, or ""."""
+    what = ""
+    if not sys.platform.startswith("linux"):
+        what = f"this system is {sys.platform}"
+    elif os.uname().machine not in ("x86_64", "aarch64") or sys.maxsize < 2**32:
+        what = f"this is {os.uname().machine} with {sys.maxsize.bit_length() + 1}-bit pointers"
+    elif sys.implementation.name != "cpython":
+        what = f"this is {sys.implementation.name}"
+    elif "CS_GNU_LIBC_VERSION" not in os.confstr_names or not _glibc():
+        what = "the C library is not glibc (musl does not find a loaded object by its SONAME)"
+    return what and f"{what}: impersonation needs CPython and glibc on 64-bit Linux, on x86-64 or arm64"
+
+
+def _glibc() -> str | None:
+    try:
+        return os.confstr("CS_GNU_LIBC_VERSION")
+    except (OSError, ValueError):
+        return None
+
+
+def object_for(key: str, soname: str, folder: str) -> bytes:
+    """Return the file of a library under one of its names, for processes that write their journals into a folder."""
+    machine = os.uname().machine
+    code: ModuleType
+    if machine == "x86_64":
+        from . import intel as code
+    else:
+        from . import arm as code
+
+    library = LIBRARIES[key]
+    names = library.names()
+    text = _SCRIPT.format(name=_PACKAGE, package=_FOLDER, folder=folder)
+    texts = {
+        layout.SCRIPT: f'(lambda table, text: exec(text, {{"table": table}}))(0x{0:016x}, {text!r})'.encode(),
+        layout.OWNER: os.fsencode(_FOLDER),
+        layout.LIBPYTHON: os.fsencode(_libpython()),
+        layout.PROGRAM: (sys.executable or "python3").encode("utf-32-le"),
+    }
+    return write(machine, code, soname, names, build(key, names, library.codes, texts))
+
+
+def _libpython() -> str:
+    """Return the file that a program without Python can load, or "" if this interpreter has none."""
+    from sysconfig import get_config_var
+
+    path = os.path.join(get_config_var("LIBDIR") or "", get_config_var("INSTSONAME") or "")
+    return path if ".so" in path and os.path.isfile(path) else ""
+
+
+def prepare() -> tuple[str, dict[str, str]]:
+    """Make a folder with the files of all libraries, and return it with the variables that lead children to it.
+
+    raises  OSError  no folder can be written, or hold what the loader may execute
+    """
+    folder = _new_folder()
+    for key, library in LIBRARIES.items():
+        for soname in library.sonames:
+            with open(os.path.join(folder, soname), "wb") as file:
+                file.write(object_for(key, soname, folder))
+    before = os.environ.get("LD_LIBRARY_PATH")
+    # programs find compilers by whole paths, too, unless one is loaded already
+    early = [os.path.join(folder, name) for key in LIBRARIES if key != "libcuda" for name in LIBRARIES[key].sonames]
+    return folder, {
+        "LD_LIBRARY_PATH": f"{folder}:{before}" if before else folder,
+        "LD_PRELOAD": ":".join([*early, *filter(None, [os.environ.get("LD_PRELOAD")])]),
+        "TRITON_LIBCUDA_PATH": folder,
+        VARIABLE: folder,
+    }
+
+
+def _new_folder() -> str:
+    from tempfile import gettempdir, mkdtemp
+
+    tried = []
+    for place in (gettempdir(), "/dev/shm", os.path.expanduser("~/.cache")):
+        try:
+            if os.statvfs(place).f_flag & os.ST_NOEXEC:
+                raise OSError("it is mounted noexec")
+            if ":" in place or ";" in place:
+                raise OSError("LD_LIBRARY_PATH cannot contain it")
+            return mkdtemp(prefix="emulated-", dir=place)
+        except OSError as error:
+            tried.append(f"{place}: {error.strerror or error}")
+    raise OSError(f"no folder can hold the libraries for programs to load: {'; '.join(tried)}. Set TMPDIR to one")
+
+
+def take() -> None:
+    """Become the libcuda.so.1 of this process and of its children.
+
+    raises  RuntimeError         a real libcuda is loaded, or another copy of this package has done the same
+            NotImplementedError  this system, processor or interpreter cannot
+            OSError              there is neither memory nor a folder to load from
+            ValueError           RAWCUDA_EMULATOR has a wrong word
+    """
+    why = unusable()
+    if why:
+        raise NotImplementedError(why)
+    with _lock:
+        shared()  # before anything is loaded: its settings may be wrong
+        found = {(key, soname): _loaded(soname) for key, library in LIBRARIES.items() for soname in library.sonames}
+        for (key, soname), loaded in found.items():
+            if loaded is not None:
+                _check(key, soname, loaded)
+        folder = os.environ.get(VARIABLE, "")  # a parent's
+        if not os.path.isdir(folder):
+            folder, variables = prepare()
+            os.environ.update(variables)
+            atexit.register(_finish, folder, os.getpid())
+        for (key, soname), loaded in found.items():
+            table = _table_of(loaded or _load(object_for(key, soname, folder), soname, folder))
+            if table is not None:
+                attach(table.address, folder)
+
+
+def _check(key: str, soname: str, loaded: ctypes.CDLL) -> None:
+    """Refuse what is loaded, if it is in the way."""
+    table = _table_of(loaded)
+    if table is None and key == "libcuda":
+        raise RuntimeError(
+            f"a real {soname} is loaded in this process{_mapped(soname)}: impersonate before a library loads it, or "
+            f"start the program with python3 -m {_PACKAGE} emulate"
+        )
+    mine = [attached.table.address for attached in ATTACHED]
+    if table is not None and table.get_pointer(layout.RESOLVE) and table.address not in mine:
+        raise RuntimeError(
+            f"{soname} of this process is emulated already, by another copy of this package, of which "
+            f"{table.text(layout.OWNER)} wrote the library: only one copy can impersonate"
+        )
+
+
+def _mapped(soname: str) -> str:
+    """Return ": " and the file of a loaded library, or ""."""
+    try:
+        with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as file:
+            for line in file:
+                path = line.rstrip("\n").partition("/")[2]
+                if os.path.basename(path).startswith(soname.partition(".so")[0] + ".so"):
+                    return f" from /{path}"
+    except OSError:
+        pass
+    return ""
+
+
+def told_here() -> list[str]:
+    """Return lines about what this process and its children have called so far."""
+    return told(read(os.environ[VARIABLE]), everything=True)
+
+
+def _finish(folder: str, pid: int) -> None:
+    """Tell what was called in vain, and remove the folder."""
+    if pid == os.getpid():
+        for line in told(read(folder)):
+            print(f"{_PACKAGE}: {line}", file=sys.stderr)
+        remove(folder)
+
+
+def remove(folder: str) -> None:
+    """Remove the folder of files and journals."""
+    from shutil import rmtree
+
+    rmtree(folder, ignore_errors=True)
+
+
+def _loaded(soname: str) -> ctypes.CDLL | None:
+    """Return what is loaded under a name, or None."""
+    try:
+        return ctypes.CDLL(soname, mode=_NOLOAD)
+    except OSError:
+        return None
+
+
+def _table_of(loaded: ctypes.CDLL) -> Table | None:
+    try:
+        return Table(ctypes.addressof(ctypes.c_char.in_dll(loaded, SYMBOL)))
+    except ValueError:
+        return None
+
+
+def _load(file: bytes, soname: str, folder: str) -> ctypes.CDLL:
+    """Load an object from memory; where that is not permitted, from the folder."""
+    try:
+        descriptor = os.memfd_create(soname, os.MFD_CLOEXEC)
+        with open(descriptor, "wb", buffering=0) as memory:
+            memory.write(file)
+            # glibc returns what it has loaded under the same path: so a path that nobody else uses, and each only once
+            return ctypes.CDLL(f"/proc/self/{'./' * (1 + next(_loads))}fd/{descriptor}")
+    except (OSError, AttributeError):
+        return ctypes.CDLL(os.path.join(folder, soname))
+
+
+_loads = itertools.count()

@@ -1,0 +1,88 @@
+"""Stores that other blocks see late: what a missing fence does on a GPU, made to happen.
+
+What it is   `Delays`. A plain store to global memory is visible to its own block at once. When the block stops running,
+             its stores since its last fence are taken back, and other blocks run with the older content. They are
+             visible again when the block goes on, and to everybody when it reaches a fence, and at the end of the
+             launch.
+How          The stores of the running block are recorded with what they replaced. Atomics and strong stores are never
+             delayed, nor is an earlier plain store to the same place.
+What not     the whole memory model: stores of a block are never seen in another order, and loads are never early.
+Source       PTX ISA, "Memory Consistency Model"
+Read next    ../program.py, which creates this in the random mode
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import random
+    from typing import Any
+
+    from ..running.machine import Block
+
+__all__ = ["Delays"]
+
+_CHUNK = 4  # bits of an address that are ignored by the quick test for overlaps
+
+
+class Delays:
+    """The stores of a launch that not all blocks have seen, by block."""
+
+    def __init__(self, choose: random.Random) -> None:
+        self._choose = choose
+        self._logs: dict[int, list[list[Any]]] = {}  # [address, bytes, view, index, count, the other content]
+        self._running: list[list[Any]] = []
+        self._chunks: set[int] = set()
+
+    def store(self, address: int, total: int, view: Any, index: int, count: int) -> None:
+        """Record a plain store of the running block, before it happens."""
+        self._running.append([address, total, view, index, count, view[index : index + count].tolist()])
+        self._chunks.update((address >> _CHUNK, address + total - 1 >> _CHUNK))
+
+    def touch(self, address: int, total: int) -> None:
+        """Make what the running block stored at a place visible, since a strong access follows it."""
+        if address >> _CHUNK in self._chunks or address + total - 1 >> _CHUNK in self._chunks:
+            low, high = address - 15, address + total
+            self._running[:] = [entry for entry in self._running if not low <= entry[0] < high]
+
+    def flush(self) -> None:
+        """Make the stores of the running block visible: it has reached a fence."""
+        self._running.clear()
+        self._chunks.clear()
+
+    def resume(self, block: Block) -> None:
+        """Let a block see its own stores again."""
+        self._running = self._logs.pop(block.number, [])
+        self._chunks = {entry[0] >> _CHUNK for entry in self._running}
+        self._chunks |= {entry[0] + entry[1] - 1 >> _CHUNK for entry in self._running}
+        for entry in self._running:
+            _swap(entry)
+
+    def suspend(self, block: Block) -> None:
+        """Hide the stores of a block that stops running: in most cases all, sometimes only the newest ones."""
+        log, self._running, self._chunks = self._running, [], set()
+        if log and self._choose.random() < 0.2:
+            del log[: self._choose.randrange(len(log) + 1)]
+        for entry in reversed(log):
+            _swap(entry)
+        if log:
+            self._logs[block.number] = log
+
+    def end(self) -> None:
+        """Make all stores visible at the end of the launch."""
+        for log in self._logs.values():
+            for entry in log:
+                _swap(entry)
+        self._logs.clear()
+
+
+def _swap(entry: list[Any]) -> None:
+    """Exchange the content of memory with that of an entry."""
+    _, _, view, index, count, kept = entry
+    try:
+        now = view[index : index + count].tolist()
+        for at, value in enumerate(kept):
+            view[index + at] = value
+    except ValueError:  # the memory was freed
+        return
+    entry[5] = now

@@ -1,0 +1,76 @@
+"""Small functions that generated code calls by name: errors of addresses, parts of parameters, calls that may wait.
+
+Read next    machine.py
+"""
+
+from __future__ import annotations
+
+from struct import pack_into, unpack_from
+from types import GeneratorType
+
+from ...space import Fault
+from .machine import LAUNCH_FAILED, MISALIGNED_ADDRESS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+__all__ = ["finish", "misaligned", "pack", "trap", "unpack", "wrapped"]
+
+
+def finish(result: Any) -> Any:
+    """Complete a call through a pointer, whether the callee is a generator or not."""
+    if isinstance(result, GeneratorType):
+        result = yield from result
+    return result
+
+
+def misaligned(address: int, width: int, space: str) -> None:
+    """Report a misaligned access.
+
+    raises  Fault   always (716)
+    """
+    raise Fault(MISALIGNED_ADDRESS, f"{space} address {address:#x} is not a multiple of {width}")
+
+
+class Wrapped(int):
+    """An index that wraps around at the end of the address space when an offset is added."""
+
+    def __new__(cls, value: int, modulus: int) -> Wrapped:
+        """Create an index with a modulus."""
+        made = super().__new__(cls, value)
+        made.modulus = modulus
+        return made
+
+    modulus: int
+
+    def __add__(self, offset: int) -> int:
+        return (int(self) + offset) % self.modulus
+
+
+def wrapped(address: int, bits: int, total: int, shift: int) -> int:
+    """Return the index of a shared address that wraps around, or raise for a misaligned one.
+
+    raises  Fault   misaligned (716)
+    """
+    if address % total:
+        misaligned(address, total, "shared")
+    return Wrapped(address >> shift, 1 << bits - shift)
+
+
+def trap() -> None:
+    """Stop the kernel.
+
+    raises  Fault   always (719)
+    """
+    raise Fault(LAUNCH_FAILED, "the kernel executed a trap instruction")
+
+
+def pack(code: str, memory: bytearray, offset: int, value: Any) -> None:
+    """Store into a call's parameter."""
+    pack_into("<" + code, memory, offset, value)
+
+
+def unpack(code: str, memory: bytes, offset: int) -> Any:
+    """Load from a call's parameter."""
+    return unpack_from("<" + code, memory, offset)[0]

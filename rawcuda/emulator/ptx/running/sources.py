@@ -1,0 +1,70 @@
+"""The places of PTX lines in the source that they were compiled from, and the text of these lines.
+
+What it is   `place_of`, for the words "ptx line 30 (kernel.cu:4)"; `texts_of_line`, for the line itself. The text comes
+             from the compiler, which keeps a source under the digest of the PTX that it made, or else from the file
+             that `.loc` names, or else from the PTX.
+Read next    report.py
+"""
+
+from __future__ import annotations
+
+import hashlib
+import linecache
+import os
+from bisect import bisect_right
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..reading.syntax import Module
+
+__all__ = ["place_of", "texts_of_line"]
+
+_LONGEST = 160
+
+
+def _location(line: int, module: Module) -> tuple[int, int, int] | None:
+    """Return the .loc that a PTX line belongs to, if its file is known."""
+    at = bisect_right(module.locations, (line, 1 << 64, 0)) - 1
+    found = module.locations[at] if at >= 0 else None
+    return found if found is not None and found[1] in module.files else None
+
+
+def place_of(line: int, module: Module) -> str:
+    """Return the words for a line of the PTX, with the source line from .loc."""
+    found = _location(line, module)
+    if found is None:
+        return f"ptx line {line}"
+    file, number = found[1:]
+    inlined = module.inlined.get(found[0])
+    more = f", inlined at {module.files[inlined[0]]}:{inlined[1]}" if inlined and inlined[0] in module.files else ""
+    return f"ptx line {line} ({module.files[file]}:{number}{more})"
+
+
+def texts_of_line(line: int, module: Module) -> list[str]:
+    """Return the source line of a PTX line and the one into which it was inlined, or else the PTX line."""
+    found = _location(line, module)
+    texts = []
+    if found is not None:
+        for file, number in (found[1:], module.inlined.get(found[0], (0, 0))):
+            text = _text(module, module.files.get(file, ""), number)
+            if text:
+                texts.append(f"{os.path.basename(module.files[file])}:{number} | {text}")
+    if not texts:
+        lines = module.text.split("\n", line)
+        text = " ".join(lines[line - 1].split()) if 0 < line <= len(lines) else ""
+        texts = [f"ptx line {line} | {text[:_LONGEST]}"] if text else []
+    return texts
+
+
+def _text(module: Module, file: str, number: int) -> str:
+    """Return a line of a source file, or ""."""
+    if not file:
+        return ""
+    key = f"<source of {hashlib.sha1(module.text.encode(), usedforsecurity=False).hexdigest()}>"
+    kept = linecache.cache.get(key)
+    if kept is not None and len(kept) == 4 and os.path.basename(file) == os.path.basename(kept[3]):
+        lines = kept[2]
+        text = lines[number - 1] if 0 < number <= len(lines) else ""
+    else:
+        text = linecache.getline(file, number) if os.path.isabs(file) else ""
+    return text.strip()[:_LONGEST]

@@ -1,0 +1,6 @@
+"""The parts of a multiprocessor beside its cores, for the scalar executor.
+
+What it is   late.py has asynchronous copies and the barriers in shared memory on which they arrive; tensors.py has the
+             copies of boxes that a tensor map describes; matrices.py has the products of the tensor cores; small.py
+             has floats of 8 bits and less; video.py has the arithmetic of bytes and half words.
+"""

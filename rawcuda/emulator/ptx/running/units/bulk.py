@@ -1,0 +1,82 @@
+"""Bulk copies of contiguous bytes: cp.async.bulk and cp.reduce.async.bulk.
+
+Source       PTX ISA, "cp.async.bulk", "cp.reduce.async.bulk"
+Read next    tensors.py
+"""
+
+from __future__ import annotations
+
+import struct
+
+from ....space import Fault
+from ..machine import MISALIGNED_ADDRESS
+from .late import Late, combine
+from .spans import span
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..machine import Thread
+
+__all__ = ["bulk_in", "bulk_out", "packed_as"]
+
+
+def packed_as(code: str, *values: Any) -> bytes:
+    """Return numbers as bytes."""
+    return struct.pack("<" + code, *values)
+
+
+def _check(count: int) -> None:
+    if count % 16:
+        raise Fault(MISALIGNED_ADDRESS, f"a bulk copy of {count} bytes, which is not a multiple of 16")
+
+
+def bulk_in(
+    thread: Thread, late: Late, target: int, source: int, count: int, barrier: int, ranks: int, kind: str, line: int
+) -> None:
+    """Start a copy to shared memory, of this block or of others of the cluster.
+
+    shape   target, barrier: in shared memory; source: generic; ranks: of the blocks that get it, as bits, or 0; kind:
+            type and operation of a reduction, or "."
+    """
+    _check(count)
+    type, _, verb = kind.partition(".")
+    view, at = span(thread, source, count, 16, line, writes=False) if count else (memoryview(b""), 0)
+    if not verb:
+        late.bulk_in(target, lambda: bytes(view[at : at + count]), count, barrier, ranks, line)
+        return
+    block, place = late.home(target, False, count)
+
+    def work() -> None:
+        combine(verb, type, memoryview(block.shared)[place : place + count], view[at : at + count])
+        late.transact(barrier, False, -count)
+
+    late.promise(barrier, False, work)
+
+
+def bulk_out(
+    thread: Thread, late: Late, target: int, source: int, count: int, kind: str, mask: int | None, line: int
+) -> None:
+    """Start a copy from shared to global memory.
+
+    shape   mask: which bytes of each 16 are written, or None
+    """
+    _check(count)
+    if not count:
+        return
+    type, _, verb = kind.partition(".")
+    view, at = span(thread, source, count, 16, line, writes=False)
+    to, place = span(thread, target, count, 16, line, writes=True)
+
+    def work() -> None:
+        if verb:
+            combine(verb, type, to[place : place + count], view[at : at + count])
+        elif mask is None:
+            to[place : place + count] = view[at : at + count]
+        else:
+            for number in range(count):
+                if mask >> number % 16 & 1:
+                    to[place + number] = view[at + number]
+
+    late.start("bulk", work)

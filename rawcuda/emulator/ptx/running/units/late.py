@@ -1,0 +1,334 @@
+"""Asynchronous copies, and the barriers in shared memory (mbarrier) on which threads wait for them.
+
+What it is   `Late`, what the threads of one block have started and not yet waited for. A copy happens as late as the
+             ISA permits: when its thread waits for its group, or when a thread asks a barrier on which the copy
+             arrives. Until then its target holds poison, and the race checker calls it unwritten, so a program that
+             reads before it waits is wrong each time.
+How          A barrier is the eight bytes that the program gives it: from the lowest bit, the arrivals that are
+             pending, those that each phase expects, the bytes that are pending (plus an offset), the phase, and a mark
+             that no poison has.
+Source       PTX ISA, "mbarrier", "cp.async", "cp.async.bulk", "st.async", "Async Proxy"
+Read next    tensors.py
+"""
+
+from __future__ import annotations
+
+import struct
+
+from ....space import POISON, Fault
+from ...translating.unit import CLUSTER_BITS, SHARED_WINDOW
+from ..half import half_add, half_max, half_min
+from ..machine import ILLEGAL_ADDRESS, LAUNCH_FAILED, MISALIGNED_ADDRESS, Block
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable
+
+__all__ = ["Copy", "Late", "combine", "started"]
+
+MOST_ARRIVALS = (1 << 20) - 1
+_BIAS = 1 << 20
+_MARK = 1  # in the two highest bits
+
+
+def started(block: Block) -> Late:
+    """Return what the threads of a block have started and not waited for."""
+    made: Late | None = block.late
+    if made is None:
+        made = block.late = Late(block)
+    return made
+
+
+class Copy:
+    """A copy that has been started: what it does, done once."""
+
+    __slots__ = ("work",)
+
+    def __init__(self, work: Callable[[], None]) -> None:
+        self.work: Callable[[], None] | None = work
+
+    def finish(self) -> None:
+        """Copy, unless that has happened."""
+        work, self.work = self.work, None
+        if work is not None:
+            work()
+
+
+class Late:
+    """What the threads of a block have started: groups of copies, and copies that arrive on barriers."""
+
+    __slots__ = ("block", "groups", "open", "promised")
+
+    def __init__(self, block: Block) -> None:
+        self.block = block
+        self.groups: dict[tuple[int, str], list[list[Copy]]] = {}  # by thread and kind, oldest first
+        self.open: dict[tuple[int, str], list[Copy]] = {}  # not yet committed
+        self.promised: dict[int, list[Callable[[], None]]] = {}  # by the place of a barrier
+
+    # -- groups
+
+    def _key(self, kind: str) -> tuple[int, str]:
+        return self.block.running or 0, kind
+
+    def start(self, kind: str, work: Callable[[], None]) -> None:
+        """Add a copy to the open group of the running thread."""
+        self.open.setdefault(self._key(kind), []).append(Copy(work))
+
+    def commit(self, kind: str) -> None:
+        """Close the open group of the running thread."""
+        key = self._key(kind)
+        self.groups.setdefault(key, []).append(self.open.pop(key, []))
+
+    def wait(self, kind: str, most: int) -> None:
+        """Complete the groups of the running thread, except for the newest `most`; -1: and the open group."""
+        key = self._key(kind)
+        groups = self.groups.get(key, [])
+        if most < 0:
+            groups.append(self.open.pop(key, []))
+            most = 0
+        while len(groups) > most:
+            for each in groups.pop(0):
+                each.finish()
+
+    def leave(self, t: int) -> None:
+        """Complete what a thread that has ended has copied out of shared memory."""
+        for groups in (*self.groups.pop((t, "bulk"), []), self.open.pop((t, "bulk"), [])):
+            for each in groups:
+                each.finish()
+
+    # -- shared memory
+
+    def home(self, address: int, generic: bool, total: int) -> tuple[Block, int]:
+        """Return the block and the place of an address of shared memory, perhaps of another block of the cluster.
+
+        raises  Fault   misaligned (716), past the end (700), not of shared memory (719)
+        """
+        if generic:
+            if not 0 <= address - SHARED_WINDOW < 1 << 32:
+                raise Fault(LAUNCH_FAILED, f"address {address:#x} is not in shared memory")
+            address -= SHARED_WINDOW
+        block = self.block
+        address &= 0xFFFFFFFF
+        if address >> CLUSTER_BITS:
+            block.mates.reach(block, address, "B", 1)
+            block = block.mates.blocks[(address >> CLUSTER_BITS) - 1]
+            address &= (1 << CLUSTER_BITS) - 1
+        unit = min(total & -total, 16) if total else 1
+        if address % unit:
+            raise Fault(MISALIGNED_ADDRESS, f"shared address {address:#x} is not a multiple of {unit}")
+        size = len(block.shared)
+        if address + total > size:
+            raise Fault(
+                ILLEGAL_ADDRESS,
+                f"shared address {address:#x}: {address + total - size} bytes past the end of the block's {size} bytes",
+            )
+        return block, address
+
+    def expect(self, block: Block, place: int, count: int, line: int) -> None:
+        """Poison the target of a copy that has been started."""
+        block.shared[place : place + count] = bytes((POISON,)) * count
+        watch = block._watch
+        if watch is not None:
+            watch.write(place // watch.granule, max(1, count // watch.granule), line)
+            watch.unwrite(place // watch.granule, max(1, count // watch.granule))
+
+    def put(self, block: Block, place: int, data: bytes | memoryview) -> None:
+        """Write the target of a copy."""
+        block.shared[place : place + len(data)] = data
+        if block._watch is not None:
+            granule = block._watch.granule
+            block._watch.mark(place // granule, max(1, len(data) // granule))
+
+    def copy_group(self, place: int, total: int, view: memoryview, at: int, used: int, line: int) -> None:
+        """Start cp.async: `used` bytes of a view to shared memory, and zeros up to `total`."""
+        block = self.block
+        self.expect(block, place, total, line)
+        self.start("cp", lambda: self.put(block, place, bytes(view[at : at + used]) + bytes(total - used)))
+
+    # -- barriers
+
+    def _state(self, address: int, generic: bool) -> tuple[Late, memoryview, int, list[int]]:
+        """Return where a barrier is, and [pending, expected, bytes, phase]."""
+        block, place = self.home(address, generic, 8)
+        view = block.shared_view("Q")
+        value = view[place >> 3]
+        if value >> 62 != _MARK:
+            raise Fault(LAUNCH_FAILED, f"there is no mbarrier at shared address {place:#x}: mbarrier.init makes one")
+        parts = [value & 0xFFFFF, value >> 20 & 0xFFFFF, (value >> 40 & 0x1FFFFF) - _BIAS, value >> 61 & 1]
+        return started(block), view, place, parts
+
+    def _keep(self, view: memoryview, place: int, parts: list[int]) -> None:
+        pending, expected, count, phase = parts
+        if not -_BIAS < count < _BIAS:
+            raise Fault(LAUNCH_FAILED, f"the mbarrier at shared address {place:#x} counts {count} bytes: below 2**20")
+        if not pending and not count:
+            pending, phase = expected, phase ^ 1
+        view[place >> 3] = pending | expected << 20 | count + _BIAS << 40 | phase << 61 | _MARK << 62
+
+    def init(self, address: int, generic: bool, count: int) -> None:
+        """Make a barrier.
+
+        raises  Fault   a count that is not 1 to 2**20 - 1 (719)
+        """
+        block, place = self.home(address, generic, 8)
+        if not 0 < count <= MOST_ARRIVALS:
+            raise Fault(LAUNCH_FAILED, f"mbarrier.init with a count of {count}: 1 to {MOST_ARRIVALS}")
+        block.shared_view("Q")[place >> 3] = count | count << 20 | _BIAS << 40 | _MARK << 62
+        if block._watch is not None:
+            block._watch.mark(place // block._watch.granule, 8 // block._watch.granule)
+
+    def invalidate(self, address: int, generic: bool) -> None:
+        """End a barrier."""
+        home, view, place, _ = self._state(address, generic)
+        home.settle(place)
+        view[place >> 3] = 0
+
+    def arrive(
+        self, address: int, generic: bool, count: int = 1, nbytes: int = 0, drop: bool = False, completes: bool = True
+    ) -> int:
+        """Arrive, after expecting some bytes; return the state before that.
+
+        raises  Fault   more arrivals than are pending (719)
+        """
+        _, view, place, parts = self._state(address, generic)
+        before = view[place >> 3]
+        if not 0 < count <= parts[0]:
+            raise Fault(
+                LAUNCH_FAILED,
+                f"{count} arrivals at the mbarrier at shared address {place:#x}, where {parts[0]} of {parts[1]} are "
+                "pending in this phase",
+            )
+        parts[0] -= count
+        parts[2] += nbytes
+        if drop:
+            parts[1] -= count
+        if not completes and not parts[0] and not parts[2]:
+            raise Fault(LAUNCH_FAILED, "mbarrier.arrive.noComplete completes the phase")
+        self._keep(view, place, parts)
+        return before
+
+    def transact(self, address: int, generic: bool, nbytes: int) -> None:
+        """Add to the bytes that a barrier waits for."""
+        _, view, place, parts = self._state(address, generic)
+        parts[2] += nbytes
+        self._keep(view, place, parts)
+
+    def passed(self, address: int, generic: bool, given: int, by_parity: bool) -> bool:
+        """Tell whether a phase is complete: that of a state, or of a parity."""
+        home, view, place, parts = self._state(address, generic)
+        phase = given & 1 if by_parity else given >> 61 & 1
+        if parts[3] == phase and home.settle(place):
+            phase_now = view[place >> 3] >> 61 & 1
+            return phase_now != phase
+        return parts[3] != phase
+
+    def promise(self, address: int, generic: bool, work: Callable[[], None]) -> None:
+        """Have something done when a thread asks a barrier."""
+        home, _, place, _ = self._state(address, generic)
+        home.promised.setdefault(place, []).append(work)
+
+    def settle(self, place: int) -> bool:
+        """Do what was promised to a barrier; tell whether there was anything."""
+        works = self.promised.pop(place, ())
+        for work in works:
+            work()
+        return bool(works)
+
+    def arrive_after_copies(self, address: int, generic: bool, counted: bool) -> None:
+        """Arrive on a barrier when all copies of the running thread are complete (cp.async.mbarrier.arrive)."""
+        key = self._key("cp")
+        copies = [each for group in (*self.groups.get(key, ()), self.open.get(key, ())) for each in group]
+        if not counted:
+            _, view, place, parts = self._state(address, generic)
+            parts[0] += 1
+            self._keep(view, place, parts)
+
+        def work() -> None:
+            for each in copies:
+                each.finish()
+            self.arrive(address, generic)
+
+        self.promise(address, generic, work)
+
+    # -- bulk copies
+
+    def bulk_in(self, target: int, data: Callable[[], bytes], count: int, barrier: int, blocks: int, line: int) -> None:
+        """Start a copy of bytes to shared memory that arrives on a barrier.
+
+        shape   data: returns the bytes; blocks: the ranks of the cluster's blocks that get them, as bits, or 0
+        """
+        low = (1 << CLUSTER_BITS) - 1
+        for rank in [rank for rank in range(16) if blocks >> rank & 1] if blocks else [-1]:
+            to, at = target, barrier
+            if rank >= 0:
+                to, at = (rank + 1 << CLUSTER_BITS | each & low for each in (target, barrier))
+            block, place = self.home(to, False, count)
+            if place % 16:
+                raise Fault(MISALIGNED_ADDRESS, f"shared address {place:#x} is not a multiple of 16")
+            if count:
+                self.expect(block, place, count, line)
+            self.promise(at, False, self._arrival(block, place, data, at, count))
+
+    def _arrival(self, block: Block, place: int, data: Callable[[], bytes], at: int, count: int) -> Callable[[], None]:
+        def work() -> None:
+            self.put(block, place, data())
+            self.transact(at, False, -count)
+
+        return work
+
+    def async_store(self, target: int, generic: bool, data: bytes, barrier: int, line: int) -> None:
+        """Start a store to shared memory that arrives on a barrier (st.async)."""
+        block, place = self.home(target, generic, len(data))
+        self.expect(block, place, len(data), line)
+
+        def work() -> None:
+            self.put(block, place, data)
+            self.transact(barrier, generic, -len(data))
+
+        self.promise(barrier, generic, work)
+
+    def async_reduction(self, target: int, generic: bool, verb: str, type: str, value: int, barrier: int) -> None:
+        """Start an atomic operation on shared memory that arrives on a barrier (red.async)."""
+        width = int(type.strip("usbf")) // 8
+        block, place = self.home(target, generic, width)
+
+        def work() -> None:
+            combine(verb, type, memoryview(block.shared)[place : place + width], value.to_bytes(width, "little"))
+            self.transact(barrier, generic, -width)
+
+        self.promise(barrier, generic, work)
+
+
+def combine(verb: str, type: str, target: Any, data: Any) -> None:
+    """Combine the numbers in two ranges of bytes into the first one (cp.reduce.async.bulk)."""
+    if type in ("f16", "bf16"):
+        call = {"add": half_add, "min": half_min, "max": half_max}[verb]
+        numbers = zip(memoryview(bytes(target)).cast("H"), memoryview(bytes(data)).cast("H"))
+        target[:] = struct.pack(f"<{len(data) // 2}H", *(call(type, "", a, b) for a, b in numbers))
+        return
+    bits = int(type[1:])
+    code = {"f32": "f", "f64": "d"}.get(type) or ("bhiq" if type[0] == "s" else "BHIQ")[bits.bit_length() - 4]
+    size = bits // 8
+    whole = (1 << bits) - 1
+    made = bytearray()
+    for (a,), (b,) in zip(struct.iter_unpack("<" + code, bytes(target)), struct.iter_unpack("<" + code, bytes(data))):
+        if verb == "add" and type[0] == "f":
+            made += _float(a + b, code)
+            continue
+        if verb in ("min", "max"):
+            c = min(a, b) if verb == "min" else max(a, b)
+            made += struct.pack("<" + code, c)
+            continue
+        c = {
+            "add": a + b, "and": int(a) & int(b), "or": int(a) | int(b), "xor": int(a) ^ int(b),
+            "inc": 0 if a >= b else a + 1, "dec": b if not a or a > b else a - 1,
+        }[verb] if type[0] != "f" else b  # fmt: skip
+        made += (c & whole).to_bytes(size, "little")
+    target[:] = bytes(made)
+
+
+def _float(value: float, code: str) -> bytes:
+    try:
+        return struct.pack("<" + code, value)
+    except OverflowError:
+        return struct.pack("<" + code, float("inf") if value > 0 else float("-inf"))

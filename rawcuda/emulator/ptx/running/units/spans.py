@@ -1,0 +1,145 @@
+"""Ranges of bytes that an instruction reads or writes as a whole, at a generic address.
+
+What it is   `span`, which checks a range and tells the checkers; the fetches and stores of matrices, each by one lane.
+Read next    ../machine.py, whose `reach` finds the memory
+"""
+
+from __future__ import annotations
+
+import struct
+from functools import lru_cache
+
+from ....space import Fault
+from ...translating.unit import CLUSTER_BITS, SHARED_WINDOW
+from ..machine import ILLEGAL_ADDRESS, MISALIGNED_ADDRESS
+from .matrices import BITS_OF, fragment, place_in
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from ..machine import Thread
+
+__all__ = ["fetch_fragment", "fetch_row", "span", "store_fragment", "store_row"]
+
+
+def span(thread: Thread, address: int, count: int, unit: int, line: int, *, writes: bool) -> tuple[memoryview, int]:
+    """Return the memory of a range, as bytes, and where the range begins.
+
+    raises  Fault   not a multiple of the unit (716), not inside one piece of memory (700)
+    """
+    address &= 0xFFFFFFFFFFFFFFFF
+    if address % unit:
+        raise Fault(MISALIGNED_ADDRESS, f"address {address:#x} is not a multiple of {unit}")
+    launch = thread.launch
+    view, at, _ = thread.reach(address, 0, "B", 1)
+    marks = launch.marked
+    if count > 1 and at + count > len(view):
+        thread.reach(address + count - 1, 0, "B", 1)
+        raise Fault(ILLEGAL_ADDRESS, f"{count} bytes at address {address:#x} are not in one piece of memory")
+    place = address - SHARED_WINDOW
+    if 0 <= place < 1 << CLUSTER_BITS:
+        watch = thread.block._watch
+        if watch is not None:
+            first = place // watch.granule
+            granules = -(-(place + count) // watch.granule) - first
+            if writes:
+                watch.write(first, granules, line)
+            else:
+                watch.read(first, granules, False, line)
+    elif marks is not None and writes:
+        marks[at : at + count] = b"\1" * count
+    return view, at
+
+
+# -- ldmatrix and stmatrix: the row that a lane names
+
+
+def fetch_row(thread: Thread, address: int, lanes: int, size: int, line: int) -> bytes:
+    """Return the row of a matrix whose address a lane has; the lanes behind the last row read nothing."""
+    if thread.place_in_block[0] % 32 >= lanes:
+        return b""
+    view, at = span(thread, address, size, 16, line, writes=False)
+    return bytes(view[at : at + size])
+
+
+def store_row(thread: Thread, address: int, row: bytes, line: int) -> None:
+    """Write the row of a matrix."""
+    if row:
+        view, at = span(thread, address, len(row), 16, line, writes=True)
+        view[at : at + len(row)] = row
+
+
+# -- wmma: the elements that a lane holds
+
+
+@lru_cache(maxsize=512)
+def _offsets(shape: str, matrix: str, type: str, by_rows: bool, stride: int, lane: int) -> tuple[list[int], int]:
+    """Return where a lane's elements are, in bytes, half bytes for 4 bits; and the bytes of an element."""
+    bits = BITS_OF[type]
+    each = fragment(shape, matrix, type) * (max(32 // bits, 1) if type != "b1" else 1)
+    wide = 32 if type == "b1" else bits
+    found = []
+    for at in range(each):
+        row, column = place_in(shape, matrix, type, lane, at)
+        if type == "b1":
+            stride_here = stride // 32
+            found.append((row * stride_here + column if by_rows else column * stride_here + row) * 4)
+        else:
+            found.append((row * stride + column if by_rows else column * stride + row) * wide // (8 if bits > 4 else 4))
+    return found, max(wide // 8, 1)
+
+
+def _default_stride(shape: str, matrix: str, by_rows: bool) -> int:
+    m, _, rest = shape[1:].partition("n")
+    n, _, k = rest.partition("k")
+    rows, columns = {"a": (m, k), "b": (k, n)}.get(matrix, (m, n))
+    return int(columns if by_rows else rows)
+
+
+def _whole(
+    thread: Thread, key: str, address: int, stride: int | None, line: int, writes: bool
+) -> tuple[list[int], int, int, list[tuple[Any, int]]]:
+    shape, matrix, type, layout = key.split(".")
+    by_rows = layout == "row"
+    if stride is None:
+        stride = _default_stride(shape, matrix, by_rows)
+    if address % 16 or stride * BITS_OF[type] % 128:
+        raise Fault(
+            MISALIGNED_ADDRESS,
+            f"a matrix of {type} at address {address:#x} with a stride of {stride} elements: both must be multiples "
+            "of 16 bytes",
+        )
+    offsets, size = _offsets(shape, matrix, type, by_rows, stride, thread.place_in_block[0] % 32)
+    halves = BITS_OF[type] == 4
+    starts = [offset // 2 for offset in offsets] if halves else offsets
+    places = [span(thread, address + start, size, size, line, writes=writes) for start in starts]
+    return offsets, size, stride, places
+
+
+def fetch_fragment(thread: Thread, key: str, address: int, stride: int | None, line: int) -> tuple[Any, ...]:
+    """Return the registers of a wmma fragment.
+
+    shape   key: shape, matrix, type, layout; stride: in elements between rows or columns, or None
+    """
+    _, _, type, _ = key.split(".")
+    offsets, size, _, places = _whole(thread, key, address, stride, line, False)
+    if BITS_OF[type] == 4:
+        parts = [view[at] >> 4 * (offset & 1) & 15 for (view, at), offset in zip(places, offsets)]
+        return tuple(sum(part << 4 * at for at, part in enumerate(parts[i : i + 8])) for i in range(0, len(parts), 8))
+    raw = b"".join([bytes(view[at : at + size]) for view, at in places])
+    code = {"f64": "d", "f32": "f"}.get(type, "I")
+    return struct.unpack(f"<{len(raw) // struct.calcsize(code)}{code}", raw)
+
+
+def store_fragment(
+    thread: Thread, key: str, address: int, stride: int | None, values: Sequence[Any], line: int
+) -> None:
+    """Write the registers of a wmma fragment."""
+    _, _, type, _ = key.split(".")
+    _, size, _, places = _whole(thread, key, address, stride, line, True)
+    code = {"f64": "d", "f32": "f"}.get(type, "I")
+    raw = struct.pack(f"<{len(values)}{code}", *values)
+    for number, (view, at) in enumerate(places):
+        view[at : at + size] = raw[number * size : number * size + size]

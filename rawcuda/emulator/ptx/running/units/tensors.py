@@ -1,0 +1,228 @@
+"""Tensor maps: what their bytes mean, and the copies of boxes that they describe.
+
+What it is   `LAYOUT`, the 128 bytes, which only this emulator reads; `tensor_in` and `tensor_out`, copies of a box
+             between global and shared memory; the changes of a map by a kernel.
+How          Elements outside the tensor are filled on the way in and left out on the way out. A swizzle permutes the
+             16-byte parts of each 128 bytes or less of shared memory by the bits of the address above them.
+Source       PTX ISA, "Tensors", "cp.async.bulk.tensor", "tensormap.replace"; CUDA Driver API, "Tensor Map Object
+             Management"
+Read next    bulk.py
+"""
+
+from __future__ import annotations
+
+import struct
+from itertools import product
+
+from ....space import Fault
+from ..machine import LAUNCH_FAILED, MISALIGNED_ADDRESS
+from .late import Late, combine
+from .spans import span
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from ..machine import Thread
+
+__all__ = [
+    "LAYOUT",
+    "MAGIC",
+    "SIZE",
+    "SIZES",
+    "TensorMap",
+    "tensor_in",
+    "tensor_map_copy",
+    "tensor_map_replace",
+    "tensor_out",
+]
+
+# magic; type, rank, interleave, swizzle, promotion, fill, the least rank of the form; address; extents; strides; steps;
+# and the box
+LAYOUT = struct.Struct("<I 7B x Q 5Q 4Q 5B 5H")
+MAGIC = 0x70614D52
+SIZE = 128
+SIZES = (1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4)  # bytes of an element, by CUtensorMapDataType
+_TYPES = ("", "", "u32", "s32", "u64", "s64", "f16", "f32", "f64", "bf16", "f32", "f32", "f32")
+_NAN = {2: b"\xff\x7f", 4: b"\xff\xff\xff\x7f", 8: b"\xff\xff\xff\xff\xff\xff\xff\x7f"}
+
+
+class TensorMap:
+    """A tensor map that a kernel uses."""
+
+    __slots__ = ("type", "rank", "swizzle", "fill", "address", "extents", "strides", "steps", "box", "size")
+
+    def __init__(self, data: bytes) -> None:
+        fields: list[Any]
+        magic, *fields = LAYOUT.unpack_from(data)
+        if magic != MAGIC:
+            raise Fault(LAUNCH_FAILED, "these 128 bytes are not a tensor map that cuTensorMapEncodeTiled has made")
+        self.type, self.rank, interleave, self.swizzle, _, self.fill, form, self.address = fields[:8]
+        rank = self.rank
+        self.extents, self.strides = fields[8 : 8 + rank], fields[13 : 13 + rank - 1]
+        self.steps, self.box = fields[17 : 17 + rank], fields[22 : 22 + rank]
+        if form != 1:
+            raise Fault(LAUNCH_FAILED, "copies with a tensor map of the form im2col are not emulated")
+        if interleave:
+            raise Fault(LAUNCH_FAILED, "copies with an interleaved tensor map are not emulated")
+        if self.swizzle > 3:
+            raise Fault(LAUNCH_FAILED, f"copies with the swizzle {self.swizzle} of a tensor map are not emulated")
+        self.size = SIZES[self.type]
+
+    @property
+    def nbytes(self) -> int:
+        """Return the bytes of a box in shared memory."""
+        total = int(self.size)
+        for side, step in zip(self.box, self.steps):
+            total *= -(-side // step)
+        return int(total)
+
+    def rows(self, start: tuple[int, ...]) -> Iterator[tuple[int, int, int, int]]:
+        """Yield the rows of a box: offset in global memory, elements before and inside the tensor, place in the box.
+
+        shape   start: the coordinates, innermost first; a row that is outside has no elements inside
+        """
+        counts = [-(-side // step) for side, step in zip(self.box, self.steps)]
+        inner, step = counts[0], self.steps[0]
+        before = min(max(-(start[0] // step), 0), inner) if start[0] < 0 else 0
+        inside = 0
+        if start[0] + before * step < self.extents[0]:
+            inside = min(inner - before, (self.extents[0] - 1 - start[0] - before * step) // step + 1)
+        place = 0
+        for outer in product(*(range(count) for count in reversed(counts[1:]))):
+            offset, fits = (start[0] + before * step) * self.size, True
+            for axis, at in enumerate(reversed(outer), 1):
+                coordinate = start[axis] + at * self.steps[axis]
+                fits = fits and 0 <= coordinate < self.extents[axis]
+                offset += coordinate * self.strides[axis - 1]
+            yield offset, before, inside if fits else 0, place
+            place += inner * self.size
+
+    def swizzled(self, place: int) -> int:
+        """Return the shared address of a byte of a box."""
+        if not self.swizzle:
+            return place
+        mask = (1 << int(self.swizzle)) - 1
+        return place ^ (place >> 7 & mask) << 4
+
+
+def _open(thread: Thread, address: int) -> TensorMap:
+    if address % 64:
+        raise Fault(MISALIGNED_ADDRESS, f"the tensor map is at {address:#x}, which is not a multiple of 64")
+    view, at, _ = thread.reach(address, 0, "B", 1)
+    if at + SIZE > len(view):
+        thread.reach(address + SIZE - 1, 0, "B", 1)
+    return TensorMap(bytes(view[at : at + SIZE]))
+
+
+def _check_place(made: TensorMap, place: int, coordinates: tuple[int, ...]) -> None:
+    if len(coordinates) != made.rank:
+        raise Fault(LAUNCH_FAILED, f"{len(coordinates)} coordinates for a tensor map of {made.rank} dimensions")
+    if place % 128:
+        raise Fault(MISALIGNED_ADDRESS, f"the box is at shared address {place:#x}, which is not a multiple of 128")
+
+
+def tensor_in(
+    thread: Thread, late: Late, address: int, coordinates: tuple[int, ...], target: int, barrier: int, ranks: int,
+    line: int,
+) -> None:  # fmt: skip
+    """Start the copy of a box to shared memory."""
+    made = _open(thread, address)
+    _check_place(made, target & 0xFFFFFF, coordinates)
+    rows = list(made.rows(coordinates))
+    places = [
+        span(thread, made.address + offset, (inside - 1) * made.steps[0] * made.size + made.size, 1, line, writes=False)
+        if inside else (memoryview(b""), 0)
+        for offset, _, inside, _ in rows
+    ]  # fmt: skip
+    count, size, step = made.nbytes, made.size, made.steps[0]
+    fill = _NAN[size] if made.fill else bytes(size)
+    width = -(-made.box[0] // step)
+
+    def data() -> bytes:
+        raw = bytearray()
+        for (_, before, inside, _), (view, at) in zip(rows, places):
+            if step == 1:
+                middle = bytes(view[at : at + inside * size])
+            else:
+                middle = b"".join(bytes(view[at + i * step * size :][:size]) for i in range(inside))
+            if not inside:
+                before = 0
+            raw += fill * before + middle + fill * (width - before - inside)
+        if not made.swizzle:
+            return bytes(raw)
+        base = target & 0xFFFFFF
+        turned = bytearray(len(raw))
+        for at in range(0, len(raw), 16):
+            to = made.swizzled(base + at) - base
+            turned[to : to + 16] = raw[at : at + 16]
+        return bytes(turned)
+
+    late.bulk_in(target, data, count, barrier, ranks, line)
+
+
+def tensor_out(
+    thread: Thread, late: Late, address: int, coordinates: tuple[int, ...], source: int, verb: str, line: int
+) -> None:
+    """Start the copy of a box from shared memory, or its combination with the tensor."""
+    made = _open(thread, address)
+    _check_place(made, source & 0xFFFFFF, coordinates)
+    block, base = late.home(source, False, made.nbytes)
+    rows = [row for row in made.rows(coordinates) if row[2]]
+    size, step = made.size, made.steps[0]
+    places = [
+        span(thread, made.address + offset, (inside - 1) * step * size + size, 1, line, writes=True)
+        for offset, _, inside, _ in rows
+    ]
+    type = _TYPES[made.type]
+    if verb and not type:
+        raise Fault(LAUNCH_FAILED, "a reduction needs elements of 32 or 64 bits, or halves")
+    if verb in ("and", "or", "xor"):
+        type = f"u{size * 8}"
+
+    def work() -> None:
+        for (_, before, inside, place), (view, at) in zip(rows, places):
+            for number in range(inside):
+                of = made.swizzled(base + place + (before + number) * size)
+                to = at + number * step * size
+                element = block.shared[of : of + size]
+                if verb:
+                    combine(verb, type, view[to : to + size], element)
+                else:
+                    view[to : to + size] = element
+
+    late.start("bulk", work)
+
+
+# -- maps that a kernel changes
+
+
+_FIELDS = {"rank": 1, "interleave_layout": 2, "swizzle_mode": 3, "fill_mode": 5, "elemtype": 0, "global_address": 7}
+
+
+def tensor_map_replace(thread: Thread, address: int, field: str, at: int, value: int, line: int) -> None:
+    """Change a field of a tensor map."""
+    view, start = span(thread, address, SIZE, 64, line, writes=True)
+    magic, *fields = LAYOUT.unpack_from(bytes(view[start : start + SIZE]))
+    if magic != MAGIC:
+        raise Fault(LAUNCH_FAILED, "these 128 bytes are not a tensor map that cuTensorMapEncodeTiled has made")
+    if field == "global_dim":
+        fields[8 + at] = value
+    elif field == "global_stride":
+        fields[13 + at] = value
+    elif field == "element_stride":
+        fields[17 + at] = value & 0xFF
+    elif field == "box_dim":
+        fields[22 + at] = value & 0xFFFF
+    else:
+        fields[_FIELDS[field]] = value + 1 if field == "rank" else value
+    view[start : start + LAYOUT.size] = LAYOUT.pack(magic, *fields)
+
+
+def tensor_map_copy(thread: Thread, target: int, source: int, line: int) -> None:
+    """Copy a tensor map from shared to global memory; each lane would write the same."""
+    if thread.place_in_block[0] % 32 == 0:
+        view, at = span(thread, source, SIZE, 128, line, writes=False)
+        to, place = span(thread, target, SIZE, 128, line, writes=True)
+        to[place : place + SIZE] = view[at : at + SIZE]

@@ -1,0 +1,202 @@
+"""The code that notifies the checkers of an access: of reads of unwritten memory, of races, of stores that are delayed.
+
+Read next    ../../running/races.py, ../../checking/history.py, ../../checking/delays.py
+"""
+
+from __future__ import annotations
+
+from ....space import WIDTH
+from ...reading.syntax import Instruction
+from .emit import Emitter, Note
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..table.forms import Shape
+
+__all__ = ["CheckEmitter"]
+
+_HIDDEN = ("local", "const", "param")  # what no other thread can write
+
+
+class CheckEmitter(Emitter):
+    """The emitter of calls of the checkers."""
+
+    def strength(self, shape: Shape) -> str:
+        """Return how strong an access is, and for which threads, such as "acquire.gpu"; "" if it is weak."""
+        order = shape.chosen.get("sem", "weak")
+        if shape.has("nc"):
+            self.noncoherent = True
+        return "" if order == "weak" else f"{order}.{shape.chosen.get('scope', 'sys')}"
+
+    def put_order(self, modelled: bool = False) -> None:
+        """Write the call that tells the race checkers that threads may have synchronized.
+
+        shape   modelled: the history of all memory knows what the instruction does
+        """
+        if self.unit.granule:
+            self.needs_watch = True
+            self.put("watch_order()")
+        if self.unit.races and not modelled:
+            self.needs_past = True
+            self.put("past_order()")
+
+    def put_fence(self, instruction: Instruction, shape: Shape) -> None:
+        """Write the calls that tell the checkers of a fence."""
+        words = set(shape.chosen.values())
+        kind = instruction.opcode == "fence" and words & {"proxy", "mbarrier_init"}
+        scope = next((word for word in ("cta", "cluster", "gpu", "sys") if word in words), "gpu")  # membar.gl, too
+        self.put_order(True)
+        if kind:
+            return
+        if self.unit.races:
+            self.needs_past = True
+            self.put(f"past_fence({scope!r})")
+        if self.unit.delays and scope not in ("cta", "cluster"):
+            self.needs_delays = True
+            self.put("late_flush()")
+
+    def touch(
+        self,
+        index: str,
+        code: str,
+        total: int,
+        judged: bool,
+        values: list[str] | None,
+        watched: str | bool,
+        note: Note,
+        view: str = "None",
+    ) -> None:
+        """Write the calls that notify the checkers of an access, which is a read if there are no values.
+
+        shape   watched: the strength of the access, "" for a weak one; view: where the values go
+        """
+        hidden, self.noncoherent = self.noncoherent or note.space in _HIDDEN, False
+        if self.unit.races and not hidden:
+            self._touch_past(index, total, values, str(watched or ""), note, view)
+        if self.unit.delays and values is not None and not hidden and note.space in ("global", "generic"):
+            self.needs_delays = True
+            place = self._generic(note)
+            if watched:
+                self.put("late_flush()" if "release" in str(watched) else f"late_touch({place}, {total})")
+            elif view != "None":
+                store = f"late_store({place}, {total}, {view}, {index}, {total // WIDTH[code]})"
+                window = self.unit.WINDOWS["shared"]
+                self.put(
+                    store if note.space == "global" else f"if not 0 <= {place} - {window:#x} < {3 << 40:#x}: {store}"
+                )
+        if not self.unit.watch or not self.marks:
+            return
+        width = WIDTH[code]
+        if self.marks == "shared":
+            self._touch_shared(index, width, code, total, judged, values, bool(watched), note)
+            return
+        marks = self.marks
+        places = [f"{marks}[{index} + {at}]" if at else f"{marks}[{index}]" for at in range(total // width)]
+        if values is not None:
+            self.put(f"if {marks} is not None: {' = '.join(places)} = {int('01' * width, 16):#x}", note)
+        elif judged:
+            self.put(
+                f"if {marks} is not None and not ({' or '.join(places)}): L.unwritten({note.register or 0}, "
+                f"{note.offset}, {total}, {note.space!r})",
+                note,
+            )
+        if watched:
+            self.put_order(True)
+
+    def _generic(self, note: Note) -> str:
+        """Return the generic address of an access."""
+        place = f"{note.register or 0} + {note.offset}" if note.offset or not note.register else note.register
+        if note.space in ("shared", "shared::cluster"):
+            return f"({place} & 0xffffffff) + {self.unit.WINDOWS['shared']:#x}"
+        return place
+
+    def _touch_past(
+        self, index: str, total: int, values: list[str] | None, strength: str, note: Note, view: str
+    ) -> None:
+        self.needs_past = True
+        order, _, scope = strength.partition(".")
+        start = f"{self._generic(note)}, {total}, {self.line}, {bool(strength)}"
+        if values is None:
+            self.put(f"past_read({start}, {order == 'acquire'})", note)
+        else:
+            releases = scope if order == "release" else ""
+            given = f"({', '.join(values)},)" if values and view != "None" else "None"
+            self.put(f"past_write({start}, {releases!r}, {view if given != 'None' else None}, {index}, {given})", note)
+
+    def _touch_shared(
+        self,
+        index: str,
+        width: int,
+        code: str,
+        total: int,
+        judged: bool,
+        values: list[str] | None,
+        watched: bool,
+        note: Note,
+    ) -> None:
+        granule = self.unit.granule
+        if not granule:
+            return
+        self.needs_watch = True
+        start = index if width == granule else f"({index}) * {width // granule}"
+        count = total // granule
+        if watched or self.unit.races:
+            if values is not None:
+                self.put(f"watch_mark({start}, {count})", note)
+            elif judged and not watched:
+                self.put(f"watch_read({start}, {count}, True, {self.line})", note)
+            if watched:
+                self.put_order(True)
+        elif values is None and count == 1:
+            self.needs_mine = True
+            self.put(f"if watch_reads[{start}] not in mine: watch_read_one({start}, {judged}, {self.line})", note)
+        elif values is None:
+            self.put(f"watch_read({start}, {count}, {judged}, {self.line})", note)
+        else:
+            given = "".join(f", {value}" for value in values)
+            if count == len(values) == 1:
+                self.put(f"watch_write_one({start}, {self.line}, {code!r}{given})", note)
+            else:
+                self.put(f"watch_write({start}, {count}, {self.line}{f', {code!r}{given}' if values else ''})", note)
+
+    def touch_atomic(
+        self,
+        space: str,
+        index: str,
+        code: str,
+        count: int,
+        replaces: bool,
+        note: Note,
+        strength: str = "",
+        changes: str = "True",
+    ) -> None:
+        """Write the calls that notify the checkers of an atomic, which reads the old value unless it replaces it.
+
+        shape   strength: its order and its scope; changes: whether it writes, as an expression
+        """
+        total = WIDTH[code] * count
+        order, _, scope = strength.partition(".")
+        if self.unit.races:
+            self.needs_past = True
+            self.put(
+                f"past_atomic({self._generic(note)}, {total}, {self.line}, {scope or 'gpu'!r}, {order!r}, {changes})",
+                note,
+            )
+        if self.unit.delays and space != "shared":
+            self.needs_delays = True
+            place = self._generic(note)
+            self.put("late_flush()" if order in ("release", "acq_rel") else f"late_touch({place}, {total})")
+        if not self.unit.watch or not self.marks:
+            return
+        if self.marks == "shared":
+            if self.unit.granule:
+                self.needs_watch = True
+                factor = WIDTH[code] // self.unit.granule
+                self.put(f"watch_mark({index} * {factor}, {count * factor})", note)
+            return
+        saved, self.unit.races = self.unit.races, False  # the history was told of the atomic itself
+        delays, self.unit.delays = self.unit.delays, False
+        if not replaces:
+            self.touch(index, code, total, True, None, "", note)
+        self.touch(index, code, total, False, ["0"], "", note)
+        self.unit.races, self.unit.delays = saved, delays

@@ -1,0 +1,317 @@
+"""Memory and events that several processes use: files in memory, which other processes open by their descriptors.
+
+What it is   Backing, a file without a name in any folder (memfd_create) that holds the bytes of an allocation;
+             SharedMark, the state of an event in such a file; and the 64 bytes of a handle, which say where it is.
+How          a process opens the file of another through /proc/PID/fd. The system frees the file when the last process
+             has closed it or has ended, so nothing is left after a kill. A process that opens memory locks the file;
+             the owner can so tell whether memory that it frees is still in use elsewhere.
+             An event counts its records. Who records it takes the next number, and stores it as reached when its stream
+             gets there. While other processes may wait for such an event, a thread runs what comes before it, since
+             nothing in this process may call the driver in the meantime.
+What not     systems without memfd_create and /proc: there, nothing can be shared.
+Source       memfd_create(2), proc(5), flock(2); CUDA Driver API, cuIpcGetMemHandle, cuIpcGetEventHandle
+Read next    entries/memories/ipc.py
+"""
+
+from __future__ import annotations
+
+import _thread
+import mmap
+import os
+import re
+import struct
+import time
+import zlib
+
+from .codes import Refused
+from .queues import Conditional
+from .recovery import RUNNING
+from .space import Fault
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .machine import Machine
+    from .queues import Work
+
+__all__ = [
+    "Backing",
+    "MARK_SIZE",
+    "between_kernels",
+    "pause",
+    "SharedMark",
+    "alive",
+    "is_supported",
+    "packed",
+    "unpacked",
+]
+
+_HANDLE = struct.Struct("<8sIi16sQQ12xI")  # what it is, process, descriptor, token, two numbers; checksum
+_MAGIC = b"emulated"
+_MARK = struct.Struct("<QQQ")  # number of records, the last that was reached, the process that recorded last
+MARK_SIZE = 4096
+_EVERY = 0.002  # seconds between two looks of the thread that runs what other processes wait for
+
+
+def is_supported() -> bool:
+    """Tell whether this system can share memory between processes in this way."""
+    return hasattr(os, "memfd_create") and os.path.isdir("/proc/self/fd")
+
+
+def _require() -> None:
+    """Refuse what this system cannot do."""
+    if not is_supported():
+        raise Refused(801, "sharing between processes needs Linux: memfd_create and /proc")
+
+
+def alive(pid: int) -> bool:
+    """Tell whether a process still runs."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[0] not in (b"Z", b"X")
+    except (OSError, IndexError):
+        return False
+
+
+def packed(kind: str, backing: Backing, first: int, second: int = 0) -> bytes:
+    """Return the 64 bytes by which another process opens a file, with two numbers."""
+    body = _HANDLE.pack(_MAGIC, os.getpid(), backing.fd, bytes.fromhex(backing.token), first, second, 0)[:-4]
+    return body + struct.pack("<I", zlib.crc32(kind.encode() + body))
+
+
+def unpacked(kind: str, handle: bytes) -> tuple[int, int, str, int, int]:
+    """Return process, descriptor, token and the two numbers of a handle; refuse one that is damaged or foreign."""
+    magic, pid, fd, token, first, second, checksum = _HANDLE.unpack(handle)
+    if magic != _MAGIC or checksum != zlib.crc32(kind.encode() + handle[:-4]):
+        raise Refused(400, f"these 64 bytes are not the handle of {kind} of this driver, or they are damaged")
+    return pid, fd, token.hex(), first, second
+
+
+def between_kernels(machine: Machine) -> Any:
+    """Wait until no kernel runs, and return the lock that keeps others from beginning, which must be released."""
+    if machine.queues.inside_kernel():
+        raise Refused(800, "a __del__ method, which a garbage collection called inside an emulated kernel, did this")
+    machine.lock.release()
+    RUNNING.acquire()
+    machine.lock.acquire()
+    return RUNNING
+
+
+def pause(machine: Machine) -> None:
+    """Let other threads make calls for a moment, because this one waits for another process."""
+    machine.lock.release()
+    time.sleep(_EVERY)
+    machine.lock.acquire()
+
+
+class Backing:
+    """A file in memory, open in this process.
+
+    token  its random name; index: the number of the device whose memory it is
+    count  how often an imported one was opened
+    """
+
+    __slots__ = ("fd", "token", "index", "size", "pages", "imported", "count")
+
+    def __init__(self, fd: int, token: str, imported: bool, *, index: int = 0, lock: bool = False) -> None:
+        self.fd, self.token, self.index, self.imported, self.count = fd, token, index, imported, 1
+        try:
+            self.size = os.fstat(fd).st_size
+            self.pages = mmap.mmap(fd, self.size)
+            if lock:
+                import fcntl
+
+                fcntl.flock(fd, fcntl.LOCK_SH)
+        except BaseException:
+            os.close(fd)
+            raise
+
+    @classmethod
+    def create(cls, size: int, index: int = 0) -> Backing:
+        """Make a file of a size, for memory of a device.
+
+        raises  Refused   the system cannot, or has too little memory (2)
+        """
+        _require()
+        token = os.urandom(16).hex()
+        try:
+            fd = os.memfd_create(f"cuda-{token}-{index}")
+            try:
+                os.ftruncate(fd, size)
+            except BaseException:
+                os.close(fd)
+                raise
+            return cls(fd, token, False, index=index)
+        except (OSError, OverflowError, ValueError) as reason:
+            raise Refused(2, f"{size} bytes of shared memory: {reason}") from None
+
+    @classmethod
+    def open(cls, pid: int, fd: int, token: str, size: int, lock: bool = True) -> Backing:
+        """Open the file of another process, and lock it as long as it is open.
+
+        raises  Refused   that process has ended or has closed it (205), or it has another size (400)
+        """
+        _require()
+        path = f"/proc/{pid}/fd/{fd}"
+        try:
+            if f"cuda-{token}" not in os.readlink(path):
+                raise FileNotFoundError
+            made = cls(os.open(path, os.O_RDWR | os.O_CLOEXEC), token, True, lock=lock)
+        except OSError as reason:
+            raise Refused(
+                205,
+                f"process {pid} has freed what the handle names, has ended, or cannot be seen from this process"
+                + (f": {reason}" if reason.args else ""),
+            ) from None
+        if token not in os.readlink(f"/proc/self/fd/{made.fd}") or made.size < size:
+            made.close()
+            raise Refused(400, f"the file of process {pid} has {made.size} bytes, and the handle says {size}")
+        return made
+
+    @classmethod
+    def adopt(cls, fd: int) -> Backing:
+        """Open a second time the file of a descriptor that another process passed.
+
+        raises  Refused   it is not such a file (400)
+        """
+        _require()
+        try:
+            found = re.search(r"cuda-([0-9a-f]{32})-(\d+)", os.readlink(f"/proc/self/fd/{fd}"))
+            if found is None:
+                raise Refused(400, f"file descriptor {fd} is not a handle of memory of this driver")
+            return cls(os.dup(fd), found[1], True, index=int(found[2]))
+        except OSError as reason:
+            raise Refused(400, f"file descriptor {fd} cannot be used: {reason}") from None
+
+    def is_open_elsewhere(self) -> bool:
+        """Tell whether another process has opened this memory and not closed it."""
+        import fcntl
+
+        try:
+            fcntl.flock(self.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return True
+        fcntl.flock(self.fd, fcntl.LOCK_UN)
+        return False
+
+    def close(self, unmap: bool = True) -> None:
+        """Close the descriptor, and unmap the pages unless a view of them exists."""
+        fd, self.fd = self.fd, -1
+        if fd >= 0:
+            os.close(fd)
+        if unmap:
+            try:
+                self.pages.close()
+            except BufferError:
+                pass
+
+
+class SharedMark:
+    """The state of an event that several processes record and wait for."""
+
+    __slots__ = ("machine", "backing")
+
+    def __init__(self, machine: Machine, backing: Backing) -> None:
+        self.machine, self.backing = machine, backing
+
+    def _read(self) -> tuple[int, int, int]:
+        recorded, reached, pid = _MARK.unpack_from(self.backing.pages)
+        return recorded, reached, pid
+
+    def _change(self, number: int = 0) -> int:
+        """Take the next number, or store that a number was reached; only one process does so at a time."""
+        import fcntl
+
+        with open(f"/proc/self/fd/{self.backing.fd}", "rb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            recorded, reached, pid = self._read()
+            if number:
+                _MARK.pack_into(self.backing.pages, 0, recorded, max(reached, number), pid)
+            else:
+                number = recorded + 1
+                _MARK.pack_into(self.backing.pages, 0, number, reached, os.getpid())
+        return number
+
+    def record(self, work: Work) -> None:
+        """Record the event: it is reached when this work is done."""
+        queues = self.machine.queues
+        queues.marks.append((work, self, self._change()))
+        queues.publish()
+        if queues.marks:
+            _run_along(self.machine)
+
+    def reach(self, number: int) -> None:
+        """Store that the record with this number was reached."""
+        if self.backing.fd >= 0:
+            self._change(number)
+
+    @property
+    def reached(self) -> bool:
+        """Tell whether the last record was reached."""
+        recorded, reached, _ = self._read()
+        return reached >= recorded
+
+    def orphaned(self) -> str:
+        """Say that the process which recorded the event has ended before it got there, or return ""."""
+        recorded, reached, pid = self._read()
+        if reached >= recorded or alive(pid):
+            return ""
+        return f"process {pid}, which recorded this shared event, ended before its stream reached the event"
+
+    def wait(self) -> Conditional:
+        """Return work that waits for the last record so far."""
+        waiting = _Waiting(self, self._read()[0])
+        return Conditional(waiting.run, waiting)
+
+
+class _Waiting:
+    """A wait for one record of a shared event."""
+
+    __slots__ = ("mark", "number", "_next")
+    elsewhere = True  # another process ends this wait
+
+    def __init__(self, mark: SharedMark, number: int) -> None:
+        self.mark, self.number, self._next = mark, number, 0.0
+
+    def __call__(self) -> bool:
+        if self.mark._read()[1] >= self.number:
+            return True
+        now = time.monotonic()
+        if now < self._next:
+            return False
+        self._next = now + 0.1
+        return bool(self.mark.orphaned())
+
+    def run(self) -> None:
+        """End the wait; if the record was not reached, the context becomes unusable."""
+        if self.mark._read()[1] < self.number:
+            raise Fault(719, self.mark.orphaned() or "a shared event was not reached")
+
+
+def _run_along(machine: Machine) -> None:
+    """Start the thread that runs the work before shared events, unless it runs."""
+    if machine.queues.along:
+        return
+    machine.queues.along = True
+    try:
+        _thread.start_new_thread(_serve, (machine,))
+    except RuntimeError:  # the interpreter is ending
+        machine.queues.along = False
+
+
+def _serve(machine: Machine) -> None:
+    queues: Any = machine.queues
+    while True:
+        time.sleep(_EVERY)
+        with machine.lock:
+            try:
+                for work, _, _ in tuple(queues.marks):
+                    queues.push(work)
+                queues.publish()
+            except BaseException as caught:
+                machine.kept_exceptions.append(caught)
+                queues.marks.clear()
+            if not queues.marks:
+                queues.along = False
+                return

@@ -1,0 +1,88 @@
+"""The receiver's side of sharing: what a process that opens a handle holds, and how it gives it back.
+
+What it is   `Opened`, the release of something that was opened: the driver's handles, in order, and then the connection
+             to the owner; `begin`, which asks the owner.
+Read next    events.py, memories.py
+"""
+
+from __future__ import annotations
+
+from ... import doors
+from ...errors import Unsupported
+from . import server
+from .handles import SharedHandle, checked_timeout, handle_from
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+__all__ = ["Opened", "begin", "device_with"]
+
+_open_here: dict[bytes, Opened] = {}  # by the keys of their handles
+
+
+class Opened:
+    """The release of what was opened by a handle."""
+
+    __slots__ = ("handle", "answer", "parts")
+
+    def __init__(self, handle: SharedHandle) -> None:
+        self.handle = handle
+        self.answer: Any = None
+        self.parts: list[Any] = []  # releases, the last one first
+
+    def release(self, late: bool) -> None:
+        """Release the driver's handles, and then tell the owner; done again, it does nothing."""
+        for part in reversed(tuple(self.parts)):
+            part.release(late)
+        self.leave()
+
+    def leave(self) -> None:
+        """Tell the owner that this process does not use it any more."""
+        if self.answer is not None:
+            self.answer.close()
+        if _open_here.get(self.handle._key) is self:
+            del _open_here[self.handle._key]
+
+    def give_away(self) -> bool:
+        """Release nothing from now on; the owner goes on counting this process as a user."""
+        return all([part.give_away() for part in self.parts])
+
+
+def begin(given: Any, kind: str, timeout: Any) -> Opened:
+    """Ask the owner of a handle for what opens it.
+
+    raises  ValueError    the handle is damaged, of another machine or kind, of this process, or open here already
+            Closed        the owner has ended the sharing, or has ended itself
+            TimeoutError  the owner does not answer in time
+    """
+    server.check_system()
+    seconds = checked_timeout(timeout)
+    handle = handle_from(given, kind)
+    opened = Opened(handle)
+    if _open_here.setdefault(handle._key, opened) is not opened:
+        raise ValueError(f"{handle!r} is open in this process already: use what was opened, or close it before")
+    try:
+        opened.answer = server.ask(handle._address, handle._key, handle.pid, seconds)
+    except BaseException:
+        opened.leave()
+        raise
+    return opened
+
+
+def device_with(uuid: str, what: str) -> Any:
+    """Return the Device with a UUID.
+
+    raises  Unsupported   this process does not see it
+    """
+    cuda = doors.gpu()
+    for ordinal in range(cuda.count()):
+        device = cuda.Device(ordinal)
+        if device.uuid == uuid:
+            return device
+    raise Unsupported(
+        f"{what} is on {uuid}, which this process does not see: look at CUDA_VISIBLE_DEVICES, and use the same driver "
+        "in both processes",
+        code=101,
+        name="CUDA_ERROR_INVALID_DEVICE",
+    )

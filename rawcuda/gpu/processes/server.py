@@ -1,0 +1,341 @@
+"""The owner's side of sharing: a socket at which other processes of this user ask for what was shared.
+
+What it is   `publish`, which offers bytes and file descriptors to whoever knows a key; `Offer`, which knows the
+             processes that have it open; `ask`, the other side.
+How          A thread answers at a Unix socket with an abstract address, so there is no file to leave behind. It runs
+             while something is shared. The connection of a process that has opened something stays open as long as it
+             uses it. The system closes it when that process ends, in whatever way, so the owner always knows.
+Lifetime     An offer keeps what it shares until the last of these processes has closed it, also if the owner does not
+             wait for that.
+What not     driver calls: events.py and memories.py.
+Source       unix(7): abstract addresses, SCM_RIGHTS, SO_PEERCRED
+Read next    handles.py
+"""
+
+from __future__ import annotations
+
+import os
+
+from ...errors import Closed, Unsupported
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+__all__ = ["Answer", "Offer", "ask", "check_system", "publish"]
+
+_MOST_DESCRIPTORS = 200  # the system passes at most 253 with a message
+_LONGEST = 1 << 16
+_running: list[Server] = []  # the server of this process, if there is one
+_watched: list[bool] = []
+
+
+class Answer:
+    """What the owner answered: `payload`, `descriptors`, and the `connection`, which tells it that they are in use."""
+
+    __slots__ = ("payload", "descriptors", "connection")
+
+    def __init__(self, payload: bytes, descriptors: list[int], connection: Any) -> None:
+        self.payload, self.descriptors, self.connection = payload, descriptors, connection
+
+    def close(self) -> None:
+        """Close the descriptors and the connection."""
+        while self.descriptors:
+            os.close(self.descriptors.pop())
+        self.connection.close()
+
+
+class Offer:
+    """Something shared: the bytes and descriptors that open it, and the processes that have it open.
+
+    keeps   what must live as long as a process has it open
+    """
+
+    __slots__ = ("server", "key", "payload", "descriptors", "keeps", "users", "ended")
+
+    def __init__(self, server: Server, payload: bytes, descriptors: list[int], keeps: Any) -> None:
+        self.server, self.key, self.payload = server, os.urandom(16), payload
+        self.descriptors, self.keeps = descriptors, keeps
+        self.users: dict[Any, int] = {}  # connection -> process
+        self.ended = False
+
+    def end(self, timeout: float) -> None:
+        """Offer it to no other process, and wait until no process has it open.
+
+        raises  TimeoutError  one still has it open
+        """
+        self.server.end(self, timeout)
+
+
+def check_system() -> None:
+    """Raise Unsupported where processes cannot share memory in this way."""
+    import sys
+
+    if not sys.platform.startswith("linux"):
+        raise Unsupported(
+            f"sharing between processes needs Linux, and this is {sys.platform}: send copies, which pickle makes",
+            code=801,
+            name="CUDA_ERROR_NOT_SUPPORTED",
+        )
+
+
+def publish(payload: bytes, descriptors: list[int], keeps: Any) -> Offer:
+    """Offer bytes and descriptors, which belong to the offer from now on.
+
+    raises  ValueError  too many descriptors
+    """
+    if len(descriptors) > _MOST_DESCRIPTORS:
+        raise ValueError(
+            f"this memory consists of {len(descriptors)} mappings, and {_MOST_DESCRIPTORS} can be shared at once: map "
+            "larger pieces"
+        )
+    if not _watched:
+        _watched.append(True)
+        os.register_at_fork(after_in_child=_forked)
+    while True:
+        try:
+            server = _running[-1]
+        except IndexError:
+            server = Server()
+            _running.append(server)
+        offer = server.add(payload, descriptors, keeps)
+        if offer is not None:
+            return offer
+        if server in _running:
+            _running.remove(server)
+
+
+def _forked() -> None:
+    """Close, in a child of fork(), the sockets of the parent: they would keep its connections open."""
+    for server in _running:
+        server.abandon()
+    _running.clear()
+    for connection in tuple(_asked):
+        connection.close()
+
+
+class Server:
+    """The socket of this process, its offers, and the thread that answers; it ends with the last offer."""
+
+    def __init__(self) -> None:
+        import select
+        import socket
+        import threading
+
+        self.address = os.urandom(16).hex()
+        self.offers: dict[bytes, Offer] = {}
+        self.changed = threading.Condition()
+        self.over = False
+        self._poll = select.poll()
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            self._socket.bind(_path(self.address))
+            self._socket.listen(128)
+            self._socket.setblocking(False)
+            self._new: dict[int, Any] = {}  # connections that have not said what they want
+            self._used: dict[int, tuple[Any, Offer]] = {}
+            self._poll.register(self._socket, select.POLLIN)
+            self._thread = threading.Thread(target=self._serve, name="shares memory with other processes", daemon=True)
+            self._thread.start()
+        except BaseException:
+            self._socket.close()
+            raise
+
+    def add(self, payload: bytes, descriptors: list[int], keeps: Any) -> Offer | None:
+        """Return a new offer, or None if this server has just ended."""
+        with self.changed:
+            if self.over:
+                return None
+            offer = Offer(self, payload, descriptors, keeps)
+            self.offers[offer.key] = offer
+            return offer
+
+    def end(self, offer: Offer, timeout: float) -> None:
+        """End an offer; see Offer.end."""
+        with self.changed:
+            if not offer.ended:
+                offer.ended = True
+                self._settle(offer)
+            if not self.changed.wait_for(lambda: not offer.users, min(timeout, 1e6)):
+                users = ", ".join(sorted({str(pid) for pid in offer.users.values()}))
+                raise TimeoutError(
+                    f"after {timeout:g} seconds, what was shared is still open in process {users}: close it there, or "
+                    "wait longer; it is kept until then"
+                )
+        if timeout and self.over:
+            self._thread.join(timeout)  # it closes the socket
+
+    def _settle(self, offer: Offer) -> None:
+        """Release an offer that is over, and end with the last one."""
+        if not offer.ended or offer.users:
+            return
+        if self.offers.pop(offer.key, None) is not None:
+            while offer.descriptors:
+                os.close(offer.descriptors.pop())
+            offer.keeps = None
+        if not self.offers and not self.over:
+            self.over = True
+            try:
+                self._socket.shutdown(2)  # wakes the thread
+            except OSError:
+                pass
+        self.changed.notify_all()
+
+    def abandon(self) -> None:
+        """Close everything without a word, in a child of fork()."""
+        self.over = True
+        for offer in self.offers.values():
+            while offer.descriptors:
+                os.close(offer.descriptors.pop())
+        for connection in (*self._new.values(), *(connection for connection, _ in self._used.values()), self._socket):
+            connection.close()
+
+    def _serve(self) -> None:
+        pid = os.getpid()
+        while not self._is_over():
+            for number, _ in self._poll.poll():
+                if pid != os.getpid():
+                    return
+                with self.changed:
+                    if self.over:
+                        break
+                    if number == self._socket.fileno():
+                        self._accept()
+                    else:
+                        self._hear(number)
+        if pid == os.getpid():
+            for connection in (*self._new.values(), self._socket):
+                connection.close()
+
+    def _is_over(self) -> bool:
+        return self.over
+
+    def _accept(self) -> None:
+        import socket
+        import struct
+
+        try:
+            connection, _ = self._socket.accept()
+        except OSError:
+            return
+        _, uid, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+        if uid != os.getuid():
+            connection.close()
+            return
+        connection.setblocking(False)
+        self._new[connection.fileno()] = connection
+        self._poll.register(connection, 1)
+
+    def _hear(self, number: int) -> None:
+        """Answer a connection, or notice its end."""
+        import socket
+        import struct
+
+        used = self._used.get(number)
+        connection = self._new.get(number) if used is None else used[0]
+        if connection is None:
+            return
+        try:
+            said = connection.recv(64)
+        except BlockingIOError:
+            return
+        except OSError:
+            said = b""
+        offer = self.offers.get(said) if used is None and said else None
+        if offer is not None and not offer.ended:
+            try:
+                socket.send_fds(connection, [b"+" + offer.payload], offer.descriptors)
+            except OSError:
+                said = b""
+            else:
+                pid, _, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+                del self._new[number]
+                self._used[number] = connection, offer
+                offer.users[connection] = pid
+                return
+        if used is not None and said:
+            return
+        self._poll.unregister(number)
+        self._new.pop(number, None)
+        self._used.pop(number, None)
+        connection.close()
+        if used is not None:
+            used[1].users.pop(connection, None)
+            self._settle(used[1])
+            self.changed.notify_all()
+
+
+def _path(address: str) -> str:
+    return f"\0cuda-sharing-{address}"
+
+
+_asked: set[Any] = set()  # the connections to other processes
+
+
+def ask(address: str, key: bytes, pid: int, timeout: float) -> Answer:
+    """Ask the owner for what it shares under a key.
+
+    raises  Closed        it is not shared any more, or the owner has ended
+            TimeoutError  the owner does not answer
+    """
+    import socket
+    from time import monotonic, sleep
+
+    end = monotonic() + timeout
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    try:
+        while True:
+            connection.settimeout(max(end - monotonic(), 0.001))
+            try:
+                connection.connect(_path(address))
+                break
+            except BlockingIOError:  # too many processes ask at once
+                if monotonic() > end:
+                    raise _late(pid, timeout) from None
+                sleep(0.01)
+        connection.send(key)
+        said, descriptors, _, _ = socket.recv_fds(connection, _LONGEST, 253, socket.MSG_CMSG_CLOEXEC)
+    except (socket.timeout, BlockingIOError):
+        connection.close()
+        raise _late(pid, timeout) from None
+    except ConnectionError:
+        connection.close()
+        raise _gone(pid) from None
+    except BaseException:
+        connection.close()
+        raise
+    if said[:1] != b"+":
+        connection.close()
+        raise _gone(pid)
+    if not _watched:
+        _watched.append(True)
+        os.register_at_fork(after_in_child=_forked)
+    _asked.add(connection)
+    return Answer(said[1:], list(descriptors), _Connection(connection))
+
+
+class _Connection:
+    """The connection to an owner."""
+
+    __slots__ = ("_socket",)
+
+    def __init__(self, socket: Any) -> None:
+        self._socket = socket
+
+    def close(self) -> None:
+        """Tell the owner that this process does not use it any more."""
+        _asked.discard(self._socket)
+        self._socket.close()
+
+
+def _gone(pid: int) -> Closed:
+    return Closed(
+        f"process {pid} does not share this any more, or has ended: keep its handle open until it is opened here"
+    )
+
+
+def _late(pid: int, timeout: float) -> TimeoutError:
+    return TimeoutError(
+        f"process {pid} has not answered for {timeout:g} seconds: is it stopped, or in a call that keeps Python's "
+        "lock? Give a longer timeout="
+    )

@@ -1,0 +1,531 @@
+"""Memory and events that two real processes share."""
+
+from __future__ import annotations
+
+import copy
+import os
+import pickle
+import signal
+import socket
+import sys
+import threading
+import time
+
+import pytest
+
+from tests.driver import kernels
+from tests.driver.sharing_worker import Failed, Worker
+from tests.subject import rawcuda
+
+pytestmark = [
+    pytest.mark.skipif(not sys.platform.startswith("linux"), reason="processes share memory on Linux only"),
+]
+KINDS = ("plain", "pool", "virtual")
+
+
+@pytest.fixture(scope="module")
+def settings(pytestconfig, library):
+    option = pytestconfig.getoption
+    return None if library is None else {"mode": option("mode"), "seed": option("seed"), "devices": 2}
+
+
+@pytest.fixture(scope="module")
+def worker(settings):
+    made = Worker(settings)
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def victim(settings):
+    """A process that a test may kill."""
+    made = Worker(settings)
+    yield made
+    made.stop()
+
+
+@pytest.fixture(params=KINDS)
+def memory(request, device):
+    made, pool = None, None
+    if request.param == "plain":
+        made = device.allocate(4096)
+    elif request.param == "pool":
+        pool = device.memory_pool(shareable=True)
+        made = device.allocate(4096, pool=pool)
+    else:
+        made = device.virtual_memory(1, reserve=1 << 23, shareable=True)
+        made.grow(made.nbytes + 1)  # two mappings
+    made.fill(1)
+    device.synchronize()
+    yield made
+    made.close()
+    if pool is not None:
+        pool.close()
+
+
+def test_two_processes_use_the_same_bytes(device, worker, memory):
+    with memory.share() as handle:
+        assert handle.kind == "memory" and handle.nbytes == memory.nbytes and handle.pid == os.getpid()
+        assert not handle.closed and str(os.getpid()) in repr(handle)
+        assert worker.do("open_memory", "m", handle) == (memory.nbytes, "device", 0)
+        assert worker.do("read", "m") == [1] * 4
+        memory.view()[:2].fill(2)
+        device.synchronize()
+        assert worker.do("read", "m") == [2, 2, 1, 1]
+        worker.do("fill", "m", 3, memory.nbytes - 2, 2)
+        assert memory.view()[-4:].tolist() == [1, 1, 3, 3]
+        worker.do("close", "m")
+    assert handle.closed and "closed" in repr(handle)
+    assert memory.view()[-1].item() == 3  # it is ours as before
+
+
+def test_kernels_of_both_processes_use_it(device, worker, memory):
+    view = memory.view("int32")
+    device.upload(memoryview(bytearray(memory.nbytes)).cast("i")).copy_to(view)
+    ours = device.load(kernels.GLOBALS)["nothing"]
+    ours.launch(grid=1, block=1)
+    with memory.share() as handle:
+        worker.do("open_memory", "m", handle)
+        for expected in (1, 2):
+            worker.do("run_kernel", "m", ADD_ONE, "add_one")
+            assert view[:64].tolist() == [2 * expected - 1] * 64
+            device.load(ADD_ONE)["add_one"].launch(view, 64, grid=1, block=64)
+            assert view[:65].tolist() == [2 * expected] * 64 + [0]
+        worker.do("close", "m")
+
+
+ADD_ONE = """
+.version 6.3
+.target sm_50
+.address_size 64
+.visible .entry add_one(.param .u64 data, .param .u32 n)
+{
+    .reg .b32 %r<4>;
+    .reg .b64 %rd<4>;
+    ld.param.u64 %rd1, [data];
+    mov.u32 %r1, %tid.x;
+    mul.wide.u32 %rd2, %r1, 4;
+    add.s64 %rd3, %rd1, %rd2;
+    ld.global.u32 %r2, [%rd3];
+    add.u32 %r3, %r2, 1;
+    st.global.u32 [%rd3], %r3;
+    ret;
+}
+"""
+
+
+@pytest.mark.parametrize("shareable", [True, False])
+def test_an_event_orders_two_processes(device, worker, shareable):
+    event, memory = device.event(shareable=shareable), device.allocate(64)
+    memory.fill(0)
+    device.synchronize()
+    with memory.share() as handle, event.share() as point:
+        assert point.kind == "event"
+        worker.do("open_memory", "m", handle)
+        worker.do("open_event", "e", point)
+        stream = device.stream()
+        for value in (5, 6):
+            memory.fill(value, stream=stream)
+            stream.record(event)
+            assert worker.do("wait_and_read", "e", "m") == [value] * 4
+            assert worker.do("synchronize", "e") is True
+        worker.do("fill_and_record", "m", 7, "e")
+        other = device.stream()
+        other.wait(event)
+        host = device.allocate(4, kind="pinned")
+        rawcuda.copy(host, memory.view()[:4], stream=other)
+        other.synchronize(timeout=60)
+        assert host.view().tolist() == [7] * 4
+        event.synchronize()
+        assert event.query()
+        worker.do("close", "m", "e", "stream")
+        host.close()
+    event.close()
+    memory.close()
+
+
+def test_what_an_event_waited_for_stays_so_when_it_is_shared(device, worker):
+    """Sharing replaces the driver's event, whose recorded point stays the same."""
+    event, stream, flag = device.event(), device.stream(), device.allocate(4, kind="pinned")
+    flag.fill(0)
+    flag = flag.view("uint32")
+    stream.wait_value(flag, 1)
+    stream.record(event)
+    before = event.handle
+    with event.share() as point:
+        assert event.handle != before and not event.query()
+        worker.do("open_event", "e", point)
+        with pytest.raises(Failed, match="0.05 seconds") as caught:
+            worker.do("synchronize", "e", 0.05)
+        assert "TimeoutError" in caught.value.bases
+        flag[0] = 1
+        stream.synchronize(timeout=60)
+        assert worker.do("synchronize", "e", 60)
+        worker.do("close", "e")
+    event.close()
+
+
+def test_the_owner_may_close_first(device, worker):
+    memory, event = device.allocate(64), device.event()
+    memory.fill(9)
+    device.synchronize()
+    with memory.share() as handle, event.share() as point:
+        worker.do("open_memory", "m", handle)
+        worker.do("open_event", "e", point)
+        memory.close()
+        event.close()
+        device.stream().close()  # another release, which frees what can be freed
+        assert worker.do("read", "m") == [9] * 4
+        assert worker.do("synchronize", "e")
+        worker.do("close", "m", "e")
+        with pytest.raises(rawcuda.Closed):
+            memory.share()
+        with pytest.raises(rawcuda.Closed):
+            event.share()
+
+
+def test_the_end_of_the_block_waits_and_has_a_limit(device, worker, victim):
+    memory = device.allocate(64)
+    with (
+        pytest.raises(TimeoutError, match=rf"open in process {worker.process.pid}"),
+        memory.share(timeout=0.1) as handle,
+    ):
+        worker.do("open_memory", "m", handle)
+    assert handle.closed
+    with pytest.raises(Failed, match="does not share this any more") as caught:
+        victim.do("open_memory", "m", handle)
+    assert caught.value.kind == "Closed"
+    memory.close()
+    worker.do("fill", "m", 4)  # kept until the other process closes it
+    assert worker.do("read", "m") == [4] * 4
+    worker.begin("close", "m")
+    handle.close(timeout=60)
+    worker.end()
+
+
+def test_an_exception_in_the_block_does_not_wait(device, worker):
+    memory, began = device.allocate(64), time.monotonic()
+    with pytest.raises(ZeroDivisionError), memory.share(timeout=300) as handle:
+        worker.do("open_memory", "m", handle)
+        1 / 0
+    assert time.monotonic() - began < 200
+    worker.do("close", "m")
+    handle.close(timeout=60)
+    memory.close()
+
+
+def test_a_handle_that_is_dropped_ends_the_sharing(device, worker):
+    memory = device.allocate(64)
+    data = bytes(memory.share())
+    with pytest.raises(Failed, match="does not share this any more"):
+        worker.do("open_memory", "m", data)
+    memory.close()
+
+
+def test_several_processes_open_one_handle(device, worker, victim):
+    with device.allocate(64) as memory, memory.share() as handle:
+        for each in (worker, victim):
+            each.do("open_memory", "m", handle)
+        worker.do("fill", "m", 3)
+        assert victim.do("read", "m") == [3] * 4
+        for each in (worker, victim):
+            each.do("close", "m")
+
+
+def test_a_handle_is_sent_in_other_ways(device, worker):
+    with device.allocate(64) as memory, memory.share() as handle:
+        for sent in (bytes(handle), bytearray(bytes(handle)), pickle.loads(pickle.dumps(handle, 2)), copy.copy(handle)):
+            worker.do("open_memory", "m", sent)
+            worker.do("close", "m")
+        made = rawcuda.SharedHandle.from_bytes(bytes(handle))
+        assert bytes(made) == bytes(handle) and not made.closed
+        made.close()  # only its owner ends it
+        with made:
+            pass
+        worker.do("open_memory", "m", made)
+        worker.do("close", "m")
+    with pytest.raises(TypeError, match="share"):
+        rawcuda.SharedHandle()
+
+
+# -- wrong handles
+
+
+def test_a_handle_that_is_used_twice(device, worker):
+    with device.allocate(64) as memory, memory.share() as handle:
+        worker.do("open_memory", "m", handle)
+        with pytest.raises(Failed, match="open in this process already") as caught:
+            worker.do("open_memory", "again", handle)
+        assert caught.value.kind == "ValueError"
+        worker.do("close", "m")
+        worker.do("open_memory", "m", handle)
+        worker.do("close", "m")
+
+
+def test_a_handle_in_the_process_that_made_it(device):
+    with device.allocate(64) as memory, memory.share() as handle, device.event().share() as point:
+        for given in (handle, bytes(handle), pickle.loads(pickle.dumps(handle))):
+            with pytest.raises(ValueError, match="made by this process"):
+                rawcuda.Memory.from_handle(given)
+        with pytest.raises(ValueError, match="made by this process"):
+            rawcuda.Event.from_handle(point)
+
+
+def test_damaged_and_foreign_handles(device):
+    with device.allocate(64) as memory, memory.share() as handle:
+        good = bytes(handle)
+        for data, message in (
+            (b"", "has 0 bytes"),
+            (good[:-1], "send all of it"),
+            (good + b"\0", "send all of it"),
+            (bytes(len(good)), "not a handle"),
+            (os.urandom(len(good)), "not a handle"),
+            (good[:50] + bytes([good[50] ^ 1]) + good[51:], "checksum"),
+            (_with(good, 4, b"\x02\x00"), "version 2"),
+            (_with(good, 6, b"\x07"), "version"),
+            (_with(good, 36, bytes(16)), "another machine"),
+        ):
+            for kind in (rawcuda.Memory, rawcuda.Event):
+                with pytest.raises(ValueError, match=message):
+                    kind.from_handle(data)
+        for wrong in (None, 5, "text", object(), memory):
+            with pytest.raises(TypeError, match="bytes"):
+                rawcuda.Memory.from_handle(wrong)
+        with pytest.raises(ValueError, match=r"use Memory\.from_handle"):
+            rawcuda.Event.from_handle(handle)
+        for wrong, error in ((-1, ValueError), (float("nan"), ValueError), ("5", TypeError), (None, TypeError)):
+            with pytest.raises(error, match="timeout"):
+                rawcuda.Memory.from_handle(handle, timeout=wrong)
+            with pytest.raises(error, match="timeout"):
+                memory.share(timeout=wrong)
+
+
+def _with(data, at, changed):
+    """Change a handle, and correct its checksum."""
+    import struct
+    import zlib
+
+    data = data[:at] + changed + data[at + len(changed) :]
+    return data[:-4] + struct.pack("<I", zlib.crc32(data[:-4]))
+
+
+def test_a_device_that_the_other_process_does_not_see(device, worker):
+    with device.allocate(64) as memory, memory.share() as handle:
+        strange = _with(bytes(handle), 20, b"\x01" * 16)
+        with pytest.raises(Failed, match="GPU-01010101.*does not see") as caught:
+            worker.do("open_memory", "m", strange)
+        assert caught.value.kind == "Unsupported"
+        worker.do("open_memory", "m", handle)  # the failure left nothing open
+        worker.do("close", "m")
+
+
+def test_after_the_owner_has_ended(device, python):
+    result = python(
+        """
+        import sys
+        from tests.subject import rawcuda
+        memory = rawcuda.Device(0).allocate(64)
+        handle = memory.share()
+        print(bytes(handle).hex())
+        sys.stdout.flush()
+        import os, signal
+        os.kill(os.getpid(), signal.SIGKILL)
+        """
+    )
+    data = bytes.fromhex(result.stdout)
+    with pytest.raises(rawcuda.Closed, match="has ended"):
+        rawcuda.Memory.from_handle(data)
+
+
+def test_an_owner_that_does_not_answer(device):
+    """A socket at which nobody answers, as if the owner was stopped."""
+    with device.allocate(64) as memory, memory.share() as handle:
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        address = os.urandom(16)
+        listener.bind(b"\0cuda-sharing-" + address.hex().encode())
+        listener.listen(0)
+        other = _with(_with(bytes(handle), 52, address), 84, b"\1" * 8)
+        began, before = time.monotonic(), len(os.listdir("/proc/self/fd"))
+        for _ in range(3):
+            with pytest.raises(TimeoutError, match=r"has not answered for 0\.1 seconds"):
+                rawcuda.Memory.from_handle(other, timeout=0.1)
+        assert time.monotonic() - began < 60 and len(os.listdir("/proc/self/fd")) == before
+        listener.close()
+        with pytest.raises(rawcuda.Closed):
+            rawcuda.Memory.from_handle(other, timeout=0.1)
+
+
+def test_nobody_else_gets_an_answer(device):
+    """A connection without the key is closed, and the owner goes on."""
+    with device.allocate(64) as memory, memory.share() as handle:
+        for said in (b"x", os.urandom(16), b"\0" * 64):
+            connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            connection.settimeout(30)
+            connection.connect(b"\0cuda-sharing-" + bytes(handle)[52:68].hex().encode())
+            connection.send(said)
+            assert connection.recv(64) == b""
+            connection.close()
+        silent = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        silent.connect(b"\0cuda-sharing-" + bytes(handle)[52:68].hex().encode())
+    silent.close()
+
+
+# -- what cannot be shared
+
+
+def test_memory_that_cannot_be_shared(device):
+    for kind in ("pinned", "managed"):
+        with device.allocate(64, kind=kind) as memory, pytest.raises(ValueError, match="shared_memory"):
+            memory.share()
+    with device.allocate(0) as memory, pytest.raises(ValueError, match="no bytes"):
+        memory.share()
+    with device.memory_pool() as pool, device.allocate(64, pool=pool) as memory:
+        with pytest.raises(rawcuda.Unsupported, match="shareable=True"):
+            memory.share()
+    with device.allocate(64, stream=device.stream()) as memory, pytest.raises(rawcuda.Unsupported, match="pool"):
+        memory.share()
+    with device.virtual_memory(64) as memory, pytest.raises(rawcuda.Unsupported, match="shareable=True"):
+        memory.share()
+    for kind in ("pinned", "managed"):
+        with pytest.raises(ValueError, match="shareable"):
+            device.memory_pool(kind=kind, shareable=True)
+    with pytest.raises(ValueError, match="timing"):
+        device.event(timing=True, shareable=True)
+    with pytest.raises(ValueError, match="timing"):
+        device.event(timing=True).share()
+
+
+def test_only_the_owner_shares(device, worker):
+    event = device.event()
+    with device.allocate(64) as memory, memory.share() as handle, event.share() as point:
+        worker.do("open_memory", "m", handle)
+        worker.do("open_event", "e", point)
+        for name, kind in (("m", "Unsupported"), ("e", "ValueError")):
+            with pytest.raises(Failed, match="only") as caught:
+                worker.do("share_again", name)
+            assert caught.value.kind == kind
+        worker.do("close", "m", "e")
+    event.close()
+
+
+def test_a_part_of_an_allocation_is_shared_with_its_offset(device, worker):
+    with device.allocate(4096) as whole:
+        whole.fill(1)
+        whole.view()[1000:1004].fill(8)
+        device.synchronize()
+        part = rawcuda.Memory.borrow(device, whole.ptr + 1000, 8, owner=whole)
+        with part.share() as handle:
+            assert worker.do("open_memory", "m", handle)[0] == 8
+            assert worker.do("read", "m", 0, 8) == [8] * 4 + [1] * 4
+            worker.do("close", "m")
+
+
+# -- processes that end
+
+
+def test_a_process_that_dies_with_a_handle_open(device, victim, memory):
+    event = device.event()
+    files = len(os.listdir("/proc/self/fd"))
+    with memory.share(timeout=60) as handle, event.share(timeout=60) as point:
+        victim.do("open_memory", "m", handle)
+        victim.do("open_event", "e", point)
+        victim.do("fill", "m", 6)
+        victim.begin("sleep", 600)
+        victim.kill()
+    assert memory.view()[:4].tolist() == [6] * 4
+    event.close()
+    assert len(os.listdir("/proc/self/fd")) <= files + 2  # of the memory, which is ours as before
+
+
+def test_a_stopped_process_has_a_time_limit(device, victim):
+    memory = device.allocate(64)
+    handle = memory.share()
+    victim.do("open_memory", "m", handle)
+    os.kill(victim.process.pid, signal.SIGSTOP)
+    try:
+        with pytest.raises(TimeoutError, match=str(victim.process.pid)):
+            handle.close(timeout=0.2)
+    finally:
+        os.kill(victim.process.pid, signal.SIGCONT)
+    victim.do("close", "m")
+    handle.close(timeout=60)
+    memory.close()
+
+
+def test_a_forked_child_does_not_keep_it_open(device, victim):
+    with device.allocate(64) as memory, memory.share(timeout=60) as handle:
+        victim.do("open_memory", "m", handle)
+        pid = victim.do("forks", "m")
+    os.kill(pid, signal.SIGKILL)
+
+
+@pytest.mark.emulator_only("what a GPU does with such an event, NVIDIA does not say")
+def test_an_event_of_a_process_that_died(victim):
+    """Waiting for what will never come is an error, and no wait without an end."""
+    device = rawcuda.Device(1)
+    event = device.event()
+    with event.share(timeout=60) as point:
+        victim.do("open_event", "e", point)
+        victim.do("record_behind_a_wait", "e")
+        assert not event.query()
+        stream = device.stream()
+        stream.wait(event)
+        assert not stream.query()
+        victim.kill()
+        with pytest.raises(rawcuda.ContextLost, match=f"process {victim.process.pid}.*ended"):
+            event.synchronize(timeout=60)
+        with pytest.raises(rawcuda.ContextLost):
+            stream.synchronize(timeout=60)
+    device.reset()
+
+
+def test_nothing_is_left_in_either_process(device, worker):
+    def cycle():
+        with device.allocate(4096) as memory, device.event(shareable=True) as event:
+            with memory.share() as handle, event.share() as point:
+                worker.do("open_memory", "m", handle)
+                worker.do("open_event", "e", point)
+                worker.do("close", "m", "e")
+
+    cycle()
+    device.synchronize()
+    files = len(os.listdir("/proc/self/fd")), worker.do("left")
+    for _ in range(5):
+        cycle()
+    device.synchronize()
+    assert not any("shares memory" in each.name for each in threading.enumerate())
+    assert (len(os.listdir("/proc/self/fd")), worker.do("left")) == files
+    assert not [name for name in os.listdir("/dev/shm") if "cuda" in name]
+
+
+def test_many_threads_share_at_once(device, worker):
+    failed = []
+
+    def work():
+        try:
+            for _ in range(5):
+                with device.allocate(64) as memory, memory.share() as handle:
+                    assert bytes(handle)
+        except Exception as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert not failed
+
+
+def test_a_page_of_the_other_process_can_be_closed_at_exit(device, python):
+    """A process that ends while it shares, or has something open, ends at once and without a word."""
+    result = python(
+        """
+        from tests.subject import rawcuda
+        device = rawcuda.Device(0)
+        memory, event = device.allocate(64), device.event()
+        handles = memory.share(), event.share()
+        print("ends")
+        """
+    )
+    assert (result.stdout, result.stderr, result.returncode) == ("ends\n", "", 0)

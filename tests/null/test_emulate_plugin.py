@@ -1,0 +1,141 @@
+"""The plugin of pytest: tests run on the emulator, and the checker's findings are failures."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.subject import NAME, module
+
+loading = module("emulator.impersonating.loading")
+pytestmark = pytest.mark.skipif(bool(loading.unusable()), reason=loading.unusable())
+
+SUITE = '''
+import ctypes, pytest
+PTX = b""".version 6.3
+.target sm_50
+.address_size 64
+.visible .entry writes(.param .u64 p) { .reg .b64 %rd<3>; .reg .b32 %r<3>;
+    ld.param.u64 %rd1, [p]; mov.u32 %r2, %tid.x; mul.wide.u32 %rd2, %r2, 4; add.u64 %rd1, %rd1, %rd2;
+    st.global.u32 [%rd1], %r2; ret; }
+.visible .entry reads(.param .u64 p) { .reg .b64 %rd<3>; .reg .b32 %r<3>;
+    ld.param.u64 %rd1, [p]; ld.global.u32 %r1, [%rd1]; add.u32 %r1, %r1, 1; st.global.u32 [%rd1+4], %r1; ret; }
+\\0"""
+cuda = ctypes.CDLL("libcuda.so.1")
+context, loaded = ctypes.c_void_p(), ctypes.c_void_p()
+assert not cuda.cuInit(0) and not cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0)
+assert not cuda.cuCtxSetCurrent(context) and not cuda.cuModuleLoadData(ctypes.byref(loaded), PTX)
+
+def run(name, threads, keep=False):
+    memory, kernel = ctypes.c_uint64(), ctypes.c_void_p()
+    cuda.cuMemAlloc_v2(ctypes.byref(memory), ctypes.c_size_t(60))  # allocated
+    cuda.cuModuleGetFunction(ctypes.byref(kernel), loaded, name)
+    arguments = (ctypes.c_void_p * 1)(ctypes.addressof(memory))
+    cuda.cuLaunchKernel(kernel, 1, 1, 1, threads, 1, 1, 0, None, arguments, None)  # launched
+    code = cuda.cuCtxSynchronize()
+    keep or cuda.cuMemFree_v2(memory)
+    return code
+
+def test_right():
+    assert run(b"writes", 15) == 0
+
+@pytest.mark.parametrize("again", [1, 2])
+def test_uninitialized(again):
+    assert run(b"reads", 1) == 0
+
+def test_outside():
+    run(b"writes", 16)
+
+def test_outside_and_noticed():
+    assert run(b"writes", 16) == 0, "noticed"
+
+@pytest.fixture
+def broken():
+    run(b"writes", 16)
+
+def test_with_a_broken_fixture(broken):
+    pass
+
+@pytest.mark.emulate(reports=True)
+def test_expected():
+    assert run(b"writes", 16) == 700
+
+def test_pending():  # in the lazy mode, the kernel runs after the test
+    memory, kernel = ctypes.c_uint64(), ctypes.c_void_p()
+    cuda.cuMemAlloc_v2(ctypes.byref(memory), ctypes.c_size_t(60))
+    cuda.cuModuleGetFunction(ctypes.byref(kernel), loaded, b"writes")
+    arguments = (ctypes.c_void_p * 1)(ctypes.addressof(memory))
+    cuda.cuLaunchKernel(kernel, 1, 1, 1, 16, 1, 1, 0, None, arguments, None)
+
+def test_leaking():
+    assert run(b"writes", 15, keep=True) == 0
+
+def test_refused_call():
+    assert cuda.cuMemFree_v2(ctypes.c_uint64(8)) == 1
+'''
+WRONG = {
+    "test_uninitialized[1]": "never written",
+    "test_uninitialized[2]": "never written",
+    "test_outside": "past the end of a 60-byte device allocation",
+    "test_outside_and_noticed": "past the end",
+    "test_pending": "past the end",
+}
+LAUNCHED = SUITE[: SUITE.index("# launched")].count("\n") + 1
+
+
+@pytest.fixture
+def suite(python, tmp_path):
+    """Run the tests of SUITE with the plugin."""
+
+    def run(*options, before="", **more):
+        (tmp_path / "test_suite.py").write_text(SUITE)
+        (tmp_path / "conftest.py").write_text(before)
+        return python(
+            ["-m", "pytest", "-p", f"{NAME}.emulate", "-p", "no:cacheprovider", "-rA", str(tmp_path), *options], **more
+        )
+
+    return run
+
+
+@pytest.mark.parametrize("settings", ["eager", "lazy", "random=3"])
+def test_findings_are_failures_with_the_line_of_the_launch(suite, tmp_path, settings) -> None:
+    result = suite("--emulate", settings, env={"RAWCUDA_EMULATOR": None})
+    out = result.stdout
+    assert result.returncode == 1 and "error" not in result.stderr.lower(), result.stderr
+    failed = set(re.findall(r"^FAILED .*::(\S+)", out, re.M))
+    assert failed == set(WRONG), out
+    assert re.findall(r"^ERROR .*::(\S+)", out, re.M) == ["test_with_a_broken_fixture"]
+    for name, words in WRONG.items():
+        part = re.search(rf"^_+ {re.escape(name)} _+\n(.*?)^(_____|====)", out, re.M | re.S)
+        assert part and words in part[1], (name, out)
+        if "pending" not in name:
+            assert f"{tmp_path / 'test_suite.py'}:{LAUNCHED}: the kernel that is launched here is wrong" in part[1]
+            assert ">   cuda.cuLaunchKernel(kernel, 1, 1, 1, threads" in part[1]
+    assert f"CUDA: <emulator, {settings.replace('=', ' seed ')}" in out
+
+
+def test_leaks_are_reported_or_failures(suite, tmp_path) -> None:
+    line = SUITE[: SUITE.index("# allocated")].count("\n") + 1
+    left = rf"60-byte device allocation at 0x[0-9a-f]+, allocated at {tmp_path / 'test_suite.py'}:{line}"
+    told = suite("--emulate-leaks", "-k", "leaking or right").stdout
+    assert "2 passed" in told and re.search(rf"test_leaking: {left}", told) and "test_right:" not in told
+    told = suite("--emulate-leaks=fail", "-k", "leaking or right").stdout
+    assert "1 failed, 1 passed" in told and re.search(left, told)
+    told = suite("-k", "leaking").stdout
+    assert "1 passed" in told and "allocated at" not in told
+
+
+def test_the_library_is_there_before_a_conftest(suite) -> None:
+    before = "import ctypes; assert ctypes.CDLL('libcuda.so.1').cuInit(0) == 0"
+    assert "1 passed" in suite("-k", "right", before=before).stdout
+
+
+def test_what_was_called_is_told_on_demand(suite) -> None:
+    told = suite("--emulate-doctor", "-k", "right").stdout
+    assert "calls of the driver" in told and "cuLaunchKernel (1)" in told
+
+
+def test_wrong_words_are_refused(suite) -> None:
+    result = suite("--emulate", "fast")
+    assert result.returncode == 4 and "'fast' is not one of" in result.stderr and "Traceback" not in result.stderr
