@@ -159,6 +159,21 @@ def _graph_picture(graph: Graph) -> str | None:
     return drawn
 
 
+def _html(text: str, picture: str) -> str:
+    """Return HTML for a notebook. Views and graphs call this through doors.py if there is a picture."""
+    from .tools.pictures.page import shown
+
+    made: str = shown(text, picture)
+    return made
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """Add the cell magic %%cuda; `%load_ext` calls this."""
+    from .tools.magic import load
+
+    load(shell)
+
+
 def __getattr__(name: str) -> Any:
     if name == "cu" and name in __all__:
         from .driver import InUse
