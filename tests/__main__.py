@@ -116,11 +116,11 @@ def environment(needed: list[str] | None = None) -> str:
     return str(python)
 
 
-def requirements() -> list[str]:
-    """Return the requirements of the extra `test` in setup.cfg."""
+def requirements(extra: str = "test") -> list[str]:
+    """Return the requirements of an extra in setup.cfg."""
     setup = configparser.ConfigParser()
     setup.read(CHECKOUT / "setup.cfg", encoding="utf-8")
-    return setup["options.extras_require"]["test"].split("\n")[1:]
+    return setup["options.extras_require"][extra].split("\n")[1:]
 
 
 if __name__ == "__main__":
