@@ -15,7 +15,6 @@ from functools import partial
 
 from .. import names
 from ..arrays import copying, making
-from ..arrays.pickling import reduce_memory
 from ..driver import as_argument
 from ..errors import a_kind, worded
 from ..given import whole
@@ -420,6 +419,8 @@ class Memory(Owned, Bytes):
 
     def __reduce_ex__(self, protocol: object) -> names.Any:
         """Describe the memory for pickle: the receiver gets a copy of the bytes, on its current device."""
+        from ..arrays.pickling import reduce_memory
+
         return reduce_memory(self, protocol)
 
     def __repr__(self) -> str:
@@ -434,7 +435,7 @@ class _ReadOnlyMemory(Memory):
     readonly = True
 
 
-_ReadOnlyMemory.__name__ = _ReadOnlyMemory.__qualname__ = Memory.__name__  # so that messages show the public name
+_ReadOnlyMemory.__name__ = Memory.__name__  # so that messages show the public name
 
 
 def _access_flags(address: int, ordinal: int) -> int:
