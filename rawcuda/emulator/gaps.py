@@ -166,8 +166,9 @@ GAPS: tuple[tuple[str, str], ...] = (
         "finds reads of device, local and shared memory of which no byte was written, if the value is used and not "
         "only moved; allocations above 64 MiB are not tracked, and memory that a kernel copied from uninitialized "
         "memory counts as written. Without the word racecheck, only races in shared memory are found, and fences, "
-        "locks, polled flags and partial barriers count as barriers. With it, a granule of memory remembers a few readers, "
-        "asynchronous copies take part in no race, and barriers in shared memory count as barriers of the block",
+        "locks, polled flags and partial barriers count as barriers. With it, a granule of memory remembers a few "
+        "readers, asynchronous copies take part in no race, and barriers in shared memory count as barriers of the "
+        "block",
     ),
     # -- stricter than a GPU, or not compared with one
     (
