@@ -20,7 +20,9 @@ GAPS: tuple[tuple[str, str], ...] = (
     ),
     (
         "weak memory ordering",
-        "threads run one after another, or in step, and each store is visible at once: a missing fence is not detected",
+        "threads run one after another, or in step, and each store is visible at once; in the random mode, other "
+        "blocks see what a block stores before a fence late. With the word racecheck, a missing fence before a flag or "
+        "an atomic is reported; one after a flag is not",
     ),
     (
         "the order of threads",
@@ -140,7 +142,7 @@ GAPS: tuple[tuple[str, str], ...] = (
     (
         "clusters",
         "their blocks run one after another between barriers; a preferred cluster size is not used; "
-        ".blocksareclusters is refused; races between blocks are not found",
+        ".blocksareclusters is refused; races between blocks are only found with the word racecheck",
     ),
     ("limits, priorities", "stored and returned, but without an effect"),
     (
@@ -163,8 +165,10 @@ GAPS: tuple[tuple[str, str], ...] = (
         "the memory checker",
         "finds reads of device, local and shared memory of which no byte was written, if the value is used and not "
         "only moved; allocations above 64 MiB are not tracked, and memory that a kernel copied from uninitialized "
-        "memory counts as written. Only races in shared memory are found, and fences, locks, polled flags and partial "
-        "barriers count as barriers",
+        "memory counts as written. Without the word racecheck, only races in shared memory are found, and fences, "
+        "locks, polled flags and partial barriers count as barriers. With it, a granule of memory remembers a few "
+        "readers, asynchronous copies take part in no race, and barriers in shared memory count as barriers of the "
+        "block",
     ),
     # -- stricter than a GPU, or not compared with one
     (
