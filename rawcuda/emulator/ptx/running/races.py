@@ -31,6 +31,7 @@ LAUNCH_FAILED = 719  # CUDA_ERROR_LAUNCH_FAILED: the driver has no code for race
 _TICK = 2048  # one step of the clock; the lower bits are the thread
 _SEVERAL_OF = 1025  # + warp: several threads of one warp
 _MANY = 2047  # threads of several warps
+_MOST_PENDING = 16
 
 
 class Unwritten(Found):
@@ -52,6 +53,7 @@ class Watch:
         self.write_lines, self.read_lines = [0] * count, [0] * count
         self.arriving: dict[int, int] = {}  # the targets of copies that were not waited for, and their lines
         self.clock = self.since = _TICK
+        self.pending: list[Unwritten] = []  # to be reported, if no thread writes there before the next barrier
         self.warps = [_TICK] * launch.warps
         self.read_one, self.write_one, self.mine = self._short_ways()
 
@@ -59,6 +61,10 @@ class Watch:
         """Record that the threads of the block have synchronized, or may have."""
         self.clock += _TICK
         self.since = self.clock
+        if self.pending:
+            for found in self.pending:
+                self.block.launch.warn_at(found)
+            self.pending.clear()
         self._tell(self.clock, self.clock)
 
     def order_warp(self, warp: int) -> None:
@@ -135,10 +141,11 @@ class Watch:
                         f"{self.arriving[q]}, that nobody has waited for",
                     )
         if judged and unwritten == count:
-            text, launch = f"{self._place(at)} was never written: its content is undefined", self.block.launch
-            if launch.space.strict:
-                raise Unwritten(text, line, self.block)
-            launch.warn(text, _frame_of_kernel(), aloud=True)
+            found = Unwritten(f"{self._place(at)} was never written: its content is undefined", line, self.block)
+            if self.block.launch.space.strict:
+                raise found
+            self.pending.append(found)
+            del self.pending[_MOST_PENDING:]
 
     def write(self, at: int, count: int, line: int, code: str = "", *values: Any) -> None:
         """Check and record a write of granules, before it happens.
