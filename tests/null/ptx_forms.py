@@ -219,6 +219,9 @@ def numbers() -> Iterator[tuple[str, str]]:
     for kind in ("f16x2", "bf16x2"):
         yield "100a", f"cvt.rs.relu.satfinite.{kind}.f32 %r1, %f1, %f2, %r2;"
     yield "80", "cvt.rna.tf32.f32 %r1, %f1;"
+    yield "90", "atom.global.cas.b128 %q1, [%d1], %q2, %q3;"
+    yield "90", "atom.relaxed.gpu.shared.exch.b128 %q1, [s], %q2;"
+    yield "90", "atom.acq_rel.sys.exch.b128 %q1, [%d1], %q2;"
     for verb in ("vadd", "vsub", "vabsdiff", "vmin", "vmax"):
         yield "75", f"{verb}.s32.u32.s32.sat %r1, %r2.b0, %r3.h1;"
         yield "75", f"{verb}.u32.u32.u32.add %r1, %r2.b3, %r3, %r4;"

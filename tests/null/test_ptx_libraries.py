@@ -1,4 +1,4 @@
-"""Code of libraries: products that Triton has compiled (cp.async, ldmatrix with swizzles, mma), and Thrust's algorithms.
+"""Code of libraries: products that Triton has compiled (cp.async, swizzled ldmatrix, mma), and Thrust's algorithms.
 
 tests/data/triton/dot.py has made the PTX of Triton; tests/reruns/test_triton.py makes it again. The PTX of Thrust is
 that of `nvcc -ptx -arch=sm_80 thrust.cu` without its comments, as NVRTC cannot compile Thrust's headers.

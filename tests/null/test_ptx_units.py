@@ -948,3 +948,23 @@ def test_vector_registers() -> None:
     found = each(body, inputs.view(np.uint32), "75", 3)
     assert (found[:, 0].view(np.float32) == inputs[:, 0] + inputs[:, 1]).all()
     assert (found[:, 1:] == inputs.view(np.uint32)[:, ::-1]).all()
+
+
+def test_atomics_of_128_bits() -> None:
+    body = """
+    .reg .b128 %q<4>;
+    mov.b64 %d5, 5; mov.b64 %d6, 6; mov.b64 %d7, 7;
+    ld.global.v2.b64 {%d8, %d9}, [%d1];
+    mov.b128 %q1, {%d8, %d9}; mov.b128 %q2, {%d5, %d6};
+    atom.global.cas.b128 %q3, [%d1], %q1, %q2; mov.b128 {%d10, %d11}, %q3;
+    atom.global.cas.b128 %q3, [%d1], %q1, %q1; mov.b128 {%d12, %d13}, %q3;
+    mov.b128 %q2, {%d7, %d8}; atom.global.exch.b128 %q3, [%d1], %q2;
+    ld.global.v2.b64 {%d14, %d15}, [%d1];
+    st.global.v2.b64 [%out], {%d10, %d11}; st.global.v2.b64 [%out+16], {%d12, %d13};
+    st.global.v2.b64 [%out+32], {%d14, %d15};
+    """
+    for watch in (False, True):
+        code = copies(body, watch=watch)
+        out = code.buffer("Q", [0] * 6)
+        code.run("k", out, code.buffer("Q", [1 << 63, 3]), block=1)
+        assert out.values() == [1 << 63, 3, 5, 6, 7, 1 << 63]
