@@ -968,3 +968,19 @@ def test_atomics_of_128_bits() -> None:
         out = code.buffer("Q", [0] * 6)
         code.run("k", out, code.buffer("Q", [1 << 63, 3]), block=1)
         assert out.values() == [1 << 63, 3, 5, 6, 7, 1 << 63]
+
+
+def test_zeros_in_bulk() -> None:
+    body = f"""
+    mov.b32 %r5, 7; st.shared.v4.b32 [%r33], {{%r5, %r5, %r5, %r5}};
+    mov.u64 %d5, 16; cvt.u64.u32 %d6, %r33; setp.eq.u32 %p1, %r30, 1;
+    @%p1 st.bulk.weak.shared::cta [%d6], %d5, 0;
+    {READ}
+    """
+    before = ".shared .align 128 .b8 s[1024];\n"
+    start = "mov.u32 %r30, %tid.x; shl.b32 %r31, %r30, 4; cvt.u64.u32 %d2, %r31; add.s64 %d4, %out, %d2;"
+    text = kernel(f"{start} mov.u32 %r32, s; add.u32 %r33, %r32, %r31; {body}", head=head("100"), before=before)
+    code = machine(text, "100")
+    out = code.buffer("I", [1] * 12)
+    code.run("k", out, block=3)
+    assert out.values() == [7] * 4 + [0] * 4 + [7] * 4

@@ -50,6 +50,12 @@ class ControlEmitter(ConvertEmitter):
         if instruction.opcode in ("membar", "fence"):
             self.put_fence(instruction, shape)
 
+    def do_setmaxnreg(self, instruction: Instruction, shape: Shape) -> None:
+        """Write nothing: a thread has all registers that it names."""
+        if self.unit.module.target[-1] not in "af":
+            verb = next(word for word in ("inc", "dec") if word in shape.chosen.values())
+            raise self.reject(f"Instruction 'setmaxnreg.{verb}' not supported on .target '{self.unit.module.target}'")
+
     def do_ret(self, instruction: Instruction, shape: Shape) -> None:
         """Write a return."""
         self.leave()

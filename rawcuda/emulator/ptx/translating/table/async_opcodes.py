@@ -15,6 +15,7 @@ __all__ = ["ASYNCHRONOUS"]
 _TX = ".mbarrier::complete_tx::bytes"
 _HINT = ".L2::cache_hint"
 _SIZED = "m:mem n:mem a:u32<1048577"
+_LEVELS = "L2::evict_last|L2::evict_normal|L2::evict_first|L2::evict_unchanged"
 _MANY = ".multicast::cluster"
 _STORED = "b32 b64 u32 u64 s32 s64 f32 f64"
 
@@ -138,6 +139,10 @@ ASYNCHRONOUS: list[Row] = [
     ("fence .acquire|release .sync_restrict::shared::cluster|sync_restrict::shared::cta .cluster @8.6 @sm_90", "", "",
      "!nothing", ""),
     ("prefetch .space:param|const? .tensormap @8.0 @sm_90", "", "m:mem", "!nothing", ""),
+    (f"createpolicy .range .global? .{_LEVELS} .L2::evict_first|L2::evict_unchanged? @7.4 @sm_80", "b64",
+     "d m:mem a:u32 b:u32", "!policy", ""),
+    ("createpolicy .cvt .L2 @7.4 @sm_80", "b64", "d a:u64", "exact", "0"),
+    ("st .bulk .weak? .incta? @8.6 @sm_100", "", "m:mem a:u64 b:constant<1", "!st_bulk", ""),
     ("applypriority .global? .L2::evict_normal @7.4 @sm_80", "", "m:mem a:constant>127<129", "!nothing", ""),
     ("tensormap .replace .tile .global_address .map_space @8.3 @sm_90", "b1024 / b64", "m:mem a:b64",
      "!tensormap_replace", ""),

@@ -251,7 +251,7 @@ CONTROL: list[Row] = [
     ("redux .sync .and|or|xor @7.0 @sm_80", "b32", "d:u32 a:u32 e:u32", "!redux", ""),
     ("activemask @6.2", "b32", "d", "!activemask", ""),
     ("elect .sync @8.0 @sm_90", "", "d:pair e:u32", "!elect", ""),
-    ("setmaxnreg .inc|dec .sync .aligned @8.0 @sm_90", "u32", "a:constant>23<257", "!nothing", ""),
+    ("setmaxnreg .inc|dec .sync .aligned @8.0 @sm_90", "u32", "a:constant>23<257", "!setmaxnreg", ""),
 ]  # fmt: skip
 
 FLOATS: list[Row] = [
@@ -348,6 +348,7 @@ REFUSED_MODIFIERS = {
     **dict.fromkeys(("tile::gather4", "tile::scatter4"), "only whole tiles of tensor maps are"),
     **dict.fromkeys(("cta_group::1", "cta_group::2"), "pairs of blocks are not"),
     **dict.fromkeys(("sp", "sp::ordered_metadata"), "products of sparse matrices are not"),
+    **dict.fromkeys(("m16n16", "m8n16", "m16n8"), "small matrices of 8 bits and less are not"),
     "block_scale": "products of scaled blocks are not",
 }
 
