@@ -39,7 +39,9 @@ def load(shell: Any) -> None:
             from IPython.core.error import UsageError
 
             _show(str(error))
-            raise UsageError(str(error).splitlines()[0]) from None  # shown without a traceback; a run of all cells stops
+            raise UsageError(
+                str(error).splitlines()[0]
+            ) from None  # shown without a traceback; a run of all cells stops
 
     shell.register_magic_function(cuda, magic_kind="cell", magic_name="cuda")
 

@@ -35,7 +35,10 @@ FLOORS = (
         "arrow choosing",
     ),
     ("interpreter", "buffer_type"),
-    ("arrays", "host_copy copying conversion flags exporting arrow_export exchange_table pickling number reshaping strided making"),
+    (
+        "arrays",
+        "host_copy copying conversion flags exporting arrow_export exchange_table pickling number reshaping strided making",
+    ),
     ("compiler", "request nvrtc nvcc messages cache program nvjitlink linking"),
     ("gpu", "calls context handles retention queue"),
     ("gpu.streams", "host_functions"),
