@@ -12,7 +12,6 @@ from __future__ import annotations
 from ...codes import Refused
 from ...machine import Machine, Pool
 from ...queues import Stream
-from ...sharing import MARK_SIZE, Backing
 from ...thunks import (
     ACCESS_DESC,
     LOCATION,
@@ -26,6 +25,7 @@ from ...thunks import (
     read,
 )
 from .memory import holding_at, make_room
+from .sharing import MARK_SIZE, Backing
 
 __all__: list[str] = []
 
