@@ -187,7 +187,7 @@ def take() -> None:
             os.environ.update(variables)
             atexit.register(_finish, folder, os.getpid())
         for (key, soname), loaded in found.items():
-            table = _table_of(loaded or _load(object_for(key, soname, folder), soname, folder))
+            table = _table_of(loaded or _load(key, soname, folder))
             if table is not None:
                 attach(table.address, folder)
 
@@ -256,8 +256,14 @@ def _table_of(loaded: ctypes.CDLL) -> Table | None:
         return None
 
 
-def _load(file: bytes, soname: str, folder: str) -> ctypes.CDLL:
-    """Load an object from memory; where that is not permitted, from the folder."""
+def _load(key: str, soname: str, folder: str) -> ctypes.CDLL:
+    """Load an object of the folder from memory; where that is not permitted, the file itself."""
+    path = os.path.join(folder, soname)
+    try:
+        with open(path, "rb") as source:
+            file = source.read()
+    except OSError:  # the folder is gone
+        file = object_for(key, soname, folder)
     try:
         descriptor = os.memfd_create(soname, os.MFD_CLOEXEC)
         with open(descriptor, "wb", buffering=0) as memory:
@@ -265,7 +271,7 @@ def _load(file: bytes, soname: str, folder: str) -> ctypes.CDLL:
             # glibc returns what it has loaded under the same path: so a path that nobody else uses, and each only once
             return ctypes.CDLL(f"/proc/self/{'./' * (1 + next(_loads))}fd/{descriptor}")
     except (OSError, AttributeError):
-        return ctypes.CDLL(os.path.join(folder, soname))
+        return ctypes.CDLL(path)
 
 
 _loads = itertools.count()

@@ -42,9 +42,7 @@ def write_programs(folder: str) -> str:
     inside = os.path.join(folder, "bin")
     os.mkdir(inside)
     for name in PROGRAMS:
-        text = _SCRIPT.format(
-            python=shlex.quote(sys.executable), root=shlex.quote(package), module=__name__, name=name
-        )
+        text = _SCRIPT.format(python=shlex.quote(sys.executable), root=shlex.quote(package), module=__name__, name=name)
         path = os.path.join(inside, name)
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o700), "w", encoding="utf-8") as file:
             file.write(text)
@@ -107,7 +105,9 @@ def _nvcc(given: list[str]) -> int:
         words = ["--ptx" if word in ("-cubin", "--cubin") else word for word in words]
         words = [re.sub(r"(code=\[?)sm_", r"\1compute_", word) for word in words]
         if not any(re.match(r"-o\Z|--output-file", word) for word in words):
-            source = next((word for word in words if word.endswith((".cu", ".c", ".cpp", ".cc", ".cxx", ".gpu"))), "a.cu")
+            source = next(
+                (word for word in words if word.endswith((".cu", ".c", ".cpp", ".cc", ".cxx", ".gpu"))), "a.cu"
+            )
             words += ["-o", os.path.splitext(os.path.basename(source))[0] + ".cubin"]
     # nvcc starts ptxas by its name, and looks into its own folder first
     os.execv(places[0], [places[0], *words])
