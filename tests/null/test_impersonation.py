@@ -393,6 +393,32 @@ cuda.cuDeviceGetCount(ctypes.c_void_p(8))
     assert "before it: cuInit 0" in result.stderr
 
 
+def test_the_journal_of_a_crashed_process_stays(python, tmp_path) -> None:
+    result = python(
+        BEGIN + "start()\ncuda.cuCtxSynchronize()\nlibc.abort()", env={"TMPDIR": str(tmp_path), loading.VARIABLE: None}
+    )
+    assert result.returncode == -6
+    (folder,) = tmp_path.glob("emulated-*")
+    told = python(["-m", NAME, "emulate", "--crashed", str(folder)], check=True).stdout
+    assert "last call: cuCtxSynchronize, which returned 0" in told and "before it: cuCtxSetCurrent 0" in told
+    assert "there is no such folder" in python(["-m", NAME, "emulate", "--crashed", "/no/folder"]).stderr
+
+
+@pytest.mark.parametrize("flags", [("-I",), ("-E", "-s"), ("-S",)])
+def test_isolated_children_find_the_emulator(python, flags) -> None:
+    code = "import ctypes; print(ctypes.CDLL('libcuda.so.1').cuInit(0))"
+    result = python(["-m", NAME, "emulate", sys.executable, *flags, "-c", code], check=True)
+    assert (result.stdout, result.stderr) == ("0\n", "")
+
+
+def test_a_package_in_a_folder_with_a_strange_name_serves_children(python, tmp_path) -> None:
+    home = tmp_path / "a 'quoted' \"ä\" {folder}"
+    shutil.copytree(FOLDER, home / "another", ignore=shutil.ignore_patterns("__pycache__"))
+    code = "import ctypes; print(ctypes.CDLL('libcuda.so.1').cuInit(0))"
+    result = python(["-m", "another", "emulate", "-c", code], env={"PYTHONPATH": str(home)}, check=True)
+    assert (result.stdout, result.stderr) == ("0\n", "")
+
+
 def test_what_was_called_in_vain_is_listed_at_the_end(python) -> None:
     code = """
 import ctypes, sys

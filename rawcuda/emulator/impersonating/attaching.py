@@ -149,6 +149,8 @@ def _lead_back(attached: Attached) -> None:
 
 def _forked() -> None:
     for attached in ATTACHED:
+        if attached.table.get(layout.DEPTH) and attached.table.get(layout.GCWAS):
+            gc.enable()  # another thread of the parent was inside, and would have done so
         attached.begin()
 
 

@@ -44,7 +44,7 @@ _lock = threading.Lock()
 _SCRIPT = """
 import os, sys
 from importlib import import_module, util
-name, folder = {name!r}, {package!r}
+name, folder = {name!a}, {package!a}
 def home(module):
     return os.path.dirname(os.path.abspath(getattr(module, "__file__", None) or ""))
 module = sys.modules.get(name)
@@ -66,7 +66,7 @@ if module is None or home(module) != folder:
         spec = util.spec_from_file_location(name, at, submodule_search_locations=[folder])
         sys.modules[name] = module = util.module_from_spec(spec)
         spec.loader.exec_module(module)
-import_module(name + ".emulator.impersonating.attaching").attach(table, {folder!r})
+import_module(name + ".emulator.impersonating.attaching").attach(table, {folder!a})
 """
 
 
@@ -104,10 +104,10 @@ def object_for(key: str, soname: str, folder: str) -> bytes:
     names = library.names()
     text = _SCRIPT.format(name=_PACKAGE, package=_FOLDER, folder=folder)
     texts = {
-        layout.SCRIPT: f'(lambda table, text: exec(text, {{"table": table}}))(0x{0:016x}, {text!r})'.encode(),
+        layout.SCRIPT: f'(lambda table, text: exec(text, {{"table": table}}))(0x{0:016x}, {text!a})'.encode(),
         layout.OWNER: os.fsencode(_FOLDER),
         layout.LIBPYTHON: os.fsencode(_libpython()),
-        layout.PROGRAM: (sys.executable or "python3").encode("utf-32-le"),
+        layout.PROGRAM: (sys.executable or "python3").encode("utf-32-le", "surrogatepass"),
     }
     return write(
         machine, code, soname, names, build(key, names, library.codes, texts, library.telling, library.errors())
