@@ -66,7 +66,7 @@ GAPS: tuple[tuple[str, str], ...] = (
         "there are no external semaphores to signal; a kernel or a copy can write a value",
     ),
     (
-        "unified functions of libraries (cuLibraryGetUnifiedFunction), the cache preference of their kernels, "
+        "unified functions of libraries (cuLibraryGetUnifiedFunction), "
         "attributes of graphs' memory",
         "they concern code of the host, and hardware",
     ),

@@ -499,7 +499,12 @@ def load(
 def text_of(image: bytes) -> str:
     """Return the PTX text of an image, refusing binaries and everything else."""
     if image[:4] == b"\x7fELF":
-        raise Rejected(NO_BINARY_FOR_GPU, "A cubin contains machine code, which is not emulated: load the PTX instead")
+        raise Rejected(
+            NO_BINARY_FOR_GPU,
+            "A cubin contains machine code, which is not emulated: load PTX instead (nvcc -ptx, or -gencode "
+            "arch=compute_90,code=compute_90; nvrtcGetPTX). The command `emulate` lets NVRTC, nvJitLink, nvcc -cubin "
+            "and ptxas make PTX",
+        )
     if image[:4] == b"\x50\xed\x55\xba":
         raise Rejected(NO_BINARY_FOR_GPU, "A fatbin is not unpacked here: load the PTX instead")
     raw = bytes(image).split(b"\0", 1)[0]
