@@ -20,13 +20,16 @@ BEFORE = """# Array systems: what works with which library
 `python3 -m tests.systems_table` writes this page from measurements with the real libraries. Do not edit it by hand.
 A test measures again, and fails if a row has become worse.
 
-Each row describes one library, one direction and one protocol. *Takes ours* means that the library receives a view of
-ours. *Gives to us* means that `rawcuda.view` receives an array of the library. The program tries every layout
-(contiguous, strided, transposed, reversed, broadcast, offset, 0-d, empty, read-only) and every dtype. It compares the
-values, shape, strides, dtype, device, address and read-only flag, as far as the library reports them.
+A tick means that both sides use the same memory for every layout that is contiguous, strided, transposed, offset, 0-d
+or empty, and for every dtype of integers and of 32 and 64-bit floats that the library has. A tick in parentheses
+means that some of these work. An empty cell means that the library does not offer the protocol, or that nothing
+works. The section of each library below the table adds the other layouts (reversed, broadcast, read-only) and dtypes.
 
-A layout or a dtype with no word before it works, and both sides use the same memory. Other results follow one of these
-words:
+*Takes ours* means that the library receives a view of ours. *Gives to us* means that `rawcuda.view` receives an array
+of the library. The values, shape, strides, dtype, device, address and read-only flag are compared, as far as the
+library reports them.
+
+In the sections, a layout or a dtype with no word before it works. Other results follow one of these words:
 
 - *as bytes*: both sides use the same memory, but the protocol has no name for the dtype;
 - *copied*: the values are right, but the library copied them to other memory;
@@ -42,7 +45,23 @@ Our `__dlpack__` refuses reversed arrays, because PyTorch up to version 2.13 ter
 negative stride. The other protocols support them.
 """
 
-AFTER = """## Code for each library
+AFTER = """## Libraries whose arrays are copied
+
+These have no protocol for all of their memory, or keep their data compressed or in a file. `device.upload(x)`,
+`rawcuda.copy(target, x)` and `view[...] = x` read them through `__array__`. Arrow arrays without nulls can be viewed
+without a copy. `tests/interop/test_copied.py` tests each row; `python3 -m tests --heavy reruns` has the libraries.
+
+| library | version | upload and copy | view without a copy | takes our one-dimensional host views |
+|---|---|---|---|---|
+| pandas | 3.1 | `DataFrame`, `Series` | by its NumPy array | `Series.from_arrow(v)`, as an Arrow array |
+| polars | 2.1 | `DataFrame`, `Series` | `view(series.to_arrow(), protocol="arrow")` | `Series(v)`, as an Arrow array |
+| pyarrow | 26.0 | arrays without nulls | `view(x, protocol="arrow")` | `pyarrow.array(v)`, the same memory |
+| xarray | 2026 | `DataArray` | `view(x.values)` | `DataArray(numpy.asarray(v))` |
+| awkward | 2 | rectangular arrays of numbers | `view(awkward.to_numpy(x))` | `awkward.from_numpy(numpy.asarray(v))` |
+| h5py | 3.16 | `Dataset`, also compressed | no: the data is in a file | `dataset[...] = numpy.asarray(v)` |
+| zarr | 3.1 | `Array`, also compressed | no: the data is in a store | `array[...] = numpy.asarray(v)` |
+
+## Code for each library
 
 `tests/interop/test_table.py` runs each block if the library is installed. `v` is always a view of ours, and `x` is an
 array of the library. Both use the same memory, unless the block says otherwise."""

@@ -147,24 +147,37 @@ for _ in range(1000):
     assert [result for _, result, _ in record.last] == [4] * 64
 
 
-def test_calls_of_finalizers_at_exit_do_no_harm(records) -> None:
-    """A finalizer that C code calls, while modules are torn down: a capsule of a module that nothing else holds."""
+@pytest.mark.parametrize("how", ["global", "cycle", "module"])
+def test_objects_release_their_memory_while_the_interpreter_ends(records, how) -> None:
+    """Destructors in C run after the exit handlers, when modules are torn down. A driver would still serve them."""
     record = only(
-        records("""
+        records(
+            """
 start()
 new = ctypes.PyDLL(None).PyCapsule_New
 new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p] * 3
 name = ctypes.create_string_buffer(b"name")
-gc.freeze()
-kept = [[new(1, ctypes.addressof(name), address("cuCtxSynchronize")) for _ in range(1000)]]
-kept.append(kept)
-sys.modules["kept"] = type(sys)("kept")
-sys.modules["kept"].kept = kept
-del kept
-""")
+class Buffer:
+    def __init__(self):
+        self.memory = ctypes.c_uint64()
+        assert cuda.cuMemAlloc_v2(ctypes.byref(self.memory), ctypes.c_size_t(64)) == 0
+    def __del__(self, free=cuda.cuMemFree_v2):
+        free(self.memory)
+kept = [Buffer() for _ in range(500)] + [
+    new(1, ctypes.addressof(name), address("cuCtxSynchronize")) for _ in range(500)
+]
+if sys.argv[1] != "global":
+    kept.append(kept)
+if sys.argv[1] == "module":
+    sys.modules["kept"] = type(sys)("kept")
+    sys.modules["kept"].kept = kept
+    del kept
+""",
+            how,
+        )
     )
-    assert record.calls.get("cuCtxSynchronize", 0) in (0, 1000)
-    assert {result for _, result, _ in record.last} <= {0, 4}
+    assert record.calls["cuMemFree_v2"] == record.calls["cuCtxSynchronize"] == 500
+    assert {result for _, result, _ in record.last} == {0}
 
 
 def test_a_pending_exception_survives_a_call(records) -> None:
@@ -338,6 +351,29 @@ assert done == [0] * 1000, len(done)
     )
 
 
+def test_texts_of_errors_are_told_at_any_time(python) -> None:
+    """A client that asks for the text of error 4, at exit or in a child, gets a pointer that it can read."""
+    result = python(
+        BEGIN
+        + """
+def texts():
+    for function in cuda.cuGetErrorName, cuda.cuGetErrorString:
+        text = ctypes.c_char_p(b"unwritten")
+        yield function(4, ctypes.byref(text)), text.value
+        yield function(12345, ctypes.byref(text)), text.value
+        yield function(4, None)
+start()
+fine = [(0, b"CUDA_ERROR_DEINITIALIZED"), (1, None), 1, (0, b"driver shutting down"), (1, None), 1]
+assert list(texts()) == fine, list(texts())
+pid = os.fork()
+if not pid:
+    os._exit(list(texts()) != fine)
+assert os.waitpid(pid, 0)[1] == 0
+"""
+    )
+    assert (result.returncode, result.stderr) == (0, "")
+
+
 # -- the journal
 
 
@@ -422,7 +458,7 @@ assert nvml.nvmlSystemGetCudaDriverVersion(ctypes.byref(major)) == 0 and major.v
 assert nvml.nvmlSystemGetDriverVersion(text, 96) == 0 and text.value == b"580.0"
 assert nvml.nvmlDeviceGetPowerUsage(handle, ctypes.byref(count)) == 3
 nvml.nvmlErrorString.restype = ctypes.c_char_p
-assert nvml.nvmlErrorString(3) == b"Not Supported" and nvml.nvmlErrorString(77) == b"Unknown Error"
+assert nvml.nvmlErrorString(3) == b"Not Supported" and nvml.nvmlErrorString(77) == b"unknown error"
 assert nvml.nvmlShutdown() == 0 and nvml.nvmlDeviceGetCount_v2(ctypes.byref(count)) == 1 == nvml.nvmlShutdown()
 assert not hasattr(nvml, "nvmlDeviceGetNothing")
 """,

@@ -109,7 +109,9 @@ def object_for(key: str, soname: str, folder: str) -> bytes:
         layout.LIBPYTHON: os.fsencode(_libpython()),
         layout.PROGRAM: (sys.executable or "python3").encode("utf-32-le"),
     }
-    return write(machine, code, soname, names, build(key, names, library.codes, texts))
+    return write(
+        machine, code, soname, names, build(key, names, library.codes, texts, library.telling, library.errors())
+    )
 
 
 def _libpython() -> str:

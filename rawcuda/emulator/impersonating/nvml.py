@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from .. import Emulator
     from ..machine import Machine
 
-__all__ = ["NAMES", "open_nvml"]
+__all__ = ["NAMES", "TEXTS", "open_nvml"]
 
 _UNINITIALIZED, _INVALID, _UNSUPPORTED, _NOT_FOUND, _TOO_SMALL = 1, 2, 3, 6, 7
 _DRIVER = b"580.0"  # of the first driver for CUDA 13.0
-_TEXTS = {
+TEXTS = {
     0: b"Success",
     1: b"Uninitialized",
     2: b"Invalid Argument",
@@ -193,7 +193,7 @@ _TABLE: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "nvmlDeviceGetComputeRunningProcesses": (_unsupported, (_P, _P, _P)),
     "nvmlDeviceGetComputeRunningProcesses_v3": (_unsupported, (_P, _P, _P)),
 }
-NAMES = [*sorted(_TABLE), "nvmlErrorString"]
+NAMES = [*sorted(_TABLE), "nvmlErrorString"]  # the last is answered without Python
 
 
 def open_nvml(emulator: Emulator) -> Callable[[str], int | None]:
@@ -201,11 +201,8 @@ def open_nvml(emulator: Emulator) -> Callable[[str], int | None]:
     machine = emulator._machine
 
     def answers(name: str) -> int:
-        if name == "nvmlErrorString":
-            made = ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_int)(_text_of)
-        else:
-            function, parameters = _TABLE[name]
-            made = ctypes.CFUNCTYPE(ctypes.c_int, *parameters)(_wrapped(machine, name, function))
+        function, parameters = _TABLE[name]
+        made = ctypes.CFUNCTYPE(ctypes.c_int, *parameters)(_wrapped(machine, name, function))
         keep_for_ever(made)
         return ctypes.cast(made, ctypes.c_void_p).value or 0
 
@@ -228,11 +225,3 @@ def _wrapped(machine: Machine, name: str, function: Callable[..., Any]) -> Any:
             return answer(machine, name, caught)
 
     return covered(call)  # type: ignore[arg-type]
-
-
-_texts = {code: ctypes.create_string_buffer(text) for code, text in _TEXTS.items()}
-_unknown = ctypes.create_string_buffer(b"Unknown Error")
-
-
-def _text_of(code: int) -> int:
-    return ctypes.addressof(_texts.get(code, _unknown))

@@ -18,7 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["main"]
+__all__ = ["main", "make_parser"]
 
 _SETTINGS = "RAWCUDA_EMULATOR"
 
@@ -30,7 +30,7 @@ def main(arguments: list[str]) -> int:
     from ...emulator.impersonating.loading import prepare, remove, unusable
 
     cut = _first_word(arguments)
-    options, command = _parser().read(arguments[:cut]), arguments[cut:]
+    options, command = make_parser().read(arguments[:cut]), arguments[cut:]
     if command[:1] == ["--"]:
         del command[0]
     if not command:
@@ -59,7 +59,8 @@ def main(arguments: list[str]) -> int:
     return status if status >= 0 else 128 - status
 
 
-def _parser() -> Parser:
+def make_parser() -> Parser:
+    """Return the parser of the command line."""
     parser = Parser(
         "emulate",
         "Run a program that uses CUDA on the emulator, without a GPU. In it and in its children, libcuda.so.1 is the "

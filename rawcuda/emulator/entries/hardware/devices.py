@@ -19,8 +19,8 @@ import re
 from ...abis import NOT_FOUND, VERSION, symbol_of
 from ...codes import NAMES, TEXTS, Refused
 from ...machine import TOTAL_MEMORY, Machine
-from ...sharing import is_supported
 from ...thunks import entry, out, put_address_of, put_bytes, put_int, put_u64, text
+from ..memories.sharing import is_supported
 from .capabilities import capability_of
 
 TYPE_CHECKING = False
@@ -180,7 +180,8 @@ def _hide(machine: Machine) -> None:
         raise Refused(
             100,
             f"CUDA_VISIBLE_DEVICES={text!r} names none of the {count} emulated devices (devices=COUNT sets their "
-            "number): unset the variable, or name devices that exist, each once",
+            "number): unset the variable, or name devices that exist, each once"
+            + (". Parts of devices (MIG) are not emulated" if text.startswith("MIG-") else ""),
         )
     if chosen != [*range(count)]:
         machine.show_only(chosen)
