@@ -1,6 +1,6 @@
 """A plugin of pytest, `pytest -p` with the name of this module: tests that use CUDA run on the emulator.
 
-What it is   the emulator is this process's libcuda.so.1 before any conftest.py is imported. A test in which a kernel
+What it is   the emulator is this process's libcuda.so.1 before the first conftest is imported. A test in which a kernel
              reads or writes what it must not, or in which the checker finds something else, fails with the line of the
              launch. After an error that makes a context unusable, the next test can use it again.
 What not     a fixture or an assertion: tests stay as they are.

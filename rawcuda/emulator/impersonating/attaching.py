@@ -166,10 +166,11 @@ def _ended() -> None:
     until = time.monotonic() + _PATIENCE
     while any(attached.table.get(layout.INSIDE) for attached in ATTACHED) and time.monotonic() < until:
         time.sleep(0.001)
-    last = type(sys)(f"{__name__}.last")
+    name = f"{__name__}.last"
+    last = type(sys)(name)
     keep_for_ever(last)  # otherwise it is not cleared, but freed at once
     vars(last)["_end"] = _End([ctypes.c_uint.from_address(each.table.address + layout.ENDING) for each in ATTACHED])
-    sys.modules[last.__name__] = last
+    sys.modules[name] = last
 
 
 class _End:
