@@ -20,7 +20,9 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--tinygrad", type=Path, metavar="CHECKOUT", help="the sources of tinygrad, with all its tests")
     parser.add_argument("--sample", action="store_true", help="only some tests of each, in a few minutes")
     parser.add_argument("--results", type=Path, metavar="FOLDER", help="keep the results there, and continue a run")
-    parser.add_argument("--store", action="store_true", help="replace the stored rows, and the table in docs/clients.md")
+    parser.add_argument(
+        "--store", action="store_true", help="replace the stored rows, and the table in docs/clients.md"
+    )
     parser.add_argument("--set", default="", metavar="WORDS", dest="words", help="words for RAWCUDA_EMULATOR")
     options = parser.parse_args(arguments)
     kept = options.results or Path(tempfile.mkdtemp(prefix="clients-"))
@@ -39,7 +41,9 @@ def main(arguments: list[str]) -> int:
             )
         row = report.row_of(name, found)
         print(report.text({name: row}))
-        said += [f"{name}: {line}" for line in report.worse(table.get(name, {"failed": {}, "passed": 0}), row, set(found))]
+        said += [
+            f"{name}: {line}" for line in report.worse(table.get(name, {"failed": {}, "passed": 0}), row, set(found))
+        ]
         if not results(log)[2] or not found:
             said.append(f"{name}: the run did not end; {log.with_suffix('.txt')} has its output")
         table[name] = row

@@ -62,7 +62,9 @@ def pytest_runtest_logreport(report):
     reason = ""
     if outcome == "failed":
         text = str(report.longrepr).strip().splitlines()
-        reason = next((line for line in reversed(text) if line[:1].isalpha() and "Error" in line), text[-1] if text else "")
+        reason = next(
+            (line for line in reversed(text) if line[:1].isalpha() and "Error" in line), text[-1] if text else ""
+        )
     elif outcome == "skipped" and isinstance(report.longrepr, tuple):
         reason = str(report.longrepr[2])
     _write(test=report.nodeid, outcome=outcome, reason=reason[:400])

@@ -47,9 +47,7 @@ def worse(stored: Row, made: Row, ran: set[str]) -> list[str]:
     ran  the tests that have a result; tests of the stored row that did not run are left out
     """
     known = {test for tests in stored["failed"].values() for test in tests}
-    said = [
-        f"{test} fails now ({why})" for why, tests in made["failed"].items() for test in tests if test not in known
-    ]
+    said = [f"{test} fails now ({why})" for why, tests in made["failed"].items() for test in tests if test not in known]
     if len(ran) >= stored["passed"] and made["passed"] < stored["passed"] and not said:
         said.append(f"{made['passed']} tests passed, {stored['passed']} did before")
     return said
@@ -76,13 +74,12 @@ def text(table: dict[str, Row]) -> str:
         "|---|---|---|---|---|---|---|",
     ]
     for name, row in sorted(table.items()):
-        counts = Counter(
-            {why: len(tests) for why, tests in row["failed"].items() if why.startswith("hardware")}
-        )
+        counts = Counter({why: len(tests) for why, tests in row["failed"].items() if why.startswith("hardware")})
         needs = sum(counts.values())
         failed = sum(len(tests) for tests in row["failed"].values()) - needs
         lines.append(
-            f"| {name} | {row['version']} | {row['passed']} | {failed} | {needs} | {row['skipped']} | {share(row):.1f} % |"
+            f"| {name} | {row['version']} | {row['passed']} | {failed} | {needs} | {row['skipped']} "
+            f"| {share(row):.1f} % |"
         )
     lines += ["", "| program | tests | whose | the reason |", "|---|---|---|---|"]
     for name, row in sorted(table.items()):

@@ -1,4 +1,4 @@
-"""The test suites of other projects that run on the emulator: where they come from, and why some of their tests fail."""
+"""The test suites of other projects that run on the emulator: where they are, and why some tests fail."""
 
 from __future__ import annotations
 

@@ -20,14 +20,20 @@ PTX = """.version 7.8
 .target sm_80
 .address_size 64
 """
-CALLER = PTX + """.extern .func (.param .b32 r) twice(.param .b32 x);
+CALLER = (
+    PTX
+    + """.extern .func (.param .b32 r) twice(.param .b32 x);
 .visible .entry k(.param .u64 out) { .reg .b64 %d; .reg .b32 %r; ld.param.u64 %d, [out];
 { .param .b32 a; .param .b32 b; st.param.b32 [a], 21; call (b), twice, (a); ld.param.b32 %r, [b]; }
 st.global.u32 [%d], %r; ret; }
 """
-CALLED = PTX + """.visible .func (.param .b32 r) twice(.param .b32 x) { .reg .b32 %r; ld.param.b32 %r, [x];
+)
+CALLED = (
+    PTX
+    + """.visible .func (.param .b32 r) twice(.param .b32 x) { .reg .b32 %r; ld.param.b32 %r, [x];
 shl.b32 %r, %r, 1; st.param.b32 [r], %r; ret; }
 """
+)
 LINK = """
 import ctypes
 library = ctypes.CDLL(SONAME)
@@ -107,7 +113,9 @@ print(nvrtc.nvrtcGetErrorString(11).decode())
 @pytest.mark.parametrize("soname", ["libnvJitLink.so.12", "libnvJitLink.so.13"])
 def test_nvjitlink_links_ptx_to_ptx(emulated, soname: str) -> None:
     said = emulated(
-        f"SONAME = {soname!r}" + LINK + f"""
+        f"SONAME = {soname!r}"
+        + LINK
+        + f"""
 code, made = link([(2, {CALLER.encode()!r}), (2, {CALLED.encode()!r})], b"-arch=sm_80", b"-maxrregcount=40")
 assert not code and made.count(b".entry") == 1 and b"twice" in made and b".maxnreg 40" in made, made
 assert link([(10, {CALLER.encode()!r}), (1, {CALLED.encode()!r})], b"-arch=sm_80")[0] == 0
@@ -132,17 +140,19 @@ print("linked")
 @pytest.mark.skipif(not locate.nvjitlink(), reason="LTO-IR needs the real nvJitLink")
 def test_lto_ir_goes_through_the_real_library(emulated) -> None:
     said = emulated(
-        "SONAME = 'libnvJitLink.so.13'" + LINK + f"""
+        "SONAME = 'libnvJitLink.so.13'"
+        + LINK
+        + """
 nvrtc = ctypes.CDLL("libnvrtc.so.13")
 program, size = ctypes.c_void_p(), ctypes.c_size_t()
-source = b'extern "C" __device__ int twice(int x) {{ return 2 * x; }}'
+source = b'extern "C" __device__ int twice(int x) { return 2 * x; }'
 check(nvrtc.nvrtcCreateProgram(ctypes.byref(program), source, b"a.cu", 0, None, None))
 check(nvrtc.nvrtcCompileProgram(program, 3, (ctypes.c_char_p * 3)(b"-arch=sm_80", b"-dlto", b"-rdc=true")))
 check(nvrtc.nvrtcGetLTOIRSize(program, ctypes.byref(size)))
 made = ctypes.create_string_buffer(size.value)
 check(nvrtc.nvrtcGetLTOIR(program, made))
 check(nvrtc.nvrtcCreateProgram(ctypes.byref(program), b'extern "C" __device__ int twice(int); '
-    b'extern "C" __global__ void k(int *out) {{ *out = twice(21); }}', b"b.cu", 0, None, None))
+    b'extern "C" __global__ void k(int *out) { *out = twice(21); }', b"b.cu", 0, None, None))
 check(nvrtc.nvrtcCompileProgram(program, 3, (ctypes.c_char_p * 3)(b"-arch=sm_80", b"-dlto", b"-rdc=true")))
 check(nvrtc.nvrtcGetLTOIRSize(program, ctypes.byref(size)))
 other = ctypes.create_string_buffer(size.value)

@@ -485,7 +485,8 @@ def load(
 ) -> Code:
     """Load a module: parse, check and compile all of it.
 
-    shape   most_registers: of a thread; 0: no limit but that of the text; dump: gets the generated source and returns the name of its file, so that breakpoints there work
+    shape   most_registers: of a thread; 0: no limit but that of the text; dump: gets the generated source and returns
+            the name of its file, so that breakpoints there work
     raises  Rejected   with the log that the JIT compiler would write
     """
     text = text_of(image)
