@@ -156,6 +156,8 @@ def refusal(name: str, entered: Import) -> str:
     if room == "emulator":
         if target in ("headers.cuda_h", "errors", "images.zstd"):
             return ""
+        if name.startswith("emulator.impersonating.") and target in ("locate", "headers.nvrtc_h", "headers.nvjitlink_h"):
+            return ""  # it passes calls on to the real compilers
         return "" if entered_room == "emulator" else "the emulator stands on its own"
     if room == "emulate":
         return "" if entered.late and entered_room == "emulator" else "the plugin needs the emulator only, and late"

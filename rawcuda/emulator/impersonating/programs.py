@@ -1,8 +1,8 @@
 """ptxas and nvcc that make PTX in the place of machine code, for programs that start compilers.
 
 What it is   `main`, which both programs run; `write_programs`, which writes them into a folder.
-How          ptxas checks the PTX as the emulator does when it loads it, and writes it to the output. nvcc starts the real
-             nvcc, and asks it for PTX where a cubin was asked for. Everything else passes unchanged.
+How          ptxas checks the PTX as the emulator does when it loads it, and writes it to the output. nvcc starts the
+             real nvcc, and asks it for PTX where a cubin was asked for. Everything else passes unchanged.
 Source       CUDA Binary Utilities and "NVIDIA CUDA Compiler Driver NVCC", for the options
 Read next    loading.py, which puts the folder at the front of PATH
 """
@@ -111,7 +111,6 @@ def _nvcc(given: list[str]) -> int:
             words += ["-o", os.path.splitext(os.path.basename(source))[0] + ".cubin"]
     # nvcc starts ptxas by its name, and looks into its own folder first
     os.execv(places[0], [places[0], *words])
-    return 1
 
 
 def _is_replacement(path: str) -> bool:
