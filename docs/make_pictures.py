@@ -7,18 +7,23 @@ compares only the other words of a picture with the committed file.
 
 import array
 import ast
+import os
+import re
+import subprocess
 import sys
+import tempfile
 import textwrap
 from pathlib import Path
 
 import rawcuda
 from rawcuda.emulator import Emulator
 from rawcuda.tools.pictures import trace_picture, view_picture
-from rawcuda.tools.pictures.svg import QUIET, Sheet, shade
+from rawcuda.tools.pictures.svg import INK, QUIET, Sheet, shade
 from rawcuda.tracing import Call
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 PACKAGE = CHECKOUT / "rawcuda"
+RED = "#a3341f"
 LEFT, MIDDLE, RIGHT, GAP = 150, 560, 164, 14  # widths of the three columns of the house, in pixels
 
 
@@ -110,9 +115,50 @@ def house():
     return {"house": sheet.render()}
 
 
+SAXPY = """\
+extern "C" __global__ void saxpy(int n, float a, const float *x, float *y)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] += a * x[i];
+}
+"""
+RUN = "run saxpy.cu saxpy {} 2.5 arange:1000:float32 ones:1000:float32 --grid 4 --block 256 --driver emulator"
+
+
+def session():
+    """Return the picture of the README: a terminal in which a kernel runs, and a wrong launch is reported."""
+    lines = [("$ cat saxpy.cu", QUIET), *((line, INK) for line in SAXPY.splitlines())]
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "saxpy.cu").write_text(SAXPY)
+        for count in (1000, 1024):
+            words = RUN.format(count)
+            lines += [("", INK), *((line, QUIET) for line in textwrap.wrap(f"$ rawcuda {words}", 92))]
+            done = subprocess.run(
+                [sys.executable, "-m", "rawcuda", *words.split()],
+                cwd=folder,
+                env={**os.environ, "PYTHONPATH": str(CHECKOUT), "COLUMNS": "92", "RAWCUDA_EMULATOR": "executor=scalar"},
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
+            said = re.sub(r"at /\S*/rawcuda/\S+", "by rawcuda", done.stdout)
+            lines += [(line, INK if not done.returncode else RED) for old in said.splitlines() for line in folded(old)]
+    sheet = Sheet("A terminal: a kernel in CUDA C runs on the emulator, then a launch with a wrong count is reported")
+    for number, colour in enumerate(("#e06c5f", "#e5b84b", "#6fb56a")):
+        sheet.rect(4 + 18 * number, 0, 10, 10, colour, line=colour)
+    for number, (line, colour) in enumerate(lines):
+        sheet.text(0, 34 + 17 * number, line.replace(" ", "\N{NO-BREAK SPACE}"), size=12, mono=True, colour=colour)
+    return {"session": sheet.render()}
+
+
+def folded(line):
+    """Return the lines that a terminal of 92 columns shows for a long one."""
+    return textwrap.wrap(line, 92) or [""]
+
+
 if __name__ == "__main__":
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).with_name("pictures")
     rawcuda.use(Emulator("lazy"))
-    for name, picture in {**layouts(), **traces(), **house()}.items():
+    for name, picture in {**layouts(), **traces(), **house(), **session()}.items():
         (folder / f"{name}.svg").write_text(picture, "utf-8")
         print(folder / f"{name}.svg")

@@ -31,6 +31,8 @@ _HOMES = {
     "view": "arrays.strided",
     "copy": "arrays.making",
     "copy_batch": "gpu.copies.batch",
+    "prefetch_batch": "gpu.memories.managed",
+    "discard_batch": "gpu.memories.managed",
     "StridedView": "arrays.strided",
     "receive_on": "arrays.pickling",
     "OpaqueArray": "gpu.textures.arrays",
@@ -67,7 +69,7 @@ _HOMES = {
 
 __all__ = [name for name in (*_HOMES, "cu") if name != "range"]  # `import *` must not hide Python's own range
 
-_LEFT_OUT = ""  # in a vendored part: what the error says about a name that the part lacks
+_LEFT_OUT: dict[str, str] = {}  # in a vendored part: what the error says about each public name that the part lacks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -111,6 +113,8 @@ if TYPE_CHECKING:
     from .gpu.kernels.launch import Launch as Launch
     from .gpu.kernels.libraries import Library as Library
     from .gpu.kernels.module import Module as Module
+    from .gpu.memories.managed import discard_batch as discard_batch
+    from .gpu.memories.managed import prefetch_batch as prefetch_batch
     from .gpu.memories.pool import MemoryPool as MemoryPool
     from .gpu.memories.virtual import VirtualMemory as VirtualMemory
     from .gpu.memory import Memory as Memory
@@ -159,6 +163,21 @@ def _graph_picture(graph: Graph) -> str | None:
     return drawn
 
 
+def _html(text: str, picture: str) -> str:
+    """Return HTML for a notebook. Views and graphs call this through doors.py if there is a picture."""
+    from .tools.pictures.page import shown
+
+    made: str = shown(text, picture)
+    return made
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """Add the cell magic %%cuda; `%load_ext` calls this."""
+    from .tools.magic import load
+
+    load(shell)
+
+
 def __getattr__(name: str) -> Any:
     if name == "cu" and name in __all__:
         from .driver import InUse
@@ -168,7 +187,7 @@ def __getattr__(name: str) -> Any:
         # importlib takes 1 ms to import
         value = getattr(__import__(f"{__name__}.{_HOMES[name]}", fromlist=[name]), name)
     else:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{_LEFT_OUT or _suggestion(name)}")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{_LEFT_OUT.get(name) or _suggestion(name)}")
     globals()[name] = value
     return value
 

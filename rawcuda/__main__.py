@@ -11,17 +11,40 @@ from __future__ import annotations
 import os
 import sys
 
-__all__ = ["main"]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
-_COMMANDS = {
+    from .tools.commands.console import Parser
+
+__all__ = ["COMMANDS", "main", "parser_of"]
+
+COMMANDS = {
     "demo": "three kernels over generated data, checked and timed; on the GPU, or else on the emulator",
-    "run": "any kernel of a CUDA C or PTX file over .npy files and numbers",
+    "run": "any kernel of a CUDA C or PTX file over .npy files, generated data and numbers",
     "compile": "CUDA C to PTX, a cubin or LTO-IR, with NVRTC or nvcc",
     "inspect": "what an object says about its memory: every protocol, field by field, with its quirks",
     "emulate": "another program that uses CUDA, on the emulator",
-    "vendor": "copy this package, or a part of it, into another project; or check a copy",
+    "vendor": "copy this package, or a part of it, into another project; or check or update a copy",
+    "check": "test the driver at hand, row by row, in less than a minute",
+    "bench": "measure the driver at hand: calls, launches, copies and kernels",
     "doctor": "which driver was tried, what it said, and whether a kernel runs",
+    "manual": "the manual page, and completions for shells",
 }
+_ELSEWHERE = {"check": ".tools.checking.check", "bench": ".tools.checking.bench", "manual": ".tools.manual"}
+
+
+def _room(command: str) -> Any:
+    """Return the module of a command."""
+    from importlib import import_module
+
+    return import_module(_ELSEWHERE.get(command, f".tools.commands.{command}"), __package__)
+
+
+def parser_of(command: str) -> Parser:
+    """Return the parser of a command."""
+    made: Parser = _room(command).make_parser()
+    return made
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -30,6 +53,8 @@ def main(arguments: list[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):  # a device's name or a path may hold any character
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
+    if sys.stdout is None:  # closed before the start, as by >&-; the exit status still tells
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")
     try:
         status = _dispatch(words)
         print(end="", flush=True)  # so that a broken pipe is noticed here, not at exit
@@ -52,24 +77,23 @@ def _dispatch(words: list[str]) -> int:
     from .tools.commands.console import PACKAGE, PROGRAM, Refusal
 
     first = words[0] if words else "--help"
-    if first in _COMMANDS:
-        from importlib import import_module
-
-        status: int = import_module(f".tools.commands.{first}", __package__).main(words[1:])
+    if first in COMMANDS:
+        status: int = _room(first).main(words[1:])
         return status
     if first in ("-h", "--help", "help"):
-        listed = "\n".join(f"  {name:10}{text}" for name, text in _COMMANDS.items())
-        print(
-            f"usage: {PROGRAM} COMMAND ...\n\nThe CUDA driver from plain Python.\n\n{listed}\n\n"
-            f"  COMMAND --help tells more; --version prints the version"
-        )
+        from .tools.terminal import folded
+
+        lines = [f"usage: {PROGRAM} COMMAND ...", "", "The CUDA driver from plain Python.", ""]
+        lines += [folded(text, " " * 12, f"  {name:10}") for name, text in COMMANDS.items()]
+        lines += ["", folded("COMMAND --help tells more; --version prints the version", "  ")]
+        print("\n".join(lines))
         return 0
     if first in ("-V", "--version"):
         from . import __version__
 
         print(f"{PACKAGE} {__version__}")
         return 0
-    raise Refusal(f"{first!r} is not a command: the commands are {', '.join(_COMMANDS)}; see {PROGRAM} --help")
+    raise Refusal(f"{first!r} is not a command: the commands are {', '.join(COMMANDS)}; see {PROGRAM} --help")
 
 
 def _tell(error: Exception) -> int:
@@ -83,7 +107,8 @@ def _tell(error: Exception) -> int:
         text = f"{error.filename}: {error.strerror}"
     if not expected:
         text = f"{type(error).__name__}: {text} (unexpected: --debug shows where)"
-    print(f"error: {text}", file=sys.stderr)
+    if sys.stderr is not None:
+        print(f"error: {text}", file=sys.stderr)
     return 2 if isinstance(error, Refusal) else 1
 
 

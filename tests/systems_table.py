@@ -11,6 +11,7 @@ if a row gets worse. Remarks and blocks of code are written by hand, in tests/in
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import tempfile
@@ -79,23 +80,21 @@ def page(results: dict[str, Any]) -> str:
     from tests.interop.systems_text import AFTER, BEFORE, ENTRIES
 
     pythons = sorted({found["python"] for found in results.values()})
+    names = [kind.name for kind in SYSTEMS if kind.name in results]  # type: ignore[attr-defined]
     lines = [
         BEFORE,
         f"Measured with Python {' and '.join(pythons)}, on a machine without a GPU.",
         "",
-        "| library | version | direction | protocol | memory | layouts | dtypes |",
-        "|---|---|---|---|---|---|---|",
+        f"| library | version | direction | {' | '.join(f'`{protocol}`' for protocol in PROTOCOLS)} |",
+        f"|---|---|---|{':-:|' * len(PROTOCOLS)}",
     ]
-    names = [kind.name for kind in SYSTEMS if kind.name in results]  # type: ignore[attr-defined]
     for name in names:
-        for row, found in results[name]["rows"].items():
-            direction, protocol, memory = row.split(" ")
-            lines.append(
-                f"| {ENTRIES[name].title} | {results[name]['version']} "
-                f"| {'takes ours' if direction == 'takes' else 'gives to us'} | `{protocol}` "
-                f"| {'host' if memory == 'host' else 'host, labelled CUDA'} "
-                f"| {summary(found, False)} | {summary(found, True)} |"
-            )
+        title = ENTRIES[name].title
+        for direction, words in DIRECTIONS.items():
+            marks = [mark(results[name]["rows"], direction, protocol) for protocol in PROTOCOLS]
+            first = f"[{title}](#{anchor(title)})" if direction == "takes" else ""
+            version = results[name]["version"] if direction == "takes" else ""
+            lines.append(f"| {first} | {version} | {words} | {' | '.join(marks)} |")
     lines += ["", AFTER]
     for name in names:
         entry = ENTRIES[name]
@@ -104,11 +103,43 @@ def page(results: dict[str, Any]) -> str:
             f"### {entry.title}",
             "",
             *([entry.remark, ""] if entry.remark else []),
+            *[remark(row, found) for row, found in results[name]["rows"].items()],
+            "",
             "```python",
             entry.lines.strip(),
             "```",
         ]
     return "\n".join(lines) + "\n"
+
+
+FLOAT8 = ("float8_e4m3fn", "float8_e5m2")
+PROTOCOLS = ("dlpack", "dlpack_c_exchange", "cuda_array_interface", "array_interface", "buffer")
+DIRECTIONS = {"takes": "takes ours", "gives": "gives to us"}
+# What a tick does not promise: each is missing in some protocol or in many libraries.
+UNUSUAL = ("reversed", "broadcast", "read-only", "bool", "float16", "complex64", "complex128", "bfloat16", *FLOAT8)
+ALL, SOME, NONE = "✓", "(✓)", ""
+
+
+def anchor(title: str) -> str:
+    """Return the anchor of a heading."""
+    return re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-")
+
+
+def mark(rows: dict[str, dict[str, str]], direction: str, protocol: str) -> str:
+    """Return a tick if all usual layouts and dtypes work, a tick in parentheses if some do, and else nothing."""
+    found = [each for row, each in rows.items() if row.split(" ")[:2] == [direction, protocol]]
+    usual = {outcome for each in found for case, outcome in each.items() if case not in UNUSUAL and outcome != "none"}
+    return NONE if "yes" not in usual else ALL if usual == {"yes"} else SOME
+
+
+def remark(row: str, found: dict[str, str]) -> str:
+    """Return the line about one direction, protocol and kind of memory."""
+    direction, protocol, memory = row.split(" ")
+    place = "" if memory == "host" else ", host memory labelled CUDA"
+    return (
+        f"- {DIRECTIONS[direction]}, `{protocol}`{place}: layouts: {summary(found, False)}. "
+        f"Dtypes: {summary(found, True)}."
+    )
 
 
 def summary(found: dict[str, str], dtypes: bool) -> str:

@@ -270,9 +270,8 @@ class StridedView(Reshaped, Numeric):
         return picture
 
     def _repr_html_(self) -> str | None:
-        from html import escape
-
-        return (picture := self._repr_svg_()) and f"<pre>{escape(repr(self))}</pre>{picture}"
+        picture = self._repr_svg_()
+        return facade()._html(repr(self), picture) if picture else None
 
     # -- copies
 

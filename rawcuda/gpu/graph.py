@@ -474,9 +474,10 @@ class Graph(Owned):
         return picture
 
     def _repr_html_(self) -> str | None:
-        from html import escape
+        from .. import doors
 
-        return (picture := self._repr_svg_()) and f"<pre>{escape(repr(self))}</pre>{picture}"
+        picture = self._repr_svg_()
+        return doors.facade()._html(repr(self), picture) if picture else None
 
     # -- for the modules in graphs/
 

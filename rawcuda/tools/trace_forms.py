@@ -233,10 +233,15 @@ def picture(events: Sequence[Event]) -> str | None:
 
 def page(events: Sequence[Event]) -> str:
     """Return HTML that shows events in a notebook: the pictures, and a list of the calls and steps to unfold."""
-    from html import escape
+    listed = "\n".join(map(str, events))
+    try:
+        from .pictures.page import shown, text_block
+    except (ImportError, NotImplementedError):
+        from html import escape
 
-    listed = escape("\n".join(map(str, events)))
-    return f"{picture(events) or ''}<details><summary>{len(events)} events</summary><pre>{listed}</pre></details>"
+        return f"<details><summary>{len(events)} events</summary><pre>{escape(listed)}</pre></details>"
+    unfolded = f"<details><summary>{len(events)} events</summary>{text_block(listed)}</details>"
+    return shown("", picture(events), below=unfolded)
 
 
 # -- streams

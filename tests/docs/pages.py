@@ -9,6 +9,7 @@ The conventions of a page:
     ```console    the shell runs each line that begins with "$ "; the lines below, if any, are its output.
     ```text       elsewhere, and blocks of other languages, are only text.
     ...           in the output that a page shows, matches anything; one space matches any number of spaces.
+    <!-- file: NAME -->       above a block of any language: it is written to this file, in the folder of the run.
     <!-- not run: WHY -->     above a block: it is not run. <!-- needs numpy -->: only if that module is installed.
 """
 
@@ -30,6 +31,7 @@ from typing import NamedTuple
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 FENCE = re.compile(r"^( *)```(\w*)\s*$")
+FILE = re.compile(r"^<!-- file: ([\w.-]+) -->$")
 REMARK = re.compile(r"^<!-- (not run|needs):? (.*\S) -->$")
 SAID = re.compile(r"^print\(.*\) {2,}# (.*)$", re.M)
 RUN = ("python", "console")
@@ -71,7 +73,10 @@ def blocks(text: str) -> list[Block]:
     found: list[Block] = []
     behind = None  # the end of the block to which a text block directly below belongs
     for language, code, line, end, above in fenced(text):
-        if language in RUN:
+        if FILE.match(above):
+            found.append(Block("file", code, line, "", FILE.match(above)[1]))  # type: ignore[index]
+            behind = None
+        elif language in RUN:
             remark = REMARK.match(above)
             found.append(Block(language, code, line, why(remark[1], remark[2]) if remark else "", None))
             behind = end
@@ -147,6 +152,9 @@ def run(path: Path, show: bool = False) -> int:
     for block in blocks(text):
         if block.left_out:
             print(f"{path.name}:{block.line}: not run: {block.left_out}")
+            continue
+        if block.language == "file":
+            Path(str(block.shown)).write_text(block.code, "utf-8")
             continue
         printed, wrong = run_python(block, path, namespace) if block.language == "python" else run_console(block)
         if show:

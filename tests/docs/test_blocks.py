@@ -87,8 +87,7 @@ def test_there_are_ten_chapters_each_led_to_by_the_one_before() -> None:
     texts = [CHAPTERS[name].read_text("utf-8") for name in sorted(CHAPTERS)]
     assert all(f"({following})" in text for text, following in zip(texts, names[1:]))
     index = PAGES["docs/index.md"].read_text("utf-8")
-    navigation = (CHECKOUT / "mkdocs.yml").read_text("utf-8")
-    assert all(f"(course/{name})" in index and f"- course/{name}" in navigation for name in names)
+    assert all(f"(course/{name})" in index for name in names)
     assert all(text.startswith(f"# {n}. ") for n, text in enumerate(texts, 1))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -13,14 +14,17 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.__main__ import environment
+from tests.__main__ import environment, requirements
 from tests.shared import browser_command
-from tests.subject import CHECKOUT, NAME
+from tests.subject import CHECKOUT, NAME, module, rawcuda
 
-pytestmark = pytest.mark.skipif(NAME != "rawcuda", reason="the site is about the original")
+pytestmark = [
+    pytest.mark.skipif(NAME != "rawcuda", reason="the site is about the original"),
+    pytest.mark.skipif(sys.version_info < (3, 10), reason="griffe needs Python 3.10"),
+]
 
 PICTURES = CHECKOUT / "docs" / "pictures"
-NEEDED = ["mkdocs == 1.6.*", "pygments == 2.*"]
+NEEDED = requirements("site")
 
 
 @pytest.fixture(scope="module")
@@ -128,18 +132,38 @@ def test_the_site_needs_no_network(site: Path) -> None:
 
 @pytest.mark.heavy
 @pytest.mark.skipif(browser_command(Path()) is None, reason="Chromium is not installed (Debian: apt install chromium)")
-@pytest.mark.parametrize("page", ["index", "course/04-strides", "course/08-capsules-and-lifetimes"])
-def test_a_browser_shows_it(site: Path, tmp_path: Path, page: str) -> None:
-    shot = tmp_path / "shot.png"
-    target = (site / f"{page}.html").as_uri()
+def test_a_browser_shows_every_page(site: Path, tmp_path: Path) -> None:
+    """No errors on the console, nothing that is not found, no table wider than its column; wide, narrow and dark."""
+    chromium = str((browser_command(Path()) or [""])[0])
     done = subprocess.run(
-        browser_command(tmp_path / "profile", "--window-size=1000,1400", f"--screenshot={shot}", target),
-        timeout=120,
+        [environment(NEEDED), str(CHECKOUT / "tests" / "docs" / "browser.py"), chromium, str(site), str(tmp_path)],
+        timeout=600,
         stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
+        capture_output=True,
         text=True,
     )
-    assert done.returncode == 0 and shot.exists(), done.stdout
-    data = shot.read_bytes()
-    assert data[:8] == b"\x89PNG\r\n\x1a\n" and len(data) > 30_000, "the page is nearly empty"
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["pages"] > 50 and not found["wrong"], found["wrong"]
+    shots = sorted(path.stat().st_size for path in tmp_path.glob("*.png"))
+    assert len(shots) == 15 and shots[0] > 20_000, "a page is nearly empty"
+
+
+@pytest.mark.heavy
+def test_every_public_name_is_in_the_reference(site: Path) -> None:
+    index = (site / "reference" / "index.html").read_text("utf-8")
+    assert [name for name in {*rawcuda.__all__, "range"} if f">{name}</code>" not in index] == []
+    functions = (site / "reference" / "cu.html").read_text("utf-8")
+    names = [name for name, each in module("headers.cuda_h").prototypes().items() if not each.old]
+    assert len(names) > 500 and [name for name in names if name not in functions] == []
+    device = (site / "reference" / "Device.html").read_text("utf-8")
+    public = [name for name in dir(rawcuda.Device) if not name.startswith("_")]
+    assert [name for name in public if f'id="device{name}"' not in device.replace(".", "")] == []
+
+
+@pytest.mark.heavy
+def test_new_pages_are_taken_in_by_rule(site: Path) -> None:
+    """Every page is in the navigation, that of another page at the latest."""
+    text = (site / "index.html").read_text("utf-8") + (site / "compiling.html").read_text("utf-8")
+    for page in (CHECKOUT / "docs").glob("*.md"):
+        assert f"{page.stem}.html" in text, page

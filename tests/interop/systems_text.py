@@ -20,13 +20,16 @@ BEFORE = """# Array systems: what works with which library
 `python3 -m tests.systems_table` writes this page from measurements with the real libraries. Do not edit it by hand.
 A test measures again, and fails if a row has become worse.
 
-Each row describes one library, one direction and one protocol. *Takes ours* means that the library receives a view of
-ours. *Gives to us* means that `rawcuda.view` receives an array of the library. The program tries every layout
-(contiguous, strided, transposed, reversed, broadcast, offset, 0-d, empty, read-only) and every dtype. It compares the
-values, shape, strides, dtype, device, address and read-only flag, as far as the library reports them.
+A tick means that both sides use the same memory for every layout that is contiguous, strided, transposed, offset, 0-d
+or empty, and for every dtype of integers and of 32 and 64-bit floats that the library has. A tick in parentheses
+means that some of these work. An empty cell means that the library does not offer the protocol, or that nothing
+works. The section of each library below the table adds the other layouts (reversed, broadcast, read-only) and dtypes.
 
-A layout or a dtype with no word before it works, and both sides use the same memory. Other results follow one of these
-words:
+*Takes ours* means that the library receives a view of ours. *Gives to us* means that `rawcuda.view` receives an array
+of the library. The values, shape, strides, dtype, device, address and read-only flag are compared, as far as the
+library reports them.
+
+In the sections, a layout or a dtype with no word before it works. Other results follow one of these words:
 
 - *as bytes*: both sides use the same memory, but the protocol has no name for the dtype;
 - *copied*: the values are right, but the library copied them to other memory;

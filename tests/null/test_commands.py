@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -260,7 +261,7 @@ def test_nan():
     ],
 )
 def test_negative_numbers_are_arguments_wherever_options_stand(words):
-    options = module("tools.commands.run")._parser().read(["f.ptx", "k", *words])
+    options = module("tools.commands.run").make_parser().read(["f.ptx", "k", *words])
     assert [word.strip() for word in options.arguments] == ["-3", "-1e-3", "-inf", "-.5", "-0x10", "-nan"]
     assert options.grid == "2" and options.kernel == "k"
 
@@ -348,10 +349,23 @@ def test_doctor_without_a_gpu(python):
     assert result.returncode == 1 and not result.stderr
     assert "/nowhere/libcuda.so.1  (the test says so)" in result.stdout
     assert "cannot open shared object file" in result.stdout or sys.platform != "linux"
-    assert "No kernel ran" in result.stdout and "demo --driver emulator" in result.stdout
-    for what, _ in module("emulator").GAPS:
-        assert what.split()[0] in result.stdout
+    out = " ".join(result.stdout.split())
+    assert "No kernel ran" in out and "demo --driver emulator" in out
+    assert result.stdout.startswith("No kernel ran") and "--limits" in result.stdout
     assert result.stdout.isascii()
+
+
+def test_doctor_lists_the_limits_of_the_emulator_when_asked(python):
+    out = python(NO_GPU, "doctor", "--limits", env={"RAWCUDA_DRIVER": None}).stdout
+    for what, _ in module("emulator").GAPS:
+        assert what.split()[0] in out
+
+
+def test_doctor_as_json(python):
+    result = python(NO_GPU, "doctor", "--json", env={"RAWCUDA_DRIVER": None})
+    found = json.loads(result.stdout)
+    assert result.returncode == 1 and not found["ran"] and found["verdict"].startswith("No kernel ran")
+    assert ["Python", "system"] == [what for what, _ in found["facts"][f"{NAME} {rawcuda.__version__}"][1:3]]
 
 
 def test_a_library_that_is_no_driver(python, tmp_path):
@@ -369,9 +383,10 @@ def test_doctor_finds_compilers(python, tmp_path):
     ptxas.chmod(0o755)
     nvrtc.write_bytes(b"not a library")
     out = python(NO_GPU, "doctor", env={"RAWCUDA_DRIVER": None, "CUDA_HOME": str(tmp_path / "toolkit")}).stdout
+    out = re.sub(r"\s+", " ", out).replace(" 12.4 ", "  12.4  ").replace(" (the env", "  (the env").replace("   ", "  ")
     assert f"{ptxas}  12.4  (the environment's CUDA_HOME)" in out
     assert re.search(
-        rf"{re.escape(str(nvrtc))}  .*libnvrtc.so.12: .*  \(the environment's CUDA_HOME\)", out
+        rf"{re.escape(str(nvrtc))} +.*libnvrtc.so.12: .* *\(the environment's CUDA_HOME\)", out
     )  # the message of the loader
 
 

@@ -79,7 +79,7 @@ def metadata(wheel: Path) -> email.message.Message:
 
 
 def test_the_wheel_is_pure_and_small(wheel: Path) -> None:
-    assert wheel.name == f"rawcuda-{METADATA['metadata']['version']}-py3-none-any.whl"
+    assert wheel.name == f"rawcuda-{rawcuda.__version__}-py3-none-any.whl"
     assert wheel.stat().st_size < MOST_BYTES, f"{wheel.stat().st_size} bytes"
 
 
@@ -96,12 +96,16 @@ def test_the_metadata(metadata: email.message.Message) -> None:
     assert required == []
     assert metadata["Name"] == "rawcuda" and metadata["Requires-Python"].replace(" ", "") == ">=3.9"
     assert "MIT" in (metadata["License"] or metadata["License-Expression"])
-    assert metadata.get_all("Provides-Extra") == ["nvrtc", "test"]
+    assert metadata.get_all("Provides-Extra") == ["nvrtc", "site", "test"]
     assert metadata.get_payload() or metadata["Description"]
 
 
 def test_there_is_one_version() -> None:
-    assert rawcuda.__version__ == METADATA["metadata"]["version"]
+    """setup.cfg takes it from the package, and the other files of a release say the same."""
+    from tests.release import problems
+
+    assert METADATA["metadata"]["version"] == "attr: rawcuda.__version__"
+    assert problems(CHECKOUT, draft=True) == []
 
 
 def test_pyproject_holds_no_metadata() -> None:

@@ -194,7 +194,15 @@ def test_a_view_shows_itself():
     root = parsed(view._repr_svg_())
     assert "float32  shape (3, 2)  strides (16, 8) bytes" in [each.text for each in root.iter(SVG + "text")]
     html = view._repr_html_()
-    assert html.startswith("<pre>&lt;StridedView float32 (3, 2)") and html.endswith(view._repr_svg_())
+    assert html.startswith('<pre style="font-family:ui-monospace') and ">&lt;StridedView float32 (3, 2)" in html
+    assert embedded(html) == view._repr_svg_() and 'alt="memory layout: float32' in html
+    assert "<svg" not in html and "<script" not in html and html.count("overflow:auto") == 2
+
+
+def embedded(html):
+    """Return the picture that is embedded in the HTML, as a notebook's sanitizer leaves it."""
+    [data] = re.findall(r'src="data:image/svg\+xml;base64,([\w+/=]+)"', html)
+    return base64.b64decode(data).decode()
 
 
 def test_a_copy_without_pictures_shows_text(python):
@@ -243,7 +251,7 @@ def test_the_life_of_a_capsule_that_we_consume():
         "the consumer calls the struct's deleter, once: the producer owns the struct and the memory again",
     ]
     assert 'fill="url(#p' in trace._repr_svg_() and "1 capsule" not in said
-    assert "events</summary><pre>" in trace._repr_html_()
+    assert "events</summary><pre style=" in trace._repr_html_() and "<svg" not in trace._repr_html_()
 
 
 def test_the_life_of_a_capsule_that_another_consumes():

@@ -22,11 +22,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["main", "add_options", "showing_warnings"]
+__all__ = ["main", "make_parser", "add_options", "showing_warnings"]
 
 
-def main(arguments: list[str]) -> int:
-    """Compile one file."""
+def make_parser() -> Parser:
+    """Return the parser of the command line."""
     parser = Parser(
         "compile",
         "Compile CUDA C, with NVRTC or else nvcc.",
@@ -37,7 +37,12 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--output", choices=OUTPUTS, help="by default what the name of the result says, or else ptx")
     parser.add_argument("-o", dest="result", metavar="FILE", help="the result; by default FILE.ptx, .cubin or .ltoir")
     add_options(parser)
-    options = parser.read(arguments)
+    return parser
+
+
+def main(arguments: list[str]) -> int:
+    """Compile one file."""
+    options = make_parser().read(arguments)
     source = Path(options.file)
     suffix = Path(options.result).suffix[1:] if options.result else ""
     output = options.output or (suffix if suffix in OUTPUTS else "ptx")

@@ -14,6 +14,7 @@ import time
 
 from ... import driver, use
 from ...errors import CudaError, DriverNotFound, RawCudaError
+from .. import terminal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,6 +51,26 @@ class NoGpu(RawCudaError):
     """No driver could be used; the message says why in one line."""
 
 
+class _Help(argparse.RawDescriptionHelpFormatter):
+    """Help as wide as the terminal: descriptions and epilogs are folded, except lines that begin with a space."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=24, width=terminal.width() - 1)
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        lines = (
+            line if len(line) <= width and line[:1] == " " else _hanging(line, width) for line in text.splitlines()
+        )
+        return "\n".join(lines)
+
+
+def _hanging(line: str, width: int) -> str:
+    """Fold a line; what follows stands below its first word, or below the second column of a list."""
+    stripped = line.lstrip()
+    indent = " " * (len(line) - len(stripped) + (4 if line[:1] == " " else 0))
+    return terminal.folded(stripped, indent, line[: len(line) - len(stripped)], width + 1)
+
+
 class Parser(argparse.ArgumentParser):
     """An argparse parser with one-line errors, which accepts negative numbers of every form as arguments.
 
@@ -61,7 +82,7 @@ class Parser(argparse.ArgumentParser):
             prog=f"{PROGRAM} {command}".strip(),
             description=description,
             epilog=epilog,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            formatter_class=_Help,
             allow_abbrev=False,
         )
         self.add_argument("--debug", action="store_true", help="show the traceback of an error")

@@ -17,6 +17,7 @@ from operator import add, mul
 
 from ... import trace
 from ...gpu.device import Device
+from .. import terminal
 from ..trace_forms import writer
 from . import kernels
 from .console import NoGpu, Parser, add_driver, advised, chosen_by, connect, first_line, is_emulator
@@ -28,15 +29,15 @@ if TYPE_CHECKING:
 
     from ...driver import Driver
 
-__all__ = ["main"]
+__all__ = ["main", "make_parser"]
 
 _BLOCK = 256
 _EIGHTHS = [number / 8 for number in range(-512, 512)]
 _SMALL = [float(number) for number in range(-8, 9)]
 
 
-def main(arguments: list[str]) -> int:
-    """Run the demo; return 0 if every result is right."""
+def make_parser() -> Parser:
+    """Return the parser of the command line."""
     parser = Parser(
         "demo",
         "Add two vectors, scale and add (saxpy), and multiply two matrices, with kernels of real PTX; "
@@ -44,11 +45,16 @@ def main(arguments: list[str]) -> int:
     )
     add_driver(parser, "without it the GPU where there is one, else the emulator")
     parser.add_argument("--trace", action="store_true", help="show each driver call: name, arguments, result, time")
-    options = parser.read(arguments)
+    return parser
+
+
+def main(arguments: list[str]) -> int:
+    """Run the demo; return 0 if every result is right."""
+    options = make_parser().read(arguments)
     tracer = _Tracer()
     with trace(tracer.hear) if options.trace else nullcontext():
         loaded, why = _connect(options.driver)
-        print(first_line(loaded, why), flush=True)
+        print(terminal.folded(first_line(loaded, why)), flush=True)
         tracer.begin()
         return 0 if _demonstrate(small=is_emulator(loaded)) else 1
 
@@ -91,7 +97,8 @@ def _demonstrate(small: bool) -> bool:
     """Run the three kernels; return whether all results are right. `small` data keep a run on the emulator short."""
     count = 1 << 16 if small else 1 << 19
     m, n, k = (60, 70, 52) if small else (250, 300, 200)  # not multiples of a tile
-    print(f"\n{'':40}{'load ms':>9}{'copies ms':>11}{'kernel ms':>11}")
+    slim = terminal.narrow()
+    print("" if slim else f"\n{'':40}{'load ms':>9}{'copies ms':>11}{'kernel ms':>11}")
     wrong = 0
     device = Device(0)
     parts: list[tuple[str, str, Callable[..., bool], tuple[int, ...]]] = [
@@ -102,13 +109,14 @@ def _demonstrate(small: bool) -> bool:
     for name, size, run, sizes in parts:
         clock = _Clock(device)
         right = run(device, clock, *sizes)
-        print(
-            f"{name:16}{size:24}{clock.load:9.2f}{clock.copies:11.2f}{clock.kernel:11.3f}   "
-            f"{'right' if right else 'WRONG'}",
-            flush=True,
-        )
+        said = terminal.painted("right", "good") if right else terminal.painted("WRONG", "bad")
+        times = f"{clock.load:9.2f}{clock.copies:11.2f}{clock.kernel:11.3f}   {said}"
+        if slim:
+            times = f"\n  load {clock.load:.2f}, copies {clock.copies:.2f},\n  kernel {clock.kernel:.3f} ms: {said}"
+        print(f"{name:16}{size if slim else size.ljust(24)}{times}", flush=True)
         wrong += not right
-    print(f"\n{wrong} of 3 results are WRONG." if wrong else "\nAll 3 results are right: every element was compared.")
+    verdict = f"{wrong} of 3 results are WRONG." if wrong else "All 3 results are right: every element was compared."
+    print("\n" + terminal.folded(verdict))
     return not wrong
 
 

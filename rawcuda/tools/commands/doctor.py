@@ -1,6 +1,6 @@
 """`doctor`: what this machine has, which drivers were tried, and whether a kernel really runs.
 
-What it is   facts in sections, as many as can be found: a failure in one does not stop the others.
+What it is   a verdict, then facts in sections, as many as can be found: a failure in one does not stop the others.
 What not     it repairs nothing, and sends no data.
 Read next    locate.py, which knows the places
 """
@@ -8,18 +8,19 @@ Read next    locate.py, which knows the places
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import platform
 import struct
 import subprocess
 import sys
-import textwrap
 import time
 
 from ... import __version__, driver, locate
 from ...errors import CudaError, DriverNotFound, RawCudaError
 from ...gpu.device import Device, devices
 from ...headers import cuda_h
+from .. import terminal
 from . import kernels
 from .console import (
     PACKAGE,
@@ -33,7 +34,11 @@ from .console import (
     is_emulator,
 )
 
-__all__ = ["main"]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+__all__ = ["main", "make_parser"]
 
 _WIDTH = 19
 FORMS = ("_ptsz", "_ptds")  # of functions, for the per-thread default stream
@@ -57,98 +62,138 @@ _VARIABLES = (
 )
 
 
-def main(arguments: list[str]) -> int:
-    """Print the facts; return 0 if a kernel ran on the requested driver."""
+def make_parser() -> Parser:
+    """Return the parser of the command line."""
     parser = Parser(
         "doctor",
-        "Tell which driver was tried, why, and what it said; the devices; the tools; what the emulator "
-        "lacks. A tiny kernel is run, and the exit status is 0 when that worked.",
+        "Tell whether a kernel runs, which driver was tried and what it said, the devices, and the tools. The exit "
+        "status is 0 if a tiny kernel ran.",
     )
+    parser.add_argument("--limits", action="store_true", help="list what the emulator does not do, and why")
+    parser.add_argument("--json", action="store_true", help="print the facts as JSON, for a bug report")
     add_driver(parser, "without it the GPU's")
-    options = parser.read(arguments)
-    _platform()
-    loaded, why_not = _driver(options.driver)
+    return parser
+
+
+def main(arguments: list[str]) -> int:
+    """Print the verdict and the facts; return 0 if a kernel ran on the requested driver."""
+    options = make_parser().read(arguments)
+    facts = _Facts()
+    _platform(facts)
+    loaded, why_not = _driver(facts, options.driver)
     ran = False
     if loaded is not None:
         try:
             for device in devices():
                 with device:
-                    ran = _device(device) or ran
+                    ran = _device(facts, device) or ran
         except RawCudaError as error:
             why_not = str(error)
-    _tools()
-    _gaps()
-    print()
+    _tools(facts)
+    if options.limits:
+        from ...emulator import GAPS
+
+        facts.section("what the emulator does not do")
+        for what, why in GAPS:
+            facts.add(what, why)
     if ran and loaded is not None:
-        print(f"A kernel ran {'on the emulator' if is_emulator(loaded) else 'on the GPU'}: everything works.")
-        return 0
-    print(f"No kernel ran{f': {why_not}' if why_not else ''}.")
-    if loaded is None or not is_emulator(loaded):
-        print(f"Without a GPU, kernels run on the emulator: {PROGRAM} demo --driver emulator")
-    return 1
+        verdict = f"A kernel ran {'on the emulator' if is_emulator(loaded) else 'on the GPU'}: everything works."
+    else:
+        verdict = f"No kernel ran{f': {why_not}' if why_not else ''}."
+    facts.show(verdict, ran, options)
+    if not ran and not options.json and (loaded is None or not is_emulator(loaded)):
+        print("\n" + terminal.folded(f"Without a GPU, kernels run on the emulator: {PROGRAM} demo --driver emulator"))
+    return 0 if ran else 1
 
 
-def _section(title: str) -> None:
-    print(f"\n{title}")
+class _Facts:
+    """Facts in sections, in the order in which they were found."""
 
+    def __init__(self) -> None:
+        self._sections: list[tuple[str, list[tuple[str, str]]]] = []
 
-def _fact(what: str, text: object) -> None:
-    """Print a fact: `what` in the first column, all lines of the text in the second."""
-    lines = str(text).splitlines() or [""]
-    print(f"  {what:{_WIDTH}}{lines[0]}".rstrip())
-    for line in lines[1:]:
-        print(" " * (_WIDTH + 2) + line)
+    def section(self, title: str) -> None:
+        """Begin a section."""
+        self._sections.append((title, []))
+
+    def add(self, what: str, text: object) -> None:
+        """Add a fact to the last section; its text may have several lines."""
+        self._sections[-1][1].append((what, str(text)))
+
+    def show(self, verdict: str, ran: bool, options: Any) -> None:
+        """Print the verdict, then the facts; or everything as JSON."""
+        if options.json:
+            print(json.dumps({"verdict": verdict, "ran": ran, "facts": dict(self._sections)}, indent=1))
+            return
+        print(terminal.painted(terminal.folded(verdict), "good" if ran else "bad"))
+        for title, facts in self._sections:
+            print("\n" + terminal.painted(terminal.folded(title), "strong"))
+            for what, text in facts:
+                self._show(what, text)
+        if not options.limits:
+            print("\n" + terminal.folded("doctor --limits lists what the emulator does not do."))
+
+    def _show(self, what: str, text: str) -> None:
+        """Print a fact: what it is in the first column, its text in the second; on a narrow terminal, below."""
+        if terminal.narrow() or len(what) > _WIDTH - 1:
+            print(terminal.folded(what, "  "))
+            if text:
+                print(terminal.folded(text, "      "))
+        else:
+            print(terminal.folded(text, " " * (_WIDTH + 2), f"  {what:{_WIDTH}}").rstrip())
 
 
 # -- the platform
 
 
-def _platform() -> None:
-    print(f"{PACKAGE} {__version__}")
-    _fact("from", os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    _fact(
+def _platform(facts: _Facts) -> None:
+    facts.section(f"{PACKAGE} {__version__}")
+    facts.add("from", os.path.abspath(__file__ + "/../../.."))
+    facts.add(
         "Python",
         f"{platform.python_implementation()} {platform.python_version()}, {8 * struct.calcsize('P')} bits, "
         f"{sys.executable or 'embedded'}",
     )
-    _fact("system", platform.platform())
+    facts.add("system", platform.platform())
     for name in _VARIABLES:
         if name in os.environ:
             ignored = " (ignored: -E or -I)" if name in (VARIABLE, _EMULATOR) and sys.flags.ignore_environment else ""
-            _fact(name, (os.environ[name] or "(empty)") + ignored)
+            facts.add(name, (os.environ[name] or "(empty)") + ignored)
 
 
 # -- the driver
 
 
-def _driver(option: str | None) -> tuple[driver.Driver | None, str]:
+def _driver(facts: _Facts, option: str | None) -> tuple[driver.Driver | None, str]:
     """Load the driver; return it, or None and the reason."""
     asked = chosen_by(option)
-    _section("driver")
-    _fact("chosen by", asked or f"nothing, so the GPU's (--driver or {VARIABLE} choose another)")
+    facts.section("driver")
+    facts.add("chosen by", asked or f"nothing, so the GPU's (--driver or {VARIABLE} choose another)")
     if asked in ("", "--driver nvidia", f"{VARIABLE}=nvidia"):
-        _tries()
-    _fact("kernel module", _kernel_module())
+        _tries(facts)
+    facts.add("kernel module", _kernel_module())
     try:
         loaded = connect(option)
     except NoGpu as missing:
         if isinstance(missing.__cause__, CudaError):  # it was loaded, and cuInit failed
-            _library(driver.Driver(driver.chosen_library()))
-            _fact("cuInit", _wrapped(str(missing.__cause__)))
+            _library(facts, driver.Driver(driver.chosen_library()))
+            facts.add("cuInit", str(missing.__cause__))
         else:
-            _fact("loaded", f"none: {missing if isinstance(missing.__cause__, DriverNotFound) else missing.__cause__}")
+            facts.add(
+                "loaded", f"none: {missing if isinstance(missing.__cause__, DriverNotFound) else missing.__cause__}"
+            )
         return None, str(missing)
-    _library(loaded)
+    _library(facts, loaded)
     return loaded, ""
 
 
-def _library(loaded: driver.Driver) -> None:
+def _library(facts: _Facts, loaded: driver.Driver) -> None:
     """Print what a driver tells before it is initialized."""
-    _fact("loaded", repr(loaded).strip("<>"))
+    facts.add("loaded", repr(loaded).strip("<>"))
     if not is_emulator(loaded):
-        _fact("mapped file", locate.mapped_file() or "unknown: this system does not tell")
+        facts.add("mapped file", locate.mapped_file() or "unknown: this system does not tell")
     version = f"{loaded.version // 1000}.{loaded.version % 1000 // 10}"
-    _fact("CUDA version", version)
+    facts.add("CUDA version", version)
     known = [each for each in cuda_h.prototypes().values() if not each.old and not each.name.endswith(FORMS)]
     newer = [each.name for each in known if each.since[0] * 1000 + each.since[1] * 10 > loaded.version]
     missing = [each.name for each in known if each.name not in newer and not loaded.has(each.name)]
@@ -157,10 +202,10 @@ def _library(loaded: driver.Driver) -> None:
         text += f"; {len(newer)} came after CUDA {version}"
     if missing:
         text += f"; it lacks {len(missing)}: {', '.join(missing[:6])}{', ...' if len(missing) > 6 else ''}"
-    _fact("entry points", _wrapped(text))
+    facts.add("entry points", text)
 
 
-def _tries() -> None:
+def _tries(facts: _Facts) -> None:
     """Try each place as driver.py does, until one loads."""
     for number, (path, why) in enumerate(locate.libcuda()):
         try:
@@ -168,7 +213,7 @@ def _tries() -> None:
             said = "loads"
         except OSError as error:
             said = str(error)
-        _fact("tried" if not number else "", f"{path}  ({why})\n  {said}")
+        facts.add("tried" if not number else "", f"{path}  ({why})\n  {said}")
         if said == "loads":
             return
 
@@ -187,19 +232,19 @@ def _kernel_module() -> str:
 # -- a device
 
 
-def _device(device: Device) -> bool:
+def _device(facts: _Facts, device: Device) -> bool:
     """Print a device's facts, run a kernel on it, and return whether that worked."""
-    _section(f"device {device.ordinal}")
+    facts.section(f"device {device.ordinal}")
     major, minor = device.compute_capability
-    _fact("name", device.name)
-    _fact("uuid", device.uuid)
-    _fact("capability", f"{major}.{minor}, {device.attribute('MULTIPROCESSOR_COUNT')} multiprocessors")
-    _fact(
+    facts.add("name", device.name)
+    facts.add("uuid", device.uuid)
+    facts.add("capability", f"{major}.{minor}, {device.attribute('MULTIPROCESSOR_COUNT')} multiprocessors")
+    facts.add(
         "pci",
         f"{device.attribute('PCI_DOMAIN_ID'):04x}:{device.attribute('PCI_BUS_ID'):02x}:"
         f"{device.attribute('PCI_DEVICE_ID'):02x}",
     )
-    _fact(
+    facts.add(
         "can",
         ", ".join(
             text
@@ -214,14 +259,14 @@ def _device(device: Device) -> bool:
         )
         or "none of what was asked",
     )
-    _fact("primary context", _context_state(device))
+    facts.add("primary context", _context_state(device))
     try:
         total, free = device.total_memory, device.free_memory
-        _fact("memory", f"{total / 2**30:.1f} GiB, {free / 2**30:.1f} GiB of it free")
-        _fact("kernel", _run_kernel(device))
+        facts.add("memory", f"{total / 2**30:.1f} GiB, {free / 2**30:.1f} GiB of it free")
+        facts.add("kernel", _run_kernel(device))
         return True
     except (RawCudaError, ValueError, AssertionError) as error:
-        _fact("kernel", f"FAILED: {error}")
+        facts.add("kernel", f"FAILED: {error}")
         return False
 
 
@@ -260,8 +305,8 @@ def _run_kernel(device: Device) -> str:
 # -- other tools
 
 
-def _tools() -> None:
-    _section("compilers (for CUDA C: nvrtc or nvcc; the driver compiles PTX) and linkers (or the driver)")
+def _tools(facts: _Facts) -> None:
+    facts.section("compilers (for CUDA C: nvrtc or nvcc; the driver compiles PTX) and linkers (or the driver)")
     for what, places, version in (
         ("nvrtc", locate.nvrtc(), _nvrtc_version),
         ("nvjitlink", locate.nvjitlink(), _nvjitlink_version),
@@ -269,9 +314,9 @@ def _tools() -> None:
         ("ptxas", locate.ptxas(), _release),
     ):
         for number, (path, why) in enumerate(places):
-            _fact(what if not number else "", f"{path}  {version(path)}  ({why})")
+            facts.add(what if not number else "", f"{path}  {version(path)}  ({why})")
         if not places:
-            _fact(what, "not found")
+            facts.add(what, "not found")
 
 
 def _nvjitlink_version(path: str) -> str:
@@ -302,16 +347,3 @@ def _release(path: str) -> str:
         return str(error)
     lines = done.stdout.decode("utf-8", "replace").split("release ")
     return lines[1].split(",")[0] if len(lines) > 1 else "of unknown version"
-
-
-def _gaps() -> None:
-    from ...emulator import GAPS
-
-    _section("what the emulator does not do")
-    for what, why in GAPS:
-        print(textwrap.fill(what, 100, initial_indent="  ", subsequent_indent="    "))
-        print(textwrap.fill(why, 100, initial_indent="      ", subsequent_indent="      "))
-
-
-def _wrapped(text: str) -> str:
-    return "\n".join(part for line in text.splitlines() for part in textwrap.wrap(line, 78))

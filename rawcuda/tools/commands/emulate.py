@@ -1,7 +1,7 @@
 """`emulate`: run another program that uses CUDA, on the emulator.
 
-What it is   it starts the program with an environment in which libcuda.so.1 is the emulator, waits for its end, and
-             tells what the program called in vain; if the program crashed, also its last call of the driver.
+What it is   it starts the program with an environment in which libcuda.so.1 is the emulator, and waits for its
+             end. If the program fails, it tells what the program called in vain; if it crashed, also its last calls.
 Read next    ../../emulator/impersonating/loading.py
 """
 
@@ -18,7 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["main"]
+__all__ = ["main", "make_parser"]
 
 _SETTINGS = "RAWCUDA_EMULATOR"
 
@@ -30,7 +30,7 @@ def main(arguments: list[str]) -> int:
     from ...emulator.impersonating.loading import prepare, remove, unusable
 
     cut = _first_word(arguments)
-    options, command = _parser().read(arguments[:cut]), arguments[cut:]
+    options, command = make_parser().read(arguments[:cut]), arguments[cut:]
     if command[:1] == ["--"]:
         del command[0]
     if not command:
@@ -47,7 +47,7 @@ def main(arguments: list[str]) -> int:
     try:
         status = _run(command, {**os.environ, **variables})
         crashed = status < 0 or status > 128
-        lines = told(read(folder), everything=options.doctor, crashed=crashed)
+        lines = told(read(folder), everything=options.doctor, crashed=crashed) if status or options.doctor else []
         if status < 0:
             lines.insert(0, f"{command[0]} was ended by {_signal(-status)}")
         if options.doctor:
@@ -59,7 +59,8 @@ def main(arguments: list[str]) -> int:
     return status if status >= 0 else 128 - status
 
 
-def _parser() -> Parser:
+def make_parser() -> Parser:
+    """Return the parser of the command line."""
     parser = Parser(
         "emulate",
         "Run a program that uses CUDA on the emulator, without a GPU. In it and in its children, libcuda.so.1 is the "

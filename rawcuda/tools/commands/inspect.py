@@ -21,16 +21,16 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["main"]
+__all__ = ["main", "make_parser"]
 
 _SHORT = {"np": "numpy", "cp": "cupy", "tf": "tensorflow", "wp": "warp", "pa": "pyarrow", "jnp": "jax.numpy"}
 
 
-def main(arguments: list[str]) -> int:
-    """Explain an object; return 0 if it could be made."""
+def make_parser() -> Parser:
+    """Return the parser of the command line."""
     parser = Parser(
         "inspect",
-        "Show what protocols an object offers, what each says field by field beside the bytes, where they\n"
+        "Show what protocols an object offers, what each says field by field beside the bytes, where they "
         "disagree, what would be made of it, and which known quirks show.",
         "EXPR names modules in full, and they are imported:\n"
         f"  {PROGRAM} inspect 'numpy.arange(12.).reshape(3, 4).T' --svg layout.svg",
@@ -38,7 +38,12 @@ def main(arguments: list[str]) -> int:
     add_driver(parser, "only for expressions that use one")
     parser.add_argument("--svg", metavar="FILE", help="draw the layout in memory")
     parser.add_argument("expression", metavar="EXPR", help="a Python expression, or a .npy file")
-    options = parser.read(arguments)
+    return parser
+
+
+def main(arguments: list[str]) -> int:
+    """Explain an object; return 0 if it could be made."""
+    options = make_parser().read(arguments)
     choose(options.driver)
     text = options.expression.strip()
     explanation = explain(npy.read(text) if text.endswith(".npy") else _evaluate(text, options.debug))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 
+from ...arrays.strided import view as view_of
 from ...elements import dtypes, layout, npy
 from ...errors import ProtocolError
 from .console import Refusal
@@ -17,6 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from ...arrays.strided import StridedView
     from ...gpu.device import Device
 
 __all__ = ["HELP", "Operand", "parse", "extents"]
@@ -26,6 +28,9 @@ An ARG is one of
   FILE.npy            an array, uploaded in C order; the kernel gets its address
   zeros:SHAPE:DTYPE   new memory on the device, filled with zeros     zeros:1000:float32
   empty:SHAPE:DTYPE   the same with undefined contents                empty:64x48:int32
+  ones, arange        the same with ones, or with 0, 1, 2, ...        arange:100:int32
+  random              the same with random numbers: floats from 0 to 1, integers from 0 to 99,
+                      the same in each run                            random:1000:float32
   NUMBER              3  -0x10  2.5  1e-3  inf  nan; converted to the parameter's type
   NUMBER:DTYPE        for a parameter without a type (a half, a cubin's)   2.5:float16
   null                a null pointer
@@ -62,19 +67,51 @@ class _File(Operand):
 
 
 class _Fresh(Operand):
-    """New memory, zeroed or not."""
+    """New memory, and how it is filled: "empty", "zeros", "ones", "arange" or "random"."""
 
     is_array = True
 
-    def __init__(self, text: str, shape: tuple[int, ...], dtype: dtypes.DType, zeroed: bool) -> None:
+    def __init__(self, text: str, shape: tuple[int, ...], dtype: dtypes.DType, kind: str) -> None:
         super().__init__(text, None)
-        self._shape, self._dtype, self._zeroed = shape, dtype, zeroed
+        self._shape, self._dtype, self._kind = shape, dtype, kind
 
     def place(self, device: Device) -> Any:
         view = device.empty(self._shape, self._dtype)
-        if self._zeroed:
-            view.fill(0)
+        if self._kind in ("zeros", "ones"):
+            view.fill(self._kind == "ones")
+        elif self._kind != "empty" and view.size:
+            view.copy_from(pack(self._dtype, numbers(self._kind, self._dtype, view.size)).reshape(*self._shape))
         return view
+
+
+def numbers(kind: str, dtype: dtypes.DType, count: int) -> list[Any]:
+    """Return the elements of "arange" or "random"."""
+    if kind == "arange":
+        found: list[Any] = list(range(count))
+    else:
+        from random import Random  # imported late: it registers a hook for fork()
+
+        source = Random(0)
+        if dtype.kind in ("float", "complex"):
+            found = [source.random() for _ in range(count)]
+        else:
+            found = source.choices(range(2 if dtype.kind == "bool" else 100), k=count)
+    if dtype.kind != "complex":
+        return found
+    return [part for each in found for part in (each, 0.0)]
+
+
+def pack(dtype: dtypes.DType, elements: list[Any]) -> StridedView:
+    """Return a view of numbers in host memory."""
+    letter = {"complex64": "f", "complex128": "d"}.get(str(dtype), dtype.format)
+    try:
+        packed = bytearray(struct.pack(f"<{len(elements)}{letter}", *elements))
+    except (struct.error, OverflowError) as error:
+        raise Refusal(f"numbers up to {elements[-1]} do not fit {dtype}: {error}") from None
+    return view_of(packed).reinterpret(dtype)
+
+
+_KINDS = ("zeros", "empty", "ones", "arange", "random")
 
 
 def parse(text: str) -> Operand:
@@ -90,11 +127,14 @@ def parse(text: str) -> Operand:
     if text == "null":
         return Operand(text, None)
     head, colon, rest = text.partition(":")
-    if head in ("zeros", "empty"):
+    if head in _KINDS:
         return _fresh(text, head, *rest.partition(":")[::2])
     number = _number(head)
     if number is None:
-        raise Refusal(f"argument {text!r} is not FILE.npy, number, zeros:SHAPE:DTYPE, empty:SHAPE:DTYPE or null")
+        raise Refusal(
+            f"argument {text!r} is not FILE.npy, number, zeros:SHAPE:DTYPE, empty:SHAPE:DTYPE (or ones, arange, "
+            "random), or null"
+        )
     return Operand(text, _packed(number, _dtype(rest, text), text) if colon else number)
 
 
@@ -104,7 +144,13 @@ def _fresh(text: str, kind: str, shape: str, dtype: str) -> _Fresh:
         layout.checked_size(sizes, element.itemsize)
     except ValueError as error:
         raise Refusal(f"argument {text!r}: {error}") from None
-    return _Fresh(text, sizes, element, kind == "zeros")
+    if kind in ("arange", "random") and element.kind not in ("bool", "int", "uint", "float", "complex"):
+        raise Refusal(f"argument {text!r}: {kind} has no elements of {element}")
+    if kind == "arange" and element.kind in ("bool", "int", "uint"):
+        bits = 1 if element.kind == "bool" else 8 * element.itemsize - (element.kind == "int")
+        if layout.size(sizes) > 1 << bits:
+            raise Refusal(f"argument {text!r}: {element} cannot hold {layout.size(sizes) - 1}, the last element")
+    return _Fresh(text, sizes, element, kind)
 
 
 def extents(text: str, what: str, *, least: int = 1, most: int = layout.MAX_NDIM) -> tuple[int, ...]:

@@ -45,20 +45,24 @@ class Part(NamedTuple):
 PARTS = {
     "gpu": Part(
         (
+            "arrays.pickling",
             "compiler",
             "emulator",
+            "gpu.copies.batch",
             "gpu.devices",
             "gpu.graphs.conditions",
             "gpu.graphs.edges",
             "gpu.graphs.nodes",
             "gpu.graphs.parameters",
             "gpu.graphs.updates",
+            "gpu.kernels.libraries",
             "gpu.kernels.linking",
             "gpu.launches.options",
             "gpu.memories",
             "gpu.processes",
             "gpu.streams",
             "gpu.textures",
+            "protocols.arrow",
             "tools",
         ),
         ("loadable", "gpu.devices.facts", "gpu.devices.peers"),
@@ -151,12 +155,7 @@ class _House:
 
     def homes(self) -> list[str]:
         """Return the modules that define the public names."""
-        [table] = [
-            node.value
-            for node in ast.walk(self._trees[""])
-            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "_HOMES"
-        ]
-        return list(ast.literal_eval(table).values())
+        return list(_homes(self._trees[""]).values())
 
     def closure(self, chosen: Part, *, late: bool = True, public: bool = True) -> set[str]:
         """Return the modules of a part: `public` ones and more, with what they import, also in functions if `late`."""
@@ -194,6 +193,15 @@ class _House:
         if outer != module:
             made[self.paths[module] + "i"] = _stub(name)
         return made
+
+
+def _homes(facade: ast.Module) -> dict[str, str]:
+    """Return the façade's table: public name -> module."""
+    [table] = [
+        node.value for node in facade.body if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "_HOMES"
+    ]
+    homes: dict[str, str] = ast.literal_eval(table)
+    return homes
 
 
 def _module(path: str) -> str:
@@ -235,8 +243,16 @@ def _facade(source: str, kept: set[str], name: str, title: str) -> str:
             lines[first : node.end_lineno] = ["_HOMES = {\n", *made, "}\n"]
         elif isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__" and "driver" not in kept:
             lines[first : node.end_lineno] = ["__all__ = [*_HOMES]\n"]
-        elif isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "_LEFT_OUT":
-            lines[first : node.end_lineno] = [f"_LEFT_OUT = \": this copy is the part '{name}' only\"\n"]
+        elif isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "_LEFT_OUT":
+            absent = [public for public, home in _homes(tree).items() if home not in kept]
+            absent += ["cu"] * ("driver" not in kept)
+            made = [f'        "{public}",\n' for public in absent]
+            text = f": it was left out, because this copy is the part '{name}' only"
+            lines[first : node.end_lineno] = [
+                "_LEFT_OUT: dict[str, str] = dict.fromkeys(\n    (\n",
+                *made,
+                f'    ),\n    "{text}",\n)\n',
+            ]
         elif isinstance(node, ast.If):
             for inner in reversed(node.body):
                 is_ours = isinstance(inner, ast.ImportFrom) and inner.level

@@ -1,7 +1,7 @@
 """`run`: any kernel over .npy files and numbers, without a program.
 
-What it is   the file and the arguments are read and checked first, then the driver is loaded, and the results are
-             written last.
+What it is   the file, the kernel's name and the arguments are checked first, then the driver is loaded; the results
+             are written and summarized last.
 What not     it launches once. The compiler for a .cu file is called in compiler/program.py.
 Read next    operands.py
 """
@@ -9,7 +9,10 @@ Read next    operands.py
 from __future__ import annotations
 
 import os
+import re
+from difflib import get_close_matches
 from errno import ENOENT
+from math import fsum
 from pathlib import Path
 
 from ...compiler.program import compile
@@ -17,6 +20,7 @@ from ...elements import npy
 from ...gpu.device import Device
 from ...gpu.kernels import image, signature
 from ...gpu.kernels.module import Module
+from .. import terminal
 from . import operands
 from .compile import add_options, showing_warnings
 from .console import (
@@ -38,7 +42,7 @@ if TYPE_CHECKING:
     import argparse
     from typing import Any
 
-__all__ = ["main"]
+__all__ = ["main", "make_parser"]
 
 _EPILOG = (
     operands.HELP
@@ -55,7 +59,7 @@ device; KERNEL may then be an instance of a template, such as 'scale<float>'."""
 
 def main(arguments: list[str]) -> int:
     """Run one kernel, or list the kernels of a file."""
-    options = _parser().read(arguments)
+    options = make_parser().read(arguments)
     code = b""
     if not options.file.endswith(".cu"):
         try:
@@ -72,6 +76,7 @@ def main(arguments: list[str]) -> int:
         raise FileNotFoundError(ENOENT, os.strerror(ENOENT), options.file)
     if options.kernel is None:
         return _list(options.file, kind, data)
+    _look_for(options.kernel, options.file, None if not code else (kind, data))
     for name in ("grid", "block"):
         if getattr(options, name) is None:
             raise Refusal(
@@ -83,7 +88,8 @@ def main(arguments: list[str]) -> int:
     return _run(options, code, grid, block, arrays, _outputs(options.out, arrays))
 
 
-def _parser() -> Parser:
+def make_parser() -> Parser:
+    """Return the parser of the command line."""
     parser = Parser("run", "Run a kernel of a CUDA C, PTX, cubin or fatbin file over .npy files and numbers.", _EPILOG)
     parser.add_argument("file", metavar="FILE", help="CUDA C (.cu), PTX, a cubin or a fatbin")
     parser.add_argument("kernel", metavar="KERNEL", nargs="?", help="its name; without it, the kernels are listed")
@@ -169,6 +175,32 @@ def _worded(parameter: signature.Parameter) -> str:
     return parameter.type or f"{parameter.size} bytes without a type"
 
 
+def _look_for(kernel: str, path: str, code: tuple[str, bytes] | None) -> None:
+    """Check a kernel's name before any other work, as far as that is possible without a driver and a compiler.
+
+    code    what kind of code the file contains, and its bytes; None for CUDA C
+    raises  ValueError  the file has no such kernel; the error names those that it has
+    """
+    if code is None:
+        text = Path(path).read_text("utf-8", "replace")
+        found = re.findall(r"\b__global__\b[^;{(]*?(\w+)\s*\(", re.sub(r"__launch_bounds__\s*\([^)]*\)", "", text))
+        if not kernel.isidentifier() or kernel.startswith("_Z") or re.search(rf"\b{kernel}\b", text) or "#inc" in text:
+            return  # an instance of a template, or possibly from another file: the compiler decides
+    elif code[0] == "ptx":
+        found = list(signature.kernels(code[1].decode("utf-8", "replace")))
+    elif code[0] == "cubin":
+        found = list(image.cubin_kernels(code[1]))
+    else:
+        return
+    if kernel not in found:
+        near = get_close_matches(kernel, found, 1)
+        raise ValueError(
+            f"{path} has no kernel {kernel!r}"
+            + (f": did you mean {near[0]}?" if near else "")
+            + (f" It has {', '.join(found)}" if found else "")
+        )
+
+
 # -- running
 
 
@@ -207,9 +239,13 @@ def _run(
             end.synchronize()
             elapsed = end.elapsed_ms(since=start)
             show_progress(loaded, None)
-        print(first_line(loaded, chosen_by(options.driver)))
-        print(f"{options.kernel}: grid {_times(grid)}, block {_times(block)}, {elapsed:.3f} ms")
+        print(terminal.folded(first_line(loaded, chosen_by(options.driver))))
+        said = f"{options.kernel}: grid {_times(grid)}, block {_times(block)}, {elapsed:.3f} ms"
+        print(terminal.folded(said, "  ", ""))
         _write(values, outputs)
+        for number, argument in enumerate(arguments):
+            if argument.is_array:
+                print(terminal.folded(f"{number}  {argument.text}: {summary(values[number])}", "   ", ""))
     return 0
 
 
@@ -226,9 +262,29 @@ def _times(extents: tuple[int, ...]) -> str:
     return " x ".join(map(str, extents))
 
 
+_MOST = 1 << 20  # elements that a summary reads
+
+
+def summary(array: Any) -> str:
+    """Return what a result looks like: its dtype, its shape, its first and last elements, and for numbers its range."""
+    text = f"{array.dtype} {_times(array.shape) or 'scalar'}"
+    if not array.size:
+        return f"{text}, no elements"
+    flat = array.reshape(array.size)
+    part = flat[: min(array.size, _MOST)].tolist()
+    ends = part if len(part) <= 6 else part[:3] + ["..."] + flat[-2:].tolist()
+    text += ": " + " ".join([f"{each:.6g}" if isinstance(each, float) else str(each) for each in ends])
+    numbers = [each for each in part if isinstance(each, (int, float)) and each == each]
+    if numbers:
+        text += f"; {min(numbers):.6g} to {max(numbers):.6g}, mean {fsum(numbers) / len(numbers):.6g}"
+    absent = sum(isinstance(each, float) and each != each for each in part)
+    text += f"; {absent} are NaN" if absent else ""
+    return text + (f" (of the first {_MOST} elements)" if array.size > _MOST else "")
+
+
 def _write(values: list[Any], outputs: list[tuple[int, str]]) -> None:
     """Download every result, then write them: a failed download leaves no file behind."""
     results = [(path, values[index].download()) for index, path in outputs]
     for path, result in results:
         npy.write(path, result.memoryview(), dtype=result.dtype, shape=result.shape)
-        print(f"{path}: {result.dtype} {result.shape}")
+        print(terminal.folded(f"{path}: {result.dtype} {result.shape}", "  ", ""))

@@ -1,7 +1,7 @@
 """`vendor`: copy this package, or a part of it, into another project; and check later whether a copy was changed.
 
-What it is   the command. VENDORED.txt in a copy describes it: version, part, date, licence, and the SHA-256 of each
-             file, in the format of `sha256sum -c`. A new copy is written beside its destination and then renamed.
+What it is   the command. VENDORED.txt in a copy describes it: version, part, date, commit, licence, and the SHA-256 of
+             each file, in the format of `sha256sum -c`. A new copy is written beside its destination and then renamed.
 What not     it deletes only files that it has written, and never replaces a copy that was edited. Files are read
              through the loader, so the command works from a checkout, a wheel or a zip.
 Read next    parts.py: what a copy is made of
@@ -14,6 +14,7 @@ import hashlib
 import os
 import re
 import stat
+import subprocess
 import tempfile
 from importlib.resources import files
 from keyword import iskeyword
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
     from .parts import Files
 
-__all__ = ["main", "write", "check"]
+__all__ = ["main", "make_parser", "write", "check"]
 
 _FIRST_LINE = re.compile(r"(\S+) (\S+), (all|" + "|".join(PARTS) + r"), copied on (\d{4}-\d\d-\d\d)\.")
 _HASH_LINE = re.compile(r"^([0-9a-f]{64})  (.+)$", re.M)
@@ -47,8 +48,8 @@ class Manifest(NamedTuple):
     hashes: dict[str, str]
 
 
-def main(arguments: list[str]) -> int:
-    """Make or check a copy; return 1 if a checked copy was changed."""
+def make_parser() -> Parser:
+    """Return the parser of the command line."""
     parts = "\n".join(f"  {name:8} {each.good_for}" for name, each in PARTS.items())
     parser = Parser(
         "vendor",
@@ -65,11 +66,29 @@ def main(arguments: list[str]) -> int:
     parser.add_argument(
         "--check", action="store_true", help="say whether the copy at DEST is unchanged, and how old it is"
     )
-    options = parser.read(arguments)
+    parser.add_argument(
+        "--update", action="store_true", help="replace the unchanged copy at DEST by one of this version, the same part"
+    )
+    return parser
+
+
+def main(arguments: list[str]) -> int:
+    """Make, update or check a copy; return 1 if a checked copy was changed."""
+    options = make_parser().read(arguments)
     if options.check:
         if options.only:
             raise Refusal("--check finds in the copy which part it is: omit --only")
         return check(options.dest)
+    if options.update:
+        before = _read(options.dest)
+        if options.only or before is None:
+            raise Refusal(
+                "--update finds in the copy which part it is: omit --only"
+                if options.only
+                else f"{options.dest} has no {MANIFEST} that `vendor` wrote: it is not a copy of a package"
+            )
+        options.only = None if before.part == "all" else before.part
+        print(f"{options.dest}: {before.version} is replaced by {__version__}.")
     made = part(options.only, _origin())
     left = write(options.dest, made, options.only or "all")
     name = os.path.basename(os.path.abspath(options.dest))
@@ -91,12 +110,39 @@ def _manifest(content: Files, name: str) -> bytes:
     licence = files(PACKAGE).joinpath("LICENSE").read_text(encoding="utf-8")
     hashes = "".join(f"{hashlib.sha256(data).hexdigest()}  {path}\n" for path, data in content.items())
     return (
-        f"{_origin()} {__version__}, {name}, copied on {datetime.date.today().isoformat()}.\n\n"
+        f"{_origin()} {__version__}, {name}, copied on {datetime.date.today().isoformat()}.\n"
+        f"Commit {_commit()}.\n\n"
         f"This folder was copied by `python3 -m {_origin()} vendor`. Do not edit it. To find out whether it was\n"
         f"changed, and how old it is, run `python3 -m {_origin()} vendor --check` or, without the package,\n"
         f"`sha256sum -c {MANIFEST}`.\n\n"
         f"{licence}\n{hashes}"
     ).encode()
+
+
+def _commit() -> str:
+    """Return the commit of the checkout that is copied, or of the copy that is copied again, as far as it is known."""
+    try:
+        above = files(PACKAGE).joinpath(MANIFEST).read_text(encoding="utf-8")
+    except (OSError, KeyError):
+        above = ""
+    known = re.search(r"^Commit (.+)\.$", above, re.M)
+    if known:
+        return known[1]
+    checkout = os.path.dirname(str(files(PACKAGE)))
+    if "." in PACKAGE or not all(os.path.exists(os.path.join(checkout, name)) for name in (".git", "setup.cfg")):
+        return "unknown: this was not copied from a checkout"
+    try:
+        said = [
+            subprocess.run(
+                ["git", "-C", checkout, *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=20
+            ).stdout.strip()
+            for words in (("rev-parse", "HEAD"), ("status", "--porcelain", "--", PACKAGE))
+        ]
+    except (OSError, subprocess.SubprocessError):
+        return "unknown: git could not be run"
+    if not re.fullmatch("[0-9a-f]{40,64}", said[0]):
+        return "unknown: git could not tell"
+    return said[0] + (", with changes" if said[1] else "")
 
 
 def _read(folder: str) -> Manifest | None:

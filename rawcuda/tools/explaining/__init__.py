@@ -84,9 +84,9 @@ class Explanation:
         )
 
     def _repr_html_(self) -> str:
-        from html import escape
+        from ..pictures.page import shown
 
-        return f"<pre>{escape(str(self))}</pre>{self._repr_svg_() or ''}"
+        return shown(str(self), self._repr_svg_())
 
 
 def _wrapped(texts: list[str], mark: str = "- ") -> list[str]:

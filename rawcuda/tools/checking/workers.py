@@ -1,0 +1,184 @@
+"""Rows in another process, so that a crash, a hang or a lost context ends that row only.
+
+What it is   `outcomes` starts a worker, which runs rows in order and sends a line of JSON before and after each. If the
+             worker ends, stays silent for too long, or has lost its context, another one continues with the next row.
+             `work` is the worker.
+What not     two rows never run at the same time.
+Read next    check.py
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+
+from ...driver import current
+from ...errors import RawCudaError
+from ...gpu.device import Device
+from ..commands.console import PACKAGE, choose
+from .rows import FAILED, Given, Outcome, every, outcome
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import IO, Any
+
+__all__ = ["outcomes", "outcomes_here", "work"]
+
+_LIFE = "import sys; sys.path[:] = {path!r}; from {package}.__main__ import main; sys.exit(main({words!r}))"
+
+
+def chosen(group: str | None) -> list[int]:
+    """Return the numbers of the rows, of one group or of all."""
+    return [number for number, one in enumerate(every()) if group in (None, one.group)]
+
+
+def outcomes_here(ordinal: int, numbers: list[int]) -> Iterator[Outcome]:
+    """Run rows in this process."""
+    rows, given = every(), Given(Device(ordinal))
+    for number in numbers:
+        yield outcome(rows[number], given)
+    try:
+        given.close()
+    except RawCudaError:  # each row has told it
+        pass
+
+
+def work(ordinal: int, numbers: list[int]) -> int:
+    """Be the worker: run rows, and write lines of JSON to the standard output, which nothing else may use meanwhile."""
+    lines = os.fdopen(os.dup(1), "w", encoding="ascii")
+    os.dup2(2, 1)  # what kernels and libraries print
+
+    def tell(**told: Any) -> None:
+        lines.write(json.dumps(told) + "\n")
+        lines.flush()
+
+    rows, given = every(), None
+    for number in numbers:
+        tell(begun=number)
+        if given is None:
+            given = Given(Device(ordinal))
+        found = outcome(rows[number], given)
+        tell(ended=number, outcome=found)
+        if found.state == FAILED and _is_lost(given):
+            return 3
+    return 0
+
+
+def _is_lost(given: Given) -> bool:
+    """Tell whether the context can still be used."""
+    try:
+        given.device.synchronize()
+        current().cuCtxGetCurrent  # noqa: B018
+    except Exception:
+        return True
+    return False
+
+
+def outcomes(driver: str | None, ordinal: int, numbers: list[int], seconds: float) -> Iterator[Outcome]:
+    """Run rows in workers, and yield each outcome.
+
+    seconds  that a row may take
+    """
+    rows, left = every(), list(numbers)
+    while left:
+        worker = _Worker(driver, ordinal, left)
+        try:
+            begun = None
+            while left:
+                told = worker.line(seconds)
+                if "begun" in told:
+                    begun = told["begun"]
+                elif "ended" in told:
+                    left.remove(told["ended"])
+                    begun = None
+                    yield Outcome(*told["outcome"])
+                else:
+                    if begun is None and told["why"] == "":  # it ended between two rows, since the context was lost
+                        break
+                    dead = left.pop(0) if begun is None else begun
+                    if dead in left:
+                        left.remove(dead)
+                    one, why = rows[dead], told["why"] or "the process ended"
+                    yield Outcome(one.group, one.name, FAILED, f"{why}{worker.last_words()}", 1000 * told["waited"])
+                    break
+        finally:
+            worker.end()
+
+
+class _Worker:
+    """A process that runs rows."""
+
+    def __init__(self, driver: str | None, ordinal: int, numbers: list[int]) -> None:
+        from queue import Queue
+        from threading import Thread
+
+        words = ["check", "--worker", ",".join(map(str, numbers)), "--device", str(ordinal)]
+        words += ["--driver", driver] if driver is not None else []
+        flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # -E, -I, -S, -X ...
+        life = _LIFE.format(path=sys.path, package=PACKAGE, words=words)
+        self._errors: IO[bytes] = tempfile.TemporaryFile()
+        self._process = subprocess.Popen(
+            [sys.executable, *flags, "-c", life],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            encoding="ascii",
+            errors="replace",
+        )
+        self._lines: Queue[str] = Queue()
+        Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self._lines.put(line)
+        self._lines.put("")
+
+    def line(self, seconds: float) -> dict[str, Any]:
+        """Wait for what the worker tells: begun, ended, or why it tells nothing more."""
+        from queue import Empty
+
+        try:
+            line = self._lines.get(timeout=seconds)
+        except Empty:
+            return {"why": f"no answer within {seconds:g} s, so the process was ended", "waited": seconds}
+        if line:
+            try:
+                told = json.loads(line)
+            except ValueError:
+                told = None
+            if isinstance(told, dict):
+                return told
+            return {"why": f"the process wrote {line[:60]!r}", "waited": 0}
+        code = self._process.wait()
+        why = "" if code in (0, 3) else f"the process ended with {code}"
+        if code < 0:
+            try:
+                why = f"the process crashed with {signal.Signals(-code).name}"
+            except ValueError:
+                why = f"the process crashed with signal {-code}"
+        return {"why": why, "waited": 0}
+
+    def last_words(self) -> str:
+        """Return the last line that the process wrote to its standard error, as text for a remark."""
+        self.end()
+        self._errors.seek(0)
+        lines = self._errors.read()[-2000:].decode("utf-8", "replace").strip().splitlines()
+        return f": {lines[-1]}" if lines else ""
+
+    def end(self) -> None:
+        """End the process."""
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.wait()
+
+
+def worker_main(driver: str | None, ordinal: int, numbers: str) -> int:
+    """Be the worker that a command line asks for."""
+    choose(driver)
+    return work(ordinal, [int(number) for number in numbers.split(",")])

@@ -1,0 +1,36 @@
+"""Text and pictures as HTML that a notebook shows also if it does not trust the notebook.
+
+What it is   `shown`: text in a fixed-width font, and pictures as <img> with embedded data. A notebook removes <svg> and
+             style sheets of a notebook that it does not trust, but not these.
+What not     scripts, style sheets, or anything that is loaded.
+Read next    svg.py
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from html import escape
+from re import search
+
+__all__ = ["shown", "text_block"]
+
+_MONO = "font-family:ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace;font-size:90%;line-height:1.35"
+
+
+def text_block(text: str, *, tall: bool = False) -> str:
+    """Return a text as HTML; a long line scrolls inside the block, and so does a long text unless it is `tall`."""
+    limit = "" if tall else "max-height:32em;"
+    return f'<pre style="{_MONO};white-space:pre;overflow:auto;{limit}margin:0 0 .5em 0">{escape(text)}</pre>'
+
+
+def shown(text: str, picture: str | None, *, below: str = "") -> str:
+    """Return HTML of a text, a picture (the text of an SVG file) and more HTML, each of which may be empty."""
+    made = text_block(text) if text else ""
+    if picture:
+        title = search("<title>(.*?)</title>", picture)
+        data = b64encode(picture.encode()).decode("ascii")
+        made += (
+            f'<div style="overflow:auto;max-width:100%"><img alt="{title[1] if title else ""}" '
+            f'style="max-width:none" src="data:image/svg+xml;base64,{data}"></div>'
+        )
+    return made + below

@@ -1,0 +1,101 @@
+"""What a terminal can show: its width, its colours, its characters.
+
+What it is   `width`, `painted`, `folded` and `columns`, which commands use for what they print.
+What not     it writes nothing, and sends no codes to anything but a terminal.
+Source       https://no-color.org and the practice of FORCE_COLOR
+Read next    checking/check.py
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Any
+
+__all__ = ["columns", "colours", "folded", "narrow", "painted", "width"]
+
+_CODES = {"good": "32", "bad": "31;1", "quiet": "2", "strong": "1"}
+
+
+def width(stream: Any = None) -> int:
+    """Return the number of columns: those of the terminal, of COLUMNS, or else 100; never fewer than 20.
+
+    units  characters
+    """
+    stream = sys.stdout if stream is None else stream
+    said = os.environ.get("COLUMNS", "")
+    if said.isdecimal() and int(said):
+        return max(int(said), 20)
+    try:
+        found = os.get_terminal_size(stream.fileno()).columns
+    except (OSError, ValueError, AttributeError):  # no terminal, closed, or no file at all
+        found = 100 if not stream_is_terminal(stream) else shutil.get_terminal_size((100, 24)).columns
+    return max(found or 100, 20)  # some terminals say 0
+
+
+def stream_is_terminal(stream: Any) -> bool:
+    """Tell whether a stream is a terminal."""
+    try:
+        return bool(stream.isatty())
+    except (AttributeError, ValueError):
+        return False
+
+
+def narrow(stream: Any = None) -> bool:
+    """Tell whether a table of several columns does not fit."""
+    return width(stream) < 72
+
+
+def colours(stream: Any = None) -> bool:
+    """Tell whether colours may be used: on a terminal, but not with NO_COLOR or TERM=dumb; always with FORCE_COLOR."""
+    if os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR", "") not in ("", "0"):
+        return True
+    stream = sys.stdout if stream is None else stream
+    can = sys.platform != "win32" or "WT_SESSION" in os.environ or "ANSICON" in os.environ
+    return can and os.environ.get("TERM", "") != "dumb" and stream_is_terminal(stream)
+
+
+def painted(text: str, kind: str, stream: Any = None) -> str:
+    """Return a text in the colour of a kind ("good", "bad", "quiet" or "strong") if the stream shows colours."""
+    return f"\033[{_CODES[kind]}m{text}\033[0m" if text and colours(stream) else text
+
+
+def folded(text: str, indent: str = "", first: str | None = None, columns: int | None = None) -> str:
+    """Return a text in lines that fit; long words such as paths are broken only where nothing else is possible."""
+    import textwrap
+
+    size = columns or width()
+    made: list[str] = []
+    for line in text.splitlines() or [""]:
+        made += textwrap.wrap(
+            line,
+            max(size - 1, 10),
+            initial_indent=(indent if first is None else first) if not made else indent,
+            subsequent_indent=indent,
+            break_long_words=size < 72,  # a path in one piece can be copied; a narrow terminal would break it, too
+            break_on_hyphens=False,
+        ) or [indent if first is None or made else first]
+    return "\n".join(made)
+
+
+def columns(rows: Iterable[Sequence[str]], right: Iterable[int] = ()) -> list[str]:
+    """Align cells in columns; those whose number is in `right` to the right. The last column may have any length."""
+    table = [tuple(map(str, cells)) for cells in rows]
+    to_right = {*right}
+    widths = [max(map(len, cells)) for cells in zip(*table)]
+    return [
+        "  ".join(
+            [
+                cell.rjust(size) if at in to_right else cell.ljust(size)
+                for at, (cell, size) in enumerate(zip(cells, widths))
+            ]
+        ).rstrip()
+        for cells in table
+    ]

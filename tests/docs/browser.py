@@ -1,0 +1,117 @@
+"""Open every page of a built site in Chromium, wide and narrow, light and dark, and print what is wrong as JSON.
+
+    python browser.py CHROMIUM SITE [SCREENSHOTS]
+
+A server on the loopback address serves the site, and every other address is refused. This runs in the environment of
+the site's packages, so it imports nothing of the tests. With a third argument, it writes a screenshot of each of five
+pages in each form to this folder.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
+from playwright.sync_api import sync_playwright
+
+FORMS = {"wide": (1280, 900, "light"), "dark": (1280, 900, "dark"), "narrow": (390, 800, "light")}
+SHOWN = ("index", "course/04-strides", "reference/Device", "systems", "howto/coming-from")
+# Tables that are wider than the text, and whether the page itself can be scrolled to the side.
+LOOK = """() => {
+  const found = [];
+  const column = document.querySelector('.md-content__inner').getBoundingClientRect();
+  for (const table of document.querySelectorAll('.md-content table:not(.highlighttable)')) {
+    const box = table.getBoundingClientRect();
+    const inner = table.parentElement;
+    const scrolls = ['auto', 'scroll'].includes(getComputedStyle(inner).overflowX)
+      || ['auto', 'scroll'].includes(getComputedStyle(inner.parentElement).overflowX);
+    const clipped = box.right > column.right + 1 || table.scrollWidth > table.clientWidth + 1;
+    if (clipped && (window.innerWidth > 1000 || !scrolls))
+      found.push('a table is wider than its column: ' + table.innerText.slice(0, 60));
+  }
+  for (const picture of document.querySelectorAll('.md-content img')) {
+    if (!picture.complete || !picture.naturalWidth) found.push('no picture: ' + picture.src);
+    if (picture.getBoundingClientRect().right > column.right + 1) found.push('a picture is too wide: ' + picture.src);
+  }
+  if (document.documentElement.scrollWidth > window.innerWidth + 1) found.push('the page scrolls to the side');
+  if (!document.querySelector('a.headerlink')) found.push('headings have no links');
+  return found;
+}"""
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    """A server that logs nothing."""
+
+    def log_message(self, *_: object) -> None:
+        """Log nothing."""
+
+
+def foreign(url: str, root: str, heard: list[str]) -> None:
+    """Note a request to another host."""
+    if not url.startswith((root, "data:", "blob:")):
+        heard.append(f"asked for {url}")
+
+
+def main() -> None:
+    """Open the pages."""
+    chromium, site = sys.argv[1], Path(sys.argv[2])
+    wrong: dict[str, list[str]] = {}
+    pages = sorted(site.rglob("*.html"))
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(site)))
+    Thread(target=server.serve_forever, daemon=True).start()
+    root = f"http://127.0.0.1:{server.server_address[1]}"
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
+        for form, (width, height, scheme) in FORMS.items():
+            context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
+            context.route(lambda url: not url.startswith(root), lambda route: route.abort())
+            page = context.new_page()
+            heard: list[str] = []
+            page.on("console", lambda said: heard.append(said.text) if said.type == "error" else None)
+            page.on("pageerror", lambda error: heard.append(str(error)))
+            page.on("response", lambda got: heard.append(f"not loaded: {got.url}") if got.status >= 400 else None)
+            page.on("request", lambda asked: foreign(asked.url, root, heard))
+            for path in pages:
+                name = path.relative_to(site).with_suffix("").as_posix()
+                if name == "404" or form == "dark" and name not in SHOWN:
+                    continue
+                heard.clear()
+                page.goto(f"{root}/{name}.html", wait_until="load")
+                problems = [*heard, *page.evaluate(LOOK)]
+                if form != "narrow":
+                    shown = page.evaluate("getComputedStyle(document.body).backgroundColor")
+                    numbers = [int(part) for part in shown[shown.index("(") + 1 : -1].split(",")[:3]]
+                    if (sum(numbers) < 384) != (scheme == "dark"):
+                        problems.append(f"in the {scheme} scheme, the page is {shown}")
+                if problems:
+                    wrong[f"{name}, {form}"] = problems
+                if len(sys.argv) > 3 and name in SHOWN:
+                    page.screenshot(path=f"{sys.argv[3]}/{name.replace('/', '-')}-{form}.png")
+            context.close()
+        wrong.update(search(browser, root))
+        browser.close()
+    json.dump({"pages": len(pages), "wrong": wrong}, sys.stdout)
+
+
+def search(browser: object, root: str) -> dict[str, list[str]]:
+    """Type a word into the search, and look for a result; copy a block of code."""
+    page = browser.new_page()  # type: ignore[attr-defined]
+    page.goto(f"{root}/index.html", wait_until="load")
+    wrong = []
+    try:
+        page.keyboard.press("s")  # opens the search
+        page.keyboard.type("occupancy")
+        page.wait_for_selector(".md-search-result__item", timeout=10000)
+    except Exception as error:
+        wrong.append(f"the search finds nothing: {str(error)[:200]}")
+    if not page.query_selector(".md-code__button, button.md-clipboard, .md-code__nav"):
+        wrong.append("blocks of code have no button that copies them")
+    return {"search": wrong} if wrong else {}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,165 @@
+"""Make a release: python3 -m tests.release [FOLDER]
+
+It checks that there is one version and that CHANGELOG.md has a section for it, builds the
+wheel and the source distribution twice and compares them byte by byte, checks them with twine, and installs each in an
+empty environment of every Python of this machine from 3.9 on, where a kernel runs. The files are written to dist/, with
+their checksums. Nothing is uploaded.
+
+    --draft     the changelog may still say "Unreleased"
+    --here      install only with this Python
+"""
+
+from __future__ import annotations
+
+import argparse
+import configparser
+import gzip
+import hashlib
+import io
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import zipfile
+from pathlib import Path
+
+from tests.__main__ import environment
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+TOOLS = ["build", "setuptools >= 77", "twine"]
+LEFT_OUT = shutil.ignore_patterns(".git", ".venv", "__pycache__", "build", "dist", "*.egg-info", ".*_cache")
+
+
+def main() -> int:
+    """Build, compare, check and install; return 1 if anything is wrong."""
+    parser = argparse.ArgumentParser("python3 -m tests.release", description=(__doc__ or "").split("\n\n")[1])
+    parser.add_argument("folder", nargs="?", type=Path, default=CHECKOUT / "dist", help="dist/ in the checkout")
+    parser.add_argument("--draft", action="store_true", help='the changelog may still say "Unreleased"')
+    parser.add_argument("--here", action="store_true", help="install only with this Python")
+    options = parser.parse_args()
+    wrong = problems(CHECKOUT, options.draft)
+    if wrong:
+        print("\n".join(wrong), file=sys.stderr)
+        return 1
+    tools = environment(TOOLS)
+    with tempfile.TemporaryDirectory() as name:
+        one, other = (built(tools, Path(name) / each) for each in ("one", "other"))
+        for first, second in zip(one, other):
+            if first.name != second.name or first.read_bytes() != second.read_bytes():
+                print(f"{first.name} differs between two builds", file=sys.stderr)
+                return 1
+        subprocess.run([tools, "-m", "twine", "check", "--strict", *map(str, one)], check=True)
+        for python in [sys.executable] if options.here else pythons():
+            for archive in one:
+                install(python, archive, tools)
+        options.folder.mkdir(parents=True, exist_ok=True)
+        for archive in one:
+            shutil.copy(archive, options.folder)
+            print(f"{hashlib.sha256(archive.read_bytes()).hexdigest()}  {options.folder / archive.name}")
+    return 0
+
+
+def problems(checkout: Path, draft: bool = False) -> list[str]:
+    """Return what must be mended before a release."""
+    setup = configparser.ConfigParser()
+    setup.read(checkout / "setup.cfg", encoding="utf-8")
+    stated = setup["metadata"]["version"].strip()
+    facade = (checkout / "rawcuda" / "__init__.py").read_text("utf-8")
+    [version] = re.findall(r'^__version__ = "(.*)"$', facade, re.M)
+    wrong = [] if stated == "attr: rawcuda.__version__" else ["setup.cfg must take the version from rawcuda/__init__.py"]
+    if not re.fullmatch(r"\d+\.\d+\.\d+((a|b|rc)\d+)?", version):
+        wrong.append(f"rawcuda/__init__.py: __version__ = {version!r} is not a version such as 1.2.3")
+    changes = (checkout / "CHANGELOG.md").read_text("utf-8")
+    sections = re.findall(r"^## (.*)$", changes, re.M)
+    if not draft and (not sections or not re.fullmatch(rf"{re.escape(version)} \(\d{{4}}-\d\d-\d\d\)", sections[0])):
+        wrong.append(f"CHANGELOG.md: its first section must be '## {version} (YEAR-MONTH-DAY)', and not {sections[:1]}")
+    if len(sections) != len(set(sections)):
+        wrong.append("CHANGELOG.md: two sections have the same title")
+    cited = re.findall(r"^version: (.*)$", (checkout / "CITATION.cff").read_text("utf-8"), re.M)
+    if cited != [version]:
+        wrong.append(f"CITATION.cff: its version is {', '.join(cited)}, and not {version}")
+    return wrong
+
+
+def built(tools: str, folder: Path) -> list[Path]:
+    """Build the source distribution and the wheel from a copy of the checkout; return them."""
+    copy = folder / "copy"
+    shutil.copytree(CHECKOUT, copy, ignore=LEFT_OUT)
+    epoch = "1577836800"  # 2020-01-01: the time of every file in the archives
+    env = {**os.environ, "SOURCE_DATE_EPOCH": epoch, "PYTHONHASHSEED": "0", "PYTHONPATH": ""}
+    command = [tools, "-m", "build", "--no-isolation", "--outdir", str(folder / "dist"), str(copy)]
+    done = subprocess.run(command, env=env, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(done.stdout + done.stderr)
+    for archive in (folder / "dist").glob("*.tar.gz"):
+        settle_tar(archive, int(epoch))
+    for archive in (folder / "dist").glob("*.whl"):
+        settle_wheel(archive)
+    return sorted((folder / "dist").iterdir())
+
+
+def settle_tar(archive: Path, epoch: int) -> None:
+    """Write a tar file again with sorted names, one time, and no users."""
+    with tarfile.open(archive) as old:
+        members = sorted(old.getmembers(), key=lambda member: member.name)
+        contents = [old.extractfile(member).read() if member.isfile() else b"" for member in members]  # type: ignore[union-attr]
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as new:
+        for member, content in zip(members, contents):
+            clean = tarfile.TarInfo(member.name)
+            clean.type, clean.size, clean.mtime = member.type, len(content), epoch
+            clean.mode = 0o755 if member.isdir() or member.mode & 0o100 else 0o644
+            new.addfile(clean, io.BytesIO(content))
+    with archive.open("wb") as raw, gzip.GzipFile("", "wb", 9, raw, mtime=epoch) as file:
+        file.write(packed.getvalue())
+
+
+def settle_wheel(archive: Path) -> None:
+    """Write a wheel again with sorted names, one time, one mode, and the best compression."""
+    with zipfile.ZipFile(archive) as old:
+        contents = {name: old.read(name) for name in sorted(old.namelist())}
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as new:
+        for name, content in contents.items():
+            entry = zipfile.ZipInfo(name, (2020, 1, 1, 0, 0, 0))
+            entry.external_attr, entry.compress_type, entry.create_system = 0o644 << 16, zipfile.ZIP_DEFLATED, 3
+            new.writestr(entry, content)
+
+
+def pythons() -> list[str]:
+    """Return one interpreter of each version from 3.9 on that this machine has."""
+    found: dict[str, str] = {"{}.{}".format(*sys.version_info[:2]): sys.executable}
+    places = [*map(str, (Path.home() / ".pyenv" / "versions").glob("*/bin")), *os.get_exec_path()]
+    for minor in range(9, 16):
+        path = shutil.which(f"python3.{minor}", path=os.pathsep.join(places))
+        if path:
+            found.setdefault(f"3.{minor}", path)
+    return list(found.values())
+
+
+def install(python: str, archive: Path, tools: str) -> None:
+    """Install an archive in an empty environment, without a network, and run a kernel with it."""
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run([python, "-m", "venv", "--without-pip", f"{folder}/new"], check=True)
+        inside = f"{folder}/new/" + ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+        wheel = archive
+        if archive.suffix != ".whl":
+            made = [tools, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", folder, str(archive)]
+            subprocess.run(made, check=True)
+            [wheel] = Path(folder).glob("*.whl")
+        subprocess.run(
+            [tools, "-m", "pip", "--python", inside, "install", "--quiet", "--no-deps", "--no-index", str(wheel)],
+            check=True,
+        )
+        env = {**os.environ, "PYTHONPATH": ""}
+        for words in (["-m", "rawcuda", "--version"], ["-m", "rawcuda", "doctor", "--driver", "emulator"]):
+            done = subprocess.run([inside, *words], cwd=folder, env=env, capture_output=True, text=True)
+            if done.returncode:
+                sys.exit(f"{archive.name} with {python}: {done.stdout}{done.stderr}")
+        print(f"{archive.name} runs with {python}", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
