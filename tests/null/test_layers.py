@@ -75,6 +75,8 @@ UPWARDS = {
     },
 }
 OPTIONAL = {
+    "integrations.plugins": "dask",
+    "integrations.dask": "distributed",
     "emulate": "pytest",
     "emulator.ptx.vectors.late": "numpy",
 }  # imported late, and done without where it is missing
