@@ -351,7 +351,6 @@ def promised(raw: Any) -> dict[str, Any]:
         made.__del__ = functools.partial(dropped.append, cell)
         raw.cuCtxGetCurrent(unused)
         raw.cuStreamCreateWithPriority(ctypes.byref(cell), one, one)
-        raw.cuCtxGetCurrent(unused)
         raw.cuStreamDestroy_v2(cell)
         made.__del__ = dropped.copy
 
@@ -361,7 +360,6 @@ def promised(raw: Any) -> dict[str, Any]:
         made.__del__ = functools.partial(dropped.append, cell)
         raw.cuCtxGetCurrent(unused)
         raw.cuMemAlloc_v2(ctypes.byref(cell), size)
-        raw.cuCtxGetCurrent(unused)
         raw.cuThreadExchangeStreamCaptureMode(unused)
         raw.cuMemFree_v2(cell)
         raw.cuThreadExchangeStreamCaptureMode(unused)

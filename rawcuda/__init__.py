@@ -53,6 +53,8 @@ _HOMES = {
     "view": "arrays.strided",
     "copy": "arrays.making",
     "copy_batch": "gpu.copies.batch",
+    "prefetch_batch": "gpu.memories.managed",
+    "discard_batch": "gpu.memories.managed",
     "StridedView": "arrays.strided",
     "receive_on": "arrays.pickling",
     "OpaqueArray": "gpu.textures.arrays",
@@ -133,6 +135,8 @@ if TYPE_CHECKING:
     from .gpu.kernels.launch import Launch as Launch
     from .gpu.kernels.libraries import Library as Library
     from .gpu.kernels.module import Module as Module
+    from .gpu.memories.managed import discard_batch as discard_batch
+    from .gpu.memories.managed import prefetch_batch as prefetch_batch
     from .gpu.memories.pool import MemoryPool as MemoryPool
     from .gpu.memories.virtual import VirtualMemory as VirtualMemory
     from .gpu.memory import Memory as Memory

@@ -104,22 +104,26 @@ class Held:
 
     In Python 3.9, a signal handler may raise an exception between the end of a with block and the call of __exit__,
     which is then not made. So taking the lock and setting the finalizer is one step, and the finalizer is a C function.
+
+    seconds  if another thread holds the lock for longer, the block is entered without it
     """
 
-    __slots__ = ("_lock", "__del__")
+    __slots__ = ("_lock", "_seconds", "__del__")
 
     if TYPE_CHECKING:
         __del__: Any
 
-    def __init__(self, lock: Any) -> None:
-        self._lock = lock
+    def __init__(self, lock: Any, seconds: float = -1) -> None:
+        self._lock, self._seconds, self.__del__ = lock, seconds, _nothing
 
     def __enter__(self) -> None:
         release = partial(setattr, self, "__del__", self._lock.release)
-        all(map(_call, (partial(self._lock.acquire), release)))  # all() ends at what setattr() returns, None
+        acquire = partial(self._lock.acquire, True, self._seconds)
+        all(map(_call, (acquire, release)))  # all() ends at what setattr() returns, None, or at False
 
     def __exit__(self, *raised: object) -> None:
-        any(map(_call, (partial(setattr, self, "__del__", _nothing), partial(self._lock.release))))
+        if self.__del__ is not _nothing:
+            any(map(_call, (partial(setattr, self, "__del__", _nothing), partial(self._lock.release))))
 
 
 _call: Any = partial.__call__

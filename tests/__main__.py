@@ -7,6 +7,8 @@
                                          again on every other Python of this machine, and interop with the large
                                          libraries (PyTorch, JAX, Warp, DALI, TensorFlow...)
     python3 -m tests --heavy reruns      only the heavy tests of these folders
+    python3 -m tests --attack            the campaign: random programs, objects and inputs, for ten minutes
+    python3 -m tests --attack --minutes 60
     python3 -m tests --driver nvidia     on a GPU
     python3 -m tests --here              with the packages of this Python; needs no network
     python3 -m tests -- -x -k launch     arguments after -- are passed to pytest
@@ -36,10 +38,12 @@ def main() -> int:
     folders = ("null", "driver", "interop", "vendored", "docs", *(["reruns"] if options.heavy else []))
     tests = [f"tests/{folder}" for folder in options.folders or folders]
     tests += ["--heavy"] if options.heavy else []
+    if options.attack:
+        tests = ["tests/attack", "--minutes", str(options.minutes)]
     python = sys.executable if options.here else environment()
     parallel = (
         []
-        if options.here or options.driver == "nvidia"
+        if options.here or options.attack or options.driver == "nvidia"
         else ["--numprocesses=auto", "--maxprocesses=4", "--dist=worksteal"]
     )
     return subprocess.call(
@@ -66,8 +70,14 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         "--driver", choices=("emulator", "nvidia"), default="emulator", help="the driver for the tests in driver/"
     )
     parser.add_argument("--heavy", action="store_true", help="only the tests that take a long time")
+    parser.add_argument("--attack", action="store_true", help="only the campaign; the seed is printed")
+    parser.add_argument("--minutes", type=float, default=10.0, help="how long the campaign takes")
     parser.add_argument("--here", action="store_true", help="use the packages of this Python; install nothing")
     options = parser.parse_args(arguments)
+    if options.attack and (options.folders or options.heavy or options.driver == "nvidia"):
+        parser.error("--attack is a run of its own, on the emulator: omit folders, --heavy and --driver")
+    if not 0 < options.minutes < 10_000:
+        parser.error(f"--minutes {options.minutes:g}: must be more than 0")
     for folder in options.folders:
         if not (CHECKOUT / "tests" / folder).is_dir():
             parser.error(f"there is no folder tests/{folder}")

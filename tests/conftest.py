@@ -32,6 +32,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="run with the fast paths switched off, for views, launches and exports",
     )
+    group.addoption("--minutes", type=float, default=10.0, help="how long the campaign of tests/attack takes in all")
+    group.addoption("--attack-seed", type=int, default=None, help="the seed of the campaign, to repeat a failure")
     group.addoption(
         "--heavy", action="store_true", help="run only the tests that are marked heavy; otherwise they are skipped"
     )

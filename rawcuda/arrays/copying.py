@@ -54,14 +54,15 @@ __all__ = [
 
 _argument: Any = ctypes.c_void_p.from_param  # makes a prepared argument of an address or a size
 _gpu: Any = None  # doors.gpu(), set on first use: an import statement takes 300 ns and more
-_copy_run: Any = None  # its copy_run
+_copy_run: Any = None  # its copy_run; also its fill_run
+_fill_run: Any = None
 _copies: Any = None  # gpu/copies/device_copy.py, set on first use
 
 
 def _enter_gpu() -> Any:
-    global _gpu, _copy_run
+    global _gpu, _copy_run, _fill_run
     _gpu = doors.gpu()
-    _copy_run = _gpu.copy_run
+    _copy_run, _fill_run = _gpu.copy_run, _gpu.fill_run
     return _gpu
 
 
@@ -78,7 +79,10 @@ class Form:
     """The common part of the views of one shape, strides and dtype.
 
     dtype       the DType; None: the bytes of a Memory
+    pack        packs a number into the bytes of an element, see _PACK; None if there is no such function
+    itemsize    1 for a Memory
     nbytes      of the elements, without gaps
+    count       the number of elements as a prepared argument
     size        nbytes as a prepared argument if the elements are one run of bytes, whose first element comes first;
                 else None, as where there are no elements
     in_c_order  whether they are one run in C order
@@ -87,12 +91,16 @@ class Form:
     is_safe     whether no two elements share bytes; None: not known yet
     """
 
-    __slots__ = ("dtype", "nbytes", "size", "in_c_order", "shape", "strides", "offset", "rows", "is_safe")
+    __slots__ = (
+        "dtype", "pack", "itemsize", "nbytes", "count", "size", "in_c_order", "shape", "strides", "offset", "rows",
+        "is_safe",
+    )  # fmt: skip
 
     def __init__(self, shape: Ints, strides: Ints, dtype: DType | None) -> None:
         itemsize = dtype.itemsize if dtype is not None else 1
-        self.dtype = dtype
-        self.nbytes = layout.size(shape) * itemsize
+        self.dtype, self.itemsize, count = dtype, itemsize, layout.size(shape)
+        self.pack: Any = _PACK.get((dtype or _BYTE).name)
+        self.count, self.nbytes = _argument(count), count * itemsize
         self.shape, (self.strides,), (self.offset,) = layout.coalesce(shape, strides)
         dense = self.nbytes > 0 and (not self.shape or self.strides == (itemsize,)) and not self.offset
         self.size = _argument(self.nbytes) if dense else None
@@ -446,19 +454,19 @@ def fill(target: Any, value: Any, stream: Any = None) -> None:
     """Set every element of a view to a value, or every byte of a Memory; see StridedView.fill."""
     to = getattr(target, "_side", None) or examine(target)
     form = to.form
-    dtype = form.dtype or _BYTE
-    if form.dtype is None and target._handle is None:
+    dtype = form.dtype
+    if dtype is None and target._handle is None:
         target.handle  # raises Closed
     if to.readonly or to.owner._handle is None or form.size is None:
         _check_target(to, target)
     kind = type(value)
     try:
-        if kind is float or kind is int or dtype.kind != "complex" and not isinstance(value, complex):
-            pattern = _PACK[dtype.name](value)
+        if kind is float or kind is int or (dtype or _BYTE).kind != "complex" and not isinstance(value, complex):
+            pattern = form.pack(value)
         else:
-            pattern = encode(dtype, value)
-    except (KeyError, struct.error, OverflowError, TypeError):
-        pattern = encode(dtype, value)
+            pattern = encode(dtype or _BYTE, value)
+    except (struct.error, OverflowError, TypeError):  # also if there is no such function
+        pattern = encode(dtype or _BYTE, value)
     if not form.nbytes:
         return
     if to.kind == "host" or to.kind == "pinned":
@@ -467,7 +475,7 @@ def fill(target: Any, value: Any, stream: Any = None) -> None:
         host_copy.fill(to.address + form.offset, form.shape, form.strides, pattern)
         return
     word = pattern if len(pattern) in _WIDTHS else _shortest(pattern)
-    if not (_gpu or _enter_gpu()).fill_run(target, to, _from_bytes(word, byteorder), len(word), stream):
+    if not (_fill_run or _enter_gpu().fill_run)(target, to, _from_bytes(word, byteorder), len(word), stream):
         (_copies or _enter_copies()).fill_on_device(target, to, pattern, stream)
 
 

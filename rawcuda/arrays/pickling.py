@@ -12,7 +12,7 @@ Read next    strided.py
 from __future__ import annotations
 
 from .. import names
-from ..doors import gpu
+from ..doors import facade, gpu
 from ..elements import layout
 from ..elements.dtypes import DType, of
 from ..errors import worded
@@ -88,6 +88,7 @@ def _checked_bytes(version: Any, shape: Any, order: Any, dtype: Any, kind: Any, 
 def _array(whole: memoryview, shape: tuple[int, ...], order: str, dtype: DType) -> Any:
     """Return a view of bytes that were received, which keeps them alive."""
     rows = layout.f_strides if order == "F" else layout.c_strides
+    facade().StridedView  # imported here if the receiver has not used any view before
     kind: Any = Description._viewed
     flat: Any = describe(whole, kind, None) if whole.nbytes else kind._empty_host((0,), of("uint8"))
     return flat._derived(flat.ptr, shape, rows(shape, dtype.itemsize), dtype)

@@ -408,6 +408,13 @@ class StridedView(Reshaped, Numeric):
         """Return the array interface, version 3; raises AttributeError if the CPU cannot access the memory."""
         return (_exporting or _begin_exporting()).array_interface(self)  # type: ignore[no-any-return]
 
+    @property
+    def __arrow_c_array__(self) -> Any:
+        """Return the export through the Arrow C data interface; AttributeError unless it is one run of host memory."""
+        from .arrow_export import arrow_exporter
+
+        return arrow_exporter(self)
+
     def __buffer__(self, flags: int) -> memoryview:
         """Export the view by the buffer protocol, on Python 3.12 and later; see memoryview()."""
         return (_exporting or _begin_exporting()).memory_view(self, bool(flags & 1))  # type: ignore[no-any-return]
@@ -480,7 +487,7 @@ class _StreamedView(_PlainView):
 
 StridedView._plain_kind = Description._viewed = _PlainView
 for _kind in (_PlainView, _MemoryView, _StreamedView):  # so that error messages show the public name
-    _kind.__name__ = _kind.__qualname__ = StridedView.__name__
+    _kind.__name__ = StridedView.__name__  # (by __qualname__, pickle finds the class itself)
 StridedView._streamed = _StreamedView
 
 

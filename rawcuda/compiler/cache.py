@@ -60,6 +60,8 @@ class Store:
         except ValueError:  # also UnicodeEncodeError
             raise ValueError(f"cache={worded(folder)} cannot be the path of a folder") from None
         self.folder = os.path.abspath(os.fsdecode(folder))
+        if os.path.exists(self.folder) and not os.path.isdir(self.folder):
+            raise FileExistsError(f"cache {self.folder}: it is a file: give the path of a folder")
         os.makedirs(self.folder, mode=0o700, exist_ok=True)
         if os.name == "posix":
             status = os.stat(self.folder)

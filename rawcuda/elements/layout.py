@@ -104,14 +104,19 @@ def checked_size(shape: Sequence[int], itemsize: int) -> int:
 
 def c_layout(shape: object, itemsize: int) -> tuple[Ints, Ints, int]:
     """Return the shape, the strides and the number of bytes of a new row-major array; raises ValueError, TypeError."""
-    extents, out, step = as_shape(shape), [], itemsize
-    for n in extents[::-1]:
-        out.append(step)
-        step *= n or 1
-    out.reverse()
-    if step > LIMIT or not itemsize:
-        checked_size(extents, itemsize)
-    return extents, tuple(out), 0 if 0 in extents else step
+    extents = as_extents(shape)
+    return _c_layouts.get((extents, itemsize)) or _new_c_layout(extents, itemsize)
+
+
+def _new_c_layout(shape: Ints, itemsize: int) -> tuple[Ints, Ints, int]:
+    extents = as_shape(shape)
+    strides, count = c_strides(extents, itemsize), checked_size(extents, itemsize)
+    if len(_c_layouts) >= 1000:
+        _c_layouts.clear()
+    return _c_layouts.setdefault((extents, itemsize), (extents, strides, count * itemsize))
+
+
+_c_layouts: dict[tuple[Ints, int], tuple[Ints, Ints, int]] = {}  # working one out takes 500 ns more than the look-up
 
 
 def c_strides(shape: Sequence[int], itemsize: int) -> Ints:

@@ -43,8 +43,8 @@ GAPS: tuple[tuple[str, str], ...] = (
         "only PTX runs: a cubin is refused with 209. A fatbin is searched for PTX, which may be compressed",
     ),
     (
-        "tensor-core, mbarrier and bulk-copy instructions",
-        "refused when the module is loaded, with opcode and line",
+        "wgmma, tcgen05, sparse and block-scaled products, multimem, tensor copies of the forms im2col and gather",
+        "refused when the module is loaded, with opcode and line; mma, wmma, mbarrier and other copies run",
     ),
     # -- entry points that do not exist
     (
@@ -125,11 +125,22 @@ GAPS: tuple[tuple[str, str], ...] = (
         "texture variables (.texref, .samplerref, .surfref), separate samplers, anisotropy",
         "the first two are refused when the module is loaded; anisotropy has no effect",
     ),
-    ("tensor maps", "encoded and passed to kernels, but the bulk copies that use them are refused"),
+    (
+        "tensor maps",
+        "copies with an interleaved map, one of the form im2col or a swizzle of compute capability 10.0 stop the kernel",
+    ),
+    (
+        "products of tensor cores",
+        "sums of floats are made in double precision and rounded once: their last bits differ from those of a GPU",
+    ),
+    (
+        "asynchronous copies",
+        "happen when their thread waits, or when a thread asks their barrier; a missing fence of a proxy is not found",
+    ),
     (
         "clusters",
-        "their blocks run one after another between barriers; a preferred cluster size is not used; asynchronous "
-        "stores, barriers in shared memory and .blocksareclusters are refused; races between blocks are not found",
+        "their blocks run one after another between barriers; a preferred cluster size is not used; "
+        ".blocksareclusters is refused; races between blocks are not found",
     ),
     ("limits, priorities", "stored and returned, but without an effect"),
     (

@@ -61,7 +61,9 @@ class Pool:
         self.attributes = {1: 1, 2: 1, 3: 1, 4: 0}
         self.used = self.used_high = self.reserved = self.reserved_high = 0
         self.closed = False  # destroyed, while memory from it was still in use
-        self.backing: Any = None  # of a pool for other processes: a Backing of sharing.py, whose token names the pool
+        self.backing: Any = (
+            None  # of a pool for other processes: a Backing of entries/memories/sharing.py, whose token names the pool
+        )
         self.access: dict[int, int] = {} if device is None else {device.ordinal: 3}
 
     def growth(self, nbytes: int) -> int:
@@ -122,7 +124,7 @@ class Holding:
         self.ident = ident  # CU_POINTER_ATTRIBUTE_BUFFER_ID
         self.attributes: dict[int, int] = {}
         self.reservation: Any = None  # of memory that a graph allocated: a Reservation of entries/graphs/
-        self.backing: Any = None  # of memory that other processes use: a Backing of sharing.py
+        self.backing: Any = None  # of memory that other processes use: a Backing of entries/memories/sharing.py
 
     @property
     def ordinal(self) -> int:

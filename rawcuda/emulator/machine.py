@@ -251,6 +251,7 @@ class Machine:
         self._foreign: dict[int, Thread] = {}
         self.topology = peers
         self.profiling = False  # between cuProfilerStart and cuProfilerStop
+        self.count = devices  # of all devices, of which CUDA_VISIBLE_DEVICES may hide some
         self.devices = [Device(self, index, index) for index in range(devices)]
 
     def show_only(self, indices: list[int]) -> None:

@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from .entries.graphs.capture import Capture
     from .entries.graphs.definitions import Node
     from .entries.hardware.green import GreenContext
+    from .entries.memories.sharing import SharedMark
     from .machine import Context, Machine
-    from .sharing import SharedMark
 
 __all__ = [
     "INSTANT",
@@ -201,7 +201,7 @@ class Queues:
         self._hopeless_from = 0.0  # when a wait for a value that nobody can write ends; 0: there is none
         self._busy: dict[Stream, None] = {}  # streams with work in their queues, oldest first
         self.marks: list[tuple[Work, SharedMark, int]] = []  # records of shared events that were not reached yet
-        self.along = False  # whether a thread runs the work before them; see sharing.py
+        self.along = False  # whether a thread runs the work before them; see entries/memories/sharing.py
         self._submit_more = {"eager": self._submit_eager, "lazy": self._submit_lazy, "random": self._submit_random}[
             mode
         ]

@@ -139,7 +139,9 @@ class Allocation:
 
     def wrote(self, start: int, nbytes: int) -> None:
         """Record that bytes were written outside a kernel."""
-        if self.written is not None:
+        if nbytes >= self.size:
+            self.written = None  # all of it: nothing is left to track
+        elif self.written is not None:
             self.written[start : start + nbytes] = b"\1" * nbytes
 
     def move_to(self, pages: Any) -> None:

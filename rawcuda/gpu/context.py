@@ -46,6 +46,7 @@ __all__ = [
 
 
 _call: Any = partial.__call__
+_ALONE = ("alone",)  # a key beside the device attributes
 
 
 class _Functions(dict):  # type: ignore[type-arg]
@@ -71,7 +72,8 @@ class PrimaryContext:
     inside   prepared calls that need this context to be current
     pushing  the two steps that push and pop it, for calls.run(); push makes the first
     function returns a driver function that takes prepared arguments, for the steps of calls.run()
-    kept     our own modules, each loaded once; pool: unused events. They hold this context, and are closed with it
+    kept     our own modules, each loaded once; pool: unused events; ends: events at the end of the work of closed
+             streams. They hold this context, and are closed with it
     """
 
     __slots__ = (
@@ -83,6 +85,7 @@ class PrimaryContext:
         "push",
         "kept",
         "pool",
+        "ends",
         "attributes",
         "function",
         "current_context",
@@ -107,6 +110,7 @@ class PrimaryContext:
         self.closing = True
         self.kept: dict[Any, Owned] = {}
         self.pool: dict[int, Owned] = {}
+        self.ends: dict[int | None, Any] = {}
         self.attributes: dict[Any, Any] = {}  # constant facts about the device, for Device
         self._lock = _thread.RLock()  # garbage collection while it is held may re-enter
 
@@ -160,7 +164,7 @@ class PrimaryContext:
         if not self.closing:
             return
         with Held(self._lock):
-            if self.closing and len(self.users) == len(self.kept) + len(self.pool):
+            if self.closing and len(self.users) == len(self.kept) + len(self.pool) + len(self.ends):
                 self.forget()
             if not self.users and self.closing and self._handle is not None:
                 self._handle = None
@@ -169,7 +173,8 @@ class PrimaryContext:
 
     def forget(self) -> None:
         """Close the kept modules and events; they are made again when next needed."""
-        for kept in (self.kept, self.pool):
+        kept: Any
+        for kept in (self.kept, self.pool, self.ends):
             while kept:
                 kept.popitem()[1].close()
 
@@ -184,6 +189,14 @@ class PrimaryContext:
     def current(self) -> Current:
         """Return a context manager that makes this context current in this thread."""
         return Current(self)
+
+    @property
+    def is_alone(self) -> bool:
+        """Tell whether the driver sees no other device."""
+        known = self.attributes.get(_ALONE)
+        if known is None:
+            known = self.attributes[_ALONE] = count() == 1
+        return bool(known)
 
     def _to_push(self) -> PrimaryContext | None:
         """Return this context if it has to be pushed, or None if it is current."""

@@ -13,6 +13,7 @@ Read next    stream.py, memory.py
 
 from __future__ import annotations
 
+import _thread  # (threading takes 1 ms to import)
 import ctypes
 from ctypes import byref
 from functools import partial
@@ -20,7 +21,7 @@ from itertools import chain, starmap
 
 from ..driver import WRONG_CONTEXT
 from ..errors import CudaError, ForkedAfterInit
-from ..owned import Owned, drain, dropped
+from ..owned import Held, Owned, drain, dropped
 from ..tracing import careful
 from .calls import UNTRIED, invoke, run, scratches, take_scratch
 from .context import PrimaryContext
@@ -45,6 +46,7 @@ __all__ = [
     "IPC_MEMORY",
     "Kind",
     "LINK",
+    "Leased",
     "Lifetime",
     "MANAGED",
     "MIPMAPPED",
@@ -61,6 +63,7 @@ __all__ = [
     "TEXTURE",
     "TIMED_EVENT",
     "around",
+    "beginning",
     "capturing",
     "make",
     "unnoticed",
@@ -103,8 +106,8 @@ EVENT = Kind("cuEventCreate", (2,), "cuEventDestroy_v2")  # CU_EVENT_DISABLE_TIM
 TIMED_EVENT = Kind("cuEventCreate", (0,), "cuEventDestroy_v2")
 SHARED_EVENT = Kind("cuEventCreate", (2 | 4,), "cuEventDestroy_v2")  # also CU_EVENT_INTERPROCESS
 DEVICE = Kind("cuMemAlloc_v2", (), "cuMemFree_v2", unnoticed=True)
-# In the order of a stream: released by cuMemFreeAsync while the stream can still be used; see Lifetime.
-# Otherwise cuMemFree_v2 does not wait for work that uses such memory, so that this is done before.
+# In the order of a stream: released by cuMemFreeAsync; see Lifetime. The CPU waits before it calls cuMemFree_v2, which
+# does not wait for work that uses such memory.
 ORDERED = Kind("cuMemAllocAsync", (), "cuMemFree_v2", unnoticed=True, waits=True)
 POOLED = Kind("cuMemAllocFromPoolAsync", (), "cuMemFree_v2", unnoticed=True, waits=True)
 POOL = Kind("cuMemPoolCreate", (), "cuMemPoolDestroy", unnoticed=True)
@@ -130,6 +133,9 @@ GREEN_STREAM = Kind("cuGreenCtxStreamCreate", (1, 0), "cuStreamDestroy_v2")  # C
 
 # The number of each of our captures in progress, and the objects that must live as long as its graph.
 capturing: dict[int, list[Any]] = {}
+# Held while a capture begins, and by whoever finds that there is none and therefore waits for a whole context: it would
+# break a capture that began in between.
+beginning = _thread.RLock()
 
 
 def make(
@@ -181,7 +187,8 @@ class Lifetime(ctypes.c_void_p):
 
     As an argument of a prepared call it is the handle; byref() of it is the pointer that the creating function takes.
 
-    once  an iterator that yields this object to one caller only: that caller makes the releasing call
+    stream  for memory that is freed in the order of a stream: that stream, an Ordering, or a Leased
+    once    an iterator that yields this object to one caller only: that caller makes the releasing call
     """
 
     __slots__ = ("kind", "primary", "stream", "once")
@@ -202,23 +209,27 @@ class Lifetime(ctypes.c_void_p):
         again: Iterator[Lifetime] | None = None
         try:
             waits: bool | None = kind.waits and not late and not capturing
-            if self.stream is not None:
+            if self.stream is not None and self.value:
                 waits = self._release_in_order(late)
             if waits is not None and (not late or self.value):
                 function = primary.function(kind.release)
                 # One step of C takes this object from the iterator and makes the call, so no interrupt comes in
                 # between. The handle implies its context, which is pushed only if the driver asks for it.
                 if waits or careful:
-                    self._release_inside(function, self.once, waits)
-                elif kind.unnoticed:
-                    exchange = _exchange(primary)
-                    codes.extend(starmap(invoke, chain(exchange, zip((function,), self.once), exchange)))
-                    _exchanges.append(exchange)
+                    code = self._release_inside(function, self.once, waits)
                 else:
-                    codes.extend(map(function, self.once))
-                if any(codes) and codes[len(codes) // 2] in WRONG_CONTEXT:  # nothing was released
-                    again = iter((self,))
-                    self._release_inside(function, again, False)
+                    if kind.unnoticed:
+                        exchange = _exchange(primary)
+                        codes.extend(starmap(invoke, chain(exchange, zip((function,), self.once), exchange)))
+                        _exchanges.append(exchange)
+                    else:
+                        codes.extend(map(function, self.once))
+                    code = codes[len(codes) // 2] if len(codes) & 1 else None
+                    if code in WRONG_CONTEXT:  # nothing was released
+                        again = iter((self,))
+                        code = self._release_inside(function, again, False)
+                if code is not None and type(self) is not Lifetime:
+                    self._released(code)
         except (CudaError, ForkedAfterInit):  # the context is lost, or this is a fork()ed child
             pass
         except BaseException:  # an interrupt
@@ -230,27 +241,44 @@ class Lifetime(ctypes.c_void_p):
         if primary.closing:
             primary.let_go(self)
 
-    def _release_inside(self, function: Any, once: Iterator[Lifetime], waits: bool) -> None:
-        """Make the releasing call while the context is current, and report it to the listeners."""
+    def _released(self, code: int) -> None:
+        """Note the code that the releasing call returned."""
+
+    def _release_inside(self, function: Any, once: Iterator[Lifetime], waits: bool) -> int | None:
+        """Make the releasing call while the context is current; return its code, or None if another caller makes it.
+
+        waits  wait before for the work of the context, unless a stream is being captured
+        """
         primary = self.primary
+        inside, outer = primary._to_push(), self.kind.unnoticed
         steps: Iterable[Any] = zip((function,), once)
+        place = int(outer)
         if waits:
-            steps = chain(((primary.function("cuCtxSynchronize"),),), steps)
-        if self.kind.unnoticed:
-            steps = around(primary, steps)
-        run(steps, primary._to_push())
+            with Held(beginning):
+                if not capturing:
+                    place += 1
+                    steps = chain(((primary.function("cuCtxSynchronize"),),), steps)
+                codes = run(around(primary, steps) if outer else steps, inside)
+        else:
+            codes = run(around(primary, steps) if outer else steps, inside)
+        is_made = len(codes) == place + 1 + outer + (inside is not None)
+        return codes[place] if is_made else None
 
     def _release_in_order(self, late: bool) -> bool | None:
-        """Free memory in the order of its stream if that can still be used, and return None.
+        """Free memory in the order of a stream, and return None.
 
-        Otherwise it is released like memory without a stream; return whether that has to wait for the context's work.
+        If other libraries may use it on streams that are not known, or its stream is closed, the CPU waits for the
+        context's work before, unless that would break a capture. If no stream can be used, the memory is released like
+        memory without a stream; return whether that has to wait.
 
         calls   cuMemFreeAsync, cuStreamIsCapturing
         """
         primary, stream = self.primary, self.stream
-        queue = stream._argument or stream.queue()
+        queue, is_leased = stream._argument or stream.queue(), type(stream) is Leased
+        if (queue is None or is_leased) and not late and not capturing:
+            return True
         if queue is None:
-            return not late and not capturing
+            return None if self._is_freed_later(None) else False
         # A stream of our own implies its context, which is pushed only if the driver asks for it.
         inside, scratch = None, take_scratch()
         step = primary.function("cuStreamIsCapturing"), queue, scratch.to_status
@@ -260,8 +288,8 @@ class Lifetime(ctypes.c_void_p):
             failed = run((step,), inside)[0]
         is_capturing = failed or scratch.words.status
         scratches.append(scratch)
-        if is_capturing:
-            return False
+        if is_capturing or is_leased:
+            return None if self._is_freed_later(None if is_capturing else queue) else False
         free = primary.function("cuMemFreeAsync")
         if careful or inside is not None:
             failed = any(run(zip((free,), self.once, (queue,)), inside)[:1])
@@ -271,6 +299,40 @@ class Lifetime(ctypes.c_void_p):
             return None
         self.once = iter((self,))  # the memory was not freed
         return False
+
+    def _is_freed_later(self, queue: Any) -> bool:
+        """Queue the release after the work of the legacy default stream and of a closed stream; tell whether it was.
+
+        The CPU does not wait. The legacy stream comes after all streams of other libraries that are not non-blocking.
+
+        queue   the stream in whose order the memory is freed; None: the legacy default stream
+        calls   cuMemFreeAsync, cuStreamWaitEvent, cuEventRecord, cuStreamIsCapturing
+        """
+        primary, event, scratch = self.primary, ctypes.c_void_p(), take_scratch()
+        function, inside = primary.function, primary._to_push()
+        scratch.words.status = 0
+        failed = run(((function("cuStreamIsCapturing"), _LEGACY, scratch.to_status),), inside)[0]
+        is_captured = failed or scratch.words.status  # also a stream for which the legacy stream would wait
+        scratches.append(scratch)
+        if is_captured:
+            return False
+        before: list[Any] = []
+        if queue is not None:
+            before = [
+                (function("cuEventCreate"), byref(event), _NO_TIMING),
+                (function("cuEventRecord"), event, _LEGACY),
+                (function("cuStreamWaitEvent"), queue, event, _NO_FLAGS),
+                (function("cuEventDestroy_v2"), event),
+            ]
+        ended = self.stream.ended()  # (this reference keeps the event)
+        if ended is not None:
+            before.append((function("cuStreamWaitEvent"), queue or _LEGACY, ended.argument, _NO_FLAGS))
+        step = zip((function("cuMemFreeAsync"),), self.once, (queue or _LEGACY,))
+        codes = run(chain(before, step), inside)
+        if len(codes) - (inside is not None) == len(before) + 1 and codes[len(before)]:
+            self.once = iter((self,))  # the memory was not freed
+            return False
+        return True
 
     def give_away(self) -> bool:
         """Make later calls release nothing; return False if the handle was already released or given away."""
@@ -282,7 +344,26 @@ class Lifetime(ctypes.c_void_p):
         return first
 
 
+class Leased:
+    """The stream of memory that other libraries may use, on streams that are not known."""
+
+    __slots__ = ("stream", "_primary", "_argument")
+
+    def __init__(self, stream: Any) -> None:
+        self.stream, self._primary, self._argument = stream, stream._primary, None
+
+    def queue(self) -> Any:
+        """Return the stream as an argument, or None."""
+        return self.stream.queue()
+
+    def ended(self) -> Any:
+        """Return the event at the end of the stream's work, or None; see StreamHandle."""
+        return self.stream.ended()
+
+
 _never: Iterator[Lifetime] = iter(())
+_LEGACY = ctypes.c_void_p(1)  # CU_STREAM_LEGACY
+_NO_FLAGS, _NO_TIMING = ctypes.c_uint(0), ctypes.c_uint(2)  # CU_EVENT_DISABLE_TIMING
 
 
 def _exchange(primary: PrimaryContext) -> tuple[Any]:

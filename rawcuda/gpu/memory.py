@@ -15,14 +15,13 @@ from functools import partial
 
 from .. import names
 from ..arrays import copying, making
-from ..arrays.pickling import reduce_memory
 from ..driver import as_argument
 from ..errors import a_kind, worded
 from ..given import whole
 from ..owned import Once, Owned, _nothing
 from ..protocols.description import Bytes
 from .context import PrimaryContext, context_of, is_device, primary_of, reaches
-from .handles import DEVICE, MANAGED, ORDERED, PINNED, POOLED, Kind, Lifetime, make
+from .handles import DEVICE, MANAGED, ORDERED, PINNED, POOLED, Kind, Leased, Lifetime, make
 from .queue import Ordering, StreamHandle, calls_on
 
 TYPE_CHECKING = False
@@ -117,8 +116,9 @@ class Memory(Owned, Bytes):
                 lease = first()
                 if lease is not None:
                     self.handle  # tested after the lease was added; close() looks for leases after it has closed
-                    if type(self._release) is Lifetime:
-                        self._release.stream = None  # so the memory is freed like memory without a stream
+                    release = self._release
+                    if type(release) is Lifetime and release.stream is not None and type(release.stream) is not Leased:
+                        release.stream = Leased(release.stream)
                     return lease
                 try:
                     leases.remove(first)  # only this one: another thread may just have added one
@@ -419,6 +419,8 @@ class Memory(Owned, Bytes):
 
     def __reduce_ex__(self, protocol: object) -> names.Any:
         """Describe the memory for pickle: the receiver gets a copy of the bytes, on its current device."""
+        from ..arrays.pickling import reduce_memory
+
         return reduce_memory(self, protocol)
 
     def __repr__(self) -> str:
@@ -433,7 +435,7 @@ class _ReadOnlyMemory(Memory):
     readonly = True
 
 
-_ReadOnlyMemory.__name__ = _ReadOnlyMemory.__qualname__ = Memory.__name__  # so that messages show the public name
+_ReadOnlyMemory.__name__ = Memory.__name__  # so that messages show the public name
 
 
 def _access_flags(address: int, ordinal: int) -> int:

@@ -16,9 +16,10 @@ from ..driver import as_argument
 from ..errors import refusal
 from .calls import run, scratches, take_scratch
 from .context import PrimaryContext, context_of, held_contexts
+from .handles import capturing, unnoticed
 from .memory import Memory
 from .queue import NO_SYNC, PER_THREAD, StreamHandle, calls_on, handle_of, home_of, work_handle
-from .retention import retain, retained, sweep
+from .retention import capture_number, retain, retained, sweep
 from .stream import record_and_wait
 
 TYPE_CHECKING = False
@@ -85,10 +86,29 @@ def pending_handle(view: Description) -> int | None:
 
 
 def forget_closed(view: Any) -> None:
-    """If the stream that a view was made for is closed, wait for all work, and mark the view as ready."""
+    """If the stream that a view was made for is closed, wait for its work, and mark the view as ready."""
     if isinstance(view.stream, StreamHandle) and view.stream.closed:
-        synchronize_contexts()
+        _finish_closed(view.stream)
         view.stream = None
+
+
+def _finish_closed(stream: Any) -> None:
+    """Wait on the CPU until the work of a closed stream is done; this does not break a capture.
+
+    calls   cuEventSynchronize
+    """
+    primary, event = stream._primary, stream.ended()
+    if event is not None:
+        run(unnoticed(primary, ((primary.function("cuEventSynchronize"), event.argument),)), primary._to_push())
+        primary.ends.pop(stream._last, None)
+    elif getattr(stream, "_last", None) is None:  # its end could not be recorded
+        synchronize_contexts()
+
+
+def _is_outside(primary: PrimaryContext, stream: Any, working: Any) -> bool:
+    """Tell whether a stream is in one of our captures, and another stream is not."""
+    number = capture_number(primary, work_handle(stream))
+    return number in capturing and capture_number(home_of(working, primary), handle_of(working)) != number
 
 
 def make_ready(primary: PrimaryContext, stream: Any, thing: Any) -> None:
@@ -100,7 +120,7 @@ def make_ready(primary: PrimaryContext, stream: Any, thing: Any) -> None:
     if theirs is None or theirs is stream or is_view and thing._place.is_host:
         return
     if isinstance(theirs, StreamHandle) and theirs._handle is None:
-        synchronize_contexts()
+        _finish_closed(theirs)
         if is_view:  # (the stream of a Memory is that of its allocation)
             thing.stream = None
         return
@@ -109,6 +129,11 @@ def make_ready(primary: PrimaryContext, stream: Any, thing: Any) -> None:
         return
     there = (device_of(thing) if is_view else thing._primary) if working <= PER_THREAD else None
     if working != work_handle(stream) or there is not None and there is not primary:
+        if capturing and _is_outside(primary, stream, theirs):  # a graph cannot wait for work outside of it
+            home = home_of(theirs, there or primary)
+            step = home.function("cuStreamSynchronize"), as_argument(working)
+            run(unnoticed(home, (step,)), home._to_push())
+            return
         record_and_wait(primary, theirs, stream, there)
 
 

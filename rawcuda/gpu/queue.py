@@ -17,8 +17,10 @@ from ..errors import a_kind, worded
 from ..given import whole
 from ..owned import Owned, invalidate
 from ..protocols.cuda_stream import handle_from as _protocol_handle
-from .context import PrimaryContext, any_calls, held_contexts, primary_of
-from .handles import make
+from .calls import run
+from .context import PrimaryContext, any_calls, context_of, held_contexts, primary_of
+from .handles import Lifetime, make
+from .retention import note_end
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -94,9 +96,10 @@ _BORROWED = _BorrowedCalls(False), _BorrowedCalls(True)
 class StreamHandle(InContext):
     """The part of a stream that is needed to queue work on it."""
 
-    __slots__ = ("_owner",)
+    __slots__ = ("_last", "_owner")
 
     _owner: names.Any  # of a borrowed handle: keeps the stream alive
+    _last: int | None  # after close(): the key of the event at the end of its work, if that could be recorded
 
     def _borrow(self, handle: int, owner: Any) -> None:
         self.device = self._primary = self._argument = None
@@ -109,8 +112,14 @@ class StreamHandle(InContext):
         handle = self._handle  # read once: another thread may close the stream now
         return None if handle is None else as_argument(handle)
 
+    def ended(self) -> names.Any:
+        """Return the event at the end of a closed stream's work, or None if the work is done or the end not known."""
+        return None if self._primary is None else self._primary.ends.get(getattr(self, "_last", None))
+
     def _closing(self) -> None:
         self._argument = None
+        if type(self._release) is Lifetime and self._release.value and self._primary is not None:
+            self._last = note_end(self._primary, self._release)
         invalidate()
 
 
@@ -174,8 +183,9 @@ def home_of(stream: Any, primary: PrimaryContext) -> PrimaryContext:
     """Return the context of a stream, in which an event must be made that is recorded on the stream.
 
     stream   as for handle_of
-    primary  the context that is the answer for a default stream, and if the stream is not of a device that we use
+    primary  the context that is the answer for a default stream
     calls    cuStreamGetCtx
+    raises   ValueError  the stream is of a context that is no primary context
     """
     if isinstance(stream, StreamHandle):
         if stream._primary is not None:
@@ -183,14 +193,31 @@ def home_of(stream: Any, primary: PrimaryContext) -> PrimaryContext:
         handle: Any = stream._handle
     else:
         handle = handle_of(stream)
-    if handle is None or handle <= PER_THREAD or len(held_contexts()) == 1:
+    if handle is None or handle <= PER_THREAD or primary.is_alone:
         return primary
     context = ctypes.c_uint64()
     primary.inside.cuStreamGetCtx(as_argument(handle), ctypes.byref(context))
     for held in held_contexts():
         if held._handle == context.value:
             return held
-    return primary
+    return _foreign_home(primary, context.value, handle)
+
+
+def _foreign_home(primary: PrimaryContext, context: int, handle: int) -> PrimaryContext:
+    """Return the primary context of a device that only other software has used so far.
+
+    calls   cuCtxPushCurrent_v2, cuCtxGetDevice, cuCtxPopCurrent_v2
+    """
+    ordinal, function = ctypes.c_int(-1), primary.function
+    push = function("cuCtxPushCurrent_v2"), as_argument(context)
+    if not any(run((push, (function("cuCtxGetDevice"), ctypes.byref(ordinal)), primary.pushing[1]))):
+        home = context_of(ordinal.value)
+        if home.open() == context:
+            return home
+    raise ValueError(
+        f"the stream {handle:#x} belongs to another context than the primary context of a device, so that the end "
+        "of its work cannot be found out: give a stream of Device.stream()"
+    )
 
 
 class Ordering:
@@ -208,3 +235,7 @@ class Ordering:
         if self.handle == PER_THREAD or isinstance(self.given, StreamHandle) and self.given._handle is None:
             return None
         return as_argument(self.handle)
+
+    def ended(self) -> Any:
+        """Return the event at the end of a closed stream's work, or None."""
+        return self.given.ended() if isinstance(self.given, StreamHandle) else None

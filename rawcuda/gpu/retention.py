@@ -17,8 +17,8 @@ from __future__ import annotations
 from _thread import get_ident
 
 from ..driver import as_argument
-from ..errors import CudaError, ForkedAfterInit
-from ..owned import Owned
+from ..errors import Closed, CudaError, ForkedAfterInit
+from ..owned import Owned, forked
 from .calls import run, scratches, take_scratch
 from .context import PrimaryContext
 from .handles import EVENT, capturing, make, unnoticed
@@ -27,7 +27,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["capture_number", "forget", "give_back", "retain", "retained", "sweep", "take_event"]
+__all__ = ["capture_number", "forget", "give_back", "note_end", "retain", "retained", "sweep", "take_event"]
 
 _PER_THREAD = 2
 _NOT_READY = 600
@@ -115,14 +115,48 @@ def give_back(event: _Event, primary: PrimaryContext) -> None:
     primary.pool[id(event)] = event
 
 
-def capture_number(primary: PrimaryContext, stream: int) -> int | None:
+def note_end(primary: PrimaryContext, stream: Any) -> int | None:
+    """Record the end of the work of a stream that is about to be closed; return the key of the event in primary.ends.
+
+    An event that is not there any more was reached. Whoever waits for it does not have to wait for the whole context,
+    which is not possible while a stream is captured.
+
+    stream   the handle as an argument
+    returns  0 if the work is done already; None if the event could not be recorded
+    calls    cuStreamQuery, cuEventRecord
+    """
+    if forked:
+        return None
+    try:
+        if capturing and capture_number(primary, stream) is not None:
+            return None
+        inside = primary._to_push()
+        if not run(unnoticed(primary, ((primary.function("cuStreamQuery"), stream),)), inside)[1]:
+            return 0
+        event = take_event(primary)
+        if run(((primary.function("cuEventRecord"), event.argument, stream),), inside)[0]:
+            return None
+    except (CudaError, Closed, ForkedAfterInit):
+        return None
+    if len(primary.ends) >= _SWEEP_EVERY:
+        for key, earlier in tuple(primary.ends.items()):
+            if earlier.is_reached(primary):
+                primary.ends.pop(key, None)
+    key = id(event)
+    primary.ends[key] = event
+    return key
+
+
+def capture_number(primary: PrimaryContext, stream: Any) -> int | None:
     """Return the number of the capture that a stream takes part in, or None if it is not being captured.
 
+    stream  a handle, or one as an argument
     calls   cuStreamGetCaptureInfo
     """
     scratch = take_scratch()
     scratch.words.status = 0
-    step = primary.function("cuStreamGetCaptureInfo"), as_argument(stream), scratch.to_status, scratch.to_number
+    queue = as_argument(stream) if type(stream) is int else stream
+    step = primary.function("cuStreamGetCaptureInfo"), queue, scratch.to_status, scratch.to_number
     run((step,), primary._to_push())
     number = scratch.words.number if scratch.words.status else None
     scratches.append(scratch)

@@ -121,7 +121,8 @@ def fill_run(target: Any, to: Side, value: int, width: int, stream: Any) -> bool
         make_ready(primary, stream, target)
     if form.size is not None:
         fill = calls.cuMemsetD32Async if width == 4 else calls.cuMemsetD16Async if width == 2 else calls.cuMemsetD8Async
-        fill(to.argument, as_argument(value), as_argument(form.nbytes // width), queue)
+        count = form.count if width == form.itemsize else as_argument(form.nbytes // width)
+        fill(to.argument, as_argument(value), count, queue)
     else:
         fill = getattr(calls, _FILLS_OF_ROWS[width])
         fill(*map(as_argument, (first, pitch, value, row // width, rows)), queue)

@@ -90,6 +90,8 @@ def describe(exporter: Any, kind: type[Description], stream: Any) -> Description
     on_device = hasattr(type(exporter), "__arrow_c_device_array__")
     if not on_device and not hasattr(type(exporter), "__arrow_c_array__"):
         return None
+    if not on_device and not hasattr(exporter, "__arrow_c_array__"):  # a property may say that this one cannot
+        return None
     pair = exporter.__arrow_c_device_array__() if on_device else exporter.__arrow_c_array__()
     name = b"arrow_device_array" if on_device else b"arrow_array"
     schema, array = _addresses(pair, name)

@@ -302,7 +302,11 @@ def _ask_on_stream(ask: Callable[..., Any], said: tuple[int, int], stream: Any) 
     """Request CUDA memory with a stream; repeat the request without one only if no work can be pending."""
     cuda = gpu()
     handle = cuda.handle_of(stream)
-    with cuda.device_around(said[1]):  # torch exports from the current device only
+    try:
+        around = cuda.device_around(said[1])
+    except ValueError as error:
+        raise refusal(NAME, "__dlpack_device__", said, f"{error}; the exporter is at fault") from None
+    with around:  # torch exports from the current device only
         try:
             try:
                 return ask(max_version=VERSION, stream=handle)

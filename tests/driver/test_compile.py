@@ -771,8 +771,10 @@ def test_folders_that_cannot_be_a_cache(tmp_path: Path) -> None:
         (tmp_path / "file" / "below", NotADirectoryError),
         (tmp_path / ("n" * 300), OSError),
     ):
-        with pytest.raises(kind):
+        with pytest.raises(kind) as refused:
             rawcuda.compile(FILL, options=["-DVALUE=1"], cache=folder)
+        if folder == tmp_path / "file":
+            assert "it is a file: give the path of a folder" in str(refused.value)
     (tmp_path / "real").mkdir(mode=0o700)
     (tmp_path / "link").symlink_to(tmp_path / "real")
     for _ in range(2):

@@ -171,6 +171,8 @@ def test_updates_that_are_refused(device, graph, step, word):
         with pytest.raises(TypeError, match="takes 2 arguments"):
             executable[kernel].update(word)
         executable[flat].update(device.empty(4, "float32"), numbers[1])
+        with pytest.raises(errors.InvalidUse, match="keeps its shape and the kind of its memory: update the node"):
+            executable[flat].update(numbers[:, :2], numbers[:, 2:])
     with pytest.raises(errors.Closed):
         executable[flat]
     run(graph, device)
@@ -205,9 +207,14 @@ def test_a_graph_with_other_nodes_is_refused_by_name(device, step, word):
             first, second = unconnected.nodes
             unconnected.remove_edge(first, second)
             with one.instantiate() as executable:
-                with pytest.raises(errors.InvalidUse, match="different numbers of nodes") as caught:
+                with pytest.raises(errors.InvalidUse, match="which has 1 nodes and not 2: update") as caught:
                     executable.update(shorter)
                 assert caught.value.code == 910
+                added = one.fill(word, 9)
+                with pytest.raises(errors.InvalidUse, match="which has 3 nodes and not 2") as caught:
+                    executable.update(one)
+                assert f"(new: {added!r})" in str(caught.value)
+                added.destroy()
                 with pytest.raises(errors.InvalidUse, match="another kind") as caught:
                     executable.update(other)
                 assert repr(other.nodes[0]) in str(caught.value)
@@ -529,7 +536,7 @@ def test_functions_of_older_drivers_do_the_same(device, step, word, monkeypatch)
         run(executable, device)
         assert word.tolist() == [43]
         other.empty()
-        with pytest.raises(errors.InvalidUse, match="different numbers"):
+        with pytest.raises(errors.InvalidUse, match="which has 1 nodes and not 2"):
             executable.update(other)
         executable.update(graph)
         run(executable, device)

@@ -281,6 +281,17 @@ def test_an_exception_at_each_line_of_traced_calls(device: Any, library: Any, na
         test_an_exception_at_each_line(device, library, name)
 
 
+INSIDE = "stream, event, device memory, pinned memory, ordered memory, dropped, record a new one, copy, fill".split(
+    ", "
+)
+
+
+@pytest.mark.parametrize("name", INSIDE)
+def test_an_exception_at_each_line_while_the_context_is_current(device: Any, library: Any, name: str) -> None:
+    with device.current():
+        test_an_exception_at_each_line(device, library, name)
+
+
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no interval timers here")
 def test_real_signals(device: Any) -> None:
     """A timer sends signals at random moments, for a second or two."""

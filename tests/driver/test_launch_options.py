@@ -11,7 +11,7 @@ from tests.driver import kernels
 from tests.subject import module, rawcuda
 
 errors = module("errors")
-Window = module("gpu.streams.attributes").AccessPolicyWindow  # what stream.attributes.access_policy_window returns
+Window = module("gpu.streams.settings").AccessPolicyWindow  # what stream.attributes.access_policy_window returns
 
 
 @pytest.fixture
@@ -161,7 +161,7 @@ def test_an_access_policy_window(device, add, numbers):
         ({"memory": x, "miss": "persisting"}, ValueError, "miss='persisting'"),
         ({"memory": x, "hits": 1}, TypeError, "'hits' is none of these"),
         ({}, TypeError, "give memory"),
-        (bytearray(8), TypeError, r"not a bytearray"),
+        (bytearray(8), ValueError, "host memory"),
         (Window(2**64, 1, 1.0, "hit", "miss"), ValueError, "not a range of memory"),
         (Window(x.ptr, 0, 1.0, "normal", "normal"), ValueError, "not a range of memory"),
         (Window(x.ptr, "4", 1.0, "normal", "normal"), TypeError, "nbytes must be an int"),
@@ -177,6 +177,36 @@ def test_an_access_policy_window(device, add, numbers):
         pass
     with pytest.raises(errors.Closed):
         add.configure(grid=1, block=1, access_policy_window=memory)
+
+
+@pytest.mark.parametrize(
+    "name, given",
+    [
+        ("access_policy_window", 5),
+        ("access_policy_window", {"memory": b"host"}),
+        ("access_policy_window", {"hit": "normal"}),
+        ("access_policy_window", Window(1, 1, 2.0, "normal", "normal")),
+        ("access_policy_window", Window(1, 2**50, 1.0, "normal", "normal")),
+        ("priority", 1000),
+        ("priority", "high"),
+        ("mem_sync_domain", "near"),
+        ("mem_sync_domain_map", (0, 10**6)),
+        ("mem_sync_domain_map", 1),
+    ],
+)
+def test_streams_and_launches_refuse_alike(device, add, name, given):
+    if not has(device, "window") and name == "access_policy_window":
+        pytest.skip("the device has no access policy windows")
+    said = []
+    with device.stream() as stream:
+        for attempt in (
+            lambda: add.configure(grid=1, block=1, **{name: given}),
+            lambda: setattr(stream.attributes, name, given),
+        ):
+            with pytest.raises((TypeError, ValueError)) as raised:
+                attempt()
+            said.append((type(raised.value), str(raised.value)))
+    assert said[0] == said[1]
 
 
 # -- what is refused, before anything is launched
@@ -385,3 +415,10 @@ def test_a_launch_with_options_refuses_copies(device, add):
         for thing in (launch, add, add.attributes):
             with pytest.raises(TypeError, match="cannot be copied or pickled"):
                 attempt(thing)
+
+
+def test_arguments_have_no_names_and_cupys_name_of_shared_memory(device, add, numbers):
+    x, out = numbers
+    with pytest.raises(TypeError, match="no option 'n'; .* the arguments of the kernel are given by position"):
+        add.launch(x, x, out, n=4, grid=1, block=32)
+    assert add.configure(grid=1, block=32, shared_mem=64).shared_bytes == 64

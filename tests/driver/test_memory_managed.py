@@ -1,5 +1,7 @@
 """Managed memory: advice, prefetches, discards, and what is known about its pages."""
 
+from contextlib import ExitStack
+
 import pytest
 
 from tests.driver import kernels
@@ -7,6 +9,10 @@ from tests.subject import module, rawcuda
 
 errors = module("errors")
 PAGE = 1 << 16  # no driver has larger pages
+
+
+def driver_version():
+    return module("driver").current().version
 
 
 @pytest.fixture
@@ -196,3 +202,68 @@ def test_an_older_driver(device, managed, monkeypatch):
     assert managed.preferred_location is None
     with pytest.raises(errors.Unsupported, match="have no NUMA nodes"):
         managed.prefetch("numa:0")
+
+
+# -- several runs of memory at once
+
+
+@pytest.fixture
+def runs(device):
+    concurrent(device)
+    with ExitStack() as held:
+        yield [held.enter_context(device.allocate(4096 * (number + 1), kind="managed")) for number in range(3)]
+
+
+def where(runs):
+    return [memory.last_prefetch_location for memory in runs]
+
+
+def test_several_prefetches_in_one_call(device, runs):
+    with device.stream() as stream:
+        heard = []
+        with rawcuda.trace(heard):
+            rawcuda.prefetch_batch(runs, device, stream=stream)
+        made = [call.name for call in heard if getattr(call, "name", "").startswith("cuMemPrefetch")]
+        assert len(made) == (1 if driver_version() >= 13000 else 3) and where(runs) == [device] * 3
+        rawcuda.prefetch_batch(iter(runs), ["host", "host", device], stream=stream)
+        assert where(runs) == ["host", "host", device]
+        rawcuda.prefetch_batch(runs[:1], device, stream=stream)
+        rawcuda.prefetch_batch(runs[1:], (device, "host"))  # on the legacy default stream, one by one
+        rawcuda.prefetch_batch([], device, stream=stream)
+        stream.synchronize()
+        assert where(runs) == [device, device, "host"]
+
+
+def test_several_discards_in_one_call(device, runs):
+    if driver_version() < 13000:
+        pytest.skip("the driver is older than CUDA 13.0")
+    with device.stream() as stream:
+        rawcuda.prefetch_batch(runs, "host", stream=stream)
+        rawcuda.discard_batch(runs, stream=stream)
+        rawcuda.discard_batch(runs[:2], device, stream=stream)
+        stream.synchronize()
+        assert where(runs) == [device, device, "host"]
+        for memory in runs:
+            memory.fill(1, stream=stream)
+        stream.synchronize()
+        with pytest.raises(ValueError, match="legacy default stream"):
+            rawcuda.discard_batch(runs, stream=None)
+
+
+def test_nothing_is_moved_if_one_run_is_wrong(device, runs):
+    with device.allocate(8) as plain, device.stream() as stream:
+        for memories, location, error, words in (
+            ([runs[0], plain], device, ValueError, "memory 1: .* does not move"),
+            ([runs[0], 3], device, TypeError, "memory 1: give a Memory, not an int"),
+            (runs[0], device, TypeError, "memories must be a sequence of Memory objects"),
+            (runs, [device], ValueError, "1 locations for 3 runs of memory"),
+            (runs, ["host", "host", "moon"], ValueError, "memory 2: location 'moon'"),
+            (runs, ["host", None, "host"], TypeError, "memory 1: a location must be a Device"),
+            (runs, None, TypeError, "memory 0: a location must be a Device"),
+        ):
+            with pytest.raises(error, match=words):
+                rawcuda.prefetch_batch(memories, location, stream=stream)
+        runs[2].close()
+        with pytest.raises(errors.Closed, match="memory 2: this Memory is closed"):
+            rawcuda.prefetch_batch(runs, device, stream=stream)
+        assert where(runs[:2]) == [None, None]

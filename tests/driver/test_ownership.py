@@ -1,6 +1,7 @@
 """Closing and dropping: in any order, twice, in several threads, in collections, with pending work, in a capture."""
 
 import array
+import contextlib
 import gc
 import threading
 import weakref
@@ -188,6 +189,33 @@ def test_a_with_block_that_raises_closes(device):
             loaded["nothing"].launch(grid=1, block=1, stream=stream)
             raise KeyError
     assert all(thing.closed for thing in (stream, event, memory, ordered, loaded))
+
+
+@pytest.mark.parametrize("where", ["here", "nowhere", "on another device"])
+def test_everything_is_released_whichever_context_is_current(device, library, where):
+    """A handle implies its context: its release makes that context current only if the driver asks for it."""
+
+    def current():
+        return rawcuda.devices()[-1].current() if where == "on another device" else device.current()
+
+    def use_and_close():
+        world = everything()
+        for name in NAMES[1:]:
+            close(world.pop(name))
+        device.event(), device.allocate(64)  # noqa: B018  dropped
+        owned.drain()
+        device.synchronize()
+
+    with contextlib.ExitStack() as stack:
+        if where != "nowhere":
+            stack.enter_context(current())
+        use_and_close()  # what is made once and kept exists now
+        before = dict(library.live_handles()) if library is not None else None
+        use_and_close()
+        gc.collect(0)
+        owned.drain()
+        assert not owned.dropped
+        assert before is None or dict(library.live_handles()) == before
 
 
 def test_closed_by_many_threads_at_once():

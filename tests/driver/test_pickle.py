@@ -5,11 +5,12 @@ from __future__ import annotations
 import array
 import copy
 import pickle
+import sys
 
 import pytest
 
 from tests.driver import kernels
-from tests.subject import rawcuda
+from tests.subject import module, rawcuda
 
 FLOATS = array.array("f", range(12))
 
@@ -136,3 +137,111 @@ def test_what_has_only_an_array_method_can_be_copied_from(device):
             use()
     with pytest.raises(TypeError, match="not an exporter"):
         device.upload(OnlyArray([1, 2]))
+
+
+# -- all public classes
+
+OWNERS = "one owner"
+
+
+def every_public_object(device):
+    """Return an object of each public class, by the name of the class."""
+    module = device.load(kernels.ADD)
+    kernel = module[module.names[0]]
+    memory = device.allocate(48)
+    array = device.array((4, 4), "float32", surface=True)
+    mipmapped = device.mipmapped_array((4, 4), "float32")
+    made = {
+        "Device": device,
+        "Event": device.event(),
+        "Graph": device.graph(),
+        "In": rawcuda.In(memory.view()),
+        "Kernel": kernel,
+        "Launch": kernel.configure(grid=1, block=1),
+        "Library": rawcuda.Library(kernels.ADD),
+        "Memory": memory,
+        "MemoryPool": device.memory_pool(),
+        "MipmappedArray": mipmapped,
+        "Module": module,
+        "OpaqueArray": array,
+        "Stream": device.stream(),
+        "StridedView": memory.view("float32"),
+        "SurfaceObject": device.surface(array),
+        "TextureObject": device.texture(device.array((4, 4), "float32")),
+        "TensorMap": None,  # made below, where the device has them
+        "VirtualMemory": device.virtual_memory(1),
+        "SharedHandle": None,  # made below, on Linux
+        "profile": rawcuda.profile(),
+        "progress": rawcuda.progress([]),
+        "range": rawcuda.range("name"),
+        "receive_on": rawcuda.receive_on(None),
+    }
+    if device.compute_capability >= (9, 0):
+        made["TensorMap"] = rawcuda.TensorMap.tiled(device.empty((64, 64), "float32"), box=(8, 8))
+    if sys.platform.startswith("linux"):
+        made["SharedHandle"] = memory.share()
+    return made
+
+
+def test_no_public_object_gets_a_second_owner(device):
+    """Take all public classes through copy, deepcopy and pickle: whatever arrives, closing it leaves the original."""
+    objects = every_public_object(device)
+    classes = {
+        name
+        for name in {*rawcuda.__all__, "range"}
+        if isinstance(getattr(rawcuda, name), type) and not issubclass(getattr(rawcuda, name), BaseException)
+    }
+    assert set(objects) == classes, "add the new public class to this test"
+    ways = {
+        "copy": copy.copy,
+        "deepcopy": copy.deepcopy,
+        **{
+            f"pickle {number}": lambda it, number=number: pickle.loads(pickle.dumps(it, number)) for number in (2, 4, 5)
+        },
+    }
+    went = {}
+    for name, original in objects.items():
+        if original is None:
+            continue
+        for way, take in ways.items():
+            try:
+                taken = take(original)
+            except (TypeError, ValueError, pickle.PicklingError) as error:
+                assert not isinstance(original, module("owned").Owned) or name in str(error), f"{way}: {error}"
+                continue
+            went.setdefault(name, []).append(way)
+            if taken is not original and hasattr(taken, "close"):
+                handle = getattr(taken, "handle", None)
+                assert handle is None or handle != original.handle, f"{way} of {name} has the same handle"
+                taken.close()
+            del taken
+            if hasattr(original, "closed"):
+                assert not original.closed, f"{way} of {name} closed the original"
+    copied = {"Memory", "StridedView", "VirtualMemory", "SharedHandle"}
+    assert set(went) - copied <= {"In", "receive_on", "profile", "progress", "range", "TensorMap"}, went
+    assert "copy" not in went["Memory"] and "copy" not in went["VirtualMemory"]
+    objects["Stream"].synchronize()
+    assert objects["Event"].query() and objects["Memory"].view()[:1].fill(1)
+    for each in objects.values():
+        if hasattr(each, "close"):
+            each.close()
+
+
+def test_a_process_that_never_used_a_view_unpickles_one(device, python):
+    """What arrives first in a process may be a pickle."""
+    v = on(device, "device")
+    with device.allocate(4) as memory:
+        memory.fill(7)
+        data = pickle.dumps((rawcuda.view(FLOATS), v, v.T, memory), 5).hex()
+    result = python(f"""
+        import pickle
+        host, there, turned, memory = pickle.loads(bytes.fromhex("{data}"))
+        print(host.tolist()[:2], there.tolist()[1], turned.shape, memory.view().tolist())
+    """)
+    assert result.stdout == "[0.0, 1.0] [4.0, 5.0, 6.0, 7.0] (4, 3) [7, 7, 7, 7]\n", result.stderr
+
+
+def test_the_class_of_each_view_can_be_pickled(device):
+    """Software such as Dask sends the class of an object, too."""
+    for each in (rawcuda.view(FLOATS), on(device, "device"), device.virtual_memory(1).view()):
+        assert pickle.loads(pickle.dumps(type(each))) is type(each) and type(each).__name__ == "StridedView"

@@ -362,3 +362,14 @@ def test_a_stream_of_another_device_can_order_an_allocation(device, pool, other)
     for bad, error in ((0, ValueError), (-1, ValueError), ("x", TypeError)):
         with pytest.raises(error):
             pool.allocate(8, stream=bad)
+
+
+def test_a_pool_that_is_full_says_so(device):
+    with device.memory_pool(max_size=4 << 20) as pool:
+        assert pool.max_size == 4 << 20 and device.pool.max_size == 0
+        held = pool.allocate(3 << 20)
+        with pytest.raises(rawcuda.OutOfMemory, match=r"max_size=4194304, of which 3145728 bytes are in use: close"):
+            pool.allocate(2 << 20)
+        held.close()
+        device.synchronize()
+        pool.allocate(2 << 20).close()

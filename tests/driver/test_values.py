@@ -313,7 +313,9 @@ def test_access_policy_window(device):
             (lambda: attributes.set_access_policy_window(array_[:, 1]), ValueError),
             (lambda: attributes.set_access_policy_window(array_[:0]), ValueError),
             (lambda: attributes.set_access_policy_window(b"host"), ValueError),
-            (lambda: setattr(attributes, "access_policy_window", array_), TypeError),
+            (lambda: setattr(attributes, "access_policy_window", 7), TypeError),
+            (lambda: setattr(attributes, "access_policy_window", {"memory": array_, "hits": 1}), TypeError),
+            (lambda: setattr(attributes, "access_policy_window", window._replace(nbytes=0)), ValueError),
             (lambda: setattr(attributes, "access_policy_window", window._replace(nbytes=2**40)), ValueError),
         ):
             with pytest.raises(error):
@@ -329,7 +331,8 @@ def test_access_policy_window(device):
         ("mem_sync_domain", "near", ValueError),
         ("mem_sync_domain_map", 3, TypeError),
         ("mem_sync_domain_map", (0, 256), ValueError),
-        ("mem_sync_domain_map", (0, 255), rawcuda.InvalidUse),
+        ("mem_sync_domain_map", (0, 255), ValueError),
+        ("priority", 1, ValueError),
         ("priority", 2**40, ValueError),
         ("priority", "high", TypeError),
         ("priority", True, TypeError),

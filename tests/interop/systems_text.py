@@ -45,7 +45,23 @@ Our `__dlpack__` refuses reversed arrays, because PyTorch up to version 2.13 ter
 negative stride. The other protocols support them.
 """
 
-AFTER = """## Code for each library
+AFTER = """## Libraries whose arrays are copied
+
+These have no protocol for all of their memory, or keep their data compressed or in a file. `device.upload(x)`,
+`rawcuda.copy(target, x)` and `view[...] = x` read them through `__array__`. Arrow arrays without nulls can be viewed
+without a copy. `tests/interop/test_copied.py` tests each row; `python3 -m tests --heavy reruns` has the libraries.
+
+| library | version | upload and copy | view without a copy | takes our one-dimensional host views |
+|---|---|---|---|---|
+| pandas | 3.1 | `DataFrame`, `Series` | by its NumPy array | `Series.from_arrow(v)`, as an Arrow array |
+| polars | 2.1 | `DataFrame`, `Series` | `view(series.to_arrow(), protocol="arrow")` | `Series(v)`, as an Arrow array |
+| pyarrow | 26.0 | arrays without nulls | `view(x, protocol="arrow")` | `pyarrow.array(v)`, the same memory |
+| xarray | 2026 | `DataArray` | `view(x.values)` | `DataArray(numpy.asarray(v))` |
+| awkward | 2 | rectangular arrays of numbers | `view(awkward.to_numpy(x))` | `awkward.from_numpy(numpy.asarray(v))` |
+| h5py | 3.16 | `Dataset`, also compressed | no: the data is in a file | `dataset[...] = numpy.asarray(v)` |
+| zarr | 3.1 | `Array`, also compressed | no: the data is in a store | `array[...] = numpy.asarray(v)` |
+
+## Code for each library
 
 `tests/interop/test_table.py` runs each block if the library is installed. `v` is always a view of ours, and `x` is an
 array of the library. Both use the same memory, unless the block says otherwise."""

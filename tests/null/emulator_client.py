@@ -153,6 +153,12 @@ class Client:
         pointers = (ctypes.c_uint64 * max(1, len(cells)))(*[ctypes.addressof(cell) for cell in cells])
         return self.code("cuLaunchKernel", function, *grid, *block, shared, stream, pointers, 0)
 
+    def cooperative(self, function, arguments, *, grid=(1, 1, 1), block=(1, 1, 1), shared=0, stream=0):
+        """Launch as `launch` does, with blocks that may wait for each other."""
+        cells = [ctypes.create_string_buffer(struct.pack("<Q", a) if isinstance(a, int) else a) for a in arguments]
+        pointers = (ctypes.c_uint64 * max(1, len(cells)))(*[ctypes.addressof(cell) for cell in cells])
+        return self.code("cuLaunchCooperativeKernel", function, *grid, *block, shared, stream, pointers)
+
     def kernels(self):
         """Load KERNELS, and return a function that returns a kernel by name."""
         loaded = self.load(KERNELS)

@@ -211,7 +211,7 @@ def test_attributes_and_access_of_pools(client):
     assert flags.value == 3
     assert client.code("cuMemPoolSetAccess", pool, words.ACCESS_DESC.pack(1, 0, 0), 1) == 1  # its own device
     assert client.code("cuMemPoolSetAttribute", pool, 5, threshold) == 1
-    assert client.code("cuMemPoolCreate", OUT, _properties(handles=1)) == 801
+    assert client.code("cuMemPoolCreate", OUT, _properties(handles=2)) == 801
     assert client.code("cuMemPoolCreate", OUT, _properties(where=4)) == 1  # the node of the current thread
 
 
@@ -602,8 +602,14 @@ def test_large_copies(client):
     assert client.download(client.upload(content), len(content)) == content
 
 
-def test_an_event_cannot_be_shared_with_other_processes(client):
-    assert client.code("cuEventCreate", OUT, 6) == 801
+def test_an_event_for_other_processes_has_no_timing(client):
+    assert client.code("cuEventCreate", OUT, 4) == 1
+    event = client.get("cuEventCreate", 6)
+    assert client.code("cuIpcGetEventHandle", bytes(64), event) == 0
+    plain = client.get("cuEventCreate", 2)
+    assert client.code("cuIpcGetEventHandle", bytes(64), plain) == 1
+    for each in (event, plain):
+        client.do("cuEventDestroy_v2", each)
 
 
 # -- batches

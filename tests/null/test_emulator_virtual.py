@@ -103,7 +103,7 @@ def test_what_is_refused(client):
         assert client.code(*call) == 1, call
     assert client.code("cuMemAddressReserve", OUT, 1 << 60, 0, 0, 0) == 2
     assert client.code("cuMemCreate", OUT, 1 << 40, properties(), 0) == 2
-    assert client.code("cuMemCreate", OUT, GRAIN, properties(handles=1), 0) == 801
+    assert client.code("cuMemCreate", OUT, GRAIN, properties(handles=2), 0) == 801
     assert client.code("cuMemCreate", OUT, GRAIN, properties(number=7), 0) == 101
     client.do("cuMemMap", base, GRAIN, 0, memory, 0)
     assert client.code("cuMemMap", base, GRAIN, 0, memory, 0) == 1

@@ -159,7 +159,7 @@ def computed(text: str, slots: list[Any], at: int) -> list[str] | None:
     operands, after = [], ""
     for slot, type in slots:
         if slot.written:
-            bits = 1 if type == "pair" else max(16, BITS[type])
+            bits = 1 if type == "pair" else max(16, BITS.get(type, 64))
             operands.append(f"{REGISTER[bits]}1")
             after = {
                 1: "selp.u64 %d1, 1, 0, %p1;",

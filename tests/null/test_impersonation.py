@@ -147,24 +147,37 @@ for _ in range(1000):
     assert [result for _, result, _ in record.last] == [4] * 64
 
 
-def test_calls_of_finalizers_at_exit_do_no_harm(records) -> None:
-    """A finalizer that C code calls, while modules are torn down: a capsule of a module that nothing else holds."""
+@pytest.mark.parametrize("how", ["global", "cycle", "module"])
+def test_objects_release_their_memory_while_the_interpreter_ends(records, how) -> None:
+    """Destructors in C run after the exit handlers, when modules are torn down. A driver would still serve them."""
     record = only(
-        records("""
+        records(
+            """
 start()
 new = ctypes.PyDLL(None).PyCapsule_New
 new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p] * 3
 name = ctypes.create_string_buffer(b"name")
-gc.freeze()
-kept = [[new(1, ctypes.addressof(name), address("cuCtxSynchronize")) for _ in range(1000)]]
-kept.append(kept)
-sys.modules["kept"] = type(sys)("kept")
-sys.modules["kept"].kept = kept
-del kept
-""")
+class Buffer:
+    def __init__(self):
+        self.memory = ctypes.c_uint64()
+        assert cuda.cuMemAlloc_v2(ctypes.byref(self.memory), ctypes.c_size_t(64)) == 0
+    def __del__(self, free=cuda.cuMemFree_v2):
+        free(self.memory)
+kept = [Buffer() for _ in range(500)] + [
+    new(1, ctypes.addressof(name), address("cuCtxSynchronize")) for _ in range(500)
+]
+if sys.argv[1] != "global":
+    kept.append(kept)
+if sys.argv[1] == "module":
+    sys.modules["kept"] = type(sys)("kept")
+    sys.modules["kept"].kept = kept
+    del kept
+""",
+            how,
+        )
     )
-    assert record.calls.get("cuCtxSynchronize", 0) in (0, 1000)
-    assert {result for _, result, _ in record.last} <= {0, 4}
+    assert record.calls["cuMemFree_v2"] == record.calls["cuCtxSynchronize"] == 500
+    assert {result for _, result, _ in record.last} == {0}
 
 
 def test_a_pending_exception_survives_a_call(records) -> None:
@@ -338,6 +351,29 @@ assert done == [0] * 1000, len(done)
     )
 
 
+def test_texts_of_errors_are_told_at_any_time(python) -> None:
+    """A client that asks for the text of error 4, at exit or in a child, gets a pointer that it can read."""
+    result = python(
+        BEGIN
+        + """
+def texts():
+    for function in cuda.cuGetErrorName, cuda.cuGetErrorString:
+        text = ctypes.c_char_p(b"unwritten")
+        yield function(4, ctypes.byref(text)), text.value
+        yield function(12345, ctypes.byref(text)), text.value
+        yield function(4, None)
+start()
+fine = [(0, b"CUDA_ERROR_DEINITIALIZED"), (1, None), 1, (0, b"driver shutting down"), (1, None), 1]
+assert list(texts()) == fine, list(texts())
+pid = os.fork()
+if not pid:
+    os._exit(list(texts()) != fine)
+assert os.waitpid(pid, 0)[1] == 0
+"""
+    )
+    assert (result.returncode, result.stderr) == (0, "")
+
+
 # -- the journal
 
 
@@ -359,21 +395,76 @@ cuda.cuDeviceGetCount(ctypes.c_void_p(8))
 
 def test_what_was_called_in_vain_is_listed_at_the_end(python) -> None:
     code = """
-import ctypes
+import ctypes, sys
 cuda = ctypes.CDLL("libcuda.so.1")
 address = ctypes.c_void_p()
 for name in b"cuGraphicsMapResources", b"cuNothing":
     cuda.cuGetProcAddress_v2(name, ctypes.byref(address), 13000, ctypes.c_uint64(), None)
 print(cuda.cuGraphicsMapResources(), cuda.cuGraphicsMapResources())
+sys.exit(int(sys.argv[1]))
 """
-    short, long = (
-        python(["-m", NAME, "emulate", *options, sys.executable, "-c"], code) for options in ([], ["--doctor"])
+    run = ["-m", NAME, "emulate"]
+    fine, failed, asked = (
+        python([*run, *options, sys.executable, "-c", code, status])
+        for options, status in (([], "0"), ([], "1"), (["--doctor"], "0"))
     )
-    assert short.stdout == long.stdout == "801 801\n"
-    assert short.stderr == "emulate: called in vain, since the emulator lacks it: cuGraphicsMapResources (2)\n"
-    assert "asked for in vain with cuGetProcAddress: cuGraphicsMapResources (1)" in long.stderr
-    assert "names that the emulator does not know: cuNothing" in long.stderr
-    assert "libcuda.so.1" in long.stderr.splitlines()[0]
+    assert fine.stdout == failed.stdout == asked.stdout == "801 801\n"
+    assert fine.stderr == ""
+    assert failed.stderr == "emulate: called in vain, since the emulator lacks it: cuGraphicsMapResources (2)\n"
+    assert "cuGraphicsMapResources (2)" in asked.stderr
+    assert "asked for in vain with cuGetProcAddress: cuGraphicsMapResources (1)" in asked.stderr
+    assert "names that the emulator does not know: cuNothing" in asked.stderr
+    assert "libcuda.so.1" in asked.stderr.splitlines()[0]
+    here = BEGIN + "cuda.cuGraphicsMapResources()\nif sys.argv[1:]: raise KeyError"
+    assert python(here).stderr == ""
+    assert "called in vain, since the emulator lacks it: cuGraphicsMapResources (1)" in python(here, "fail").stderr
+
+
+# -- NVML
+
+
+def test_nvml_says_that_the_devices_are_emulated(python) -> None:
+    result = python(
+        BEGIN
+        + """
+nvml = ctypes.CDLL("libnvidia-ml.so.1")
+count, handle, text, short = ctypes.c_uint(), ctypes.c_void_p(), ctypes.create_string_buffer(96), (ctypes.c_char * 4)()
+assert nvml.nvmlDeviceGetCount_v2(ctypes.byref(count)) == 1  # before nvmlInit
+assert nvml.nvmlInit_v2() == 0 and nvml.nvmlDeviceGetCount_v2(ctypes.byref(count)) == 0 and count.value == 2
+assert nvml.nvmlDeviceGetHandleByIndex_v2(2, ctypes.byref(handle)) == 2
+assert nvml.nvmlDeviceGetHandleByIndex_v2(1, None) == 2
+assert nvml.nvmlDeviceGetHandleByIndex_v2(1, ctypes.byref(handle)) == 0
+assert nvml.nvmlDeviceGetName(handle, text, 96) == 0 and text.value.endswith(b" emulator")
+assert nvml.nvmlDeviceGetName(handle, short, 4) == 7
+assert nvml.nvmlDeviceGetUUID(handle, text, 96) == 0
+found = ctypes.c_void_p()
+assert nvml.nvmlDeviceGetHandleByUUID(text, ctypes.byref(found)) == 0 and found.value == handle.value
+assert nvml.nvmlDeviceGetHandleByUUID(b"GPU-x", ctypes.byref(found)) == 6
+uuid = ctypes.create_string_buffer(16)
+start()
+assert cuda.cuDeviceGetUuid_v2(uuid, 1) == 0 and text.value.decode().replace("-", "")[3:] == uuid.raw.hex()
+memory, more, allocated = (ctypes.c_uint64 * 3)(), (ctypes.c_uint64 * 5)(), ctypes.c_uint64()
+assert cuda.cuMemAlloc_v2(ctypes.byref(allocated), ctypes.c_size_t(4096)) == 0
+assert nvml.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(handle)) == 0
+assert nvml.nvmlDeviceGetMemoryInfo(handle, memory) == 0 and memory[2] == 4096 and memory[0] - memory[1] == 4096
+assert nvml.nvmlDeviceGetMemoryInfo_v2(handle, more) == 0 and more[4] == 4096 and not more[0]
+pci = ctypes.create_string_buffer(68)
+assert nvml.nvmlDeviceGetPciInfo_v3(handle, pci) == 0 and pci.raw[36:].startswith(b"00000000:01:00.0")
+assert nvml.nvmlDeviceGetHandleByPciBusId_v2(b"00000000:02:00.0", ctypes.byref(found)) == 0 and found.value == 2
+major, minor = ctypes.c_int(), ctypes.c_int()
+assert nvml.nvmlDeviceGetCudaComputeCapability(handle, ctypes.byref(major), ctypes.byref(minor)) == 0
+assert (major.value, minor.value) == (9, 0)
+assert nvml.nvmlSystemGetCudaDriverVersion(ctypes.byref(major)) == 0 and major.value == 13000
+assert nvml.nvmlSystemGetDriverVersion(text, 96) == 0 and text.value == b"580.0"
+assert nvml.nvmlDeviceGetPowerUsage(handle, ctypes.byref(count)) == 3
+nvml.nvmlErrorString.restype = ctypes.c_char_p
+assert nvml.nvmlErrorString(3) == b"Not Supported" and nvml.nvmlErrorString(77) == b"unknown error"
+assert nvml.nvmlShutdown() == 0 and nvml.nvmlDeviceGetCount_v2(ctypes.byref(count)) == 1 == nvml.nvmlShutdown()
+assert not hasattr(nvml, "nvmlDeviceGetNothing")
+""",
+        check=True,
+    )
+    assert not result.stderr
 
 
 # -- the command

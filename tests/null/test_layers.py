@@ -35,13 +35,13 @@ FLOORS = (
         "arrow choosing",
     ),
     ("interpreter", "buffer_type"),
-    ("arrays", "host_copy copying conversion flags exporting exchange_table pickling number reshaping strided making"),
+    ("arrays", "host_copy copying conversion flags exporting arrow_export exchange_table pickling number reshaping strided making"),
     ("compiler", "request nvrtc nvcc messages cache program nvjitlink linking"),
-    ("gpu", "calls context handles queue retention"),
+    ("gpu", "calls context handles retention queue"),
     ("gpu.streams", "host_functions"),
     ("gpu.graphs", "conditions parameters updates nodes edges executable recording"),
     ("gpu", "graph"),
-    ("gpu.streams", "values attributes waiting"),
+    ("gpu.streams", "settings values attributes waiting"),
     ("gpu.memories", "locations reservation"),
     ("gpu.processes", "server handles opening events memories"),
     ("gpu", "stream"),
@@ -56,6 +56,7 @@ FLOORS = (
     ("gpu", "device"),
     ("gpu.copies", "transfer strided_kernel peer_copy device_copy batch"),
     ("gpu", "cuda_side"),
+    ("integrations", "plugins dask mpi"),
 )
 ORDER = {
     f"{folder}.{room}".lstrip("."): (floor, place)
@@ -230,6 +231,21 @@ def test_source_is_executed_in_one_place_outside_the_emulator() -> None:
         if function == "exec" or function == "eval" and name != "tools.commands.inspect"  # the user's expression
     ]
     assert len(places) <= 1, places
+
+
+def test_no_function_is_made_from_parts_outside_the_emulator() -> None:
+    wrong = [
+        f"{PATHS[name]}:{node.lineno}: {ast.unparse(node)}"
+        for name, tree in TREES.items()
+        if not name.startswith("emulator")
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and (
+            ast.unparse(node.func).rpartition(".")[2] in ("FunctionType", "CodeType", "LambdaType")
+            or any((keyword.arg or "").startswith("co_") for keyword in node.keywords)
+        )
+    ]
+    assert not wrong, "\n".join(wrong)
 
 
 def test_no_function_is_changed_while_it_can_be_called() -> None:

@@ -210,8 +210,10 @@ def test_tensors(seed):
             repr(v), v.nbytes, v.is_c_contiguous, v.T, v[..., None]
             made += 1
             del v
-        except errors.ProtocolError:
+        except errors.ProtocolError as error:
             refused += 1
+            if "there is no device" in str(error):  # so it was not asked for the tensor
+                continue
         assert tensor.freed >= 1
     assert made > 20 and refused > 20
 

@@ -55,7 +55,8 @@ def test_interop_tests_pass(rerun: Rerun, group: str) -> None:
         ],
         timeout=900,
     )
-    if group == "torch":  # the block of the README needs it
-        assert "1 passed" in rerun(
-            [python, "-m", "pytest", "tests/docs/test_blocks.py", "-k", "test_every_block_runs and README"]
+    if group == "torch":  # blocks of these pages need it
+        assert "2 passed" in rerun(
+            [python, "-m", "pytest", "tests/docs/test_blocks.py"]
+            + ["-k", "test_every_block_runs and (README or processes)"]
         )

@@ -50,9 +50,37 @@ a9061fe6 stp x6, x7, [sp, 0x60]
 2a1003f4 mov w20, w16
 d2800015 mov x21, 0
 10fffe53 adr x19, common
-58001bf1 ldr x17, distance
+58002171 ldr x17, distance
 8b110273 add x19, x19, x17
-940000c8 bl note
+940000f4 bl note
+d280008d mov x13, 4
+b940ea69 ldr w9, [x19, ERRNAME]
+6b14013f cmp w9, w20
+54000100 b.eq put
+b940f269 ldr w9, [x19, ERRSTR]
+6b14013f cmp w9, w20
+540001a0 b.eq get
+d280010d mov x13, 8
+b940ee69 ldr w9, [x19, ERRTEXT]
+6b14013f cmp w9, w20
+540001e1 b.ne plain
+put:
+f9401fee ldr x14, [sp, 0x38]
+d2800036 mov x22, 1
+b400106e cbz x14, out
+940000d6 bl look
+f90001c0 str x0, [x14]
+b4001000 cbz x0, out
+d2800016 mov x22, 0
+1400007e b out
+get:
+940000d1 bl look
+aa0003f6 mov x22, x0
+b5000f60 cbnz x0, out
+b9400936 ldr w22, [x9, 8]
+8b1302d6 add x22, x22, x19
+14000078 b out
+plain:
 b9400a69 ldr w9, [x19, PID]
 34000109 cbz w9, same
 d2801588 mov x8, 172
@@ -61,7 +89,7 @@ b9400a69 ldr w9, [x19, PID]
 6b09001f cmp w0, w9
 54000060 b.eq same
 b9402676 ldr w22, [x19, FORKED]
-1400006b b out
+1400006f b out
 same:
 9103526a add x10, x19, INSIDE
 enter:
@@ -70,13 +98,17 @@ enter:
 880cfd4b stlxr w12, w11, [x10]
 35ffffac cbnz w12, enter
 b940da69 ldr w9, [x19, ENDING]
-340000e9 cbz w9, open
+34000169 cbz w9, open
 f9405669 ldr x9, [x19, SELF]
 d63f0120 blr x9
 b9402276 ldr w22, [x19, CLOSED]
 f9407269 ldr x9, [x19, MAIN]
 eb09001f cmp x0, x9
-54000b21 b.ne finish
+54000ba1 b.ne finish
+b940da69 ldr w9, [x19, ENDING]
+7100053f cmp w9, 1
+54000b41 b.ne finish
+1400000b b alive
 open:
 9100c269 add x9, x19, READY
 88dffd29 ldar w9, [x9]
@@ -89,6 +121,7 @@ b4000a49 cbz x9, finish
 d63f0120 blr x9
 b9402276 ldr w22, [x19, CLOSED]
 340009e0 cbz w0, finish
+alive:
 f9402e69 ldr x9, [x19, ENSURE]
 d63f0120 blr x9
 b900cbe0 str w0, [sp, 0xc8]
@@ -106,7 +139,7 @@ b50000c9 cbnz x9, resolve
 94000085 bl boot
 f9400e69 ldr x9, [x19, RESOLVE]
 b40006c9 cbz x9, restore
-94000096 bl note
+940000a5 bl note
 f9400e69 ldr x9, [x19, RESOLVE]
 resolve:
 2a1403e0 mov w0, w20
@@ -277,6 +310,25 @@ b940ba60 ldr w0, [x19, SCRIPT]
 f9403e69 ldr x9, [x19, RUN]
 d63f0120 blr x9
 a8c17bfd ldp x29, x30, [sp], 0x10
+d65f03c0 ret
+look:
+b940f669 ldr w9, [x19, ERRORS]
+8b130129 add x9, x9, x19
+b94033ea ldr w10, [sp, 0x30]
+row:
+b940052b ldr w11, [x9, 4]
+3400012b cbz w11, unknown
+b940012b ldr w11, [x9]
+6b0a017f cmp w11, w10
+54000060 b.eq known
+91003129 add x9, x9, 12
+17fffffa b row
+known:
+b86d6920 ldr w0, [x9, x13]
+8b130000 add x0, x0, x19
+d65f03c0 ret
+unknown:
+d2800000 mov x0, 0
 d65f03c0 ret
 note:
 f9400a69 ldr x9, [x19, JOURNAL]

@@ -11,6 +11,7 @@ import atexit
 import ctypes
 import gc
 import os
+import re
 import sys
 import threading
 import time
@@ -26,7 +27,7 @@ from .table import Table
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Callable
 
 __all__ = ["ATTACHED", "attach"]
 
@@ -38,7 +39,8 @@ _lock = threading.RLock()
 class Attached:
     """A loaded object that this copy of the package answers."""
 
-    __slots__ = ("table", "names", "journal", "folder")
+    __slots__ = ("table", "names", "journal", "folder", "resolve")
+    resolve: Callable[[int], int]
 
     def __init__(self, table: Table, names: list[str], folder: str) -> None:
         self.table, self.names, self.folder = table, names, folder
@@ -88,6 +90,7 @@ def attach(address: int, folder: str) -> None:
                 answer(machine, names[number], caught)
                 return 0
 
+        attached.resolve = resolve
         if table.library == "libcuda":
             _lead_back(attached)
         if sys.version_info < (3, 10):  # which has PyGC_Disable
@@ -146,17 +149,41 @@ def _forked() -> None:
 
 
 def _ended() -> None:
-    """Close the door: from now on only this thread is served, until the interpreter ends; wait for the others to leave.
+    """Begin the end: from now on only this thread is served, until modules are torn down. Wait for the others to leave.
 
-    A thread that waits for the interpreter when it ends would never return.
+    A thread that waits for the interpreter when it ends would never return. This thread, however, still releases the
+    program's objects, with the help of the driver: first those of modules that nothing else holds, then those of
+    modules that are still there, which are cleared one by one, the newest first. The module that is added here is the
+    newest, so that nothing of ours has been cleared when it is its turn.
     """
     for attached in ATTACHED:
+        for number, name in enumerate(attached.names if shared()._machine.pid else ()):
+            if _RELEASING.search(name) and not attached.table.get_pointer(layout.SLOTS + 8 * number):
+                attached.resolve(number)  # now, while modules can be imported
         attached.journal.ended()
         attached.table.put_pointer(layout.MAIN, threading.get_ident())
         attached.table.put(layout.ENDING, 1)
     until = time.monotonic() + _PATIENCE
     while any(attached.table.get(layout.INSIDE) for attached in ATTACHED) and time.monotonic() < until:
         time.sleep(0.001)
+    last = type(sys)(f"{__name__}.last")
+    keep_for_ever(last)  # otherwise it is not cleared, but freed at once
+    vars(last)["_end"] = _End([ctypes.c_uint.from_address(each.table.address + layout.ENDING) for each in ATTACHED])
+    sys.modules[last.__name__] = last
 
 
+class _End:
+    """An object whose end closes the door for all."""
+
+    def __init__(self, words: list[ctypes.c_uint]) -> None:
+        self._words = words
+
+    def __del__(self) -> None:
+        for word in self._words:
+            word.value = 2
+
+
+_RELEASING = re.compile(
+    "^cu.*(Free|Destroy|Unload|Release|Reset|Detach|Pop|Push|Current|CtxGetDevice|Synchronize|Query|Unregister|Unmap)"
+)
 _PATIENCE = 1.0  # seconds

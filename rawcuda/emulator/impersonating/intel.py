@@ -62,7 +62,35 @@ common:
 4189c4               mov r12d, eax
 4531ed               xor r13d, r13d
 488d1d????????       lea rbx, [rip+TABLE]
-e8bf020000           call note
+e862030000           call note
+ba04000000           mov edx, 4
+443ba3e8000000       cmp r12d, [rbx+ERRNAME]
+7417                 je put
+443ba3f0000000       cmp r12d, [rbx+ERRSTR]
+743a                 je get
+ba08000000           mov edx, 8
+443ba3ec000000       cmp r12d, [rbx+ERRTEXT]
+7549                 jne plain
+put:
+488b75d0             mov rsi, [rbp-0x30]
+41be01000000         mov r14d, 1
+4885f6               test rsi, rsi
+0f84e8010000         je out
+e8ff020000           call look
+488906               mov [rsi], rax
+4885c0               test rax, rax
+0f84d7010000         je out
+4531f6               xor r14d, r14d
+e9cf010000           jmp out
+get:
+e8e6020000           call look
+4989c6               mov r14, rax
+4885c0               test rax, rax
+0f85be010000         jne out
+448b7108             mov r14d, [rcx+8]
+4901de               add r14, rbx
+e9b2010000           jmp out
+plain:
 837b0800             cmp dword ptr [rbx+PID], 0
 7415                 je same
 b827000000           mov eax, 39
@@ -70,15 +98,18 @@ b827000000           mov eax, 39
 3b4308               cmp eax, [rbx+PID]
 7409                 je same
 448b7324             mov r14d, [rbx+FORKED]
-e988010000           jmp out
+e997010000           jmp out
 same:
 f0ff83d4000000       lock inc dword ptr [rbx+INSIDE]
 83bbd800000000       cmp dword ptr [rbx+ENDING], 0
-7417                 je open
+7426                 je open
 ff93a8000000         call [rbx+SELF]
 448b7320             mov r14d, [rbx+CLOSED]
 483b83e0000000       cmp rax, [rbx+MAIN]
-0f855a010000         jne finish
+0f8569010000         jne finish
+83bbd800000001       cmp dword ptr [rbx+ENDING], 1
+0f855c010000         jne finish
+eb29                 jmp alive
 open:
 837b3000             cmp dword ptr [rbx+READY], 0
 7505                 jne ready
@@ -91,6 +122,7 @@ ff5350               call [rbx+ISINIT]
 448b7320             mov r14d, [rbx+CLOSED]
 85c0                 test eax, eax
 0f8431010000         je finish
+alive:
 ff5358               call [rbx+ENSURE]
 898550ffffff         mov [rbp-0xb0], eax
 488dbd68ffffff       lea rdi, [rbp-0x98]
@@ -106,7 +138,7 @@ ff5368               call [rbx+FETCH]
 e8d3010000           call boot
 48837b1800           cmp qword ptr [rbx+RESOLVE], 0
 0f84c7000000         je restore
-e806020000           call note
+e82c020000           call note
 resolve:
 4489e7               mov edi, r12d
 ff5318               call [rbx+RESOLVE]
@@ -266,6 +298,24 @@ ffc9                 dec ecx
 4801df               add rdi, rbx
 ff5378               call [rbx+RUN]
 4883c408             add rsp, 8
+c3                   ret
+look:
+8b8bf4000000         mov ecx, [rbx+ERRORS]
+4801d9               add rcx, rbx
+8b45d8               mov eax, [rbp-0x28]
+row:
+83790400             cmp dword ptr [rcx+4], 0
+7411                 je unknown
+3b01                 cmp eax, [rcx]
+7406                 je known
+4883c10c             add rcx, 12
+ebf0                 jmp row
+known:
+8b0411               mov eax, [rcx+rdx]
+4801d8               add rax, rbx
+c3                   ret
+unknown:
+31c0                 xor eax, eax
 c3                   ret
 note:
 488b4b10             mov rcx, [rbx+JOURNAL]

@@ -26,9 +26,11 @@ class Library:
              name, or None where there is none. It is asked once for each name, when that is first called.
     codes    what a function returns when the interpreter has ended, in a forked child, where no function answers, and
              if the emulator cannot be started
+    telling  the functions that tell of errors: the name and the text through a pointer, and the text as the result
+    errors   returns name and text of each error
     """
 
-    __slots__ = ("sonames", "names", "open", "codes")
+    __slots__ = ("sonames", "names", "open", "codes", "telling", "errors")
 
     def __init__(
         self,
@@ -36,7 +38,10 @@ class Library:
         names: Callable[[], list[str]],
         open: Callable[[Emulator], Answers],
         codes: tuple[int, int, int, int],
+        telling: tuple[str, str, str] = ("", "", ""),
+        errors: Callable[[], dict[int, tuple[bytes, bytes]]] = dict,
     ) -> None:
+        self.telling, self.errors = telling, errors
         self.sonames, self.names, self.open, self.codes = sonames, names, open, codes
 
 
@@ -48,6 +53,30 @@ def _driver_names() -> list[str]:
 
 def _driver(emulator: Emulator) -> Answers:
     return emulator.address
+
+
+def _driver_errors() -> dict[int, tuple[bytes, bytes]]:
+    from ..codes import NAMES, TEXTS
+
+    return {code: (NAMES[code], TEXTS[code]) for code in NAMES}
+
+
+def _nvml_errors() -> dict[int, tuple[bytes, bytes]]:
+    from .nvml import TEXTS
+
+    return {code: (text, text) for code, text in TEXTS.items()}
+
+
+def _nvml_names() -> list[str]:
+    from .nvml import NAMES
+
+    return NAMES
+
+
+def _nvml(emulator: Emulator) -> Answers:
+    from .nvml import open_nvml
+
+    return open_nvml(emulator)
 
 
 def _compiler(major: int) -> Library:
@@ -87,7 +116,23 @@ def _linker(major: int) -> Library:
 
 LIBRARIES: dict[str, Library] = {
     # 4: CUDA_ERROR_DEINITIALIZED, 3: NOT_INITIALIZED, 801: NOT_SUPPORTED, 999: UNKNOWN
-    "libcuda": Library(("libcuda.so.1", "libcuda.so"), _driver_names, _driver, (4, 3, 801, 999)),
+    "libcuda": Library(
+        ("libcuda.so.1", "libcuda.so"),
+        _driver_names,
+        _driver,
+        (4, 3, 801, 999),
+        ("cuGetErrorName", "cuGetErrorString", ""),
+        _driver_errors,
+    ),
+    # 1: NVML_ERROR_UNINITIALIZED, 13: FUNCTION_NOT_FOUND, 999: UNKNOWN
+    "nvml": Library(
+        ("libnvidia-ml.so.1", "libnvidia-ml.so"),
+        _nvml_names,
+        _nvml,
+        (1, 1, 13, 999),
+        ("", "", "nvmlErrorString"),
+        _nvml_errors,
+    ),
     **{f"libnvrtc{major}": _compiler(major) for major in (11, 12, 13)},
     **{f"libnvJitLink{major}": _linker(major) for major in (12, 13)},
 }

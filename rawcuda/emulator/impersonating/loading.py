@@ -25,6 +25,7 @@ from .attaching import ATTACHED, attach
 from .elf import SYMBOL, write
 from .journal import read, told
 from .libraries import LIBRARIES
+from .programs import write_programs
 from .table import Table, build
 
 TYPE_CHECKING = False
@@ -108,7 +109,9 @@ def object_for(key: str, soname: str, folder: str) -> bytes:
         layout.LIBPYTHON: os.fsencode(_libpython()),
         layout.PROGRAM: (sys.executable or "python3").encode("utf-32-le"),
     }
-    return write(machine, code, soname, names, build(key, names, library.codes, texts))
+    return write(
+        machine, code, soname, names, build(key, names, library.codes, texts, library.telling, library.errors())
+    )
 
 
 def _libpython() -> str:
@@ -129,13 +132,18 @@ def prepare() -> tuple[str, dict[str, str]]:
         for soname in library.sonames:
             with open(os.path.join(folder, soname), "wb") as file:
                 file.write(object_for(key, soname, folder))
+    programs = write_programs(folder)
     before = os.environ.get("LD_LIBRARY_PATH")
     # programs find compilers by whole paths, too, unless one is loaded already
     early = [os.path.join(folder, name) for key in LIBRARIES if key != "libcuda" for name in LIBRARIES[key].sonames]
     return folder, {
         "LD_LIBRARY_PATH": f"{folder}:{before}" if before else folder,
         "LD_PRELOAD": ":".join([*early, *filter(None, [os.environ.get("LD_PRELOAD")])]),
+        "LIBRARY_PATH": os.pathsep.join(filter(None, [folder, os.environ.get("LIBRARY_PATH")])),  # of linkers
+        "PATH": os.pathsep.join([programs, os.environ.get("PATH", os.defpath)]),
         "TRITON_LIBCUDA_PATH": folder,
+        "TRITON_PTXAS_PATH": os.path.join(programs, "ptxas"),
+        "TRITON_PTXAS_BLACKWELL_PATH": os.path.join(programs, "ptxas"),
         VARIABLE: folder,
     }
 
@@ -219,9 +227,9 @@ def told_here() -> list[str]:
 
 
 def _finish(folder: str, pid: int) -> None:
-    """Tell what was called in vain, and remove the folder."""
+    """Tell what was called in vain, if an exception ends the process, and remove the folder."""
     if pid == os.getpid():
-        for line in told(read(folder)):
+        for line in told(read(folder)) if hasattr(sys, "last_type") else ():
             print(f"{_PACKAGE}: {line}", file=sys.stderr)
         remove(folder)
 

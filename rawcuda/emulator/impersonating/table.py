@@ -5,10 +5,11 @@ What it is   the offsets of the words; `build`, which makes the table of a new o
 How          each exported function loads its number and jumps to code that all of them share. In C, this would be:
 
                  if (journal) write the number, the thread and "running" into the journal
+                 if (this function tells the texts of errors) find the text;
                  if (pid && pid != getpid()) return forked;
-                 if (ending && pthread_self() != main) return closed;
+                 if (ending && (ending > 1 || pthread_self() != main)) return closed;
                  if (!ready) find the functions of Python; if there is no Python, load one and start it
-                 if (!Py_IsInitialized()) return closed;
+                 if (!ending && !Py_IsInitialized()) return closed;
                  PyGILState_Ensure(), PyErr_Fetch();
                  if (!slots[number] && !resolve) PyRun_SimpleString(script);     // calls attach()
                  if (!slots[number]) resolve(number);                            // makes the C callback
@@ -43,7 +44,11 @@ GCOFF, GCON = 128, 136  # two of these
 LIBPYTHON, PROGRAM, SCRIPT, DIGITS = 176, 180, 184, 188
 LIBRARY, STUBS, COUNT, CHECK = 192, 196, 200, 204  # a text; the distance back to the first function; the names
 OWNER = 208  # a text: the folder of the package that wrote the object
-INSIDE, ENDING, MAIN = 212, 216, 224  # how many calls are inside; whether only the thread MAIN (64 bits) may enter
+# How many calls are inside; whether only the thread MAIN (64 bits) may enter (1), or nobody (2).
+INSIDE, ENDING, MAIN = 212, 216, 224
+# The functions that tell the texts of errors, which are answered without Python: name and text through a pointer, or
+# the text as the result; and where the texts are: rows of code, name, text. A row without a name ends them.
+ERRNAME, ERRTEXT, ERRSTR, ERRORS = ERROR_WORDS = (232, 236, 240, 244)
 NAMES, SLOTS = 0x100, 0x280
 
 _API = (
@@ -53,17 +58,27 @@ _API = (
 _MAGIC = b"emulated"
 
 
-def build(library: str, names: list[str], codes: tuple[int, int, int, int], texts: dict[int, bytes]) -> bytearray:
+def build(
+    library: str,
+    names: list[str],
+    codes: tuple[int, int, int, int],
+    texts: dict[int, bytes],
+    telling: tuple[str, str, str] = ("", "", ""),
+    errors: dict[int, tuple[bytes, bytes]] | None = None,
+) -> bytearray:
     """Return the table of a new object, without the distance to its functions, which elf.py knows.
 
     codes  what a function returns when the interpreter has ended, in a forked child, where there is no such function,
            and if the emulator cannot be started
+    telling, errors  the functions of ERROR_WORDS, and name and text of each error
     texts  the texts of LIBPYTHON, PROGRAM, OWNER and SCRIPT, the last with 16 zeros for the digits of its address
     """
     table = bytearray(SLOTS + 8 * len(names))
     table[:8] = _MAGIC
     struct.pack_into("<4I", table, CLOSED, *codes)
     struct.pack_into("<2I", table, COUNT, len(names), _check(names))
+    for word, name in zip(ERROR_WORDS, telling):
+        struct.pack_into("<I", table, word, names.index(name) if name else 2**32 - 1)
     for number, name in enumerate(_API):
         struct.pack_into("32s", table, NAMES + 32 * number, name.encode())
     for word, text in {**texts, LIBRARY: library.encode()}.items():
@@ -73,7 +88,25 @@ def build(library: str, names: list[str], codes: tuple[int, int, int, int], text
             if word == SCRIPT:
                 struct.pack_into("<I", table, DIGITS, len(table) + text.index(b"0x0000000000000000") + 18)
             table += text + bytes(4)
+    _add_errors(table, errors or {})
     return table
+
+
+def _add_errors(table: bytearray, errors: dict[int, tuple[bytes, bytes]]) -> None:
+    """Add the rows of errors, and their texts behind them; the last row has the text for a code without a row."""
+    table += bytes(-len(table) % 8)
+    begin = len(table)
+    struct.pack_into("<I", table, ERRORS, begin)
+    table += bytes(12 * (len(errors) + 1))
+
+    def put(text: bytes) -> int:
+        nonlocal table
+        table += text + b"\0"
+        return len(table) - len(text) - 1
+
+    for number, (code, (name, text)) in enumerate(errors.items()):
+        struct.pack_into("<3I", table, begin + 12 * number, code, put(name), put(text))
+    struct.pack_into("<3I", table, begin + 12 * len(errors), 0, 0, put(b"unknown error"))
 
 
 def _check(names: list[str]) -> int:

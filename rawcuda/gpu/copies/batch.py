@@ -18,9 +18,10 @@ from ... import names
 from ...arrays.copying import Prepared
 from ...driver import as_argument
 from ...elements import layout
-from ...errors import worded
+from ...errors import a_kind, worded
 from ...given import several
 from ...headers import cuda_h
+from ...protocols.description import Unaddressed
 from ..ordering import keep, make_ready
 from ..queue import LEGACY, calls_on, home_of, work_handle
 from ..retention import capture_number
@@ -103,6 +104,12 @@ def _prepared(number: int, pair: Any, stream: Any) -> Prepared:
         raise TypeError(f"pair {number} must be (dst, src), not {worded(pair)}")
     try:
         dst, src = pair
+        for side in (dst, src):
+            if isinstance(side, Unaddressed):
+                raise TypeError(
+                    f"no batch takes {a_kind(side)}, which has no addresses: copy it alone, with copy(dst, src) or "
+                    "copy_from()"
+                )
         return Prepared(dst, src, stream)
     except Exception as error:
         if error.args and isinstance(error.args[0], str):

@@ -21,7 +21,7 @@ from ...headers import cuda_h
 from ...owned import Held, Owned, invalidate
 from ..calls import run
 from ..context import peers
-from ..handles import capturing
+from ..handles import beginning, capturing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -148,9 +148,10 @@ def _end(here: PrimaryContext, there: PrimaryContext, link: _Link, late: bool = 
     if link.foreign:  # the access stays enabled, but other software may end it without notice: do not rely on it
         return
     context = cuda_h.CUcontext(there._handle or 0)
-    wait = () if capturing else ((here.function("cuCtxSynchronize"),),)  # kernels may be using the memory
     try:
-        run((*wait, (here.function("cuCtxDisablePeerAccess"), context)), here._to_push())
+        with Held(beginning):
+            wait = () if capturing else ((here.function("cuCtxSynchronize"),),)  # kernels may be using the memory
+            run((*wait, (here.function("cuCtxDisablePeerAccess"), context)), here._to_push())
     except (CudaError, ForkedAfterInit):
         pass
 

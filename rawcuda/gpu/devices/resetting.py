@@ -88,6 +88,7 @@ def _end_objects(primary: PrimaryContext) -> None:
     invalidate()
     primary.kept.clear()
     primary.pool.clear()
+    primary.ends.clear()
     forget(primary)
     forget_links(primary.ordinal)
     peers.difference_update([pair for pair in peers if primary.ordinal in pair])

@@ -19,7 +19,7 @@ from ...headers import cuda_h
 from ...owned import Held, Owned, drain, dropped, invalidate
 from ...protocols.description import Bytes
 from ..handles import EXECUTABLE, make
-from ..queue import calls_on, work_handle
+from ..queue import calls_on, home_of, work_handle
 from ..retention import retain
 
 TYPE_CHECKING = False
@@ -37,7 +37,7 @@ class Executable(Owned):
     calls   cuGraphInstantiateWithFlags, cuGraphExecDestroy
     """
 
-    __slots__ = ("_primary", "_graph", "_version", "_kept", "_keeping", "_owners")
+    __slots__ = ("_primary", "_graph", "_version", "_nodes", "_kept", "_keeping", "_owners")
 
     def __init__(self, graph: names.Graph, flags: int = 0) -> None:
         if graph._parent is not None:
@@ -51,6 +51,7 @@ class Executable(Owned):
             if graph._recording is not None and graph._recording.is_in_progress:
                 raise ValueError(f"{graph._recording!r} is in progress: instantiate the graph after its with block")
             make(self, EXECUTABLE, primary, (as_argument(graph.handle), ctypes.c_uint64(flags)))
+            self._nodes = _nodes_of(graph)  # for the error of an update with other nodes
         self._note()
 
     def _note(self) -> None:
@@ -74,6 +75,7 @@ class Executable(Owned):
         raises  Closed  this Executable is closed, or a module or event that a node uses
         """
         executable, queue = cuda_h.CUgraphExec(self.handle), work_handle(stream)
+        home = home_of(stream, self._primary)  # the end of the launch is an event there
         for owner in self._owners:
             if owner._handle is None:
                 raise Closed(f"a node of this graph uses {owner!r}, which is closed: update that node, or keep it open")
@@ -82,8 +84,7 @@ class Executable(Owned):
             calls.cuGraphLaunch(executable, argument)
         finally:
             if self._keeping:  # the graph may be closed before this launch is done
-                # a stream of another device is asked for the end of the launch in its own context
-                retain(getattr(stream, "_primary", None) or self._primary, queue, self._keeping)
+                retain(home, queue, self._keeping)
 
     def upload(self, stream: names.Any = None) -> None:
         """Prepare the first launch in the order of a stream, so that the launch itself costs less.
@@ -124,3 +125,13 @@ class Executable(Owned):
 
     def __repr__(self) -> str:
         return f"<Executable {'closed' if self._handle is None else hex(self._handle)}>"
+
+
+def _nodes_of(graph: Any) -> tuple[int, ...]:
+    """Return the handles of the nodes of a graph."""
+    ask, handle, count = graph._primary.driver.cuGraphGetNodes, cuda_h.CUgraph(graph.handle), ctypes.c_size_t()
+    ask(handle, None, ctypes.byref(count))
+    found = (cuda_h.CUgraphNode * max(count.value, 1))()
+    if count.value:
+        ask(handle, found, ctypes.byref(count))
+    return tuple([getattr(node, "value", node) or 0 for node in found[: count.value]])

@@ -17,7 +17,7 @@ from ctypes import byref
 
 from ...arrays import copying
 from ...driver import as_argument
-from ...errors import a_kind, worded
+from ...errors import InvalidUse, a_kind, worded
 from ...given import whole
 from ...headers import cuda_h
 from ...protocols.description import Bytes, Description, Unaddressed
@@ -107,7 +107,16 @@ class Given:
                 "options of a kernel node, such as a cluster, cannot be changed in an executable graph: update the "
                 "node of the graph, and instantiate that"
             )
-        getattr(graph._primary.driver, self.symbols[2])(executable, node, *self.arguments)
+        try:
+            getattr(graph._primary.driver, self.symbols[2])(executable, node, *self.arguments)
+        except InvalidUse as error:
+            if error.code != 1 or self.kind not in ("copy", "fill"):
+                raise
+            raise InvalidUse(
+                f"{error}\nA {self.kind} of an executable graph keeps its shape and the kind of its memory: update the "
+                "node of the graph, and instantiate that",
+                code=error.code, name=error.name, call=error.call, arguments=error.arguments,
+            ) from None  # fmt: skip
 
     def _set_attributes(self, driver: Any, node: Any) -> None:
         for attribute in self.packed.attributes if self.packed is not None else ():

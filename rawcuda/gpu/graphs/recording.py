@@ -24,7 +24,7 @@ from ...headers import cuda_h
 from ...owned import Held
 from ..calls import invoke, run
 from ..context import PrimaryContext
-from ..handles import capturing
+from ..handles import beginning, capturing
 from ..queue import StreamHandle
 from ..retention import capture_number
 
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Changing", "ExitOf", "Recording"]
 
+# Who waits for a context holds the lock. After this time its call has begun, and a capture does not disturb it.
+_PATIENCE_S = 0.25
 _MODES = {"global": 0, "thread_local": 1, "relaxed": 2}  # CU_STREAM_CAPTURE_MODE_...
 
 
@@ -146,11 +148,12 @@ class Recording:
         try:
             if exit is not None:
                 exit.__del__ = self._end
-            getattr(primary.inside, symbol)(queue, *arguments, mode)
-            number = capture_number(primary, stream.handle)
-            if number:
-                self._numbers.append(number)
-                capturing[number] = self._kept
+            with Held(beginning, _PATIENCE_S):
+                getattr(primary.inside, symbol)(queue, *arguments, mode)
+                number = capture_number(primary, stream.handle)
+                if number:
+                    self._numbers.append(number)
+                    capturing[number] = self._kept
         except CudaError:
             if exit is not None:
                 exit.disarm()

@@ -135,17 +135,34 @@ def update(executable: Any, graph: Any, node_at: Callable[[Any, int], Node]) -> 
                 raise
             wrong = getattr(found.errorNode, "value", found.errorNode) or node.value
             raise _refusal(
-                error, graph, node_at(graph, wrong) if wrong else None, found.result or result.value
+                error,
+                graph,
+                f"at {node_at(graph, wrong)!r}" if wrong else _differing(executable, graph),
+                found.result or result.value,
             ) from None
         executable._kept = dict(graph._root._kept)
         executable._note()
 
 
-def _refusal(error: CudaError, graph: Any, wrong: Node | None, result: int) -> InvalidUse:
-    where = f"at {wrong!r}: " if wrong is not None else ""
+def _differing(executable: Any, graph: Any) -> str:
+    """Say how the nodes of an executable graph and of a graph differ, where the driver names none."""
+    there, here = executable._nodes, {node.handle: node for node in graph.nodes}
+    if len(there) == len(here):
+        return ""
+    said = f"which has {len(here)} nodes and not {len(there)}"
+    if here.keys() & set(there):  # it is the graph that was instantiated
+        new = [repr(node) for handle, node in here.items() if handle not in there]
+        said += f" (new: {', '.join(new[:3])}{', ...' if len(new) > 3 else ''})" if new else ""
+    return said
+
+
+def _refusal(error: CudaError, graph: Any, where: str, result: int) -> InvalidUse:
+    reason = _REASONS.get(int(result), "it differs")
+    if where.startswith("which"):
+        reason = "update() changes no nodes and edges"
     return InvalidUse(
-        f"{error.call}: this executable graph cannot take over {graph!r}, {where}"
-        f"{_REASONS.get(int(result), 'it differs')}. Instantiate the graph instead.",
+        f"{error.call}: this executable graph cannot take over {graph!r}, {where}{': ' * bool(where)}{reason}. "
+        "Instantiate the graph instead.",
         code=error.code,
         name=error.name,
         call=error.call,

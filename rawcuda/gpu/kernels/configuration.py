@@ -1,6 +1,6 @@
 """A launch's configuration: grid, block, shared memory and cluster, and their limits for a kernel.
 
-What it is   `extents` and `whole` read user input. `Limits` are read once per kernel, so that the check of another grid
+What it is   `extents` reads user input. `Limits` are read once per kernel, so that the check of another grid
              needs no call of the driver. `Asked` holds the attributes of a launch: clusters, priority and so on.
 What not     it launches nothing; launch.py does. launches/options.py reads the options that most programs do not use.
 Source       CUDA Driver API, "Device Management": CUdevice_attribute; "Execution Control": CUfunction_attribute,
@@ -14,9 +14,10 @@ from ctypes import addressof, memmove
 from operator import index
 from struct import Struct
 
-from ...errors import Unsupported, a_kind, worded
+from ...errors import worded
 from ...headers import cuda_h
 from ...owned import drain
+from ..streams.settings import require
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,22 +32,14 @@ __all__ = [
     "Asked",
     "Limits",
     "ask",
-    "check_version",
-    "chosen",
     "config_of",
-    "driver_version",
     "extents",
     "grant_shared",
-    "refused",
-    "require",
-    "truth",
-    "whole",
 ]
 
 _pack_words = Struct("7I").pack_into
 _COOPERATIVE, _CLUSTER_DIMENSION = 2, 4  # CU_LAUNCH_ATTRIBUTE_COOPERATIVE, _CLUSTER_DIMENSION
 _VALUE = Struct("3I52x")
-_VERSION = ("version",)  # a key beside the device attributes
 _LARGEST, _PORTABLE_CLUSTER = 2**32 - 1, 8
 _MOST_THREADS, _SHARED_BYTES, _MOST_DYNAMIC = 0, 1, 8  # CUfunction_attribute
 
@@ -119,13 +112,6 @@ def _numbers(name: str, given: Any) -> tuple[Any, ...]:
     return tuple(given)
 
 
-def whole(name: str, given: Any) -> int:
-    """Return the number given for `name` as a plain int; raises TypeError."""
-    if isinstance(given, bool) or not hasattr(type(given), "__index__") or getattr(given, "shape", None):
-        raise TypeError(f"{name} must be an int, not {a_kind(given)}")
-    return int.__index__(index(given))
-
-
 class Asked:
     """The attributes of a launch besides its grid, block and shared memory; they are checked, and never change.
 
@@ -194,65 +180,6 @@ def ask(kernel: Kernel, cooperative: Any, cluster: Any) -> Asked:
         values.append((_CLUSTER_DIMENSION, _VALUE.pack(*blocks)))
         given["cluster"] = blocks
     return Asked(tuple(values), given, blocks)
-
-
-def require(kernel: Kernel, option: str, attribute: str) -> int:
-    """Return the device attribute that tells whether a launch can have an option.
-
-    raises  Unsupported  it is 0
-    """
-    found = kernel.device.attribute(attribute)
-    if not found:
-        raise refused(
-            f"{option}: device {kernel.device.ordinal} does not support it: its attribute {attribute} is {found}"
-        )
-    return found
-
-
-def refused(message: str) -> Unsupported:
-    """Return the error for what the device or the driver does not support."""
-    return Unsupported(message, code=801, name="CUDA_ERROR_NOT_SUPPORTED", call="cuLaunchKernelEx")
-
-
-def truth(name: str, given: Any) -> int:
-    """Return 0 or 1 for False or True; raises TypeError."""
-    if type(given).__name__.startswith("bool") and hasattr(given, "item"):  # NumPy's
-        given = given.item()
-    if not isinstance(given, int) or given not in (0, 1):
-        raise TypeError(f"{name}={worded(given)}: give True or False")
-    return int(given)
-
-
-def chosen(name: str, given: Any, words: tuple[str, ...]) -> int:
-    """Return the number of a value of an enumeration, given by its name or its number."""
-    if isinstance(given, str):
-        if given in words:
-            return words.index(given)
-    elif isinstance(given, bool) or not hasattr(type(given), "__index__") or getattr(given, "shape", None):
-        raise TypeError(f"{name} must be one of {', '.join(map(repr, words))}, not {a_kind(given)}")
-    elif 0 <= whole(name, given) < len(words):
-        return whole(name, given)
-    raise ValueError(f"{name}={worded(given)}: give one of {', '.join(map(repr, words))}")
-
-
-def driver_version(kernel: Kernel) -> int:
-    """Return the CUDA version of the kernel's driver, such as 12040."""
-    facts = kernel._primary.attributes
-    version = facts.get(_VERSION)
-    if version is None:
-        version = facts[_VERSION] = kernel._primary.driver.version
-    return version
-
-
-def check_version(kernel: Kernel, what: str, since: int) -> None:
-    """Refuse an option for which the driver is too old."""
-    version = driver_version(kernel)
-    if version < since:
-        raise refused(f"{what} needs a driver of CUDA {_words(since)}; this one is of CUDA {_words(version)}")
-
-
-def _words(version: int) -> str:
-    return f"{version // 1000}.{version % 1000 // 10}"
 
 
 class Limits:

@@ -12,10 +12,11 @@ import ctypes
 
 from ... import names
 from ...errors import InvalidUse
+from ...given import whole
 from ...headers import cuda_h
 from ..stream import Stream
 from .arguments import Declared
-from .configuration import Limits, ask, extents, grant_shared, whole
+from .configuration import Limits, ask, extents, grant_shared
 from .launch import Launch, Packing, prepare, stream_handle
 from .signature import Parameter
 

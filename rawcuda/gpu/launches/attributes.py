@@ -11,7 +11,9 @@ import ctypes
 
 from ... import names
 from ...errors import Closed, CudaError, InvalidUse, NotFound, worded
-from ..kernels.configuration import check_version, chosen, driver_version, extents, require, truth, whole
+from ...given import whole
+from ..kernels.configuration import extents
+from ..streams.settings import check_version, chosen, driver_version, require, truth
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

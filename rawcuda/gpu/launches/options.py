@@ -10,12 +10,22 @@ Read next    attributes.py
 
 from __future__ import annotations
 
-import ctypes
 from struct import pack
 
-from ...errors import a_kind, worded
-from ..kernels.configuration import Asked, ask, check_version, chosen, extents, refused, require, truth, whole
-from ..streams.attributes import AccessPolicyWindow
+from ...errors import worded
+from ...given import whole
+from ..kernels.configuration import Asked, ask, extents
+from ..streams.settings import (
+    check_version,
+    chosen,
+    refused,
+    require,
+    truth,
+    value_of_domain,
+    value_of_domains,
+    value_of_priority,
+    value_of_window,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,56 +63,11 @@ def _one_of(*words: str) -> Reader:
     return read
 
 
-def _priority(reading: Reading, name: str, given: Any) -> bytes:
-    number, (least, greatest) = whole(name, given), _priorities(reading.kernel)
-    if not greatest <= number <= least:
-        raise ValueError(
-            f"priority={worded(number)}: device {reading.kernel.device.ordinal} has the priorities {greatest} "
-            f"(the highest) to {least}"
-        )
-    return pack("<i", number)
-
-
-def _priorities(kernel: Kernel) -> tuple[int, int]:
-    """Return the lowest and the highest priority of the device, as numbers; the highest is the smallest number.
-
-    calls   cuCtxGetStreamPriorityRange
-    """
-    known = kernel._primary.attributes.get(_PRIORITIES)
-    if known is None:
-        least, greatest = ctypes.c_int(), ctypes.c_int()
-        with kernel.device.current():
-            kernel._primary.driver.cuCtxGetStreamPriorityRange(ctypes.byref(least), ctypes.byref(greatest))
-        known = kernel._primary.attributes[_PRIORITIES] = least.value, greatest.value
-    return known
-
-
-_PRIORITIES = ("priorities",)  # a key beside the device attributes
-
-
 def _percent(_: Reading, name: str, given: Any) -> bytes:
     number = whole(name, given)
     if not 0 <= number <= 100:
         raise ValueError(f"{name}={worded(number)}: give a percentage of the shared memory and L1 cache, 0 to 100")
     return pack("<I", number)
-
-
-def _domains(reading: Reading, name: str, given: Any) -> bytes:
-    """Read the numbers of the physical domains for the default and the remote domain."""
-    if isinstance(given, dict):
-        if set(given) != {"default", "remote"}:
-            raise ValueError(f"{name}={worded(given)}: give the two domains, {{'default': 0, 'remote': 1}}")
-        given = given["default"], given["remote"]
-    if not isinstance(given, (tuple, list)) or len(given) != 2:
-        raise TypeError(f"{name}={worded(given)}: give the domain of 'default' and that of 'remote', such as (0, 1)")
-    count = reading.kernel.device.attribute("MEM_SYNC_DOMAIN_COUNT")
-    default, remote = [whole(name, number) for number in given]
-    if not (0 <= default < count and 0 <= remote < count):
-        raise ValueError(
-            f"{name}={worded(given)}: device {reading.kernel.device.ordinal} has the domains 0 .. {count - 1}: its "
-            "attribute MEM_SYNC_DOMAIN_COUNT"
-        )
-    return pack("<2B", default, remote)
 
 
 def _preferred(reading: Reading, name: str, given: Any) -> bytes:
@@ -150,63 +115,13 @@ def _programmatic_event(reading: Reading, name: str, given: Any) -> bytes:
     return pack("<Q2i", _event(reading, name, given), 0, at_start)
 
 
-_WINDOW = "memory", "hit_ratio", "hit", "miss"
-_PROPERTIES = "normal", "streaming", "persisting"
+def _alike(reader: Callable[[Any, str, Any], bytes]) -> Reader:
+    """Return a reader for a setting that streams have, too."""
 
+    def read(reading: Reading, name: str, given: Any) -> bytes:
+        return reader(reading.kernel, name, given)
 
-def _window(reading: Reading, name: str, given: Any) -> bytes:
-    """Read a window over memory for which the L2 cache has a policy."""
-    kernel = reading.kernel
-    most = require(kernel, name, "MAX_ACCESS_POLICY_WINDOW_SIZE")
-    is_window = isinstance(given, AccessPolicyWindow)
-    if is_window:  # as a stream's attributes have it
-        given = given._asdict()
-        given["memory"] = whole(f"{name}: address", given.pop("address")), whole(f"{name}: nbytes", given.pop("nbytes"))
-    elif not isinstance(given, dict):
-        given = {"memory": given}
-    unknown = [key for key in given if key not in _WINDOW]
-    if unknown or "memory" not in given:
-        raise TypeError(
-            f"{name}: give memory, or {{'memory': ..., 'hit_ratio': 1.0, 'hit': 'persisting', 'miss': 'streaming'}}"
-            + (f"; {worded(unknown[0])} is none of these" if unknown else "")
-        )
-    memory = given["memory"]
-    start, size = memory if is_window else _span(kernel, name, memory)
-    if not 0 <= start < 1 << 64 or not 0 < size < 1 << 64:
-        raise ValueError(f"{name}: address={worded(start)}, nbytes={worded(size)}: this is not a range of memory")
-    if size > most:
-        raise ValueError(
-            f"{name}: {size} bytes: a window has at most {most} bytes on device {kernel.device.ordinal}: its "
-            "attribute MAX_ACCESS_POLICY_WINDOW_SIZE"
-        )
-    ratio = given.get("hit_ratio", 1.0)
-    if isinstance(ratio, bool) or not isinstance(ratio, (int, float)):
-        raise TypeError(f"{name}: hit_ratio must be a number from 0 to 1, not {a_kind(ratio)}")
-    if not 0 <= ratio <= 1:
-        raise ValueError(f"{name}: hit_ratio={worded(ratio)}: give a number from 0 to 1")
-    hit = chosen(f"{name}: hit", given.get("hit", "persisting"), _PROPERTIES)
-    miss = chosen(f"{name}: miss", given.get("miss", "streaming"), _PROPERTIES[:2])
-    return pack("<QQfii", start, size, ratio, hit, miss)
-
-
-def _span(kernel: Kernel, name: str, given: Any) -> tuple[int, int]:
-    """Return the address and the number of bytes of a Memory or a contiguous view on the kernel's device."""
-    from ...arrays.strided import StridedView
-    from ..memory import Memory
-
-    if not isinstance(given, (Memory, StridedView)):
-        raise TypeError(f"{name}: give Memory or a view, not {a_kind(given)}: see view()")
-    if isinstance(given, StridedView) and not (given.is_c_contiguous or given.is_f_contiguous):
-        raise ValueError(f"{name}: {given!r} is not contiguous: give an array without gaps")
-    device = given.device if isinstance(given, StridedView) else ("cuda", given.device.ordinal)
-    start, size = given.ptr, given.nbytes
-    if not size:
-        raise ValueError(f"{name}: {given!r} has no bytes")
-    if device[0] == "cpu":
-        raise ValueError(
-            f"{name}: {given!r} is host memory, which the L2 cache does not keep: device.upload() copies it"
-        )
-    return start, size
+    return read
 
 
 def _of_streams(_: Reading, name: str, given: Any) -> bytes:
@@ -217,14 +132,14 @@ _CLUSTERS = "CLUSTER_LAUNCH"
 # name: CUlaunchAttributeID, since, device attribute, reader. A value of None is left out, and so is False where the
 # reader is _flag and the stream has no such attribute.
 OPTIONS: dict[str, tuple[int, int, str, Reader]] = {
-    "access_policy_window": (1, 11080, "MAX_ACCESS_POLICY_WINDOW_SIZE", _window),
+    "access_policy_window": (1, 11080, "MAX_ACCESS_POLICY_WINDOW_SIZE", _alike(value_of_window)),
     "synchronization_policy": (3, 11080, "", _of_streams),
     "cluster_scheduling_policy": (5, 11080, _CLUSTERS, _one_of("default", "spread", "load_balancing")),
     "programmatic_stream_serialization": (6, 11080, "", _flag),
     "programmatic_event": (7, 11080, "", _programmatic_event),
-    "priority": (8, 11080, "STREAM_PRIORITIES_SUPPORTED", _priority),
-    "mem_sync_domain_map": (9, 12000, "MEM_SYNC_DOMAIN_COUNT", _domains),
-    "mem_sync_domain": (10, 12000, "MEM_SYNC_DOMAIN_COUNT", _one_of("default", "remote")),
+    "priority": (8, 11080, "STREAM_PRIORITIES_SUPPORTED", _alike(value_of_priority)),
+    "mem_sync_domain_map": (9, 12000, "MEM_SYNC_DOMAIN_COUNT", _alike(value_of_domains)),
+    "mem_sync_domain": (10, 12000, "MEM_SYNC_DOMAIN_COUNT", _alike(value_of_domain)),
     "preferred_cluster": (11, 12080, _CLUSTERS, _preferred),
     "launch_completion_event": (12, 12030, "", _completion_event),
     "device_updatable": (13, 12040, "", _flag),
@@ -252,6 +167,7 @@ ALIASES = {
     "cluster_dimension": "cluster",
     "is_cooperative": "cooperative",
     "shmem_size": "shared_bytes",
+    "shared_mem": "shared_bytes",
 }
 _PROGRAMMATIC = "programmatic_stream_serialization", "programmatic_event"  # of compute capability 9.0
 _INHERITED = "nvlink_util_centric_scheduling"  # a stream may have it, so that False makes a difference
@@ -272,7 +188,10 @@ def read_options(
     for name, value in options.items():
         known = ALIASES.get(name, name)
         if known not in OPTIONS and known not in outer:
-            raise TypeError(f"a launch has no option {name!r}; besides grid, block and stream, it has {_listed()}")
+            raise TypeError(
+                f"a launch has no option {name!r}; besides grid, block and stream, it has {_listed()}; the arguments "
+                "of the kernel are given by position"
+            )
         if known in given or known in outer and outer[known] != _DEFAULTS[known]:
             raise TypeError(f"{name} and {known} are the same option: give one of them")
         is_plain = is_plain and type(value) in (bool, int, str) and known not in outer

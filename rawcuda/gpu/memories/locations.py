@@ -15,9 +15,10 @@ from ... import doors
 from ...errors import Unsupported, a_kind, worded
 from ...given import several, whole
 from ...headers import cuda_h
+from ...owned import Held
 from ..calls import run
 from ..context import PrimaryContext, context_of, count, is_device
-from ..handles import around, capturing
+from ..handles import around, beginning, capturing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -168,12 +169,11 @@ def finish_work(ordinals: Iterable[int]) -> None:
 
     calls   cuCtxSynchronize
     """
-    if capturing:
-        return
     for ordinal in ordinals:
         context = context_of(ordinal)
-        if context._handle is not None:
-            run(around(context, ((context.function("cuCtxSynchronize"),),)), context._to_push())
+        with Held(beginning):
+            if context._handle is not None and not capturing:
+                run(around(context, ((context.function("cuCtxSynchronize"),),)), context._to_push())
 
 
 def require_peer(ordinal: int, other: int, what: str) -> None:

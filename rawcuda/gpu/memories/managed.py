@@ -11,11 +11,14 @@ from __future__ import annotations
 import ctypes
 from ctypes import byref
 
+from ... import names
 from ...driver import as_argument
-from ...errors import SymbolNotFound, Unsupported, worded
-from ...given import whole
+from ...errors import SymbolNotFound, Unsupported, a_kind, worded
+from ...given import several, whole
+from ...headers import cuda_h
+from ...protocols.description import Bytes
 from ..context import count
-from ..queue import LEGACY, calls_on, work_handle
+from ..queue import LEGACY, calls_on, home_of, work_handle
 from . import locations
 
 TYPE_CHECKING = False
@@ -24,7 +27,16 @@ if TYPE_CHECKING:
 
     from .locations import Location
 
-__all__ = ["accessed_by", "advise", "attributes", "discard", "prefetch", "replace"]
+__all__ = [
+    "accessed_by",
+    "advise",
+    "attributes",
+    "discard",
+    "discard_batch",
+    "prefetch",
+    "prefetch_batch",
+    "replace",
+]
 
 _DEVICE, _HOST = 1, 2  # CU_MEM_LOCATION_TYPE_DEVICE, HOST
 _CPU, _INVALID = -1, -2  # CU_DEVICE_CPU, CU_DEVICE_INVALID
@@ -95,50 +107,127 @@ def advise(memory: Any, advice: Any, location: Any, offset: Any, nbytes: Any) ->
 
 
 def prefetch(memory: Any, location: Any, stream: Any, offset: Any, nbytes: Any) -> None:
-    """Move managed memory to where it will be used, in the order of a stream; see Memory.prefetch.
-
-    calls   cuMemPrefetchAsync_v2, cuMemPrefetchAsync
-    """
+    """Move managed memory to where it will be used, in the order of a stream; see Memory.prefetch."""
     begin, size = _range(memory, offset, nbytes)
     where = locations.location_from(location)
     _check_concurrent(where)
-    calls, queue = calls_on(stream, memory._primary)
-    if not size:
-        return
-    if memory._primary.driver.has("cuMemPrefetchAsync_v2"):
-        calls.cuMemPrefetchAsync_v2(as_argument(begin), as_argument(size), where.struct(), ctypes.c_uint(0), queue)
-    else:
-        calls.cuMemPrefetchAsync(as_argument(begin), as_argument(size), ctypes.c_int(where.device()), queue)
+    _prefetch([(begin, size, where)], memory._primary, stream)
+
+
+def prefetch_batch(memories: names.Iterable[names.Memory], location: names.Any, *, stream: names.Any = None) -> None:
+    """Move several runs of managed memory, in the order of a stream; nothing is moved if one of them is wrong.
+
+    location  a Device, "host", "numa:0" or "numa:current" for all of them, or a list with one for each
+    calls     cuMemPrefetchBatchAsync
+    raises    TypeError, ValueError, Unsupported  as Memory.prefetch(); the message names the run
+    """
+    ranges, primary = _several(memories, location, True)
+    if ranges:
+        _prefetch(ranges, home_of(stream, primary), stream)
 
 
 def discard(memory: Any, location: Any, stream: Any, offset: Any, nbytes: Any) -> None:
-    """Discard the content of managed memory; with a location, prefetch the pages there, without content.
-
-    calls   cuMemDiscardBatchAsync, cuMemDiscardAndPrefetchBatchAsync
-    """
+    """Discard the content of managed memory; with a location, prefetch the pages there, without content."""
     begin, size = _range(memory, offset, nbytes)
     where = None if location is None else locations.location_from(location)
     if where is not None:
         _check_concurrent(where)
+    _discard([(begin, size, where)], memory._primary, stream)
+
+
+def discard_batch(memories: names.Iterable[names.Memory], location: names.Any = None, *, stream: names.Any) -> None:
+    """Give up the content of several runs of managed memory, in the order of a stream.
+
+    location  if given, the pages are prefetched there, without content; as for prefetch_batch()
+    calls     cuMemDiscardBatchAsync, cuMemDiscardAndPrefetchBatchAsync
+    raises    TypeError, ValueError, Unsupported  as Memory.discard(); the message names the run
+    """
+    ranges, primary = _several(memories, location, False)
+    if ranges:
+        _discard(ranges, home_of(stream, primary), stream)
+
+
+def _several(memories: Any, location: Any, is_needed: bool) -> tuple[list[Any], Any]:
+    """Check several Memory objects and their locations; return the runs that have bytes, and a context."""
+    ranges, primary, given = [], None, several("memories", memories, "Memory objects")
+    each = location if isinstance(location, (list, tuple)) else [location] * len(given)
+    if len(each) != len(given):
+        raise ValueError(f"{len(each)} locations for {len(given)} runs of memory: give one for each, or one for all")
+    known: dict[int, Any] = {id(None): None} if location is None and not is_needed else {}
+    for number, (memory, place) in enumerate(zip(given, each)):
+        try:
+            if not isinstance(memory, Bytes):
+                raise TypeError(f"give a Memory, not {a_kind(memory)}")
+            if id(place) not in known:
+                known[id(place)] = locations.location_from(place)
+                _check_concurrent(known[id(place)])
+            where = known[id(place)]
+            begin, size = _range(memory, 0, None)
+        except Exception as error:
+            error.args = (f"memory {number}: {error}", *error.args[1:])
+            raise
+        primary = primary or memory._primary  # type: ignore[attr-defined]
+        if size:
+            ranges.append((begin, size, where))
+    return ranges, primary
+
+
+def _prefetch(ranges: list[Any], primary: Any, stream: Any) -> None:
+    """Prefetch ranges, each an address, a size and a Location: together if the driver can, else one by one.
+
+    calls   cuMemPrefetchBatchAsync, cuMemPrefetchAsync_v2, cuMemPrefetchAsync
+    """
+    calls, queue = calls_on(stream, primary)
+    has = primary.driver.has
+    if len(ranges) > 1 and work_handle(stream) != LEGACY and has("cuMemPrefetchBatchAsync"):
+        calls.cuMemPrefetchBatchAsync(*_arrays(ranges), *_places(ranges), ctypes.c_ulonglong(0), queue)
+        return
+    for begin, size, where in ranges:
+        if not size:
+            continue
+        if has("cuMemPrefetchAsync_v2"):
+            calls.cuMemPrefetchAsync_v2(as_argument(begin), as_argument(size), where.struct(), ctypes.c_uint(0), queue)
+        else:
+            calls.cuMemPrefetchAsync(as_argument(begin), as_argument(size), ctypes.c_int(where.device()), queue)
+
+
+def _discard(ranges: list[Any], primary: Any, stream: Any) -> None:
+    """Discard the content of ranges, each an address, a size and a Location or None.
+
+    calls   cuMemDiscardBatchAsync, cuMemDiscardAndPrefetchBatchAsync
+    """
     if work_handle(stream) == LEGACY:
         raise ValueError("stream: the legacy default stream cannot discard memory: give another stream")
-    calls, queue = calls_on(stream, memory._primary)
-    if not size:
+    calls, queue = calls_on(stream, primary)
+    ranges, none = [each for each in ranges if each[1]], ctypes.c_ulonglong(0)
+    if not ranges:
         return
-    start, length, one, none = ctypes.c_uint64(begin), ctypes.c_size_t(size), as_argument(1), ctypes.c_ulonglong(0)
     try:
-        if where is None:
-            calls.cuMemDiscardBatchAsync(byref(start), byref(length), one, none, queue)
+        if ranges[0][2] is None:
+            calls.cuMemDiscardBatchAsync(*_arrays(ranges), none, queue)
         else:
-            calls.cuMemDiscardAndPrefetchBatchAsync(
-                byref(start), byref(length), one, byref(where.struct()), byref(ctypes.c_size_t(0)), one, none, queue
-            )
+            calls.cuMemDiscardAndPrefetchBatchAsync(*_arrays(ranges), *_places(ranges), none, queue)
     except SymbolNotFound as error:
         raise Unsupported(
             f"discarding managed memory needs a driver of CUDA 13.0: {error}",
             code=801,
             name="CUDA_ERROR_NOT_SUPPORTED",
         ) from None
+
+
+def _arrays(ranges: list[Any]) -> tuple[Any, ...]:
+    """Return the addresses, the sizes and the number of ranges, as arguments of a batch."""
+    count = len(ranges)
+    begins, sizes = [(ctypes.c_uint64 * count)(*[each[column] for each in ranges]) for column in (0, 1)]
+    return byref(begins), byref(sizes), as_argument(count)
+
+
+def _places(ranges: list[Any]) -> tuple[Any, ...]:
+    """Return the locations of ranges, the number of the first range of each, and how many they are."""
+    firsts = [number for number, each in enumerate(ranges) if not number or each[2] is not ranges[number - 1][2]]
+    count = len(firsts)
+    places = (cuda_h.CUmemLocation * count)(*[ranges[number][2].struct() for number in firsts])
+    return byref(places), byref((ctypes.c_size_t * count)(*firsts)), as_argument(count)
 
 
 # -- the attributes of the pages

@@ -14,7 +14,7 @@ from ctypes import byref
 
 from ... import names
 from ...driver import as_argument
-from ...errors import NotFound, Unsupported, a_kind, worded
+from ...errors import NotFound, OutOfMemory, Unsupported, a_kind, worded
 from ...given import one_of, several, whole
 from ...headers import cuda_h
 from ...owned import Owned
@@ -137,10 +137,11 @@ class MemoryPool(Owned):
     """
 
     # location   of a "pinned" pool "host" or a node, "numa:0"; of a "managed" one the preferred location
-    __slots__ = ("device", "kind", "_primary", "_where")
+    __slots__ = ("device", "kind", "max_size", "_primary", "_where")
 
     device: names.Device
     kind: str
+    max_size: int  # 0: no limit, or that of a pool that the driver made
     if TYPE_CHECKING:
         _primary: PrimaryContext
         _where: locations.Location
@@ -158,7 +159,7 @@ class MemoryPool(Owned):
         size = size_of("max_size", max_size)
         primary = primary_of(device)
         assert primary is not None  # _place_of() has checked the device
-        self.device, self.kind, self._primary, self._where = device, kind, primary, where
+        self.device, self.kind, self.max_size, self._primary, self._where = device, kind, size, primary, where
         _require(primary, kind, where)
         if shareable:
             _require_sharing(primary, kind)
@@ -201,7 +202,7 @@ class MemoryPool(Owned):
         else:
             getattr(primary.inside, of_location)(byref(handle), byref(where.struct()), ctypes.c_int(allocation))
         made = cls.__new__(cls)
-        made.device, made.kind, made._primary, made._where = device, kind, primary, where
+        made.device, made.kind, made.max_size, made._primary, made._where = device, kind, 0, primary, where
         made._own(handle.value or 0, None)
         return made
 
@@ -240,7 +241,17 @@ class MemoryPool(Owned):
         memory = blank(self.device, primary, nbytes, self.kind, stream)
         if nbytes:
             calls, queue = calls_on(stream if ordering is stream else ordering.handle, primary)
-            make(memory, POOLED, primary, (as_argument(nbytes), as_argument(handle), queue), calls, ordering)
+            try:
+                make(memory, POOLED, primary, (as_argument(nbytes), as_argument(handle), queue), calls, ordering)
+            except OutOfMemory as error:
+                if not self.max_size:
+                    raise
+                used = self.attributes.used_mem_current
+                raise OutOfMemory(
+                    f"{error}\n{self!r} was made with max_size={self.max_size}, of which {used} bytes are in use: "
+                    "close memory from it, or make a larger pool",
+                    code=error.code, name=error.name, call=error.call, arguments=error.arguments,
+                ) from None  # fmt: skip
         return memory
 
     def trim(self, keep: int = 0) -> None:

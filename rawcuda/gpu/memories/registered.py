@@ -112,16 +112,23 @@ def _check_same_address(memory: Any) -> None:
 
 
 class Registration(Lifetime):
-    """The release of host memory that was page-locked in place; its exporter is kept until then."""
+    """The release of host memory that was page-locked in place; its exporter is kept until then.
+
+    If the driver does not undo the page-lock, a device may still write to the memory: its exporter is kept forever.
+    """
 
     __slots__ = ("keeps",)
 
     keeps: Any
 
-    def release(self, late: bool) -> None:
-        """Undo the page-lock, unless that was done already, and release the exporter."""
-        super().release(late)
+    def _released(self, code: int) -> None:
+        if code not in (0, _NOT_REGISTERED):
+            still_locked.append(self.keeps)
         self.keeps = None
+
+
+still_locked: list[Any] = []  # the exporters of memory that the driver refused to release
+_NOT_REGISTERED = 713
 
 
 def _register(owner: Owned, primary: PrimaryContext, address: int, nbytes: int, flags: int, keeps: Any) -> None:
@@ -141,7 +148,7 @@ def _register(owner: Owned, primary: PrimaryContext, address: int, nbytes: int, 
     try:
         primary.inside.cuMemHostRegister_v2(as_argument(address), as_argument(nbytes), ctypes.c_uint(flags))
     except CudaError:
-        lifetime.value = None
+        lifetime.value = lifetime.keeps = None
         lifetime.release(late=True)
         raise
     owner._handle = address

@@ -54,7 +54,7 @@ class _Window(Memory):
         return str(self._keeps._remedy(ordinal))
 
 
-_Window.__name__ = _Window.__qualname__ = Memory.__name__  # so that messages show the public name
+_Window.__name__ = Memory.__name__  # so that messages show the public name
 
 
 class VirtualMemory(Memory):

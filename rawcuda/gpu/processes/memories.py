@@ -162,8 +162,7 @@ def open_memory(blank: Any, given: Any, timeout: Any) -> Any:
             address = part.value
         else:
             address = _map(opened, primary, struct.unpack(f"<{count}Q", data))
-        while opened.answer.descriptors:
-            os.close(opened.answer.descriptors.pop())
+        opened.answer.close_descriptors()
     except BaseException:
         opened.release(True)
         raise

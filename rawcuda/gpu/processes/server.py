@@ -26,6 +26,7 @@ __all__ = ["Answer", "Offer", "ask", "check_system", "publish"]
 
 _MOST_DESCRIPTORS = 200  # the system passes at most 253 with a message
 _LONGEST = 1 << 16
+_FOREVER = 1e6  # seconds: the longest wait that the system takes
 _running: list[Server] = []  # the server of this process, if there is one
 _watched: list[bool] = []
 
@@ -38,10 +39,14 @@ class Answer:
     def __init__(self, payload: bytes, descriptors: list[int], connection: Any) -> None:
         self.payload, self.descriptors, self.connection = payload, descriptors, connection
 
-    def close(self) -> None:
-        """Close the descriptors and the connection."""
+    def close_descriptors(self) -> None:
+        """Close the descriptors, which the driver does not need any more."""
         while self.descriptors:
             os.close(self.descriptors.pop())
+
+    def close(self) -> None:
+        """Close the descriptors and the connection."""
+        self.close_descriptors()
         self.connection.close()
 
 
@@ -156,8 +161,8 @@ class Server:
             if not offer.ended:
                 offer.ended = True
                 self._settle(offer)
-            if not self.changed.wait_for(lambda: not offer.users, min(timeout, 1e6)):
-                users = ", ".join(sorted({str(pid) for pid in offer.users.values()}))
+            if not self.changed.wait_for(lambda: not offer.users, min(timeout, _FOREVER)):
+                users = _listed(offer)
                 raise TimeoutError(
                     f"after {timeout:g} seconds, what was shared is still open in process {users}: close it there, or "
                     "wait longer; it is kept until then"
@@ -265,11 +270,30 @@ class Server:
             self.changed.notify_all()
 
 
+def _listed(offer: Offer) -> str:
+    return ", ".join(sorted({str(pid) for pid in offer.users.values()}))
+
+
 def _path(address: str) -> str:
     return f"\0cuda-sharing-{address}"
 
 
 _asked: set[Any] = set()  # the connections to other processes
+
+
+def _connect(connection: Any, address: str, timeout: float) -> None:
+    from time import monotonic, sleep
+
+    end = monotonic() + timeout
+    while True:
+        connection.settimeout(max(end - monotonic(), 0.001))
+        try:
+            connection.connect(_path(address))
+            return
+        except BlockingIOError:  # too many processes ask at once
+            if monotonic() > end:
+                raise
+            sleep(0.01)
 
 
 def ask(address: str, key: bytes, pid: int, timeout: float) -> Answer:
@@ -279,20 +303,10 @@ def ask(address: str, key: bytes, pid: int, timeout: float) -> Answer:
             TimeoutError  the owner does not answer
     """
     import socket
-    from time import monotonic, sleep
 
-    end = monotonic() + timeout
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     try:
-        while True:
-            connection.settimeout(max(end - monotonic(), 0.001))
-            try:
-                connection.connect(_path(address))
-                break
-            except BlockingIOError:  # too many processes ask at once
-                if monotonic() > end:
-                    raise _late(pid, timeout) from None
-                sleep(0.01)
+        _connect(connection, address, min(timeout, _FOREVER))
         connection.send(key)
         said, descriptors, _, _ = socket.recv_fds(connection, _LONGEST, 253, socket.MSG_CMSG_CLOEXEC)
     except (socket.timeout, BlockingIOError):

@@ -9,12 +9,22 @@ Read next    stream.py
 from __future__ import annotations
 
 import ctypes
-from collections import namedtuple
+from struct import pack
 
 from ... import names
-from ...arrays.strided import StridedView, view
-from ...errors import a_kind, worded
+from ...errors import a_kind
+from ...given import one_of
 from ...headers import cuda_h
+from .settings import (
+    DOMAINS,
+    PROPERTIES,
+    AccessPolicyWindow,
+    check_version,
+    value_of_domain,
+    value_of_domains,
+    value_of_priority,
+    value_of_window,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,17 +36,6 @@ __all__ = ["AccessPolicyWindow", "StreamAttributes"]
 
 _WINDOW, _SYNCHRONIZATION, _PRIORITY, _DOMAIN_MAP, _DOMAIN = 1, 3, 8, 9, 10  # CU_LAUNCH_ATTRIBUTE_...
 _POLICIES = ("auto", "spin", "yield", "blocking_sync")  # CU_SYNC_POLICY_..., from 1 on
-_PROPERTIES = ("normal", "streaming", "persisting")  # CU_ACCESS_PROPERTY_...
-_DOMAINS = ("default", "remote")  # CU_LAUNCH_MEM_SYNC_DOMAIN_...
-
-
-class AccessPolicyWindow(namedtuple("AccessPolicyWindow", "address nbytes hit_ratio hit miss")):
-    """A range of memory and how the L2 cache treats it: `hit` for a share hit_ratio of it, `miss` for the rest.
-
-    shape   address, nbytes, hit_ratio, hit ("normal", "streaming" or "persisting"), miss ("normal" or "streaming")
-    """
-
-    __slots__ = ()
 
 
 class StreamAttributes:
@@ -75,10 +74,15 @@ class StreamAttributes:
         stream._calls.cuStreamGetAttribute(queue, ctypes.c_uint(number), ctypes.byref(value))
         return value
 
-    def _set(self, number: int, value: Any) -> None:
-        stream = self._stream
+    def _set(self, number: int, content: bytes) -> None:
+        stream, value = self._stream, cuda_h.CUlaunchAttributeValue()
+        ctypes.memmove(ctypes.byref(value), content, len(content))
         queue = stream._argument or stream._prepare()
         stream._calls.cuStreamSetAttribute(queue, ctypes.c_uint(number), ctypes.byref(value))
+
+    def _check_domains(self) -> None:
+        if self._stream._primary is not None:  # (it is None for a borrowed stream)
+            check_version(self._stream, "a memory synchronization domain", 12000)
 
     @property
     def synchronization_policy(self) -> str:
@@ -87,20 +91,18 @@ class StreamAttributes:
 
     @synchronization_policy.setter
     def synchronization_policy(self, policy: str) -> None:
-        chosen = cuda_h.CUlaunchAttributeValue()
-        chosen.syncPolicy = 1 + _choice("synchronization_policy", policy, _POLICIES)
-        self._set(_SYNCHRONIZATION, chosen)
+        number = _POLICIES.index(one_of("synchronization_policy", policy, _POLICIES))
+        self._set(_SYNCHRONIZATION, pack("<i", 1 + number))
 
     @property
     def mem_sync_domain(self) -> str:
         """Return the logical domain of memory synchronization of the kernels: "default" or "remote"."""
-        return _DOMAINS[self._get(_DOMAIN).memSyncDomain]
+        return DOMAINS[self._get(_DOMAIN).memSyncDomain]
 
     @mem_sync_domain.setter
     def mem_sync_domain(self, domain: str) -> None:
-        chosen = cuda_h.CUlaunchAttributeValue()
-        chosen.memSyncDomain = _choice("mem_sync_domain", domain, _DOMAINS)
-        self._set(_DOMAIN, chosen)
+        self._check_domains()
+        self._set(_DOMAIN, value_of_domain(self._stream, "mem_sync_domain", domain))
 
     @property
     def mem_sync_domain_map(self) -> tuple[int, int]:
@@ -110,12 +112,8 @@ class StreamAttributes:
 
     @mem_sync_domain_map.setter
     def mem_sync_domain_map(self, numbers: tuple[int, int]) -> None:
-        if not isinstance(numbers, tuple) or len(numbers) != 2:
-            raise TypeError(f"mem_sync_domain_map: give two numbers, not {worded(numbers)}")
-        chosen = cuda_h.CUlaunchAttributeValue()
-        found = chosen.memSyncDomainMap
-        found.default_, found.remote = (_number("mem_sync_domain_map", number, 0, 255) for number in numbers)
-        self._set(_DOMAIN_MAP, chosen)
+        self._check_domains()
+        self._set(_DOMAIN_MAP, value_of_domains(self._stream, "mem_sync_domain_map", numbers))
 
     @property
     def priority(self) -> int:
@@ -125,13 +123,11 @@ class StreamAttributes:
 
     @priority.setter
     def priority(self, priority: int) -> None:
-        chosen = cuda_h.CUlaunchAttributeValue()
-        chosen.priority = _number("priority", priority, -(2**31), 2**31 - 1)
-        self._set(_PRIORITY, chosen)
+        self._set(_PRIORITY, value_of_priority(self._stream, "priority", priority))
 
     @property
     def access_policy_window(self) -> AccessPolicyWindow | None:
-        """Return the AccessPolicyWindow, or None; assign None to remove it."""
+        """Return the AccessPolicyWindow, or None; assign one, memory or an array, or None to remove it."""
         found = self._get(_WINDOW).accessPolicyWindow
         if not found.num_bytes:
             return None
@@ -139,21 +135,14 @@ class StreamAttributes:
             found.base_ptr or 0,
             found.num_bytes,
             found.hitRatio,
-            _PROPERTIES[found.hitProp],
-            _PROPERTIES[found.missProp],
+            PROPERTIES[found.hitProp],
+            PROPERTIES[found.missProp],
         )
 
     @access_policy_window.setter
-    def access_policy_window(self, window: AccessPolicyWindow | None) -> None:
-        if window is None:
-            self._set(_WINDOW, cuda_h.CUlaunchAttributeValue())
-        elif isinstance(window, AccessPolicyWindow):
-            self._set_window(*window)
-        else:
-            raise TypeError(
-                f"access_policy_window: give None or an AccessPolicyWindow, not {a_kind(window)}; for an array, call "
-                "set_access_policy_window(array)"
-            )
+    def access_policy_window(self, window: names.Any) -> None:
+        is_none = window is None
+        self._set(_WINDOW, b"" if is_none else value_of_window(self._stream, "access_policy_window", window))
 
     def set_access_policy_window(
         self, memory: names.Any, *, hit_ratio: float = 1.0, hit: str = "persisting", miss: str = "streaming"
@@ -163,38 +152,8 @@ class StreamAttributes:
         hit_ratio  the part of the accesses that are treated as `hit`
         raises     ValueError  an array with gaps or without elements, more bytes than the device allows
         """
-        seen = memory if isinstance(memory, StridedView) else view(memory, stream=-1)
-        if not seen.is_c_contiguous and not seen.is_f_contiguous or not seen.nbytes:
-            raise ValueError(
-                "an access policy window needs an array without gaps and with at least one element: give another array"
-            )
-        if not seen.is_device_accessible:
-            raise ValueError(
-                "an access policy window needs memory that the device can access: device.upload() copies an array to it"
-            )
-        self._set_window(seen.ptr, seen.nbytes, hit_ratio, hit, miss)
-
-    def _set_window(self, address: Any, nbytes: Any, hit_ratio: Any, hit: Any, miss: Any) -> None:
-        if isinstance(hit_ratio, bool) or not isinstance(hit_ratio, (int, float)):
-            raise TypeError(f"hit_ratio must be a float, not {a_kind(hit_ratio)}")
-        if not 0 <= hit_ratio <= 1:
-            raise ValueError(f"hit_ratio={worded(hit_ratio)}: give a number from 0 to 1")
-        chosen = cuda_h.CUlaunchAttributeValue()
-        window = chosen.accessPolicyWindow
-        window.base_ptr = _number("address", address, 0, 2**64 - 1)
-        window.num_bytes = _number("nbytes", nbytes, 0, 2**63)
-        window.hitRatio = hit_ratio
-        window.hitProp = _choice("hit", hit, _PROPERTIES)
-        window.missProp = _choice("miss", miss, _PROPERTIES[:2])
-        device = self._stream.device
-        if device is not None:
-            most = device.attribute("MAX_ACCESS_POLICY_WINDOW_SIZE")
-            if nbytes > most:
-                raise ValueError(
-                    f"an access policy window of {nbytes} bytes: device {device.ordinal} allows {most} (its attribute "
-                    "MAX_ACCESS_POLICY_WINDOW_SIZE)"
-                )
-        self._set(_WINDOW, chosen)
+        given = {"memory": memory, "hit_ratio": hit_ratio, "hit": hit, "miss": miss}
+        self._set(_WINDOW, value_of_window(self._stream, "access_policy_window", given))
 
     def copy_from(self, other: names.Stream) -> None:
         """Set all attributes to those of another stream of the same context.
@@ -212,19 +171,3 @@ class StreamAttributes:
 
 
 _NAMES = [name for name, value in vars(StreamAttributes).items() if isinstance(value, property)]
-
-
-def _choice(what: str, given: Any, choices: tuple[str, ...]) -> int:
-    """Return the position of a name among the choices."""
-    if not isinstance(given, str) or given not in choices:
-        raise ValueError(f"{what}={worded(given)}: give one of {', '.join(map(repr, choices))}")
-    return choices.index(given)
-
-
-def _number(what: str, given: Any, least: int, most: int) -> int:
-    if isinstance(given, bool) or not hasattr(type(given), "__index__"):
-        raise TypeError(f"{what} must be an int, not {a_kind(given)}")
-    number = int.__index__(given.__index__())
-    if not least <= number <= most:
-        raise ValueError(f"{what}={worded(number)}: give a number from {least} to {most}")
-    return number

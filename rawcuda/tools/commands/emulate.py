@@ -1,7 +1,7 @@
 """`emulate`: run another program that uses CUDA, on the emulator.
 
-What it is   it starts the program with an environment in which libcuda.so.1 is the emulator, waits for its end, and
-             tells what the program called in vain; if the program crashed, also its last call of the driver.
+What it is   it starts the program with an environment in which libcuda.so.1 is the emulator, and waits for its
+             end. If the program fails, it tells what the program called in vain; if it crashed, also its last calls.
 Read next    ../../emulator/impersonating/loading.py
 """
 
@@ -47,7 +47,7 @@ def main(arguments: list[str]) -> int:
     try:
         status = _run(command, {**os.environ, **variables})
         crashed = status < 0 or status > 128
-        lines = told(read(folder), everything=options.doctor, crashed=crashed)
+        lines = told(read(folder), everything=options.doctor, crashed=crashed) if status or options.doctor else []
         if status < 0:
             lines.insert(0, f"{command[0]} was ended by {_signal(-status)}")
         if options.doctor:

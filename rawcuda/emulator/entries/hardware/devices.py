@@ -19,15 +19,15 @@ import re
 from ...abis import NOT_FOUND, VERSION, symbol_of
 from ...codes import NAMES, TEXTS, Refused
 from ...machine import TOTAL_MEMORY, Machine
-from ...sharing import is_supported
 from ...thunks import entry, out, put_address_of, put_bytes, put_int, put_u64, text
+from ..memories.sharing import is_supported
 from .capabilities import capability_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from uuid import UUID
 
-__all__ = ["ATTRIBUTES", "ATTRIBUTE_NAMES", "DRIVER_VERSION", "FUNCTION", "uuid_of", "visible"]
+__all__ = ["ATTRIBUTES", "ATTRIBUTE_NAMES", "DRIVER_VERSION", "FUNCTION", "bus_id_of", "name_of", "uuid_of", "visible"]
 
 DRIVER_VERSION = VERSION
 MULTIPROCESSORS = 4
@@ -180,7 +180,8 @@ def _hide(machine: Machine) -> None:
         raise Refused(
             100,
             f"CUDA_VISIBLE_DEVICES={text!r} names none of the {count} emulated devices (devices=COUNT sets their "
-            "number): unset the variable, or name devices that exist, each once",
+            "number): unset the variable, or name devices that exist, each once"
+            + (". Parts of devices (MIG) are not emulated" if text.startswith("MIG-") else ""),
         )
     if chosen != [*range(count)]:
         machine.show_only(chosen)
@@ -299,8 +300,12 @@ def device_name(machine: Machine, address: int, length: int, device: int) -> Non
     machine.device(device)
     if length <= 0:
         raise Refused(1)
-    name = f"{__name__.partition('.emulator.')[0].rpartition('.')[2]} emulator".encode()
-    put_bytes(address, name[: length - 1] + b"\0")
+    put_bytes(address, name_of()[: length - 1] + b"\0")
+
+
+def name_of() -> bytes:
+    """Return the name of all devices, which says that they are emulated."""
+    return f"{__name__.partition('.emulator.')[0].rpartition('.')[2]} emulator".encode()
 
 
 @entry("cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice dev)", since=11040)
@@ -333,7 +338,8 @@ def attribute(machine: Machine, address: int, number: int, device: int) -> None:
     put_int(address, its_own.get(number, ATTRIBUTES[number]))
 
 
-def _bus_id(index: int) -> bytes:
+def bus_id_of(index: int) -> bytes:
+    """Return the invented PCI address of a device."""
     return b"0000:%02x:00.0" % (index + 1)
 
 
@@ -343,7 +349,7 @@ def bus_id(machine: Machine, address: int, length: int, device: int) -> None:
     index = machine.device(device).index
     if length < 13:
         raise Refused(1)
-    put_bytes(address, _bus_id(index) + b"\0")
+    put_bytes(address, bus_id_of(index) + b"\0")
 
 
 @entry("cuDeviceGetByPCIBusId(CUdevice *dev, const char *pciBusId)", since=4010)
@@ -352,7 +358,7 @@ def by_bus_id(machine: Machine, address: int, name: int) -> None:
     out(address)
     wanted = text(name).lower()
     for device in machine.devices:
-        full = _bus_id(device.index).decode()
+        full = bus_id_of(device.index).decode()
         if wanted in (full, full[5:], full[:-2]):
             put_int(address, device.ordinal)
             return

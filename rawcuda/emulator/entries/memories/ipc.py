@@ -7,7 +7,7 @@ How          the bytes of memory move into a file in memory when it is exported;
              what is its own by a handle, and opening a handle again in the same context returns the same address.
 Source       CUDA Driver API, "Memory Management": cuIpcOpenMemHandle; "Stream Ordered Memory Allocator"; "Virtual
              Memory Management"
-Read next    emulator/sharing.py, memory.py
+Read next    sharing.py, memory.py
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ import os
 from ...codes import Refused
 from ...machine import Context, Device, Holding, Machine, Pool
 from ...queues import Event
-from ...sharing import MARK_SIZE, Backing, SharedMark, between_kernels, packed, unpacked
 from ...thunks import entry, out, put_bytes, put_int, put_u64
 from .memory import holding_at
+from .sharing import MARK_SIZE, Backing, SharedMark, between_kernels, packed, unpacked
 from .virtual import physical_of, physical_over
 
 __all__: list[str] = []

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from ...codes import Refused
 from ...machine import TOTAL_MEMORY, Context, Holding, Machine
-from ...sharing import is_supported
 from ...space import Allocation, Fault
 from ...thunks import entry, get_int, out, put_bytes, put_u64, put_uint, take
+from .sharing import is_supported
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

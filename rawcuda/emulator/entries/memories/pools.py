@@ -12,7 +12,6 @@ from __future__ import annotations
 from ...codes import Refused
 from ...machine import Machine, Pool
 from ...queues import Stream
-from ...sharing import MARK_SIZE, Backing
 from ...thunks import (
     ACCESS_DESC,
     LOCATION,
@@ -26,6 +25,7 @@ from ...thunks import (
     read,
 )
 from .memory import holding_at, make_room
+from .sharing import MARK_SIZE, Backing
 
 __all__: list[str] = []
 
@@ -104,7 +104,6 @@ def free_async(machine: Machine, address: int, handle: int) -> None:
 
 
 def _pool(machine: Machine, handle: int) -> Pool:
-    machine.context()
     pool = machine.handles.get(handle)
     if type(pool) is not Pool:
         raise Refused(1, f"{handle:#x} is not the handle of a memory pool")
@@ -214,7 +213,6 @@ def _place(address: int) -> tuple[int, int]:
 def create(machine: Machine, address: int, properties: int) -> None:
     """Create a pool; one of a device may be for other processes, by file descriptors."""
     out(address)
-    machine.context()
     kind, handles, where, number, _, maximum, _ = read(POOL_PROPS, properties)
     place = _check_place(machine, kind, (where, number))
     device = machine.device(number) if where == _DEVICE else None

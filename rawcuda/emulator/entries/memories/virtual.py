@@ -16,10 +16,10 @@ import struct
 
 from ...codes import Refused
 from ...machine import Device, Holding, Machine
-from ...sharing import Backing
 from ...space import POISON, Allocation
 from ...thunks import ACCESS_DESC, LOCATION, entry, out, put_bytes, put_u64, read
 from .memory import make_room
+from .sharing import Backing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from ...codes import Refused
 from ...host_thread import host_function
 from ...machine import Machine
 from ...queues import HOST, Event, Stream
-from ...sharing import MARK_SIZE, Backing, SharedMark, pause
 from ...thunks import entry, out, put_bytes, put_float, put_int, put_u64, put_uint, read
 from ..hardware.devices import ATTRIBUTES
+from ..memories.sharing import MARK_SIZE, Backing, SharedMark, pause
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

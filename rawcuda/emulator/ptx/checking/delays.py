@@ -69,7 +69,7 @@ class Delays:
             self._logs[block.number] = log
 
     def end(self) -> None:
-        """Make all stores visible at the end of the launch."""
+        """Make all stores visible: the launch has ended, or every block waits, and a GPU delays none forever."""
         for log in self._logs.values():
             for entry in log:
                 _swap(entry)

@@ -28,19 +28,25 @@ from ..translating.unit import CLUSTER_BITS, SHARED_WINDOW
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from types import FrameType
+    from typing import Any, Union
 
     from ..running.machine import Block, Launch
 
     Knowledge = dict[int, int]
+    # a line of the PTX; in a function, also the generated lines above it
+    Line = Union[int, tuple[int, tuple[int, ...]]]
 
 __all__ = ["Found", "History"]
 
 LAUNCH_FAILED = 719  # CUDA_ERROR_LAUNCH_FAILED: the driver has no code for races
 _MOST_READERS = 4
+_MOST_SUSPECTS = 256
 _THREADS = 1024  # of a block, at most
 _WINDOW = 3 << 40  # generic addresses that are not global
+_MANY = 8  # places in shared memory
 _PLAIN, _STRONG, _ATOMIC = 0, 1, 2
+_VOLATILE = 2  # how strong an access is: 0 weak, 1 relaxed or more
 _SCOPES = {"cta": 0, "cluster": 1, "gpu": 2, "sys": 3}
 
 
@@ -48,6 +54,8 @@ class Found(Fault):
     """A fault whose place is known, although its thread no longer runs there."""
 
     line, block, thread = 0, 0, 0
+    callers: tuple[int, ...] = ()  # lines of the generated code
+    frames: list[tuple[FrameType, int]] = []
 
 
 class _Access:
@@ -55,7 +63,7 @@ class _Access:
 
     __slots__ = ("time", "who", "line", "kind", "scope")
 
-    def __init__(self, time: int, who: int, line: int, kind: int, scope: int) -> None:
+    def __init__(self, time: int, who: int, line: Line, kind: int, scope: int) -> None:
         self.time, self.who, self.line, self.kind, self.scope = time, who, line, kind, scope
 
 
@@ -84,9 +92,10 @@ class History:
         self.known: dict[int, Knowledge] = {}
         self.fences: dict[int, tuple[int, Knowledge]] = {}
         self.arrivals: dict[tuple[int, int], list[Knowledge]] = {}
-        self.suspects: dict[int, Found] = {}  # by the line of the plain read
-        self.guards: set[int] = set()  # lines of plain reads that an atomic at the same place follows
-        self.looked: dict[tuple[int, int], int] = {}  # (thread, granule) -> line, of plain reads beside atomics
+        self.suspects: dict[tuple[Line, _Cell], Found] = {}  # by the plain read: its line, and its granule
+        self.guards: set[Line | _Cell] = set()  # lines and granules of plain reads that an atomic follows there
+        self.watched: dict[tuple[Line, Line], set[int]] = {}  # granules, by the lines of volatile accesses in a warp
+        self.looked: dict[tuple[int, int], tuple[Line, int]] = {}  # plain reads beside atomics: line, time
 
     # -- who knows what
 
@@ -206,7 +215,7 @@ class History:
             address = place
         return cells, range(address // self.granule, (address + total - 1) // self.granule + 1)
 
-    def read(self, address: int, total: int, line: int, strong: bool, acquires: bool) -> None:
+    def read(self, address: int, total: int, line: Line, strong: int) -> None:
         """Check and record a load, before it happens.
 
         raises  Fault   an unordered write by another thread (719)
@@ -220,19 +229,22 @@ class History:
             if cell is None:
                 cell = cells[q] = _Cell()
             if strong:
+                write = cell.write
+                if strong == _VOLATILE and write is not None and write.kind == _STRONG and cells is not self.cells:
+                    self._in_step(write, "reads", "wrote", who, line, q, cells)
                 self._acquire(cell, who)
             else:
                 write = cell.write
                 if write is not None and write.who != who and write.kind != _STRONG and not self._ordered(write, who):
                     if write.kind == _ATOMIC:
-                        self._suspect(line, who, q, cells, write, True)
+                        self._suspect(cell, line, who, q, cells, write, True)
                     else:
                         raise self._race("read after write", "reads", who, line, q, cells, "wrote", write)
                 elif write is not None and write.kind == _ATOMIC:
-                    self.looked[who, q] = line
+                    self.looked[who, q] = line, self.time
             self._remember(cell, who, line, _STRONG if strong else _PLAIN)
 
-    def _remember(self, cell: _Cell, who: int, line: int, kind: int) -> None:
+    def _remember(self, cell: _Cell, who: int, line: Line, kind: int) -> None:
         reads = cell.reads
         for at, old in enumerate(reads):
             if old.who == who or self._ordered(old, who):
@@ -245,7 +257,7 @@ class History:
             reads[-1] = made
 
     def write(
-        self, address: int, total: int, line: int, strong: bool, releases: str, view: Any, index: int, values: Any
+        self, address: int, total: int, line: Line, strong: int, releases: str, view: Any, index: int, values: Any
     ) -> None:
         """Check and record a store, before it happens.
 
@@ -265,18 +277,20 @@ class History:
                 cell = cells[q] = _Cell()
             write = cell.write
             plain = not strong and not (write is not None and write.kind == _ATOMIC and write.who == who)
-            if plain or write is None:
-                self._check_write(cell, who, line, q, cells, plain, view, index, values)
+            if plain:
+                self._check_write(cell, who, line, q, cells, view, index, values)
+            elif strong == _VOLATILE and cells is not self.cells:
+                for read in cell.reads:
+                    if read.kind == _STRONG:
+                        self._in_step(read, "writes", "read", who, line, q, cells)
             if who in self.fences or strong:
                 self._publish(cell, who, True)
             cell.write = _Access(self.time, who, line, kind if plain or strong else _STRONG, 3)
             cell.reads.clear()
 
     def _check_write(
-        self, cell: _Cell, who: int, line: int, q: int, cells: Any, plain: bool, view: Any, index: int, values: Any
+        self, cell: _Cell, who: int, line: Line, q: int, cells: Any, view: Any, index: int, values: Any
     ) -> None:
-        if not plain:
-            return
         write = cell.write
         if write is not None and write.who != who and write.kind != _STRONG and not self._ordered(write, who):
             if write.kind == _PLAIN and _same(view, index, values):
@@ -291,7 +305,25 @@ class History:
                     continue
                 raise self._race("write after read", "writes", who, line, q, cells, "read", read)
 
-    def atomic(self, address: int, total: int, line: int, scope: str, order: str, changes: bool) -> None:
+    def _in_step(self, other: _Access, does: str, did: str, who: int, line: Line, q: int, cells: Any) -> None:
+        """Look for code that needs the threads of a warp to run in step: volatile accesses without __syncwarp().
+
+        One such pair may be a flag. Many places of shared memory, by the same two lines, are not.
+
+        raises  Fault   many (719)
+        """
+        if other.who == who or other.who >> 5 != who >> 5 or self._ordered(other, who):
+            return
+        fenced = self.fences.get(other.who)
+        if fenced is not None and fenced[1].get(other.who, 0) >= other.time:
+            return
+        places = self.watched.setdefault((other.line, line), set())
+        places.add(q)
+        if len(places) >= _MANY:
+            kind = "read after write" if does == "reads" else f"write after {'read' if did == 'read' else 'write'}"
+            raise self._race(kind, does, who, line, q, cells, did, other)
+
+    def atomic(self, address: int, total: int, line: Line, scope: str, order: str, changes: bool) -> None:
         """Check and record an atomic operation, before it happens.
 
         shape   order: "", "acquire", "release" or "acq_rel"; changes: whether it writes (a compare-and-swap may not)
@@ -301,15 +333,16 @@ class History:
         if places is None:
             return
         who, cells, level = self._who(), places[0], _SCOPES[scope]
+        since = self._knows(who).get(-2 - who // _THREADS * 2, 0)  # the last barrier
         if order in ("release", "acq_rel"):
             self.fence(scope)
         for q in places[1]:
             cell = cells.get(q)
             if cell is None:
                 cell = cells[q] = _Cell()
-            guarded = self.looked.pop((who, q), 0)
-            if guarded:
-                self.guards.add(guarded)
+            looked = self.looked.pop((who, q), None)
+            if looked is not None and looked[1] > since:
+                self.guards.update((looked[0], cell))
             self._acquire(cell, who)
             if not changes:
                 self._remember(cell, who, line, _STRONG)
@@ -325,23 +358,26 @@ class History:
                     )  # fmt: skip
             for read in cell.reads:
                 if read.who == who:
-                    self.guards.add(read.line)
+                    if read.kind == _PLAIN and read.time > since:
+                        self.guards.update((read.line, cell))
                 elif read.kind == _PLAIN and not self._ordered(read, who):
-                    self._suspect(line, who, q, cells, read, False)
+                    self._suspect(cell, line, who, q, cells, read, False)
             self._publish(cell, who, False)
             cell.write = _Access(self.time, who, line, _ATOMIC, level)
             cell.reads = [read for read in cell.reads if read.kind == _PLAIN and read.who != who]
 
     # -- reports
 
-    def _suspect(self, line: int, who: int, q: int, cells: Any, other: _Access, reads: bool) -> None:
+    def _suspect(
+        self, cell: _Cell, line: Line, who: int, q: int, cells: Any, other: _Access, reads: bool
+    ) -> None:  # fmt: skip
         """Keep a race between a plain read and an atomic until it is known whether the read only guards an atomic."""
         key = line if reads else other.line
         if reads:
-            self.looked[who, q] = line
-        if key in self.suspects or key in self.guards:
+            self.looked[who, q] = line, self.time
+        if (key, cell) in self.suspects or key in self.guards or len(self.suspects) > _MOST_SUSPECTS:
             return
-        self.suspects[key] = (
+        self.suspects[key, cell] = (
             self._race("read after write", "reads", who, line, q, cells, "changed", other)
             if reads
             else self._race("write after read", "atomically changes", who, line, q, cells, "read", other)
@@ -352,8 +388,8 @@ class History:
 
         raises  Fault   a race of a plain read and an atomic (719)
         """
-        for line, found in self.suspects.items():
-            if line not in self.guards:
+        for (line, cell), found in self.suspects.items():
+            if line not in self.guards and cell not in self.guards:
                 raise found
 
     def leave(self, block: Block) -> None:
@@ -371,7 +407,7 @@ class History:
         self.launch.warn(found.report, frame)
 
     def _race(
-        self, kind: str, does: str, who: int, line: int, q: int, cells: Any, did: str, other: _Access, why: str = ""
+        self, kind: str, does: str, who: int, line: Line, q: int, cells: Any, did: str, other: _Access, why: str = ""
     ) -> Found:
         launch, address = self.launch, q * self.granule
         same = who // _THREADS == other.who // _THREADS
@@ -397,11 +433,19 @@ class History:
             there, did = f"an atomic of {there}", "changed"
         found = Found(
             LAUNCH_FAILED,
-            f"racecheck: {kind}: thread {here} {does} {place}, which {there} {did} at ptx line {other.line}, with no "
+            f"racecheck: {kind}: thread {here} {does} {place}, which {there} {did} at {_words(other.line)}, with no "
             f"barrier in between: {why}",
         )
-        found.line, found.block, found.thread = line, who // _THREADS, who % _THREADS
+        found.line, found.callers = (line, ()) if isinstance(line, int) else line
+        found.block, found.thread = who // _THREADS, who % _THREADS
         return found
+
+
+def _words(line: Line) -> str:
+    """Return the words for a line; the report replaces the line of the generated code."""
+    if isinstance(line, int):
+        return f"ptx line {line}"
+    return ", called from ".join([f"ptx line {line[0]}", *(f"generated line {each}" for each in line[1])])
 
 
 _DID = {_PLAIN: "wrote", _ATOMIC: "changed", _STRONG: "wrote"}

@@ -5,6 +5,7 @@ Read next    machine.py
 
 from __future__ import annotations
 
+import sys
 from struct import pack_into, unpack_from
 from types import GeneratorType
 
@@ -15,7 +16,18 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["finish", "misaligned", "pack", "trap", "unpack", "wrapped"]
+__all__ = ["caller", "finish", "misaligned", "pack", "trap", "unpack", "wrapped"]
+
+
+def caller() -> tuple[int, ...]:
+    """Return the lines of the generated code that called the function that asks, innermost first."""
+    frame: Any = sys._getframe(1)
+    found: list[int] = []
+    file = frame.f_code.co_filename
+    while len(found) < 4 and frame.f_back is not None and frame.f_back.f_code.co_filename == file:
+        frame = frame.f_back
+        found.append(frame.f_lineno)
+    return tuple(found)
 
 
 def finish(result: Any) -> Any:

@@ -168,6 +168,7 @@ class Group:
                     self.launch.delays.resume(block)
                     if team.run():
                         block.present = False
+                        block.order()
                         if self.launch.history is not None:
                             self.launch.history.leave(block)
                     self.launch.delays.suspend(block)

@@ -31,6 +31,7 @@ LAUNCH_FAILED = 719  # CUDA_ERROR_LAUNCH_FAILED: the driver has no code for race
 _TICK = 2048  # one step of the clock; the lower bits are the thread
 _SEVERAL_OF = 1025  # + warp: several threads of one warp
 _MANY = 2047  # threads of several warps
+_MOST_PENDING = 16
 
 
 class Unwritten(Found):
@@ -50,7 +51,9 @@ class Watch:
         self.block, self.granule = block, granule
         self.writes, self.reads = [0] * count, [0] * count
         self.write_lines, self.read_lines = [0] * count, [0] * count
+        self.arriving: dict[int, int] = {}  # the targets of copies that were not waited for, and their lines
         self.clock = self.since = _TICK
+        self.pending: list[Unwritten] = []  # to be reported, if no thread writes there before the next barrier
         self.warps = [_TICK] * launch.warps
         self.read_one, self.write_one, self.mine = self._short_ways()
 
@@ -58,6 +61,10 @@ class Watch:
         """Record that the threads of the block have synchronized, or may have."""
         self.clock += _TICK
         self.since = self.clock
+        if self.pending:
+            for found in self.pending:
+                self.block.launch.warn_at(found)
+            self.pending.clear()
         self._tell(self.clock, self.clock)
 
     def order_warp(self, warp: int) -> None:
@@ -125,11 +132,20 @@ class Watch:
             if wrote != mine and had != mine:
                 self.reads[q] = mine if had < self.since else self._together(had, thread, mine)
                 self.read_lines[q] = line
+        if unwritten and self.arriving:
+            for q in range(at, at + count):
+                if q in self.arriving:
+                    raise Found(
+                        LAUNCH_FAILED,
+                        f"racecheck: {self._place(q)} is the target of an asynchronous copy, started at ptx line "
+                        f"{self.arriving[q]}, that nobody has waited for",
+                    )
         if judged and unwritten == count:
-            text, launch = f"{self._place(at)} was never written: its content is undefined", self.block.launch
-            if launch.space.strict:
-                raise Unwritten(text, line, self.block)
-            launch.warn(text, _frame_of_kernel(), aloud=True)
+            found = Unwritten(f"{self._place(at)} was never written: its content is undefined", line, self.block)
+            if self.block.launch.space.strict:
+                raise found
+            self.pending.append(found)
+            del self.pending[_MOST_PENDING:]
 
     def write(self, at: int, count: int, line: int, code: str = "", *values: Any) -> None:
         """Check and record a write of granules, before it happens.
@@ -148,9 +164,20 @@ class Watch:
             writes[q], reads[q] = mine, 0
             self.write_lines[q] = line
 
-    def unwrite(self, at: int, count: int) -> None:
+    def unwrite(self, at: int, count: int, line: int) -> None:
         """Record that the content is undefined until an asynchronous copy arrives."""
+        self.write(at, count, line)
         self.writes[at : at + count] = self.reads[at : at + count] = [0] * count
+        self.arriving.update(dict.fromkeys(range(at, at + count), line))
+
+    def arrive(self, at: int, count: int, line: int) -> None:
+        """Record the end of a copy: a write by the thread that waited for it, or with line 0 one without races."""
+        for q in range(at, at + count):
+            self.arriving.pop(q, None)
+        if line:
+            self.write(at, count, line)
+        else:
+            self.mark(at, count)
 
     def mark(self, at: int, count: int) -> None:
         """Record a write that takes part in no race."""

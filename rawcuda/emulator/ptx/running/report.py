@@ -15,7 +15,7 @@ import re
 
 from ...space import Fault
 from ..checking.history import Found
-from .machine import ILLEGAL_ADDRESS, LAUNCH_FAILED, LAUNCH_TIMEOUT, MISALIGNED_ADDRESS, Launch
+from .machine import ASSERT, ILLEGAL_ADDRESS, LAUNCH_FAILED, LAUNCH_TIMEOUT, MISALIGNED_ADDRESS, Launch
 from .sources import place_of, texts_of_line
 
 TYPE_CHECKING = False
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["explain", "finding"]
 
 _MOST_LINES = 4  # of the source, in one report
-_NAMED = re.compile(r"(mem|race|init|sync|leak)check: ")
+_NAMED = re.compile(r"((mem|race|init|sync|leak)check|endless loop): ")
 
 
 def explain(reason: BaseException, launch: Launch, filename: str, lines: list[Line], module: Module) -> Fault:
@@ -68,12 +68,13 @@ def _located(
     block, thread = launch.block, launch.block.running if launch.block is not None and frames else None
     line = getattr(reason, "line", 0)  # of a finding whose thread no longer runs there
     index = (block.x, block.y, block.z) if block is not None else None
+    above: tuple[int, ...] = ()  # lines of the generated code
     if line:
         thread, index = reason.thread, launch.index_of_block(reason.block)
-        frames = []
+        frames, above = reason.frames, reason.callers
     elif frames:
         line = lines[frames[-1][1] - 1].line
-    note = lines[frames[-1][1] - 1].note if frames else None
+    note = lines[frames[-1][1] - 1].note if frames and not isinstance(reason, Found) else None
     named = _NAMED.match(text)
     if note is not None and not named:
         text = f"invalid {note.verb} of {note.width} bytes of {note.space} memory: {text}"
@@ -81,7 +82,9 @@ def _located(
     if line:
         shown.append(line)
         where.append(place_of(line, module))
-    callers = [lines[number - 1].line for _, number in reversed(frames[:-1])]
+    callers = [lines[number - 1].line for number in [n for _, n in reversed(frames[:-1])] or above]
+    shown += callers[:4]
+    text = re.sub(r"generated line (\d+)", lambda found: f"ptx line {lines[int(found[1]) - 1].line}", text)
     where += [f"called from {place_of(number, module)}" for number in callers[:4]]
     shown += [int(number) for number in re.findall(r"ptx line (\d+)", text)]
     text = re.sub(r"ptx line (\d+)", lambda found: place_of(int(found[1]), module), text)
@@ -92,8 +95,14 @@ def _located(
         where.append(f"thread {launch.index_of(thread)}")
     launched = f"; the kernel was launched at {launch.site}" if launch.site else ""
     texts = dict.fromkeys(text for number in dict.fromkeys(shown) for text in texts_of_line(number, module))
+    if not all(map(_is_ptx, texts)):
+        texts = {text: None for text in texts if not _is_ptx(text)}
     quoted = "".join(f"\n    {text}" for text in list(texts)[:_MOST_LINES])
     return f"{text}{launched}{quoted}\n    at {', '.join(where)}"
+
+
+def _is_ptx(text: str) -> bool:
+    return text.startswith("ptx line ")
 
 
 def _kind(code: int, text: str) -> str:
@@ -107,6 +116,8 @@ def _kind(code: int, text: str) -> str:
         return "memcheck: use after free: " if freed else "memcheck: out of bounds: "
     if code == LAUNCH_TIMEOUT:
         return "endless loop: "
+    if code == ASSERT:
+        return "assertion failed: "
     return ""
 
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 from functools import lru_cache, reduce
 from operator import and_, or_, xor
 from time import monotonic
+from types import GeneratorType
 
 from ...recovery import is_outside
 from ...space import Fault
@@ -216,10 +217,11 @@ class Team:
         """
         first, living = self.warps[number][0], self.threads
         for t in members:
-            kind, verb, mask, _, _, *more = self.waiting[t]  # type: ignore[misc]
+            request: Any = self.waiting[t]
+            kind, verb, mask = request[:3]
             ended = [u for u in self.warps[number] if living[u] is None and mask >> (u - first) & 1]
             if kind == "shfl":
-                source, inside = _source(verb, t - first, more[0] & 31, more[1])
+                source, inside = _source(verb, t - first, request[5] & 31, request[6])
                 if inside and source + first in ended:
                     raise self._found(
                         f"thread {self._index(t)} reads the value of lane {source} of its warp, whose thread "
@@ -243,6 +245,11 @@ class Team:
         request: Any = self.waiting[t]
         made = Found(LAUNCH_FAILED, f"synccheck: {text}")
         made.line, made.block, made.thread = _line(request), self.block.number, t
+        each: Any = self.threads[t]
+        made.frames = []
+        while isinstance(each, GeneratorType) and each.gi_frame is not None:
+            made.frames.append((each.gi_frame, each.gi_frame.f_lineno))
+            each = each.gi_yieldfrom
         return made
 
     def _doubt(self, text: str, t: int) -> None:
@@ -371,14 +378,16 @@ class Team:
         if moved:
             self.idle_rounds = 0
         else:
+            self.block.launch.delays.end()
             if not self.idle_rounds:
                 self.idle_since = monotonic()
             self.idle_rounds += 1
             limits = self.block.launch.limits
             if self.idle_rounds > limits.rounds and monotonic() - self.idle_since >= limits.seconds:
-                raise Fault(
-                    LAUNCH_TIMEOUT, "every remaining thread waits in a loop for another one: " + self._whereabouts()
-                )
+                t = next(t for t, request in enumerate(self.waiting) if request is not None)
+                made = self._found("every remaining thread waits in a loop for another one: " + self._whereabouts(), t)
+                made.code, made.report = LAUNCH_TIMEOUT, made.report.replace("synccheck", "endless loop", 1)
+                raise made
         for t, request in enumerate(self.waiting):
             if request is not None and request[0] == "spin":
                 self.waiting[t] = None

@@ -23,10 +23,13 @@ _LONGEST = 160
 
 
 def _location(line: int, module: Module) -> tuple[int, int, int] | None:
-    """Return the .loc that a PTX line belongs to, if its file is known."""
+    """Return the .loc that a PTX line belongs to, if its file is known; line 0 stands for no line."""
+    first = max((each.line for each in module.functions.values() if each.line <= line), default=0)
     at = bisect_right(module.locations, (line, 1 << 64, 0)) - 1
+    while at >= 0 and not module.locations[at][2]:
+        at -= 1
     found = module.locations[at] if at >= 0 else None
-    return found if found is not None and found[1] in module.files else None
+    return found if found is not None and found[0] >= first and found[1] in module.files else None
 
 
 def place_of(line: int, module: Module) -> str:

@@ -69,7 +69,7 @@ def bulk_out(
     view, at = span(thread, source, count, 16, line, writes=False)
     to, place = span(thread, target, count, 16, line, writes=True)
 
-    def work() -> None:
+    def work(_: bool) -> None:
         if verb:
             combine(verb, type, to[place : place + count], view[at : at + count])
         elif mask is None:

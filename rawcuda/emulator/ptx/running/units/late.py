@@ -44,14 +44,14 @@ class Copy:
 
     __slots__ = ("work",)
 
-    def __init__(self, work: Callable[[], None]) -> None:
-        self.work: Callable[[], None] | None = work
+    def __init__(self, work: Callable[[bool], None]) -> None:
+        self.work: Callable[[bool], None] | None = work
 
-    def finish(self) -> None:
-        """Copy, unless that has happened."""
+    def finish(self, waited: bool) -> None:
+        """Copy, unless that has happened; `waited`: because the thread that has started the copy waits."""
         work, self.work = self.work, None
         if work is not None:
-            work()
+            work(waited)
 
 
 class Late:
@@ -70,7 +70,7 @@ class Late:
     def _key(self, kind: str) -> tuple[int, str]:
         return self.block.running or 0, kind
 
-    def start(self, kind: str, work: Callable[[], None]) -> None:
+    def start(self, kind: str, work: Callable[[bool], None]) -> None:
         """Add a copy to the open group of the running thread."""
         self.open.setdefault(self._key(kind), []).append(Copy(work))
 
@@ -88,13 +88,13 @@ class Late:
             most = 0
         while len(groups) > most:
             for each in groups.pop(0):
-                each.finish()
+                each.finish(True)
 
     def leave(self, t: int) -> None:
         """Complete what a thread that has ended has copied out of shared memory."""
         for groups in (*self.groups.pop((t, "bulk"), []), self.open.pop((t, "bulk"), [])):
             for each in groups:
-                each.finish()
+                each.finish(True)
 
     # -- shared memory
 
@@ -129,21 +129,24 @@ class Late:
         block.shared[place : place + count] = bytes((POISON,)) * count
         watch = block._watch
         if watch is not None:
-            watch.write(place // watch.granule, max(1, count // watch.granule), line)
-            watch.unwrite(place // watch.granule, max(1, count // watch.granule))
+            watch.unwrite(place // watch.granule, max(1, count // watch.granule), line)
 
-    def put(self, block: Block, place: int, data: bytes | memoryview) -> None:
-        """Write the target of a copy."""
+    def put(self, block: Block, place: int, data: bytes | memoryview, line: int = 0) -> None:
+        """Write the target of a copy; without a line, in an order that a barrier has made."""
         block.shared[place : place + len(data)] = data
-        if block._watch is not None:
-            granule = block._watch.granule
-            block._watch.mark(place // granule, max(1, len(data) // granule))
+        watch = block._watch
+        if watch is not None:
+            watch.arrive(place // watch.granule, max(1, len(data) // watch.granule), line)
 
     def copy_group(self, place: int, total: int, view: memoryview, at: int, used: int, line: int) -> None:
         """Start cp.async: `used` bytes of a view to shared memory, and zeros up to `total`."""
         block = self.block
         self.expect(block, place, total, line)
-        self.start("cp", lambda: self.put(block, place, bytes(view[at : at + used]) + bytes(total - used)))
+
+        def work(waited: bool) -> None:
+            self.put(block, place, bytes(view[at : at + used]) + bytes(total - used), line if waited else 0)
+
+        self.start("cp", work)
 
     # -- barriers
 
@@ -245,7 +248,7 @@ class Late:
 
         def work() -> None:
             for each in copies:
-                each.finish()
+                each.finish(False)
             self.arrive(address, generic)
 
         self.promise(address, generic, work)

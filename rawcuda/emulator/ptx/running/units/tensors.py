@@ -181,7 +181,7 @@ def tensor_out(
     if verb in ("and", "or", "xor"):
         type = f"u{size * 8}"
 
-    def work() -> None:
+    def work(waited: bool) -> None:
         for (_, before, inside, place), (view, at) in zip(rows, places):
             for number in range(inside):
                 of = made.swizzled(base + place + (before + number) * size)

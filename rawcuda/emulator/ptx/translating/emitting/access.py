@@ -57,6 +57,7 @@ class AccessEmitter(CheckEmitter):
             code = "f" if BITS[type] == 32 else "d"
         elif type[0] == "s" and any(isinstance(t, Register) and BITS[t.type] > BITS[type] for t in targets):
             code = _SIGNED[BITS[type]]
+        self.matters = any(isinstance(each, Register) and each.index in self.judged for each in targets)
         if instruction.alignment:
             base, offset = self._address(address)
             note = Note(space or "generic", "read", width * len(targets), base, offset)
@@ -68,8 +69,7 @@ class AccessEmitter(CheckEmitter):
         if len(targets) > 1 or type == "b128":
             self.put(f"j = {index}")
             index = "j"
-        matters = any(isinstance(each, Register) and each.index in self.judged for each in targets)
-        self.touch(index, code, width * len(targets), matters, None, self.strength(shape), note, view)
+        self.touch(index, code, width * len(targets), self.matters, None, self.strength(shape), note, view)
         for at, target in enumerate(targets):
             if isinstance(target, Sink):
                 continue
@@ -271,14 +271,14 @@ class AccessEmitter(CheckEmitter):
             self.put("m = L.marked")
             self.marks = "m"
         granule = self.unit.granule
-        if granule and not self.unit.races:
+        if granule and (not self.unit.races or verb != "read" or self.matters):
             self.needs_watch = True
             place, count = f"{base} + {offset - self.unit.WINDOWS['shared']}", total // granule
             start = f"({place}) // {granule}, {count}"
             call = {
-                "read": f"watch_read({start}, False, {self.line})",
+                "read": f"watch_read({start}, {self.matters}, {self.line})",
                 "write": f"watch_write({start}, {self.line})",
-            }.get(verb, f"watch_mark({start})")
+            }.get("" if self.unit.races and verb == "write" else verb, f"watch_mark({start})")
             self.put(f"if 0 <= {place} < {1 << CLUSTER_BITS:#x}: {call}", note)
 
     def _place_shared(self, address: Address, code: str, total: int, verb: str) -> tuple[str, str, Note]:

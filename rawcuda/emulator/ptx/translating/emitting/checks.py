@@ -110,14 +110,18 @@ class CheckEmitter(Emitter):
             return f"({place} & 0xffffffff) + {self.unit.WINDOWS['shared']:#x}"
         return place
 
+    def _place(self) -> str:
+        """Return the line of an access; in a function, also that of its call."""
+        return str(self.line) if self.function.entry else f"({self.line}, caller())"
+
     def _touch_past(
         self, index: str, total: int, values: list[str] | None, strength: str, note: Note, view: str
     ) -> None:
         self.needs_past = True
         order, _, scope = strength.partition(".")
-        start = f"{self._generic(note)}, {total}, {self.line}, {bool(strength)}"
+        start = f"{self._generic(note)}, {total}, {self._place()}, {2 if order == 'volatile' else int(bool(strength))}"
         if values is None:
-            self.put(f"past_read({start}, {order == 'acquire'})", note)
+            self.put(f"past_read({start})", note)
         else:
             releases = scope if order == "release" else ""
             given = f"({', '.join(values)},)" if values and view != "None" else "None"
@@ -178,10 +182,8 @@ class CheckEmitter(Emitter):
         order, _, scope = strength.partition(".")
         if self.unit.races:
             self.needs_past = True
-            self.put(
-                f"past_atomic({self._generic(note)}, {total}, {self.line}, {scope or 'gpu'!r}, {order!r}, {changes})",
-                note,
-            )
+            start = f"{self._generic(note)}, {total}, {self._place()}"
+            self.put(f"past_atomic({start}, {scope or 'gpu'!r}, {order!r}, {changes})", note)
         if self.unit.delays and space != "shared":
             self.needs_delays = True
             place = self._generic(note)

@@ -110,7 +110,7 @@ class TextureEmitter(Emitter):
         """Write a store to a surface: of bytes, or with a conversion to the format of its elements."""
         handle, coordinates = self._texel(instruction, shape)
         count = self._lanes(shape)
-        values = self._items(instruction, instruction.operands[1], count)
+        values = self._components(instruction, instruction.operands[1], count)
         bits = f"b{BITS[shape.type]}"
         shown = "".join(f"{self._word(value, shape.type, bits)}, " for value in values)
         formatted = "p" in shape.chosen
@@ -170,7 +170,7 @@ class TextureEmitter(Emitter):
             values.append(self.signed(item, type) if type != "f32" else self.value(item, type))
         return self._handle(instruction, texel.base, texel.offset), values
 
-    def _items(self, instruction: Instruction, operand: Operand, count: int) -> list[Operand]:
+    def _components(self, instruction: Instruction, operand: Operand, count: int) -> list[Operand]:
         items: list[Operand] = operand.items if isinstance(operand, Vector) else [operand]
         if len(items) != count:
             raise self.mismatch(instruction)
@@ -189,7 +189,7 @@ class TextureEmitter(Emitter):
         if isinstance(target, Pair):
             self.assign(target.second, "pred", "True")
             target = target.first
-        for number, item in enumerate(self._items(instruction, target, count)):
+        for number, item in enumerate(self._components(instruction, target, count)):
             if not isinstance(item, Sink):
                 self.assign(item, type, f"w[{number}]")
 

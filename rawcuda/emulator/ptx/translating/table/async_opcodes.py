@@ -69,7 +69,8 @@ def _bulk() -> list[Row]:
              "!bulk", ""),
             (f"cp .async .bulk .global .shared::cta .bulk_group{hint} .cp_mask @8.6 @sm_100", "",
              f"m:mem n:mem a:u32{slot} e:u16", "!bulk", ""),
-            (f"cp .async .bulk .prefetch|prefetch .L2 .global{hint} @8.0 @sm_90", "", f"m:mem a:u32{slot}", "!nothing", ""),
+            (f"cp .async .bulk .prefetch|prefetch .L2 .global{hint} @8.0 @sm_90", "",
+             f"m:mem a:u32{slot}", "!nothing", ""),
             (f"cp .reduce .async .bulk .global .shared::cta .bulk_group{hint} .and|or|xor @8.0 @sm_90", "b32 b64",
              f"m:mem n:mem a:u32{slot}", "!bulk", ""),
             (f"cp .reduce .async .bulk .global .shared::cta .bulk_group{hint} .add @8.0 @sm_90",
@@ -93,8 +94,8 @@ def _bulk() -> list[Row]:
              f"n:texel m:mem{slot}", "!tensor", ""),
             (f"cp .reduce .async .bulk .tensor .dims .global .shared::cta .tensor_verb .tile? .bulk_group{hint} "
              "@8.0 @sm_90", "", f"n:texel m:mem{slot}", "!tensor", ""),
-            (f"cp .async .bulk .prefetch|prefetch .tensor .dims .L2 .global .tile?{hint} @8.0 @sm_90", "", f"n:texel{slot}",
-             "!tensor_prefetch", ""),
+            (f"cp .async .bulk .prefetch|prefetch .tensor .dims .L2 .global .tile?{hint} @8.0 @sm_90", "",
+             f"n:texel{slot}", "!tensor_prefetch", ""),
         ]  # fmt: skip
     inner = f"cp .reduce .async .bulk .shared::cluster .shared::cta {_TX}"
     return [

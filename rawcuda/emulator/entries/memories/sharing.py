@@ -10,7 +10,7 @@ How          a process opens the file of another through /proc/PID/fd. The syste
              nothing in this process may call the driver in the meantime.
 What not     systems without memfd_create and /proc: there, nothing can be shared.
 Source       memfd_create(2), proc(5), flock(2); CUDA Driver API, cuIpcGetMemHandle, cuIpcGetEventHandle
-Read next    entries/memories/ipc.py
+Read next    ipc.py
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ import struct
 import time
 import zlib
 
-from .codes import Refused
-from .queues import Conditional
-from .recovery import RUNNING
-from .space import Fault
+from ...codes import Refused
+from ...queues import Conditional
+from ...recovery import RUNNING
+from ...space import Fault
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from .machine import Machine
-    from .queues import Work
+    from ...machine import Machine
+    from ...queues import Work
 
 __all__ = [
     "Backing",
@@ -300,15 +300,19 @@ def _run_along(machine: Machine) -> None:
         machine.queues.along = False
 
 
+def _push_all(queues: Any) -> None:
+    for work, _, _ in tuple(queues.marks):
+        queues.push(work)
+    queues.publish()
+
+
 def _serve(machine: Machine) -> None:
     queues: Any = machine.queues
     while True:
         time.sleep(_EVERY)
         with machine.lock:
             try:
-                for work, _, _ in tuple(queues.marks):
-                    queues.push(work)
-                queues.publish()
+                _push_all(queues)
             except BaseException as caught:
                 machine.kept_exceptions.append(caught)
                 queues.marks.clear()

@@ -1,0 +1,122 @@
+"""ptxas and nvcc that make PTX in the place of machine code, for programs that start compilers.
+
+What it is   `main`, which both programs run; `write_programs`, which writes them into a folder.
+How          ptxas checks the PTX as the emulator does when it loads it, and writes it to the output. nvcc starts the real
+             nvcc, and asks it for PTX where a cubin was asked for. Everything else passes unchanged.
+Source       CUDA Binary Utilities and "NVIDIA CUDA Compiler Driver NVCC", for the options
+Read next    loading.py, which puts the folder at the front of PATH
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["PROGRAMS", "main", "write_programs"]
+
+PROGRAMS = ("ptxas", "nvcc")
+_VERSION = """{name}: passes PTX on to the emulator, in the place of machine code
+Cuda compilation tools, release 13.0, V13.0.0
+"""
+_WITH_VALUE = re.compile(
+    r"-(?:o|O|arch|m|maxrregcount|dlcm|dscm|-output-file|-gpu-name|-machine|-opt-level|-maxrregcount|-entry|e|"
+    r"-def-load-cache|-def-store-cache|-options-file|-input-as-string|ias)\Z"
+)
+_SCRIPT = """#!/bin/sh
+exec {python} -c 'import sys; sys.path.insert(0, sys.argv.pop(1)); from importlib import import_module
+sys.exit(import_module(sys.argv.pop(1)).main(sys.argv[1:]))' {root} {module} {name} "$@"
+"""
+
+
+def write_programs(folder: str) -> str:
+    """Write the programs into a folder that is made inside this one, and return it."""
+    package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    for _ in __name__.rpartition(".emulator.")[0].split("."):
+        package = os.path.dirname(package)
+    inside = os.path.join(folder, "bin")
+    os.mkdir(inside)
+    for name in PROGRAMS:
+        text = _SCRIPT.format(
+            python=shlex.quote(sys.executable), root=shlex.quote(package), module=__name__, name=name
+        )
+        path = os.path.join(inside, name)
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o700), "w", encoding="utf-8") as file:
+            file.write(text)
+    return inside
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run one of the programs, and return its exit status; the first argument is its name."""
+    name, *given = arguments
+    return _ptxas(given) if name == "ptxas" else _nvcc(given)
+
+
+def _ptxas(given: list[str]) -> int:
+    from ..ptx import Rejected
+    from ..ptx.program import text_of
+    from ..ptx.reading.parser import parse
+    from ..ptx.translating.unit import Unit
+
+    if any(each in ("-V", "--version") for each in given):
+        sys.stdout.write(_VERSION.format(name="ptxas"))
+        return 0
+    inputs, output, target, words = [], "elf.o", "sm_999", list(given)
+    while words:
+        word = words.pop(0)
+        option, equals, value = word.partition("=")
+        if word[:1] != "-":
+            inputs.append(word)
+        elif _WITH_VALUE.match(option):
+            value = value if equals or not words else words.pop(0)
+            output = value if option in ("-o", "--output-file") else output
+            target = value if option in ("-arch", "--gpu-name") else target
+    if len(inputs) != 1:
+        sys.stderr.write(f"ptxas fatal   : {len(inputs)} input files: this replacement takes one\n")
+        return 255
+    try:
+        with open(inputs[0], "rb") as file:
+            content = file.read()
+        number = re.search(r"\d+", target)
+        Unit(parse(text_of(content), divmod(int(number.group()), 10) if number else (99, 9)), {})
+        with open(output, "wb") as made:
+            made.write(content)
+    except Rejected as rejected:
+        sys.stderr.write(rejected.log + "\n")
+        return 255
+    except OSError as error:
+        sys.stderr.write(f"ptxas fatal   : {error.filename}: {error.strerror}\n")
+        return 255
+    return 0
+
+
+def _nvcc(given: list[str]) -> int:
+    from ... import locate
+
+    places = [path for path, _ in locate.nvcc() if not _is_replacement(path)]
+    if not places:
+        sys.stderr.write("nvcc: there is no real nvcc, which the emulator needs to compile CUDA C: install a toolkit\n")
+        return 1
+    words = list(given)
+    if any(word in ("-cubin", "--cubin") for word in words):
+        words = ["--ptx" if word in ("-cubin", "--cubin") else word for word in words]
+        words = [re.sub(r"(code=\[?)sm_", r"\1compute_", word) for word in words]
+        if not any(re.match(r"-o\Z|--output-file", word) for word in words):
+            source = next((word for word in words if word.endswith((".cu", ".c", ".cpp", ".cc", ".cxx", ".gpu"))), "a.cu")
+            words += ["-o", os.path.splitext(os.path.basename(source))[0] + ".cubin"]
+    # nvcc starts ptxas by its name, and looks into its own folder first
+    os.execv(places[0], [places[0], *words])
+    return 1
+
+
+def _is_replacement(path: str) -> bool:
+    try:
+        with open(path, "rb") as file:
+            return __name__.encode() in file.read(4096)
+    except OSError:
+        return True

@@ -1,0 +1,229 @@
+"""The settings that streams, launches and nodes of graphs have alike: their values, and whether a device has them.
+
+What it is   a reader for each setting, which checks what the user gives and returns the C value; and the checks of the
+             driver's version and of a device attribute.
+What not     it sets nothing: attributes.py does for streams, launches/options.py for launches and for nodes.
+How          `of` is what gets the setting, a Kernel or a Stream. The device of a borrowed stream is not known, so that
+             the limits of the device are left to the driver.
+Source       CUDA Driver API, "Data types used by CUDA driver": CUlaunchAttributeID, CUlaunchAttributeValue
+Read next    attributes.py
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections import namedtuple
+from struct import pack
+
+from ...errors import Unsupported, a_kind, worded
+from ...given import whole
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+__all__ = [
+    "AccessPolicyWindow",
+    "DOMAINS",
+    "PROPERTIES",
+    "check_version",
+    "chosen",
+    "driver_version",
+    "refused",
+    "require",
+    "truth",
+    "value_of_domain",
+    "value_of_domains",
+    "value_of_priority",
+    "value_of_window",
+]
+
+PROPERTIES = ("normal", "streaming", "persisting")  # CU_ACCESS_PROPERTY_...
+DOMAINS = ("default", "remote")  # CU_LAUNCH_MEM_SYNC_DOMAIN_...
+_WINDOW = "memory", "hit_ratio", "hit", "miss"
+_LARGEST_WINDOW = "MAX_ACCESS_POLICY_WINDOW_SIZE"
+_VERSION, _PRIORITIES = ("version",), ("priorities",)  # keys beside the device attributes
+
+
+class AccessPolicyWindow(namedtuple("AccessPolicyWindow", "address nbytes hit_ratio hit miss")):
+    """A range of memory and how the L2 cache treats it: `hit` for a share hit_ratio of it, `miss` for the rest.
+
+    shape   address, nbytes, hit_ratio, hit ("normal", "streaming" or "persisting"), miss ("normal" or "streaming")
+    """
+
+    __slots__ = ()
+
+
+# -- what a driver and a device have
+
+
+def refused(message: str, call: str = "cuLaunchKernelEx") -> Unsupported:
+    """Return the error for what the device or the driver does not support."""
+    return Unsupported(message, code=801, name="CUDA_ERROR_NOT_SUPPORTED", call=call)
+
+
+def require(of: Any, option: str, attribute: str) -> int:
+    """Return the device attribute that tells whether there can be an option.
+
+    raises  Unsupported  it is 0
+    """
+    found: int = of.device.attribute(attribute)
+    if not found:
+        raise refused(f"{option}: device {of.device.ordinal} does not support it: its attribute {attribute} is {found}")
+    return found
+
+
+def driver_version(of: Any) -> int:
+    """Return the CUDA version of the driver, such as 12040."""
+    facts = of._primary.attributes
+    version: int | None = facts.get(_VERSION)
+    if version is None:
+        version = facts[_VERSION] = of._primary.driver.version
+    return version
+
+
+def check_version(of: Any, what: str, since: int) -> None:
+    """Refuse an option for which the driver is too old."""
+    version = driver_version(of)
+    if version < since:
+        raise refused(f"{what} needs a driver of CUDA {_words(since)}; this one is of CUDA {_words(version)}")
+
+
+def _words(version: int) -> str:
+    return f"{version // 1000}.{version % 1000 // 10}"
+
+
+# -- plain values
+
+
+def truth(name: str, given: Any) -> int:
+    """Return 0 or 1 for False or True; raises TypeError."""
+    if type(given).__name__.startswith("bool") and hasattr(given, "item"):  # NumPy's
+        given = given.item()
+    if not isinstance(given, int) or given not in (0, 1):
+        raise TypeError(f"{name}={worded(given)}: give True or False")
+    return int(given)
+
+
+def chosen(name: str, given: Any, words: tuple[str, ...]) -> int:
+    """Return the number of a value of an enumeration, given by its name or its number."""
+    if isinstance(given, str):
+        if given in words:
+            return words.index(given)
+    elif isinstance(given, bool) or not hasattr(type(given), "__index__") or getattr(given, "shape", None):
+        raise TypeError(f"{name} must be one of {', '.join(map(repr, words))}, not {a_kind(given)}")
+    elif 0 <= whole(name, given) < len(words):
+        return whole(name, given)
+    raise ValueError(f"{name}={worded(given)}: give one of {', '.join(map(repr, words))}")
+
+
+# -- the settings: each as a part of a CUlaunchAttributeValue
+
+
+def value_of_priority(of: Any, name: str, given: Any) -> bytes:
+    """Read a priority; a lower number is a higher priority.
+
+    calls   cuCtxGetStreamPriorityRange
+    raises  ValueError  the device does not have it
+    """
+    number = whole(name, given)
+    least, greatest = (2**31 - 1, -(2**31)) if of.device is None else _priorities(of)
+    if not greatest <= number <= least:
+        where = "a driver" if of.device is None else f"device {of.device.ordinal}"
+        raise ValueError(f"{name}={worded(number)}: {where} has the priorities {greatest} (the highest) to {least}")
+    return pack("<i", number)
+
+
+def _priorities(of: Any) -> tuple[int, int]:
+    """Return the lowest and the highest priority of the device, as numbers; the highest is the smallest number."""
+    facts = of._primary.attributes
+    known: tuple[int, int] | None = facts.get(_PRIORITIES)
+    if known is None:
+        least, greatest = ctypes.c_int(), ctypes.c_int()
+        with of.device.current():
+            of._primary.driver.cuCtxGetStreamPriorityRange(ctypes.byref(least), ctypes.byref(greatest))
+        known = facts[_PRIORITIES] = least.value, greatest.value
+    return known
+
+
+def value_of_domain(_: Any, name: str, given: Any) -> bytes:
+    """Read a logical domain of memory synchronization."""
+    return pack("<i", chosen(name, given, DOMAINS))
+
+
+def value_of_domains(of: Any, name: str, given: Any) -> bytes:
+    """Read the numbers of the physical domains for the default and the remote domain."""
+    if isinstance(given, dict):
+        if set(given) != set(DOMAINS):
+            raise ValueError(f"{name}={worded(given)}: give the two domains, {{'default': 0, 'remote': 1}}")
+        given = given["default"], given["remote"]
+    if not isinstance(given, (tuple, list)) or len(given) != 2:
+        raise TypeError(f"{name}={worded(given)}: give the domain of 'default' and that of 'remote', such as (0, 1)")
+    count = 256 if of.device is None else of.device.attribute("MEM_SYNC_DOMAIN_COUNT")
+    default, remote = [whole(name, number) for number in given]
+    if not (0 <= default < count and 0 <= remote < count):
+        where = "a device has at most" if of.device is None else f"device {of.device.ordinal} has"
+        raise ValueError(
+            f"{name}={worded(given)}: {where} the domains 0 .. {count - 1}: its attribute MEM_SYNC_DOMAIN_COUNT"
+        )
+    return pack("<2B", default, remote)
+
+
+def value_of_window(of: Any, name: str, given: Any) -> bytes:
+    """Read a window over memory for which the L2 cache has a policy.
+
+    given   an AccessPolicyWindow; Memory or an array; or a dict with that as "memory", and hit_ratio, hit and miss
+    """
+    most = 2**64 - 1 if of.device is None else require(of, name, _LARGEST_WINDOW)
+    if isinstance(given, AccessPolicyWindow):
+        start, size = whole(f"{name}: address", given.address), whole(f"{name}: nbytes", given.nbytes)
+        given = {"hit_ratio": given.hit_ratio, "hit": given.hit, "miss": given.miss}
+    else:
+        if not isinstance(given, dict):
+            given = {"memory": given}
+        unknown = [key for key in given if key not in _WINDOW]
+        if unknown or "memory" not in given:
+            raise TypeError(
+                f"{name}: give memory, or {{'memory': ..., 'hit_ratio': 1.0, 'hit': 'persisting', 'miss': 'streaming'}}"
+                + (f"; {worded(unknown[0])} is none of these" if unknown else "")
+            )
+        start, size = _span(name, given["memory"])
+    if not 0 <= start < 1 << 64 or not 0 < size < 1 << 64:
+        raise ValueError(f"{name}: address={worded(start)}, nbytes={worded(size)}: this is not a range of memory")
+    if size > most:
+        raise ValueError(
+            f"{name}: {size} bytes: a window has at most {most} bytes on device {of.device.ordinal}: its attribute "
+            f"{_LARGEST_WINDOW}"
+        )
+    ratio = given.get("hit_ratio", 1.0)
+    if isinstance(ratio, bool) or not isinstance(ratio, (int, float)):
+        raise TypeError(f"{name}: hit_ratio must be a number from 0 to 1, not {a_kind(ratio)}")
+    if not 0 <= ratio <= 1:
+        raise ValueError(f"{name}: hit_ratio={worded(ratio)}: give a number from 0 to 1")
+    hit = chosen(f"{name}: hit", given.get("hit", "persisting"), PROPERTIES)
+    miss = chosen(f"{name}: miss", given.get("miss", "streaming"), PROPERTIES[:2])
+    return pack("<QQfii", start, size, ratio, hit, miss)
+
+
+def _span(name: str, given: Any) -> tuple[int, int]:
+    """Return the address and the number of bytes of a Memory, or of an array without gaps that a device can access."""
+    from ...arrays.strided import StridedView, view
+    from ...protocols.description import Bytes
+
+    if isinstance(given, Bytes):
+        given = given.view()
+    elif not isinstance(given, StridedView):
+        try:
+            given = view(given, stream=-1)
+        except TypeError:
+            raise TypeError(f"{name}: give memory or an array, not {a_kind(given)}") from None
+    if not (given.is_c_contiguous or given.is_f_contiguous):
+        raise ValueError(f"{name}: {given!r} is not contiguous: give an array without gaps")
+    start, size = given.ptr, given.nbytes
+    if not size:
+        raise ValueError(f"{name}: {given!r} has no bytes: give an array with at least one element")
+    if not given.is_device_accessible:
+        raise ValueError(
+            f"{name}: {given!r} is host memory, which the L2 cache does not keep: device.upload() copies it"
+        )
+    return start, size

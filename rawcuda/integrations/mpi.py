@@ -1,0 +1,139 @@
+"""Views for MPI: device memory as it is where the MPI can use it, otherwise through page-locked memory.
+
+What it is   `buffer(view, comm)`, a context manager that gives what mpi4py's Send, Recv and their relatives take.
+How          MPI 4.1 lists in the info key mpi_memory_alloc_kinds which memory it can use. If this does not contain
+             "cuda", an MPI call would read device addresses on the host and crash. So the elements go through
+             page-locked memory: they are copied there at the beginning, and back at the end, if the call may have
+             received something.
+Source       MPI 4.1, "Memory Allocation Kinds"; mpi4py, "Tutorial": GPU-aware MPI
+Read next    dask.py
+"""
+
+from __future__ import annotations
+
+from .. import names
+from ..arrays.strided import StridedView, view
+from ..errors import a_kind, refusal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+__all__ = ["Buffer", "buffer", "uses_device_memory"]
+
+_KEY = "mpi_memory_alloc_kinds"
+_WAYS = ("send", "receive", "both")
+
+
+def uses_device_memory(comm: names.Any) -> bool:
+    """Tell whether the MPI of a communicator says that it can use memory of a CUDA device.
+
+    raises  TypeError   not a communicator
+            ValueError  a communicator that was freed
+    """
+    _check(comm)
+    info = comm.Get_info()
+    try:
+        listed = info.Get(_KEY) or ""
+    finally:
+        info.Free()
+    return any(word.split(":")[0].strip() == "cuda" for word in listed.split(","))
+
+
+def buffer(exporter: names.Any, comm: names.Any, way: str = "both", *, stream: names.Any = None) -> Buffer:
+    """Return a context manager that makes an array usable for MPI.
+
+        with buffer(view, comm, "send") as data:
+            comm.Send(data, dest=1)
+
+    exporter  a view, or any array that can be viewed, whose elements are one run of bytes, in C or Fortran order
+    way       "send": the MPI call reads it; "receive": it writes it; "both"
+    stream    the stream on which the array was written, and will be read; the with statement waits for it
+    raises    TypeError      not a communicator
+              ValueError     a communicator that was freed, an unknown way, gaps between the elements
+              ProtocolError  a read-only array that is to be written
+    """
+    if way not in _WAYS:
+        raise ValueError(f"way={way!r}: give one of {', '.join(map(repr, _WAYS))}")
+    direct = uses_device_memory(comm)
+    made = exporter if isinstance(exporter, StridedView) else view(exporter, stream=stream)
+    if not (made.is_c_contiguous or made.is_f_contiguous):
+        raise ValueError(
+            f"an array of shape {made.shape} with strides {made.strides} has gaps: MPI needs one run of bytes, so pass "
+            "a copy()"
+        )
+    if made.readonly and way != "send":
+        raise refusal(made.protocol, "readonly", True, 'MPI would write to it: give way="send", or a writable array')
+    return Buffer(made, way, stream, direct)
+
+
+class Buffer:
+    """An array for one or several MPI calls; `staged` tells whether it goes through page-locked memory."""
+
+    __slots__ = ("view", "way", "stream", "staged", "_memory")
+
+    view: StridedView
+    way: str
+    stream: names.Any
+    staged: bool
+    if TYPE_CHECKING:
+        _memory: Any
+
+    def __init__(self, made: StridedView, way: str, stream: names.Any, direct: bool) -> None:
+        self.view, self.way, self.stream = made, way, stream
+        self.staged = not made.is_host_accessible and not direct and made.nbytes > 0
+        self._memory = None
+
+    def __enter__(self) -> names.Any:
+        """Return the array, or its bytes in page-locked memory, after the work of the stream is done."""
+        made = self._flat()
+        if not self.staged:
+            if not made.is_host_accessible:
+                self._synchronize()
+            return made if made.is_host_accessible or made.nbytes == 0 else self.view
+        from ..gpu.cuda_side import Device
+
+        memory = self._memory = Device(made.device[1] or 0).allocate(made.nbytes, kind="pinned")
+        try:
+            if self.way != "receive":
+                memory.copy_from(made, stream=self.stream)
+                self._synchronize()
+        except BaseException:
+            memory.close()
+            raise
+        return memory.view(made.dtype) if made.dtype.itemsize and made.nbytes else memory.view()
+
+    def __exit__(self, kind: names.Any, error: names.Any, traceback: names.Any) -> None:
+        memory, self._memory = self._memory, None
+        if memory is None:
+            return
+        try:
+            if self.way != "send" and kind is None:
+                self._flat().copy_from(memory.view(self.view.dtype), stream=self.stream)
+                self._synchronize()
+        finally:
+            memory.close()
+
+    def _flat(self) -> Any:
+        """Return the elements in one dimension, in the order in which they lie in memory."""
+        made = self.view if self.view.is_c_contiguous else self.view.T
+        return made.reshape(made.size)
+
+    def _synchronize(self) -> None:
+        from ..gpu.cuda_side import Device
+        from ..gpu.stream import Stream
+
+        if self.stream is None:
+            Device(self.view.device[1] or 0).synchronize()
+        else:
+            given = self.stream
+            (given if isinstance(given, Stream) else Stream.from_handle(given)).synchronize()
+
+
+def _check(comm: Any) -> None:
+    if not hasattr(comm, "Get_info") or not hasattr(comm, "Get_rank"):
+        raise TypeError(f"comm must be a communicator of mpi4py, not {a_kind(comm)}")
+    if not comm:  # mpi4py: a null communicator, which Free() leaves
+        raise ValueError(
+            "this communicator was freed, or is COMM_NULL: give one that is in use, such as MPI.COMM_WORLD"
+        )

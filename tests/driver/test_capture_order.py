@@ -1,0 +1,290 @@
+"""Captures beside other work: what a view's stream still does, releases in other threads, and memory freed late."""
+
+from __future__ import annotations
+
+import array
+import ctypes
+import gc
+import sys
+import threading
+import weakref
+
+import pytest
+
+from tests.subject import module, rawcuda
+
+errors, owned = module("errors"), module("owned")
+
+
+@pytest.fixture
+def streams(device):
+    with device.stream() as first, device.stream() as second:
+        yield first, second
+
+
+def calls(heard):
+    return [call.name for call in heard if hasattr(call, "name")]
+
+
+# -- what a view's stream still does
+
+
+@pytest.mark.parametrize("closed", [False, True])
+@pytest.mark.parametrize("waited", [False, True])
+def test_a_view_of_another_stream_in_a_capture(device, streams, closed, waited):
+    """A graph cannot wait for work outside of it, so the CPU waits before the work is captured."""
+    x, y, (stream, _) = device.empty(4, "float32"), device.empty(4, "float32"), streams
+    other = device.stream()
+    x.fill(1, stream=other)
+    if waited:
+        other.synchronize()
+    if closed:
+        other.close()
+    with stream.capture() as graph:
+        y.copy_from(x, stream=stream)
+        x.fill(2, stream=stream)
+    assert x.tolist() == [1] * 4
+    graph.launch(stream)
+    stream.synchronize()
+    assert x.tolist() == [2] * 4 and y.tolist() == [1] * 4
+    graph.close()
+    other.close()
+
+
+def test_memory_of_a_closed_stream_in_a_capture(device, streams):
+    other, (stream, _) = device.stream(), streams
+    memory = device.allocate(4, stream=other)
+    memory.fill(1, stream=other)
+    other.close()
+    with stream.capture() as graph:
+        memory.fill(2, stream=stream)
+    graph.launch(stream)
+    stream.synchronize()
+    assert memory.view().tolist() == [2] * 4
+    graph.close()
+    memory.close()
+
+
+def test_a_stream_that_joined_the_capture_stays_in_it(device, streams):
+    x, (stream, other) = device.empty(4, "float32"), streams
+    with stream.capture() as graph:
+        other.wait(stream)
+        x.fill(2, stream=other)
+        x[:2].fill(3, stream=stream)  # waits for the other stream, by an edge
+        stream.wait(other)
+    assert len(graph.nodes) == 2 and len(graph.edges) == 1
+    graph.launch(stream)
+    stream.synchronize()
+    assert x.tolist() == [3, 3, 2, 2]
+    graph.close()
+
+
+def test_the_end_of_a_closed_stream_is_waited_for_alone(device, streams):
+    """Work of other streams is not waited for, and a stream that was idle leaves nothing to wait for."""
+    x, (stream, busy) = device.empty(4, "float32"), streams
+    flag = device.allocate(4, kind="pinned").view("uint32")
+    flag.fill(0)
+    device.synchronize()
+    other = device.stream()
+    x.fill(1, stream=other)
+    other.close()
+    busy.wait_value(flag[0], 1)
+    x.fill(2, stream=stream)  # waits for the closed stream, and not for the whole device
+    assert not busy.query()
+    flag.memoryview()[0] = 1
+    busy.synchronize()
+    stream.synchronize()
+    assert x.tolist() == [2] * 4
+
+
+def test_many_closed_streams_leave_few_events(device, driver):
+    ends = module("gpu.context").context_of(0).ends
+    x = device.empty(4, "float32")
+    for _ in range(100):
+        with device.stream() as stream:
+            x.fill(1, stream=stream)
+    assert len(ends) < 40
+
+
+# -- releases in other threads
+
+
+def test_releases_of_other_threads_break_no_capture(device):
+    """What a release waits for is the whole context, which would break a capture that begins at that moment."""
+    broken, over = [], threading.Event()
+
+    def capture():
+        with device.stream() as stream:
+            for _ in range(400):
+                try:
+                    with stream.capture() as graph:
+                        pass
+                    graph.close()
+                except errors.CudaError as error:
+                    broken.append(error)
+        over.set()
+
+    def release():
+        while not over.is_set():
+            device.allocate(64, kind="pinned").close()
+
+    threads = [threading.Thread(target=target) for target in (capture, release, release, release)]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert not broken
+
+
+def test_a_capture_does_not_wait_long_for_a_release(device, streams):
+    """The release waits for work that goes on only when the capture has begun."""
+    flag, (stream, busy) = device.allocate(4, kind="pinned").view("uint32"), streams
+    flag.fill(0)
+    device.synchronize()
+    busy.wait_value(flag[0], 1)
+    with device.allocate(64, kind="pinned") as memory:
+        thread = threading.Thread(target=memory.close)
+        thread.start()
+        with stream.capture() as graph:
+            pass
+        flag.memoryview()[0] = 1
+        thread.join()
+    graph.close()
+    busy.synchronize()
+
+
+# -- memory that is freed late
+
+
+class Exporter(bytearray):
+    """Host memory that can be watched."""
+
+
+@pytest.mark.emulator_only("a driver cannot be made to refuse")
+def test_an_array_that_stays_page_locked_is_kept(device, library):
+    still_locked = module("gpu.memories.registered").still_locked
+    exporter = Exporter(64)
+    watched = weakref.ref(exporter)
+    memory = device.register(exporter)
+    address = memory.handle
+    del exporter
+    library.fail("cuMemHostUnregister", 1, 999)
+    memory.close()
+    gc.collect()
+    assert watched() is not None and len(still_locked) == 1  # a device may still write to it
+    still_locked.clear()
+    with device.current():
+        rawcuda.cu.cuMemHostUnregister(address)
+    gc.collect()
+    assert watched() is None
+
+
+def test_an_array_that_other_software_released_is_not_kept(device):
+    exporter = Exporter(64)
+    watched = weakref.ref(exporter)
+    memory = device.register(exporter)
+    with device.current():
+        rawcuda.cu.cuMemHostUnregister(memory.handle)
+    memory.close()
+    del exporter
+    gc.collect()
+    assert watched() is None and not module("gpu.memories.registered").still_locked
+
+
+@pytest.mark.parametrize("closed", [False, True])
+def test_exported_memory_is_freed_after_the_work_of_others(device, closed):
+    """The last array of another library goes in a garbage collection: the CPU cannot wait, so a stream does."""
+    stream = device.stream()
+    memory = device.allocate(64, stream=stream)
+    lease = memory.lease()
+    memory.close()
+    if closed:
+        memory_work = device.empty(4, "float32").fill(1, stream=stream)
+        stream.close()
+        del memory_work
+        owned.drain()
+    heard = []
+    with rawcuda.trace(heard):
+        del lease
+        owned.drain()
+    made = calls(heard)
+    assert "cuMemFreeAsync" in made and "cuMemFree_v2" not in made and "cuCtxSynchronize" not in made
+    assert ("cuEventRecord" in made) is not closed  # of the legacy stream, for which the memory's own stream waits
+    stream.close()
+    device.synchronize()
+
+
+def test_exported_memory_that_is_closed_waits_for_the_device(device, streams):
+    memory = device.allocate(64, stream=streams[0])
+    lease = memory.lease()
+    del lease
+    heard = []
+    with rawcuda.trace(heard):
+        memory.close()
+    made = calls(heard)
+    assert made.index("cuCtxSynchronize") < made.index("cuMemFree_v2")
+
+
+def test_memory_of_a_stream_is_freed_late_in_a_capture(device, streams):
+    stream, other = streams
+    blocking = device.stream(nonblocking=False)
+    memory = device.allocate(64, stream=other)
+    lease = memory.lease()
+    memory.close()
+    with blocking.capture() as graph:  # the legacy stream must not be used now
+        del lease
+        owned.drain()
+    graph.close()
+    blocking.close()
+
+
+# -- graphs in streams of another device
+
+
+def test_a_graph_in_a_stream_that_is_given_as_a_number(device):
+    if len(rawcuda.devices()) < 2:
+        pytest.skip("there is only one device")
+    other = rawcuda.Device(1)
+    x = device.upload(array.array("f", [1, 2]))
+    with device.graph() as graph, other.stream() as stream:
+        graph.fill(x, 3)
+        graph.launch(stream.handle)
+        other.synchronize()
+        assert x.tolist() == [3, 3]
+
+
+def test_a_graph_in_a_stream_of_another_context(device):
+    """Its end could not be found out, so that nothing is launched."""
+    if len(rawcuda.devices()) < 2:
+        pytest.skip("there is only one device")
+    cu, context, handle = rawcuda.cu, rawcuda.cu.CUcontext(), rawcuda.cu.CUstream()
+    x = device.upload(array.array("f", [1, 2]))
+    cu.cuCtxCreate_v2(ctypes.byref(context), 0, 1)
+    try:
+        cu.cuStreamCreate(ctypes.byref(handle), 1)
+        cu.cuCtxPopCurrent_v2(ctypes.byref(cu.CUcontext()))
+        with device.graph() as graph:
+            graph.fill(x, 3)
+            with pytest.raises(ValueError, match="another context than the primary context"):
+                graph.launch(handle.value)
+        device.synchronize()
+        assert x.tolist() == [1, 2]
+    finally:
+        cu.cuCtxDestroy_v2(context)
+
+
+# -- batches
+
+
+def test_a_batch_refuses_arrays_with_the_remedy(device):
+    with device.array((4,), "float32") as image:
+        for pair in ((image, device.empty(4, "float32")), (device.empty(2, "float32"), image[1:3])):
+            with pytest.raises(
+                TypeError, match=r"pair 1: no batch takes an \w+, which has no addresses: copy it alone"
+            ):
+                rawcuda.copy_batch([(device.empty(4, "uint8"), bytes(4)), pair])

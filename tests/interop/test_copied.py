@@ -1,0 +1,196 @@
+"""Libraries whose arrays come by a copy, and those that take ours as Arrow arrays: pandas, polars, h5py, zarr..."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+
+import pytest
+
+from tests.subject import module, rawcuda
+
+numpy = pytest.importorskip("numpy")
+VALUES = [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
+
+
+@pytest.fixture(scope="module")
+def device():
+    """Return a device of the emulator, in a process that has no other driver."""
+    try:
+        rawcuda.use(module("emulator").Emulator())
+    except RuntimeError:  # a driver is in use already
+        pass
+    return rawcuda.Device(0)
+
+
+def from_pandas(folder):
+    return pytest.importorskip("pandas").DataFrame(numpy.array(VALUES))
+
+
+def from_polars(folder):
+    return pytest.importorskip("polars").DataFrame(numpy.array(VALUES))
+
+
+def from_xarray(folder):
+    return pytest.importorskip("xarray").DataArray(numpy.array(VALUES))
+
+
+def from_awkward(folder):
+    return pytest.importorskip("awkward").Array(VALUES)
+
+
+def from_h5py(folder):
+    file = pytest.importorskip("h5py").File(folder / "x.h5", "w")
+    return file.create_dataset("x", data=numpy.array(VALUES), chunks=(1, 3), compression="gzip")
+
+
+def from_zarr(folder):
+    zarr = pytest.importorskip("zarr")
+    made = zarr.create_array(store=str(folder / "x.zarr"), shape=(2, 3), chunks=(1, 3), dtype="float64")
+    made[:] = numpy.array(VALUES)
+    return made
+
+
+MAKERS = [from_pandas, from_polars, from_xarray, from_awkward, from_h5py, from_zarr]
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_it_is_uploaded_and_copied(device, tmp_path, make):
+    theirs = make(tmp_path)
+    there = device.upload(theirs)
+    assert there.tolist() == VALUES and there.dtype == "float64"
+    host = numpy.zeros((2, 3))
+    rawcuda.copy(host, theirs)
+    assert host.tolist() == VALUES
+    there.fill(0)
+    assert numpy.asarray(theirs).tolist() == VALUES  # it was a copy
+    if make not in (from_xarray, from_pandas):  # these have an interface of their own
+        with pytest.raises((TypeError, BufferError)):
+            rawcuda.view(theirs)
+
+
+# -- Arrow
+
+
+def to_pyarrow(view):
+    return pytest.importorskip("pyarrow").array(view)
+
+
+def to_polars(view):
+    return pytest.importorskip("polars").Series(view)
+
+
+def to_pandas(view):
+    pandas = pytest.importorskip("pandas")
+    if not hasattr(pandas.Series, "from_arrow"):
+        pytest.skip("this pandas does not take Arrow arrays")
+    return pandas.Series.from_arrow(view)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint16", "int64", "float32", "float64", "<M8[ms]", "<m8[ns]"])
+@pytest.mark.parametrize("take", [to_pyarrow, to_polars, to_pandas])
+def test_it_takes_our_views_as_arrow_arrays(take, dtype):
+    values = numpy.arange(10).astype(dtype)
+    view = rawcuda.view(values)
+    theirs = take(view)
+    assert numpy.asarray(theirs).astype(dtype).tolist() == values.tolist()
+
+
+def test_an_arrow_array_uses_our_memory_and_is_released_once():
+    pa = pytest.importorskip("pyarrow")
+    kept = module("arrays.arrow_export")._kept
+    before = len(kept)
+
+    class Owner(bytearray):
+        freed = 0
+
+        def __del__(self):
+            Owner.freed += 1
+
+    view = rawcuda.view(Owner(16)).reinterpret("int32")
+    theirs = pa.array(view)
+    assert theirs.buffers()[1].address == view.ptr and theirs.to_pylist() == [0] * 4
+    part = theirs[1:]
+    del view, theirs
+    gc.collect()
+    assert not Owner.freed and part.to_pylist() == [0] * 3
+    del part
+    gc.collect()
+    assert Owner.freed == 1 and len(kept) == before
+    capsules = rawcuda.view(Owner(16)).__arrow_c_array__()  # nobody takes them
+    assert len(kept) == before + 2
+    del capsules
+    gc.collect()
+    assert Owner.freed == 2 and len(kept) == before
+    schema, array = rawcuda.view(Owner(16)).__arrow_c_array__(requested_schema=None)
+    taken = pa.Array._import_from_c_capsule(schema, array)
+    with pytest.raises(pa.lib.ArrowInvalid, match="released"):
+        pa.Array._import_from_c_capsule(schema, array)
+    del schema, array, taken
+    gc.collect()
+    assert Owner.freed == 3 and len(kept) == before
+
+
+def test_our_own_arrow_arrays_come_back():
+    view = rawcuda.view(numpy.arange(4, dtype="int16"))
+    again = rawcuda.view(view, protocol="arrow")
+    assert again.ptr == view.ptr and again.dtype is view.dtype and again.readonly
+    del view
+    gc.collect()
+    assert again.tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        numpy.zeros((2, 2)),
+        numpy.zeros(4)[::2],
+        numpy.zeros(4)[::-1],
+        numpy.zeros(3, bool),
+        numpy.zeros(3, "complex64"),
+        numpy.zeros(()),
+        numpy.zeros(3, "<M8[D]"),
+        numpy.zeros(3, [("a", "i4")]),
+        numpy.zeros(3, "U2"),
+    ],
+    ids=lambda array: f"{array.dtype} {array.shape} {array.strides}",
+)
+def test_what_is_no_arrow_array_does_not_offer_it(array):
+    view = rawcuda.view(array)
+    assert not hasattr(view, "__arrow_c_array__")
+    with pytest.raises(rawcuda.ProtocolError, match="does not offer"):
+        rawcuda.view(view, protocol="arrow")
+
+
+def test_device_memory_is_no_arrow_array(device):
+    assert not hasattr(device.empty(3, "float32"), "__arrow_c_array__")
+    assert not hasattr(device.allocate(8), "__arrow_c_array__")
+    assert hasattr(device.empty(3, "float32").download(), "__arrow_c_array__")
+
+
+def test_an_arrow_array_outlives_the_program():
+    pytest.importorskip("pyarrow")
+    text = "import pyarrow as pa, numpy; from tests.subject import rawcuda; x = pa.array(rawcuda.view(numpy.arange(4)))"
+    result = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=120)
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+def test_threads_take_and_release_arrow_arrays():
+    import threading
+
+    pa = pytest.importorskip("pyarrow")
+    kept = module("arrays.arrow_export")._kept
+    before, view = len(kept), rawcuda.view(numpy.arange(8))
+
+    def work():
+        for _ in range(200):
+            assert pa.array(view)[7].as_py() == 7
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    gc.collect()
+    assert len(kept) == before

@@ -1,0 +1,18 @@
+"""Ten minutes of the campaign of tests/attack, with a new seed, which is printed."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from tests.conftest import Rerun
+
+pytestmark = pytest.mark.heavy
+
+
+def test_the_campaign_finds_nothing(rerun: Rerun, request: pytest.FixtureRequest) -> None:
+    output = rerun([sys.executable, "-m", "pytest", "tests/attack", "--minutes", "10"], timeout=1800)
+    for line in output.splitlines():
+        if ": seed " in line:
+            request.node.user_properties.append(("told", line))
