@@ -79,11 +79,12 @@ OPTIONAL = {
     "integrations.dask": "distributed",
     "emulate": "pytest",
     "emulator.ptx.vectors.late": "numpy",
+    "tools.magic": "IPython",
 }  # imported late, and done without where it is missing
 NOT_YET_STANDARD = {"compression": "Python 3.14; done without where it is missing"}
 MAY_SEE_THE_EMULATOR = ("tools.commands.doctor", "tools.commands.emulate")  # late
 MOST_LINES = 550
-DATA = ("headers.enumerations", "headers.structures")  # C text, a line for each name
+DATA = ("headers.enumerations", "headers.structures")  # a line for each name
 UNSAYING_NAMES = {"utils", "util", "helpers", "helper", "common", "base", "misc"}
 
 
