@@ -1,9 +1,9 @@
 """A plugin of pytest, `pytest -p` with the name of this module: tests that use CUDA run on the emulator.
 
-What it is   the emulator is this process's libcuda.so.1 before the first conftest is imported. A test in which a kernel
-             reads or writes what it must not, or in which the checker finds something else, fails with the line of the
-             launch. After an error that makes a context unusable, the next test can use it again.
-What not     a fixture or an assertion: tests stay as they are.
+What it is   the emulator becomes this process's libcuda.so.1 before the first conftest is imported. If a kernel makes
+             an invalid access, or the checkers find another error, the test fails, and the message gives the line of
+             the launch. After an error that makes a context unusable, the next test can use it again.
+What not     it adds no fixture and no assertion: tests need no change.
 Read next    emulator/impersonating/loading.py
 """
 
@@ -28,7 +28,7 @@ _SETTINGS = "RAWCUDA_EMULATOR"
 
 
 def pytest_addoption(parser: Any, pluginmanager: Any) -> None:
-    """Add the options, and register what follows the tests."""
+    """Add the options, and register the object that has the hooks."""
     group = parser.getgroup("emulate", "CUDA on the emulator")
     group.addoption("--emulate", metavar="WORDS", default="", help=f"words for {_SETTINGS}, such as strict or lazy")
     group.addoption(
@@ -79,7 +79,7 @@ def _follower() -> Any:
 
         @pytest.hookimpl(hookwrapper=True)
         def pytest_runtest_protocol(self, item: Any) -> Generator[None, Any, None]:
-            """Prefer the lines of the test's file in reports."""
+            """Let reports give lines of the test's file where possible."""
             machine = self.emulator._machine
             machine.program = {str(getattr(item, "path", "") or item.fspath)}
             machine.space.told.clear()  # findings that an earlier test had
@@ -89,19 +89,19 @@ def _follower() -> Any:
 
         @pytest.hookimpl(hookwrapper=True)
         def pytest_runtest_setup(self, item: Any) -> Generator[None, Any, None]:
-            """Let findings in fixtures fail the test."""
+            """Fail the test if there are findings in its fixtures."""
             outcome = yield
             self.judge(item, "setup", outcome)
 
         @pytest.hookimpl(hookwrapper=True)
         def pytest_runtest_call(self, item: Any) -> Generator[None, Any, None]:
-            """Let findings fail the test."""
+            """Fail the test if there are findings."""
             outcome = yield
             self.judge(item, "call", outcome)
 
         @pytest.hookimpl(hookwrapper=True)
         def pytest_runtest_teardown(self, item: Any) -> Generator[None, Any, None]:
-            """Let findings at the end of fixtures fail the test."""
+            """Fail the test if there are findings at the end of its fixtures, or leaks if the options say so."""
             outcome = yield
             self.judge(item, "teardown", outcome)
             left = self.leaked(self.before) if self.leaks else []
@@ -124,7 +124,7 @@ def _follower() -> Any:
                 item.add_report_section(when, "emulator", text)
 
         def leaked(self, before: dict[int, Holding]) -> list[str]:
-            """Return a line for each allocation that was made since and is still there."""
+            """Return a line for each allocation that is not in `before` and was not freed."""
             gc.collect()
             after = _allocations(self.emulator)
             return [
@@ -135,7 +135,7 @@ def _follower() -> Any:
             ]
 
         def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-            """Show leaks, and what was called."""
+            """Show leaks, and the functions that were called."""
             left = {
                 f"{report.nodeid}: {text}": None
                 for reports in terminalreporter.stats.values()
@@ -158,7 +158,7 @@ def _follower() -> Any:
 
 
 def _allocations(emulator: Any) -> dict[int, Holding]:
-    """Return what is allocated in all contexts, by address."""
+    """Return the allocations of all primary contexts, by address."""
     machine = emulator._machine
     with machine.lock:
         return {
@@ -170,7 +170,7 @@ def _allocations(emulator: Any) -> dict[int, Holding]:
 
 
 def _take(emulator: Any) -> list[str]:
-    """Finish all work, return what was found since the last call, and make lost contexts usable again."""
+    """Finish all work, return the findings since the last call, and make lost contexts usable again."""
     machine = emulator._machine
     if machine.pid:
         with machine.lock:
@@ -190,7 +190,7 @@ def _contexts(machine: Any) -> list[Any]:
 
 
 def _worded(finding: str) -> str:
-    """Begin a finding with the line of the launch."""
+    """Return the text of a finding, with the line of the launch first."""
     place = _PLACE.search(finding)
     if place is None:
         return finding

@@ -2,9 +2,10 @@
 
 What it is   `arrow_format`, which tells whether a view can be exported; `arrow_capsules`, the export.
 Lifetime     A consumer moves the struct out of its capsule, and calls `release` once, from any thread. A number in the
-             struct's private_data, not its address, says what it keeps. What nobody moved is released by its capsule.
+             struct's private_data, not its address, identifies what it keeps alive. A struct that nobody moved is
+             released by its capsule.
 What not     device memory, and more than one dimension. Arrow's arrays are immutable, but these share their memory with
-             the view: what is written through the view changes them.
+             the view: a write through the view changes them.
 Source       Apache Arrow, "The Arrow C data interface", "The Arrow PyCapsule Interface"
 Read next    ../protocols/arrow.py
 """

@@ -1,11 +1,11 @@
-"""Views and memory in Dask: they travel between workers as NumPy's arrays do, without a copy on the host.
+"""Views and memory in Dask: it sends them between workers as it sends NumPy's arrays, without a copy on the host.
 
 What it is   importing this module registers serialisers for StridedView and Memory, and lets the workers that this
-             process starts import it, too. Without them pickle does the same, but what passes through the scheduler is
-             copied several times, because Dask pickles with protocol 4 there.
+             process starts import it, too. Without the serialisers, Dask uses pickle. Data that passes through the
+             scheduler is then copied several times, because Dask uses protocol 4 of pickle there.
 How          the elements are one frame, as in pickling with protocol 5: host memory is not copied; device memory is
              downloaded, and uploaded to the device that receive_on() names in the receiver.
-What not     device memory that travels without the host: that needs UCX, and a GPU in both processes.
+What not     sending device memory without a copy in host memory: that needs UCX, and a GPU in both processes.
 Source       Dask.distributed, "Serialization": custom serialization
 Read next    ../arrays/pickling.py
 """
@@ -24,7 +24,7 @@ __all__ = ["register"]
 
 
 def register() -> None:
-    """Register the serialisers, here and in the workers to come; done again, it changes nothing.
+    """Register the serialisers, here and in workers that start later; a second call changes nothing.
 
     raises  ImportError   distributed is not installed
     """
@@ -47,7 +47,7 @@ def _pack_memory(memory: Any) -> tuple[dict[str, Any], list[Any]]:
 
 
 def _packed(arguments: tuple[Any, ...]) -> tuple[dict[str, Any], list[Any]]:
-    """Return the header and the frame for what pickle would get."""
+    """Return the header and the frame, made from what pickle would get."""
     import pickle
 
     data = memoryview(arguments[-1])
@@ -63,7 +63,7 @@ def _unpack_memory(header: dict[str, Any], frames: list[Any]) -> Any:
 
 
 def _unpacked(header: dict[str, Any], frames: list[Any]) -> tuple[Any, ...]:
-    """Return the arguments of rebuild(); only what must be writable and is not is copied."""
+    """Return the arguments of rebuild(); a frame is copied only if it must be writable and is not."""
     import pickle
 
     (frame,) = frames or (b"",)

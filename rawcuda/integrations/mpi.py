@@ -1,10 +1,9 @@
-"""Views for MPI: device memory as it is where the MPI can use it, otherwise through page-locked memory.
+"""Views for MPI: device memory is passed directly if the MPI can use it, and otherwise through page-locked memory.
 
-What it is   `buffer(view, comm)`, a context manager that gives what mpi4py's Send, Recv and their relatives take.
+What it is   `buffer(view, comm)`, a context manager that returns an object for mpi4py's Send, Recv and similar calls.
 How          MPI 4.1 lists in the info key mpi_memory_alloc_kinds which memory it can use. If this does not contain
-             "cuda", an MPI call would read device addresses on the host and crash. So the elements go through
-             page-locked memory: they are copied there at the beginning, and back at the end, if the call may have
-             received something.
+             "cuda", an MPI call would read device addresses on the host and crash. Then the elements are copied to
+             page-locked memory at the beginning, and back at the end if the call may have received data.
 Source       MPI 4.1, "Memory Allocation Kinds"; mpi4py, "Tutorial": GPU-aware MPI
 Read next    dask.py
 """
@@ -46,7 +45,7 @@ def buffer(exporter: names.Any, comm: names.Any, way: str = "both", *, stream: n
         with buffer(view, comm, "send") as data:
             comm.Send(data, dest=1)
 
-    exporter  a view, or any array that can be viewed, whose elements are one run of bytes, in C or Fortran order
+    exporter  a view, or any array that can be viewed, in C or Fortran order and without gaps between the elements
     way       "send": the MPI call reads it; "receive": it writes it; "both"
     stream    the stream on which the array was written, and will be read; the with statement waits for it
     raises    TypeError      not a communicator

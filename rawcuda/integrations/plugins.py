@@ -1,7 +1,7 @@
-"""What other software calls by an entry point of this package's metadata, as soon as it is imported itself.
+"""Functions that other software calls through entry points in this package's metadata when it is imported.
 
-What it is   `preload`, for Dask. It must import nothing of Dask but its configuration: Dask is not imported completely
-             when it calls this.
+What it is   `preload`, for Dask. It may import only Dask's configuration, because Dask calls it before its own import
+             is complete.
 Source       Dask, "Configuration": preload; the entry points of the group "dask.sizeof"
 Read next    dask.py
 """

@@ -1,10 +1,10 @@
-"""The cell magic %%cuda: compile a cell of CUDA C, launch a kernel of it, and show what the emulator reports.
+"""The cell magic %%cuda: compile a cell of CUDA C, launch one of its kernels, and show the reports of the emulator.
 
-What it is   `load`, which IPython calls for `%load_ext`. The line after %%cuda is a launch, written as a call:
+What it is   `load`, which IPython calls for `%load_ext`. The line of %%cuda contains a launch, written as a call:
                  %%cuda saxpy(1000, 2.5, x, y, grid=4, block=256)
              Its arguments are expressions in the notebook. Without it, the cell is only compiled. Each kernel of the
              cell becomes a variable of the notebook, so that later cells can launch it.
-What not     it uploads nothing: arrays in host memory are refused as by a launch.
+What not     it uploads nothing: as in any launch, arrays in host memory are refused.
 Source       IPython, "Defining custom magics"
 Read next    pictures/page.py
 """

@@ -47,7 +47,7 @@ def stream_is_terminal(stream: Any) -> bool:
 
 
 def narrow(stream: Any = None) -> bool:
-    """Tell whether a table of several columns does not fit."""
+    """Tell whether the terminal is too narrow for a table of several columns."""
     return width(stream) < 72
 
 

@@ -1,6 +1,7 @@
-"""What the machine code of a shared object calls: who answers a function, in the process that loaded the object.
+"""What the machine code of a shared object calls, in the process that loaded it, to find the function that answers.
 
-What it is   `attach`, which the first call of an object makes, by its own script or by impersonate().
+What it is   `attach`, which connects an object to the emulator. The script of the object calls it in the first call of
+             a function, unless impersonate() has done so.
 How          a process has one emulator, however many objects are loaded: one for each name and each copy of a file.
 Read next    journal.py, loading.py
 """
@@ -39,7 +40,7 @@ _lock = threading.RLock()
 
 
 class Attached:
-    """A loaded object that this copy of the package answers."""
+    """A loaded object whose functions this copy of the package answers."""
 
     __slots__ = ("table", "names", "journal", "folder", "resolve")
     resolve: Callable[[int], int]
@@ -60,7 +61,7 @@ ATTACHED: list[Attached] = []
 
 
 def attach(address: int, folder: str) -> None:
-    """Let the functions of the object that has its table at this address be answered by the emulator.
+    """Connect the object that has its table at this address to the emulator, which then answers its functions.
 
     folder  where the journal is written
     raises  RuntimeError  another version of this package wrote the object
@@ -127,7 +128,7 @@ def _collect() -> int:
 
 
 def _lead_back(attached: Attached) -> None:
-    """Let cuGetProcAddress return functions of the object, and cuInit write the process's number into its table."""
+    """Let cuGetProcAddress return functions of the object, and cuInit write the process id into its table."""
     table, machine = attached.table, shared()._machine
     numbers = {name: number for number, name in enumerate(attached.names)}
 
@@ -155,12 +156,12 @@ def _forked() -> None:
 
 
 def _ended() -> None:
-    """Begin the end: from now on only this thread is served, until modules are torn down. Wait for the others to leave.
+    """Answer only this thread from now on, until modules are torn down; wait until no other thread is in a call.
 
-    A thread that waits for the interpreter when it ends would never return. This thread, however, still releases the
-    program's objects, with the help of the driver: first those of modules that nothing else holds, then those of
-    modules that are still there, which are cleared one by one, the newest first. The module that is added here is the
-    newest, so that nothing of ours has been cleared when it is its turn.
+    A thread that waits for the interpreter lock when the interpreter ends would never return. This thread, however,
+    still calls the driver to release the program's objects: first those of modules that nothing else refers to, then
+    those of the other modules, which the interpreter clears one by one, the newest first. The module that is added
+    here is the newest, so it is cleared before any module of ours.
     """
     for attached in ATTACHED:
         for number, name in enumerate(attached.names if shared()._machine.pid else ()):
@@ -180,7 +181,7 @@ def _ended() -> None:
 
 
 class _End:
-    """An object whose end closes the door for all."""
+    """An object whose finalizer makes all functions return an error, in every thread."""
 
     def __init__(self, words: list[ctypes.c_uint]) -> None:
         self._words = words

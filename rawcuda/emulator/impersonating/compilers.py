@@ -1,9 +1,9 @@
-"""NVRTC with PTX in the place of cubins: the real library answers, except for what a GPU's machine code would be.
+"""NVRTC that returns PTX instead of cubins: the real library answers all other calls.
 
 What it is   `names` and `open_nvrtc`, for the rows of libraries.py; `real`, which finds and loads a real library.
 How          a program gets the addresses of the real library's functions. Only nvrtcGetCUBIN and nvrtcGetCUBINSize are
-             ours: they return the PTX, which NVRTC makes for real architectures, too. A program that passes the result
-             to the driver or to a linker does not see a difference, as these recognize images by their content.
+             ours. They return the PTX, which NVRTC also makes if the target is a real architecture. A program can pass
+             it to the driver or to a linker as before, because these recognize images by their content.
 Source       NVRTC, "User Guide"
 Read next    linker.py
 """

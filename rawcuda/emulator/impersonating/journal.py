@@ -1,13 +1,13 @@
-"""The journal of a process: which functions it called how often, and its last calls, in a file that outlives a crash.
+"""The journal of a process: how often it called each function, and its last calls, in a file that outlives a crash.
 
-What it is   `create`, which makes the memory in which the machine code writes; `read`, which reads the files of a
-             folder; `told`, which puts them into words.
-How          the memory is a shared mapping of a file, so that the system keeps what was written whatever ends the
-             process. The beginning has 64 bytes: b"journal1", the number of calls, the process, the number of names,
-             whether the process has passed through its exit handlers, and the name of the library. Then come the last
-             64 calls (16 bytes each: number of the function, result or -1, thread), how often each function was called,
-             one word for each function (bit 31: there is none; else how often cuGetProcAddress was asked for it in
-             vain), and text: the command and the names that nobody knows, a line each.
+What it is   `create`, which makes the memory into which the machine code writes; `read`, which reads the files of a
+             folder; `told`, which describes their content.
+How          the memory is a shared mapping of a file, so the system keeps what was written, however the process ends.
+             The beginning has 64 bytes: b"journal1", the number of calls, the process, the number of names, whether the
+             process has passed through its exit handlers, and the name of the library. Then come the last 64 calls (16
+             bytes each: number of the function, result or -1, thread), how often each function was called, one word for
+             each function (bit 31: it was called but does not exist; the other bits: how often a program asked
+             cuGetProcAddress for it and got nothing), and text: the command and the unknown names, a line each.
 Read next    table.py, attaching.py
 """
 
@@ -53,11 +53,11 @@ class Journal:
         return ctypes.c_uint32.from_address(self.address + _COUNTS + 4 * (self._count + number))
 
     def absent(self, number: int) -> None:
-        """Write that no function answers here."""
+        """Record that a function was called that does not exist."""
         self._word(number).value |= _ABSENT
 
     def asked(self, number: int) -> None:
-        """Write that a program asked for the address of a function that does not exist."""
+        """Record that a program asked for the address of a function that does not exist."""
         self._word(number).value += 1
 
     def write(self, line: str) -> None:
@@ -68,7 +68,7 @@ class Journal:
             self._end += len(text)
 
     def ended(self) -> None:
-        """Write that the process has passed through its exit handlers."""
+        """Record that the process has run its exit handlers."""
         ctypes.c_uint32.from_address(self.address + _ENDED).value = 1
 
 
@@ -99,8 +99,8 @@ class Record:
     """What a journal says.
 
     calls and absent say how often each function was called, and which of them do not exist; asked, how often a program
-    asked cuGetProcAddress in vain; unknown are the names that nobody knows; last are the last calls, the newest first:
-    name, result (None while it runs), thread.
+    asked cuGetProcAddress for functions that do not exist; unknown, the names that the emulator does not know; last, the
+    last calls, the newest first: name, result (None while it runs), thread.
     """
 
     __slots__ = ("pid", "library", "ended", "command", "calls", "absent", "asked", "unknown", "last")
@@ -126,7 +126,7 @@ class Record:
 
 
 def read(folder: str) -> list[Record]:
-    """Return the journals in a folder that have any call."""
+    """Return the journals in a folder that contain calls."""
     found = []
     for name in sorted(os.listdir(folder)):
         if name.startswith("calls-"):
@@ -141,10 +141,10 @@ def read(folder: str) -> list[Record]:
 
 
 def told(records: list[Record], *, everything: bool = False, crashed: bool = False) -> list[str]:
-    """Return lines about what programs called in vain.
+    """Return lines about the functions that programs called and that do not exist.
 
     everything  also what they called, what they asked cuGetProcAddress for, and each process
-    crashed     also the last calls of each process that has not passed through its exit handlers
+    crashed     also the last calls of each process that has not run its exit handlers
     """
     lines = []
     in_vain = _sum([record.absent for record in records])

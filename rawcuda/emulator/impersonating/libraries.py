@@ -1,4 +1,4 @@
-"""The libraries that the emulator passes for: their names, what they export, and who answers.
+"""The libraries that the emulator replaces: their names, their functions, and the code that answers.
 
 What it is   `LIBRARIES`, one row for each library.
 Read next    attaching.py
@@ -23,11 +23,12 @@ class Library:
     sonames  the names under which programs load it
     names    returns the names of what it exports
     open     gets the emulator of this process, and returns a function that gives the address of the C function for a
-             name, or None where there is none. It is asked once for each name, when that is first called.
-    codes    what a function returns when the interpreter has ended, in a forked child, where no function answers, and
-             if the emulator cannot be started
-    telling  the functions that tell of errors: the name and the text through a pointer, and the text as the result
-    errors   returns name and text of each error
+             name, or None if there is none. It is called once for each name, in the first call of that function.
+    codes    what a function returns when the interpreter has ended, in a forked child, if the function does not exist,
+             and if the emulator cannot be started
+    telling  the functions that describe errors: two return the name and the text through a pointer, and one returns the
+             text as its result
+    errors   returns the name and the text of each error
     """
 
     __slots__ = ("sonames", "names", "open", "codes", "telling", "errors")

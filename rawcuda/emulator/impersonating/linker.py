@@ -1,7 +1,7 @@
-"""nvJitLink that links PTX to PTX: what the driver's linker of the emulator does, under the names of this library.
+"""nvJitLink that links PTX and returns PTX: the emulator's linker under the names of this library.
 
 What it is   `names` and `open_nvjitlink`, for the rows of libraries.py.
-How          PTX, and the PTX in fatbins, objects and archives, is merged to one text, which is returned as the cubin.
+How          PTX, and the PTX in fatbins, objects and archives, is merged into one text, which is returned as the cubin.
              Only LTO-IR needs the real library, which turns it into PTX.
 Source       NVIDIA, "nvJitLink" (user guide)
 Read next    ../entries/code/linking.py
@@ -56,7 +56,7 @@ class _Link:
         self.errors = self.info = ""
 
     def option(self, name: str) -> str | None:
-        """Return the value of an option, or None; that of the last one counts."""
+        """Return the value of an option, or None; if it is given several times, the last one counts."""
         found = [each[len(name) + 1 :] for each in self.options if each == name or each.startswith(name + "=")]
         return found[-1] if found else None
 

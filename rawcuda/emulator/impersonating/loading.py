@@ -2,10 +2,10 @@
 
 What it is   `take`, for this process and its children; `prepare`, which makes the folder of files and the
              environment for children; `unusable`, the reason why that is not possible here.
-How          glibc's dlopen() returns an object that is already loaded under the SONAME that is asked for, and looks
-             for no file then. So this process loads the objects from memory. A child finds the files in the folder,
-             through LD_LIBRARY_PATH, which its loader reads when it starts; its first call starts the emulator there.
-What not     a file that a program names by its whole path, or a static copy: they are out of reach.
+How          if an object with the requested SONAME is already loaded, glibc's dlopen() returns it and looks for no
+             file. So this process loads the objects from memory. A child finds the files in the folder, through
+             LD_LIBRARY_PATH, which its loader reads when it starts; its first call starts the emulator there.
+What not     a driver that a program loads by its full path, or that is statically linked: these cannot be replaced.
 Source       dlopen(3), ld.so(8), memfd_create(2)
 Read next    ../__init__.py, whose impersonate() is for users
 """
@@ -71,7 +71,7 @@ import_module(name + ".emulator.impersonating.attaching").attach(table, {folder!
 
 
 def unusable() -> str:
-    """Return the reason why this process cannot load such objects, or ""."""
+    """Return the reason why this process cannot load such objects, or "" if it can."""
     what = ""
     if not sys.platform.startswith("linux"):
         what = f"this system is {sys.platform}"
@@ -193,7 +193,7 @@ def take() -> None:
 
 
 def _check(key: str, soname: str, loaded: ctypes.CDLL) -> None:
-    """Refuse what is loaded, if it is in the way."""
+    """Raise RuntimeError if a library is loaded that cannot be replaced."""
     table = _table_of(loaded)
     if table is None and key == "libcuda":
         raise RuntimeError(
@@ -227,7 +227,7 @@ def told_here() -> list[str]:
 
 
 def _finish(folder: str, pid: int) -> None:
-    """Tell what was called in vain, if an exception ends the process, and remove the folder."""
+    """Remove the folder; if an exception ends the process, first print the missing functions that it called."""
     if pid == os.getpid():
         for line in told(read(folder)) if hasattr(sys, "last_type") else ():
             print(f"{_PACKAGE}: {line}", file=sys.stderr)
@@ -257,7 +257,7 @@ def _table_of(loaded: ctypes.CDLL) -> Table | None:
 
 
 def _load(key: str, soname: str, folder: str) -> ctypes.CDLL:
-    """Load an object of the folder from memory; where that is not permitted, the file itself."""
+    """Load an object of the folder from memory, or the file itself if the former is not permitted."""
     path = os.path.join(folder, soname)
     try:
         with open(path, "rb") as source:

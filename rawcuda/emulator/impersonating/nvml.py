@@ -1,8 +1,8 @@
-"""NVML, as far as programs ask it when they start: versions, the number of devices, their names, UUIDs and memory.
+"""The part of NVML that programs use when they start: versions, the number of devices, their names, UUIDs and memory.
 
 What it is   `open_nvml`, which gives the C functions of libnvidia-ml.so.1; and NAMES, those that it exports. A handle
              is the number of the device plus 1.
-What not     clocks, temperatures, processes: their functions are exported where programs expect them, and return
+What not     clocks, temperatures, processes: the functions that programs expect are exported, and return
              NVML_ERROR_NOT_SUPPORTED.
 Source       NVML API Reference Guide
 Read next    libraries.py

@@ -1,8 +1,9 @@
-"""ptxas and nvcc that make PTX in the place of machine code, for programs that start compilers.
+"""ptxas and nvcc that make PTX instead of machine code, for programs that start compilers.
 
 What it is   `main`, which both programs run; `write_programs`, which writes them into a folder.
-How          ptxas checks the PTX as the emulator does when it loads it, and writes it to the output. nvcc starts the
-             real nvcc, and asks it for PTX where a cubin was asked for. Everything else passes unchanged.
+How          ptxas checks the PTX as the emulator does when it loads a module, and writes it to the output. nvcc starts
+             the real nvcc, and replaces the options that ask for a cubin by those that ask for PTX. All other options
+             stay unchanged.
 Source       CUDA Binary Utilities and "NVIDIA CUDA Compiler Driver NVCC", for the options
 Read next    loading.py, which puts the folder at the front of PATH
 """

@@ -1,6 +1,7 @@
 """Memory and events that several processes of one machine use.
 
-What it is   server: the owner's side, which hands out what opens them, and knows who has them open; handles: what is
-             sent to another process; opening: its side; events and memories: the driver calls on both sides.
+What it is   server: the owner's side, which hands out the data that other processes need, and knows which of them have
+             opened it; handles: the objects that are sent to other processes; opening: the receiver's side; events and
+             memories: the driver calls on both sides.
 Read next    server.py
 """

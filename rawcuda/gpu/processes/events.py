@@ -1,8 +1,8 @@
 """Events that several processes use.
 
 What it is   `share_event`, the function behind Event.share(), and `open_event`, behind Event.from_handle().
-How          the driver can only share events that were created for this. Another event is replaced: a new one is
-             recorded behind its point, and takes its place in the Event.
+How          the driver can only share events that were created for this. Any other event is replaced: a new one is
+             recorded after it, and takes its place in the Event.
 Source       CUDA Driver API, "Memory Management": cuIpcGetEventHandle, cuIpcOpenEventHandle
 Read next    ../stream.py
 """
@@ -30,7 +30,7 @@ __all__ = ["Keeper", "exchange", "open_event", "open_part", "share_event"]
 
 
 class Keeper:
-    """The object that keeps a shared event from being destroyed; it gets the finalizer of an Event that is closed."""
+    """An object that keeps a shared event from being destroyed; if the Event is closed, its finalizer moves here."""
 
     __slots__ = ("__del__", "__weakref__")
 

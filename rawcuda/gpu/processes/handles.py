@@ -1,8 +1,8 @@
 """SharedHandle: what one process sends to another, so that it can open memory or an event.
 
-What it is   a small object that can be pickled; `bytes(handle)` is the same as bytes, for other ways of sending. It
-             contains the address of its owner and a random key, but no address of memory.
-What not     the bytes that the driver needs: the owner hands them out when it is asked.
+What it is   a small object that can be pickled, or sent as bytes(handle). It contains the address of its owner's socket
+             and a random key, but no address of memory.
+What not     the bytes that the driver needs: the owner sends them when another process asks for them.
 Source       none: the format is our own
 Read next    opening.py
 """
@@ -202,7 +202,7 @@ _processes: dict[int, bytes] = {}
 
 
 def _process() -> bytes:
-    """Return a random number of this process; processes in two containers may have the same id."""
+    """Return a random number that identifies this process; processes in two containers may have the same id."""
     return _processes.get(os.getpid()) or _processes.setdefault(os.getpid(), os.urandom(8))
 
 

@@ -1,9 +1,9 @@
 """Memory that several processes use.
 
 What it is   `share_memory`, the function behind Memory.share(), and `open_memory`, behind Memory.from_handle().
-How          the driver says how an address can be exported: memory from cuMemAlloc by 64 bytes; memory of a pool by a
-             file descriptor of the pool and 64 bytes; virtual memory by a descriptor for each mapping. Addresses may be
-             inside an allocation: then the whole is exported, and an offset.
+How          the driver tells how the memory at an address can be exported. Memory from cuMemAlloc needs 64 bytes,
+             memory of a pool a file descriptor of the pool and 64 bytes, and virtual memory a descriptor for each
+             mapping. If the address is inside an allocation, the whole allocation is exported, with an offset.
 Source       CUDA Driver API, "Memory Management": cuIpcGetMemHandle; "Stream Ordered Memory Allocator": "Interprocess
              communication support"; "Virtual Memory Management"
 Read next    ../memory.py

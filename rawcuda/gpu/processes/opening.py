@@ -1,7 +1,7 @@
-"""The receiver's side of sharing: what a process that opens a handle holds, and how it gives it back.
+"""The receiver's side of sharing: what a process that opens a handle holds, and how it is released.
 
-What it is   `Opened`, the release of something that was opened: the driver's handles, in order, and then the connection
-             to the owner; `begin`, which asks the owner.
+What it is   `Opened`, which releases what was opened: the driver's handles, in order, and then the connection to the
+             owner; `begin`, which asks the owner.
 Read next    events.py, memories.py
 """
 
@@ -32,7 +32,7 @@ class Opened:
         self.parts: list[Any] = []  # releases, the last one first
 
     def release(self, late: bool) -> None:
-        """Release the driver's handles, and then tell the owner; done again, it does nothing."""
+        """Release the driver's handles, and then tell the owner; a second call does nothing."""
         for part in reversed(tuple(self.parts)):
             part.release(late)
         self.leave()
@@ -45,12 +45,12 @@ class Opened:
             del _open_here[self.handle._key]
 
     def give_away(self) -> bool:
-        """Release nothing from now on; the owner goes on counting this process as a user."""
+        """Release nothing from now on; the owner continues to count this process as a user."""
         return all([part.give_away() for part in self.parts])
 
 
 def begin(given: Any, kind: str, timeout: Any) -> Opened:
-    """Ask the owner of a handle for what opens it.
+    """Ask the owner of a handle for the data that is needed to open it.
 
     raises  ValueError    the handle is damaged, of another machine or kind, of this process, or open here already
             Closed        the owner has ended the sharing, or has ended itself

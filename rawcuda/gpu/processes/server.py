@@ -1,11 +1,11 @@
 """The owner's side of sharing: a socket at which other processes of this user ask for what was shared.
 
-What it is   `publish`, which offers bytes and file descriptors to whoever knows a key; `Offer`, which knows the
-             processes that have it open; `ask`, the other side.
+What it is   `publish`, which offers bytes and file descriptors to processes that know a key; `Offer`, which knows the
+             processes that have it open; `ask`, the receiver's side.
 How          A thread answers at a Unix socket with an abstract address, so there is no file to leave behind. It runs
              while something is shared. The connection of a process that has opened something stays open as long as it
-             uses it. The system closes it when that process ends, in whatever way, so the owner always knows.
-Lifetime     An offer keeps what it shares until the last of these processes has closed it, also if the owner does not
+             uses it. The system closes it when that process ends, in whatever way, so the owner always knows its users.
+Lifetime     An offer keeps what it shares until the last of these processes has closed it, even if the owner does not
              wait for that.
 What not     driver calls: events.py and memories.py.
 Source       unix(7): abstract addresses, SCM_RIGHTS, SO_PEERCRED
@@ -187,7 +187,7 @@ class Server:
         self.changed.notify_all()
 
     def abandon(self) -> None:
-        """Close everything without a word, in a child of fork()."""
+        """Close everything in a child of fork(), without a message to other processes."""
         self.over = True
         for offer in self.offers.values():
             while offer.descriptors:
@@ -232,7 +232,7 @@ class Server:
         self._poll.register(connection, 1)
 
     def _hear(self, number: int) -> None:
-        """Answer a connection, or notice its end."""
+        """Answer a request on a connection, or handle its end."""
         import socket
         import struct
 

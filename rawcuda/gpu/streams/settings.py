@@ -1,9 +1,9 @@
-"""The settings that streams, launches and nodes of graphs have alike.
+"""The settings that streams, launches and nodes of graphs have in common.
 
-What it is   a reader for each setting, which checks what the user gives and returns the C value.
-What not     it sets nothing: attributes.py does for streams, launches/options.py for launches and for nodes.
-How          `of` is what gets the setting, a Kernel or a Stream. The device of a borrowed stream is not known, so that
-             the limits of the device are left to the driver.
+What it is   a reader for each setting, which checks the user's value and returns the C value.
+What not     setting them: attributes.py does this for streams, and launches/options.py for launches and nodes.
+How          `of` is the Kernel or the Stream that gets the setting. The device of a borrowed stream is not known, so
+             the driver has to check the limits of the device.
 Source       CUDA Driver API, "Data types used by CUDA driver": CUlaunchAttributeID, CUlaunchAttributeValue
 Read next    attributes.py
 """

@@ -1,4 +1,4 @@
-"""`bench`: how fast the driver at hand is, through this package.
+"""`bench`: how fast the driver of this machine is when it is called through this package.
 
 What it is   the command: each row times one operation, and gives the median of several rounds; also as JSON.
 What not     a comparison with other packages: the repository's benchmarks do that. On the emulator, the figures tell

@@ -1,4 +1,4 @@
-"""`check`: whether the driver at hand does what this package needs, row by row.
+"""`check`: whether the driver of this machine does what this package needs, in one row for each feature.
 
 What it is   the command: it runs the rows of groups/, prints a table, and writes a report as JSON.
 What not     it needs no other package, and sends no data.
@@ -112,7 +112,7 @@ def _told(found: Iterable[rows.Outcome], quiet: bool) -> list[rows.Outcome]:
 
 
 def _line(one: rows.Outcome) -> str:
-    """Return the lines of a row: its state first, then its name and a remark, which continues below if it is long."""
+    """Return the lines of a row: its state, its name and a remark, which begins on a new line if it is long."""
     state, size = terminal.painted(f"{one.state:8}", _SHOWN[one.state]), terminal.width()
     line = f"  {'':8}  {one.name:40}{one.remark}"
     if one.state != rows.FAILED and "\n" not in one.remark and len(line) < size:

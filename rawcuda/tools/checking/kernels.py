@@ -1,7 +1,8 @@
 """The device code of the checks and the measurements, as PTX text.
 
 What it is   one module, in a string: SOURCE. Its kernels are small, and each is for one row or a few.
-What not     they are not tuned. They are as old as those of tools/commands/kernels.py, for the same reason.
+What not     they are not tuned. Their PTX has the same old version as in tools/commands/kernels.py, for the same
+             reason.
 Source       Parallel Thread Execution ISA, version 6.3
 Read next    groups/launches.py
 """

@@ -1,7 +1,7 @@
 """A row of `check`: what it tests, what it needs, and the outcome of a run.
 
 What it is   `row`, a decorator that adds a function to the table; `every`, the table; `outcome`, which runs one row and
-             turns whatever happens into an Outcome; `Given`, what rows share.
+             returns an Outcome, whatever happens; `Given`, which has what the rows share.
 What not     it prints nothing, and starts no process.
 Read next    groups/memory.py, workers.py
 """
@@ -33,14 +33,14 @@ OK, FAILED, MISSING = "ok", "FAILED", "not here"
 
 
 class Missing(Exception):
-    """The device, the driver or the machine has no such thing, and need not have it: the row is left out."""
+    """The device, the driver or the machine lacks an optional feature: the row is skipped."""
 
 
 class Row(NamedTuple):
     """A row of the table.
 
     needs  the name of a device attribute that must not be 0, or ""
-    since  the oldest driver that has this, as cuDriverGetVersion says it: 12030 is CUDA 12.3
+    since  the oldest driver that has this, as a number like that of cuDriverGetVersion: 12030 is CUDA 12.3
     """
 
     group: str
@@ -61,7 +61,7 @@ class Outcome(NamedTuple):
 
 
 class Given:
-    """What a row works with: the device, its code (loaded on first use), and short ways to make data."""
+    """The tools of a row: the device, the kernels (loaded on first use), and functions that make data."""
 
     def __init__(self, device: Device) -> None:
         self.device = device
@@ -116,7 +116,7 @@ _ROWS: list[Row] = []
 
 
 def row(group: str, name: str, *, needs: str = "", since: int = 0) -> Callable[[F], F]:
-    """Add the decorated function to the table; it returns a remark, or raises."""
+    """Add the decorated function to the table; the function returns a remark, or raises."""
 
     def add(run: F) -> F:
         _ROWS.append(Row(group, name, run, needs, since))

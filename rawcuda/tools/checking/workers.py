@@ -70,7 +70,7 @@ def work(ordinal: int, numbers: list[int]) -> int:
 
 
 def _is_lost(given: Given) -> bool:
-    """Tell whether the context can still be used."""
+    """Tell whether the context cannot be used any more."""
     try:
         given.device.synchronize()
         current().cuCtxGetCurrent  # noqa: B018
@@ -140,7 +140,7 @@ class _Worker:
         self._lines.put("")
 
     def line(self, seconds: float) -> dict[str, Any]:
-        """Wait for what the worker tells: begun, ended, or why it tells nothing more."""
+        """Return the worker's next message: a row has begun or ended, or the reason why there is no message."""
         from queue import Empty
 
         try:

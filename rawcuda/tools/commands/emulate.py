@@ -1,7 +1,8 @@
-"""`emulate`: run another program that uses CUDA, on the emulator.
+"""`emulate`: run another program that uses CUDA on the emulator.
 
-What it is   it starts the program with an environment in which libcuda.so.1 is the emulator, and waits for its
-             end. If the program fails, it tells what the program called in vain; if it crashed, also its last calls.
+What it is   the command starts the program with an environment in which libcuda.so.1 is the emulator, and waits for its
+             end. If the program fails, the command lists the functions that the program called and the emulator lacks.
+             If the program crashed, it also lists the last calls.
 Read next    ../../emulator/impersonating/loading.py
 """
 
@@ -89,7 +90,7 @@ def make_parser() -> Parser:
 
 
 def _first_word(arguments: list[str]) -> int:
-    """Return where the program begins: at "--", or at the first word that is no option and no value of one."""
+    """Return where the program begins: at "--", or at the first word that is neither an option nor its value."""
     place = 0
     while place < len(arguments):
         word = arguments[place]

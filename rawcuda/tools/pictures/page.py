@@ -1,7 +1,7 @@
-"""Text and pictures as HTML that a notebook shows also if it does not trust the notebook.
+"""Text and pictures as HTML, which Jupyter also shows in notebooks that are not trusted.
 
-What it is   `shown`: text in a fixed-width font, and pictures as <img> with embedded data. A notebook removes <svg> and
-             style sheets of a notebook that it does not trust, but not these.
+What it is   `shown`: text in a fixed-width font, and pictures as <img> with embedded data. Jupyter removes <svg> and
+             style sheets from a notebook that is not trusted, but not these.
 What not     scripts, style sheets, or anything that is loaded.
 Read next    svg.py
 """

@@ -4,7 +4,7 @@ What it is   cuIpc*: the handles of memory from cuMemAlloc and of events; and th
              as file descriptors.
 How          the bytes of memory move into a file in memory when it is exported; sharing.py has these files. An opened
              allocation has another address than in the process of its owner. As in the driver, a process cannot open
-             what is its own by a handle, and opening a handle again in the same context returns the same address.
+             its own memory by a handle, and opening a handle again in the same context returns the same address.
 Source       CUDA Driver API, "Memory Management": cuIpcOpenMemHandle; "Stream Ordered Memory Allocator"; "Virtual
              Memory Management"
 Read next    sharing.py, memory.py

@@ -3,11 +3,11 @@
 What it is   Backing, a file without a name in any folder (memfd_create) that holds the bytes of an allocation;
              SharedMark, the state of an event in such a file; and the 64 bytes of a handle, which say where it is.
 How          a process opens the file of another through /proc/PID/fd. The system frees the file when the last process
-             has closed it or has ended, so nothing is left after a kill. A process that opens memory locks the file;
-             the owner can so tell whether memory that it frees is still in use elsewhere.
-             An event counts its records. Who records it takes the next number, and stores it as reached when its stream
-             gets there. While other processes may wait for such an event, a thread runs what comes before it, since
-             nothing in this process may call the driver in the meantime.
+             has closed it or has ended, so nothing is left after a kill. A process that opens memory locks the file, so
+             the owner can tell whether another process still uses memory that it frees. An event counts its records. A
+             process that records it takes the next number, and stores this number as reached when its stream gets
+             there. While other processes may wait for such an event, a thread runs what comes before it, since nothing
+             in this process may call the driver in the meantime.
 What not     systems without memfd_create and /proc: there, nothing can be shared.
 Source       memfd_create(2), proc(5), flock(2); CUDA Driver API, cuIpcGetMemHandle, cuIpcGetEventHandle
 Read next    ipc.py

@@ -1,9 +1,8 @@
-"""Stores that other blocks see late: what a missing fence does on a GPU, made to happen.
+"""Stores that other blocks see late, as they may on a GPU if a fence is missing.
 
 What it is   `Delays`. A plain store to global memory is visible to its own block at once. When the block stops running,
              its stores since its last fence are taken back, and other blocks run with the older content. They are
-             visible again when the block goes on, and to everybody when it reaches a fence, and at the end of the
-             launch.
+             visible to the block again when it continues, and to all blocks when it reaches a fence or the launch ends.
 How          The stores of the running block are recorded with what they replaced. Atomics and strong stores are never
              delayed, nor is an earlier plain store to the same place.
 What not     the whole memory model: stores of a block are never seen in another order, and loads are never early.

@@ -3,11 +3,11 @@
 What it is   `History`. It stores, for each granule of memory, the last write and a few reads since. Two accesses of
              different threads race if at least one of them writes, if not both are strong (atomic or volatile), and if
              neither happens before the other.
-How          The threads of a launch run one after another, so one number that grows with each synchronization serves
-             as the time of every access. A thread knows of other threads' accesses up to a time: its knowledge is a
-             dictionary from a thread, a warp or a block (as a number) to a time. A barrier merges the knowledge of the
-             threads that meet. A fence makes a thread's knowledge a snapshot, and the thread's next strong write
-             publishes the snapshot at its address. A strong read of that address adds what was published there.
+How          The threads of a launch run one after another, so one number that grows with each synchronization is the
+             time of every access. A thread knows of other threads' accesses up to a time: its knowledge is a dictionary
+             from a thread, a warp or a block (as a number) to a time. A barrier merges the knowledge of the threads
+             that meet. A fence makes a thread's knowledge a snapshot, and the thread's next strong write publishes the
+             snapshot at its address. A strong read of that address adds what was published there.
 Lenient      A report that is wrong is worse than a race that is missed. So a strong read needs no fence after it, a
              failed compare-and-swap is a read, a store by the thread whose atomic was the last at the place counts as
              strong (it releases a lock), and so does any store after a fence (it sets a flag). A plain read beside
@@ -16,7 +16,7 @@ Lenient      A report that is wrong is worse than a race that is missed. So a st
              effect is not modelled count as a barrier of the block.
 What not     a proof: a granule remembers a few of its readers, and a run shows the races of one order of the threads.
 Source       PTX ISA, "Memory Consistency Model"; C. Flanagan, S. Freund, "FastTrack" (2009)
-Read next    ../running/scheduler.py, which tells who has met
+Read next    ../running/scheduler.py, which reports the threads that have met at a barrier
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _SCOPES = {"cta": 0, "cluster": 1, "gpu": 2, "sys": 3}
 
 
 class Found(Fault):
-    """A fault whose place is known, although its thread no longer runs there."""
+    """A fault with a known place in the code, where its thread no longer runs."""
 
     line, block, thread = 0, 0, 0
     callers: tuple[int, ...] = ()  # lines of the generated code
@@ -196,7 +196,7 @@ class History:
     # -- accesses
 
     def _places(self, address: int, total: int) -> tuple[dict[int, _Cell], range] | None:
-        """Return the granules of an access: their dictionary, and their numbers; None: memory of the thread alone."""
+        """Return the dictionary and the numbers of an access's granules, or None for memory of the thread alone."""
         place = address - SHARED_WINDOW
         cells = self.cells
         if 0 <= place < _WINDOW:
@@ -306,9 +306,9 @@ class History:
                 raise self._race("write after read", "writes", who, line, q, cells, "read", read)
 
     def _in_step(self, other: _Access, does: str, did: str, who: int, line: Line, q: int, cells: Any) -> None:
-        """Look for code that needs the threads of a warp to run in step: volatile accesses without __syncwarp().
+        """Look for volatile accesses without __syncwarp(), which are right only if the threads of a warp run in step.
 
-        One such pair may be a flag. Many places of shared memory, by the same two lines, are not.
+        One such pair of accesses may be a flag. If the same two lines access many shared addresses, it is not.
 
         raises  Fault   many (719)
         """
@@ -442,7 +442,7 @@ class History:
 
 
 def _words(line: Line) -> str:
-    """Return the words for a line; the report replaces the line of the generated code."""
+    """Return the text for a line; the report replaces the line of the generated code."""
     if isinstance(line, int):
         return f"ptx line {line}"
     return ", called from ".join([f"ptx line {line[0]}", *(f"generated line {each}" for each in line[1])])

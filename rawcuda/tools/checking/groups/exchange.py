@@ -1,7 +1,7 @@
 """The rows about exchange: every protocol with objects of Python, and the libraries that are installed.
 
-What it is   the group "exchange". A library's row gives us an array in host memory and takes ours; if the library can
-             use the device, an array there goes to a kernel, and ours goes to the library.
+What it is   the group "exchange". The row of a library exchanges arrays in host memory in both directions. If the
+             library can use the device, a kernel also gets one of its device arrays, and the library gets one of ours.
 What not     the rules of the protocols in detail, which the package's tests know.
 Read next    failures.py
 """
@@ -125,7 +125,7 @@ def _library(name: str) -> None:
 
     @row("exchange", name)
     def exchanged(given: Given) -> str:
-        """Give its arrays to us, and ours to it."""
+        """Import arrays of the library, and let it import ours."""
         if find_spec(name) is None:
             raise Missing("not installed")
         module, how = importlib.import_module(name), _LIBRARIES[name]

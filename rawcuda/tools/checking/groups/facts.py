@@ -1,7 +1,7 @@
-"""The rows about a device: who it is, what it says of itself, and its context.
+"""The rows about a device: its identity, its attributes, and its context.
 
 What it is   the group "device".
-What not     no memory is allocated.
+What not     these rows allocate no memory.
 Read next    memory.py
 """
 

@@ -1,7 +1,7 @@
 """The rows about failures: what is refused, and what a failed kernel leaves behind.
 
 What it is   the group "failures". Its last row makes the context unusable and resets the device, so it comes last.
-What not     the words of the errors.
+What not     the texts of the errors.
 Read next    ../workers.py
 """
 

@@ -1,7 +1,7 @@
 """The rows about order: what waits for what, on streams, by events, and by functions of the host.
 
-What it is   the group "order". A function of the host that sleeps holds a stream back, so that work which does not wait
-             would be seen: a wrong order gives a wrong result, on a GPU and on an emulator that works late.
+What it is   the group "order". A host function that sleeps delays a stream. If other work does not wait for the stream,
+             the result is wrong, both on a GPU and on the emulator in its lazy mode.
 What not     how long anything takes.
 Read next    exchange.py
 """
@@ -24,7 +24,7 @@ _SLEEP = 0.02  # seconds
 
 
 def _behind(given: Given, first: Any, second: Any, wait: Any) -> None:
-    """Fill memory on one stream, late; wait; copy it on the other, and compare."""
+    """Fill memory late on one stream, let another stream wait and copy the memory, and compare."""
     source, target = (given.device.empty(1000, "int32").fill(0) for _ in range(2))
     given.device.synchronize()
     first.call(time.sleep, _SLEEP)

@@ -1,4 +1,4 @@
-"""The parts of a multiprocessor beside its cores, for the scalar executor.
+"""The units of a multiprocessor other than its cores, for the scalar executor.
 
 What it is   late.py has asynchronous copies and the barriers in shared memory on which they arrive; tensors.py has the
              copies of boxes that a tensor map describes; matrices.py has the products of the tensor cores; small.py

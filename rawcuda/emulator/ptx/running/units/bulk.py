@@ -37,8 +37,8 @@ def bulk_in(
 ) -> None:
     """Start a copy to shared memory, of this block or of others of the cluster.
 
-    shape   target, barrier: in shared memory; source: generic; ranks: of the blocks that get it, as bits, or 0; kind:
-            type and operation of a reduction, or "."
+    shape   target, barrier: addresses in shared memory; source: a generic address; ranks: of the blocks that get the
+            bytes, as bits, or 0; kind: type and operation of a reduction, or "."
     """
     _check(count)
     type, _, verb = kind.partition(".")

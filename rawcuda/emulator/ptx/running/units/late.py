@@ -1,9 +1,9 @@
 """Asynchronous copies, and the barriers in shared memory (mbarrier) on which threads wait for them.
 
-What it is   `Late`, what the threads of one block have started and not yet waited for. A copy happens as late as the
-             ISA permits: when its thread waits for its group, or when a thread asks a barrier on which the copy
-             arrives. Until then its target holds poison, and the race checker calls it unwritten, so a program that
-             reads before it waits is wrong each time.
+What it is   `Late`, the operations that the threads of one block have started and not yet waited for. A copy happens as
+             late as the ISA permits: when its thread waits for its group, or when a thread tests a barrier on which the
+             copy arrives. Until then its target holds poison, and the race checker calls it unwritten, so a program
+             that reads before it waits is wrong each time.
 How          A barrier is the eight bytes that the program gives it: from the lowest bit, the arrivals that are
              pending, those that each phase expects, the bytes that are pending (plus an offset), the phase, and a mark
              that no poison has.
@@ -32,7 +32,7 @@ _MARK = 1  # in the two highest bits
 
 
 def started(block: Block) -> Late:
-    """Return what the threads of a block have started and not waited for."""
+    """Return the operations that the threads of a block have started and not waited for."""
     made: Late | None = block.late
     if made is None:
         made = block.late = Late(block)
@@ -40,7 +40,7 @@ def started(block: Block) -> Late:
 
 
 class Copy:
-    """A copy that has been started: what it does, done once."""
+    """A copy that has been started; its work is done once."""
 
     __slots__ = ("work",)
 
@@ -48,14 +48,14 @@ class Copy:
         self.work: Callable[[bool], None] | None = work
 
     def finish(self, waited: bool) -> None:
-        """Copy, unless that has happened; `waited`: because the thread that has started the copy waits."""
+        """Copy, if this has not happened yet; `waited` says that the thread which started the copy waits for it."""
         work, self.work = self.work, None
         if work is not None:
             work(waited)
 
 
 class Late:
-    """What the threads of a block have started: groups of copies, and copies that arrive on barriers."""
+    """The operations that a block's threads have started: groups of copies, and copies that arrive on barriers."""
 
     __slots__ = ("block", "groups", "open", "promised")
 
@@ -80,7 +80,7 @@ class Late:
         self.groups.setdefault(key, []).append(self.open.pop(key, []))
 
     def wait(self, kind: str, most: int) -> None:
-        """Complete the groups of the running thread, except for the newest `most`; -1: and the open group."""
+        """Complete the groups of the running thread except the newest `most`, or with -1 all and the open group."""
         key = self._key(kind)
         groups = self.groups.get(key, [])
         if most < 0:
@@ -91,7 +91,7 @@ class Late:
                 each.finish(True)
 
     def leave(self, t: int) -> None:
-        """Complete what a thread that has ended has copied out of shared memory."""
+        """Complete the bulk copies out of shared memory that a thread which has ended had started."""
         for groups in (*self.groups.pop((t, "bulk"), []), self.open.pop((t, "bulk"), [])):
             for each in groups:
                 each.finish(True)
@@ -99,7 +99,7 @@ class Late:
     # -- shared memory
 
     def home(self, address: int, generic: bool, total: int) -> tuple[Block, int]:
-        """Return the block and the place of an address of shared memory, perhaps of another block of the cluster.
+        """Return the block and the offset of an address in shared memory, which may be in another block of the cluster.
 
         raises  Fault   misaligned (716), past the end (700), not of shared memory (719)
         """
@@ -217,7 +217,7 @@ class Late:
         self._keep(view, place, parts)
 
     def passed(self, address: int, generic: bool, given: int, by_parity: bool) -> bool:
-        """Tell whether a phase is complete: that of a state, or of a parity."""
+        """Tell whether a phase of a barrier is complete; a state or a parity says which phase."""
         home, view, place, parts = self._state(address, generic)
         phase = given & 1 if by_parity else given >> 61 & 1
         if parts[3] == phase and home.settle(place):
@@ -226,12 +226,12 @@ class Late:
         return parts[3] != phase
 
     def promise(self, address: int, generic: bool, work: Callable[[], None]) -> None:
-        """Have something done when a thread asks a barrier."""
+        """Register work that is done when a thread tests a barrier."""
         home, _, place, _ = self._state(address, generic)
         home.promised.setdefault(place, []).append(work)
 
     def settle(self, place: int) -> bool:
-        """Do what was promised to a barrier; tell whether there was anything."""
+        """Do the work that is registered for a barrier; tell whether there was any."""
         works = self.promised.pop(place, ())
         for work in works:
             work()

@@ -2,9 +2,10 @@
 
 What it is   `multiply`, D = A B + C; `load`, `store`, which map the elements of a wmma fragment to memory; `transpose`
              for movmatrix; `rows_to_lanes` and back for ldmatrix and stmatrix.
-How          A plan has the place of each element of A, B, C and D in the registers of the lanes: for mma as the ISA
-             says; for wmma, whose fragments it leaves open, as a GPU of sm_80 has its results, and row by row else.
-             Products of floats are summed in double and rounded once, and sums of integers are exact.
+How          A plan has the place of each element of A, B, C and D in the registers of the lanes. For mma, the ISA
+             specifies the places. For wmma, it does not: results have the places of a GPU of sm_80, and other fragments
+             are stored row by row. Products of floats are summed in double precision and rounded once; sums of integers
+             are exact.
 Source       PTX ISA, "Matrix Fragments for mma", "wmma.load", "ldmatrix", "movmatrix"
 Read next    late.py
 """
@@ -136,7 +137,7 @@ def fragment(shape: str, matrix: str, type: str) -> int:
 
 
 def place_in(shape: str, matrix: str, type: str, lane: int, at: int) -> Place:
-    """Return the row and the column of an element of a wmma fragment; of single bits, that of 32."""
+    """Return the row and the column of an element of a wmma fragment; an element of single bits is 32 of them."""
     m, n, k = shape_of(shape)
     rows, columns = {"a": (m, k), "b": (k, n)}.get(matrix, (m, n))
     if matrix in "cd":

@@ -50,7 +50,7 @@ def _table(format: str) -> tuple[float, ...]:
 
 
 def decode(format: str, bits: int) -> float:
-    """Return the number with these bits; those above the format's are ignored."""
+    """Return the number with these bits; higher bits than the format has are ignored."""
     table = _table(format)
     return table[bits & len(table) - 1]
 

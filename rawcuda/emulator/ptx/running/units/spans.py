@@ -1,6 +1,7 @@
 """Ranges of bytes that an instruction reads or writes as a whole, at a generic address.
 
-What it is   `span`, which checks a range and tells the checkers; the fetches and stores of matrices, each by one lane.
+What it is   `span`, which checks a range and tells the checkers; functions that load and store matrices, each for one
+             lane.
 Read next    ../machine.py, whose `reach` finds the memory
 """
 
@@ -57,7 +58,7 @@ def span(thread: Thread, address: int, count: int, unit: int, line: int, *, writ
 
 
 def fetch_row(thread: Thread, address: int, lanes: int, size: int, line: int) -> bytes:
-    """Return the row of a matrix whose address a lane has; the lanes behind the last row read nothing."""
+    """Return the row of a matrix whose address a lane has; the lanes after the last row read nothing."""
     if thread.place_in_block[0] % 32 >= lanes:
         return b""
     view, at = span(thread, address, size, 16, line, writes=False)

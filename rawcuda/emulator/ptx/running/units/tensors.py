@@ -1,9 +1,10 @@
 """Tensor maps: what their bytes mean, and the copies of boxes that they describe.
 
 What it is   `LAYOUT`, the 128 bytes, which only this emulator reads; `tensor_in` and `tensor_out`, copies of a box
-             between global and shared memory; the changes of a map by a kernel.
-How          Elements outside the tensor are filled on the way in and left out on the way out. A swizzle permutes the
-             16-byte parts of each 128 bytes or less of shared memory by the bits of the address above them.
+             between global and shared memory; changes that a kernel makes to a map.
+How          A copy to shared memory fills the elements outside the tensor, and a copy from it leaves them out. A
+             swizzle permutes the 16-byte parts of each 128 bytes or less of shared memory by the bits of the address
+             above them.
 Source       PTX ISA, "Tensors", "cp.async.bulk.tensor", "tensormap.replace"; CUDA Driver API, "Tensor Map Object
              Management"
 Read next    bulk.py

@@ -23,7 +23,7 @@ class AsyncEmitter(ClusterEmitter):
     """The emitter of instructions whose effect comes later."""
 
     def started(self) -> str:
-        """Return the expression of what the block's threads have started."""
+        """Return the expression for the block's `Late`."""
         self.needs_block = True
         return "started(B)"
 
