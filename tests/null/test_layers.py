@@ -37,7 +37,8 @@ FLOORS = (
     ("interpreter", "buffer_type"),
     (
         "arrays",
-        "host_copy copying conversion flags exporting arrow_export exchange_table pickling number reshaping strided making",
+        "host_copy copying conversion flags exporting arrow_export exchange_table pickling number reshaping strided "
+        "making",
     ),
     ("compiler", "request nvrtc nvcc messages cache program nvjitlink linking"),
     ("gpu", "calls context handles retention queue"),
@@ -159,7 +160,8 @@ def refusal(name: str, entered: Import) -> str:
     if room == "emulator":
         if target in ("headers.cuda_h", "errors", "images.zstd"):
             return ""
-        if name.startswith("emulator.impersonating.") and target in ("locate", "headers.nvrtc_h", "headers.nvjitlink_h"):
+        compilers = ("locate", "headers.nvrtc_h", "headers.nvjitlink_h")
+        if name.startswith("emulator.impersonating.") and target in compilers:
             return ""  # it passes calls on to the real compilers
         return "" if entered_room == "emulator" else "the emulator stands on its own"
     if room == "emulate":
