@@ -151,8 +151,8 @@ AT_WORK = {
         import taken as ours
         for kind, text, reach in (
             (NotImplementedError, "taken.emulator was left out", lambda: ours.use("emulator")),
-            (AttributeError, "'trace': this copy", lambda: ours.trace()),
-            (AttributeError, "'explain': this copy", lambda: ours.explain(3)),
+            (AttributeError, "'trace': it was left out", lambda: ours.trace()),
+            (AttributeError, "'explain': it was left out", lambda: ours.explain(3)),
         ):
             try:
                 reach()
@@ -250,8 +250,8 @@ def test_the_part_gpu_runs_a_kernel_on_a_library_that_it_is_given(told: Told, py
 
 
 # the largest size of each part as a zip, in bytes, so that a large increase is noticed; 56,000 bytes of "driver" and
-# "gpu" are the text of the whole of cuda.h with its reader; 11,000 of "gpu" are graphs that are recorded and launched
-MOST_ZIPPED = {"gpu": 345_000, "view": 140_000, "driver": 100_000, "compiler": 88_000, "dlpack": 25_000}
+# "gpu" are the text of the whole of cuda.h with its reader, 7,000 the types of its functions; 11,000 of "gpu" graphs
+MOST_ZIPPED = {"gpu": 360_000, "view": 140_000, "driver": 110_000, "compiler": 88_000, "dlpack": 25_000}
 
 
 @pytest.mark.parametrize("name", PARTS)

@@ -179,7 +179,7 @@ class _House:
             found
             for module in {"", *kept}
             for found in self.imports(module, for_types=module != "")
-            if found not in kept and found
+            if found in self.paths and found not in kept and found  # (a stub alone is no module)
         }
 
     def stand_ins(self, module: str, kept: set[str], name: str) -> Files:
