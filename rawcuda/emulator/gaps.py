@@ -68,8 +68,7 @@ GAPS: tuple[tuple[str, str], ...] = (
         "there are no external semaphores to signal; a kernel or a copy can write a value",
     ),
     (
-        "unified functions of libraries (cuLibraryGetUnifiedFunction), the cache preference of their kernels, "
-        "attributes of graphs' memory",
+        "unified functions of libraries (cuLibraryGetUnifiedFunction), attributes of graphs' memory",
         "they concern code of the host, and hardware",
     ),
     ("attributes of streams and of graphs' memory", "they would have no effect"),
@@ -129,7 +128,8 @@ GAPS: tuple[tuple[str, str], ...] = (
     ),
     (
         "tensor maps",
-        "copies with an interleaved map, one of the form im2col or a swizzle of compute capability 10.0 stop the kernel",
+        "copies with an interleaved map, one of the form im2col or a swizzle of compute capability 10.0 stop the "
+        "kernel",
     ),
     (
         "products of tensor cores",
@@ -157,8 +157,8 @@ GAPS: tuple[tuple[str, str], ...] = (
     ),
     (
         "sharing between processes",
-        "on Linux only, by files in memory; a process opens a handle through /proc, so it must see the owner and belong "
-        "to its user. An event whose recording process has ended makes the context of who waits for it unusable",
+        "on Linux only, by files in memory; a process opens a handle through /proc, so it must see the owner and "
+        "belong to its user. An event whose recording process has ended makes the context of who waits for it unusable",
     ),
     ("managed memory", "never moves; the host may access it at any time; advice and prefetches are only recorded"),
     (
@@ -189,10 +189,9 @@ GAPS: tuple[tuple[str, str], ...] = (
     ),
     (
         "results that were not compared with a GPU",
-        "which of two bad arguments is refused first; cuMemFree(0) is 1; an allocation of zero bytes in stream order is a "
-        "null pointer; a signalling NaN that is loaded into a register with which the kernel also computes becomes a "
-        "quiet one, if few threads are launched; zero bytes may be copied between any "
-        "pointers; a call that names a stream or an event still needs a current context; a context that was reset "
+        "which of two bad arguments is refused first; cuMemFree(0) is 1; an allocation of zero bytes in stream order "
+        "is a null pointer; a signalling NaN that is loaded into a register with which the kernel also computes "
+        "becomes a quiet one, if few threads are launched; zero bytes may be copied between any pointers; a call that names a stream or an event still needs a current context; a context that was reset "
         "after a sticky error can be used again",
     ),
 )

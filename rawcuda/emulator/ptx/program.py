@@ -500,7 +500,8 @@ def load(
 ) -> Code:
     """Load a module: parse, check and compile all of it.
 
-    shape   most_registers: of a thread; 0: no limit but that of the text; dump: gets the generated source and returns the name of its file, so that breakpoints there work
+    shape   most_registers: of a thread; 0: no limit but that of the text; dump: gets the generated source and returns
+            the name of its file, so that breakpoints there work
     raises  Rejected   with the log that the JIT compiler would write
     """
     text = text_of(image)
@@ -517,7 +518,12 @@ def load(
 def text_of(image: bytes) -> str:
     """Return the PTX text of an image, refusing binaries and everything else."""
     if image[:4] == b"\x7fELF":
-        raise Rejected(NO_BINARY_FOR_GPU, "A cubin contains machine code, which is not emulated: load the PTX instead")
+        raise Rejected(
+            NO_BINARY_FOR_GPU,
+            "A cubin contains machine code, which is not emulated: load PTX instead (nvcc -ptx, or -gencode "
+            "arch=compute_90,code=compute_90; nvrtcGetPTX). The command `emulate` lets NVRTC, nvJitLink, nvcc -cubin "
+            "and ptxas make PTX",
+        )
     if image[:4] == b"\x50\xed\x55\xba":
         raise Rejected(NO_BINARY_FOR_GPU, "A fatbin is not unpacked here: load the PTX instead")
     raw = bytes(image).split(b"\0", 1)[0]

@@ -71,8 +71,8 @@ for _line, _since, _function in (
     ),
 ):
     entry(_line, since=_since)(_function)
-entry("cuCtxPushCurrent(CUcontext ctx)", since=2000, save=contexts.save_stack)(contexts.push)
-entry("cuCtxPopCurrent(CUcontext *pctx)", since=2000, save=contexts.save_stack)(contexts.pop)
+_push = entry("cuCtxPushCurrent(CUcontext ctx)", since=2000, save=contexts.save_stack)(contexts.push)
+_pop = entry("cuCtxPopCurrent(CUcontext *pctx)", since=2000, save=contexts.save_stack)(contexts.pop)
 
 
 @entry("cuDeviceComputeCapability(int *major, int *minor, CUdevice dev)", since=2000)
