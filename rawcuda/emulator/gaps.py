@@ -184,8 +184,8 @@ GAPS: tuple[tuple[str, str], ...] = (
     ),
     (
         "results that were not compared with a GPU",
-        "which of two bad arguments is refused first; cuMemFree(0) is 1; an allocation of zero bytes in stream order "
-        "is a null pointer; a signalling NaN that is loaded into a register with which the kernel also computes becomes a "
+        "which of two bad arguments is refused first; cuMemFree(0) is 1; an allocation of zero bytes in stream "
+        "order is a null pointer; a signalling NaN that is loaded into a register with which the kernel also computes becomes a "
         "quiet one, if few threads are launched; zero bytes may be copied between any "
         "pointers; a call that names a stream or an event still needs a current context; a context that was reset "
         "after a sticky error can be used again",

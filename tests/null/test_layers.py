@@ -153,8 +153,9 @@ def refusal(name: str, entered: Import) -> str:
     if room == "emulator":
         if target in ("headers.cuda_h", "errors", "images.zstd"):
             return ""
-        if name.startswith("emulator.impersonating.") and target in ("locate", "headers.nvrtc_h", "headers.nvjitlink_h"):
-            return ""  # it passes calls on to the real compilers
+        real = ("locate", "headers.nvrtc_h", "headers.nvjitlink_h")  # for calls that go to the real compilers
+        if name.startswith("emulator.impersonating.") and target in real:
+            return ""
         return "" if entered_room == "emulator" else "the emulator stands on its own"
     if room == "emulate":
         return "" if entered.late and entered_room == "emulator" else "the plugin needs the emulator only, and late"
