@@ -40,7 +40,8 @@ def notebook(text: str) -> dict[str, Any]:
         if pages.REMARK.match(above):
             before = before.rpartition(above)[0]
         cells.append(cell("markdown", before))
-        cells.append(cell("code", code, raises=bool(block.shown and RAISED.search(block.shown.strip().splitlines()[-1]))))
+        last = (block.shown or "").strip().splitlines()[-1:]
+        cells.append(cell("code", code, raises=any(map(RAISED.search, last))))
         at = after_output(lines, end) if block.shown is not None else end
     cells.append(cell("markdown", "\n".join(lines[at:])))
     kept = [cells[0], cell("code", FIRST), *cells[1:]]

@@ -1,6 +1,28 @@
 """The CUDA driver from plain Python: no compiler, no dependency, one folder to copy.
 
-What it is   the façade: every public name, imported on first use (PEP 562), and the choice of the driver.
+What it is   the façade: every public name, imported on first use (PEP 562), and the choice of the driver. help() of
+             each name tells more, such as help(view) or help(Device.allocate).
+Functions    use(driver)  choose the driver: "nvidia", "emulator", or the path of a library
+             devices()  list the devices
+             view(x)  view any array, without a copy
+             copy(dst, src), copy_batch(pairs)  copy between any two arrays
+             compile(source, target), link(images, target)  make device code without a device
+             synchronize()  wait for all work of the current device
+             explain(x)  show what an object says about its memory
+             trace(), profile(), range(name)  show driver calls; start a profiler; name a part of a program
+             progress(iterable)  show how far a loop has come
+             receive_on(device)  choose where arrays are unpickled
+Devices      Device(0)  a GPU: it makes memory, arrays, streams, events, modules, textures and graphs
+             Stream, Event, Graph  the order of work
+Memory       Memory, MemoryPool, VirtualMemory, SharedHandle, StridedView  bytes, where they come from, and arrays
+             OpaqueArray, MipmappedArray, TextureObject, SurfaceObject, TensorMap  images and tensors
+Code         Module, Library, Kernel, Launch  loaded code, its kernels, and a configured launch
+             In(x)  pass a read-only array to a kernel
+The driver   cu  every function, constant and structure of cuda.h by its C name: cu.cuMemAlloc_v2(...)
+             NO_SYNC  a stream for exporters that need not wait
+Errors       RawCudaError, and under it: CudaError (OutOfMemory, InvalidUse, NotFound, Unsupported, CompileFailed,
+             LinkFailed, ContextLost), DriverNotFound, SymbolNotFound, CompilerNotFound, LinkerNotFound,
+             CacheDamaged, ForkedAfterInit, Closed, ProtocolError, PtxError
 What not     importing it loads no library, reads no environment variable and changes nothing.
 Read next    headers/cuda_h.py (the driver's functions, as C declares them), driver.py (the call)
 """
@@ -178,18 +200,22 @@ def load_ipython_extension(shell: Any) -> None:
     load(shell)
 
 
-def __getattr__(name: str) -> Any:
-    if name == "cu" and name in __all__:
-        from .driver import InUse
+if not TYPE_CHECKING:  # type checkers know the names, so that they find a misspelled one
 
-        value: Any = InUse()
-    elif name in _HOMES:
-        # importlib takes 1 ms to import
-        value = getattr(__import__(f"{__name__}.{_HOMES[name]}", fromlist=[name]), name)
-    else:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{_LEFT_OUT.get(name) or _suggestion(name)}")
-    globals()[name] = value
-    return value
+    def __getattr__(name: str) -> Any:
+        if name == "cu" and name in __all__:
+            from .driver import InUse
+
+            value: Any = InUse()
+        elif name in _HOMES:
+            # importlib takes 1 ms to import
+            value = getattr(__import__(f"{__name__}.{_HOMES[name]}", fromlist=[name]), name)
+        else:
+            raise AttributeError(
+                f"module {__name__!r} has no attribute {name!r}{_LEFT_OUT.get(name) or _suggestion(name)}"
+            )
+        globals()[name] = value
+        return value
 
 
 def _suggestion(name: str) -> str:
@@ -205,6 +231,20 @@ def _suggestion(name: str) -> str:
     return f": did you mean {near[0]}?" if near else ""
 
 
+def _is_for_help() -> bool:
+    """Tell whether help() asks. It would print the whole documentation of every class, on 5,000 lines."""
+    from sys import _getframe
+
+    frame: Any = _getframe(2)  # the caller of __dir__
+    for _ in (1, 2, 3, 4):  # pydoc asks inspect, which asks dir()
+        if frame is None or frame.f_globals.get("__name__") == "pydoc":
+            return frame is not None
+        frame = frame.f_back
+    return False
+
+
 def __dir__() -> list[str]:
     """List the public names; all other names in this module are internal."""
+    if _is_for_help():
+        return []
     return sorted({*__all__, *_HOMES, *(name for name in globals() if name.startswith("__"))})

@@ -28,7 +28,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable, NoReturn
 
+    from .headers.calls import Calls
     from .loadable import Library
+else:
+    Calls = object
 
 __all__ = [
     "Driver",
@@ -81,7 +84,7 @@ class _Cell(ctypes.c_void_p):
     call: Any
 
 
-class Driver:
+class Driver(Calls):
     """A loaded driver: each cu* function is an attribute, bound to its symbol on first use.
 
     A bound function takes the C arguments of its line in cuda_h.prototypes(), also by their names. It raises CudaError

@@ -69,7 +69,9 @@ def problems(checkout: Path, draft: bool = False) -> list[str]:
     stated = setup["metadata"]["version"].strip()
     facade = (checkout / "rawcuda" / "__init__.py").read_text("utf-8")
     [version] = re.findall(r'^__version__ = "(.*)"$', facade, re.M)
-    wrong = [] if stated == "attr: rawcuda.__version__" else ["setup.cfg must take the version from rawcuda/__init__.py"]
+    wrong = (
+        [] if stated == "attr: rawcuda.__version__" else ["setup.cfg must take the version from rawcuda/__init__.py"]
+    )
     if not re.fullmatch(r"\d+\.\d+\.\d+((a|b|rc)\d+)?", version):
         wrong.append(f"rawcuda/__init__.py: __version__ = {version!r} is not a version such as 1.2.3")
     changes = (checkout / "CHANGELOG.md").read_text("utf-8")
@@ -146,7 +148,18 @@ def install(python: str, archive: Path, tools: str) -> None:
         inside = f"{folder}/new/" + ("Scripts/python.exe" if os.name == "nt" else "bin/python")
         wheel = archive
         if archive.suffix != ".whl":
-            made = [tools, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", folder, str(archive)]
+            made = [
+                tools,
+                "-m",
+                "pip",
+                "wheel",
+                "--quiet",
+                "--no-deps",
+                "--no-build-isolation",
+                "-w",
+                folder,
+                str(archive),
+            ]
             subprocess.run(made, check=True)
             [wheel] = Path(folder).glob("*.whl")
         subprocess.run(

@@ -291,7 +291,9 @@ class Stream(StreamHandle):
 
     def __repr__(self) -> str:
         names: dict[int | None, str] = {LEGACY: "legacy", PER_THREAD: "per-thread", None: "closed"}
-        return f"<Stream {names.get(self._handle) or hex(self._handle or 0)}>"
+        said = names.get(self._handle) or hex(self._handle or 0)
+        device = None if self._handle is None else getattr(self, "device", None)
+        return f"<Stream {said}{'' if device is None else f' on device {device.ordinal}'}>"
 
 
 class _Captured:
@@ -498,7 +500,11 @@ class Event(InContext):
         return True
 
     def __repr__(self) -> str:
-        return f"<Event {'closed' if self._handle is None else hex(self._handle)}>"
+        if self._handle is None:
+            return "<Event closed>"
+        device = getattr(self, "device", None)
+        where = "" if device is None else f" on device {device.ordinal}"
+        return f"<Event {hex(self._handle)}{where}{', with timing' if getattr(self, 'timing', False) else ''}>"
 
 
 _new: Any = object.__new__

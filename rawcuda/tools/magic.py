@@ -36,10 +36,11 @@ def load(shell: Any) -> None:
         try:
             _run(shell, line.strip(), cell)
         except (RawCudaError, SyntaxError) as error:
-            from IPython.core.error import UsageError
+            import IPython  # type: ignore[import-not-found, unused-ignore]
 
             _show(str(error))
-            raise UsageError(str(error).splitlines()[0]) from None  # shown without a traceback; a run of all cells stops
+            # it is shown without a traceback, and a run of all cells stops
+            raise IPython.core.error.UsageError(str(error).splitlines()[0]) from None
 
     shell.register_magic_function(cuda, magic_kind="cell", magic_name="cuda")
 
@@ -86,6 +87,6 @@ def _reports() -> list[str]:
 
 def _show(text: str) -> None:
     """Show a report below the cell."""
-    from IPython.display import HTML, display
+    import IPython  # type: ignore[import-not-found, unused-ignore]
 
-    display(HTML(text_block(text)))
+    IPython.display.display(IPython.display.HTML(text_block(text)))

@@ -16,6 +16,7 @@ import pytest
 
 from tests.__main__ import environment, requirements
 from tests.shared import browser_command
+from tests.site import build
 from tests.subject import CHECKOUT, NAME, module, rawcuda
 
 pytestmark = [
@@ -75,14 +76,7 @@ def test_a_picture_has_words_instead() -> None:
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build the site with its tool, in a separate environment; a warning is an error."""
     folder = tmp_path_factory.mktemp("site") / "built"
-    built = subprocess.run(
-        [environment(NEEDED), "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)],
-        cwd=CHECKOUT,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+    built = build(folder, quiet=True)
     assert built.returncode == 0, built.stdout
     return folder
 

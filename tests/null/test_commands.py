@@ -529,3 +529,225 @@ def test_shipped_ptx_is_what_every_driver_takes():
     for text in shipped().values():
         lines = text.splitlines()
         assert lines[:3] == [".version 6.3", ".target sm_50", ".address_size 64"] and text.isascii()
+
+
+# -- terminals
+
+
+def started(words, **how):
+    """Start the command line in a new process, with closed or unusual streams."""
+    env = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{Path(__file__).parents[2]}", "RAWCUDA_DRIVER": "emulator"}
+    env.update(how.pop("env", {}))
+    command = [sys.executable, "-m", NAME, *words]
+    return subprocess.run(command, env=env, timeout=120, stdin=subprocess.DEVNULL, **how)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a shell of POSIX")
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
+@pytest.mark.parametrize("words", ["doctor", "check device --no-report", "run missing.ptx"])
+def test_a_closed_stream_changes_no_exit_status(words, closed):
+    env = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{Path(__file__).parents[2]}", "RAWCUDA_DRIVER": "emulator"}
+    done = subprocess.run(
+        f"{sys.executable} -m {NAME} {words} {closed}",
+        shell=True,
+        env=env,
+        timeout=120,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == ("missing" in words)
+    assert "Traceback" not in done.stderr and "Exception ignored" not in done.stderr, done.stderr
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
+def test_a_full_disk_is_an_error():
+    with open("/dev/full", "w") as full:
+        done = started(["doctor"], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 1 and "No space left" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_reader_that_stops_early():
+    with subprocess.Popen(
+        [sys.executable, "-m", NAME, "doctor", "--limits"],
+        env={**os.environ, "PYTHONPATH": str(ROOT), "RAWCUDA_DRIVER": "emulator"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        process.stdout.close()
+        said = process.stderr.read()
+    assert process.returncode == 141 and not said
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+def test_a_terminal_without_utf_8_loses_nothing(files, encoding):
+    Path("grün €.ptx").write_text(module("tools.commands.kernels").NOTHING)
+    done = started(
+        ["run", "grün €.ptx", "store_42", "zeros:1:int32", "--grid=1", "--block=1"],
+        env={"PYTHONIOENCODING": encoding},
+        capture_output=True,
+    )
+    assert done.returncode == 0 and b"store_42: grid 1" in done.stdout, done.stderr
+    wrong = started(["run", "grün €.ptx", "nothing"], env={"PYTHONIOENCODING": encoding}, capture_output=True)
+    assert wrong.returncode == 1 and b"Traceback" not in wrong.stderr
+    shown = wrong.stderr.decode(encoding)
+    assert ("€" if encoding == "utf-8" else "\\u20ac") in shown and "nothing" in shown
+
+
+def on_a_terminal(words, columns, **env):
+    """Run a command on a terminal of this width; return what it shows."""
+    import fcntl
+    import pty
+    import struct
+    import termios
+
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    variables = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "NO_COLOR", "TERM")}
+    process = subprocess.Popen(
+        [sys.executable, "-m", NAME, *words],
+        env={**variables, "PYTHONPATH": str(ROOT), "RAWCUDA_DRIVER": "emulator", "TERM": "xterm", **env},
+        stdin=subprocess.DEVNULL,
+        stdout=theirs,
+        stderr=theirs,
+    )
+    os.close(theirs)
+    shown = b""
+    while True:
+        try:
+            part = os.read(ours, 65536)
+        except OSError:  # the end, on Linux
+            break
+        if not part:
+            break
+        shown += part
+    os.close(ours)
+    assert process.wait() == 0, shown
+    return shown.decode("utf-8", "replace").replace("\r\n", "\n")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="terminals of POSIX")
+@pytest.mark.parametrize("columns", [0, 48, 80, 200])
+@pytest.mark.parametrize("words", [("doctor",), ("check", "device", "--no-report"), ("--help",), ("run", "--help")])
+def test_output_fits_the_terminal(columns, words):
+    shown = re.sub("\033\\[[0-9;]*m", "", on_a_terminal(words, columns))
+    if columns == 48:
+        assert max(map(len, shown.splitlines())) <= columns, shown
+    assert len(shown) > 300
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="terminals of POSIX")
+@pytest.mark.parametrize(
+    "env, coloured", [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False), ({"NO_COLOR": ""}, True)]
+)
+def test_colours_are_for_terminals_that_show_them(env, coloured):
+    assert ("\033[" in on_a_terminal(("check", "device", "--no-report"), 80, **env)) is coloured
+
+
+def test_no_colours_in_a_file(python):
+    out = python(["-m", NAME, "doctor"], env={"FORCE_COLOR": None}).stdout
+    assert "\033" not in out
+    assert "\033[32m" in python(["-m", NAME, "doctor"], env={"FORCE_COLOR": "1", "NO_COLOR": None}).stdout
+
+
+# -- the manual and completions
+
+
+def test_every_command_and_option_is_in_the_manual_and_in_each_completion(cli):
+    commands = module("__main__").COMMANDS
+    texts = [
+        cli("manual")[1].replace("\\-", "-"),
+        *(cli("manual", "--completion", s)[1] for s in ("bash", "zsh", "fish")),
+    ]
+    for name in commands:
+        for action in module("__main__").parser_of(name)._actions:
+            if action.help == "==SUPPRESS==":
+                continue
+            for word in action.option_strings:
+                forms = (word, f"-l {word[2:]} ", f"-s {word[1:]} ")
+                assert all(any(form in text for form in forms) for text in texts), (name, word)
+        assert all(name in text for text in texts)
+    assert cli("manual", "--completion", "tcsh")[0] == 2
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="bash")
+def test_completion_in_bash(cli, tmp_path):
+    import shutil
+
+    if shutil.which("bash") is None:
+        pytest.skip("bash is not installed")
+    name = NAME.rpartition(".")[2]
+    (tmp_path / "script").write_text(cli("manual", "--completion", "bash")[1])
+    (tmp_path / "kernel.ptx").write_text("")
+
+    def completed(*words):
+        line = " ".join(f"'{word}'" for word in words)
+        code = f"source ./script; COMP_WORDS=({name} {line}); COMP_CWORD={len(words)}; _{name}; echo ${{COMPREPLY[@]}}"
+        done = subprocess.run(["bash", "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+        assert not done.stderr
+        return done.stdout.split()
+
+    assert completed("do") == ["doctor"] and completed("doctor", "--l") == ["--limits"]
+    assert "view" in completed("vendor", "--only", "") and completed("run", "ker") == ["kernel.ptx"]
+
+
+# -- run
+
+
+@pytest.mark.parametrize(
+    "word, values",
+    [
+        ("ones:3:int8", [1, 1, 1]),
+        ("arange:2x2:float32", [[0.0, 1.0], [2.0, 3.0]]),
+        ("arange:2:complex64", [0j, 1 + 0j]),
+        ("arange:0:int32", []),
+        ("zeros:2:bool", [False, False]),
+    ],
+)
+def test_generated_data(python, word, values):
+    code = """
+        import sys
+        from tests.subject import module, rawcuda
+        print(module("tools.commands.operands").parse(sys.argv[1]).place(rawcuda.Device(0)).tolist())
+    """
+    assert python(code, word, env={"RAWCUDA_DRIVER": "emulator"}).stdout == f"{values}\n"
+
+
+def test_random_data_are_the_same_in_each_run(python):
+    code = """
+        from tests.subject import module, rawcuda
+        for dtype in ("float32", "int16", "bool", "complex128", "float16"):
+            for _ in range(2):
+                print(module("tools.commands.operands").parse(f"random:50:{dtype}").place(rawcuda.Device(0)).tolist())
+    """
+    lines = python(code, env={"RAWCUDA_DRIVER": "emulator"}).stdout.splitlines()
+    assert len(lines) == 10 and lines[::2] == lines[1::2] and len({*lines}) == 5
+    floats, integers = eval(lines[0]), eval(lines[2])
+    assert 0 <= min(floats) < max(floats) < 1 and 0 <= min(integers) < max(integers) < 100
+
+
+@pytest.mark.parametrize(
+    "word, finding",
+    [
+        ("arange:300:uint8", "uint8 cannot hold 299, the last element"),
+        ("arange:129:int8", "int8 cannot hold 128"),
+        ("arange:3:bool", "bool cannot hold 2"),
+        ("random:3:text", "'text' is not an element type"),
+        ("random:-1:f4", "the shape in"),
+        (f"random:{2**63}:f4", "2**63"),
+    ],
+)
+def test_generated_data_that_is_refused(cli, word, finding):
+    status, out, err = cli("run", KERNELS, "saxpy", word, "--grid", "1", "--block", "1")
+    assert (status, out) == (2, "") and finding in err and err.count("\n") == 1
+
+
+def test_the_kernels_name_is_checked_first(cli, files):
+    """Before options and arguments are looked at, and before a compiler or a driver is used."""
+    assert cli("run", KERNELS, "saxpi")[2].endswith(
+        "did you mean saxpy? It has saxpy, _Z6muladdxsPKiPx, stencil, histogram, scale_half, where, overrun\n"
+    )
+    Path("mine.cu").write_text('extern "C" __global__ void __launch_bounds__(128) scale(float *x) {}\n')
+    status, _, err = cli("run", "mine.cu", "scake", "what is this")
+    assert status == 1 and err == "error: mine.cu has no kernel 'scake': did you mean scale? It has scale\n"

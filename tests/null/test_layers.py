@@ -35,7 +35,11 @@ FLOORS = (
         "arrow choosing",
     ),
     ("interpreter", "buffer_type"),
-    ("arrays", "host_copy copying conversion flags exporting arrow_export exchange_table pickling number reshaping strided making"),
+    (
+        "arrays",
+        "host_copy copying conversion flags exporting arrow_export exchange_table pickling number reshaping strided "
+        "making",
+    ),
     ("compiler", "request nvrtc nvcc messages cache program nvjitlink linking"),
     ("gpu", "calls context handles retention queue"),
     ("gpu.streams", "host_functions"),
@@ -72,13 +76,16 @@ UPWARDS = {
     },
 }
 OPTIONAL = {
+    "integrations.plugins": "dask",
+    "integrations.dask": "distributed",
     "emulate": "pytest",
     "emulator.ptx.vectors.late": "numpy",
+    "tools.magic": "IPython",
 }  # imported late, and done without where it is missing
 NOT_YET_STANDARD = {"compression": "Python 3.14; done without where it is missing"}
 MAY_SEE_THE_EMULATOR = ("tools.commands.doctor", "tools.commands.emulate")  # late
 MOST_LINES = 550
-DATA = ("headers.enumerations", "headers.structures")  # C text, a line for each name
+DATA = ("headers.enumerations", "headers.structures")  # a line for each name
 UNSAYING_NAMES = {"utils", "util", "helpers", "helper", "common", "base", "misc"}
 
 
@@ -153,9 +160,9 @@ def refusal(name: str, entered: Import) -> str:
     if room == "emulator":
         if target in ("headers.cuda_h", "errors", "images.zstd"):
             return ""
-        real = ("locate", "headers.nvrtc_h", "headers.nvjitlink_h")  # for calls that go to the real compilers
-        if name.startswith("emulator.impersonating.") and target in real:
-            return ""
+        compilers = ("locate", "headers.nvrtc_h", "headers.nvjitlink_h")
+        if name.startswith("emulator.impersonating.") and target in compilers:
+            return ""  # it passes calls on to the real compilers
         return "" if entered_room == "emulator" else "the emulator stands on its own"
     if room == "emulate":
         return "" if entered.late and entered_room == "emulator" else "the plugin needs the emulator only, and late"

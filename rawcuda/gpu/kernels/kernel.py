@@ -412,7 +412,12 @@ class Kernel:
         raise TypeError("a Kernel belongs to a driver's handle of this process, and cannot be copied or pickled")
 
     def __repr__(self) -> str:
-        return f"<Kernel {self.name}>"
+        if self.module.closed:
+            return f"<Kernel {self.name} of a closed module>"
+        known = self._known.parameters
+        words = [f"{'pointer' if p.pointer else p.type or f'{p.size} bytes'} {p.name}".rstrip() for p in known or ()]
+        said = "parameters unknown" if known is None else ", ".join(words)
+        return f"<Kernel {self.name}({said}) on device {self.module.device.ordinal}>"
 
 
 def _read_parameters(module: names.Module, name: str, function: int) -> list[Parameter] | None:

@@ -265,7 +265,11 @@ class Module(Owned):
         invalidate()
 
     def __repr__(self) -> str:
-        return "<Module closed>" if self.closed else f"<Module {self._kind} on device {self.device.ordinal}>"
+        if self.closed:
+            return "<Module closed>"
+        listed = self._names or []  # what is known without the driver
+        said = ", ".join(listed[:4]) + (f" and {len(listed) - 4} more kernels" if len(listed) > 4 else "")
+        return f"<Module {self._kind} on device {self.device.ordinal}{said and ': ' + said}>"
 
 
 class Variable(Memory):

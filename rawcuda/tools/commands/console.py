@@ -57,6 +57,12 @@ class _Help(argparse.RawDescriptionHelpFormatter):
     def __init__(self, prog: str) -> None:
         super().__init__(prog, max_help_position=24, width=terminal.width() - 1)
 
+    def _format_usage(self, *given: Any) -> str:
+        text: str = super()._format_usage(*given)
+        if self._width < 71:  # argparse would indent it by the length of the program's name
+            text = terminal.folded(" ".join(text.split()), "    ", "", self._width + 1) + "\n\n"
+        return text
+
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         lines = (
             line if len(line) <= width and line[:1] == " " else _hanging(line, width) for line in text.splitlines()

@@ -118,6 +118,8 @@ def part(name: str | None, origin: str) -> Files:
         return copied
     for module in sorted(house.left_out(kept)):
         copied.update(house.stand_ins(module, kept, name))
+    if "driver" in kept:
+        copied["headers/calls.pyi"] = sources["headers/calls.pyi"]  # the types of its functions
     copied["py.typed"] = b""
     facade = sources["__init__.py"].decode()
     copied["__init__.py"] = _facade(facade, kept, name, f"Part {name!r} of {origin}, see {MANIFEST}").encode()

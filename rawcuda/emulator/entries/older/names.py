@@ -71,18 +71,8 @@ for _line, _since, _function in (
     ),
 ):
     entry(_line, since=_since)(_function)
-
-
-@entry("cuCtxPushCurrent(CUcontext ctx)", since=2000, save=contexts.save_stack)
-def push(machine: Machine, handle: int) -> None:
-    """Push a context, which becomes the current one."""
-    contexts.push(machine, handle)
-
-
-@entry("cuCtxPopCurrent(CUcontext *pctx)", since=2000, save=contexts.save_stack)
-def pop(machine: Machine, address: int) -> None:
-    """Pop the current context; the one below becomes current."""
-    contexts.pop(machine, address)
+_push = entry("cuCtxPushCurrent(CUcontext ctx)", since=2000, save=contexts.save_stack)(contexts.push)
+_pop = entry("cuCtxPopCurrent(CUcontext *pctx)", since=2000, save=contexts.save_stack)(contexts.pop)
 
 
 @entry("cuDeviceComputeCapability(int *major, int *minor, CUdevice dev)", since=2000)
