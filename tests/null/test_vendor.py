@@ -152,8 +152,8 @@ AT_WORK = {
         import taken as ours
         for kind, text, reach in (
             (NotImplementedError, "taken.emulator was left out", lambda: ours.use("emulator")),
-            (AttributeError, "'trace': this copy", lambda: ours.trace()),
-            (AttributeError, "'explain': this copy", lambda: ours.explain(3)),
+            (AttributeError, "'trace': it was left out", lambda: ours.trace()),
+            (AttributeError, "'explain': it was left out", lambda: ours.explain(3)),
         ):
             try:
                 reach()
