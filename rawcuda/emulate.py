@@ -1,6 +1,6 @@
 """A plugin of pytest, `pytest -p` with the name of this module: tests that use CUDA run on the emulator.
 
-What it is   the emulator is this process's libcuda.so.1 before any conftest.py is imported. A test in which a kernel
+What it is   the emulator is this process's libcuda.so.1 before the first conftest is imported. A test in which a kernel
              reads or writes what it must not, or in which the checker finds something else, fails with the line of the
              launch. After an error that makes a context unusable, the next test can use it again.
 What not     a fixture or an assertion: tests stay as they are.
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["pytest_addoption"]
 
 _PLACE = re.compile(r"; the kernel was launched at (.+):(\d+)$", re.M)
-_MARK = "emulate"
+_MARK, _LEAK = "emulate", "memory left allocated"
 _SETTINGS = "RAWCUDA_EMULATOR"
 
 
@@ -72,7 +72,6 @@ def _follower() -> Any:
                 "markers", f"{_MARK}(reports=True): the checker's reports are expected in this test"
             )
             self.leaks, self.doctor = config.getoption("emulate_leaks"), config.getoption("emulate_doctor")
-            self.left: list[tuple[str, str]] = []
 
         def pytest_report_header(self) -> str:
             """Say where kernels run."""
@@ -84,11 +83,9 @@ def _follower() -> Any:
             machine = self.emulator._machine
             machine.program = {str(getattr(item, "path", "") or item.fspath)}
             machine.space.told.clear()  # findings that an earlier test had
-            before = _allocations(self.emulator) if self.leaks else {}
+            self.before = _allocations(self.emulator) if self.leaks else {}
             yield
             machine.program = set()
-            if self.leaks == "report":
-                self.left += [(item.nodeid, text) for text in self.leaked(before)]
 
         @pytest.hookimpl(hookwrapper=True)
         def pytest_runtest_setup(self, item: Any) -> Generator[None, Any, None]:
@@ -99,18 +96,20 @@ def _follower() -> Any:
         @pytest.hookimpl(hookwrapper=True)
         def pytest_runtest_call(self, item: Any) -> Generator[None, Any, None]:
             """Let findings fail the test."""
-            before = _allocations(self.emulator) if self.leaks == "fail" else {}
             outcome = yield
             self.judge(item, "call", outcome)
-            left = self.leaked(before) if self.leaks == "fail" and outcome.excinfo is None else []
-            if left:
-                outcome.force_exception(pytest.fail.Exception("\n".join(["the test left memory allocated:", *left])))
 
         @pytest.hookimpl(hookwrapper=True)
         def pytest_runtest_teardown(self, item: Any) -> Generator[None, Any, None]:
             """Let findings at the end of fixtures fail the test."""
             outcome = yield
             self.judge(item, "teardown", outcome)
+            left = self.leaked(self.before) if self.leaks else []
+            if self.leaks == "report":
+                item.user_properties += [(_LEAK, text) for text in left]  # which processes of pytest-xdist send on
+            elif left and outcome.excinfo is None:
+                text = "\n".join(["the test left memory allocated:", *left])
+                outcome.force_exception(pytest.fail.Exception(text, pytrace=False))
 
         def judge(self, item: Any, when: str, outcome: Any) -> None:
             """Finish all work, take the findings, and fail the test if there are any."""
@@ -137,10 +136,17 @@ def _follower() -> Any:
 
         def pytest_terminal_summary(self, terminalreporter: Any) -> None:
             """Show leaks, and what was called."""
-            if self.left:
+            left = {
+                f"{report.nodeid}: {text}": None
+                for reports in terminalreporter.stats.values()
+                for report in reports
+                for name, text in getattr(report, "user_properties", ())
+                if name == _LEAK
+            }
+            if left:
                 terminalreporter.section("memory that tests left allocated")
-                for test, text in self.left:
-                    terminalreporter.write_line(f"{test}: {text}")
+                for line in left:
+                    terminalreporter.write_line(line)
             if self.doctor:
                 from .emulator.impersonating.loading import told_here
 

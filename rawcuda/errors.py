@@ -262,6 +262,8 @@ def from_code(
     kind, remedy = _REMEDIES.get(code, (CudaError, ""))
     if private:
         remedy = remedy.replace("Restart this process", "Call reset() of the Device, or restart this process")
+        remedy = remedy.replace("; compute-sanitizer or the emulator names the line", "")  # the report does
+        remedy = remedy.replace("A kernel ran longer than the display's watchdog allows", "A kernel does not end")
     text = text.rstrip(".")
     message = f"{call}({', '.join(arguments)}): {name} ({code}): {text}." + (f" {remedy}" if remedy else "")
     if detail:

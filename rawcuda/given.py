@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
-__all__ = ["one_of", "several", "whole"]
+__all__ = ["chosen", "one_of", "several", "truth", "whole"]
 
 
 def whole(what: str, given: Any) -> int:
@@ -56,3 +56,24 @@ def several(what: str, given: Any, of: str) -> list[Any]:
         else:
             return list(items)
     raise TypeError(f"{what} must be a sequence of {of}, such as a list, not {a_kind(given)}")
+
+
+def truth(name: str, given: Any) -> int:
+    """Return 0 or 1 for False or True; raises TypeError."""
+    if type(given).__name__.startswith("bool") and hasattr(given, "item"):  # NumPy's
+        given = given.item()
+    if not isinstance(given, int) or given not in (0, 1):
+        raise TypeError(f"{name}={worded(given)}: give True or False")
+    return int(given)
+
+
+def chosen(name: str, given: Any, words: tuple[str, ...]) -> int:
+    """Return the number of a value of an enumeration, given by its name or its number."""
+    if isinstance(given, str):
+        if given in words:
+            return words.index(given)
+    elif isinstance(given, bool) or not hasattr(type(given), "__index__") or getattr(given, "shape", None):
+        raise TypeError(f"{name} must be one of {', '.join(map(repr, words))}, not {a_kind(given)}")
+    elif 0 <= whole(name, given) < len(words):
+        return whole(name, given)
+    raise ValueError(f"{name}={worded(given)}: give one of {', '.join(map(repr, words))}")

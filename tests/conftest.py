@@ -17,7 +17,7 @@ import pytest
 from .subject import CHECKOUT, NAME, ROOT, module
 
 # The largest number of tests (parameters not counted) for the emulator only, or for a GPU only.
-CEILINGS = {"emulator_only": 60, "gpu_only": 20}
+CEILINGS = {"emulator_only": 75, "gpu_only": 20}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -211,6 +211,10 @@ def examine(thing: Any) -> Side:
     return made
 
 
+# the attributes by which an object offers a protocol, the most common first: each that is missing takes 200 ns
+_OFFERS = sorted([name for protocol, name in PROTOCOLS.items() if name and protocol != "arrow"], key=len)
+
+
 def readable(exporter: Any) -> Any:
     """Return what a copy reads: the exporter itself, or the array of one that has only `__array__`.
 
@@ -220,8 +224,9 @@ def readable(exporter: Any) -> Any:
     kind = type(exporter)
     if not hasattr(kind, "__array__") or isinstance(exporter, (Description, Bytes)):
         return exporter
-    if any([name and hasattr(exporter, name) for protocol, name in PROTOCOLS.items() if protocol != "arrow"]):
-        return exporter
+    for name in _OFFERS:
+        if hasattr(exporter, name):
+            return exporter
     try:
         memoryview(exporter)
     except TypeError:

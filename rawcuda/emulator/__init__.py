@@ -78,6 +78,7 @@ class Emulator:
     checks    checkers by the names of compute-sanitizer: "memcheck" and "initcheck" are on anyway; "racecheck" searches
               all memory for races, and not only shared memory; "synccheck" lets a doubtful barrier stop the kernel,
               and not only be reported; "leakcheck" is the same as leaks
+    timeout   seconds after which a kernel ends with CUDA_ERROR_LAUNCH_TIMEOUT (702); 0: never
     peers     which devices can access the memory of each other: "on", all; "off", none; "pairs", 0 and 1, 2 and 3, ...
     """
 
@@ -99,6 +100,7 @@ class Emulator:
         peers: str = "on",
         executor: str = "auto",
         checks: Iterable[str] = (),
+        timeout: float = 0,
     ) -> None:
         if mode not in ("eager", "lazy", "random"):
             raise ValueError(f"mode {mode!r}: must be 'eager', 'lazy' or 'random'")
@@ -111,6 +113,8 @@ class Emulator:
         chosen = frozenset((checks,) if isinstance(checks, str) else checks)
         if chosen - set(CHECKS):
             raise ValueError(f"checks {sorted(chosen - set(CHECKS))}: must be among {', '.join(CHECKS)}")
+        if not 0 <= timeout < float("inf"):
+            raise ValueError(f"timeout={timeout}: must be a number of seconds, or 0 for none")
         if not checked and chosen & {"racecheck", "initcheck"}:
             raise ValueError(f"{' and '.join(sorted(chosen & {'racecheck', 'initcheck'}))} of unchecked kernels")
         if peers not in PEERS:
@@ -144,6 +148,7 @@ class Emulator:
         space.races, space.meetings = "racecheck" in chosen, "synccheck" in chosen
         space.delays = mode == "random"
         space.choose.seed(seed)
+        space.timeout = timeout
         self._machine.address = self.address
         self._machine.space.executor = "scalar" if dump and executor == "auto" else executor  # for breakpoints
 
@@ -152,14 +157,15 @@ class Emulator:
         """Create an emulator from the words in RAWCUDA_EMULATOR, which are separated by commas.
 
         shape   the words: eager, lazy, random=7, devices=4, peers=off, sm=120, dump, unchecked, strict, leaks,
-                executor=scalar, executor=numpy, fail=cuMemAlloc_v2:3:2 (the third call returns the code 2), and the
-                checkers: memcheck, initcheck, racecheck, synccheck, leakcheck
+                executor=scalar, executor=numpy, timeout=30, fail=cuMemAlloc_v2:3:2 (the third call returns the code 2);
+                and the checkers: memcheck, initcheck, racecheck, synccheck, leakcheck
         raises  ValueError  another word
         """
         text = "" if sys.flags.ignore_environment else os.environ.get(_VARIABLE, "")
         mode, seed, devices, sm, peers, executor = "eager", 0, 1, 90, "on", "auto"
         failures: list[str] = []
         checks: list[str] = []
+        timeout = 0.0
         words = {"dump": False, "unchecked": False, "strict": False, "leaks": False}
         for word in filter(None, (piece.strip() for piece in text.split(","))):
             key, equals, value = word.partition("=")
@@ -173,6 +179,8 @@ class Emulator:
                 peers = value
             elif key == "sm" and value.isdecimal():
                 sm = int(value)
+            elif key == "timeout" and value.replace(".", "", 1).isdecimal():
+                timeout = float(value)
             elif key == "executor" and value in _EXECUTORS:
                 executor = value
             elif key == "fail" and equals:
@@ -184,7 +192,8 @@ class Emulator:
             else:
                 raise ValueError(
                     f"{_VARIABLE}={text!r}: {word!r} is not one of eager, lazy, random=SEED, devices=COUNT, "
-                    f"peers={'/'.join(PEERS)}, sm=NUMBER, executor=scalar, executor=numpy, fail=NAME:WHICH:CODE, "
+                    f"peers={'/'.join(PEERS)}, sm=NUMBER, executor=scalar, executor=numpy, timeout=SECONDS, "
+                    "fail=NAME:WHICH:CODE, "
                     f"dump, unchecked, strict, leaks, {', '.join(CHECKS)}"
                 )
         made = cls(
@@ -199,6 +208,7 @@ class Emulator:
             executor=executor,
             peers=peers,
             checks=checks,
+            timeout=timeout,
         )
         for failure in failures:
             made._machine.failures.read(failure)

@@ -20,7 +20,9 @@ GAPS: tuple[tuple[str, str], ...] = (
     ),
     (
         "weak memory ordering",
-        "threads run one after another, or in step, and each store is visible at once: a missing fence is not detected",
+        "threads run one after another, or in step, and each store is visible at once; in the random mode, other "
+        "blocks see what a block stores before a fence late. With the word racecheck, a missing fence before a flag or "
+        "an atomic is reported; one after a flag is not",
     ),
     (
         "the order of threads",
@@ -66,8 +68,7 @@ GAPS: tuple[tuple[str, str], ...] = (
         "there are no external semaphores to signal; a kernel or a copy can write a value",
     ),
     (
-        "unified functions of libraries (cuLibraryGetUnifiedFunction), the cache preference of their kernels, "
-        "attributes of graphs' memory",
+        "unified functions of libraries (cuLibraryGetUnifiedFunction), attributes of graphs' memory",
         "they concern code of the host, and hardware",
     ),
     ("attributes of streams and of graphs' memory", "they would have no effect"),
@@ -127,7 +128,8 @@ GAPS: tuple[tuple[str, str], ...] = (
     ),
     (
         "tensor maps",
-        "copies with an interleaved map, one of the form im2col or a swizzle of compute capability 10.0 stop the kernel",
+        "copies with an interleaved map, one of the form im2col or a swizzle of compute capability 10.0 stop the "
+        "kernel",
     ),
     (
         "products of tensor cores",
@@ -140,7 +142,7 @@ GAPS: tuple[tuple[str, str], ...] = (
     (
         "clusters",
         "their blocks run one after another between barriers; a preferred cluster size is not used; "
-        ".blocksareclusters is refused; races between blocks are not found",
+        ".blocksareclusters is refused; races between blocks are only found with the word racecheck",
     ),
     ("limits, priorities", "stored and returned, but without an effect"),
     (
@@ -155,16 +157,18 @@ GAPS: tuple[tuple[str, str], ...] = (
     ),
     (
         "sharing between processes",
-        "on Linux only, by files in memory; a process opens a handle through /proc, so it must see the owner and belong "
-        "to its user. An event whose recording process has ended makes the context of who waits for it unusable",
+        "on Linux only, by files in memory; a process opens a handle through /proc, so it must see the owner and "
+        "belong to its user. An event whose recording process has ended makes the context of who waits for it unusable",
     ),
     ("managed memory", "never moves; the host may access it at any time; advice and prefetches are only recorded"),
     (
         "the memory checker",
         "finds reads of device, local and shared memory of which no byte was written, if the value is used and not "
         "only moved; allocations above 64 MiB are not tracked, and memory that a kernel copied from uninitialized "
-        "memory counts as written. Only races in shared memory are found, and fences, locks, polled flags and partial "
-        "barriers count as barriers",
+        "memory counts as written. Without the word racecheck, only races in shared memory are found, and fences, "
+        "locks, polled flags and partial barriers count as barriers. With it, a granule of memory remembers a few "
+        "readers, asynchronous copies take part in no race, and barriers in shared memory count as barriers of the "
+        "block",
     ),
     # -- stricter than a GPU, or not compared with one
     (
@@ -185,9 +189,9 @@ GAPS: tuple[tuple[str, str], ...] = (
     ),
     (
         "results that were not compared with a GPU",
-        "which of two bad arguments is refused first; cuMemFree(0) is 1; an allocation of zero bytes in stream order is a "
-        "null pointer; a signalling NaN that is loaded into a register with which the kernel also computes becomes a "
-        "quiet one, if few threads are launched; zero bytes may be copied between any "
+        "which of two bad arguments is refused first; cuMemFree(0) is 1; an allocation of zero bytes in stream order "
+        "is a null pointer; a signalling NaN that is loaded into a register with which the kernel also computes becomes "
+        "a quiet one, if few threads are launched; zero bytes may be copied between any "
         "pointers; a call that names a stream or an event still needs a current context; a context that was reset "
         "after a sticky error can be used again",
     ),

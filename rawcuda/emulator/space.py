@@ -173,6 +173,7 @@ class Space:
         self.races = False  # whether races are searched in all memory, and more exactly
         self.meetings = False  # whether a doubtful barrier or member mask stops a kernel, or is only reported
         self.delays = False  # whether plain stores may be visible to other blocks late
+        self.timeout = 0.0  # seconds after which a kernel is ended; 0: never
         self.choose = random.Random(0)  # how late
         self.watch = watch  # whether writes are tracked, and reads of uninitialized memory are found
         self.warnings: list[str] = []  # findings that stopped no kernel

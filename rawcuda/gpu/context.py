@@ -17,7 +17,7 @@ from functools import partial
 from time import perf_counter_ns
 
 from .. import driver
-from ..errors import Closed, CudaError, ForkedAfterInit
+from ..errors import Closed, CudaError, ForkedAfterInit, Unsupported
 from ..headers import cuda_h
 from ..owned import Held, Owned
 from ..tracing import careful
@@ -34,19 +34,23 @@ __all__ = [
     "PrimaryContext",
     "any_calls",
     "any_context",
+    "check_version",
     "context_of",
     "count",
+    "driver_version",
     "held_contexts",
     "peers",
     "primary_of",
     "reaches",
     "release",
+    "require",
     "some_context",
+    "unsupported",
 ]
 
 
 _call: Any = partial.__call__
-_ALONE = ("alone",)  # a key beside the device attributes
+_ALONE, _VERSION = ("alone",), ("version",)  # keys beside the device attributes
 
 
 class _Functions(dict):  # type: ignore[type-arg]
@@ -390,3 +394,44 @@ def primary_of(device: Any) -> PrimaryContext | None:
 def is_device(given: Any) -> bool:
     """Tell whether an object is a Device, open or closed; streams and memory, which have a context, too, are none."""
     return type(getattr(given, "_primary", None)) is PrimaryContext and hasattr(given, "ordinal")
+
+
+# -- what a driver and a device have; `of` is a Kernel, a Stream or another object with a device
+
+
+def unsupported(message: str, call: str = "cuLaunchKernelEx") -> Unsupported:
+    """Return the error for what the device or the driver does not support."""
+    return Unsupported(message, code=801, name="CUDA_ERROR_NOT_SUPPORTED", call=call)
+
+
+def require(of: Any, option: str, attribute: str) -> int:
+    """Return the device attribute that tells whether there can be an option.
+
+    raises  Unsupported  it is 0
+    """
+    found: int = of.device.attribute(attribute)
+    if not found:
+        raise unsupported(
+            f"{option}: device {of.device.ordinal} does not support it: its attribute {attribute} is {found}"
+        )
+    return found
+
+
+def driver_version(of: Any) -> int:
+    """Return the CUDA version of the driver, such as 12040."""
+    facts = of._primary.attributes
+    version: int | None = facts.get(_VERSION)
+    if version is None:
+        version = facts[_VERSION] = of._primary.driver.version
+    return version
+
+
+def check_version(of: Any, what: str, since: int) -> None:
+    """Refuse an option for which the driver is too old."""
+    version = driver_version(of)
+    if version < since:
+        raise unsupported(f"{what} needs a driver of CUDA {_words(since)}; this one is of CUDA {_words(version)}")
+
+
+def _words(version: int) -> str:
+    return f"{version // 1000}.{version % 1000 // 10}"

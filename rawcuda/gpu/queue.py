@@ -117,9 +117,12 @@ class StreamHandle(InContext):
         return None if self._primary is None else self._primary.ends.get(getattr(self, "_last", None))
 
     def _closing(self) -> None:
+        release, primary = self._release, self._primary
+        if self._argument is None:  # it was never used for an array
+            self._last = 0
+        elif type(release) is Lifetime and release.value and primary is not None:
+            self._last = note_end(primary, release)
         self._argument = None
-        if type(self._release) is Lifetime and self._release.value and self._primary is not None:
-            self._last = note_end(self._primary, self._release)
         invalidate()
 
 
@@ -135,6 +138,8 @@ def handle_of(stream: Any) -> int:
     if stream is None:
         return LEGACY
     if isinstance(stream, StreamHandle):
+        if stream._argument is None:
+            stream._prepare()  # from now on, it counts as used; see StreamHandle._closing()
         return stream.handle
     if type(stream) is int and 0 < stream < 2**64:
         return stream

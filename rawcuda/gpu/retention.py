@@ -138,10 +138,10 @@ def note_end(primary: PrimaryContext, stream: Any) -> int | None:
             return None
     except (CudaError, Closed, ForkedAfterInit):
         return None
-    if len(primary.ends) >= _SWEEP_EVERY:
-        for key, earlier in tuple(primary.ends.items()):
-            if earlier.is_reached(primary):
-                primary.ends.pop(key, None)
+    for key, earlier in tuple(primary.ends.items()):  # the oldest first
+        if not earlier.is_reached(primary):
+            break
+        primary.ends.pop(key, None)
     key = id(event)
     primary.ends[key] = event
     return key

@@ -28,11 +28,9 @@ def register() -> None:
 
     raises  ImportError   distributed is not installed
     """
-    from importlib import import_module
+    from distributed import protocol  # type: ignore[import-not-found,unused-ignore]
 
     from ..gpu.memory import Memory
-
-    protocol: Any = import_module("distributed.protocol")
 
     preload(None)
     for kind, pack, unpack in ((StridedView, _pack_view, _unpack_view), (Memory, _pack_memory, _unpack_memory)):
@@ -75,4 +73,7 @@ def _unpacked(header: dict[str, Any], frames: list[Any]) -> tuple[Any, ...]:
     return (*pickle.loads(header["with"]), data)
 
 
-register()
+try:
+    register()
+except ImportError:  # without Dask there is nothing to register with; register() says so
+    pass

@@ -2,24 +2,18 @@
 
 What it is   `preload`, for Dask. It must import nothing of Dask but its configuration: Dask is not imported completely
              when it calls this.
-Source       Dask, "Configuration": preload; dask/sizeof.py: the entry points "dask.sizeof"
+Source       Dask, "Configuration": preload; the entry points of the group "dask.sizeof"
 Read next    dask.py
 """
 
 from __future__ import annotations
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 __all__ = ["preload"]
 
 
 def preload(_: object) -> None:
     """Let Dask's clients and workers import integrations/dask.py when they start, through Dask's configuration."""
-    from importlib import import_module
-
-    config: Any = import_module("dask.config")
+    from dask import config  # type: ignore[import-not-found,unused-ignore]
 
     name = f"{__package__}.dask"
     for place in ("distributed.worker.preload", "distributed.client.preload"):

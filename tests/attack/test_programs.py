@@ -21,8 +21,8 @@ ptx, space = module("emulator.ptx"), module("emulator.space")
 LIMITS = ptx.Limits(turns=20_000, rounds=500, seconds=0.5)
 TOKEN = re.compile(r"[%\w.$]+|\s+|[^\w\s]")
 WORDS = (
-    "0 1 -1 31 32 0xffffffff 18446744073709551615 1e400 0f7fc00000 %r1 %r999 %p1 !%p1 %tid.x @%p1 @!%p1 { } ( ) [ ] ; , "
-    ": + - .u32 .b64 .f16 .pred .shared .global .sync .v4 .align bra ret bar.sync call ld st exit mad.lo.u32 "
+    "0 1 -1 31 32 0xffffffff 18446744073709551615 1e400 0f7fc00000 %r1 %r999 %p1 !%p1 %tid.x @%p1 @!%p1 { } ( ) [ ] "
+    "; , : + - .u32 .b64 .f16 .pred .shared .global .sync .v4 .align bra ret bar.sync call ld st exit mad.lo.u32 "
     "__import__ os eval \\ ' \" # // /* */ é \0"
 ).split(" ")
 

@@ -97,6 +97,29 @@ def test_the_end_of_a_closed_stream_is_waited_for_alone(device, streams):
     assert x.tolist() == [2] * 4
 
 
+def test_an_exporter_s_work_on_a_closed_stream_is_waited_for(device, streams):
+    """The exporter makes a stream wait for its work, and nothing else uses that stream."""
+    stream, busy = streams
+    x, flag = device.empty(4, "float32"), device.allocate(4, kind="pinned").view("uint32")
+    flag.fill(0)
+    x.fill(1)
+    device.synchronize()
+    busy.wait_value(flag[0], 1)
+    x.fill(2, stream=busy)
+    other = device.stream()
+    viewed = rawcuda.view(x, stream=other, protocol="dlpack")  # `other` waits for `busy`
+    other.close()
+    copied = device.empty(4, "float32")
+    thread = threading.Timer(0.1, lambda: flag.memoryview().__setitem__(0, 1))
+    thread.start()
+    copied.copy_from(viewed, stream=stream)
+    stream.synchronize()
+    thread.join()
+    assert copied.tolist() == [2] * 4
+    busy.synchronize()
+    device.synchronize()
+
+
 def test_many_closed_streams_leave_few_events(device, driver):
     ends = module("gpu.context").context_of(0).ends
     x = device.empty(4, "float32")

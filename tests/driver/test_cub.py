@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, Callable
 
 import pytest
 
-from .test_units_compiled import needs_cccl
+from .test_units_compiled import cache, needs_cccl
 from .texture_kernels import needs_compiler
 
 np = pytest.importorskip("numpy")
@@ -36,21 +35,16 @@ Run = Callable[..., Any]
 
 
 @pytest.fixture
-def run(device: Any, tmp_path_factory: pytest.TempPathFactory) -> Run:
+def run(device: Any) -> Run:
     """Return a function that runs an instance of a template with one block; all are compiled together, once."""
-    if not FOLDER:
-        FOLDER.append(tmp_path_factory.mktemp("compiled"))
 
     def run(source: str, kernels: list[str], number: int, given: Any, out: Any, threads: int) -> Any:
-        with device.compile(source, names=kernels, options=OPTIONS, cache=FOLDER[0]) as code:
+        with device.compile(source, names=kernels, options=OPTIONS, cache=cache()) as code:
             made = device.upload(out)
             code[kernels[number]].launch(device.upload(given), made, grid=1, block=threads)
             return np.asarray(made.download()).copy()
 
     return run
-
-
-FOLDER: list[Path] = []
 
 
 REDUCE = """

@@ -214,3 +214,37 @@ def test_other_drivers_need_force(own, monkeypatch):
         own.reset()
     assert stream.query()
     stream.close()
+
+
+HEAD = ".version 7.0\n.target sm_70\n.address_size 64\n"
+WRONG = {  # the code, and a kernel with one pointer
+    "outside": (700, "ld.param.u64 %d1, [p]; st.global.u32 [%d1+4096], 1;"),
+    "misaligned": (716, "ld.param.u64 %d1, [p]; st.global.u32 [%d1+2], 1;"),
+    "trap": (719, "trap;"),
+    "barrier": (719, "mov.u32 %r1, %tid.x; setp.eq.u32 %p1, %r1, 0; @%p1 bra A; bar.sync 1; A: bar.sync 2, 64;"),
+    "race": (719, ".shared .b32 s; mov.u32 %r1, %tid.x; st.shared.u32 [s], %r1;"),
+    "no function": (718, ".reg .b64 %f; mov.u64 %f, 12; P: .callprototype _ (); call %f, P;"),
+}
+
+
+@pytest.mark.emulator_only("a GPU does not tell these errors apart, and need not find them all")
+@pytest.mark.parametrize("name", WRONG)
+def test_after_each_kind_of_error_the_next_launch_works(own, name):
+    code, body = WRONG[name]
+    text = f"{HEAD}.entry k(.param .u64 p){{ .reg .b64 %d<3>; .reg .b32 %r<3>; .reg .pred %p<2>;\n{body}\nret;\n}}\n"
+    loaded, memory, view = own.load(text), own.allocate(64), own.empty(4, "float32")
+    with pytest.raises(errors.ContextLost) as caught:
+        loaded["k"].launch(memory, grid=1, block=64)
+        own.synchronize()
+    assert caught.value.code == code, caught.value
+    said = str(caught.value)
+    assert "Call reset() of the Device" in said and "compute-sanitizer" not in said and "at ptx line" in said
+    with pytest.raises(errors.ContextLost):
+        own.synchronize()
+    own.reset()
+    assert works(own)
+    for use in (lambda: memory.ptr, lambda: view.tolist(), lambda: loaded["k"]):
+        with pytest.raises(errors.Closed, match="reset"):
+            use()
+    for thing in (loaded, memory):
+        thing.close()

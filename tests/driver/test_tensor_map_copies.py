@@ -163,6 +163,55 @@ def test_a_box_goes_back(device: Any, mode: int, start: tuple[int, int]) -> None
             assert (np.asarray(view.download()) == wanted * times).all()
 
 
+REPLACED = """
+.visible .entry change(.param .align 64 .b8 map[128], .param .u64 room, .param .u32 value)
+{{
+    .reg .b32 %r<9>; .reg .b64 %d<9>; .reg .pred %p<3>;
+    .shared .align 128 .b8 s[128];
+    mov.b64 %d1, map; cvta.param.u64 %d1, %d1; ld.param.u64 %d2, [room]; cvta.to.global.u64 %d2, %d2;
+    ld.param.u32 %r3, [value];
+    mov.u32 %r1, %tid.x; shl.b32 %r2, %r1, 2; cvt.u64.u32 %d3, %r2; add.s64 %d4, %d1, %d3;
+    ld.b32 %r4, [%d4]; mov.u32 %r5, s; add.u32 %r5, %r5, %r2; st.shared.b32 [%r5], %r4;
+    bar.sync 0;
+    setp.ne.u32 %p1, %r1, 0; mov.u32 %r6, s; cvt.u64.u32 %d5, %r6;
+    @!%p1 tensormap.replace.tile.{field}.shared::cta.b1024.b32 [%d5], {ordinal}%r3;
+    bar.sync 0;
+    tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [%d2], [%d5], 128;
+    ret;
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    "field,ordinal,value", [("box_dim", "1, ", 2), ("global_dim", "1, ", 3), ("box_dim", "0, ", 0)]
+)
+def test_a_kernel_changes_a_map(device: Any, field: str, ordinal: str, value: int) -> None:
+    """The changed map describes a smaller box, or a smaller tensor; a box without elements is an error."""
+    values = np.arange(16 * 32, dtype=np.float32).reshape(16, 32) + 1
+    view = device.upload(values)
+    made = TensorMap.tiled(view, box=(4, 32))
+    room = device.empty(32, "uint32")
+    text = HEAD.replace("8.0", "8.3").replace("sm_90", "sm_90a") + REPLACED.format(field=field, ordinal=ordinal)
+    with device.load(text) as code:
+        code["change"].launch(made, room, value, grid=1, block=32)
+    other = module(IN, 2).replace(".align 64 .b8 map[128]", ".u64 other").replace(
+        "mov.b64 %d1, map; cvta.param.u64 %d1, %d1;", "ld.param.u64 %d1, [other];"
+    )  # fmt: skip
+    sides = (2, 32) if (field, value) == ("box_dim", 2) else (4, 32)
+    wanted = box_of(values[: 3 if field == "global_dim" else 16], (1, 0), sides, (1, 1), 0.0)
+    out = device.empty(wanted.nbytes, "uint8")
+    with device.load(other) as code:
+        if not value:
+            with pytest.raises(rawcuda.CudaError, match="has no elements|unspecified"):
+                code["read2"].launch(room, out, wanted.nbytes, 0, 1, grid=1, block=32)
+                device.synchronize()
+        else:
+            code["read2"].launch(room, out, wanted.nbytes, 0, 1, grid=1, block=32)
+            assert bytes(out.tolist()) == wanted.tobytes()
+    if not value:
+        device.reset()
+
+
 @pytest.mark.emulator_only("a GPU ends the context with a code only")
 def test_what_a_kernel_does_wrong(device: Any) -> None:
     view = device.upload(np.zeros((16, 32), np.float32))

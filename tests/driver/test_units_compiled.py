@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +33,16 @@ needs_cccl = pytest.mark.skipif(not has("cuda/barrier"), reason="libcu++ is miss
 OPTIONS = ["--std=c++17", "-diag-suppress=20054"]
 
 
+def cache() -> Path:
+    """Return a folder in which compiled code stays for the runs in other modes."""
+    folder = Path(tempfile.gettempdir(), f"compiled-for-tests-{getattr(os, 'getuid', int)()}")
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return folder
+
+
 def run(device: Any, source: str, *given: Any, out: Any, grid: Any = 1, block: int = 64, names: Any = ()) -> Any:
     """Compile and run a kernel named k; return what it wrote to its last argument."""
-    with device.compile(source, options=OPTIONS, names=names) as code:
+    with device.compile(source, options=OPTIONS, names=names, cache=cache()) as code:
         made = device.upload(out)
         code["k"].launch(*[device.upload(each) for each in given], made, grid=grid, block=block)
         return np.asarray(made.download()).copy()

@@ -354,6 +354,9 @@ case("copy_batch", lambda w: rawcuda.copy_batch, pairs=lambda w: [(w.view, w.vie
      prefer_overlap=False)  # fmt: skip
 case("copy_batch: a pair", lambda w: lambda x: rawcuda.copy_batch([x], stream=w.stream), _x=lambda w: (w.view, w.view))
 case("copy_batch: a side", lambda w: lambda x: rawcuda.copy_batch([(w.view, x)], stream=w.stream), _x=V)
+case("prefetch_batch", lambda w: rawcuda.prefetch_batch, memories=lambda w: [w.managed], location=D, stream=S)
+case("prefetch_batch: a run", lambda w: lambda x: rawcuda.prefetch_batch([x], w.device), _x=lambda w: w.managed)
+case("discard_batch", lambda w: rawcuda.discard_batch, memories=lambda w: [w.managed], location=D, stream=S)
 case("view", lambda w: rawcuda.view, obj=V, stream=S, protocol=None, writable=None)
 case("explain", lambda w: rawcuda.explain, obj=V)
 case("progress", lambda w: rawcuda.progress, iterable=lambda w: [1], total=1, label="x")

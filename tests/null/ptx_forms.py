@@ -219,6 +219,19 @@ def numbers() -> Iterator[tuple[str, str]]:
     for kind in ("f16x2", "bf16x2"):
         yield "100a", f"cvt.rs.relu.satfinite.{kind}.f32 %r1, %f1, %f2, %r2;"
     yield "80", "cvt.rna.tf32.f32 %r1, %f1;"
+    yield "80", "createpolicy.range.global.L2::evict_last.L2::evict_first.b64 %d1, [%d2], 4096, 8192;"
+    yield "80", "createpolicy.cvt.L2.b64 %d1, %d2;"
+    yield "100a", "st.bulk.weak.shared::cta [%d1], 64, 0;"
+    yield (
+        "80",
+        (
+            "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%f1,%f2,%f3,%f4}, {%r1,%r2,%r3,%r4}, {%r5,%r6}, "
+            "{0f00000000, %f2, 0f3F800000, %f4};"
+        ),
+    )
+    yield "90", "atom.global.cas.b128 %q1, [%d1], %q2, %q3;"
+    yield "90", "atom.relaxed.gpu.shared.exch.b128 %q1, [s], %q2;"
+    yield "90", "atom.acq_rel.sys.exch.b128 %q1, [%d1], %q2;"
     for verb in ("vadd", "vsub", "vabsdiff", "vmin", "vmax"):
         yield "75", f"{verb}.s32.u32.s32.sat %r1, %r2.b0, %r3.h1;"
         yield "75", f"{verb}.u32.u32.u32.add %r1, %r2.b3, %r3, %r4;"

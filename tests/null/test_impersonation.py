@@ -393,6 +393,32 @@ cuda.cuDeviceGetCount(ctypes.c_void_p(8))
     assert "before it: cuInit 0" in result.stderr
 
 
+def test_the_journal_of_a_crashed_process_stays(python, tmp_path) -> None:
+    result = python(
+        BEGIN + "start()\ncuda.cuCtxSynchronize()\nlibc.abort()", env={"TMPDIR": str(tmp_path), loading.VARIABLE: None}
+    )
+    assert result.returncode == -6
+    (folder,) = tmp_path.glob("emulated-*")
+    told = python(["-m", NAME, "emulate", "--crashed", str(folder)], check=True).stdout
+    assert "last call: cuCtxSynchronize, which returned 0" in told and "before it: cuCtxSetCurrent 0" in told
+    assert "there is no such folder" in python(["-m", NAME, "emulate", "--crashed", "/no/folder"]).stderr
+
+
+@pytest.mark.parametrize("flags", [("-I",), ("-E", "-s"), ("-S",)])
+def test_isolated_children_find_the_emulator(python, flags) -> None:
+    code = "import ctypes; print(ctypes.CDLL('libcuda.so.1').cuInit(0))"
+    result = python(["-m", NAME, "emulate", sys.executable, *flags, "-c", code], check=True)
+    assert (result.stdout, result.stderr) == ("0\n", "")
+
+
+def test_a_package_in_a_folder_with_a_strange_name_serves_children(python, tmp_path) -> None:
+    home = tmp_path / "a 'quoted' \"ä\" {folder}"
+    shutil.copytree(FOLDER, home / "another", ignore=shutil.ignore_patterns("__pycache__"))
+    code = "import ctypes; print(ctypes.CDLL('libcuda.so.1').cuInit(0))"
+    result = python(["-m", "another", "emulate", "-c", code], env={"PYTHONPATH": str(home)}, check=True)
+    assert (result.stdout, result.stderr) == ("0\n", "")
+
+
 def test_what_was_called_in_vain_is_listed_at_the_end(python) -> None:
     code = """
 import ctypes, sys
@@ -499,6 +525,60 @@ def test_the_command_passes_everything_on(python, tmp_path) -> None:
 def test_a_wrong_command_line_is_refused(python, words, said) -> None:
     result = python(["-m", NAME, "emulate", *words])
     assert result.returncode in (1, 2) and said in result.stderr and "Traceback" not in result.stderr
+
+
+def test_signals_reach_the_program(python, tmp_path) -> None:
+    code = f"""
+import os, signal, subprocess, sys, time
+program = "import time; print('began', flush=True); time.sleep(60)"
+started = subprocess.Popen(
+    [sys.executable, "-m", {NAME!r}, "emulate", sys.executable, "-c", program], stdout=subprocess.PIPE
+)
+started.stdout.readline()
+started.send_signal(signal.SIGTERM)
+print(started.wait())
+"""
+    result = python(code, check=True, env={"TMPDIR": str(tmp_path)})
+    assert result.stdout == f"{128 + 15}\n"
+    assert not list(tmp_path.glob("emulated-*"))  # the folder of libraries is removed
+
+
+@pytest.mark.skipif(not (shutil.which("cc") and shutil.which("ld")), reason="there is no C compiler")
+def test_threads_of_a_program_in_c_have_contexts_of_their_own(tmp_path, python) -> None:
+    if not loading._libpython():
+        pytest.skip("this Python has no library for a program to load")
+    source = tmp_path / "threads.c"
+    source.write_text(
+        """
+#include <pthread.h>
+#include <stdio.h>
+int cuInit(unsigned), cuCtxSynchronize(void), cuDevicePrimaryCtxRetain(void **, int), cuCtxSetCurrent(void *);
+int cuMemAlloc_v2(unsigned long long *, size_t), cuMemFree_v2(unsigned long long);
+static void *context;
+static void *work(void *wrong) {
+    unsigned long long memory;
+    if (cuCtxSynchronize() != 201 || cuCtxSetCurrent(context)) return wrong;
+    for (int i = 0; i < 250; i++) if (cuMemAlloc_v2(&memory, 64) || cuMemFree_v2(memory)) return wrong;
+    return 0;
+}
+int main(void) {
+    pthread_t threads[4];
+    void *wrong;
+    if (cuInit(0) || cuDevicePrimaryCtxRetain(&context, 0)) return 2;
+    for (int i = 0; i < 4; i++) pthread_create(threads + i, 0, work, threads);
+    for (int i = 0; i < 4; i++) if (pthread_join(threads[i], &wrong) || wrong) return 3;
+    puts("fine");
+}
+"""
+    )
+    folder, variables = loading.prepare()
+    try:
+        program = str(tmp_path / "program")
+        subprocess.run(["cc", str(source), "-o", program, f"-L{folder}", "-lcuda", "-lpthread"], check=True)
+        result = subprocess.run([program], env={**os.environ, **variables}, capture_output=True, text=True)
+    finally:
+        loading.remove(folder)
+    assert (result.returncode, result.stdout, result.stderr) == (0, "fine\n", "")
 
 
 # -- what cannot be

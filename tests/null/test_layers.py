@@ -35,7 +35,11 @@ FLOORS = (
         "arrow choosing",
     ),
     ("interpreter", "buffer_type"),
-    ("arrays", "host_copy copying conversion flags exporting arrow_export exchange_table pickling number reshaping strided making"),
+    (
+        "arrays",
+        "host_copy copying conversion flags exporting arrow_export exchange_table pickling number reshaping strided "
+        "making",
+    ),
     ("compiler", "request nvrtc nvcc messages cache program nvjitlink linking"),
     ("gpu", "calls context handles retention queue"),
     ("gpu.streams", "host_functions"),
@@ -72,6 +76,8 @@ UPWARDS = {
     },
 }
 OPTIONAL = {
+    "integrations.plugins": "dask",
+    "integrations.dask": "distributed",
     "emulate": "pytest",
     "emulator.ptx.vectors.late": "numpy",
     "tools.magic": "IPython",
@@ -154,6 +160,9 @@ def refusal(name: str, entered: Import) -> str:
     if room == "emulator":
         if target in ("headers.cuda_h", "errors", "images.zstd"):
             return ""
+        compilers = ("locate", "headers.nvrtc_h", "headers.nvjitlink_h")
+        if name.startswith("emulator.impersonating.") and target in compilers:
+            return ""  # it passes calls on to the real compilers
         return "" if entered_room == "emulator" else "the emulator stands on its own"
     if room == "emulate":
         return "" if entered.late and entered_room == "emulator" else "the plugin needs the emulator only, and late"

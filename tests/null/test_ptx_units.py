@@ -948,3 +948,39 @@ def test_vector_registers() -> None:
     found = each(body, inputs.view(np.uint32), "75", 3)
     assert (found[:, 0].view(np.float32) == inputs[:, 0] + inputs[:, 1]).all()
     assert (found[:, 1:] == inputs.view(np.uint32)[:, ::-1]).all()
+
+
+def test_atomics_of_128_bits() -> None:
+    body = """
+    .reg .b128 %q<4>;
+    mov.b64 %d5, 5; mov.b64 %d6, 6; mov.b64 %d7, 7;
+    ld.global.v2.b64 {%d8, %d9}, [%d1];
+    mov.b128 %q1, {%d8, %d9}; mov.b128 %q2, {%d5, %d6};
+    atom.global.cas.b128 %q3, [%d1], %q1, %q2; mov.b128 {%d10, %d11}, %q3;
+    atom.global.cas.b128 %q3, [%d1], %q1, %q1; mov.b128 {%d12, %d13}, %q3;
+    mov.b128 %q2, {%d7, %d8}; atom.global.exch.b128 %q3, [%d1], %q2;
+    ld.global.v2.b64 {%d14, %d15}, [%d1];
+    st.global.v2.b64 [%out], {%d10, %d11}; st.global.v2.b64 [%out+16], {%d12, %d13};
+    st.global.v2.b64 [%out+32], {%d14, %d15};
+    """
+    for watch in (False, True):
+        code = copies(body, watch=watch)
+        out = code.buffer("Q", [0] * 6)
+        code.run("k", out, code.buffer("Q", [1 << 63, 3]), block=1)
+        assert out.values() == [1 << 63, 3, 5, 6, 7, 1 << 63]
+
+
+def test_zeros_in_bulk() -> None:
+    body = f"""
+    mov.b32 %r5, 7; st.shared.v4.b32 [%r33], {{%r5, %r5, %r5, %r5}};
+    mov.u64 %d5, 16; cvt.u64.u32 %d6, %r33; setp.eq.u32 %p1, %r30, 1;
+    @%p1 st.bulk.weak.shared::cta [%d6], %d5, 0;
+    {READ}
+    """
+    before = ".shared .align 128 .b8 s[1024];\n"
+    start = "mov.u32 %r30, %tid.x; shl.b32 %r31, %r30, 4; cvt.u64.u32 %d2, %r31; add.s64 %d4, %out, %d2;"
+    text = kernel(f"{start} mov.u32 %r32, s; add.u32 %r33, %r32, %r31; {body}", head=head("100"), before=before)
+    code = machine(text, "100")
+    out = code.buffer("I", [1] * 12)
+    code.run("k", out, block=3)
+    assert out.values() == [7] * 4 + [0] * 4 + [7] * 4

@@ -1,4 +1,4 @@
-"""Dask, Ray, MPI and a pool of processes distribute kernels, and lose a worker: each example by the command on its page.
+"""Dask, Ray, MPI and a pool of processes distribute kernels, and lose a worker, by the commands on their page.
 
 The engines listen on the loopback only. Ray also listens elsewhere, whatever address it is given, so it runs in a
 network namespace that has only the loopback.

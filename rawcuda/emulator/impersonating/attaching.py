@@ -29,6 +29,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable
 
+    from .libraries import Answers
+
 __all__ = ["ATTACHED", "attach"]
 
 _Resolve = ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_uint)
@@ -75,12 +77,14 @@ def attach(address: int, folder: str) -> None:
                 f"{table.text(layout.OWNER)}: run the program without the variables of that one's `emulate`"
             )
         machine = shared()._machine
-        answers = library.open(shared())
         attached = Attached(table, names, folder)
+        opened: list[Answers] = []
 
         def resolve(number: int) -> int:
             try:
-                found = answers(names[number])
+                if not opened:  # it may load another library, which takes time
+                    opened.append(library.open(shared()))
+                found = opened[0](names[number])
                 if not found:
                     attached.journal.absent(number)
                     found = _MISSING
@@ -145,6 +149,8 @@ def _lead_back(attached: Attached) -> None:
 
 def _forked() -> None:
     for attached in ATTACHED:
+        if attached.table.get(layout.DEPTH) and attached.table.get(layout.GCWAS):
+            gc.enable()  # another thread of the parent was inside, and would have done so
         attached.begin()
 
 
@@ -166,10 +172,11 @@ def _ended() -> None:
     until = time.monotonic() + _PATIENCE
     while any(attached.table.get(layout.INSIDE) for attached in ATTACHED) and time.monotonic() < until:
         time.sleep(0.001)
-    last = type(sys)(f"{__name__}.last")
+    name = f"{__name__}.last"
+    last = type(sys)(name)
     keep_for_ever(last)  # otherwise it is not cleared, but freed at once
     vars(last)["_end"] = _End([ctypes.c_uint.from_address(each.table.address + layout.ENDING) for each in ATTACHED])
-    sys.modules[last.__name__] = last
+    sys.modules[name] = last
 
 
 class _End:

@@ -1,8 +1,8 @@
 """nvJitLink that links PTX to PTX: what the driver's linker of the emulator does, under the names of this library.
 
 What it is   `names` and `open_nvjitlink`, for the rows of libraries.py.
-How          PTX, and the PTX in fatbins, objects and archives, is merged to one text, which is returned as the cubin. Only
-             LTO-IR needs the real library, which turns it into PTX.
+How          PTX, and the PTX in fatbins, objects and archives, is merged to one text, which is returned as the cubin.
+             Only LTO-IR needs the real library, which turns it into PTX.
 Source       NVIDIA, "nvJitLink" (user guide)
 Read next    ../entries/code/linking.py
 """

@@ -44,7 +44,7 @@ _lock = threading.Lock()
 _SCRIPT = """
 import os, sys
 from importlib import import_module, util
-name, folder = {name!r}, {package!r}
+name, folder = {name!a}, {package!a}
 def home(module):
     return os.path.dirname(os.path.abspath(getattr(module, "__file__", None) or ""))
 module = sys.modules.get(name)
@@ -66,7 +66,7 @@ if module is None or home(module) != folder:
         spec = util.spec_from_file_location(name, at, submodule_search_locations=[folder])
         sys.modules[name] = module = util.module_from_spec(spec)
         spec.loader.exec_module(module)
-import_module(name + ".emulator.impersonating.attaching").attach(table, {folder!r})
+import_module(name + ".emulator.impersonating.attaching").attach(table, {folder!a})
 """
 
 
@@ -104,10 +104,10 @@ def object_for(key: str, soname: str, folder: str) -> bytes:
     names = library.names()
     text = _SCRIPT.format(name=_PACKAGE, package=_FOLDER, folder=folder)
     texts = {
-        layout.SCRIPT: f'(lambda table, text: exec(text, {{"table": table}}))(0x{0:016x}, {text!r})'.encode(),
+        layout.SCRIPT: f'(lambda table, text: exec(text, {{"table": table}}))(0x{0:016x}, {text!a})'.encode(),
         layout.OWNER: os.fsencode(_FOLDER),
         layout.LIBPYTHON: os.fsencode(_libpython()),
-        layout.PROGRAM: (sys.executable or "python3").encode("utf-32-le"),
+        layout.PROGRAM: (sys.executable or "python3").encode("utf-32-le", "surrogatepass"),
     }
     return write(
         machine, code, soname, names, build(key, names, library.codes, texts, library.telling, library.errors())
@@ -187,7 +187,7 @@ def take() -> None:
             os.environ.update(variables)
             atexit.register(_finish, folder, os.getpid())
         for (key, soname), loaded in found.items():
-            table = _table_of(loaded or _load(object_for(key, soname, folder), soname, folder))
+            table = _table_of(loaded or _load(key, soname, folder))
             if table is not None:
                 attach(table.address, folder)
 
@@ -256,8 +256,14 @@ def _table_of(loaded: ctypes.CDLL) -> Table | None:
         return None
 
 
-def _load(file: bytes, soname: str, folder: str) -> ctypes.CDLL:
-    """Load an object from memory; where that is not permitted, from the folder."""
+def _load(key: str, soname: str, folder: str) -> ctypes.CDLL:
+    """Load an object of the folder from memory; where that is not permitted, the file itself."""
+    path = os.path.join(folder, soname)
+    try:
+        with open(path, "rb") as source:
+            file = source.read()
+    except OSError:  # the folder is gone
+        file = object_for(key, soname, folder)
     try:
         descriptor = os.memfd_create(soname, os.MFD_CLOEXEC)
         with open(descriptor, "wb", buffering=0) as memory:
@@ -265,7 +271,7 @@ def _load(file: bytes, soname: str, folder: str) -> ctypes.CDLL:
             # glibc returns what it has loaded under the same path: so a path that nobody else uses, and each only once
             return ctypes.CDLL(f"/proc/self/{'./' * (1 + next(_loads))}fd/{descriptor}")
     except (OSError, AttributeError):
-        return ctypes.CDLL(os.path.join(folder, soname))
+        return ctypes.CDLL(path)
 
 
 _loads = itertools.count()

@@ -1,8 +1,8 @@
 """ptxas and nvcc that make PTX in the place of machine code, for programs that start compilers.
 
 What it is   `main`, which both programs run; `write_programs`, which writes them into a folder.
-How          ptxas checks the PTX as the emulator does when it loads it, and writes it to the output. nvcc starts the real
-             nvcc, and asks it for PTX where a cubin was asked for. Everything else passes unchanged.
+How          ptxas checks the PTX as the emulator does when it loads it, and writes it to the output. nvcc starts the
+             real nvcc, and asks it for PTX where a cubin was asked for. Everything else passes unchanged.
 Source       CUDA Binary Utilities and "NVIDIA CUDA Compiler Driver NVCC", for the options
 Read next    loading.py, which puts the folder at the front of PATH
 """
@@ -42,9 +42,7 @@ def write_programs(folder: str) -> str:
     inside = os.path.join(folder, "bin")
     os.mkdir(inside)
     for name in PROGRAMS:
-        text = _SCRIPT.format(
-            python=shlex.quote(sys.executable), root=shlex.quote(package), module=__name__, name=name
-        )
+        text = _SCRIPT.format(python=shlex.quote(sys.executable), root=shlex.quote(package), module=__name__, name=name)
         path = os.path.join(inside, name)
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o700), "w", encoding="utf-8") as file:
             file.write(text)
@@ -107,11 +105,12 @@ def _nvcc(given: list[str]) -> int:
         words = ["--ptx" if word in ("-cubin", "--cubin") else word for word in words]
         words = [re.sub(r"(code=\[?)sm_", r"\1compute_", word) for word in words]
         if not any(re.match(r"-o\Z|--output-file", word) for word in words):
-            source = next((word for word in words if word.endswith((".cu", ".c", ".cpp", ".cc", ".cxx", ".gpu"))), "a.cu")
+            source = next(
+                (word for word in words if word.endswith((".cu", ".c", ".cpp", ".cc", ".cxx", ".gpu"))), "a.cu"
+            )
             words += ["-o", os.path.splitext(os.path.basename(source))[0] + ".cubin"]
     # nvcc starts ptxas by its name, and looks into its own folder first
     os.execv(places[0], [places[0], *words])
-    return 1
 
 
 def _is_replacement(path: str) -> bool:

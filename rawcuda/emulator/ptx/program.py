@@ -56,6 +56,9 @@ LEAST_THREADS = 512  # of a launch that the second executor may run
 MOST_SHARED = 48 << 10  # bytes that a kernel may declare; a launch may add more
 MOST_CONSTANT = 64 << 10
 MOST_GLOBAL = 4 << 30
+MOST_TEXT = 256 << 20  # characters of a module
+MOST_REGISTERS = 1_000_000  # of a function
+MOST_SOURCE = 256 << 20  # characters of the generated code of a module
 _serial = itertools.count(1)
 
 
@@ -391,6 +394,13 @@ class Code:
             if not translated.prepared.function.entry:
                 lines += translated.lines
         lines.append(Line(1, "return made", 1, None))
+        length = sum(len(line.text) + 4 * line.indent for line in lines)
+        if length > MOST_SOURCE:
+            raise Rejected(
+                OUT_OF_MEMORY,
+                f"ptxas fatal   : The code generated from this module would have {length} characters, {MOST_SOURCE} "
+                "max",
+            )
         self.lines = lines
         self.source = "".join(f"{'    ' * line.indent}{line.text}  # {line.line}\n" for line in lines)
         self.filename = self._dump(self.source) if self._dump is not None else f"<ptx {next(_serial)}>"
@@ -462,6 +472,11 @@ def _check_size(translated: Translated) -> None:
             f"ptxas error   : Entry function '{name}' uses too much shared data ({translated.shared_size:#x} bytes, "
             f"{MOST_SHARED:#x} max)",
         )
+    if translated.registers > MOST_REGISTERS:
+        raise Rejected(
+            OUT_OF_MEMORY,
+            f"ptxas fatal   : Function '{name}' names {translated.registers} registers, {MOST_REGISTERS} max",
+        )
     if translated.frame_size > LOCAL_LIMIT:
         raise Rejected(
             INVALID_PTX,
@@ -485,10 +500,13 @@ def load(
 ) -> Code:
     """Load a module: parse, check and compile all of it.
 
-    shape   most_registers: of a thread; 0: no limit but that of the text; dump: gets the generated source and returns the name of its file, so that breakpoints there work
+    shape   most_registers: of a thread; 0: no limit but that of the text; dump: gets the generated source and returns
+            the name of its file, so that breakpoints there work
     raises  Rejected   with the log that the JIT compiler would write
     """
     text = text_of(image)
+    if len(text) > MOST_TEXT:
+        raise Rejected(OUT_OF_MEMORY, f"ptxas fatal   : A module of {len(text)} characters, {MOST_TEXT} max")
     module = parse(text, architecture)
     module.text = text
     try:
@@ -500,7 +518,12 @@ def load(
 def text_of(image: bytes) -> str:
     """Return the PTX text of an image, refusing binaries and everything else."""
     if image[:4] == b"\x7fELF":
-        raise Rejected(NO_BINARY_FOR_GPU, "A cubin contains machine code, which is not emulated: load the PTX instead")
+        raise Rejected(
+            NO_BINARY_FOR_GPU,
+            "A cubin contains machine code, which is not emulated: load PTX instead (nvcc -ptx, or -gencode "
+            "arch=compute_90,code=compute_90; nvrtcGetPTX). The command `emulate` lets NVRTC, nvJitLink, nvcc -cubin "
+            "and ptxas make PTX",
+        )
     if image[:4] == b"\x50\xed\x55\xba":
         raise Rejected(NO_BINARY_FOR_GPU, "A fatbin is not unpacked here: load the PTX instead")
     raw = bytes(image).split(b"\0", 1)[0]

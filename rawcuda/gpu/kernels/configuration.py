@@ -17,7 +17,7 @@ from struct import Struct
 from ...errors import worded
 from ...headers import cuda_h
 from ...owned import drain
-from ..streams.settings import require
+from ..context import require
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ import ctypes
 
 from ... import names
 from ...errors import Closed, CudaError, InvalidUse, NotFound, worded
-from ...given import whole
+from ...given import chosen, truth, whole
+from ..context import check_version, driver_version, require
 from ..kernels.configuration import extents
-from ..streams.settings import check_version, chosen, driver_version, require, truth
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

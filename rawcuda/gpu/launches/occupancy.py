@@ -10,10 +10,10 @@ from __future__ import annotations
 import ctypes
 
 from ...errors import worded
-from ...given import whole
+from ...given import chosen, whole
 from ...headers import cuda_h
+from ..context import require
 from ..kernels.configuration import Asked, ask, config_of, extents, grant_shared
-from ..streams.settings import chosen, require
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

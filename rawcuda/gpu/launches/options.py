@@ -13,19 +13,10 @@ from __future__ import annotations
 from struct import pack
 
 from ...errors import worded
-from ...given import whole
+from ...given import chosen, truth, whole
+from ..context import check_version, require, unsupported
 from ..kernels.configuration import Asked, ask, extents
-from ..streams.settings import (
-    check_version,
-    chosen,
-    refused,
-    require,
-    truth,
-    value_of_domain,
-    value_of_domains,
-    value_of_priority,
-    value_of_window,
-)
+from ..streams.settings import value_of_domain, value_of_domains, value_of_priority, value_of_window
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -225,7 +216,7 @@ def _check_support(kernel: Kernel, name: str, since: int, attribute: str) -> Non
         require(kernel, name, attribute)
     major = kernel.device.compute_capability[0]
     if name in _PROGRAMMATIC and major < 9:
-        raise refused(
+        raise unsupported(
             f"{name}: device {kernel.device.ordinal} does not support it: it needs compute capability 9.0, and the "
             f"attribute COMPUTE_CAPABILITY_MAJOR is {major}"
         )

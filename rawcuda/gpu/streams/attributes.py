@@ -15,11 +15,11 @@ from ... import names
 from ...errors import a_kind
 from ...given import one_of
 from ...headers import cuda_h
+from ..context import check_version
 from .settings import (
     DOMAINS,
     PROPERTIES,
     AccessPolicyWindow,
-    check_version,
     value_of_domain,
     value_of_domains,
     value_of_priority,

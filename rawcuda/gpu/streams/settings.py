@@ -1,7 +1,6 @@
-"""The settings that streams, launches and nodes of graphs have alike: their values, and whether a device has them.
+"""The settings that streams, launches and nodes of graphs have alike.
 
-What it is   a reader for each setting, which checks what the user gives and returns the C value; and the checks of the
-             driver's version and of a device attribute.
+What it is   a reader for each setting, which checks what the user gives and returns the C value.
 What not     it sets nothing: attributes.py does for streams, launches/options.py for launches and for nodes.
 How          `of` is what gets the setting, a Kernel or a Stream. The device of a borrowed stream is not known, so that
              the limits of the device are left to the driver.
@@ -15,8 +14,9 @@ import ctypes
 from collections import namedtuple
 from struct import pack
 
-from ...errors import Unsupported, a_kind, worded
-from ...given import whole
+from ...errors import a_kind, worded
+from ...given import chosen, whole
+from ..context import require
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,12 +26,6 @@ __all__ = [
     "AccessPolicyWindow",
     "DOMAINS",
     "PROPERTIES",
-    "check_version",
-    "chosen",
-    "driver_version",
-    "refused",
-    "require",
-    "truth",
     "value_of_domain",
     "value_of_domains",
     "value_of_priority",
@@ -42,7 +36,7 @@ PROPERTIES = ("normal", "streaming", "persisting")  # CU_ACCESS_PROPERTY_...
 DOMAINS = ("default", "remote")  # CU_LAUNCH_MEM_SYNC_DOMAIN_...
 _WINDOW = "memory", "hit_ratio", "hit", "miss"
 _LARGEST_WINDOW = "MAX_ACCESS_POLICY_WINDOW_SIZE"
-_VERSION, _PRIORITIES = ("version",), ("priorities",)  # keys beside the device attributes
+_PRIORITIES = ("priorities",)  # a key beside the device attributes
 
 
 class AccessPolicyWindow(namedtuple("AccessPolicyWindow", "address nbytes hit_ratio hit miss")):
@@ -52,69 +46,6 @@ class AccessPolicyWindow(namedtuple("AccessPolicyWindow", "address nbytes hit_ra
     """
 
     __slots__ = ()
-
-
-# -- what a driver and a device have
-
-
-def refused(message: str, call: str = "cuLaunchKernelEx") -> Unsupported:
-    """Return the error for what the device or the driver does not support."""
-    return Unsupported(message, code=801, name="CUDA_ERROR_NOT_SUPPORTED", call=call)
-
-
-def require(of: Any, option: str, attribute: str) -> int:
-    """Return the device attribute that tells whether there can be an option.
-
-    raises  Unsupported  it is 0
-    """
-    found: int = of.device.attribute(attribute)
-    if not found:
-        raise refused(f"{option}: device {of.device.ordinal} does not support it: its attribute {attribute} is {found}")
-    return found
-
-
-def driver_version(of: Any) -> int:
-    """Return the CUDA version of the driver, such as 12040."""
-    facts = of._primary.attributes
-    version: int | None = facts.get(_VERSION)
-    if version is None:
-        version = facts[_VERSION] = of._primary.driver.version
-    return version
-
-
-def check_version(of: Any, what: str, since: int) -> None:
-    """Refuse an option for which the driver is too old."""
-    version = driver_version(of)
-    if version < since:
-        raise refused(f"{what} needs a driver of CUDA {_words(since)}; this one is of CUDA {_words(version)}")
-
-
-def _words(version: int) -> str:
-    return f"{version // 1000}.{version % 1000 // 10}"
-
-
-# -- plain values
-
-
-def truth(name: str, given: Any) -> int:
-    """Return 0 or 1 for False or True; raises TypeError."""
-    if type(given).__name__.startswith("bool") and hasattr(given, "item"):  # NumPy's
-        given = given.item()
-    if not isinstance(given, int) or given not in (0, 1):
-        raise TypeError(f"{name}={worded(given)}: give True or False")
-    return int(given)
-
-
-def chosen(name: str, given: Any, words: tuple[str, ...]) -> int:
-    """Return the number of a value of an enumeration, given by its name or its number."""
-    if isinstance(given, str):
-        if given in words:
-            return words.index(given)
-    elif isinstance(given, bool) or not hasattr(type(given), "__index__") or getattr(given, "shape", None):
-        raise TypeError(f"{name} must be one of {', '.join(map(repr, words))}, not {a_kind(given)}")
-    elif 0 <= whole(name, given) < len(words):
-        return whole(name, given)
-    raise ValueError(f"{name}={worded(given)}: give one of {', '.join(map(repr, words))}")
 
 
 # -- the settings: each as a part of a CUlaunchAttributeValue

@@ -33,6 +33,11 @@ def main(arguments: list[str]) -> int:
     options, command = make_parser().read(arguments[:cut]), arguments[cut:]
     if command[:1] == ["--"]:
         del command[0]
+    if options.crashed is not None and not command:
+        if not os.path.isdir(options.crashed):
+            raise Refusal(f"--crashed {options.crashed}: there is no such folder")
+        print("\n".join(told(read(options.crashed), crashed=True)) or "there are no journals of calls in this folder")
+        return 0
     if not command:
         raise Refusal(f"no program is given; see {PROGRAM} emulate --help")
     if command[0] in ("-m", "-c") or command[0].endswith(".py"):
@@ -74,6 +79,12 @@ def make_parser() -> Parser:
     parser.add_argument(
         "--doctor", action="store_true", help="at the end, show what was impersonated, called, and asked for in vain"
     )
+    parser.add_argument(
+        "--crashed",
+        metavar="FOLDER",
+        help="run nothing: show the last calls of a process that crashed after impersonate(), whose folder, "
+        "emulated-... in the folder for temporary files, is still there",
+    )
     return parser
 
 
@@ -84,7 +95,7 @@ def _first_word(arguments: list[str]) -> int:
         word = arguments[place]
         if word == "--" or not word.startswith("-") or word in ("-m", "-c"):
             return place
-        place += 2 if word == "--set" else 1
+        place += 2 if word in ("--set", "--crashed") else 1
     return place
 
 

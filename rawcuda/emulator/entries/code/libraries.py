@@ -233,3 +233,11 @@ def get_attribute(machine: Machine, address: int, number: int, handle: int, devi
 def set_attribute(machine: Machine, number: int, value: int, handle: int, device: int) -> None:
     """Set an attribute of a kernel on a device."""
     set_function_attribute(machine, _on_device(machine, handle, device).handle, number, value)
+
+
+@entry("cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache config, CUdevice dev)", since=12000)
+def set_cache_config(machine: Machine, handle: int, config: int, device: int) -> None:
+    """Accept a preference of shared memory or L1 cache for a kernel on a device."""
+    if not 0 <= config <= 3:
+        raise Refused(1)
+    _on_device(machine, handle, device).cache = config

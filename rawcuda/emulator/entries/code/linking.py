@@ -144,7 +144,7 @@ def images_in(kind: int, content: bytes, name: str) -> Iterator[tuple[bytes, str
             if inner[:4] == _ELF:
                 yield from _of_object(inner, f"{name}:{member}", False)
     elif kind == _CUBIN:
-        raise Refused(209, f"{name} contains machine code, which is not emulated: link the PTX instead")
+        raise Refused(209, f"{name} contains machine code, which is not emulated: link PTX instead (nvcc -ptx)")
     elif kind == _NVVM:
         raise Refused(801, f"{name} is LTO-IR, which the emulator cannot read: nvJitLink makes PTX of it")
     else:

@@ -1,4 +1,4 @@
-"""Launches in several calls, as before CUDA 4: the block, the arguments and the size of shared memory belong to a function.
+"""Launches in several calls, as before CUDA 4: a function keeps its block, its arguments and its shared memory.
 
 Source       CUDA Driver API, "Execution Control [DEPRECATED]"
 Read next    ../work/launches.py

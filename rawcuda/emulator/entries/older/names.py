@@ -71,8 +71,11 @@ for _line, _since, _function in (
     ),
 ):
     entry(_line, since=_since)(_function)
-entry("cuCtxPushCurrent(CUcontext ctx)", since=2000, save=contexts.save_stack)(contexts.push)
-entry("cuCtxPopCurrent(CUcontext *pctx)", since=2000, save=contexts.save_stack)(contexts.pop)
+for _line, _function in (
+    ("cuCtxPushCurrent(CUcontext ctx)", contexts.push),
+    ("cuCtxPopCurrent(CUcontext *pctx)", contexts.pop),
+):
+    entry(_line, since=2000, save=contexts.save_stack)(_function)
 
 
 @entry("cuDeviceComputeCapability(int *major, int *minor, CUdevice dev)", since=2000)

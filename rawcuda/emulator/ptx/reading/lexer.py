@@ -49,6 +49,7 @@ class Tokens:
         self.texts: list[str] = []
         self.places: list[int] = []
         self._breaks: list[int] | None = None
+        self._unclosed = False  # whether a section was not closed
         self._scan(text)
         self.at = 0
         self.kind = self.kinds[0]
@@ -89,9 +90,10 @@ class Tokens:
 
         The name and the braces stay tokens; the content is dropped.
         """
-        opened = self.source.find("{", at)
-        closed = self.source.find("}", opened)
-        if opened < 0 or closed < 0 or opened - at > 256:
+        opened = self.source.find("{", at, at + 257)
+        closed = self.source.find("}", opened) if opened >= 0 and not self._unclosed else -1
+        if closed < 0:
+            self._unclosed = self._unclosed or opened >= 0  # no later section is closed, either
             return at
         self.kinds += [WORD, PUNCTUATION, PUNCTUATION]
         self.texts += [self.source[at:opened].strip(), "{", "}"]

@@ -283,20 +283,32 @@ class Launch:
 
     # -- the watchdog
 
+    def look_at_clock(self) -> None:
+        """End a kernel that has run for longer than the emulator's time limit.
+
+        raises  Fault   it has (702)
+        """
+        limit = self.space.timeout
+        if limit and time.perf_counter_ns() - self._started > limit * 1e9:
+            raise Fault(LAUNCH_TIMEOUT, f"the kernel has run for more than {limit:g} seconds, the limit that was set")
+
     def _refill(self) -> Iterator[Iterator[None]]:
         """Yield iterations of loops in portions, and check between them whether one thread has used too many.
 
         Every loop of the generated code takes its iterations from one iterator, which adds no cost to an iteration.
         """
         last: object = None
-        turns = 0
+        here: Block | None = None
+        turns = total = 0
         while True:
             block = self.block
-            current = (block, block.running if block is not None else None)
+            current = (block, block.running, block.switches) if block is not None else None
             turns = turns + REFILL if current == last else 0
-            last = current
-            if turns > self.limits.turns:
+            total = total + REFILL if block is here else 0  # of all threads of the block, which may take turns
+            last, here = current, block
+            if turns > self.limits.turns or total > self.limits.turns * self.threads:
                 raise Fault(LAUNCH_TIMEOUT, f"more than {self.limits.turns} loop iterations: this thread does not end")
+            self.look_at_clock()
             if self.after_refill is not None:
                 self.after_refill()
             yield repeat(None, REFILL)
@@ -307,7 +319,7 @@ class Block:
 
     __slots__ = (
         "launch", "x", "y", "z", "number", "shared", "running", "_views", "_watch", "cluster", "cluster_place",
-        "cluster_rank", "mates", "present", "late",
+        "cluster_rank", "mates", "present", "late", "switches",
     )  # fmt: skip
 
     def __init__(self, launch: Launch, x: int, y: int, z: int) -> None:
@@ -322,6 +334,7 @@ class Block:
         self.cluster_place, self.cluster_rank = (0, 0, 0), 0
         self.mates: Any = None  # the Cluster of this block
         self.present: bool | None = None  # whether it runs: None before it has started
+        self.switches = 0  # how often another thread began to run, in a block whose threads can wait
         self.late: Any = None  # what its threads have started and not waited for
 
     def watch(self, granule: int) -> Watch:

@@ -133,6 +133,9 @@ class Team:
         moved = False
         while ready:
             self.ready[number] = {}
+            block.switches += 1
+            if not block.switches & 63:
+                block.launch.look_at_clock()
             for t, value in ready.items():
                 thread = threads[t]
                 block.running = t

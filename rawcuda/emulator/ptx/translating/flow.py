@@ -28,6 +28,7 @@ __all__ = ["Block", "Plan", "blocks_of", "plan"]
 DEEPEST_NEST = 40  # Python permits 100 levels of indentation
 DEEPEST_LOOPS = 15  # and 20 nested loops
 MOST_STEPS = 1_000_000  # of the plan of one function; above that, blocks are numbered
+MOST_CASES = 100  # of a switch, each of which Python's compiler nests in the one before
 MOST_EDGES = 1_000_000  # edges between the blocks of one function
 
 EXIT = -1  # the number of the end of a function
@@ -128,12 +129,12 @@ def _join(blocks: list[Block]) -> list[Block]:
     final: dict[int, int] = {}
 
     def follow(number: int) -> int:
-        path = []
+        path: dict[int, None] = {}
         while number != EXIT and number not in final:
             block = blocks[number]
             if block.kind != "go" or block.instructions or number in path:
                 break
-            path.append(number)
+            path[number] = None
             number = block.targets[0]
         end = final.get(number, number)
         for passed in path:
@@ -242,6 +243,8 @@ class Plan:
 
 def plan(blocks: list[Block]) -> Plan | None:
     """Return a plan that nests the blocks, or None if Python cannot express it."""
+    if any(len(block.targets) > MOST_CASES for block in blocks):
+        return None
     made = Plan(blocks)
     order = _reverse_postorder(blocks)
     rank = {number: at for at, number in enumerate(order)}

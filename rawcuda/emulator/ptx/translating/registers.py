@@ -305,12 +305,13 @@ def _pure(instruction: Instruction, shape: Shape) -> bool:
 def values_that_matter(judged: list[Judged]) -> set[int]:
     """Return the registers that are used for more than a store; the others may be uninitialized."""
     found: set[int] = set()
-    moves: list[tuple[list[int], list[int]]] = []
+    moves: dict[int, list[int]] = {}  # the registers that a register is made of
     for instruction, shape in judged:
         reads, writes = reads_and_writes(instruction, shape)
         passed: Iterable[Operand] = ()
         if instruction.opcode in _MOVERS:
-            moves.append(([each.index for each in writes], [each.index for each in reads]))
+            for made in writes:
+                moves.setdefault(made.index, []).extend(each.index for each in reads)
             passed = reads
         elif instruction.opcode in ("selp", "slct"):  # the operand that is not selected may be uninitialized
             passed = instruction.operands[1:3]
@@ -321,12 +322,12 @@ def values_that_matter(judged: list[Judged]) -> set[int]:
         found.update(each.index for each in reads if each.index not in moved)
         base = getattr(instruction.operands[0], "base", None) if instruction.operands else None
         found.update(each.index for each in (instruction.guard, base) if isinstance(each, Register))
-    size = -1
-    while len(found) > size:
-        size = len(found)
-        for made, used in moves:
-            if found.intersection(made):
-                found.update(used)
+    work = list(found)
+    while work:
+        for used in moves.pop(work.pop(), ()):
+            if used not in found:
+                found.add(used)
+                work.append(used)
     return found
 
 

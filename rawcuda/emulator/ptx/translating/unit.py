@@ -175,18 +175,27 @@ class Unit:
     def _find_spins(self) -> None:
         """Find the loops that wait, including those that wait by a read in a function that they call."""
         watchers: set[str] = set()
-        changed = True
-        while changed:
-            changed = False
-            for name, made in self.prepared.items():
-                if name not in watchers:
-                    instructions = (i for block in made.blocks for i in block.instructions)
-                    if any(_is_watched(instruction, watchers) for instruction in instructions):
-                        watchers.add(name)
-                        changed = True
+        work: list[str] = []
+        for name, made in self.prepared.items():
+            if any(_is_watched(instruction, watchers) for block in made.blocks for instruction in block.instructions):
+                work.append(name)
+        callers = self._callers()
+        while work:
+            name = work.pop()
+            if name not in watchers:
+                watchers.add(name)
+                work += callers.get(name, ())
         for made in self.prepared.values():
             made.spins = _spins(made, watchers)
             made.blocking = made.blocking or bool(made.spins)
+
+    def _callers(self) -> dict[str, list[str]]:
+        """Return the functions that call each function; "*" stands for a call through a pointer."""
+        found: dict[str, list[str]] = {}
+        for name, made in self.prepared.items():
+            for called in made.calls:
+                found.setdefault(called, []).append(name)
+        return found
 
     def callee(self, instruction: Instruction) -> Function | None:
         """Return the callee of a call, or None for a call through a register."""
@@ -208,16 +217,20 @@ class Unit:
     def _spread_blocking(self) -> None:
         """Find the functions that can wait, themselves or in a callee; a pointer may be to any function."""
         everything = {name for name, made in self.prepared.items() if not made.function.entry}
-        changed = True
-        while changed:
-            changed = False
-            for made in self.prepared.values():
-                if made.blocking:
-                    continue
-                callees = everything if "*" in made.calls else made.calls
-                if any(name in self.prepared and self.prepared[name].blocking for name in callees):
-                    made.blocking = changed = True
+        callers = self._callers()
+        waiting = [name for name, made in self.prepared.items() if made.blocking]
+        while waiting:
+            name = waiting.pop()
+            above = callers.get(name, [])
+            if name in everything:
+                above = above + callers.get("*", [])
+            for caller in above:
+                if not self.prepared[caller].blocking:
+                    self.prepared[caller].blocking = True
+                    waiting.append(caller)
         for made in self.prepared.values():
+            if not made.function.entry:
+                continue
             work = [made.function.name]
             while work:
                 name = work.pop()

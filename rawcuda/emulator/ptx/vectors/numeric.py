@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     Array = Any
 
 __all__ = [
-    "bits_32", "bits_64", "blank", "canonical", "count_bits", "divide", "each", "field", "find_bit", "funnel", "got", "high",
-    "high_signed", "insert", "leading_zeros", "least", "most", "old_bits", "packed_parts", "part", "permute", "pick",
-    "put", "quotient", "remainder", "rest", "reverse", "selected", "shift_left", "shift_right", "spread", "unsigned",
-    "whole", "wide",
+    "bits_32", "bits_64", "blank", "canonical", "count_bits", "divide", "each", "field", "find_bit", "funnel", "got",
+    "high", "high_signed", "insert", "leading_zeros", "least", "most", "old_bits", "packed_parts", "part", "permute",
+    "pick", "put", "quotient", "remainder", "rest", "reverse", "selected", "shift_left", "shift_right", "spread",
+    "unsigned", "whole", "wide",
 ]  # fmt: skip
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from ..machine import Thread
 
-__all__ = ["fetch_fragment", "fetch_row", "span", "store_fragment", "store_row"]
+__all__ = ["fetch_fragment", "fetch_row", "span", "store_fragment", "store_row", "store_zeros"]
 
 
 def span(thread: Thread, address: int, count: int, unit: int, line: int, *, writes: bool) -> tuple[memoryview, int]:
@@ -69,6 +69,15 @@ def store_row(thread: Thread, address: int, row: bytes, line: int) -> None:
     if row:
         view, at = span(thread, address, len(row), 16, line, writes=True)
         view[at : at + len(row)] = row
+
+
+def store_zeros(thread: Thread, address: int, count: int, line: int) -> None:
+    """Fill a range of shared memory with zeros (st.bulk)."""
+    if count % 8:
+        raise Fault(MISALIGNED_ADDRESS, f"{count} bytes, which is not a multiple of 8")
+    if count:
+        view, at = span(thread, address, count, 8, line, writes=True)
+        view[at : at + count] = bytes(count)
 
 
 # -- wmma: the elements that a lane holds

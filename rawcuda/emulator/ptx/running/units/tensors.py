@@ -62,6 +62,10 @@ class TensorMap:
         rank = self.rank
         self.extents, self.strides = fields[8 : 8 + rank], fields[13 : 13 + rank - 1]
         self.steps, self.box = fields[17 : 17 + rank], fields[22 : 22 + rank]
+        if not 0 < rank <= 5 or self.type >= len(SIZES) or not all((*self.steps, *self.box)):
+            raise Fault(
+                LAUNCH_FAILED, f"a tensor map of rank {rank}, type {self.type} and a box of {self.box} has no elements"
+            )
         if form != 1:
             raise Fault(LAUNCH_FAILED, "copies with a tensor map of the form im2col are not emulated")
         if interleave:
@@ -130,6 +134,7 @@ def tensor_in(
     """Start the copy of a box to shared memory."""
     made = _open(thread, address)
     _check_place(made, target & 0xFFFFFF, coordinates)
+    late.home(target, False, made.nbytes)  # before the rows of a box that fits nowhere are made
     rows = list(made.rows(coordinates))
     places = [
         span(thread, made.address + offset, (inside - 1) * made.steps[0] * made.size + made.size, 1, line, writes=False)

@@ -250,6 +250,18 @@ class AsyncEmitter(ClusterEmitter):
             Note("global", "read", 16, "", 0),
         )
 
+    def do_policy(self, instruction: Instruction, shape: Shape) -> None:
+        """Write a policy of the cache, which has no effect."""
+        self.assign(instruction.operands[0], "b64", "0")
+
+    def do_st_bulk(self, instruction: Instruction, shape: Shape) -> None:
+        """Write zeros to a range of shared memory."""
+        self.needs_thread = True
+        target, size, _ = instruction.operands
+        assert isinstance(target, Address)
+        where = self.everywhere(instruction, target, "shared" if "incta" in shape.chosen else "")
+        self.put(f"store_zeros(T, {where}, {self.value(size, 'u64')}, {self.line})", Note("shared", "write", 8, "", 0))
+
     def do_tensor_prefetch(self, instruction: Instruction, shape: Shape) -> None:
         """Check a prefetch of a box."""
         self._coordinates(instruction, shape, instruction.operands[0])

@@ -27,7 +27,7 @@ from ...reading.syntax import (
 )  # fmt: skip
 from ..table.forms import check_read, check_written
 from .convert import ConvertEmitter
-from .emit import FLOAT_TYPES
+from .emit import FLOAT_TYPES, Note, mask
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,6 +49,12 @@ class ControlEmitter(ConvertEmitter):
         """Write nothing: caches, fences and breakpoints have no effect, because each store is visible at once."""
         if instruction.opcode in ("membar", "fence"):
             self.put_fence(instruction, shape)
+
+    def do_setmaxnreg(self, instruction: Instruction, shape: Shape) -> None:
+        """Write nothing: a thread has all registers that it names."""
+        if self.unit.module.target[-1] not in "af":
+            verb = next(word for word in ("inc", "dec") if word in shape.chosen.values())
+            raise self.reject(f"Instruction 'setmaxnreg.{verb}' not supported on .target '{self.unit.module.target}'")
 
     def do_ret(self, instruction: Instruction, shape: Shape) -> None:
         """Write a return."""
@@ -358,31 +364,36 @@ class ControlEmitter(ConvertEmitter):
                     if word in shape.chosen.values())  # fmt: skip
         as_float = type in FLOAT_TYPES
         code = {"f32": "f", "f64": "d"}.get(type) or {16: "H", 32: "I", 64: "Q", 128: "Q"}[BITS[type]]
-        if type == "b128":
-            raise self.reject("128-bit atomics are not emulated")
         view, index, note = self.place(space, address, code, BITS[type] // 8, f"atomic {verb}")
         values = [self.value(source, type) for source in sources]
         self.put(f"j = {index}", note)
         order = shape.chosen.get("sem", "relaxed")
         strength = f"{order}.{shape.chosen.get('scope', 'gpu')}"
-        changes = f"{view}[j] == {values[0]}" if verb == "cas" else "True"
-        self.touch_atomic(space, "j", code, 1, verb == "exch", note, strength, changes)
-        self.put(f"x = {view}[j]", note)
+        held = f"{view}[j] | {view}[j + 1] << 64" if type == "b128" else f"{view}[j]"
+        changes = f"({held}) == {values[0]}" if verb == "cas" else "True"
+        self.touch_atomic(space, "j", code, 2 if type == "b128" else 1, verb == "exch", note, strength, changes)
+        self.put(f"x = {held}", note)
         if verb in ("cas", "exch") or order != "relaxed":
             self.put_order(True)
         new = self._updated(verb, type, shape, values)
         if verb == "cas":
             self.put(f"if x == {values[0]}:")
             self.indent += 1
-            self.put(f"{view}[j] = {values[1]}", note)
+            self._put_atom(view, type, values[1], note)
             self.indent -= 1
         elif type == "f32":
             self.put(f"T4[0] = {new}; y = T4[0]")
             self.put(f"{view}[j] = y if y == y else NAN", note)
         else:
-            self.put(f"{view}[j] = {new}", note)
+            self._put_atom(view, type, new, note)
         if returns and not isinstance(operands[0], Sink):
             self.assign(operands[0], type if as_float else f"b{BITS[type]}", "x")
+
+    def _put_atom(self, view: str, type: str, value: str, note: Note) -> None:
+        if type == "b128":
+            self.put(f"{view}[j] = ({value}) & {mask(64)}; {view}[j + 1] = ({value}) >> 64", note)
+        else:
+            self.put(f"{view}[j] = {value}", note)
 
     def do_atom_vector(self, instruction: Instruction, shape: Shape) -> None:
         """Write a vector of atomic operations."""

@@ -5,7 +5,8 @@ Read next    ../../running/units/matrices.py
 
 from __future__ import annotations
 
-from ...reading.syntax import Address, Register, Vector
+from ...reading.syntax import Address, Float, Int, Register, Vector
+from ..table.forms import check_read
 from .control import ControlEmitter
 from .emit import Note
 
@@ -26,14 +27,18 @@ class MatrixEmitter(ControlEmitter):
         """Return an address in a state space (or "" for a generic one) as a generic address."""
         raise NotImplementedError
 
-    def _items(self, instruction: Instruction, operand: Operand, count: int, held: str = "b32") -> list[Operand]:
-        """Return the registers of a fragment, after a check of their number and class."""
+    def _items(
+        self, instruction: Instruction, operand: Operand, count: int, held: str = "b32", *, read: bool = False
+    ) -> list[Operand]:
+        """Return the registers (or constants, if they are read) of a fragment, after a check of number and class."""
         if not isinstance(operand, Vector):
             raise self.reject(f"Vector expected for an argument of instruction '{instruction.opcode}'")
         if len(operand.items) != count:
             raise self.mismatch(instruction)
         for item in operand.items:
-            if not isinstance(item, Register) or held == "b32" and item.type == "f32":
+            if read and isinstance(item, (Int, Float)):
+                check_read(instruction, item, held, False)
+            elif not isinstance(item, Register) or held == "b32" and item.type == "f32":
                 raise self.mismatch(instruction)
         return list(operand.items)
 
@@ -60,7 +65,7 @@ class MatrixEmitter(ControlEmitter):
             if fragments and at in (1, 2):
                 per_lane = 8 if type == "f16" else per_lane
             held = {"f32": "f32", "f64": "f64"}.get(type, "b32")
-            items = self._items(instruction, operands[at], max(per_lane, 1), held)
+            items = self._items(instruction, operands[at], max(per_lane, 1), held, read=at > 0)
             if not at:
                 targets, made = items, held
             else:
@@ -110,7 +115,7 @@ class MatrixEmitter(ControlEmitter):
         """Write the store of a fragment, each lane for itself."""
         key, count, type = self._fragment(instruction, shape, "d")
         operands = instruction.operands
-        items = self._items(instruction, operands[1], count, type)
+        items = self._items(instruction, operands[1], count, type, read=True)
         where = self._where(instruction, shape, operands[0], operands[2] if len(operands) == 3 else None)
         values = "".join(f"{self.value(item, type)}, " for item in items)
         self.put(f"store_fragment(T, {key!r}, {where}, ({values}), {self.line})", Note("generic", "write", 16, "", 0))
@@ -138,7 +143,7 @@ class MatrixEmitter(ControlEmitter):
         """Write the store of matrices whose rows the lanes name."""
         address, source = instruction.operands
         count, verb, where = self._rows(instruction, shape, address)
-        items = self._items(instruction, source, count)
+        items = self._items(instruction, source, count, read=True)
         values = "".join(f"{self.value(item, 'b32')}, " for item in items)
         self.put(f"x = yield 'stmatrix', {verb!r}, 0xffffffff, {self.line}, ({values})")
         self.put(f"store_row(T, {where}, x, {self.line})", Note("shared", "write", 16, "", 0))

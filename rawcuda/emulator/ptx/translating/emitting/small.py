@@ -32,7 +32,7 @@ class SmallEmitter(ControlEmitter):
             if len(sources[0].items) != 4:
                 raise self.mismatch(instruction)
             sources = [*sources[0].items, *sources[1:]]
-        elif any(isinstance(each, Vector) for each in sources):
+        elif "rs" in shape.chosen or any(isinstance(each, Vector) for each in sources):
             raise self.mismatch(instruction)
         values: list[str] = []
         for source in sources:

@@ -14,6 +14,8 @@ __all__ = ["ASYNCHRONOUS"]
 
 _TX = ".mbarrier::complete_tx::bytes"
 _HINT = ".L2::cache_hint"
+_SIZED = "m:mem n:mem a:u32<1048577"
+_LEVELS = "L2::evict_last|L2::evict_normal|L2::evict_first|L2::evict_unchanged"
 _MANY = ".multicast::cluster"
 _STORED = "b32 b64 u32 u64 s32 s64 f32 f64"
 
@@ -22,35 +24,34 @@ def _mbarrier() -> list[Row]:
     rows: list[Row] = [
         ("mbarrier .init .incta? @7.0 @sm_80", "b64", "m:mem a:u32", "!mbarrier", ""),
         ("mbarrier .inval .incta? @7.0 @sm_80", "b64", "m:mem", "!mbarrier", ""),
-        ("mbarrier .pending_count @7.0 @sm_80", "b64", "d:u32 a:b64", "!mbarrier", ""),
+        ("mbarrier .pending_count @7.0 @sm_80", "b64", "d:u32 a:u64", "!mbarrier", ""),
     ]
     for verb in ("arrive", "arrive_drop"):
         for order, since in (("", "@7.0 @sm_80"), (" .release .scope:ctas", "@8.0 @sm_90"),
                              (" .relaxed .scope:ctas", "@8.0 @sm_90")):  # fmt: skip
             rows += [
-                (f"mbarrier .{verb}{order} .incta? {since}", "b64", "d:b64_ m:mem a?:u32", "!mbarrier", ""),
+                (f"mbarrier .{verb}{order} .incta? {since}", "b64", "d:u64_ m:mem a?:u32", "!mbarrier", ""),
                 (f"mbarrier .{verb}{order} .shared::cluster @8.0 @sm_90", "b64", "d:sink m:mem a?:u32", "!mbarrier",
                  ""),
-                (f"mbarrier .{verb} .expect_tx{order} .incta? @8.0 @sm_90", "b64", "d:b64_ m:mem a:u32", "!mbarrier",
+                (f"mbarrier .{verb} .expect_tx{order} .incta? @8.0 @sm_90", "b64", "d:u64_ m:mem a:u32", "!mbarrier",
                  ""),
                 (f"mbarrier .{verb} .expect_tx{order} .shared::cluster @8.0 @sm_90", "b64", "d:sink m:mem a:u32",
                  "!mbarrier", ""),
             ]  # fmt: skip
-        rows.append((f"mbarrier .{verb} .noComplete .incta? @7.0 @sm_80", "b64", "d:b64_ m:mem a:u32", "!mbarrier", ""))
+        rows.append((f"mbarrier .{verb} .noComplete .incta? @7.0 @sm_80", "b64", "d:u64_ m:mem a:u32", "!mbarrier", ""))
         rows.append(
-            (f"mbarrier .{verb} .noComplete .release .cta .incta? @8.0 @sm_80", "b64", "d:b64_ m:mem a:u32",
+            (f"mbarrier .{verb} .noComplete .release .cta .incta? @8.0 @sm_80", "b64", "d:u64_ m:mem a:u32",
              "!mbarrier", "")
         )  # fmt: skip
     for verb in ("expect_tx", "complete_tx"):
-        rows.append(
-            (f"mbarrier .{verb} .relaxed? .scope:ctas? .incluster? @8.0 @sm_90", "b64", "m:mem a:u32", "!mbarrier", "")
-        )
+        for order in ("", " .relaxed .scope:ctas"):
+            rows.append((f"mbarrier .{verb}{order} .incluster? @8.0 @sm_90", "b64", "m:mem a:u32", "!mbarrier", ""))
     for verb, since, more in (("test_wait", "@7.0 @sm_80", ""), ("try_wait", "@7.8 @sm_90", " c?:u32")):
         for order, newer in (("", since), (" .sem:acquire|relaxed .scope:ctas", "@8.0 @sm_90")):
             rows += [
-                (f"mbarrier .{verb}{order} .incta? {newer}", "b64", f"d:pred m:mem a:b64{more}", "!mbarrier", ""),
+                (f"mbarrier .{verb}{order} .incta? {newer}", "b64", f"d:pred m:mem a:u64{more}", "!mbarrier", ""),
                 (f"mbarrier .{verb} .parity{order} .incta? {newer if order or more else '@7.1 @sm_80'}", "b64",
-                 f"d:pred m:mem a:u32{more}", "!mbarrier", ""),
+                 f"d:pred m:mem a:u32<2{more}", "!mbarrier", ""),
             ]  # fmt: skip
     return rows
 
@@ -59,28 +60,28 @@ def _bulk() -> list[Row]:
     rows: list[Row] = []
     for hint, slot in (("", ""), (f" {_HINT}", " p:u64")):
         rows += [
-            (f"cp .async .bulk .shared::cluster .global {_TX}{hint} @8.0 @sm_90", "", f"m:mem n:mem a:u32 k:mem{slot}",
+            (f"cp .async .bulk .shared::cluster .global {_TX}{hint} @8.0 @sm_90", "", f"{_SIZED} k:mem{slot}",
              "!bulk", ""),
-            (f"cp .async .bulk .shared::cta .global {_TX}{hint} @8.6 @sm_90", "", f"m:mem n:mem a:u32 k:mem{slot}",
+            (f"cp .async .bulk .shared::cta .global {_TX}{hint} @8.6 @sm_90", "", f"{_SIZED} k:mem{slot}",
              "!bulk", ""),
             (f"cp .async .bulk .shared::cluster .global {_TX} {_MANY}{hint} @8.0 @sm_90", "",
-             f"m:mem n:mem a:u32 k:mem e:u16{slot}", "!bulk", ""),
-            (f"cp .async .bulk .global .shared::cta .bulk_group{hint} @8.0 @sm_90", "", f"m:mem n:mem a:u32{slot}",
+             f"{_SIZED} k:mem e:u16{slot}", "!bulk", ""),
+            (f"cp .async .bulk .global .shared::cta .bulk_group{hint} @8.0 @sm_90", "", f"{_SIZED}{slot}",
              "!bulk", ""),
             (f"cp .async .bulk .global .shared::cta .bulk_group{hint} .cp_mask @8.6 @sm_100", "",
-             f"m:mem n:mem a:u32{slot} e:u16", "!bulk", ""),
+             f"{_SIZED}{slot} e:u16", "!bulk", ""),
             (f"cp .async .bulk .prefetch|prefetch .L2 .global{hint} @8.0 @sm_90", "",
-             f"m:mem a:u32{slot}", "!nothing", ""),
+             f"m:mem a:u32<1048577{slot}", "!nothing", ""),
             (f"cp .reduce .async .bulk .global .shared::cta .bulk_group{hint} .and|or|xor @8.0 @sm_90", "b32 b64",
-             f"m:mem n:mem a:u32{slot}", "!bulk", ""),
+             f"{_SIZED}{slot}", "!bulk", ""),
             (f"cp .reduce .async .bulk .global .shared::cta .bulk_group{hint} .add @8.0 @sm_90",
-             "u32 s32 u64 f32 f64", f"m:mem n:mem a:u32{slot}", "!bulk", ""),
+             "u32 s32 u64 f32 f64", f"{_SIZED}{slot}", "!bulk", ""),
             (f"cp .reduce .async .bulk .global .shared::cta .bulk_group{hint} .min|max @8.0 @sm_90",
-             "u32 s32 u64 s64 f16 bf16", f"m:mem n:mem a:u32{slot}", "!bulk", ""),
+             "u32 s32 u64 s64 f16 bf16", f"{_SIZED}{slot}", "!bulk", ""),
             (f"cp .reduce .async .bulk .global .shared::cta .bulk_group{hint} .inc|dec @8.0 @sm_90", "u32",
-             f"m:mem n:mem a:u32{slot}", "!bulk", ""),
+             f"{_SIZED}{slot}", "!bulk", ""),
             (f"cp .reduce .async .bulk .global .shared::cta .bulk_group{hint} .add .noftz @8.0 @sm_90", "f16 bf16",
-             f"m:mem n:mem a:u32{slot}", "!bulk", ""),
+             f"{_SIZED}{slot}", "!bulk", ""),
         ]  # fmt: skip
         for more, group, least in (("", "", "@8.0 @sm_90"), (f" {_MANY}", " e:u16", "@8.0 @sm_90")):
             rows.append(
@@ -100,12 +101,12 @@ def _bulk() -> list[Row]:
     inner = f"cp .reduce .async .bulk .shared::cluster .shared::cta {_TX}"
     return [
         *rows,
-        (f"cp .async .bulk .shared::cluster .shared::cta {_TX} @8.0 @sm_90", "", "m:mem n:mem a:u32 k:mem", "!bulk",
+        (f"cp .async .bulk .shared::cluster .shared::cta {_TX} @8.0 @sm_90", "", f"{_SIZED} k:mem", "!bulk",
          ""),
-        (f"{inner} .and|or|xor @8.0 @sm_90", "b32", "m:mem n:mem a:u32 k:mem", "!bulk", ""),
-        (f"{inner} .add @8.0 @sm_90", "u32 s32 u64", "m:mem n:mem a:u32 k:mem", "!bulk", ""),
-        (f"{inner} .min|max @8.0 @sm_90", "u32 s32", "m:mem n:mem a:u32 k:mem", "!bulk", ""),
-        (f"{inner} .inc|dec @8.0 @sm_90", "u32", "m:mem n:mem a:u32 k:mem", "!bulk", ""),
+        (f"{inner} .and|or|xor @8.0 @sm_90", "b32", f"{_SIZED} k:mem", "!bulk", ""),
+        (f"{inner} .add @8.0 @sm_90", "u32 s32 u64", f"{_SIZED} k:mem", "!bulk", ""),
+        (f"{inner} .min|max @8.0 @sm_90", "u32 s32", f"{_SIZED} k:mem", "!bulk", ""),
+        (f"{inner} .inc|dec @8.0 @sm_90", "u32", f"{_SIZED} k:mem", "!bulk", ""),
         ("cp .async .bulk .commit_group @8.0 @sm_90", "", "", "!group", ""),
         ("cp .async .bulk .wait_group .read? @8.0 @sm_90", "", "a:constant", "!group", ""),
     ]  # fmt: skip
@@ -122,13 +123,13 @@ ASYNCHRONOUS: list[Row] = [
     ("cp .async .mbarrier .arrive .noinc? .incta? @7.0 @sm_80", "b64", "m:mem", "!copies_arrive", ""),
     (f"st .async .weak? .shared::cluster? {_TX} .vec:v2|v4? @8.1 @sm_90", _STORED, "m:mem a:any k:mem", "!st_async",
      ""),
-    (f"red .async .relaxed? .cluster? .shared::cluster? {_TX} .add @8.1 @sm_90", "u32 s32 u64", "m:mem a k:mem",
+    (f"red .async .relaxed .cluster .shared::cluster? {_TX} .add @8.1 @sm_90", "u32 s32 u64", "m:mem a k:mem",
      "!red_async", ""),
-    (f"red .async .relaxed? .cluster? .shared::cluster? {_TX} .min|max @8.1 @sm_90", "u32 s32", "m:mem a k:mem",
+    (f"red .async .relaxed .cluster .shared::cluster? {_TX} .min|max @8.1 @sm_90", "u32 s32", "m:mem a k:mem",
      "!red_async", ""),
-    (f"red .async .relaxed? .cluster? .shared::cluster? {_TX} .inc|dec @8.1 @sm_90", "u32", "m:mem a k:mem",
+    (f"red .async .relaxed .cluster .shared::cluster? {_TX} .inc|dec @8.1 @sm_90", "u32", "m:mem a k:mem",
      "!red_async", ""),
-    (f"red .async .relaxed? .cluster? .shared::cluster? {_TX} .and|or|xor @8.1 @sm_90", "b32", "m:mem a k:mem",
+    (f"red .async .relaxed .cluster .shared::cluster? {_TX} .and|or|xor @8.1 @sm_90", "b32", "m:mem a k:mem",
      "!red_async", ""),
     ("fence .proxy .async .shared::cluster @8.0 @sm_90", "", "", "!nothing", ""),
     ("fence .proxy .async::generic .acquire|release .sync_restrict::shared::cluster|sync_restrict::shared::cta "
@@ -138,6 +139,10 @@ ASYNCHRONOUS: list[Row] = [
     ("fence .acquire|release .sync_restrict::shared::cluster|sync_restrict::shared::cta .cluster @8.6 @sm_90", "", "",
      "!nothing", ""),
     ("prefetch .space:param|const? .tensormap @8.0 @sm_90", "", "m:mem", "!nothing", ""),
+    (f"createpolicy .range .global? .{_LEVELS} .L2::evict_first|L2::evict_unchanged? @7.4 @sm_80", "b64",
+     "d m:mem a:u32 b:u32", "!policy", ""),
+    ("createpolicy .cvt .L2 @7.4 @sm_80", "b64", "d a:u64", "exact", "0"),
+    ("st .bulk .weak? .incta? @8.6 @sm_100", "", "m:mem a:u64 b:constant<1", "!st_bulk", ""),
     ("applypriority .global? .L2::evict_normal @7.4 @sm_80", "", "m:mem a:constant>127<129", "!nothing", ""),
     ("tensormap .replace .tile .global_address .map_space @8.3 @sm_90", "b1024 / b64", "m:mem a:b64",
      "!tensormap_replace", ""),
@@ -146,8 +151,9 @@ ASYNCHRONOUS: list[Row] = [
      "m:mem b:constant a:b32", "!tensormap_replace", ""),
     ("tensormap .replace .tile .global_stride .map_space @8.3 @sm_90", "b1024 / b64", "m:mem b:constant a:b64",
      "!tensormap_replace", ""),
-    ("tensormap .replace .tile .elemtype|interleave_layout|swizzle_mode|fill_mode .map_space @8.3 @sm_90",
-     "b1024 / b32", "m:mem a:constant", "!tensormap_replace", ""),
+    *((f"tensormap .replace .tile .{field} .map_space @8.3 @sm_90", "b1024 / b32", f"m:mem a:constant<{most}",
+       "!tensormap_replace", "")
+      for field, most in (("elemtype", 16), ("interleave_layout", 3), ("swizzle_mode", 5), ("fill_mode", 2))),
     ("tensormap .cp_fenceproxy .global .shared::cta .tensormap::generic .release .scope .sync .aligned @8.3 @sm_90",
      "", "m:mem n:mem a:constant>127<129", "!tensormap_copy", ""),
 ]  # fmt: skip

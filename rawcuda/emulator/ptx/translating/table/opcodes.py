@@ -189,8 +189,10 @@ MOVES: list[Row] = [
     ("prefetch .space:global? .L2::evict_last|L2::evict_normal", "", "m:mem", "!nothing", ""),
     ("prefetchu .L1", "", "m:mem", "!nothing", ""),
     ("discard .global? .L2 @7.4 @sm_80", "", "m:mem a:constant>127<129", "!nothing", ""),
-    ("atom .sem? .scope? .atomspace? .cas", "b16 b32 b64 b128", "d m:mem a b", "!atom", ""),
-    ("atom .sem? .scope? .atomspace? .exch", "b32 b64 b128", "d m:mem a", "!atom", ""),
+    ("atom .sem? .scope? .atomspace? .cas", "b16 b32 b64", "d m:mem a b", "!atom", ""),
+    ("atom .sem? .scope? .atomspace? .cas @8.3 @sm_90", "b128", "d m:mem a b", "!atom", ""),
+    ("atom .sem? .scope? .atomspace? .exch @8.3 @sm_90", "b128", "d m:mem a", "!atom", ""),
+    ("atom .sem? .scope? .atomspace? .exch", "b32 b64", "d m:mem a", "!atom", ""),
     ("atom .sem? .scope? .atomspace? .add", "u32 s32 u64 f32 f64", "d m:mem a", "!atom", ""),
     ("atom .sem? .scope? .atomspace? .add .noftz @6.2 @sm_60", "f16 f16x2 bf16 bf16x2", "d m:mem a", "!atom", ""),
     ("atom .sem? .scope? .atomspace? .inc|dec", "u32", "d m:mem a", "!atom", ""),
@@ -249,7 +251,7 @@ CONTROL: list[Row] = [
     ("redux .sync .and|or|xor @7.0 @sm_80", "b32", "d:u32 a:u32 e:u32", "!redux", ""),
     ("activemask @6.2", "b32", "d", "!activemask", ""),
     ("elect .sync @8.0 @sm_90", "", "d:pair e:u32", "!elect", ""),
-    ("setmaxnreg .inc|dec .sync .aligned @8.0 @sm_90", "u32", "a:constant>23<257", "!nothing", ""),
+    ("setmaxnreg .inc|dec .sync .aligned @8.0 @sm_90", "u32", "a:constant>23<257", "!setmaxnreg", ""),
 ]  # fmt: skip
 
 FLOATS: list[Row] = [
@@ -346,6 +348,7 @@ REFUSED_MODIFIERS = {
     **dict.fromkeys(("tile::gather4", "tile::scatter4"), "only whole tiles of tensor maps are"),
     **dict.fromkeys(("cta_group::1", "cta_group::2"), "pairs of blocks are not"),
     **dict.fromkeys(("sp", "sp::ordered_metadata"), "products of sparse matrices are not"),
+    **dict.fromkeys(("m16n16", "m8n16", "m16n8"), "small matrices of 8 bits and less are not"),
     "block_scale": "products of scaled blocks are not",
 }
 

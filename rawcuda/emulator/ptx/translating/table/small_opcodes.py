@@ -55,8 +55,8 @@ def _video() -> list[Row]:
     for lanes in "24":
         for verb in ("vadd", "vsub", "vavrg", "vabsdiff", "vmin", "vmax"):
             for way in (".sat?", ".add"):
-                rows.append((f"{verb}{lanes} {way} @3.0 @sm_30", three, "d:any a:any b:any c:u32", "!video_lanes", ""))
-        rows.append((f"vset{lanes} {cmp} .add? @3.0 @sm_30", two, "d:any a:any b:any c:u32", "!video_lanes", ""))
+                rows.append((f"{verb}{lanes} {way} @3.0 @sm_30", three, "d:any a:any b:any c:u32!", "!video_lanes", ""))
+        rows.append((f"vset{lanes} {cmp} .add? @3.0 @sm_30", two, "d:any a:any b:any c:u32!", "!video_lanes", ""))
     return rows
 
 

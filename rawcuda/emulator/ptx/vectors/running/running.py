@@ -213,6 +213,9 @@ class Run:
                     here = heappop(order)
                     g = _merged(waiting.pop(here), live[here], memory.total)
                 elif parked:
+                    steps += 1
+                    if not steps % LOOK:
+                        self._glance(started, work)
                     for number, groups in self._released(memory, parked):
                         g = _merged(groups, live[number], memory.total)
                         functions[number](g, g.regs, memory)
@@ -334,6 +337,7 @@ class Run:
         """Look at the clock: report progress, and leave a kernel that is slower here."""
         if self.look is not None:
             self.look()
+        self.launch.look_at_clock()
         seconds = monotonic() - started
         if not self.patient and seconds > PATIENCE and seconds > self.slow * (self.work - work):
             raise Trouble("too slow as arrays", True)

@@ -1,6 +1,7 @@
-"""Products on tensor cores that Triton has compiled: pipelines of cp.async, ldmatrix with swizzles, and mma.
+"""Code of libraries: products that Triton has compiled (cp.async, swizzled ldmatrix, mma), and Thrust's algorithms.
 
-tests/data/triton/dot.py has made the PTX; tests/reruns/test_triton.py makes it again.
+tests/data/triton/dot.py has made the PTX of Triton; tests/reruns/test_triton.py makes it again. The PTX of Thrust is
+that of `nvcc -ptx -arch=sm_80 thrust.cu` without its comments, as NVRTC cannot compile Thrust's headers.
 """
 
 from __future__ import annotations
@@ -42,3 +43,16 @@ def check(path: Path) -> None:
 @pytest.mark.parametrize("build", ["sm80_fp16", "sm80_fp32", "sm89_fp8e4nv"])
 def test_products(build: str) -> None:
     check(CHECKOUT / "tests" / "data" / "triton" / f"dot.{build}.ptx")
+
+
+def test_the_algorithms_of_thrust() -> None:
+    machine = Machine((CHECKOUT / "tests" / "data" / "thrust" / "thrust.ptx").read_text())
+    pick = np.random.default_rng(0)
+    a, f = pick.integers(0, 99, (8, 32)).astype("i4"), pick.normal(size=(8, 32)).astype("f4")
+    out, floats = machine.buffer("i", [0] * 36 * 8), machine.buffer("B", f.tobytes())
+    machine.run("thrust_each", machine.buffer("B", a.tobytes()), out, floats, block=8)
+    found, ordered = np.array(out.values()).reshape(8, 36), np.sort(a, 1)
+    assert (found[:, :32] == ordered.cumsum(1)).all() and (found[:, 32] == a.max(1)).all()
+    assert (found[:, 33] == (ordered < 50).sum(1)).all()
+    assert (found[:, 34] == [len(set(row)) for row in a.tolist()]).all()
+    assert (np.frombuffer(floats.raw(), "f4").reshape(8, 32) == -np.sort(-f, 1)).all()

@@ -1,0 +1,129 @@
+"""Hostile PTX: what grows faster than the text is limited, each limit has its error, and endless kernels end."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from tests.null.emulator_client import Client
+from tests.subject import module
+
+HEAD = ".version 8.0\n.target sm_80\n.address_size 64\n"
+program = module("emulator.ptx.program")
+flow = module("emulator.ptx.translating.flow")
+
+
+def kernel(body: str, before: str = "") -> str:
+    return f"{HEAD}{before}.entry k(){{ .reg .pred %p<4>; .reg .b32 %r<40000>; .reg .b64 %d<9>;\n{body}\nret;}}\n"
+
+
+def seconds_to_load(text: str) -> float:
+    client, started = Client(), time.process_time()
+    client.load(text)
+    return time.process_time() - started
+
+
+def movers(n: int) -> str:
+    lines = "".join(f"mov.u32 %r{i + 1}, %r{i};\n" for i in range(n))
+    return kernel(f"mov.u32 %r0, 1;\n{lines}add.u32 %r{n}, %r{n}, 1;")
+
+
+def jumps(n: int) -> str:
+    return kernel("".join(f"L{i}: bra L{i + 1};\n" for i in range(n)) + f"L{n}:")
+
+
+def calls(n: int) -> str:
+    functions = "".join(f".func f{i}{{ {f'call f{i + 1};' if i + 1 < n else ''} ret; }}\n" for i in range(n))
+    return kernel("call f0;", "".join(f".func f{i};\n" for i in range(n)) + functions)
+
+
+def cases(n: int) -> str:
+    table = f"mov.u32 %r1, 3;\nT: .branchtargets {','.join(f'L{i}' for i in range(n))};\nbrx.idx %r1, T;\n"
+    return kernel(table + "".join(f"L{i}: add.u32 %r1, %r1, {i};\nbra E;\n" for i in range(n)) + "E:")
+
+
+def branches(n: int) -> str:
+    arms = (f"@%p1 bra A{i};\nadd.u32 %r1,%r1,1; bra B{i};\nA{i}: add.u32 %r1,%r1,2;\nB{i}:\n" for i in range(n))
+    return kernel("mov.u32 %r1, 0; setp.eq.u32 %p1, 1, 1;\n" + "".join(arms))
+
+
+@pytest.mark.parametrize("make", [movers, jumps, calls, cases, branches], ids=lambda make: make.__name__)
+def test_loading_takes_time_in_proportion_to_the_text(make: Any) -> None:
+    """Eight times the text takes at most 24 times the time; what is quadratic would take 64 times."""
+    small, large = min(seconds_to_load(make(250)) for _ in range(3)), seconds_to_load(make(2000))
+    assert large < 24 * small + 0.2, (small, large)
+
+
+def test_a_table_of_many_targets_runs() -> None:
+    client = Client()
+    function = client.get("cuModuleGetFunction", client.load(cases(3000)), b"k")
+    assert client.launch(function, []) == 0 and client.code("cuCtxSynchronize") == 0
+
+
+def test_sections_that_nobody_closes_are_refused_soon() -> None:
+    client, started = Client(), time.process_time()
+    for text in (HEAD + ".section\n" * 100_000, HEAD + ".section .x {\n" * 100_000):
+        assert client.code("cuModuleLoadData", text.encode()) in (200, 218)
+    assert time.process_time() - started < 20
+
+
+LIMITS = {
+    "MOST_TEXT": (kernel(""), "characters, 10 max"),
+    "MOST_REGISTERS": (kernel("".join(f"mov.u32 %r{n}, 1;\n" for n in range(20))), "registers, 10 max"),
+    "MOST_SOURCE": (kernel("mov.u32 %r1, 1;"), "code generated from this module would have"),
+    "MOST_SHARED": (kernel(".shared .b8 s[11]; mov.u32 %r1, s;"), "uses too much shared data (0xb bytes, 0xa max)"),
+    "MOST_CONSTANT": (kernel("", ".const .b8 c[11];\n"), "too much global constant data (0xb bytes, 0xa max)"),
+    "MOST_GLOBAL": (kernel("", ".global .b8 g[11];\n"), "Variables of more than 0xa bytes do not fit"),
+}
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_each_limit_has_its_error(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    text, words = LIMITS[name]
+    assert seconds_to_load(text) < 60  # allowed as it is
+    monkeypatch.setattr(program, name, 10)
+    with pytest.raises(module("emulator.ptx").Rejected) as caught:
+        module("emulator.ptx").load(text.encode(), module("emulator.space").Space())
+    assert words in str(caught.value.log), caught.value.log
+
+
+DEEP = {
+    "scopes": (kernel("{" * 100 + "}" * 100), "nested"),
+    "expressions": (HEAD + ".global .b32 x = " + "(" * 100 + "1" + ")" * 100 + ";\n.entry k(){ret;}\n", "nested"),
+}
+
+
+@pytest.mark.parametrize("name", DEEP)
+def test_deep_nesting_is_refused(name: str) -> None:
+    text, words = DEEP[name]
+    with pytest.raises(module("emulator.ptx").Rejected) as caught:
+        module("emulator.ptx").load(text.encode(), module("emulator.space").Space())
+    assert words in str(caught.value.log), caught.value.log
+
+
+ENDLESS = {
+    "alone": "L: bra L;",
+    "with a barrier": "L: bar.sync 0; bra L;",
+    "with a shuffle": "mov.u32 %r1, 1; L: shfl.sync.idx.b32 %r1, %r1, 0, 31, 0xffffffff; bra L;",
+    "with a pause": "L: nanosleep.u32 10; bra L;",
+}
+
+
+@pytest.mark.parametrize("executor", ["scalar", "numpy"])
+@pytest.mark.parametrize("threads", [1, 33, 96])
+@pytest.mark.parametrize("name", ENDLESS)
+def test_an_endless_kernel_ends_after_the_time_that_was_set(name: str, threads: int, executor: str) -> None:
+    client, started = Client(executor=executor, timeout=0.3), time.monotonic()
+    function = client.get("cuModuleGetFunction", client.load(kernel(ENDLESS[name])), b"k")
+    code = client.launch(function, [], block=(threads, 1, 1)) or client.code("cuCtxSynchronize")
+    assert code == 702 and client.emulator.reports[-1].startswith("endless loop: "), client.emulator.reports
+    assert time.monotonic() - started < 60
+
+
+def test_iterations_of_different_threads_are_not_added_up() -> None:
+    body = "mov.u32 %r1, 0; L: bar.sync 0; add.u32 %r1, %r1, 1; setp.lt.u32 %p1, %r1, 400; @%p1 bra L;"
+    code = module("emulator.ptx").load(kernel(body).encode(), module("emulator.space").Space())
+    limits = module("emulator.ptx").Limits(turns=50_000)
+    code.entries["k"].run((1, 1, 1), (512, 1, 1), 0, b"", limits=limits)  # 204,800 in all
