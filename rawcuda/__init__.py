@@ -6,6 +6,7 @@ Functions    use(driver)  choose the driver: "nvidia", "emulator", or the path o
              devices()  list the devices
              view(x)  view any array, without a copy
              copy(dst, src), copy_batch(pairs)  copy between any two arrays
+             prefetch_batch(), discard_batch()  tell the driver where managed memory is used
              compile(source, target), link(images, target)  make device code without a device
              synchronize()  wait for all work of the current device
              explain(x)  show what an object says about its memory

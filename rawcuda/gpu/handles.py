@@ -63,6 +63,7 @@ __all__ = [
     "TEXTURE",
     "TIMED_EVENT",
     "around",
+    "call_unnoticed",
     "beginning",
     "capturing",
     "make",
@@ -382,6 +383,17 @@ def around(primary: PrimaryContext, steps: Iterable[Any]) -> Iterable[Any]:
     """Surround steps that are taken one by one, each when it is made, in the same way as unnoticed()."""
     exchange = _exchange(primary)
     return chain(exchange, steps, exchange)
+
+
+def call_unnoticed(primary: PrimaryContext, step: tuple[Any, ...]) -> int:
+    """Make a call in the same way as unnoticed(), and return its code; its arguments imply their context."""
+    exchange = _exchange(primary)
+    steps = (*exchange, step, *exchange)
+    code = UNTRIED if careful else run(steps)[1]
+    if code == UNTRIED or code in WRONG_CONTEXT:
+        code = run(steps, primary._to_push())[1]
+    _exchanges.append(exchange)
+    return code
 
 
 def unnoticed(primary: PrimaryContext, steps: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -21,7 +21,7 @@ from ..errors import Closed, CudaError, ForkedAfterInit
 from ..owned import Owned, forked
 from .calls import run, scratches, take_scratch
 from .context import PrimaryContext
-from .handles import EVENT, capturing, make, unnoticed
+from .handles import EVENT, call_unnoticed, capturing, make, unnoticed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -130,11 +130,10 @@ def note_end(primary: PrimaryContext, stream: Any) -> int | None:
     try:
         if capturing and capture_number(primary, stream) is not None:
             return None
-        inside = primary._to_push()
-        if not run(unnoticed(primary, ((primary.function("cuStreamQuery"), stream),)), inside)[1]:
+        if not call_unnoticed(primary, (primary.function("cuStreamQuery"), stream)):
             return 0
         event = take_event(primary)
-        if run(((primary.function("cuEventRecord"), event.argument, stream),), inside)[0]:
+        if run(((primary.function("cuEventRecord"), event.argument, stream),), primary._to_push())[0]:
             return None
     except (CudaError, Closed, ForkedAfterInit):
         return None

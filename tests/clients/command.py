@@ -27,7 +27,8 @@ def main(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     kept = options.results or Path(tempfile.mkdtemp(prefix="clients-"))
     kept.mkdir(parents=True, exist_ok=True)
-    table, said = report.stored(), []
+    table: dict[str, report.Row] = report.stored()
+    said: list[str] = []
     for name in options.names or SUITES:
         suite = SUITES[name]
         python = environment(list(suite.packages))
@@ -39,7 +40,7 @@ def main(arguments: list[str]) -> int:
             found = run_suite(
                 python, suite.sample if options.sample else tests, folder, log, words=options.words, **variables
             )
-        row = report.row_of(name, found)
+        row = report.row_of(name, found, results(log)[2] and not options.sample)
         print(report.text({name: row}))
         said += [
             f"{name}: {line}" for line in report.worse(table.get(name, {"failed": {}, "passed": 0}), row, set(found))

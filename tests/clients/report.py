@@ -18,7 +18,7 @@ _MARKS = "<!-- the table: python3 -m tests --clients writes it -->", "<!-- the e
 Row = dict[str, Any]
 
 
-def row_of(name: str, found: dict[str, Result]) -> Row:
+def row_of(name: str, found: dict[str, Result], ended: bool) -> Row:
     """Return the row of a suite: its version, the numbers, and the names of the tests that failed, by their reasons."""
     suite = SUITES[name]
     outcomes = Counter(result.outcome for result in found.values())
@@ -32,6 +32,7 @@ def row_of(name: str, found: dict[str, Result]) -> Row:
         "passed": outcomes["passed"],
         "skipped": outcomes["skipped"],
         "failed": failed,
+        "ended": ended,
     }
 
 
@@ -78,12 +79,12 @@ def text(table: dict[str, Row]) -> str:
         needs = sum(counts.values())
         failed = sum(len(tests) for tests in row["failed"].values()) - needs
         lines.append(
-            f"| {name} | {row['version']} | {row['passed']} | {failed} | {needs} | {row['skipped']} "
-            f"| {share(row):.1f} % |"
+            f"| {name}{'' if row['ended'] else ', a part'} | {row['version']} | {row['passed']} | {failed} "
+            f"| {needs} | {row['skipped']} | {share(row):.1f} % |"
         )
     lines += ["", "| program | tests | whose | the reason |", "|---|---|---|---|"]
     for name, row in sorted(table.items()):
-        for why, tests in sorted(row["failed"].items(), key=lambda each: (each[0].partition(":")[0], -len(each[1]))):
-            whose, _, reason = why.partition(": ")
-            lines.append(f"| {name} | {len(tests)} | {whose} | {reason} |")
+        order = sorted((why.partition(":")[0], -len(tests), why) for why, tests in row["failed"].items())
+        for whose, count, why in order:
+            lines.append(f"| {name} | {-count} | {whose} | {why.partition(': ')[2]} |")
     return "\n".join(lines) + "\n"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Callable
 
@@ -101,6 +103,19 @@ def test_the_last_chapter_is_the_example() -> None:
         part for node in ast.parse(own).body[1:] for part in [ast.get_source_segment(own, node)] if part not in chapter
     ]
     assert not missing
+
+
+@pytest.mark.heavy
+@pytest.mark.skipif(sys.version_info < (3, 10), reason="the version of PyTorch that is tested needs Python 3.10")
+def test_the_page_about_torch_runs_with_torch() -> None:
+    """In the environment of tests/reruns/test_systems.py, because PyTorch is large."""
+    from tests.__main__ import environment
+    from tests.systems_table import ENVIRONMENTS, TOOLS
+
+    python = environment([*TOOLS, *ENVIRONMENTS["torch"]])
+    page = CHECKOUT / "docs" / "howto" / "torch.md"
+    done = subprocess.run([python, "-m", "tests.docs.pages", str(page)], cwd=CHECKOUT, capture_output=True, text=True)
+    assert done.returncode == 0 and "not installed" not in done.stdout, done.stdout + done.stderr
 
 
 # -- the program that runs the pages reports errors

@@ -122,6 +122,16 @@ def test_an_endless_kernel_ends_after_the_time_that_was_set(name: str, threads: 
     assert time.monotonic() - started < 60
 
 
+@pytest.mark.parametrize("file", ["/dev/zero", "/dev/stdin", "/nowhere/x.cu", "/etc", "", "\\0", "\x1b[31m.cu"])
+def test_a_report_reads_only_plain_files(file: str) -> None:
+    client = Client()
+    body = ".entry k(){ .reg .b64 %d;\n.loc 1 1 1\nmov.u64 %d, 16; st.global.u32 [%d], 1; ret; }\n"
+    text = f'{HEAD}.file 1 "{file}"\n{body}'
+    function = client.get("cuModuleGetFunction", client.load(text), b"k")
+    assert (client.launch(function, []) or client.code("cuCtxSynchronize")) == 700
+    assert "ptx line 7 | mov.u64 %d, 16; st.global.u32 [%d], 1; ret; }" in client.emulator.reports[-1]
+
+
 def test_iterations_of_different_threads_are_not_added_up() -> None:
     body = "mov.u32 %r1, 0; L: bar.sync 0; add.u32 %r1, %r1, 1; setp.lt.u32 %p1, %r1, 400; @%p1 bra L;"
     code = module("emulator.ptx").load(kernel(body).encode(), module("emulator.space").Space())

@@ -89,7 +89,7 @@ def _link(link: _Link, emulator: Emulator, lto: Callable[[_Link, list[tuple[int,
         for kind, content, name in inputs:
             if kind not in _KINDS:
                 raise Refused(1, f"{name}: {kind} is not a kind of input")
-            for image, inner in images_in(_KINDS[kind], content, name):
+            for image, inner in images_in(_KINDS[kind], content, name, emulator._machine.architecture):
                 unit = Unit(text_of(image), inner, architecture)
                 Checked(unit.module, {})
                 try:

@@ -203,12 +203,12 @@ def _row(name: str) -> tuple[int, int, str]:
 def _settable(kernel: Kernel, name: str, number: int, given: Any) -> int:
     """Return the number for a new value of an attribute."""
     if number == 14:
-        return truth(name, given)
+        return int(truth(name, given))
     if number == 15:
-        return chosen(name, given, ("default", "spread", "load_balancing"))
+        return int(chosen(name, given, ("default", "spread", "load_balancing")))
     if number == 17:
         words = "default", "require_portable", "allow_non_portable", "allow_oversized", "prefer_oversized"
-        return chosen(name, given, words)
+        return int(chosen(name, given, words))
     if number == 9 and isinstance(given, str):
         if given not in _CARVEOUTS:
             raise ValueError(f"{name}={worded(given)}: give a percentage, or one of {', '.join(_CARVEOUTS)}")

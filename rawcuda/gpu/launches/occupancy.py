@@ -39,7 +39,7 @@ def cache_config(given: Any) -> int:
     """Return a CUfunc_cache for its name, with or without "prefer_", or its number."""
     if isinstance(given, str) and given.startswith("prefer_"):
         given = given[len("prefer_") :]
-    return chosen("prefer", given, _CACHE_CONFIGS)
+    return int(chosen("prefer", given, _CACHE_CONFIGS))
 
 
 class Suggestion(tuple):  # type: ignore[type-arg]

@@ -65,7 +65,7 @@ PARTS = {
             "protocols.arrow",
             "tools",
         ),
-        ("loadable", "gpu.devices.facts", "gpu.devices.peers"),
+        ("loadable", "gpu.devices.facts", "gpu.devices.peers", "gpu.streams.settings"),
         "devices, streams, memory, kernels, captured graphs and views: all but the compiler, graphs built by hand, the "
         "emulator and the tools",
     ),
@@ -118,8 +118,9 @@ def part(name: str | None, origin: str) -> Files:
         return copied
     for module in sorted(house.left_out(kept)):
         copied.update(house.stand_ins(module, kept, name))
-    if "driver" in kept:
-        copied["headers/calls.pyi"] = sources["headers/calls.pyi"]  # the types of its functions
+    types = "headers/calls.pyi"  # of the driver's functions
+    if "driver" in kept and types in sources:
+        copied[types] = sources[types]
     copied["py.typed"] = b""
     facade = sources["__init__.py"].decode()
     copied["__init__.py"] = _facade(facade, kept, name, f"Part {name!r} of {origin}, see {MANIFEST}").encode()
@@ -179,7 +180,7 @@ class _House:
             found
             for module in {"", *kept}
             for found in self.imports(module, for_types=module != "")
-            if found not in kept and found
+            if found in self.paths and found not in kept and found  # (a stub alone is no module)
         }
 
     def stand_ins(self, module: str, kept: set[str], name: str) -> Files:

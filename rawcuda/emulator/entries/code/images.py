@@ -21,24 +21,24 @@ __all__ = ["FATBIN", "choose", "image_at", "length_of_fatbin", "optional_ptx", "
 _WRAPPER, FATBIN = b"\xb1\x43\x62\x46", b"\x50\xed\x55\xba"
 
 
-def image_at(address: int) -> bytes:
-    """Read a code image and return its PTX; of a cubin, return only the first bytes."""
+def image_at(address: int, device: int) -> bytes:
+    """Read a code image and return its PTX for a device such as 90; of a cubin, return only the first bytes."""
     if not address:
         raise Refused(1)
     magic = ctypes.string_at(address, 4)
     if magic == _WRAPPER:  # the structure that nvcc links into programs: magic, version, pointer to the fatbin
-        return image_at(ctypes.c_uint64.from_address(address + 8).value)
+        return image_at(ctypes.c_uint64.from_address(address + 8).value, device)
     if magic == FATBIN:
         header, size = struct.unpack("<HQ", ctypes.string_at(address + 6, 10))
-        return choose(ctypes.string_at(address, header + size))
+        return choose(ctypes.string_at(address, header + size), device)
     if magic == b"\x7fELF":  # a cubin, which the compiler refuses by these bytes
         return magic
     return ctypes.string_at(address)
 
 
-def _image_of_file(content: bytes) -> bytes:
+def _image_of_file(content: bytes, device: int) -> bytes:
     """Return the PTX in a file's content, or a cubin unchanged."""
-    return choose(content) if content[:4] == FATBIN else content.rstrip(b"\0")
+    return choose(content, device) if content[:4] == FATBIN else content.rstrip(b"\0")
 
 
 def length_of_fatbin(fatbin: bytes) -> int:
@@ -47,18 +47,19 @@ def length_of_fatbin(fatbin: bytes) -> int:
     return max(16, int(header) + int(size))
 
 
-def optional_ptx(fatbin: bytes) -> bytes | None:
-    """Return the newest PTX among the members of a fatbin, or None."""
-    best, chosen = -1, None
-    for kind, architecture, content in _members(fatbin):
-        if kind == 1 and architecture > best:
-            best, chosen = architecture, content
-    return None if chosen is None else chosen.rstrip(b"\0")
+def optional_ptx(fatbin: bytes, device: int) -> bytes | None:
+    """Return the newest PTX that a device can run among the members of a fatbin, else the oldest one, or None."""
+    texts = [(architecture, content) for kind, architecture, content in _members(fatbin) if kind == 1]
+    if not texts:
+        return None
+    older = [each for each in texts if each[0] <= device]
+    chosen = max(older, key=lambda each: each[0]) if older else min(texts, key=lambda each: each[0])
+    return chosen[1].rstrip(b"\0")
 
 
-def choose(fatbin: bytes) -> bytes:
-    """Return the newest PTX among the members of a fatbin, or refuse it."""
-    chosen = optional_ptx(fatbin)
+def choose(fatbin: bytes, device: int) -> bytes:
+    """Return the newest PTX that a device can run among the members of a fatbin, or refuse the fatbin."""
+    chosen = optional_ptx(fatbin, device)
     if chosen is None:
         raise Refused(
             209,
@@ -119,10 +120,10 @@ def _length(packed: bytes, at: int, start: int) -> tuple[int, int]:
     return start, at
 
 
-def read_file(name: int) -> bytes:
+def read_file(name: int, device: int) -> bytes:
     """Read the image in a file."""
     try:
         with open(text(name), "rb") as file:
-            return _image_of_file(file.read())
+            return _image_of_file(file.read(), device)
     except OSError as error:
         raise Refused(301, str(error)) from None

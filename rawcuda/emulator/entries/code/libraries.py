@@ -94,7 +94,7 @@ def load_data(
     out(address, code)
     if library_count and not library_options:
         raise Refused(1)
-    _load(machine, address, image_at(code), Options(count, options, values))
+    _load(machine, address, image_at(code, machine.architecture), Options(count, options, values))
 
 
 @entry(
@@ -116,7 +116,7 @@ def load_file(
 ) -> None:
     """Load a library from a file."""
     out(address, name)
-    _load(machine, address, read_file(name), Options(count, options, values))
+    _load(machine, address, read_file(name, machine.architecture), Options(count, options, values))
 
 
 @entry("cuLibraryUnload(CUlibrary library)", since=12000)

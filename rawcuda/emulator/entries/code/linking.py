@@ -114,7 +114,7 @@ def _add(machine: Machine, link: Link, kind: int, content: bytes, name: str) -> 
     architecture = divmod(machine.architecture, 10)
     try:
         # an archive's member is linked only if it defines what is missing; here every member without a conflict is
-        for image, inner in images_in(kind, content, name):
+        for image, inner in images_in(kind, content, name, machine.architecture):
             unit = Unit(text_of(image), inner, architecture)
             Checked(unit.module, {})  # checks each instruction
             try:
@@ -127,22 +127,22 @@ def _add(machine: Machine, link: Link, kind: int, content: bytes, name: str) -> 
         raise Refused(rejected.code, rejected.log) from None
 
 
-def images_in(kind: int, content: bytes, name: str) -> Iterator[tuple[bytes, str]]:
+def images_in(kind: int, content: bytes, name: str, device: int) -> Iterator[tuple[bytes, str]]:
     """Yield the PTX texts in an input, with their names; kind: a CUjitInputType."""
     if kind == _PTX or kind == _CUBIN and content[:4] != _ELF:  # PTX may come in the place of a cubin
         yield content.rstrip(b"\0"), name
     elif kind == _FATBINARY:
         if content[:4] != FATBIN or len(content) < 16 or length_of_fatbin(content) > len(content):
             raise Refused(200, f"{name} is not a fatbin, or it is truncated")
-        yield choose(content), name
+        yield choose(content, device), name
     elif kind == _OBJECT:
-        yield from _of_object(content, name, True)
+        yield from _of_object(content, name, device, True)
     elif kind == _LIBRARY:
         if content[:8] != _ARCHIVE:
             raise Refused(200, f"{name} is not an archive")
         for member, inner in _of_archive(content):
             if inner[:4] == _ELF:
-                yield from _of_object(inner, f"{name}:{member}", False)
+                yield from _of_object(inner, f"{name}:{member}", device, False)
     elif kind == _CUBIN:
         raise Refused(209, f"{name} contains machine code, which is not emulated: link PTX instead (nvcc -ptx)")
     elif kind == _NVVM:
@@ -151,14 +151,14 @@ def images_in(kind: int, content: bytes, name: str) -> Iterator[tuple[bytes, str
         raise Refused(1)
 
 
-def _of_object(content: bytes, name: str, needed: bool) -> Iterator[tuple[bytes, str]]:
+def _of_object(content: bytes, name: str, device: int, needed: bool) -> Iterator[tuple[bytes, str]]:
     """Yield the PTX in the fatbins of a host object."""
     found = False
     for at, size in _fatbin_sections(content, name):
         end = at + size
         while content[at : at + 4] == FATBIN and at + 16 <= end:
             length = length_of_fatbin(content[at:])
-            image = choose(content[at : at + length]) if needed else optional_ptx(content[at : at + length])
+            image = (choose if needed else optional_ptx)(content[at : at + length], device)
             at += length + -length % 8
             if image is not None:
                 found = True

@@ -275,7 +275,7 @@ def load_data(machine: Machine, address: int, image: int, count: int = 0, option
     """Load a module from memory, with options for the JIT."""
     out(address)
     machine.context()
-    _load_module(machine, address, image_at(image), Options(count, options, values))
+    _load_module(machine, address, image_at(image, machine.architecture), Options(count, options, values))
 
 
 @entry("cuModuleLoad(CUmodule *module, const char *fname)", since=2000)
@@ -283,7 +283,7 @@ def load_file(machine: Machine, address: int, name: int) -> None:
     """Load a module from a file."""
     out(address)
     machine.context()
-    _load_module(machine, address, read_file(name), Options(0, 0, 0))
+    _load_module(machine, address, read_file(name, machine.architecture), Options(0, 0, 0))
 
 
 def _module(machine: Machine, handle: int) -> Module:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import linecache
 import os
+import stat
 from bisect import bisect_right
 
 TYPE_CHECKING = False
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["place_of", "texts_of_line"]
 
 _LONGEST = 160
+_LARGEST = 16 << 20  # bytes of a source file
 
 
 def _location(line: int, module: Module) -> tuple[int, int, int] | None:
@@ -54,8 +56,8 @@ def texts_of_line(line: int, module: Module) -> list[str]:
                 texts.append(f"{os.path.basename(module.files[file])}:{number} | {text}")
     if not texts:
         lines = module.text.split("\n", line)
-        text = " ".join(lines[line - 1].split()) if 0 < line <= len(lines) else ""
-        texts = [f"ptx line {line} | {text[:_LONGEST]}"] if text else []
+        text = _plain(" ".join(lines[line - 1].split())) if 0 < line <= len(lines) else ""
+        texts = [f"ptx line {line} | {text}"] if text else []
     return texts
 
 
@@ -69,5 +71,19 @@ def _text(module: Module, file: str, number: int) -> str:
         lines = kept[2]
         text = lines[number - 1] if 0 < number <= len(lines) else ""
     else:
-        text = linecache.getline(file, number) if os.path.isabs(file) else ""
-    return text.strip()[:_LONGEST]
+        text = linecache.getline(file, number) if _is_readable(file) else ""
+    return _plain(text)
+
+
+def _is_readable(file: str) -> bool:
+    """Tell whether a name in the PTX, which anybody may have written, is that of a file that a report may quote."""
+    try:
+        found = os.stat(file)
+    except (OSError, ValueError):
+        return False
+    return os.path.isabs(file) and stat.S_ISREG(found.st_mode) and 0 < found.st_size <= _LARGEST
+
+
+def _plain(text: str) -> str:
+    """Return a line without what a terminal would not print."""
+    return "".join(each if each.isprintable() else " " for each in text.strip()[:_LONGEST])
