@@ -99,8 +99,8 @@ class Record:
     """What a journal says.
 
     calls and absent say how often each function was called, and which of them do not exist; asked, how often a program
-    asked cuGetProcAddress for functions that do not exist; unknown, the names that the emulator does not know; last, the
-    last calls, the newest first: name, result (None while it runs), thread.
+    asked cuGetProcAddress for functions that do not exist; unknown, the names that the emulator does not know; last,
+    the last calls, the newest first: name, result (None while it runs), thread.
     """
 
     __slots__ = ("pid", "library", "ended", "command", "calls", "absent", "asked", "unknown", "last")
