@@ -15,7 +15,7 @@ import re
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Callable, Generator
     from typing import Any
 
     from .emulator.holdings import Holding
@@ -161,12 +161,16 @@ def _allocations(emulator: Any) -> dict[int, Holding]:
     """Return the allocations of all primary contexts, by address."""
     machine = emulator._machine
     with machine.lock:
-        return {
-            base: holding
-            for device in machine.devices
-            for base, holding in device.primary.holdings.items()
-            if not holding.released
-        }
+        return _held(machine)
+
+
+def _held(machine: Any) -> dict[int, Holding]:
+    return {
+        base: holding
+        for device in machine.devices
+        for base, holding in device.primary.holdings.items()
+        if not holding.released
+    }
 
 
 def _take(emulator: Any) -> list[str]:
@@ -174,19 +178,18 @@ def _take(emulator: Any) -> list[str]:
     machine = emulator._machine
     if machine.pid:
         with machine.lock:
-            for context in _contexts(machine):
-                machine.queues.complete_context(context)
+            _each_context(machine, machine.queues.complete_context)
     found = list(machine.findings)
     machine.findings.clear()
     if found:
         with machine.lock:
-            for context in _contexts(machine):
-                context.revive()
+            _each_context(machine, lambda context: context.revive())
     return found
 
 
-def _contexts(machine: Any) -> list[Any]:
-    return [thing for thing in machine.handles.values() if type(thing).__name__ == "Context"]
+def _each_context(machine: Any, do: Callable[[Any], object]) -> None:
+    for context in [thing for thing in machine.handles.values() if type(thing).__name__ == "Context"]:
+        do(context)
 
 
 def _worded(finding: str) -> str:

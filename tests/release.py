@@ -107,7 +107,8 @@ def settle_tar(archive: Path, epoch: int) -> None:
     """Write a tar file again with sorted names, one time, and no users."""
     with tarfile.open(archive) as old:
         members = sorted(old.getmembers(), key=lambda member: member.name)
-        contents = [old.extractfile(member).read() if member.isfile() else b"" for member in members]  # type: ignore[union-attr]
+        files = [old.extractfile(member) for member in members]  # None for a folder
+        contents = [b"" if file is None else file.read() for file in files]
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as new:
         for member, content in zip(members, contents):

@@ -99,8 +99,8 @@ def attach(address: int, folder: str) -> None:
         if table.library == "libcuda":
             _lead_back(attached)
         if sys.version_info < (3, 10):  # which has PyGC_Disable
-            for word, function in (layout.GCOFF, _collect_no_more), (layout.GCON, _collect):
-                table.put_pointer(word, _pointer(ctypes.CFUNCTYPE(ctypes.c_int)(function)))
+            table.put_pointer(layout.GCOFF, _pointer(ctypes.CFUNCTYPE(ctypes.c_int)(_collect_no_more)))
+            table.put_pointer(layout.GCON, _pointer(ctypes.CFUNCTYPE(ctypes.c_int)(_collect)))
         resolver = _pointer(_Resolve(covered(resolve)))  # type: ignore[arg-type]
         if not ATTACHED:
             os.register_at_fork(after_in_child=_forked)

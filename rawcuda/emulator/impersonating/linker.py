@@ -128,13 +128,17 @@ def _real_lto(library: ctypes.CDLL | None, link: _Link, inputs: list[tuple[int, 
     def call(name: str, *arguments: Any) -> int:
         return int(library[f"__nvJitLink{name}_{major}_0"](*arguments))
 
+    def add_all(handle: ctypes.c_void_p) -> int:
+        code = 0
+        for _, content, name in inputs:
+            code = code or call("AddData", handle, _LTOIR, content, ctypes.c_size_t(len(content)), name.encode())
+        return code
+
     options = [each.encode() for each in link.options if each not in ("-lto", "-ptx")] + [b"-lto", b"-ptx"]
     handle, size = ctypes.c_void_p(), ctypes.c_size_t()
     code = call("Create", ctypes.byref(handle), len(options), (ctypes.c_char_p * len(options))(*options))
     try:
-        for _, content, name in inputs if not code else ():
-            code = code or call("AddData", handle, _LTOIR, content, ctypes.c_size_t(len(content)), name.encode())
-        code = code or call("Complete", handle)
+        code = code or add_all(handle) or call("Complete", handle)
         code = code or call("GetLinkedPtxSize", handle, ctypes.byref(size))
         if code:
             call("GetErrorLogSize", handle, ctypes.byref(size))

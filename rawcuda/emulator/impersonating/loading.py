@@ -176,20 +176,24 @@ def take() -> None:
     if why:
         raise NotImplementedError(why)
     with _lock:
-        shared()  # before anything is loaded: its settings may be wrong
-        found = {(key, soname): _loaded(soname) for key, library in LIBRARIES.items() for soname in library.sonames}
-        for (key, soname), loaded in found.items():
-            if loaded is not None:
-                _check(key, soname, loaded)
-        folder = os.environ.get(VARIABLE, "")  # a parent's
-        if not os.path.isdir(folder):
-            folder, variables = prepare()
-            os.environ.update(variables)
-            atexit.register(_finish, folder, os.getpid())
-        for (key, soname), loaded in found.items():
-            table = _table_of(loaded or _load(key, soname, folder))
-            if table is not None:
-                attach(table.address, folder)
+        _take()
+
+
+def _take() -> None:
+    shared()  # before anything is loaded: its settings may be wrong
+    found = {(key, soname): _loaded(soname) for key, library in LIBRARIES.items() for soname in library.sonames}
+    for (key, soname), loaded in found.items():
+        if loaded is not None:
+            _check(key, soname, loaded)
+    folder = os.environ.get(VARIABLE, "")  # a parent's
+    if not os.path.isdir(folder):
+        folder, variables = prepare()
+        os.environ.update(variables)
+        atexit.register(_finish, folder, os.getpid())
+    for (key, soname), loaded in found.items():
+        table = _table_of(loaded or _load(key, soname, folder))
+        if table is not None:
+            attach(table.address, folder)
 
 
 def _check(key: str, soname: str, loaded: ctypes.CDLL) -> None:

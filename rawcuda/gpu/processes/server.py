@@ -168,7 +168,7 @@ class Server:
                     "wait longer; it is kept until then"
                 )
         if timeout and self.over:
-            self._thread.join(timeout)  # it closes the socket
+            self._thread.join(min(timeout, _FOREVER))  # it closes the socket
 
     def _settle(self, offer: Offer) -> None:
         """Release an offer that is over, and end with the last one."""
