@@ -35,6 +35,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--minutes", type=float, default=10.0, help="how long the campaign of tests/attack takes in all")
     group.addoption("--attack-seed", type=int, default=None, help="the seed of the campaign, to repeat a failure")
     group.addoption(
+        "--again",
+        action="store_true",
+        help="leave out the tests that are marked once: a run on another Python or in another mode has seen them",
+    )
+    group.addoption(
         "--heavy", action="store_true", help="run only the tests that are marked heavy; otherwise they are skipped"
     )
 
@@ -48,6 +53,7 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ.pop("CUDA_VISIBLE_DEVICES", None)
     config.addinivalue_line("markers", "emulator_only(reason): a diagnostic that only the emulator gives")
     config.addinivalue_line("markers", "gpu_only(reason): only a GPU can show this, such as speed or real asynchrony")
+    config.addinivalue_line("markers", "once: takes a while, and depends little on the Python or on the mode")
     config.addinivalue_line("markers", "heavy: takes a long time; `python3 -m tests --heavy` runs it")
 
 
@@ -60,7 +66,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if hasattr(config, "workerinput"):  # if there are several processes, run the longest tests first
         items.sort(key=lambda item: "rerun" not in getattr(item, "fixturenames", ()))
     heavy = config.getoption("heavy")
-    left_out = [item for item in items if heavy != (item.get_closest_marker("heavy") is not None)]
+    again = config.getoption("again")
+    left_out = [
+        item
+        for item in items
+        if heavy != (item.get_closest_marker("heavy") is not None)
+        or again
+        and item.get_closest_marker("once") is not None
+    ]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in set(left_out)]
@@ -151,7 +164,7 @@ def rerun(request: pytest.FixtureRequest) -> Rerun:
     Their last line is printed at the end of this run.
     """
 
-    def run(command: list[str], *, env: dict[str, str] | None = None, timeout: float = 900) -> str:
+    def run(command: list[str], *, env: dict[str, str] | None = None, timeout: float = 1800) -> str:
         result = subprocess.run(
             command,
             cwd=CHECKOUT,

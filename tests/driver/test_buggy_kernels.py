@@ -19,6 +19,7 @@ from tests.subject import module, rawcuda
 pytestmark = [
     pytest.mark.emulator_only("a GPU does not write such reports"),
     pytest.mark.skipif(sys.platform == "darwin", reason="there is no NVRTC for macOS"),
+    pytest.mark.once,
 ]
 SOURCES = Path(__file__).resolve().parent.parent / "data" / "buggy"
 CHECKS = ("racecheck", "synccheck")

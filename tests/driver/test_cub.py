@@ -11,7 +11,7 @@ from .texture_kernels import needs_compiler
 
 np = pytest.importorskip("numpy")
 
-pytestmark = [needs_compiler, needs_cccl]
+pytestmark = [needs_compiler, needs_cccl, pytest.mark.once]
 OPTIONS = ["--std=c++17"]
 
 # C++ type: dtype

@@ -16,10 +16,11 @@ from tests.subject import rawcuda
 pytestmark = [
     pytest.mark.emulator_only("a GPU does not write such reports"),
     pytest.mark.skipif(sys.platform == "darwin", reason="there is no NVRTC for macOS"),
+    pytest.mark.once,
 ]
 CHECKS = ("racecheck", "synccheck")
 TOGETHER = 25  # kernels of one compilation
-FEW, MANY = 100, 5000
+FEW, MANY = 100, 1500
 
 
 def run(texts: list[str], **options: Any) -> list[tuple[int, list[str]]]:

@@ -16,7 +16,7 @@ from .texture_kernels import needs_compiler
 np = pytest.importorskip("numpy")
 locate, program = module("locate"), module("compiler.program")
 
-pytestmark = needs_compiler
+pytestmark = [needs_compiler, pytest.mark.once]
 
 
 def has(name: str) -> bool:

@@ -25,6 +25,8 @@ np = pytest.importorskip("numpy", minversion="2.0")
 from tests.null.ptx_client import EXECUTOR, Fault, kernel, module, ptx, space, three  # noqa: E402
 from tests.subject import CHECKOUT  # noqa: E402
 
+pytestmark = pytest.mark.once  # with other Pythons and modes, they would show the same
+
 
 class Outcome:
     """What a launch left behind: memory and reports; and why arrays did not run all of it, or ""."""

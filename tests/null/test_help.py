@@ -13,6 +13,8 @@ import pytest
 
 from tests.subject import CHECKOUT, NAME, ROOT, rawcuda
 
+pytestmark = pytest.mark.once  # with other Pythons and modes, they would show the same
+
 SCREENS = 100  # two screens of 50 lines
 USER_CODE = '''\
 """What users write: a type checker finds nothing wrong here, and each wrong line below."""

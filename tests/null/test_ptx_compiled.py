@@ -14,6 +14,8 @@ import pytest
 from tests.null.ptx_client import DATA, Fault, Machine
 from tests.shared import quotient, rest, wrap
 
+pytestmark = pytest.mark.once  # with other Pythons and modes, they would show the same
+
 MACHINES: dict[str, Machine] = {}
 
 

@@ -10,6 +10,8 @@ import pytest
 from tests.null.emulator_client import Client
 from tests.subject import module
 
+pytestmark = pytest.mark.once  # with other Pythons and modes, they would show the same
+
 HEAD = ".version 8.0\n.target sm_80\n.address_size 64\n"
 program = module("emulator.ptx.program")
 flow = module("emulator.ptx.translating.flow")

@@ -13,6 +13,8 @@ import pytest
 from tests.null.ptx_client import Machine
 from tests.subject import CHECKOUT
 
+pytestmark = pytest.mark.once  # with other Pythons and modes, they would show the same
+
 np = pytest.importorskip("numpy")
 small_types = pytest.importorskip("ml_dtypes")
 

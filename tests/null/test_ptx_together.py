@@ -8,6 +8,8 @@ import pytest
 
 from tests.null.ptx_client import DATA, EXECUTOR, Fault, Machine, kernel, ptx
 
+pytestmark = pytest.mark.once  # with other Pythons and modes, they would show the same
+
 BUILDS = pytest.mark.parametrize("here", ["sm75", "sm90"], indirect=True)
 
 

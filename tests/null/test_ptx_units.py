@@ -17,6 +17,8 @@ from tests.null.ptx_client import Fault, Machine, kernel, ptx, space
 from tests.null.ptx_forms import FORMS, group, mma, mutants, products, text_of
 from tests.null.test_ptx_mutants import PTXAS, ours, verdict
 
+pytestmark = pytest.mark.once  # with other Pythons and modes, they would show the same
+
 np = pytest.importorskip("numpy")
 small_types = pytest.importorskip("ml_dtypes")
 

@@ -1,4 +1,4 @@
-"""Ten minutes of the campaign of tests/attack, with a new seed, which is printed."""
+"""Five minutes of the campaign of tests/attack, with a new seed, which is printed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.heavy
 
 
 def test_the_campaign_finds_nothing(rerun: Rerun, request: pytest.FixtureRequest) -> None:
-    output = rerun([sys.executable, "-m", "pytest", "tests/attack", "--minutes", "10"], timeout=1800)
+    output = rerun([sys.executable, "-m", "pytest", "tests/attack", "--minutes", "5"], timeout=1800)
     for line in output.splitlines():
         if ": seed " in line:
             request.node.user_properties.append(("told", line))

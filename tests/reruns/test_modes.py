@@ -19,9 +19,11 @@ MODES = [("random", 1), ("random", 2)] + [("lazy", 0), ("random", 3)] * (
 
 @pytest.mark.parametrize("mode, seed", MODES)
 def test_driver_tests_pass(rerun: Rerun, mode: str, seed: int) -> None:
-    output = rerun([sys.executable, "-m", "pytest", "tests/driver", "--mode", mode, "--seed", str(seed)])
+    output = rerun(
+        [sys.executable, "-m", "pytest", "tests/driver", "--mode", mode, "--seed", str(seed)] + ["--again"] * (seed > 1)
+    )
     assert f"{mode} mode, seed {seed}" in output
 
 
 def test_everything_passes_with_the_fast_paths_off(rerun: Rerun) -> None:
-    rerun([sys.executable, "-m", "pytest", "tests/null", "tests/driver", "tests/interop", "--plain"])
+    rerun([sys.executable, "-m", "pytest", "tests/null", "tests/driver", "tests/interop", "--plain", "--again"])

@@ -22,6 +22,7 @@ def test_a_renamed_copy_passes_the_tests(rerun: Rerun, site: Path, pytestconfig:
             f"tests/{folder}",
             "-p",
             "no:cacheprovider",
+            "--again",
             "--driver",
             pytestconfig.getoption("driver"),
         ],
