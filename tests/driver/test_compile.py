@@ -376,7 +376,7 @@ def test_a_driver_that_is_older_but_of_the_same_major_version(python: Python) ->
         env={"RAWCUDA_DRIVER": None},
         check=True,
     )
-    assert result.stdout == "[2.5] <Module cubin on device 0: scale> f32 2\n"
+    assert result.stdout == "[2.5] <Module cubin on device 0: k> f32 2\n"
 
 
 # -- errors in the source

@@ -107,7 +107,6 @@ def test_without_a_context_it_is_201(client, call):
         (("cuMemHostAlloc", OUT, 0, 0), 1),
         (("cuMemAllocManaged", OUT, 0, 1), 1),
         (("cuMemAllocManaged", OUT, 16, 0), 1),
-        (("cuMemAllocAsync", OUT, 0, 0), 1),
         (("cuMemAlloc_v2", OUT, 1 << 40), 2),
         (("cuMemAllocPitch_v2", OUT, OUT, 10, 10, 3), 1),
         (("cuMemAllocPitch_v2", OUT, OUT, 0, 10, 4), 1),

@@ -168,7 +168,8 @@ def test_before_cuinit_the_emulator_refuses_what_the_driver_refuses(real: dict[s
         function = ctypes.CFUNCTYPE(ctypes.c_int)(client.emulator.address(name))
         assert real_drivers.call(function, form) == 3, name
     theirs = [real["refusals"][name] for name, _ in served]
-    assert len(served) > 90 and set(theirs) <= {1, 3} and theirs.count(3) >= len(theirs) - 4
+    theirs = [code for code in theirs if code != 801]  # of older functions, which the driver no longer has
+    assert len(theirs) > 90 and set(theirs) <= {1, 3} and theirs.count(3) >= len(theirs) - 4
 
 
 def test_the_version(real: dict[str, Any], driver: Path) -> None:
