@@ -27,7 +27,7 @@ LOCALS = set(
     watch watch_read_one watch_read watch_reads watch_write_one watch_write watch_mark watch_order watch_mine mine
 """.split()
 )
-STRINGS = re.compile(r"[A-Za-z0-9]{0,10}([,.][A-Za-z0-9]{1,10}){0,3}\Z")  # 'rn', 'f16', 'ftz,sat', 'min.NaN'
+STRINGS = re.compile(r"[A-Za-z0-9]{0,10}([,.][A-Za-z0-9]{0,10}){0,8}\Z")  # 'rn', 'f16', 'ftz,sat', 'min.NaN'
 NODES = {
     getattr(ast, name)
     for name in """
