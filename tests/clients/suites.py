@@ -131,6 +131,10 @@ def prepare(name: str, python: str, folder: Path, checkout: Path | None) -> tupl
     with tarfile.open(archive) as packed:
         packed.extractall(folder)
     (unpacked,) = (each for each in folder.iterdir() if each.is_dir())
+    helpers = unpacked / "test" / "helpers.py"
+    if not helpers.exists():  # the sdist lacks the module from which this one test takes one name
+        (unpacked / "test" / "__init__.py").touch()
+        helpers.write_text("CI = True\n", encoding="utf-8")
     return unpacked, ("test/test_tiny.py",)
 
 

@@ -289,6 +289,8 @@ def _named(tokens: Tokens, scope: Scope, space: str, linkage: str, kind: _Kind) 
         if space not in ("global", "const"):
             raise tokens.fail(f"Initial value not allowed for variable '{name[:80]}' in .{space} space")
         _initialiser(tokens, scope, made, BITS[type] // 8, shape)
+    elif not count and linkage != "extern" and space != "param":
+        raise tokens.fail(f"Non-external variable '{name[:80]}' has incomplete type")
     if isinstance(earlier, Variable):  # also declared .extern: one variable, whose other declaration has the size
         if linkage != "extern":
             for field in Variable.__slots__:
