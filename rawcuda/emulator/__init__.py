@@ -9,7 +9,7 @@ How          thunks.py turns Python functions into C functions. machine.py holds
              queues.py decides when work runs. space.py is the memory. entries/ has one module for each family of cu*
              functions. ptx/ compiles kernels to Python and runs them. recovery.py handles interrupts.
 Source       CUDA Driver API; PTX ISA
-Read next    thunks.py, machine.py, queues.py, then entries/work/streams.py as the simplest family, or ptx/ for kernels
+Read next    thunks.py, machine.py, queues.py, then entries/tasks/streams.py as the simplest family, or ptx/ for kernels
 """
 
 from __future__ import annotations
@@ -134,8 +134,8 @@ class Emulator:
         from .entries.hardware import contexts, green  # noqa: F401
         from .entries.memories import batches, copies, ipc, managed, memory, pools, virtual  # noqa: F401
         from .entries.older import launching, names  # noqa: F401
+        from .entries.tasks import launches, streams, values  # noqa: F401
         from .entries.texturing import arrays, tensor_maps, textures  # noqa: F401
-        from .entries.work import launches, streams, values  # noqa: F401
         from .machine import Machine
         from .thunks import ENTRIES, serve
 

@@ -23,7 +23,7 @@ How          Each piece of work lists what it must wait for: its predecessor in 
              there is no other work and no other thread, nobody can write the value: after a few seconds, the context
              is lost with CUDA_ERROR_LAUNCH_TIMEOUT. A GPU would wait forever.
 Source       CUDA Driver API, "Stream synchronization behavior"; Programming Guide, "Asynchronous Concurrent Execution"
-Read next    machine.py, recovery.py, entries/work/streams.py
+Read next    machine.py, recovery.py, entries/tasks/streams.py
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ How          every pointer and handle is declared as an integer of its width. NU
              use, so that a mistake in one of the two is found. Tests compare both with cuda.h, and the widths of the
              types, which are the table's, with the C compiler.
 Source       CUDA Driver API; cuda.h, for the layouts of structures; ctypes, "Callback functions"
-Read next    machine.py, recovery.py, then a module of entry points, such as entries/work/streams.py
+Read next    machine.py, recovery.py, then a module of entry points, such as entries/tasks/streams.py
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 What it is   the functions behind Kernel.max_active_blocks, suggest_block and the other methods about occupancy.
 Source       CUDA Driver API, "Occupancy"; "Execution Control": cuFuncSetCacheConfig
-Read next    emulator/entries/work/launches.py, which has the arithmetic
+Read next    emulator/entries/tasks/launches.py, which has the arithmetic
 """
 
 from __future__ import annotations

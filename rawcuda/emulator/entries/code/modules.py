@@ -3,7 +3,7 @@
 How          loading an image compiles all of its PTX to Python, so that every mistake is reported at that time. The
              messages of the compiler go to the JIT's log buffers.
 Source       CUDA Driver API, "Module Management", "Execution Control" (cuFunc*)
-Read next    images.py, emulator/ptx/, entries/work/launches.py
+Read next    images.py, emulator/ptx/, entries/tasks/launches.py
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from ...codes import Refused
 from ...machine import Machine
 from ...queues import INSTANT, Event, Stream, Work
 from ...thunks import entry, out, put_bytes, put_int, put_u64, put_uint, read
-from ..work.attributes import events_of
+from ..tasks.attributes import events_of
 from .definitions import Graph, Node, cycle_in, graph_at, node_at
 from .operations import Allocate, Child, Conditional, Copy, Fill, Free, Launch, Operation, Record, Wait
 from .parameters import _read_copy, _read_fill, _read_host, operation_at, read_kernel

@@ -17,8 +17,8 @@ from ...host_thread import host_function
 from ...queues import CONTROL, HOST, INSTANT, KERNEL
 from ...space import Fault
 from ..memories.copies import copy_work, fill_work
-from ..work.attributes import check_attributes
-from ..work.launches import kernel_work
+from ..tasks.attributes import check_attributes
+from ..tasks.launches import kernel_work
 from .reservations import Reservation, covers
 
 TYPE_CHECKING = False

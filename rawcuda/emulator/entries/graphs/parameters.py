@@ -15,8 +15,8 @@ from ...codes import Refused
 from ...machine import Machine
 from ...thunks import ACCESS_DESC, MEMCPY3D, POOL_PROPS, entry, out, put_bytes, put_u64, read
 from ..code.modules import function_at
-from ..work.attributes import check_number
-from ..work.launches import read_arguments
+from ..tasks.attributes import check_number
+from ..tasks.launches import read_arguments
 from .conditions import condition_at, context_at
 from .definitions import Graph, Node, copy_of, graph_at, node_at, nodes_at
 from .operations import (

@@ -6,7 +6,7 @@ How          The number of blocks is the smallest of those that its threads, blo
              gives one of a few sizes to shared memory and the rest to the L1 cache: the smallest that holds the
              percentage which is preferred, or one block; without a preference, all.
 Source       CUDA Programming Guide, "Technical specifications per compute capability"; cuda_occupancy.h
-Read next    entries/work/launches.py
+Read next    entries/tasks/launches.py
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Source       CUDA Driver API, "Primary Context Management", "Context Management", "Peer Context Memory Access",
              "Profiler Control"
-Read next    entries/work/streams.py
+Read next    entries/tasks/streams.py
 """
 
 from __future__ import annotations

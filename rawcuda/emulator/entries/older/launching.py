@@ -1,7 +1,7 @@
 """Launches in several calls, as before CUDA 4: a function keeps its block, its arguments and its shared memory.
 
 Source       CUDA Driver API, "Execution Control [DEPRECATED]"
-Read next    ../work/launches.py
+Read next    ../tasks/launches.py
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ...codes import Refused
 from ...machine import Machine
 from ...thunks import entry, out
 from ..code.modules import Function, function_at
-from ..work.launches import launch
+from ..tasks.launches import launch
 
 __all__: list[str] = []
 

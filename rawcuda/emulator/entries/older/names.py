@@ -18,7 +18,7 @@ from ..code import linking, modules
 from ..graphs import executables
 from ..hardware import contexts, devices
 from ..hardware.devices import ATTRIBUTES
-from ..work import streams, values
+from ..tasks import streams, values
 
 __all__: list[str] = []
 

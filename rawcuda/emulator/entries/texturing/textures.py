@@ -2,7 +2,7 @@
 
 How          the call checks both structures against the attributes of the device: alignment, pitch and extents of
              linear memory, and which modes may be combined. A kernel finds the object by its handle (see
-             entries/work/launches.py), so a texture or surface that was destroyed, or whose array or memory was, is
+             entries/tasks/launches.py), so a texture or surface that was destroyed, or whose array or memory was, is
              reported by the kernel that uses it.
 Source       CUDA Driver API, "Texture Object Management", "Surface Object Management"
 Read next    ../images.py
