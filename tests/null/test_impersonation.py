@@ -52,7 +52,7 @@ def records(python, tmp_path):
 def only(records, **wanted):
     """Return the one journal of libcuda."""
     (record,) = records.values()
-    assert record.library == "libcuda"
+    assert record.served == "libcuda"
     return record
 
 

@@ -51,7 +51,7 @@ class Attached:
 
     def begin(self) -> None:
         """Begin a journal, also in a forked child."""
-        self.journal: Journal = create(self.folder, self.table.library, len(self.names))
+        self.journal: Journal = create(self.folder, self.table.served, len(self.names))
         self.table.put(layout.DEPTH, 0)
         self.table.put(layout.INSIDE, 0)
         self.table.put_pointer(layout.JOURNAL, self.journal.address)
@@ -68,7 +68,7 @@ def attach(address: int, folder: str) -> None:
     """
     with _lock:
         table = Table(address)
-        library = LIBRARIES[table.library]
+        library = LIBRARIES[table.served]
         if table.get_pointer(layout.RESOLVE):
             return
         names = library.names()
@@ -96,7 +96,7 @@ def attach(address: int, folder: str) -> None:
                 return 0
 
         attached.resolve = resolve
-        if table.library == "libcuda":
+        if table.served == "libcuda":
             _lead_back(attached)
         if sys.version_info < (3, 10):  # which has PyGC_Disable
             table.put_pointer(layout.GCOFF, _pointer(ctypes.CFUNCTYPE(ctypes.c_int)(_collect_no_more)))
@@ -142,7 +142,7 @@ def _lead_back(attached: Attached) -> None:
             attached.journal.asked(number)
         return None
 
-    if not any(other.table.library == "libcuda" for other in ATTACHED):
+    if not any(other.table.served == "libcuda" for other in ATTACHED):
         machine.address = address
     machine.observers.append(lambda: table.put(layout.PID, machine.pid))
     table.put(layout.PID, machine.pid)

@@ -107,8 +107,8 @@ class Record:
 
     def __init__(self, data: bytes) -> None:
         magic, position, self.pid, count, ended, library = _HEADER.unpack_from(data)
-        self.library = library.rstrip(b"\0").decode()
-        names = LIBRARIES[self.library].names() if magic == _MAGIC and self.library in LIBRARIES else []
+        self.served = library.rstrip(b"\0").decode()
+        names = LIBRARIES[self.served].names() if magic == _MAGIC and self.served in LIBRARIES else []
         if len(names) != count:
             raise ValueError("this is not the journal of this version")
         self.ended = bool(ended)
@@ -161,7 +161,7 @@ def told(records: list[Record], *, everything: bool = False, crashed: bool = Fal
             lines.append("before it: " + ", ".join(f"{name} {result}" for name, result, _ in record.last[1:9]))
     if everything:
         for record in records:
-            lines.append(f"process {record.pid} called {record.library}: {record.command[:_SHOWN]}")
+            lines.append(f"process {record.pid} called {record.served}: {record.command[:_SHOWN]}")
             lines.append(f"  {_listed(record.calls)}")
         asked = _sum([record.asked for record in records])
         lines.append(f"asked for in vain with cuGetProcAddress: {_listed(asked)}" if asked else "")

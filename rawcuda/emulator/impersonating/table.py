@@ -147,7 +147,7 @@ class Table:
         return os.fsdecode(ctypes.string_at(self.address + self.get(word)))
 
     @property
-    def library(self) -> str:
+    def served(self) -> str:
         """Return the name of the library that the object stands for."""
         return self.text(LIBRARY)
 
