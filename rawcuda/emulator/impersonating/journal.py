@@ -103,7 +103,7 @@ class Record:
     the last calls, the newest first: name, result (None while it runs), thread.
     """
 
-    __slots__ = ("pid", "library", "ended", "command", "calls", "absent", "asked", "unknown", "last")
+    __slots__ = ("pid", "served", "ended", "command", "calls", "absent", "asked", "unknown", "last")
 
     def __init__(self, data: bytes) -> None:
         magic, position, self.pid, count, ended, library = _HEADER.unpack_from(data)
