@@ -552,9 +552,12 @@ def test_a_library_that_is_not_nvrtc_and_one_that_is_too_old(tmp_path: Path, mon
 @pytest.mark.heavy
 @pytest.mark.skipif(NAME != "rawcuda", reason="the README is about the original")
 @pytest.mark.parametrize("package", ["nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12", "nvidia-cuda-nvrtc-cu11"])
-def test_the_readmes_first_example_in_a_fresh_environment(python: Python, package: str) -> None:
+def test_the_readmes_first_example_in_a_fresh_environment(python: Python, package: str, tmp_path: Path) -> None:
     """With only the compiler installed: the newest, and those of CUDA 12 and 11."""
-    [example, *_] = re.findall(r"^```python\n(.*?)^```", (CHECKOUT / "README.md").read_text("utf-8"), re.M | re.S)
+    text = (CHECKOUT / "README.md").read_text("utf-8")
+    [source, *_] = re.findall(r"^<!-- file: saxpy.cu -->\n```c\n(.*?)^```", text, re.M | re.S)
+    [example, *_] = re.findall(r"^```python\n(.*?)^```", text, re.M | re.S)
+    (tmp_path / "saxpy.cu").write_text(source, "utf-8")
     result = python(
         example + "\nfrom rawcuda.compiler.program import compiler\nprint(compiler().path)\n",
         executable=environment([package]),
@@ -562,7 +565,7 @@ def test_the_readmes_first_example_in_a_fresh_environment(python: Python, packag
         check=True,
     )
     first, path = result.stdout.splitlines()
-    assert first == "[10.0, 20.0, 30.0, 40.0, 50.0]" and "site-packages" in path
+    assert first == "[12.5, 25.0, 37.5]" and "site-packages" in path
 
 
 # -- nvcc
