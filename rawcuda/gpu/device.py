@@ -117,6 +117,7 @@ class Device(Facts):
         return bool(yes.value)
 
     can_access = can_reach
+    """The older name of can_reach()."""
 
     def enable_peer_access(self, other: Device | int) -> None:
         """Let kernels on this device access the memory of another, until disable_peer_access(); calls may repeat.
