@@ -46,7 +46,7 @@ def copy_run(dst: Any, src: Any, to: Side, of: Side, stream: Any) -> bool:
     if to.address < of.end and of.address < to.end and to.address != of.address:
         return False
     if isinstance(stream, StreamHandle) and stream._primary is primary:  # saves 130 ns of 900
-        calls: Any = primary.direct  # type: ignore[union-attr]
+        calls: Any = primary.direct  # type: ignore[union-attr, unused-ignore]
         queue = stream._argument or stream._prepare()
     elif stream is None or home_of(stream, primary) is primary:
         calls, queue = calls_on(stream, primary)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import time
 from typing import Any
 
@@ -67,7 +68,8 @@ def test_a_table_of_many_targets_runs() -> None:
 def test_sections_that_nobody_closes_are_refused_soon() -> None:
     client, started = Client(), time.process_time()
     for text in (HEAD + ".section\n" * 100_000, HEAD + ".section .x {\n" * 100_000):
-        assert client.code("cuModuleLoadData", text.encode()) in (200, 218)
+        handle = ctypes.c_uint64()
+        assert client.code("cuModuleLoadData", ctypes.addressof(handle), text.encode()) in (200, 218)
     assert time.process_time() - started < 20
 
 

@@ -246,12 +246,13 @@ def test_demo_runs_on_the_emulator_or_says_why_it_does_not(without_gpu: Any, dri
     if "trixie" in driver.parts:  # the kernels take some seconds
         done = without_gpu("-m", NAME, "demo")
         assert done.returncode == 0, done.stderr
-        assert done.stdout.startswith("On the emulator (no GPU can be used: the driver is here, for CUDA 12.4, and s")
+        told = " ".join(done.stdout.split())  # it is wrapped
+        assert told.startswith("On the emulator (no GPU can be used: the driver is here, for CUDA 12.4, and sees no")
     for words in (("--driver", "nvidia"), ("--driver", str(driver))):
-        told = without_gpu("-m", NAME, "demo", *words)
-        assert (told.returncode, told.stdout, told.stderr.count("\n")) == (1, "", 1)
-        assert told.stderr.startswith("error: the driver is here, for CUDA 12.") and "sees no GPU" in told.stderr
-        assert "doctor shows more, and --driver emulator needs no GPU" in told.stderr
+        refused = without_gpu("-m", NAME, "demo", *words)
+        assert (refused.returncode, refused.stdout, refused.stderr.count("\n")) == (1, "", 1)
+        assert refused.stderr.startswith("error: the driver is here, for CUDA 12.") and "sees no GPU" in refused.stderr
+        assert "doctor shows more, and --driver emulator needs no GPU" in refused.stderr
 
 
 def test_the_driver_leaves_no_device_node_behind(without_gpu: Any) -> None:
