@@ -167,7 +167,7 @@ def run(path: Path, show: bool = False) -> int:
 
 
 if __name__ == "__main__":
-    os.environ.update(RAWCUDA_DRIVER="emulator", PYTHONPATH=str(CHECKOUT))
+    os.environ.update(RAWCUDA_DRIVER="emulator", PYTHONPATH=str(CHECKOUT), COLUMNS="100")
     asked = Path(sys.argv[1]).resolve()
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)  # files that a page writes stay there
