@@ -19,17 +19,22 @@ pytestmark = [
     pytest.mark.skipif(NAME != "rawcuda", reason="the text names the original"),
 ]
 START = """
-import array, pytest
+import array, os, pytest
 from mpi4py import MPI
 import rawcuda
 from rawcuda.integrations import mpi
 comm, rank = MPI.COMM_WORLD, MPI.COMM_WORLD.rank
+
+def say(*things):  # a file for each rank: mpiexec mixes what the ranks print, even within a line
+    with open(os.path.join(os.environ["SAID"], str(rank)), "a") as file:
+        print(*things, file=file)
 """
 
 
-def run(text: str, ranks: int, mode: str = "eager") -> list[str]:
-    """Run a text in several ranks, and return the lines that they print, sorted."""
+def run(text: str, ranks: int, folder: Path, mode: str = "eager") -> list[str]:
+    """Run a text in several ranks, and return the lines that they say, sorted."""
     env = {**os.environ, "PYTHONPATH": str(CHECKOUT), "RAWCUDA_DRIVER": "emulator", "RAWCUDA_EMULATOR": mode}
+    env["SAID"] = str(folder)
     result = subprocess.run(
         [str(MPIEXEC), "-n", str(ranks), sys.executable, "-c", START + text],
         env=env,
@@ -39,11 +44,11 @@ def run(text: str, ranks: int, mode: str = "eager") -> list[str]:
         stdin=subprocess.DEVNULL,
     )
     assert result.returncode == 0, result.stdout + result.stderr
-    return sorted(result.stdout.splitlines())
+    return sorted(line for file in folder.iterdir() for line in file.read_text().splitlines())
 
 
 @pytest.mark.parametrize("mode", ["eager", "lazy", "random=4"])
-def test_device_memory_travels(mode: str) -> None:
+def test_device_memory_travels(mode: str, tmp_path: Path) -> None:
     said = run(
         """
 device = rawcuda.Device(0)
@@ -58,7 +63,7 @@ for make in (lambda x: x, lambda x: x.T, lambda x: x[1:2]):
         buffer = mpi.buffer(there, comm, "receive", stream=stream)
         with buffer as data:
             comm.Recv(data, source=0)
-        print(buffer.staged, there.tolist() == [[7.0] * there.shape[1]] * there.shape[0])
+        say(buffer.staged, there.tolist() == [[7.0] * there.shape[1]] * there.shape[0])
 total = device.upload(array.array("q", [rank + 1] * 3))
 with mpi.buffer(total, comm) as data:
     comm.Allreduce(MPI.IN_PLACE, data)
@@ -68,15 +73,16 @@ with mpi.buffer(host, comm) as data:
 empty = device.empty(0, "float32")
 with mpi.buffer(empty, comm) as data:
     comm.Bcast(data, root=0)
-print(total.tolist(), host.tolist())
+say(total.tolist(), host.tolist())
         """,
         2,
+        tmp_path,
         mode,
     )
     assert said == ["True True"] * 3 + ["[3, 3, 3] [1.0]"] * 2
 
 
-def test_what_is_refused() -> None:
+def test_what_is_refused(tmp_path: Path) -> None:
     said = run(
         """
 device = rawcuda.Device(0)
@@ -108,14 +114,15 @@ with pytest.raises(ZeroDivisionError), mpi.buffer(view, comm) as data:
     1 / 0
 assert view.tolist() == before  # what a failed call left is not copied back
 assert not mpi.uses_device_memory(comm)
-print("refused")
+say("refused")
         """,
         1,
+        tmp_path,
     )
     assert said == ["refused"]
 
 
-def test_an_mpi_that_lists_cuda_gets_the_view_itself() -> None:
+def test_an_mpi_that_lists_cuda_gets_the_view_itself(tmp_path: Path) -> None:
     """No MPI of a package index lists it, so the communicator is a stand-in."""
     said = run(
         """
@@ -140,9 +147,10 @@ for kinds, expected in (("system,mpi,cuda:device:pinned", True), ("cuda", True),
     assert buffer.staged is not expected
     with buffer as data:
         assert (data.ptr == view.ptr) is expected
-print("right")
+say("right")
         """,
         1,
+        tmp_path,
     )
     assert said == ["right"]
 
