@@ -39,6 +39,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="leave out the tests that are marked once: a run on another Python or in another mode has seen them",
     )
+    group.addoption("--every-line", action="store_true", help="interrupt every call of test_every_call.py at each line")
+    group.addoption("--signals", type=int, default=200, help="how many signals interrupt the calls of test_every_call.py")
     group.addoption(
         "--heavy", action="store_true", help="run only the tests that are marked heavy; otherwise they are skipped"
     )
