@@ -128,9 +128,9 @@ def test_tests_are_chosen_by_what_they_run(tmp_path: Path) -> None:
         [number for number, each in enumerate(found) if each.first in lines] for lines in ((3, 5), (3, 4, 5), (7,))
     )
     record = tmp_path / "record.json"
-    rows = {"t::small": (0.1, small), "t::large": (0.2, large), "t::other": (0.3, other)}
+    rows = {"t::small": (0.1, small), "t::large": (0.2, large), "t::other": (0.3, other), "u::none": (0.4, [])}
     record.write_text(json.dumps({name: {"seconds": s, "ran": {"a.py": ran}} for name, (s, ran) in rows.items()}))
-    tests = Map({"a.py": found}, [record])
+    tests = Map({"a.py": found}, [record], {"u": "x is not y"})
     names = {
         (mutant.change, wide): [test.name for test in tests.tests_of(mutant, wide=wide)]
         for mutant in mutants_of("a.py", text)
@@ -139,7 +139,7 @@ def test_tests_are_chosen_by_what_they_run(tmp_path: Path) -> None:
     assert names["4 -> 5", False] == ["t::large"]
     assert names["4 -> 5", True] == ["t::large", "t::small", "t::other"]
     assert names["a > 3 -> >=", False] == ["t::small", "t::large"]
-    assert names["2 -> 3", False] == ["t::small", "t::large"] and names["1 -> 2", False] == ["t::other"]
+    assert names["2 -> 3", False] == ["t::small", "t::large"] and names["1 -> 2", False] == ["t::other", "u::none"]
     assert [test.name for test in within([*tests.tests.values()], 0.25)] == ["t::small"]
 
 
