@@ -145,7 +145,7 @@ class Watch:
                 raise self._race("reads", q, thread, "wrote", wrote, self.write_lines[q])
             if not wrote:
                 unwritten += 1
-            if wrote != mine and had != mine and had != _COPIED:
+            if wrote != mine and had != mine:
                 self.reads[q] = mine if had < self.since else self._together(had, thread, mine)
                 self.read_lines[q] = line
         if unwritten and (self.arriving or self.arrived):
@@ -173,12 +173,13 @@ class Watch:
         since, writes, reads = self.since, self.writes, self.reads
         for q in range(at, at + count):
             wrote, read = writes[q], reads[q]
-            if read == _COPIED:
-                raise self._too_early("writes", q, thread)
             if wrote >= since and wrote != mine and self._meets(wrote, thread):
                 self._conflict("wrote", q, at, thread, wrote, self.write_lines[q], code, values)
-            if read >= since and read != mine and self._meets(read, thread):
-                self._conflict("read", q, at, thread, read, self.read_lines[q], code, values)
+            if read >= since and read != mine:
+                if read == _COPIED:
+                    raise self._too_early("writes", q, thread)
+                if self._meets(read, thread):
+                    self._conflict("read", q, at, thread, read, self.read_lines[q], code, values)
             writes[q], reads[q] = mine, 0
             self.write_lines[q] = line
 
