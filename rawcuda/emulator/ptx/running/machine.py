@@ -351,6 +351,7 @@ class Block:
         """
         if self._watch is not None:
             self._watch.order()
+            self._watch.notice_all()
         if members is not None and self.launch.history is not None:
             self.launch.history.meet([self], members if some else None, barrier)
 
