@@ -13,11 +13,12 @@ from functools import partial
 from struct import unpack
 
 from .. import driver
+from ..doors import in_use
 from ..errors import CudaError, DriverNotFound, refusal
 from ..protocols.cuda_array_interface import UNORDERED
 from ..protocols.description import Description, Place, place
 from ..tracing import careful
-from .context import AnyContext, Current, count, some_context
+from .context import AnyContext, count, some_context
 from .device import Device
 from .ordering import device_of, make_wait, pending_handle, wait_between, wait_for
 from .ordering import settle as settle_host
@@ -168,7 +169,7 @@ def settle(made: Description, stream: Any) -> None:
         else:
             made._place = place(_located(made), where.readonly, where.protocol)
     else:
-        if where.device[0] == "cuda_managed" and driver.is_loaded():
+        if where.device[0] == "cuda_managed" and in_use:
             found = locate(made.ptr)
             if found is not None and found[0] == "cuda_managed":
                 made._place = place(found, where.readonly, where.protocol, where.unsaid)
@@ -228,7 +229,7 @@ def check_label(view: Description) -> None:
     raises  ProtocolError   the driver in use reports another device
     """
     device, protocol = view._place.device, view._place.protocol
-    if device is None or protocol in _UNCHECKED or 0 in view.shape or not driver.is_loaded():
+    if device is None or protocol in _UNCHECKED or 0 in view.shape or not in_use:
         return
     places = spot(view.ptr)
     where = places[0].device if places is not None else locate(view.ptr)
@@ -244,24 +245,17 @@ def check_label(view: Description) -> None:
         )
 
 
-_NOWHERE = Current(None)  # a with block that changes nothing
+def device_around(ordinal: int) -> AbstractContextManager[Any] | None:
+    """Return a context manager that makes a device current, or None if that is not needed.
 
-
-def device_around(ordinal: int) -> AbstractContextManager[Any]:
-    """Return a with block in which a device is current.
-
-    It changes nothing if no driver is in use, or if the device is the only one: then no other can be current.
+    It is not needed if no driver is in use, or if the device is the only one: then no other can be current.
     Measured on 3.11: making a Device and its context current takes 4,200 ns of the 15,500 of a view.
     """
-    if not driver.is_loaded() or ordinal == 0 and _is_only_device():
-        return _NOWHERE
-    return Device(ordinal).current()
-
-
-def _is_only_device() -> bool:
+    if not in_use:
+        return None
     if not _counts:
         _counts.append(count())
-    return _counts[0] == 1
+    return None if ordinal == 0 and _counts[0] == 1 else Device(ordinal).current()
 
 
 _counts: list[int] = []  # the number of devices, once it was asked for
@@ -269,7 +263,7 @@ _counts: list[int] = []  # the number of devices, once it was asked for
 
 def settle_device(ordinal: int) -> bool:
     """Wait for all work on a device; return False if no driver is in use."""
-    if not driver.is_loaded():
+    if not in_use:
         return False
     Device(ordinal).synchronize()
     return True

@@ -11,7 +11,7 @@ Read next    copies/device_copy.py
 
 from __future__ import annotations
 
-from .. import driver
+from ..doors import in_use
 from ..driver import as_argument
 from ..errors import refusal
 from .calls import run, scratches, take_scratch
@@ -78,7 +78,8 @@ def synchronize_contexts() -> None:
 
 def pending_handle(view: Description) -> int | None:
     """Return the stream with the pending work on a view's memory, or None if it was viewed without ordering."""
-    forget_closed(view)
+    if view.stream is not None:
+        forget_closed(view)
     if view.stream is None:
         return _LEGACY
     handle = handle_of(view.stream)
@@ -197,7 +198,7 @@ def make_wait(consumer: int, view: Description) -> None:
 
     consumer   a handle, or -1: no ordering
     """
-    if consumer == NO_SYNC or 0 in view.shape or not driver.is_loaded():
+    if consumer == NO_SYNC or 0 in view.shape or not in_use:
         return  # (if no driver is in use, no work of ours can be pending)
     working = pending_handle(view)
     device = device_of(view)
@@ -210,7 +211,7 @@ def make_wait(consumer: int, view: Description) -> None:
                 f"cannot wait for the view's stream {working:#x} while that is being captured; export "
                 "before the capture, or request it with stream=-1",
             )
-        wait_between(consumer, working, device)
+        record_and_wait(device, working, consumer)
 
 
 def _is_capturing(stream: int, primary: PrimaryContext) -> bool:
@@ -238,7 +239,7 @@ def hold_back(views: Iterable[Any], using: int, device: Any) -> None:
 
 def settle(view: Description) -> None:
     """Wait on the CPU until the pending work on a view's memory is done."""
-    if not driver.is_loaded():
+    if not in_use:
         return
     working = pending_handle(view)
     if working is None:
