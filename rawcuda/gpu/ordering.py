@@ -11,7 +11,7 @@ Read next    copies/device_copy.py
 
 from __future__ import annotations
 
-from ..doors import in_use
+from .. import driver
 from ..driver import as_argument
 from ..errors import refusal
 from .calls import run, scratches, take_scratch
@@ -198,7 +198,7 @@ def make_wait(consumer: int, view: Description) -> None:
 
     consumer   a handle, or -1: no ordering
     """
-    if consumer == NO_SYNC or 0 in view.shape or not in_use:
+    if consumer == NO_SYNC or 0 in view.shape or not driver.is_loaded():
         return  # (if no driver is in use, no work of ours can be pending)
     working = pending_handle(view)
     device = device_of(view)
@@ -239,7 +239,7 @@ def hold_back(views: Iterable[Any], using: int, device: Any) -> None:
 
 def settle(view: Description) -> None:
     """Wait on the CPU until the pending work on a view's memory is done."""
-    if not in_use:
+    if not driver.is_loaded():
         return
     working = pending_handle(view)
     if working is None:
