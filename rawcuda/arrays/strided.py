@@ -458,7 +458,8 @@ class _MemoryView(_PlainView):
     @property
     def ptr(self) -> int:  # type: ignore[override]
         """Return the address of the first element; raises Closed after the memory's close()."""
-        self._owner.handle
+        if self._owner._handle is None:
+            self._owner.handle  # raises Closed
         return self._ptr
 
     def _kept(self) -> object:

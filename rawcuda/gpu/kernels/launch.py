@@ -23,7 +23,7 @@ import time
 from _weakref import ref
 
 from ... import names, tracing
-from ...arrays.strided import StridedView
+from ...arrays.strided import _StreamedView
 from ...driver import WRONG_CONTEXT, as_argument
 from ...errors import Closed, worded
 from ...given import several
@@ -399,7 +399,7 @@ class Launch:
         """
         retain(self._primary, self._handle, tuple(kept))
         for made in kept:
-            if type(made) is not StridedView:  # (only other classes know a stream of the exporter)
+            if type(made) is _StreamedView:  # (only these know a stream of the exporter)
                 hold_back((made,), self._handle, self._primary)
         kept.clear()
 
