@@ -314,7 +314,7 @@ class _Parameters:
 
 
 def _in_order(name: str, names: list[str], arguments: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
-    """Return the arguments of a call in their order, those that were given by name behind the others."""
+    """Return the arguments of a call in the order of its parameters, including those that were given by name."""
     rest = names[len(arguments) :]
     keywords = {_python_name(each): each for each in names}
     named = {keywords.get(each, each): value for each, value in named.items()}
@@ -330,14 +330,14 @@ def _in_order(name: str, names: list[str], arguments: tuple[Any, ...], named: di
 
 
 def _of_header(name: str) -> Any:
-    """Return what a name of cuda.h that is no function stands for: an int, an IntEnum, a ctypes type; or None."""
+    """Return what a name of cuda.h stands for: an int, an IntEnum or a ctypes type; None for functions and others."""
     if name.startswith("_") or name in cuda_h.prototypes():
         return None
     return cuda_h.HEADER.look_up(name)
 
 
 def _header_names() -> list[str]:
-    """Return the names of cuda.h that are no functions."""
+    """Return the names of cuda.h that are not functions."""
     return cuda_h.HEADER.all_names({})
 
 

@@ -252,7 +252,7 @@ class StridedView(Reshaped, Numeric):
         return Flags(self)
 
     def __sizeof__(self) -> int:
-        return object.__sizeof__(self) + self.nbytes  # schedulers such as Dask's ask how much an object weighs
+        return object.__sizeof__(self) + self.nbytes  # schedulers such as Dask's ask for the size of an object
 
     def __repr__(self) -> str:
         kind, ordinal = self.device
@@ -359,7 +359,7 @@ class StridedView(Reshaped, Numeric):
     def __setitem__(self, key: object, value: Any) -> None:
         part = self[key]
         (_assign or _begin_assigning())(part, value)
-        self.stream = part.stream  # in whose order the rest is ready, too: it waited for the one before
+        self.stream = part.stream  # which has waited for the old one, so all elements are ready in its order
 
     # -- pickling and copying
 

@@ -37,7 +37,7 @@ GAPS: tuple[tuple[str, str], ...] = (
     ),
     (
         "speed",
-        "10 to 30 million thread-instructions a second, and 200 to 1,700 million in large launches if NumPy is "
+        "5 to 30 million thread-instructions a second, and 250 to 1,500 million in large launches if NumPy is "
         "installed; times of events and kernels do not predict those of a GPU",
     ),
     (
@@ -51,7 +51,7 @@ GAPS: tuple[tuple[str, str], ...] = (
     # -- entry points that do not exist
     (
         "texture and surface references (cuTexRef*, cuSurfRef*)",
-        "CUDA 12 removed references from kernels; textures and surfaces are objects",
+        "CUDA 12 removed references from kernels; use texture and surface objects",
     ),
     (
         "multicast objects, sparse arrays (cuMulticast*, cuMemMapArrayAsync), fabric handles",
@@ -81,9 +81,8 @@ GAPS: tuple[tuple[str, str], ...] = (
     ),
     ("entry points newer than CUDA 13.0", "CUDA 13.0 is the version that the emulator reports"),
     (
-        "old ABIs and deprecated calls",
-        "they take addresses of 32 bits, or newer calls replace them; cuGetProcAddress does not find them, and never "
-        "returns another ABI in their place",
+        "old ABIs with addresses of 32 bits, such as cuMemAlloc without a suffix",
+        "newer calls replace them; cuGetProcAddress does not find them, and never returns another ABI in their place",
     ),
     # -- entry points that do less than the driver's
     ("arrays in batches of copies (cuMemcpy3DBatchAsync)", "refused with 801"),
@@ -136,7 +135,7 @@ GAPS: tuple[tuple[str, str], ...] = (
     ),
     (
         "asynchronous copies",
-        "happen when their thread waits, or when a thread asks their barrier; a missing fence of a proxy is found only "
+        "happen when their thread waits, or when a thread tests their barrier; a missing proxy fence is found only "
         "before bulk copies out of shared memory, if no thread of the block has executed one",
     ),
     (
@@ -158,7 +157,7 @@ GAPS: tuple[tuple[str, str], ...] = (
     (
         "sharing between processes",
         "on Linux only, by files in memory; a process opens a handle through /proc, so it must see the owner and "
-        "belong to its user. An event whose recording process has ended makes the context of who waits for it unusable",
+        "belong to its user. If the process that recorded an event has ended, a wait for it makes the context unusable",
     ),
     ("managed memory", "never moves; the host may access it at any time; advice and prefetches are only recorded"),
     (

@@ -220,7 +220,7 @@ class Prototypes:
         line = plain.line.replace(f"{plain.name}(", f"{plain.name}_{form}(", 1)
         since = max(plain.since, (7, 0))
         marks = "".join(f" {mark}" for mark in plain.marks if mark != form)
-        comment = f"{since[0]}.{since[1]}{marks}  {plain.doc}; stream NULL is the thread's own"
+        comment = f"{since[0]}.{since[1]}{marks}  {plain.doc}; stream NULL is the default stream of the thread"
         return Prototype(line, comment, self._header)
 
     def _read_all(self) -> dict[str, Prototype]:

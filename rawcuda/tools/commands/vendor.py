@@ -59,9 +59,7 @@ def make_parser() -> Parser:
         f"  {PROGRAM} vendor src/thing/_dlpack --only dlpack\n"
         f"  {PROGRAM} vendor --check src/thing/_dlpack",
     )
-    parser.add_argument(
-        "dest", metavar="DEST", help="the folder that the copy is to be; its last part is the copy's name"
-    )
+    parser.add_argument("dest", metavar="DEST", help="the folder to create; its last part is the name of the copy")
     parser.add_argument("--only", choices=tuple(PARTS), help="copy this part, with the modules that it imports")
     parser.add_argument(
         "--check", action="store_true", help="say whether the copy at DEST is unchanged, and how old it is"

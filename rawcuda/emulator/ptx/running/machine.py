@@ -93,7 +93,7 @@ class Frame:
 
 
 class Quiet:
-    """What generated code and schedulers tell of stores if none is delayed."""
+    """The delays of a launch in which no store is delayed: the functions do nothing."""
 
     store = touch = flush = resume = suspend = end = staticmethod(lambda *_: None)
 

@@ -259,7 +259,7 @@ class Team:
         return made
 
     def _doubt(self, text: str, t: int) -> None:
-        """Report what is probably wrong, although it is defined on newer devices; raise it if that is wanted."""
+        """Report what is probably wrong, although newer devices define it; raise it with the setting synccheck."""
         found = self._found(text, t)
         if self.block.launch.space.meetings:
             raise found

@@ -1,4 +1,4 @@
-"""The code that notifies the checkers of an access: of reads of unwritten memory, of races, of stores that are delayed.
+"""The code that notifies the checkers of an access, for unwritten memory, races and delayed stores.
 
 Read next    ../../running/races.py, ../../checking/history.py, ../../checking/delays.py
 """
