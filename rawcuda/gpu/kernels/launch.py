@@ -36,7 +36,7 @@ from ..ordering import hold_back
 from ..stream import Stream, retain, work_handle
 from . import source
 from .arguments import Slot
-from .configuration import config_of
+from .configuration import config_of, why_refused
 from .packing import Kept, table_for
 
 TYPE_CHECKING = False
@@ -390,8 +390,6 @@ class Launch:
         """Return an explanation of an error that the driver's code does not explain, or an empty text."""
         if code not in (_INVALID_VALUE, _INVALID_CLUSTER_SIZE):
             return ""
-        from ..launches.attributes import why_refused
-
         return why_refused(self._primary, self._packing.function, self._shape, self._asked)
 
     def _retain(self, kept: Kept) -> None:
