@@ -367,8 +367,10 @@ def _near(name: str) -> str:
     from difflib import get_close_matches
 
     near = get_close_matches(name, known, 3, 0.75)
-    return f"not in the table of {'driver functions' if name.startswith('cu') else 'cuda.h'}" + (
-        f": did you mean {' or '.join(near)}?" if near else ""
+    return (
+        f"not in the table of {'driver functions' if name.startswith('cu') else 'cuda.h'}"
+        + (f": did you mean {' or '.join(near)}?" if near else "")
+        + cuda_h.HEADER.note
     )
 
 
@@ -447,7 +449,7 @@ class InUse:
         found = _of_header(name)
         if found is not None:
             return found
-        if name.startswith("cu"):  # nor must the completion of names, which reads attributes
+        if name.startswith(("cu", "CU")):  # nor must the completion of names, which reads attributes
             _require(name)
             return _described(lambda *arguments, **named: getattr(current(), name)(*arguments, **named), name)
         return getattr(current(), name)

@@ -32,8 +32,8 @@ GAPS: tuple[tuple[str, str], ...] = (
     ),
     (
         "resource limits",
-        "registers are estimated, and heap, stack and launch queue are unlimited: a launch that exceeds the limits "
-        "of a GPU runs",
+        "registers are estimated, the heap is unlimited, and each thread has a stack of 512 KiB: a launch that exceeds "
+        "the limits of a GPU runs",
     ),
     (
         "speed",
@@ -51,7 +51,7 @@ GAPS: tuple[tuple[str, str], ...] = (
     # -- entry points that do not exist
     (
         "texture and surface references (cuTexRef*, cuSurfRef*)",
-        "CUDA 12 removed them from kernels; use texture and surface objects",
+        "CUDA 12 removed references from kernels; use texture and surface objects",
     ),
     (
         "multicast objects, sparse arrays (cuMulticast*, cuMemMapArrayAsync), fabric handles",
@@ -68,15 +68,15 @@ GAPS: tuple[tuple[str, str], ...] = (
         "there are no external semaphores to signal; a kernel or a copy can write a value",
     ),
     (
-        "unified functions of libraries (cuLibraryGetUnifiedFunction), launches on several devices, cuDeviceGetLuid",
-        "they concern code of the host, old devices and other systems",
+        "unified functions of libraries (cuLibraryGetUnifiedFunction)",
+        "they are code of the host, which a module of PTX does not contain",
     ),
     (
         "graphics and external semaphores (cuGraphics*, cuExternal*, cuEGL*, ...)",
         "there is no graphics driver to share with",
     ),
     (
-        "checkpoints, coredump, logs, NvSciSync, notifications, decompression, cuGetExportTable",
+        "checkpoints, coredumps, NvSciSync (cuCheckpoint*, cuCoredump*, cuDeviceGetNvSciSyncAttributes)",
         "they control hardware, tools or other processes",
     ),
     ("entry points newer than CUDA 13.0", "CUDA 13.0 is the version that the emulator reports"),
@@ -135,7 +135,8 @@ GAPS: tuple[tuple[str, str], ...] = (
     ),
     (
         "asynchronous copies",
-        "happen when their thread waits, or when a thread tests their barrier; a missing proxy fence is not found",
+        "happen when their thread waits, or when a thread tests their barrier; a missing proxy fence is found only "
+        "before bulk copies out of shared memory, if no thread of the block has executed one",
     ),
     (
         "clusters",
@@ -165,8 +166,8 @@ GAPS: tuple[tuple[str, str], ...] = (
         "only moved; allocations above 64 MiB are not tracked, and memory that a kernel copied from uninitialized "
         "memory counts as written. Without the word racecheck, only races in shared memory are found, and fences, "
         "locks, polled flags and partial barriers count as barriers. With it, a granule of memory remembers a few "
-        "readers, asynchronous copies take part in no race, and barriers in shared memory count as barriers of the "
-        "block",
+        "readers, and barriers in shared memory count as barriers of the block. A thread that has waited for anything "
+        "may read what has arrived on a barrier in shared memory before",
     ),
     # -- stricter than a GPU, or not compared with one
     (

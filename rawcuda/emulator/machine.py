@@ -501,7 +501,7 @@ def _caller(program: set[str]) -> str:
     return outside or any_frame
 
 
-_HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_HERE = os.path.dirname(os.path.dirname(_caller.__code__.co_filename)) + os.sep  # may contain "..", as sys.path does
 _STANDARD = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
 _RUNPY = os.path.join(_STANDARD, "runpy.py")  # frozen from Python 3.11 on
 _INSTALLED = re.compile(r"[/\\](site|dist)-packages[/\\]")

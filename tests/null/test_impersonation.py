@@ -68,6 +68,7 @@ for soname in "libcuda.so.1", "libcuda.so":
     names = list(module("headers.cuda_h").prototypes())
     addresses = {ctypes.cast(loaded[name], ctypes.c_void_p).value for name in names}
     assert len(addresses) == len(names) > 600
+    assert loaded.cuGraphicsGLRegisterBuffer(0, 0, 0) == loaded.cuEGLStreamConsumerConnect(0, 0) == 801
     assert not hasattr(loaded, "cuNothing")
     version = ctypes.c_int()
     assert loaded.cuDriverGetVersion(ctypes.byref(version)) == 0 and version.value == 13000

@@ -106,6 +106,11 @@ def main(arguments: list[str]) -> int:
 def _manifest(content: Files, name: str) -> bytes:
     """Return the text of the file that describes a copy."""
     licence = files(PACKAGE).joinpath("LICENSE").read_text(encoding="utf-8")
+    is_cut = name in PARTS and PARTS[name].is_cut
+    cut = (
+        "To save space, this part has no comments, no docstrings of private names, only the first line of each\n"
+        "module's docstring, and only the rows of cuda.h that it uses. The whole package has all of them.\n\n"
+    )
     hashes = "".join(f"{hashlib.sha256(data).hexdigest()}  {path}\n" for path, data in content.items())
     return (
         f"{_origin()} {__version__}, {name}, copied on {datetime.date.today().isoformat()}.\n"
@@ -113,6 +118,7 @@ def _manifest(content: Files, name: str) -> bytes:
         f"This folder was copied by `python3 -m {_origin()} vendor`. Do not edit it. To find out whether it was\n"
         f"changed, and how old it is, run `python3 -m {_origin()} vendor --check` or, without the package,\n"
         f"`sha256sum -c {MANIFEST}`.\n\n"
+        f"{cut if is_cut else ''}"
         f"{licence}\n{hashes}"
     ).encode()
 

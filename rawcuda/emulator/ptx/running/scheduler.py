@@ -148,7 +148,8 @@ class Team:
                     waiting[t] = None
                     self.left -= 1
                     moved = True
-                    block.mates.leave(block, t)
+                    if block.mates.status:
+                        block.mates.leave(block, t)
                     if block.late is not None:
                         block.late.leave(t)
                     continue
@@ -203,8 +204,10 @@ class Team:
         first = self.warps[number][0]
         requests: list[Any] = [waiting[t] for t in members]
         if requests[0][0] != "activemask":
-            living = sum(self.threads[t] is not None for t in self.warps[number])
-            if living < len(self.warps[number]) and requests[0][2] is not None:
+            whole = living = len(self.warps[number])
+            if len(members) < whole:
+                living = sum(self.threads[t] is not None for t in self.warps[number])
+            if living < whole and requests[0][2] is not None:
                 self._named(number, members)
             self.block.order_warp(number, members, len(members) < living)
         results = _exchange([t - first for t in members], requests)
@@ -279,12 +282,14 @@ class Team:
                 groups.setdefault(request[1], []).append(t)
         released = False
         for barrier, members in groups.items():
-            count = self.waiting[members[0]][2]  # type: ignore[index]
-            wanted = count or self.left
-            self._fits(barrier, members, count)
-            if len(members) + self.arrived.get(barrier, 0) >= wanted:
+            requests: list[Any] = [self.waiting[t] for t in members]
+            alike = requests.count(requests[0]) == len(requests)  # usually they are one constant
+            count = requests[0][2]
+            if count or not alike:
+                self._fits(barrier, members, count)
+            if len(members) + self.arrived.get(barrier, 0) >= (count or self.left):
                 self.arrived.pop(barrier, None)
-                self._release_barrier(members)
+                self._release_barrier(members, requests, alike)
                 released = True
         return released
 
@@ -310,9 +315,8 @@ class Team:
         if text:
             raise self._found(text, first)
 
-    def _release_barrier(self, members: list[int]) -> None:
-        requests: list[Any] = [self.waiting[t] for t in members]
-        if any(request[5] != requests[0][5] for request in requests):
+    def _release_barrier(self, members: list[int], requests: list[Any], alike: bool) -> None:
+        if not alike and any(request[5] != requests[0][5] for request in requests):
             self._converged(members)
         if self.left < len(self.threads) and not requests[0][2]:
             ended = self.threads.index(None)
@@ -329,9 +333,10 @@ class Team:
         if verb in ("popc", "and", "or"):
             votes = [bool(request[4]) for request in requests]
             result = sum(votes) if verb == "popc" else all(votes) if verb == "and" else any(votes)
+        waiting, ready = self.waiting, self.ready
         for t in members:
-            self.waiting[t] = None
-            self.ready[t // 32][t] = result
+            waiting[t] = None
+            ready[t // 32][t] = result
 
     def _converged(self, members: list[int]) -> None:
         """Report threads of one warp at different aligned barriers, which the ISA leaves undefined.
