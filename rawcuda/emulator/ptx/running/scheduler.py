@@ -39,8 +39,7 @@ __all__ = ["Team", "run_plainly"]
 def run_plainly(thread: Callable[[int, int, int, int], None], block: Block) -> None:
     """Run the threads of a block that cannot wait."""
     launch = block.launch
-    early: Unwritten | None = None
-    t = 0
+    early, t = None, 0
     for tz in range(launch.nz):
         for ty in range(launch.ny):
             for tx in range(launch.nx):
@@ -204,9 +203,8 @@ class Team:
         first = self.warps[number][0]
         requests: list[Any] = [waiting[t] for t in members]
         if requests[0][0] != "activemask":
-            whole = living = len(self.warps[number])
-            if len(members) < whole:
-                living = sum(self.threads[t] is not None for t in self.warps[number])
+            whole = len(self.warps[number])
+            living = whole if len(members) == whole else sum(self.threads[t] is not None for t in self.warps[number])
             if living < whole and requests[0][2] is not None:
                 self._named(number, members)
             self.block.order_warp(number, members, len(members) < living)
@@ -333,10 +331,8 @@ class Team:
         if verb in ("popc", "and", "or"):
             votes = [bool(request[4]) for request in requests]
             result = sum(votes) if verb == "popc" else all(votes) if verb == "and" else any(votes)
-        waiting, ready = self.waiting, self.ready
         for t in members:
-            waiting[t] = None
-            ready[t // 32][t] = result
+            self.waiting[t], self.ready[t // 32][t] = None, result
 
     def _converged(self, members: list[int]) -> None:
         """Report threads of one warp at different aligned barriers, which the ISA leaves undefined.
