@@ -5,8 +5,7 @@ operations (shuffles, votes) are completed, then barriers, and last, when no thr
 threads. The ISA permits this order (independent thread scheduling), and it exposes errors: a missing barrier gives
 wrong results every time, and a wait for a thread that never arrives is reported and does not hang.
 
-A request is (kind, verb, member mask or None, line, operands...). The requests of a group of a warp are answered
-together.
+A request is (kind, verb, member mask or None, line, operands...). A group of a warp is answered together.
 
 Source       PTX ISA, "Parallel Synchronization and Communication Instructions"
 Read next    races.py
@@ -58,8 +57,7 @@ def run_plainly(thread: Callable[[int, int, int, int], None], block: Block) -> N
 def _judged(caught: Exception, early: Unwritten | None) -> Unwritten:
     """Return the read of unwritten memory that ends a launch, unless what the others do next shows a race.
 
-    After such a read the kernel cannot succeed. The other threads run on to the next barrier only to see whether one of
-    them writes the memory, so their other errors mean nothing.
+    The others then run to the next barrier only to see whether one writes the memory; their other errors mean nothing.
     """
     if early is None and not isinstance(caught, Unwritten) or is_outside(caught):
         raise caught
@@ -473,10 +471,7 @@ def _exchange(lanes: list[int], requests: list[Request]) -> list[Any]:
 
 
 def _shuffle(lanes: list[int], requests: list[Request], mode: str) -> list[tuple[Any, bool]]:
-    """Return the value that each lane gets from another.
-
-    A lane that reads a lane outside the group gets its own value; the ISA leaves that undefined.
-    """
+    """Return the value that each lane gets from another; its own, if that is outside the group (undefined in PTX)."""
     values = [request[4] for request in requests]
     b, c = requests[0][5:7]
     if len(lanes) == 32 and all(request[5] == b and request[6] == c for request in requests):
