@@ -36,7 +36,7 @@ CHECKOUT = HERE.parent.parent
 PACKAGE = CHECKOUT / "rawcuda"
 LARGEST = 4 << 30  # bytes of data of a process that runs tests
 SHORT = 0.05  # seconds: tests that are shorter run first
-OPTIONS = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--hypothesis-seed=0", "--tb=line", "-W", "ignore"]
+OPTIONS = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--tb=line", "-W", "ignore"]
 
 
 def _startup() -> ModuleType:
@@ -60,7 +60,8 @@ def prepare(rooms: list[str]) -> None:
     sys.path.insert(0, str(CHECKOUT))
     os.environ.update(OPENBLAS_NUM_THREADS="1", HYPOTHESIS_STORAGE_DIRECTORY=tempfile.mkdtemp(prefix="hypothesis-"))
     for name in ("numpy", "hypothesis", "ml_dtypes", "rawcuda.errors", "rawcuda.images", "rawcuda.emulator"):
-        importlib.import_module(name)
+        if importlib.util.find_spec(name) is not None:
+            importlib.import_module(name)
     for info in pkgutil.walk_packages(importlib.import_module("rawcuda.emulator").__path__, "rawcuda.emulator."):
         importlib.import_module(info.name)
     early = {module_name(room) for room in rooms} & set(sys.modules)
@@ -156,7 +157,8 @@ def _run_here(files: list[str], plugin: _Chosen, modules: str, log: str, stop: b
     status = 3
     try:
         temporary = f"--basetemp={os.path.dirname(modules)}/tests"
-        status = int(pytest.main([*OPTIONS, temporary, *(["-x"] if stop else []), *files], plugins=[plugin]))
+        seed = ["--hypothesis-seed=0"] if "hypothesis" in sys.modules else []
+        status = int(pytest.main([*OPTIONS, *seed, temporary, *(["-x"] if stop else []), *files], plugins=[plugin]))
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
