@@ -180,7 +180,7 @@ def compare(trees: list[Path], recorded: Path, words: list[str], rounds: int) ->
 
 def print_rows(rows: dict[tuple[str, str], list[Any]], most: int) -> None:
     """Print the rows, the slowest ratios first, and a line for all."""
-    found = []
+    found: list[tuple[float, float, float, str, str]] = []
     for (build, name), both in rows.items():
         ratio = statistics.median(now / max(before, 1e-9) for now, before in both)
         now, before = (statistics.median(each[which] for each in both) for which in (0, 1))
@@ -193,7 +193,7 @@ def print_rows(rows: dict[tuple[str, str], list[Any]], most: int) -> None:
         for ratio, now, before, build, name in part[: most or None]:
             print(f"{ratio:7.2f}{now * 1e3:10.3f}{before * 1e3:12.3f}  {build} {name if name != LOADING else ''}")
         if part:
-            now, before = (sum(row[which] for row in part) for which in (1, 2))
+            now, before = sum(row[1] for row in part), sum(row[2] for row in part)
             median = statistics.median(row[0] for row in part)
             slower = sum(row[0] > 1.1 for row in part)
             print(f"{len(part)} rows: {slower} above 1.10; median {median:.2f}; all together {now / before:.2f}\n")

@@ -10,7 +10,6 @@ from fnmatch import fnmatchcase
 
 import pytest
 
-from tests.null.emulator_client import Client
 from tests.subject import CHECKOUT, NAME, module
 
 GAPS = {
@@ -111,7 +110,7 @@ def test_each_setting_has_a_test(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_does_not_exist_is_not_served() -> None:
     """The names in parentheses, of which `*` stands for anything, have no address."""
-    emulator, known = Client(start=False).emulator, module("headers.cuda_h").prototypes()
+    emulator, known = module("emulator").Emulator(), module("headers.cuda_h").prototypes()
     rows = [
         what for what, _ in module("emulator").GAPS if GAPS.get(" ".join(what.split()[:2]), "").endswith("_not_served")
     ]
