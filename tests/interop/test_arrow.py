@@ -140,6 +140,10 @@ def test_an_array_is_released_once():
     assert len(exporter.released) == 1
 
 
+FIELDS = {
+    *("length", "offset", "length, offset", "n_buffers, n_children", "buffers", "children", "dictionary", "null_count"),
+    *("release", "schema", "format", "device_type"),
+}
 BITS = ctypes.create_string_buffer(b"\xfb")  # element 2 is null
 
 
@@ -185,7 +189,7 @@ def test_structs_that_contradict_themselves_are_refused_and_not_taken(changes, w
     release = exporter.array[8]
     with pytest.raises(rawcuda.ProtocolError, match=words) as caught:
         arrow(exporter)
-    assert caught.value.protocol == "arrow" and str(caught.value).startswith(f"arrow: {caught.value.field} ")
+    assert caught.value.protocol == "arrow" and caught.value.field in FIELDS
     gc.collect()
     assert not exporter.released and exporter.array[8] == release
 

@@ -81,6 +81,10 @@ class Map:
             chosen = set(self._by_statement[mutant.room, number])
         else:  # it runs when the module is imported
             chosen = set()
+            if statement.place:  # of a class
+                for place in {each.place for each in self.statements[mutant.room]}:
+                    if place.startswith(f"{statement.place}."):
+                        chosen |= self._that_run(mutant.room, place)
             for name in statement.defined:
                 inner = f"{statement.place}.{name}".strip(".")
                 chosen |= self._that_run(mutant.room, inner) or self._that_run(names=frozenset([name]))
