@@ -9,7 +9,9 @@
     python3 -m tests --heavy reruns      only the heavy tests of these folders
     python3 -m tests --attack            the campaign: random programs, objects and inputs, for ten minutes
     python3 -m tests --attack --minutes 60
+    python3 -m tests --load              mixed work in 8 threads of each of 4 processes, for half an hour or --minutes
     python3 -m tests --clients           other projects' test suites on the emulator (docs/clients.md); --help says more
+    python3 -m tests --mutants           small changes to the package: which do the tests notice? --help says more
     python3 -m tests --driver nvidia     on a GPU
     python3 -m tests --here              with the packages of this Python; needs no network
     python3 -m tests -- -x -k launch     arguments after -- are passed to pytest
@@ -38,17 +40,22 @@ def main() -> int:
         from .clients.command import main as run_clients
 
         return run_clients(sys.argv[2:])
+    if "--mutants" in sys.argv[1:2]:
+        from .mutants.command import main as run_mutants
+
+        return run_mutants(sys.argv[2:])
     ours, for_pytest = split(sys.argv[1:])
     options = parse(ours)
     folders = ("null", "driver", "interop", "vendored", "docs", *(["reruns"] if options.heavy else []))
     tests = [f"tests/{folder}" for folder in options.folders or folders]
     tests += ["--heavy"] if options.heavy else []
-    if options.attack:
-        tests = ["tests/attack", "--minutes", str(options.minutes)]
+    if options.attack or options.load:
+        folder, minutes = ("attack", 10.0) if options.attack else ("load", 30.0)
+        tests = [f"tests/{folder}", "--minutes", str(options.minutes or minutes)]
     python = sys.executable if options.here else environment()
     parallel = (
         []
-        if options.here or options.attack or options.driver == "nvidia"
+        if options.here or options.attack or options.load or options.driver == "nvidia"
         else ["--numprocesses=auto", "--maxprocesses=4", "--dist=worksteal"]
     )
     return subprocess.call(
@@ -76,12 +83,14 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("--heavy", action="store_true", help="only the tests that take a long time")
     parser.add_argument("--attack", action="store_true", help="only the campaign; the seed is printed")
-    parser.add_argument("--minutes", type=float, default=10.0, help="how long the campaign takes")
+    parser.add_argument("--load", action="store_true", help="only the load; its figures are printed")
+    parser.add_argument("--minutes", type=float, help="how long the campaign (10) or the load (30) takes")
     parser.add_argument("--here", action="store_true", help="use the packages of this Python; install nothing")
     options = parser.parse_args(arguments)
-    if options.attack and (options.folders or options.heavy or options.driver == "nvidia"):
-        parser.error("--attack is a run of its own, on the emulator: omit folders, --heavy and --driver")
-    if not 0 < options.minutes < 10_000:
+    alone = "--attack" if options.attack else "--load" if options.load else ""
+    if alone and (options.folders or options.heavy or options.driver == "nvidia" or options.attack and options.load):
+        parser.error(f"{alone} is a run of its own, on the emulator: omit folders, other runs and --driver")
+    if options.minutes is not None and not 0 < options.minutes < 10_000:
         parser.error(f"--minutes {options.minutes:g}: must be more than 0")
     for folder in options.folders:
         if not (CHECKOUT / "tests" / folder).is_dir():

@@ -32,7 +32,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="run with the fast paths switched off, for views, launches and exports",
     )
-    group.addoption("--minutes", type=float, default=10.0, help="how long the campaign of tests/attack takes in all")
+    group.addoption("--minutes", type=float, default=10.0, help="how long tests/attack or tests/load takes")
     group.addoption("--attack-seed", type=int, default=None, help="the seed of the campaign, to repeat a failure")
     group.addoption(
         "--again",

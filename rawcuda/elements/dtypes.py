@@ -162,7 +162,9 @@ class DType:
     @property
     def dtype(self) -> Any:
         """Return the numpy.dtype, which numpy.dtype(this) asks for; raises TypeError if NumPy has no such type."""
-        numpy: Any = sys.modules["numpy"]  # it is the caller
+        numpy: Any = sys.modules.get("numpy")  # usually, it is the caller
+        if numpy is None:
+            raise AttributeError("dtype is for NumPy: import numpy first")
         if self.lanes > 1 or self.packed:
             raise TypeError(f"NumPy has no dtype for {self.name}: a view with another reinterpret() may have one")
         parts = fields_of(self)

@@ -141,3 +141,90 @@ def test_iterations_of_different_threads_are_not_added_up() -> None:
     code = module("emulator.ptx").load(kernel(body).encode(), module("emulator.space").Space())
     limits = module("emulator.ptx").Limits(turns=50_000)
     code.entries["k"].run((1, 1, 1), (512, 1, 1), 0, b"", limits=limits)  # 204,800 in all
+
+
+RECURSIVE = {
+    "direct": ".func f;\n.func f { call f; ret; }\n",
+    "with a barrier": ".func f;\n.func f { bar.sync 0; call f; ret; }\n",
+    "through another": ".func g;\n.func f { call g; ret; }\n.func g { bar.sync 0; call f; ret; }\n",
+    "through a pointer": ".func f;\n.func f { .reg .b64 %d; mov.u64 %d, f; { P: .callprototype _ (); call %d, (), P; } "
+    "ret; }\n",
+}
+
+
+@pytest.mark.parametrize("name", RECURSIVE)
+def test_endless_recursion_ends_whatever_the_recursion_limit_of_python(name: str, python: Any) -> None:
+    """Waiting functions are generators inside generators: without a limit of ours, C's stack overflows."""
+    python(
+        f"""
+        import sys
+        from tests.null.emulator_client import Client
+        sys.setrecursionlimit(10**6)
+        client = Client()
+        function = client.get("cuModuleGetFunction", client.load({kernel("call f;", RECURSIVE[name])!r}), b"k")
+        code = client.launch(function, [], block=(2, 1, 1)) or client.code("cuCtxSynchronize")
+        assert code == 719, code
+        assert "calls of device functions are nested" in client.emulator.reports[-1], client.emulator.reports
+        """,
+        check=True,
+    )
+
+
+def test_functions_that_call_each_other_without_an_end_are_found_in_any_module() -> None:
+    text = (
+        ".func last { ret; }\n.func twice { call last; call last; ret; }\n"
+        ".func first;\n.func second { call first; ret; }\n.func first { call second; ret; }\n"
+        ".func above { call first; ret; }\n"
+    )
+    code = module("emulator.ptx").load(
+        kernel("call twice; call above;", text).encode(), module("emulator.space").Space()
+    )
+    nests = {name: made.nests for name, made in code._unit.prepared.items()}
+    assert nests == {"last": False, "twice": False, "first": True, "second": True, "above": True, "k": False}
+
+
+@pytest.mark.parametrize("body", ["bar.sync %r1", "bar.arrive %r1, 32", "bar.red.popc.u32 %r2, %r1, %p1"])
+def test_a_barrier_that_a_register_names_must_exist(body: str) -> None:
+    client = Client()
+    text = kernel(f"mov.u32 %r1, 77; setp.eq.u32 %p1, %r1, 77; {body};")
+    function = client.get("cuModuleGetFunction", client.load(text), b"k")
+    assert (client.launch(function, []) or client.code("cuCtxSynchronize")) == 719
+    assert client.emulator.reports[-1].startswith("synccheck: barrier 77 does not exist"), client.emulator.reports
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ptx line " + "9" * 5000,
+        "generated line 99999 generated line 0 ptx line 0",
+        "address 0x7: " + "9" * 5000 + " bytes into a " + "9" * 5000 + "-byte allocation",
+    ],
+)
+def test_an_assertion_may_have_the_words_of_a_report(text: str) -> None:
+    client = Client()
+    numbers = ", ".join(map(str, text.encode() + b"\0"))
+    made = client.load(
+        f"{HEAD}.extern .func __assertfail(.param .b64 a, .param .b64 b, .param .b32 c, .param .b64 d, "
+        f".param .b64 e);\n.global .b8 s[] = {{{numbers}}};\n"
+        ".entry k() { .reg .b64 %d; { .param .b64 a; .param .b64 b; .param .b32 c; .param .b64 d; .param .b64 e; "
+        "mov.u64 %d, s; st.param.b64 [a], %d; st.param.b64 [b], %d; st.param.b32 [c], 1; st.param.b64 [d], %d; "
+        "st.param.b64 [e], 1; call __assertfail, (a, b, c, d, e); } ret; }\n"
+    )
+    function = client.get("cuModuleGetFunction", made, b"k")
+    assert (client.launch(function, []) or client.code("cuCtxSynchronize")) == 710
+    assert f"Assertion `{text}` failed" in client.emulator.reports[-1]
+
+
+@pytest.mark.parametrize("conversion", ["%" + "9" * 5000 + "d", "%." + "9" * 5000 + "d", "%." + "0" * 5000 + "5d"])
+def test_printf_limits_a_width_of_any_length(conversion: str, capsys: pytest.CaptureFixture[str]) -> None:
+    client = Client()
+    numbers = ", ".join(str(byte) for byte in conversion.encode() + b"\0")
+    made = client.load(
+        f"{HEAD}.extern .func (.param .b32 r) vprintf(.param .b64 a, .param .b64 b);\n"
+        f".global .b8 s[] = {{{numbers}}};\n"
+        ".entry k() { .reg .b64 %d; { .param .b32 r; .param .b64 a; .param .b64 b; mov.u64 %d, s; "
+        "st.param.b64 [a], %d; st.param.b64 [b], %d; call (r), vprintf, (a, b); } ret; }\n"
+    )
+    function = client.get("cuModuleGetFunction", made, b"k")
+    assert (client.launch(function, []) or client.code("cuCtxSynchronize")) == 0, client.emulator.reports
+    assert len(capsys.readouterr().out) <= 4096

@@ -424,3 +424,25 @@ def test_every_step_is_traced():
         ("array_interface", "export"),
     ):
         assert expected in steps, (expected, steps)
+
+
+def test_a_program_that_calls_what_numpy_calls(python):
+    """NumPy may not be imported yet."""
+    python(
+        """
+        import sys
+        from tests.subject import rawcuda
+        view = rawcuda.view(bytearray(b"ab"))
+        assert "numpy" not in sys.modules
+        for read in (view.__array__, lambda: view.dtype.dtype):
+            try:
+                read()
+            except (ImportError, AttributeError) as error:
+                assert "import numpy first" in str(error)
+            else:
+                raise AssertionError(read)
+        import numpy
+        assert view.__array__().tolist() == [97, 98] and view.dtype.dtype == "uint8"
+        """,
+        check=True,
+    )

@@ -57,7 +57,7 @@ def real(places: Callable[[], list[tuple[str, str]]], major: int) -> ctypes.CDLL
 
 
 def keep(function: Any) -> int:
-    """Keep a C callback for ever, and return its address."""
+    """Keep a C callback forever, and return its address."""
     keep_for_ever(function)
     return ctypes.cast(function, ctypes.c_void_p).value or 0
 

@@ -31,7 +31,7 @@ from .reading.syntax import (
     Variable,
 )  # fmt: skip
 from .running import half, integers, rounding
-from .running.called import caller, finish, misaligned, pack, trap, unpack, wrapped
+from .running.called import barrier, caller, finish, misaligned, pack, trap, unpack, wrapped
 from .running.clusters import Group, clusters_of, divide
 from .running.machine import LOCAL_LIMIT, Exited, Launch, Limits, Thread
 from .running.report import explain, finding
@@ -456,8 +456,8 @@ class Code:
 _UNITS = re.compile(r"\b(?:started|fetch_|store_|cvt_small|to_half_randomly|tensor_map|video)")
 _BUILTINS = {each.__name__: each for each in (abs, bin, bytearray, bytes, float, len, max, min)}
 _NAMES: dict[str, Any] = {
-    "Thread": Thread, "Exited": Exited, "caller": caller, "finish": finish, "misaligned": misaligned, "trap": trap,
-    "pack": pack, "unpack": unpack, "wrapped": wrapped,
+    "Thread": Thread, "Exited": Exited, "barrier": barrier, "caller": caller, "finish": finish, "pack": pack,
+    "misaligned": misaligned, "trap": trap, "unpack": unpack, "wrapped": wrapped,
 }  # fmt: skip
 for _room in (integers, half, rounding):
     _NAMES.update((name, getattr(_room, name)) for name in _room.__all__)

@@ -2,7 +2,7 @@
 
 How          a link keeps the PTX texts that were added; each is parsed at once, so that its mistakes are reported by
              the call that adds it, as a driver does. The result is one PTX text, which a module can be loaded from.
-What not     machine code and LTO-IR cannot be linked here. What PTX a fatbin, a host object or an archive contains is
+What not     machine code and LTO-IR cannot be linked here. Of a fatbin, a host object or an archive, only the PTX is
              linked. Of libcudadevrt, only the functions of grid groups are there: `_RUNTIME`.
 Source       CUDA Driver API, "Module Management" (cuLink*); cuda.h, CUjitInputType
 Read next    modules.py, ../ptx/reading/linking.py

@@ -63,8 +63,8 @@ def vprintf(thread: Thread, text: int, arguments: int) -> int:
             flags, width = (flags + "-", str(-size)) if size < 0 else (flags, str(size))
         if precision == "*":
             precision = str(max(0, int(take("i", 4))))
-        digits = "" if precision is None else f".{min(int(precision), 4096)}"
-        spec = f"%{flags}{min(int(width), 4096) if width else ''}{digits}"
+        digits = "" if precision is None else f".{_size(precision)}"
+        spec = f"%{flags}{_size(width) if width else ''}{digits}"
         long = length in ("l", "ll", "j", "z", "t")
         if kind == "p":
             return f"{spec}s" % f"0x{int(take('Q', 8)):x}"
@@ -85,6 +85,12 @@ def vprintf(thread: Thread, text: int, arguments: int) -> int:
 
     thread.launch.output.append(_CONVERSION.sub(convert, _string(thread, text)))
     return count
+
+
+def _size(digits: str) -> int:
+    """Return a width or precision, 4096 at most: a text may have more digits than Python converts."""
+    digits = digits.lstrip("0")
+    return min(int(digits[:9] or 0), 4096)
 
 
 def _narrow(value: int, length: str | None, signed: bool) -> int:

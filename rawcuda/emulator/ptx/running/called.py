@@ -16,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["caller", "finish", "misaligned", "pack", "trap", "unpack", "wrapped"]
+__all__ = ["barrier", "caller", "finish", "misaligned", "pack", "trap", "unpack", "wrapped"]
 
 
 def caller() -> tuple[int, ...]:
@@ -35,6 +35,16 @@ def finish(result: Any) -> Any:
     if isinstance(result, GeneratorType):
         result = yield from result
     return result
+
+
+def barrier(number: int) -> int:
+    """Return the number of a barrier, which a register has.
+
+    raises  Fault   a block has no such barrier (719)
+    """
+    if number > 15:
+        raise Fault(LAUNCH_FAILED, f"synccheck: barrier {number} does not exist: a block has the barriers 0 to 15")
+    return number
 
 
 def misaligned(address: int, width: int, space: str) -> None:

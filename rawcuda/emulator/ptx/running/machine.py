@@ -41,6 +41,7 @@ LAUNCH_FAILED = 719  # CUDA_ERROR_LAUNCH_FAILED
 
 LOCAL_LIMIT = 512 << 10  # bytes of local memory of a thread, as on every GPU
 LOCAL_FIRST = 64
+MOST_CALLS = 1000  # of device functions inside one another; each is a call of Python, and needs its stack
 REFILL = 1 << 14
 
 
@@ -92,7 +93,7 @@ class Frame:
 
 
 class Quiet:
-    """What generated code and schedulers tell of stores if none is delayed."""
+    """The delays of a launch in which no store is delayed: the functions do nothing."""
 
     store = touch = flush = resume = suspend = end = staticmethod(lambda *_: None)
 
@@ -350,6 +351,7 @@ class Block:
         """
         if self._watch is not None:
             self._watch.order()
+            self._watch.notice_all()
         if members is not None and self.launch.history is not None:
             self.launch.history.meet([self], members if some else None, barrier)
 
@@ -389,6 +391,8 @@ class Thread:
 
         raises  Fault   the stack is full (719)
         """
+        if len(self.frames) >= MOST_CALLS:
+            raise Fault(LAUNCH_FAILED, f"stack overflow: more than {MOST_CALLS} calls of device functions are nested")
         low = self.next + alignment - 1 & -alignment
         if low + size > LOCAL_LIMIT:
             raise Fault(LAUNCH_FAILED, f"stack overflow: more than {LOCAL_LIMIT} bytes of local memory in one thread")

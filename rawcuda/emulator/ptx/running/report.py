@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["explain", "finding"]
 
 _MOST_LINES = 4  # of the source, in one report
+_PTX_LINE = r"\bptx line (\d{1,9})\b"  # a kernel may write any text into its assertions
 _NAMED = re.compile(r"((mem|race|init|sync|leak)check|endless loop): ")
 
 
@@ -84,10 +85,10 @@ def _located(
         where.append(place_of(line, module))
     callers = [lines[number - 1].line for number in [n for _, n in reversed(frames[:-1])] or above]
     shown += callers[:4]
-    text = re.sub(r"generated line (\d+)", lambda found: f"ptx line {lines[int(found[1]) - 1].line}", text)
+    text = re.sub(r"\bgenerated line (\d{1,9})\b", lambda found: _ptx_line(int(found[1]), lines) or found[0], text)
     where += [f"called from {place_of(number, module)}" for number in callers[:4]]
-    shown += [int(number) for number in re.findall(r"ptx line (\d+)", text)]
-    text = re.sub(r"ptx line (\d+)", lambda found: place_of(int(found[1]), module), text)
+    shown += [int(number) for number in re.findall(_PTX_LINE, text)]
+    text = re.sub(_PTX_LINE, lambda found: place_of(int(found[1]), module), text)
     where.append(f"kernel {launch.name}")
     if index is not None:
         where.append("block ({}, {}, {})".format(*index))
@@ -99,6 +100,10 @@ def _located(
         texts = {text: None for text in texts if not _is_ptx(text)}
     quoted = "".join(f"\n    {text}" for text in list(texts)[:_MOST_LINES])
     return f"{text}{launched}{quoted}\n    at {', '.join(where)}"
+
+
+def _ptx_line(number: int, lines: list[Line]) -> str:
+    return f"ptx line {lines[number - 1].line}" if 0 < number <= len(lines) else ""
 
 
 def _is_ptx(text: str) -> bool:
@@ -128,7 +133,7 @@ def _argument(text: str, launch: Launch) -> str:
         return ""
     address = int(found[1], 16)
     base = re.search(r" allocation(?: '[^']*')? at (0x[0-9a-f]+)", text)
-    into = re.search(r": (\d+) bytes into a (\d+)-byte ", text)
+    into = re.search(r": (\d{1,18}) bytes into a (\d{1,18})-byte ", text)
     low, size = address, 1
     if base is not None:
         held = launch.space.find(int(base[1], 16))

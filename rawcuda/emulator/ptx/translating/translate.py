@@ -39,7 +39,7 @@ from .registers import (
     uniform,
     values_that_matter,
 )
-from .unit import Prepared, Unit, frame_alignment, local_layout
+from .unit import LEAST_FRAME, Prepared, Unit, frame_alignment, local_layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class Writer(AsyncEmitter, MatrixEmitter, SmallEmitter, TextureEmitter):
         self.copied = copied(function, judged, self.holds_float)
         self.late = defined_late(function, prepared.blocks, prepared.shapes)
         self.blocks = prepared.blocking
-        self.frame_size = local_layout(function)
+        self.frame_size = local_layout(function) or (LEAST_FRAME if prepared.nests else 0)
         self.local_pointers = local_pointers(function, judged) if self.frame_size else set()
         self.shared: dict[int, int] = {}
         self.shared_size = 0

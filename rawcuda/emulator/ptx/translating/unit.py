@@ -42,11 +42,13 @@ _BLOCKING = frozenset(
     "bar barrier shfl vote match redux activemask elect nanosleep mbarrier mma wmma ldmatrix stmatrix movmatrix".split()
 )
 
+LEAST_FRAME = 16  # bytes of a function that may call itself
+
 
 class Prepared:
     """A checked function, divided into blocks, before it is written."""
 
-    __slots__ = ("function", "blocks", "plan", "shapes", "calls", "blocking", "spins", "reaches")
+    __slots__ = ("function", "blocks", "plan", "shapes", "calls", "blocking", "nests", "spins", "reaches")
 
     def __init__(self, function: Function, blocks: list[Block], shapes: dict[int, Shape]) -> None:
         self.function = function
@@ -55,6 +57,7 @@ class Prepared:
         self.shapes = shapes
         self.calls: set[str] = set()
         self.blocking = False
+        self.nests = False  # whether calls of it may be nested in one another without an end
         self.spins: set[int] = set()
         self.reaches: set[str] = set()
 
@@ -78,6 +81,7 @@ class Unit:
         self.races = races  # whether the history of all memory is kept
         self.delays = delays  # whether stores may arrive late, if blocks communicate
         self.granule = 0  # the size in bytes of the smallest access to shared memory; 0: there is none
+        self.copies = False  # whether there are asynchronous copies, of which the race checker hears
         self.grain = 4  # the size in bytes of the smallest access to shared or global memory
         self.addresses = addresses  # of global and const variables, by the id of the variable
         self.prepared: dict[str, Prepared] = {}
@@ -89,6 +93,7 @@ class Unit:
                 self.prepared[function.name] = self._prepare(function)
         self._find_spins()
         self._spread_blocking()
+        self._find_nests()
         self.delays = delays and any(map(_communicates, self.prepared.values()))
         if watch:
             self.granule = self._least_shared()
@@ -109,6 +114,7 @@ class Unit:
         for made in self.prepared.values():
             for block in made.blocks:
                 for instruction in block.instructions:
+                    self.copies = self.copies or "async" in instruction.modifiers
                     if instruction.opcode in ("ld", "ldu", "st", "atom", "red"):
                         chosen = made.shapes[id(instruction)].chosen
                         space = (chosen.get("space") or chosen.get("atomspace") or "").split("::")[0]
@@ -239,6 +245,18 @@ class Unit:
                     below = self.prepared.get(name)
                     if below is not None:
                         work += everything if "*" in below.calls else below.calls
+
+    def _find_nests(self) -> None:
+        """Find the functions that may call themselves: all but those whose callees are known and end, and so on up."""
+        left = {name: sum(called in self.prepared for called in made.calls) for name, made in self.prepared.items()}
+        callers, ends = self._callers(), [name for name, count in left.items() if not count]
+        while ends:
+            for caller in callers.get(ends.pop(), ()):
+                left[caller] -= 1
+                if not left[caller]:
+                    ends.append(caller)
+        for name, made in self.prepared.items():
+            made.nests = not made.function.entry and (left[name] > 0 or "*" in made.calls)
 
     # -- shared memory
 

@@ -213,7 +213,8 @@ class ControlEmitter(ConvertEmitter):
     def _barrier(self, operand: Operand) -> str:
         if isinstance(operand, Int) and operand.value & 0xFFFFFFFF > 15:
             raise self.reject(f"Barrier number '{operand.value}' out of range, expected to be in range [0..15]")
-        return self.value(operand, "u32")
+        text = self.value(operand, "u32")
+        return text if isinstance(operand, Int) else f"barrier({text})"
 
     def _count(self, operand: Operand | None) -> str:
         if isinstance(operand, Int) and operand.value & 0xFFFFFFFF & 31:

@@ -1,0 +1,73 @@
+"""Mixed work in 8 threads of each of 4 processes: nothing fails, hangs or stays behind, and memory does not grow."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from statistics import median
+from typing import Any
+
+import pytest
+
+from tests.subject import CHECKOUT, NAME, ROOT
+
+PROCESSES, THREADS = 4, 8
+LONG = 600.0  # seconds from which on the memory is judged: before, what is made once is still growing
+
+
+def start(number: int, seconds: float) -> subprocess.Popen[str]:
+    path = os.pathsep.join(dict.fromkeys((str(ROOT), str(CHECKOUT))))
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.load.worker", str(seconds), str(THREADS), str(number)],
+        cwd=CHECKOUT,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": path, "TESTED_PACKAGE": NAME, "PYTHONDONTWRITEBYTECODE": "1"},
+    )
+
+
+def growth(samples: list[tuple[float, int]]) -> tuple[float, float]:
+    """Return the resident memory in MB, and its growth as a part: of the last quarter against the second."""
+    sizes = [size for _, size in samples]
+    quarter = max(1, len(sizes) // 4)
+    early, late = median(sizes[quarter : 2 * quarter] or sizes), median(sizes[-quarter:])
+    return late / 1e6, late / early - 1
+
+
+def test_load(request: pytest.FixtureRequest, pytestconfig: pytest.Config) -> None:
+    seconds = pytestconfig.getoption("minutes") * 60
+    processes = [start(number, seconds) for number in range(PROCESSES)]
+    reports: list[dict[str, Any]] = []
+    try:
+        for process in processes:
+            out, errors = process.communicate(timeout=seconds + 600)
+            assert process.returncode == 0, f"exit status {process.returncode}: {errors[-3000:]}"
+            reports.append(json.loads(out.splitlines()[-1]))
+    finally:
+        for process in processes:
+            process.kill()
+    done: Counter[str] = Counter()
+    for report in reports:
+        done.update(report["rounds"])
+        assert not report["errors"], report["errors"][0]
+        for name in ("hanging", "left", "exports", "kept"):
+            assert not report[name], (report["mode"], name, report[name])
+        assert len(report["rounds"]) >= 5 or seconds < 60
+    opened = [report["opened"] for report in reports]
+    assert all(each[-1] <= each[len(each) // 4] for each in opened), f"open files: {opened}"
+    memory = [growth(report["samples"]) for report in reports]
+    slowest = max((value, name) for report in reports for name, value in report["slowest"].items())
+    lock = max((value, place) for report in reports for place, value in report["locks"].items())
+    sizes = ", ".join(f"{size:.0f} MB {part:+.1%}" for size, part in memory)
+    request.node.user_properties += [
+        ("told", f"load: {seconds:g} s, {sum(done.values()):,} operations, "
+         f"{sum(report['interrupts'] for report in reports):,} interrupts; memory and its growth: {sizes}"),
+        ("told", f"load: the slowest call: {slowest[1]}, {slowest[0]:.3f} s; the lock that was held longest: "
+         f"{lock[1]}, {lock[0]:.3f} s"),
+    ]  # fmt: skip
+    if seconds >= LONG:
+        assert max(part for _, part in memory) <= 0.01, sizes
