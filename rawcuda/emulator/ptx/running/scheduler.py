@@ -204,10 +204,9 @@ class Team:
         first = self.warps[number][0]
         requests: list[Any] = [waiting[t] for t in members]
         if requests[0][0] != "activemask":
-            whole = living = len(self.warps[number])
-            if len(members) < whole:
-                living = sum(self.threads[t] is not None for t in self.warps[number])
-            if living < whole and requests[0][2] is not None:
+            warp = self.warps[number]
+            living = len(warp) - (len(members) < len(warp) and sum(self.threads[t] is None for t in warp))
+            if living < len(warp) and requests[0][2] is not None:
                 self._named(number, members)
             self.block.order_warp(number, members, len(members) < living)
         results = _exchange([t - first for t in members], requests)
@@ -284,8 +283,7 @@ class Team:
         for barrier, members in groups.items():
             requests: list[Any] = [self.waiting[t] for t in members]
             alike = requests.count(requests[0]) == len(requests)  # usually they are one constant
-            count = requests[0][2]
-            if count or not alike:
+            if (count := requests[0][2]) or not alike:
                 self._fits(barrier, members, count)
             if len(members) + self.arrived.get(barrier, 0) >= (count or self.left):
                 self.arrived.pop(barrier, None)
@@ -333,10 +331,9 @@ class Team:
         if verb in ("popc", "and", "or"):
             votes = [bool(request[4]) for request in requests]
             result = sum(votes) if verb == "popc" else all(votes) if verb == "and" else any(votes)
-        waiting, ready = self.waiting, self.ready
         for t in members:
-            waiting[t] = None
-            ready[t // 32][t] = result
+            self.waiting[t] = None
+            self.ready[t // 32][t] = result
 
     def _converged(self, members: list[int]) -> None:
         """Report threads of one warp at different aligned barriers, which the ISA leaves undefined.
