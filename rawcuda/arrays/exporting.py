@@ -195,7 +195,7 @@ def _consumers_handle(stream: Any) -> int:
     """Return the handle of the stream that a consumer gave, by the array API standard's rules for CUDA."""
     if stream is None:
         return 1
-    handle = stream
+    handle: int = stream
     if type(stream) is not int:
         try:
             handle = whole("stream", stream)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections import defaultdict
 from pathlib import Path
 from typing import NamedTuple
@@ -32,28 +33,32 @@ class Test(NamedTuple):
 class Map:
     """The statements of all rooms, and the tests that run each of them."""
 
-    def __init__(self, statements: dict[str, list[Statement]], records: list[Path]):
+    def __init__(self, statements: dict[str, list[Statement]], records: list[Path], sources: dict[str, str]):
         self.statements = statements
+        self._words = {file: set(re.findall(r"\w+", source)) for file, source in sources.items()}
+        self._by_file: dict[str, set[str]] = defaultdict(set)
         self.tests: dict[str, Test] = {}
         self._by_statement: dict[tuple[str, int], set[str]] = defaultdict(set)
-        self._by_name: dict[str, set[str]] = defaultdict(set)
-        self._by_place: dict[tuple[str, str], set[str]] = defaultdict(set)
-        self._by_room: dict[str, set[str]] = defaultdict(set)
         for record in records:
             for name, row in json.loads(record.read_text("utf-8")).items():
                 self._add(name, row["seconds"], row["ran"])
 
     def _add(self, test: str, seconds: float, ran: dict[str, list[int]]) -> None:
+        self._by_file[test.partition("::")[0]].add(test)
         self.tests[test] = Test(test, seconds, sum(map(len, ran.values())))
         for room, numbers in ran.items():
             for number in numbers:
-                statement = self.statements[room][number]
                 self._by_statement[room, number].add(test)
-                if statement.in_function:
-                    self._by_room[room].add(test)
-                    self._by_place[room, statement.place].add(test)
-                    for name in statement.names:
-                        self._by_name[name].add(test)
+
+    def _that_run(self, room: str = "", place: str | None = None, names: frozenset[str] = frozenset()) -> set[str]:
+        """Return the tests that run any statement in a function: of a room, of a definition, or with a name."""
+        found: set[str] = set()
+        for each, statements in self.statements.items():
+            for number, statement in enumerate(statements if room in ("", each) else ()):
+                fits = place in (None, statement.place) and (not names or names & statement.names)
+                if fits and statement.in_function:
+                    found |= self._by_statement[each, number]
+        return found
 
     def _statement_at(self, room: str, line: int) -> int | None:
         around = [
@@ -78,12 +83,15 @@ class Map:
             chosen = set()
             for name in statement.defined:
                 inner = f"{statement.place}.{name}".strip(".")
-                chosen |= self._by_place[mutant.room, inner] or self._by_name[name]
-            chosen = chosen or set(self._by_room[mutant.room])
+                chosen |= self._that_run(mutant.room, inner) or self._that_run(names=frozenset([name]))
+            for file, words in self._words.items():
+                if statement.defined & words:  # tests that look at a table run nothing
+                    chosen |= self._by_file[file]
+            chosen = chosen or self._that_run(mutant.room)
         groups = [chosen]
         if wide:
-            groups.append(self._by_place[mutant.room, statement.place] - chosen)
-            groups.append(self._by_room[mutant.room] - chosen - groups[1])
+            groups.append(self._that_run(mutant.room, statement.place) - chosen)
+            groups.append(self._that_run(mutant.room) - chosen - groups[1])
         return [
             test
             for group in groups
@@ -91,13 +99,14 @@ class Map:
         ]
 
 
-def within(tests: list[Test], seconds: float, *, most_of_a_file: int = 25) -> list[Test]:
-    """Choose tests that take this long in all, not too many of one file, and at least one."""
+def within(tests: list[Test], seconds: float, *, of_a_file: int = 25, files: int = 12) -> list[Test]:
+    """Choose tests that take this long in all, not too many of one file and of few files, and at least one."""
     chosen: list[Test] = []
-    of_file: dict[str, int] = defaultdict(int)
+    numbers: dict[str, int] = defaultdict(int)
     for test in tests:
-        if (of_file[test.file] < most_of_a_file and test.seconds <= seconds) or not chosen:
+        fits = test.seconds <= seconds and numbers.get(test.file, 0) < of_a_file
+        if fits and (test.file in numbers or len(numbers) < files) or not chosen:
             chosen.append(test)
-            of_file[test.file] += 1
+            numbers[test.file] += 1
             seconds -= test.seconds + 0.003
     return chosen

@@ -31,7 +31,7 @@ LEFT_OUT = (  # tests of the emulator itself and of texts, in which the rooms ar
         "test_zstd*",
     ),
     *("test_layers*", "test_harness*", "test_mutants*", "test_clients*", "test_release*", "test_benchmark*"),
-    *("test_pictures*", "test_corpus*", "test_buggy*", "test_race_free*", "test_real_libcuda*", "test_executors*"),
+    *("test_corpus*", "test_buggy*", "test_race_free*", "test_real_libcuda*", "test_executors*"),
     *("test_check.py", "test_checker*", "test_crossed*", "test_cub*", "test_units_compiled*", "test_compiler*"),
     *("test_texture*", "test_tensor_map*", "test_annotations*", "test_commands*", "test_help*", "test_progress*"),
     *("test_emulate_plugin*", "test_impersonation*", "test_package*", "test_vendor*", "test_inspect*", "test_image*"),
@@ -64,6 +64,8 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--seed", type=int, help="the seed that draws them; a new one is printed if there is none")
     parser.add_argument("--results", type=Path, metavar="FOLDER", help="keep the results there, and continue a run")
     parser.add_argument("--jobs", type=int, default=1, help="how many processes run tests")
+    parser.add_argument("--seconds", type=float, default=9, help="the processor time of the tests for one mutant")
+    parser.add_argument("--quick", action="store_true", help="omit tests that do not run what a mutant changes")
     parser.add_argument("--only", default="", metavar="WORDS", help="only mutants whose names contain these words")
     parser.add_argument("--again", action="store_true", help="run the survivors in FOLDER again, on the tests of today")
     parser.add_argument("--here", action="store_true", help="use the packages of this Python; install nothing")
@@ -111,7 +113,8 @@ class Run:
         from .choice import Map
 
         self._in_processes(self._record, files())
-        self.map = Map(self.statements, [self._kept(file) for file in files()])
+        sources = {file: (CHECKOUT / file).read_text("utf-8") for file in files()}
+        self.map = Map(self.statements, [self._kept(file) for file in files()], sources)
         print(f"{len(self.map.tests)} tests run statements of these rooms", flush=True)
         known = self.results()
         todo = [mutant for mutant in self.drawn if mutant.name not in known]
@@ -163,28 +166,32 @@ class Run:
     # -- mutants
 
     def _try(self, mutant: Any) -> None:
-        """Run the best tests, and if all pass, those that may notice the mutant although they do not run it."""
+        """Run the best tests in three turns, the last with those that may notice the mutant without running it."""
         from .choice import within
 
         log = self.folder / f"output-{os.getpid()}.txt"
-        tests = self.map.tests_of(mutant, wide=True)
-        first = within(self.map.tests_of(mutant), 6) or within(tests, 6)
-        ended = self.running.run_mutant(mutant, first, log) if first else self.running.Ended("survived", "", 0.0)
-        if ended.outcome == "survived":
-            names = {test.name for test in first}
-            rest = within([test for test in tests if test.name not in names], 25, most_of_a_file=100)
-            if rest:
-                more = self.running.run_mutant(mutant, rest, log)
+        close, wide = (self.map.tests_of(mutant, wide=wide) for wide in (False, True))
+        ended = self.running.Ended("survived", "", 0.0)
+        done: set[str] = set()
+        part = self.options.seconds / 10
+        turns = (close, part, 6, 2), (close, 3 * part, 30, 8), (wide, 6 * part, 99, 20)
+        for tests, seconds, of_a_file, files in turns[: 2 if self.options.quick else 3]:
+            rest = [test for test in tests if test.name not in done]
+            chosen = within(rest, seconds, of_a_file=of_a_file, files=files) if rest else []
+            if chosen:
+                more = self.running.run_mutant(mutant, chosen, log)
                 ended = more._replace(seconds=more.seconds + ended.seconds)
-                first += rest
-        self._write(mutant.name, mutant.kind, mutant.line, ended, len(first))
+                done.update(test.name for test in chosen)
+            if ended.outcome != "survived":
+                break
+        self._write(mutant.name, mutant.kind, mutant.line, ended, len(done))
 
     def _control(self, name: str) -> None:
         """Run the tests of a mutant on the package as it is: they must pass."""
         from .choice import within
 
         mutant = random.Random(name).choice(self.drawn)
-        tests = within(self.map.tests_of(mutant, wide=True), 6)
+        tests = within(self.map.tests_of(mutant, wide=True), self.options.seconds / 3)
         if tests:
             ended = self.running.run_codes({}, tests, self.folder / f"output-{name.replace(' ', '-')}.txt")
             self._write(name, "control", 0, ended, len(tests))

@@ -75,7 +75,7 @@ RUN = """
     from tests.mutants.choice import Test
 
     running.prepare(command.rooms())
-    log, short = Path("log.txt"), running.Limits(0, 1, 5)
+    log, short = Path(sys.argv[3]), running.Limits(0, 1, 5)
     asked = json.loads(sys.argv[1])
     found = [each for room in command.rooms() for each in mutants_of(room, (command.PACKAGE / room).read_text("utf-8"))]
     for mutant in found:
@@ -143,8 +143,9 @@ def test_tests_are_chosen_by_what_they_run(tmp_path: Path) -> None:
     assert [test.name for test in within([*tests.tests.values()], 0.25)] == ["t::small"]
 
 
-def test_mutants_are_noticed_and_nothing_else_is(python: Python) -> None:
-    result = python(RUN, json.dumps(NOTICED), json.dumps([*HOSTILE]), cwd=CHECKOUT, timeout=600, check=True)
+def test_mutants_are_noticed_and_nothing_else_is(python: Python, tmp_path: Path) -> None:
+    asked = json.dumps(NOTICED), json.dumps([*HOSTILE]), str(tmp_path / "log.txt")
+    result = python(RUN, *asked, cwd=CHECKOUT, timeout=600, check=True)
     ended = dict(json.loads(line) for line in result.stdout.splitlines())
     assert ended == {**dict.fromkeys(NOTICED, "failed"), **HOSTILE, "control": "survived"}
 
