@@ -177,6 +177,7 @@ def _find() -> list[Nvrtc | Nvcc]:
     for kind, places in ((Nvrtc, locate.nvrtc), (Nvcc, locate.nvcc)):
         for path, why in places():
             try:
+                locate.refuse_planted(path)
                 found.append(kind(path))
                 if kind is Nvcc:
                     break

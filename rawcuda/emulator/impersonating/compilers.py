@@ -50,6 +50,7 @@ def real(places: Callable[[], list[tuple[str, str]]], major: int) -> ctypes.CDLL
         found.append((number == major, number, path))
     for _, _, path in sorted(found, key=lambda each: each[:2], reverse=True):
         try:
+            locate.refuse_planted(path)
             return ctypes.CDLL(path)
         except OSError:
             continue

@@ -326,6 +326,7 @@ def _nvjitlink_version(path: str) -> str:
 def _nvrtc_version(path: str, function: str = "nvrtcVersion") -> str:
     major, minor = ctypes.c_int(), ctypes.c_int()
     try:
+        locate.refuse_planted(path)
         library = ctypes.CDLL(path)
         library[function](ctypes.byref(major), ctypes.byref(minor))
     except (OSError, AttributeError) as error:
@@ -335,6 +336,7 @@ def _nvrtc_version(path: str, function: str = "nvrtcVersion") -> str:
 
 def _release(path: str) -> str:
     try:
+        locate.refuse_planted(path)
         done = subprocess.run(
             [path, "--version"],
             stdin=subprocess.DEVNULL,
