@@ -3,6 +3,7 @@
     python3 benchmarks/executors.py                  the table
     python3 benchmarks/executors.py add product      some kernels
     python3 benchmarks/executors.py --draw docs/emulator.svg    also the rates against the number of elements
+    python3 benchmarks/executors.py --interrupts                how long an interrupt waits while each kernel runs
 
 The unit is thread-instructions per second: PTX instructions, each counted once for every thread that executes it. The
 memory checks are on. A number is the median of several runs in processor time, because other programs may be running;
@@ -13,13 +14,14 @@ numba's simulator.
 from __future__ import annotations
 
 import argparse
+import signal
 import statistics
 import struct
 import sys
 import time
 from html import escape
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Callable, NamedTuple
 
 HERE = Path(__file__).resolve().parent
 PTX = HERE / "executors.ptx"
@@ -71,8 +73,8 @@ def work(name: str, n: int) -> tuple[tuple[int, ...], tuple[int, ...], tuple[Any
     return (64,), (256,), (bytes(256), bytes(k * 7919 % 251 for k in range(4096)) * (n // 1024), n)
 
 
-def measure(name: str, n: int, executor: str, repeat: int) -> Measured:
-    """Time one kernel."""
+def prepare(name: str, n: int, executor: str) -> tuple[Any, Callable[[], None]]:
+    """Load the kernels; return one of them, and a function that runs it once."""
     from rawcuda.emulator import ptx, space
 
     memory = space.Space(watch=True)
@@ -88,14 +90,42 @@ def measure(name: str, n: int, executor: str, repeat: int) -> Measured:
             value = made.base
         packed[offset : offset + size] = value.to_bytes(size, "little")
     three: Any = lambda size: (*size, 1, 1, 1)[:3]
+    return entry, lambda: entry.run(three(grid), three(block), 0, bytes(packed))
+
+
+def measure(name: str, n: int, executor: str, repeat: int) -> Measured:
+    """Time one kernel."""
+    entry, run = prepare(name, n, executor)
     seconds = []
     for _ in range(repeat + (executor == "numpy")):
         started = time.process_time()
-        entry.run(three(grid), three(block), 0, bytes(packed))
+        run()
         seconds.append(time.process_time() - started)
     arrays = entry._arrays
     instructions = arrays.work if arrays is not None else 0
     return Measured(instructions, max(1e-9, statistics.median(seconds[-repeat:])))  # the first run translates
+
+
+def interrupted(name: str, executor: str, repeat: int) -> float:
+    """Return the longest processor time from the signal of a timer until its exception has left the kernel."""
+    _, run = prepare(name, LARGE[name], executor)
+    longest = 0.0
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGPROF, stop)
+    for number in range(repeat):
+        delay = 0.05 + 0.013 * number  # of processor time; the timer of the system is late by up to 4 ms
+        due = time.process_time() + delay
+        signal.setitimer(signal.ITIMER_PROF, delay)
+        try:
+            while True:
+                run()
+        except KeyboardInterrupt:
+            longest = max(longest, time.process_time() - due)
+    signal.setitimer(signal.ITIMER_PROF, 0)
+    return longest
 
 
 def main() -> None:
@@ -104,8 +134,14 @@ def main() -> None:
     parser.add_argument("kernels", nargs="*", help=f"of {', '.join(LARGE)}")
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--draw", type=Path, metavar="SVG")
+    parser.add_argument("--interrupts", action="store_true")
     options = parser.parse_args()
     sys.path.insert(0, str(HERE.parent))
+    if options.interrupts:
+        for name in options.kernels or LARGE:
+            waits = [f"{1e3 * interrupted(name, executor, options.repeat):.1f}" for executor in ("scalar", "numpy")]
+            print(f"{name}: at most {waits[0]} ms thread by thread, {waits[1]} ms as arrays", flush=True)
+        return
     print("| kernel | elements | scalar, M/s | arrays, M/s | arrays, s | goal |")
     print("|---|---|---|---|---|---|")
     for name in options.kernels or LARGE:

@@ -3,8 +3,8 @@
 From the checkout:            PYTHONPATH=. python3 examples/shared_memory.py
 on a machine without a GPU:   PYTHONPATH=. RAWCUDA_DRIVER=emulator python3 examples/shared_memory.py
 
-The handles are sent as arguments, as pickles. Both processes use the same bytes. The end of the with block waits until
-the other process has closed them. This needs Linux.
+The handles are arguments of the other process, so they are sent as pickles. Both processes use the same bytes. The end
+of the with block waits until the other process has closed them. This needs Linux.
 """
 
 import multiprocessing
@@ -14,7 +14,7 @@ import rawcuda
 
 
 def work(handle, ready, done):
-    """Wait for the first process, add to its memory, and let it wait for that."""
+    """Wait for the work of the first process, change its memory, and record an event for which it waits."""
     with rawcuda.Memory.from_handle(handle) as memory, rawcuda.Event.from_handle(ready) as first:
         with rawcuda.Event.from_handle(done) as second:
             stream = memory.device.stream()

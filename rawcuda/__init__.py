@@ -20,7 +20,7 @@ Memory       Memory, MemoryPool, VirtualMemory, SharedHandle, StridedView  bytes
 Code         Module, Library, Kernel, Launch  loaded code, its kernels, and a configured launch
              In(x)  pass a read-only array to a kernel
 The driver   cu  every function, constant and structure of cuda.h by its C name: cu.cuMemAlloc_v2(...)
-             NO_SYNC  a stream for exporters that need not wait
+             NO_SYNC  a value for stream= that asks for no ordering
 Errors       RawCudaError, and under it: CudaError (OutOfMemory, InvalidUse, NotFound, Unsupported, CompileFailed,
              LinkFailed, ContextLost), DriverNotFound, SymbolNotFound, CompilerNotFound, LinkerNotFound,
              CacheDamaged, ForkedAfterInit, Closed, ProtocolError, PtxError

@@ -2,7 +2,7 @@
 
 What it is   it finds the command, runs it, and turns an exception into an exit status: 0 success, 1 failure, 2 a wrong
              command line, 130 interrupted by Ctrl-C, 141 the reader of the output closed the pipe.
-What not     the commands themselves: each is a module in tools/commands/.
+What not     the commands themselves: each is a module in tools/commands/, in tools/checking/, or tools/manual.py.
 Read next    tools/commands/console.py
 """
 
@@ -26,8 +26,8 @@ COMMANDS = {
     "inspect": "what an object says about its memory: every protocol, field by field, with its quirks",
     "emulate": "another program that uses CUDA, on the emulator",
     "vendor": "copy this package, or a part of it, into another project; or check or update a copy",
-    "check": "test the driver at hand, row by row, in less than a minute",
-    "bench": "measure the driver at hand: calls, launches, copies and kernels",
+    "check": "test the driver of this machine, row by row, in less than a minute",
+    "bench": "measure the driver of this machine: calls, launches, copies and kernels",
     "doctor": "which driver was tried, what it said, and whether a kernel runs",
     "manual": "the manual page, and completions for shells",
 }

@@ -374,6 +374,8 @@ def _deleted(address: Any, what: str = "", how: str = "called by the consumer") 
 
 def _dropped(capsule: Any) -> None:
     """Free the tensor of one of our capsules unless it was consumed: the destructor of all of them."""
+    if _exports is None:  # the interpreter ends, and has cleared this module
+        return
     name = names[capsule >> 4]
     if name != _versioned_address and name != _legacy_address:
         if tracing.listeners and name:  # only here we learn that a consumer has renamed it
@@ -535,14 +537,11 @@ def sweep() -> int:
         capsule = block.capsule
         if block.first_word is None:
             continue
-        if ctypes.c_uint64.from_address(address).value != block.first_word:
-            gone = True
-        elif capsule is not None and sys.getrefcount(capsule) <= alone:
+        gone = ctypes.c_uint64.from_address(address).value != block.first_word
+        if not gone and capsule is not None and sys.getrefcount(capsule) <= alone:
             gone = name_of(capsule) in (b"dltensor", b"dltensor_versioned")
             if not gone:
                 block.capsule = None  # it was consumed, and is no longer needed
-        else:
-            gone = False
         if gone and outstanding.pop(address, None) is not None:
             freed += 1
         del block, capsule

@@ -31,7 +31,7 @@ def _open() -> ModuleType:
     from .gpu import cuda_side
 
     _opened.append(cuda_side)
-    return cuda_side
+    return _opened[0]
 
 
 def facade() -> ModuleType:

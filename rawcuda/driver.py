@@ -314,7 +314,7 @@ class _Parameters:
 
 
 def _in_order(name: str, names: list[str], arguments: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
-    """Return the arguments of a call in their order, those that were given by name behind the others."""
+    """Return the arguments of a call in the order of its parameters, including those that were given by name."""
     rest = names[len(arguments) :]
     keywords = {_python_name(each): each for each in names}
     named = {keywords.get(each, each): value for each, value in named.items()}
@@ -330,14 +330,14 @@ def _in_order(name: str, names: list[str], arguments: tuple[Any, ...], named: di
 
 
 def _of_header(name: str) -> Any:
-    """Return what a name of cuda.h that is no function stands for: an int, an IntEnum, a ctypes type; or None."""
+    """Return what a name of cuda.h stands for: an int, an IntEnum or a ctypes type; None for functions and others."""
     if name.startswith("_") or name in cuda_h.prototypes():
         return None
     return cuda_h.HEADER.look_up(name)
 
 
 def _header_names() -> list[str]:
-    """Return the names of cuda.h that are no functions."""
+    """Return the names of cuda.h that are not functions."""
     return cuda_h.HEADER.all_names({})
 
 
@@ -367,8 +367,10 @@ def _near(name: str) -> str:
     from difflib import get_close_matches
 
     near = get_close_matches(name, known, 3, 0.75)
-    return f"not in the table of {'driver functions' if name.startswith('cu') else 'cuda.h'}" + (
-        f": did you mean {' or '.join(near)}?" if near else ""
+    return (
+        f"not in the table of {'driver functions' if name.startswith('cu') else 'cuda.h'}"
+        + (f": did you mean {' or '.join(near)}?" if near else "")
+        + cuda_h.HEADER.note
     )
 
 
@@ -447,7 +449,7 @@ class InUse:
         found = _of_header(name)
         if found is not None:
             return found
-        if name.startswith("cu"):  # nor must the completion of names, which reads attributes
+        if name.startswith(("cu", "CU")):  # nor must the completion of names, which reads attributes
             _require(name)
             return _described(lambda *arguments, **named: getattr(current(), name)(*arguments, **named), name)
         return getattr(current(), name)

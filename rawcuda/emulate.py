@@ -38,7 +38,7 @@ def pytest_addoption(parser: Any, pluginmanager: Any) -> None:
         choices=("report", "fail"),
         help="report the memory that each test leaves allocated, or let the test fail",
     )
-    group.addoption("--emulate-doctor", action="store_true", help="show what was called, and asked for in vain")
+    group.addoption("--emulate-doctor", action="store_true", help="show the functions that were called or are missing")
     pluginmanager.register(_follower())
 
 
@@ -79,7 +79,7 @@ def _follower() -> Any:
 
         @pytest.hookimpl(hookwrapper=True)
         def pytest_runtest_protocol(self, item: Any) -> Generator[None, Any, None]:
-            """Let reports give lines of the test's file where possible."""
+            """Make reports name lines of the test's file where possible."""
             machine = self.emulator._machine
             machine.program = {str(getattr(item, "path", "") or item.fspath)}
             machine.space.told.clear()  # findings that an earlier test had
@@ -150,7 +150,7 @@ def _follower() -> Any:
             if self.doctor:
                 from .emulator.impersonating.loading import told_here
 
-                terminalreporter.section("calls of the driver")
+                terminalreporter.section("driver calls")
                 for line in told_here():
                     terminalreporter.write_line(line)
 

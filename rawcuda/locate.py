@@ -3,7 +3,8 @@
 What it is   lists of (path, why). A bare soname is left to the system loader, which has its cache and LD_LIBRARY_PATH.
              `SharedLibrary` loads the driver from such a place; nothing else is loaded here.
 What not     it never looks into the current directory (a planted library would run with our rights), and
-             does not use ctypes.util.find_library (which starts compilers).
+             does not use ctypes.util.find_library (which starts compilers). What is found is not loaded or run where
+             every user of the machine could have put it: `refuse_planted`.
 Source       CUDA on WSL User Guide; Jetson Linux Developer Guide; Microsoft, "Dynamic-link library search order"
 Read next    driver.py
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import stat
 import sys
 
 TYPE_CHECKING = False
@@ -29,6 +31,7 @@ __all__ = [
     "ptxas",
     "headers",
     "searched",
+    "refuse_planted",
     "mapped_file",
     "hidden_gpus",
 ]
@@ -209,6 +212,36 @@ def _major(folder: str) -> int:
     return 0
 
 
+def refuse_planted(path: str) -> None:
+    """Refuse a library or program that every user of this machine could have put in its place.
+
+    That is a file or a folder above it that everybody may write to. In a folder with the sticky bit, such as /tmp, the
+    owner counts: root or this process's user. The folders of this Python are as trusted as the Python that runs.
+
+    path    absolute; a bare soname is the system loader's to find, and the loader refuses what does not exist
+    raises  PermissionError with the remedy
+    """
+    if os.name != "posix" or not os.path.isabs(path) or not os.path.exists(path):
+        return
+    ours = [os.path.realpath(prefix) + os.sep for prefix in (sys.prefix, sys.base_prefix)]
+    real = os.path.realpath(path)
+    for start in [os.path.abspath(path), real] if not real.startswith(tuple(ours)) else []:
+        below = start
+        while True:
+            found = os.stat(below)
+            above = os.path.dirname(below)
+            if found.st_mode & stat.S_IWOTH and not found.st_mode & stat.S_ISVTX:
+                raise PermissionError(f"{below} can be written by every user, so {path} is not used: chmod o-w {below}")
+            if above == below:
+                break
+            if os.stat(above).st_mode & stat.S_IWOTH and os.lstat(below).st_uid not in (0, os.geteuid()):
+                raise PermissionError(
+                    f"{below} was put into {above}, where every user can write, by user {os.lstat(below).st_uid}, so "
+                    f"{path} is not used: install it elsewhere"
+                )
+            below = above
+
+
 def mapped_file(name: str = "libcuda.so") -> str:
     """Return the file that this process has mapped for a library, or "" if there is none or it is unknown.
 
@@ -258,6 +291,7 @@ class SharedLibrary:
     """A libcuda of this machine, loaded by the system's loader with local symbols."""
 
     def __init__(self, path: str) -> None:
+        refuse_planted(path)
         self.path = path
         if sys.platform == "win32":
             self._library = ctypes.WinDLL(path, winmode=0x00000800)  # LOAD_LIBRARY_SEARCH_SYSTEM32

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from .gpu.graphs.nodes import ConditionalNode as ConditionalNode
     from .gpu.graphs.nodes import ExecutableNode as ExecutableNode
     from .gpu.graphs.nodes import Node as Node
+    from .gpu.graphs.recording import Recording as Recording
     from .gpu.kernels.kernel import Kernel as Kernel
     from .gpu.kernels.launch import Launch as Launch
     from .gpu.kernels.module import Module as Module
@@ -70,6 +71,7 @@ _ELSEWHERE = {  # names of this package that are not public
     "Condition": "gpu.graphs.conditions",
     "Executable": "gpu.graphs.executable",
     "Node": "gpu.graphs.nodes",
+    "Recording": "gpu.graphs.recording",
     "AllocationNode": "gpu.graphs.nodes",
     "ChildNode": "gpu.graphs.nodes",
     "ConditionalNode": "gpu.graphs.nodes",

@@ -11,6 +11,7 @@
     python3 -m tests --attack --minutes 60
     python3 -m tests --load              mixed work in 8 threads of each of 4 processes, for half an hour or --minutes
     python3 -m tests --clients           other projects' test suites on the emulator (docs/clients.md); --help says more
+    python3 -m tests --mutants           small changes to the package: which do the tests notice? --help says more
     python3 -m tests --driver nvidia     on a GPU
     python3 -m tests --here              with the packages of this Python; needs no network
     python3 -m tests -- -x -k launch     arguments after -- are passed to pytest
@@ -39,6 +40,10 @@ def main() -> int:
         from .clients.command import main as run_clients
 
         return run_clients(sys.argv[2:])
+    if "--mutants" in sys.argv[1:2]:
+        from .mutants.command import main as run_mutants
+
+        return run_mutants(sys.argv[2:])
     ours, for_pytest = split(sys.argv[1:])
     options = parse(ours)
     folders = ("null", "driver", "interop", "vendored", "docs", *(["reruns"] if options.heavy else []))

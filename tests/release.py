@@ -3,7 +3,7 @@
 It checks that there is one version and that CHANGELOG.md has a section for it, builds the
 wheel and the source distribution twice and compares them byte by byte, checks them with twine, and installs each in an
 empty environment of every Python of this machine from 3.9 on, where a kernel runs. The files are written to dist/, with
-their checksums. Nothing is uploaded.
+a bill of materials (CycloneDX) and SHA256SUMS, the checksums of all of them. Nothing is uploaded.
 
     --draft     the changelog may still say "Unreleased"
     --here      install only with this Python
@@ -13,9 +13,11 @@ from __future__ import annotations
 
 import argparse
 import configparser
+import email
 import gzip
 import hashlib
 import io
+import json
 import os
 import re
 import shutil
@@ -23,6 +25,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import uuid
 import zipfile
 from pathlib import Path
 
@@ -55,10 +58,7 @@ def main() -> int:
         for python in [sys.executable] if options.here else pythons():
             for archive in one:
                 install(python, archive, tools)
-        options.folder.mkdir(parents=True, exist_ok=True)
-        for archive in one:
-            shutil.copy(archive, options.folder)
-            print(f"{hashlib.sha256(archive.read_bytes()).hexdigest()}  {options.folder / archive.name}")
+        written(one, options.folder)
     return 0
 
 
@@ -101,6 +101,64 @@ def built(tools: str, folder: Path) -> list[Path]:
     for archive in (folder / "dist").glob("*.whl"):
         settle_wheel(archive)
     return sorted((folder / "dist").iterdir())
+
+
+def written(archives: list[Path], folder: Path) -> None:
+    """Write the archives, the bill of materials of each wheel, and the checksums of all these files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    files = {archive.name: archive.read_bytes() for archive in archives}
+    for archive in archives:
+        if archive.suffix == ".whl":
+            text = json.dumps(materials(archive), indent=1, sort_keys=True) + "\n"
+            files["-".join(archive.name.split("-")[:2]) + ".cdx.json"] = text.encode()
+    sums = "".join(f"{checksum(content)}  {name}\n" for name, content in sorted(files.items()))
+    for name, content in [*files.items(), ("SHA256SUMS", sums.encode())]:
+        (folder / name).write_bytes(content)
+    print(sums + f"written to {folder}")
+
+
+def checksum(content: bytes) -> str:
+    """Return the SHA-256 of a file's content in hexadecimal."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def materials(wheel: Path) -> dict[str, object]:
+    """Return the bill of materials of a wheel: its files, and what it needs; CycloneDX 1.5.
+
+    Requirements of extras are left out: nothing of them is in the wheel, or is installed with it.
+    """
+    with zipfile.ZipFile(wheel) as archive:
+        contents = {name: archive.read(name) for name in archive.namelist()}
+    [about] = (content for name, content in contents.items() if name.endswith(".dist-info/METADATA"))
+    metadata = email.message_from_bytes(about)
+    name = f"pkg:pypi/{metadata['Name']}@{metadata['Version']}"
+    needed = [each for each in metadata.get_all("Requires-Dist", []) if "extra" not in each.partition(";")[2]]
+    digest = checksum(wheel.read_bytes())
+    return {
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.5",
+        "serialNumber": f"urn:uuid:{uuid.uuid5(uuid.NAMESPACE_URL, name + digest)}",
+        "version": 1,
+        "metadata": {
+            "component": {
+                "type": "library",
+                "bom-ref": name,
+                "purl": name,
+                "name": metadata["Name"],
+                "version": metadata["Version"],
+                "licenses": [{"expression": metadata["License-Expression"] or metadata["License"]}],
+                "hashes": [{"alg": "SHA-256", "content": digest}],
+            }
+        },
+        "components": [
+            *({"type": "library", "bom-ref": each, "name": each} for each in needed),
+            *(
+                {"type": "file", "name": path, "hashes": [{"alg": "SHA-256", "content": checksum(content)}]}
+                for path, content in sorted(contents.items())
+            ),
+        ],
+        "dependencies": [{"ref": name, "dependsOn": needed}],
+    }
 
 
 def settle_tar(archive: Path, epoch: int) -> None:

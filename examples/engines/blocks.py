@@ -1,6 +1,7 @@
 """The work that all engines here distribute: a product of matrices in blocks, and a sum of data that is streamed.
 
-It runs in every worker, on the GPU that CUDA_VISIBLE_DEVICES gives it; RAWCUDA_DRIVER=emulator needs no GPU.
+This module is imported by every worker. A worker uses the GPU that CUDA_VISIBLE_DEVICES gives it, or the emulator
+(RAWCUDA_DRIVER=emulator).
 """
 
 import functools
@@ -109,7 +110,7 @@ def kernels():
 
 
 def matrices():
-    """Return the matrices to be multiplied, and the product by NumPy."""
+    """Return the matrices to be multiplied, and their product as NumPy computes it."""
     random = numpy.random.default_rng(1)
     a, b = (random.integers(-4, 5, (SIZE, SIZE)).astype("float32") for _ in range(2))
     return a, b, a @ b  # exact: the elements are small integers
@@ -126,7 +127,7 @@ def blocks_of(matrix):
 
 
 def product_of(row, column):
-    """Multiply a row of blocks with a column of blocks, by kernels; return an array on the device."""
+    """Multiply a row of blocks by a column of blocks on the device, and return the array there."""
     device, multiply_add, _ = kernels()
     sums = device.upload(numpy.zeros((BLOCK, BLOCK), "float32"))
     for a, b in zip(row, column):
@@ -141,7 +142,7 @@ def chunk(number):
 
 
 def total_of(number):
-    """Sum a chunk by kernels: while one stream sums a piece, the other copies the next one to the device."""
+    """Sum a chunk on the device: while one stream sums a piece, the other copies the next piece to the device."""
     device, _, add_up = kernels()
     data, threads = chunk(number), 256
     slots = []
@@ -153,7 +154,7 @@ def total_of(number):
         slots.append((stream, pinned, there, sums))
     for piece in range(CHUNK // PIECE):
         stream, pinned, there, sums = slots[piece % 2]
-        stream.synchronize()  # until then its pinned memory is in use
+        stream.synchronize()  # until this returns, the pinned memory is in use
         pinned.copy_from(data[piece * PIECE : (piece + 1) * PIECE])
         rawcuda.copy(there, pinned, stream=stream)
         add_up.launch(there, sums, PIECE, grid=2, block=threads // 2, stream=stream)
@@ -165,7 +166,7 @@ def total_of(number):
 
 
 def end_once(marker):
-    """Kill this worker, as a machine that fails would, unless it was done before; the marker is a file."""
+    """Kill this worker, as if its machine had failed, but only once: the file `marker` shows that it was done."""
     try:
         os.close(os.open(marker, os.O_CREAT | os.O_EXCL))
     except FileExistsError:

@@ -11,18 +11,18 @@ import tempfile
 import blocks
 from dask.distributed import Client, LocalCluster
 
-import rawcuda.integrations.dask  # noqa: F401  (registers how views and memory travel)
+import rawcuda.integrations.dask  # noqa: F401  (registers the serialisers)
 
 
 def product_of(row, column, number, marker):
-    """Multiply blocks; one of the tasks takes its worker with it when it runs first."""
+    """Multiply blocks. When one of the tasks runs for the first time, it kills its worker."""
     if number == 4:
         blocks.end_once(marker)
     return blocks.product_of(row, column)
 
 
 def transposed(block):
-    """Take a block that another worker made, and return its transpose: here it travels between workers."""
+    """Return the transpose of a block that another worker may have made: Dask then sends it between the workers."""
     return block.T.copy()
 
 

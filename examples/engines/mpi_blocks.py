@@ -2,8 +2,8 @@
 
 On a machine without a GPU:   PYTHONPATH=. RAWCUDA_DRIVER=emulator python3 examples/engines/mpi_blocks.py
 
-It needs numpy, mpi4py and an MPI, and starts mpiexec itself. MPI has no retries: when a rank dies, it ends all others.
-So each rank stores what it has finished, and the run is repeated until everything is there.
+It needs numpy, mpi4py and an implementation of MPI, and starts mpiexec itself. MPI repeats nothing: if a rank dies, it
+ends all others. So each rank stores the blocks that it has finished, and the run is repeated until all blocks exist.
 """
 
 import os
@@ -59,14 +59,14 @@ def stored(folder, i, j):
 
 
 def store(path, block):
-    """Write a block, so that the file is there only when it is complete."""
+    """Write a block. The file gets its name only when it is complete."""
     with open(f"{path}.{os.getpid()}", "wb") as file:
         numpy.save(file, numpy.asarray(block))
     os.replace(file.name, path)
 
 
 def main():
-    """Start the ranks, again when one of them dies."""
+    """Start the ranks, and start them again if one of them dies."""
     with tempfile.TemporaryDirectory() as folder:
         mpiexec = os.path.join(os.path.dirname(sys.executable), "mpiexec")
         mpiexec = mpiexec if os.path.exists(mpiexec) else "mpiexec"
@@ -76,7 +76,7 @@ def main():
             if not result.returncode:
                 print(result.stdout, end="")
                 return
-        sys.exit(f"the ranks die again and again: {result.stdout}{result.stderr}")
+        sys.exit(f"the ranks failed five times: {result.stdout}{result.stderr}")
 
 
 if __name__ == "__main__":

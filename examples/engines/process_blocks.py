@@ -1,9 +1,9 @@
-"""Distribute kernels to a pool of processes, which all use one matrix in the memory of the GPU; a lost one is replaced.
+"""Distribute kernels to a pool of processes, which share two matrices in the memory of the GPU.
 
 On a machine without a GPU:   PYTHONPATH=. RAWCUDA_DRIVER=emulator python3 examples/engines/process_blocks.py
 
-It needs numpy. The matrices are shared by handles, so their blocks are not sent to the workers. The pool starts its
-processes with "spawn": a process in which CUDA is in use must not fork.
+It needs numpy. The matrices are shared by handles, so their blocks are not sent to the workers. If a worker dies, a new
+pool does what is left. The pool starts its processes with "spawn", because a process that uses CUDA must not fork.
 """
 
 import multiprocessing
@@ -26,7 +26,7 @@ def start(*handles):
 
 
 def product_of(i, j, marker):
-    """Multiply blocks; one of the tasks takes its worker with it when it runs first."""
+    """Multiply blocks. When one of the tasks runs for the first time, it kills its worker."""
     n, rows = blocks.BLOCK, range(blocks.SIZE // blocks.BLOCK)
     if (i, j) == (1, 1):
         blocks.end_once(marker)
@@ -36,7 +36,7 @@ def product_of(i, j, marker):
 
 
 def completed(tasks, handles):
-    """Do all tasks; when a worker dies, the pool ends, and another one does what is left."""
+    """Run all tasks. If a worker dies, the pool ends, and a new one runs the tasks that are left."""
     found = {}
     for _ in range(5):
         left = {key: task for key, task in tasks.items() if key not in found}

@@ -15,7 +15,7 @@ import ray
 
 @ray.remote(max_retries=3)
 def product_of(number, marker, *row_and_column):
-    """Multiply blocks; one of the tasks takes its worker with it when it runs first."""
+    """Multiply blocks. When one of the tasks runs for the first time, it kills its worker."""
     if number == 4:
         blocks.end_once(marker)
     half = len(row_and_column) // 2

@@ -146,9 +146,9 @@ class Side:
     """The facts about a view or a Memory that a copy or a fill needs; they are determined once.
 
     form      the Form
-    run       the same if the elements are one run of bytes, else None; `target` if they may also be written, else False
-    address   of the first element, also as a prepared `argument`; `end` is the address after one run of nbytes
-    owner     of a view of our memory, the Memory, which must be open; copy() asks a Memory itself
+    run       the Form, if the elements are one run of bytes, else None; `target` is the same if it may be written
+    address   of the first element; `argument` is the same as a prepared argument, and `end` is address + form.nbytes
+    owner     for a view of our memory, the Memory, which must be open; for a Memory, copy() asks the Memory itself
     primary   the context of the device that the memory belongs to; None for host memory that is not ours
     kind      "host" (pageable), "pinned", "device" or "managed"
     readonly  whether it must not be written

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from _operator import index
 
 from .. import tracing
 from ..dlpack import (
@@ -31,8 +30,10 @@ from ..dlpack import (
 from ..doors import gpu
 from ..elements import layout
 from ..errors import refusal
+from ..given import whole
 from ..interpreter.buffer_type import memoryview_of
 from ..protocols.buffer import buffer_at
+from ..protocols.description import KINDS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,7 +54,6 @@ __all__ = [
 ]
 
 _NEWEST = (1, 0), VERSION  # the versions that consumers request
-_TYPES = {"cpu": 1, "cuda": 2, "cuda_host": 3, "cuda_managed": 13}
 
 
 # -- DLPack
@@ -61,12 +61,13 @@ _TYPES = {"cpu": 1, "cuda": 2, "cuda_host": 3, "cuda_managed": 13}
 
 def dlpack_device(view: StridedView) -> tuple[int, int]:
     """Return (DLDeviceType, id): the id is the ordinal for device memory, and 0 for host and managed memory."""
-    if view._place.is_host:
+    where = view._place
+    if where.is_host:
         return 1, 0
-    kind, ordinal = view.device
+    kind, ordinal = where.device or ("cuda", None)
     if ordinal is None:
         raise refusal("dlpack", "device", kind, "has no known ordinal: the array is empty, and its exporter named none")
-    return _TYPES[kind], ordinal if kind == "cuda" else 0
+    return KINDS[kind], ordinal if kind == "cuda" else 0
 
 
 def dlpack_capsule(view: StridedView, stream: Any, max_version: Any, dl_device: Any, copy: Any) -> Any:
@@ -194,12 +195,12 @@ def _consumers_handle(stream: Any) -> int:
     """Return the handle of the stream that a consumer gave, by the array API standard's rules for CUDA."""
     if stream is None:
         return 1
-    if isinstance(stream, bool) or not hasattr(type(stream), "__index__"):
-        raise refusal("dlpack", "stream", stream, "must be None, or an int: -1, 1, 2 or a handle")
-    try:
-        handle = index(stream)
-    except TypeError:  # an array of several numbers
-        raise refusal("dlpack", "stream", stream, "must be None, or an int: -1, 1, 2 or a handle") from None
+    handle: int = stream
+    if type(stream) is not int:
+        try:
+            handle = whole("stream", stream)
+        except TypeError:
+            raise refusal("dlpack", "stream", stream, "must be None, or an int: -1, 1, 2 or a handle") from None
     if handle == 0:
         raise refusal(
             "dlpack", "stream", 0, "is ambiguous: give 1 for the legacy default stream, 2 for the per-thread one"

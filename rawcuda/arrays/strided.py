@@ -72,8 +72,10 @@ class _Table:
     """A property of the class and of its instances: the C exchange table, which is made on first access."""
 
     def __get__(self, view: object, kind: object = None) -> Any:
-        from .exchange_table import offer
-
+        try:
+            from .exchange_table import offer
+        except NotImplementedError as error:  # it was left out of a vendored part: consumers use __dlpack__
+            raise AttributeError(str(error)) from None
         return offer(_PlainView)
 
 
@@ -250,7 +252,7 @@ class StridedView(Reshaped, Numeric):
         return Flags(self)
 
     def __sizeof__(self) -> int:
-        return object.__sizeof__(self) + self.nbytes  # schedulers such as Dask's ask how much an object weighs
+        return object.__sizeof__(self) + self.nbytes  # schedulers such as Dask's ask for the size of an object
 
     def __repr__(self) -> str:
         kind, ordinal = self.device
@@ -357,7 +359,7 @@ class StridedView(Reshaped, Numeric):
     def __setitem__(self, key: object, value: Any) -> None:
         part = self[key]
         (_assign or _begin_assigning())(part, value)
-        self.stream = part.stream  # in whose order the rest is ready, too: it waited for the one before
+        self.stream = part.stream  # which has waited for the old one, so all elements are ready in its order
 
     # -- pickling and copying
 
@@ -411,8 +413,10 @@ class StridedView(Reshaped, Numeric):
     @property
     def __arrow_c_array__(self) -> Any:
         """Return the export through the Arrow C data interface; AttributeError unless it is one run of host memory."""
-        from .arrow_export import arrow_exporter
-
+        try:
+            from .arrow_export import arrow_exporter
+        except NotImplementedError as error:  # it was left out of a vendored part
+            raise AttributeError(str(error)) from None
         return arrow_exporter(self)
 
     def __buffer__(self, flags: int) -> memoryview:
@@ -454,7 +458,8 @@ class _MemoryView(_PlainView):
     @property
     def ptr(self) -> int:  # type: ignore[override]
         """Return the address of the first element; raises Closed after the memory's close()."""
-        self._owner.handle
+        if self._owner._handle is None:
+            self._owner.handle  # raises Closed
         return self._ptr
 
     def _kept(self) -> object:

@@ -297,6 +297,7 @@ def _find() -> list[NvJitLink]:
     found, tried = [], []
     for path, why in locate.nvjitlink():
         try:
+            locate.refuse_planted(path)
             found.append(NvJitLink(path))
         except OSError as error:
             tried.append((path, why, str(error)))

@@ -153,7 +153,7 @@ def _hint(log: str, compiler: Nvrtc | Nvcc, folders: list[str]) -> str:
         elif name.startswith("curand"):
             packages = pin("nvidia-curand", compiler.version, exact=False)
         return f"{where}. {name} comes with the CUDA toolkit, or: pip install {packages}"
-    if name in _STANDARD and compiler.kind == "NVRTC":
+    if (name in _STANDARD or name.isidentifier()) and compiler.kind == "NVRTC":  # C++ has <cmath>, <type_traits>
         return (
             f"{where}. NVRTC compiles without the host's headers: leave {name} out, or include <cuda/std/...>; most of "
             "the standard functions are built in"

@@ -43,7 +43,7 @@ class Built:
         self._request, self._cache = request, cache
 
     def machine_code(self, error: CudaError, driver_version: int) -> bytes | None:
-        """Return a cubin, if the driver refused PTX of a newer version of its own major version; None otherwise.
+        """Return a cubin, if the driver refused the PTX only because its minor version is newer; None otherwise.
 
         Drivers load the cubins of all versions of their major version ("minor version compatibility").
         """
@@ -52,7 +52,7 @@ class Built:
         return _compile(self._request._replace(output="cubin"), self.compiler, self._cache).code
 
     def explain(self, error: CudaError, driver_version: int) -> CudaError:
-        """Return the error for code that the driver refused: with which compiler's version it would not have."""
+        """Return the error for code that the driver refused; it names the compiler version that the driver accepts."""
         if error.code != _UNSUPPORTED_PTX:
             return error
         driver = driver_version // 1000, driver_version % 1000 // 10
@@ -177,6 +177,7 @@ def _find() -> list[Nvrtc | Nvcc]:
     for kind, places in ((Nvrtc, locate.nvrtc), (Nvcc, locate.nvcc)):
         for path, why in places():
             try:
+                locate.refuse_planted(path)
                 found.append(kind(path))
                 if kind is Nvcc:
                     break

@@ -1,4 +1,4 @@
-"""Planned failures: calls of the driver that fail although nothing is wrong, to test what a program does then.
+"""Planned failures: driver calls that fail although nothing is wrong, to test how a program handles errors.
 
 What it is   `Failures`, the plan of one emulator, by the word `fail=NAME:WHICH:CODE` or by Emulator.fail().
 What not     the call does nothing: it returns its code before it looks at its arguments. A code after which a context

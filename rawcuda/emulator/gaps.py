@@ -32,12 +32,12 @@ GAPS: tuple[tuple[str, str], ...] = (
     ),
     (
         "resource limits",
-        "registers are estimated, and heap, stack and launch queue are unlimited: a launch that exceeds the limits "
-        "of a GPU runs",
+        "registers are estimated, the heap is unlimited, and each thread has a stack of 512 KiB: a launch that exceeds "
+        "the limits of a GPU runs",
     ),
     (
         "speed",
-        "10 to 30 million thread-instructions a second, and 200 to 1,700 million in large launches if NumPy is "
+        "5 to 30 million thread-instructions a second, and 250 to 1,500 million in large launches if NumPy is "
         "installed; times of events and kernels do not predict those of a GPU",
     ),
     (
@@ -50,8 +50,8 @@ GAPS: tuple[tuple[str, str], ...] = (
     ),
     # -- entry points that do not exist
     (
-        "texture and surface references (cuTexRef*, cuSurfRef*), planes, sparse arrays and their memory requirements",
-        "CUDA 12 removed references from kernels; textures and surfaces are objects",
+        "texture and surface references (cuTexRef*, cuSurfRef*)",
+        "CUDA 12 removed references from kernels; use texture and surface objects",
     ),
     (
         "multicast objects, sparse arrays (cuMulticast*, cuMemMapArrayAsync), fabric handles",
@@ -68,23 +68,21 @@ GAPS: tuple[tuple[str, str], ...] = (
         "there are no external semaphores to signal; a kernel or a copy can write a value",
     ),
     (
-        "unified functions of libraries (cuLibraryGetUnifiedFunction), attributes of graphs' memory",
-        "they concern code of the host, and hardware",
+        "unified functions of libraries (cuLibraryGetUnifiedFunction)",
+        "they are code of the host, which a module of PTX does not contain",
     ),
-    ("attributes of streams and of graphs' memory", "they would have no effect"),
     (
         "graphics and external semaphores (cuGraphics*, cuExternal*, cuEGL*, ...)",
         "there is no graphics driver to share with",
     ),
     (
-        "checkpoints, multicast, coredump, NvSciSync",
+        "checkpoints, coredumps, NvSciSync (cuCheckpoint*, cuCoredump*, cuDeviceGetNvSciSyncAttributes)",
         "they control hardware, tools or other processes",
     ),
     ("entry points newer than CUDA 13.0", "CUDA 13.0 is the version that the emulator reports"),
     (
-        "old ABIs and deprecated calls",
-        "they take addresses of 32 bits, or newer calls replace them; cuGetProcAddress does not find them, and never "
-        "returns another ABI in their place",
+        "old ABIs with addresses of 32 bits, such as cuMemAlloc without a suffix",
+        "newer calls replace them; cuGetProcAddress does not find them, and never returns another ABI in their place",
     ),
     # -- entry points that do less than the driver's
     ("arrays in batches of copies (cuMemcpy3DBatchAsync)", "refused with 801"),
@@ -137,7 +135,8 @@ GAPS: tuple[tuple[str, str], ...] = (
     ),
     (
         "asynchronous copies",
-        "happen when their thread waits, or when a thread asks their barrier; a missing fence of a proxy is not found",
+        "happen when their thread waits, or when a thread tests their barrier; a missing proxy fence is found only "
+        "before bulk copies out of shared memory, if no thread of the block has executed one",
     ),
     (
         "clusters",
@@ -158,7 +157,7 @@ GAPS: tuple[tuple[str, str], ...] = (
     (
         "sharing between processes",
         "on Linux only, by files in memory; a process opens a handle through /proc, so it must see the owner and "
-        "belong to its user. An event whose recording process has ended makes the context of who waits for it unusable",
+        "belong to its user. If the process that recorded an event has ended, a wait for it makes the context unusable",
     ),
     ("managed memory", "never moves; the host may access it at any time; advice and prefetches are only recorded"),
     (
@@ -167,8 +166,8 @@ GAPS: tuple[tuple[str, str], ...] = (
         "only moved; allocations above 64 MiB are not tracked, and memory that a kernel copied from uninitialized "
         "memory counts as written. Without the word racecheck, only races in shared memory are found, and fences, "
         "locks, polled flags and partial barriers count as barriers. With it, a granule of memory remembers a few "
-        "readers, asynchronous copies take part in no race, and barriers in shared memory count as barriers of the "
-        "block",
+        "readers, and barriers in shared memory count as barriers of the block. A thread that has waited for anything "
+        "may read what has arrived on a barrier in shared memory before",
     ),
     # -- stricter than a GPU, or not compared with one
     (

@@ -133,7 +133,7 @@ class Context:
         self.machine.report(code, report)
 
     def revive(self) -> None:
-        """Make this context usable again after an error in its work, which no driver can."""
+        """Make this context usable again after an error in its work; a real driver cannot do this."""
         if self.state != _DESTROYED:
             self.state = 0
 
@@ -484,7 +484,7 @@ def _caller(program: set[str]) -> str:
     """Return the file and line that made the call, or "": the innermost Python frame of the program.
 
     It is outside this package and Python's own start. Frames of installed libraries and of the standard library count
-    only if there is no other: a launch is better known by the line that calls a library than by the library's.
+    only if there is no other, because the line that calls a library is more useful than a line of the library.
     program  files that count in any case, such as that of the test that runs
     """
     frame: FrameType | None = sys._getframe(1)
@@ -501,7 +501,7 @@ def _caller(program: set[str]) -> str:
     return outside or any_frame
 
 
-_HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_HERE = os.path.dirname(os.path.dirname(_caller.__code__.co_filename)) + os.sep  # may contain "..", as sys.path does
 _STANDARD = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
 _RUNPY = os.path.join(_STANDARD, "runpy.py")  # frozen from Python 3.11 on
 _INSTALLED = re.compile(r"[/\\](site|dist)-packages[/\\]")

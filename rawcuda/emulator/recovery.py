@@ -41,7 +41,6 @@ __all__ = ["RUNNING", "Interrupts", "answer", "covered", "is_outside", "recover"
 
 _OUT_OF_MEMORY, _UNKNOWN = 2, 999
 RUNNING = threading.RLock()  # held while a kernel runs: generated code rounds through cells that all kernels share
-_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _STANDARD_LIBRARY = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
 
 
@@ -103,6 +102,9 @@ def is_outside(caught: BaseException) -> bool:
             return not code.co_filename.startswith((_STANDARD_LIBRARY, "<frozen"))
         trace = trace.tb_next
     return False
+
+
+_PACKAGE = os.path.dirname(is_outside.__code__.co_filename) + os.sep  # as in all code of the package: with any ".."
 
 
 # -- a consistent machine

@@ -259,7 +259,7 @@ class Space:
         return base
 
     def unreserve(self, base: int) -> None:
-        """Give reserved addresses up; no memory may be mapped at them."""
+        """Free reserved addresses; no memory may be mapped at them."""
         size, origin = self.reserved.pop(base)
         self._graves.append((base, size, f"{size}-byte reservation{origin}"))
 

@@ -289,7 +289,7 @@ def any_context(for_default: bool = False) -> PrimaryContext | None:
 
 
 def some_context() -> PrimaryContext:
-    """Return a context that is in use, by us or else by other software, so that none is created on a device without.
+    """Return a context that is in use, by us or else by other software, so that no new context is created.
 
     calls   cuDevicePrimaryCtxGetState
     """

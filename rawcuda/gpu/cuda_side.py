@@ -17,7 +17,7 @@ from ..errors import CudaError, DriverNotFound, refusal
 from ..protocols.cuda_array_interface import UNORDERED
 from ..protocols.description import Description, Place, place
 from ..tracing import careful
-from .context import AnyContext, Current, count, some_context
+from .context import AnyContext, count, some_context
 from .device import Device
 from .ordering import device_of, make_wait, pending_handle, wait_between, wait_for
 from .ordering import settle as settle_host
@@ -244,24 +244,17 @@ def check_label(view: Description) -> None:
         )
 
 
-_NOWHERE = Current(None)  # a with block that changes nothing
+def device_around(ordinal: int) -> AbstractContextManager[Any] | None:
+    """Return a context manager that makes a device current, or None if that is not needed.
 
-
-def device_around(ordinal: int) -> AbstractContextManager[Any]:
-    """Return a with block in which a device is current.
-
-    It changes nothing if no driver is in use, or if the device is the only one: then no other can be current.
+    It is not needed if no driver is in use, or if the device is the only one: then no other can be current.
     Measured on 3.11: making a Device and its context current takes 4,200 ns of the 15,500 of a view.
     """
-    if not driver.is_loaded() or ordinal == 0 and _is_only_device():
-        return _NOWHERE
-    return Device(ordinal).current()
-
-
-def _is_only_device() -> bool:
+    if not driver.is_loaded():
+        return None
     if not _counts:
         _counts.append(count())
-    return _counts[0] == 1
+    return None if ordinal == 0 and _counts[0] == 1 else Device(ordinal).current()
 
 
 _counts: list[int] = []  # the number of devices, once it was asked for

@@ -115,7 +115,8 @@ class Memory(Owned, Bytes):
             for first in leases[:1]:
                 lease = first()
                 if lease is not None:
-                    self.handle  # tested after the lease was added; close() looks for leases after it has closed
+                    if self._handle is None:  # tested after the lease was added; close() looks for leases afterwards
+                        self.handle  # raises Closed
                     release = self._release
                     if type(release) is Lifetime and release.stream is not None and type(release.stream) is not Leased:
                         release.stream = Leased(release.stream)

@@ -78,7 +78,8 @@ def synchronize_contexts() -> None:
 
 def pending_handle(view: Description) -> int | None:
     """Return the stream with the pending work on a view's memory, or None if it was viewed without ordering."""
-    forget_closed(view)
+    if view.stream is not None:
+        forget_closed(view)
     if view.stream is None:
         return _LEGACY
     handle = handle_of(view.stream)
@@ -210,7 +211,7 @@ def make_wait(consumer: int, view: Description) -> None:
                 f"cannot wait for the view's stream {working:#x} while that is being captured; export "
                 "before the capture, or request it with stream=-1",
             )
-        wait_between(consumer, working, device)
+        record_and_wait(device, working, consumer)
 
 
 def _is_capturing(stream: int, primary: PrimaryContext) -> bool:

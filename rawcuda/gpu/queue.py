@@ -137,12 +137,12 @@ def handle_of(stream: Any) -> int:
     """
     if stream is None:
         return LEGACY
+    if type(stream) is int and 0 < stream < 2**64:
+        return stream
     if isinstance(stream, StreamHandle):
         if stream._argument is None:
             stream._prepare()  # from now on, it counts as used; see StreamHandle._closing()
         return stream.handle
-    if type(stream) is int and 0 < stream < 2**64:
-        return stream
     if isinstance(stream, bool):
         raise TypeError(f"stream={stream} is a bool: give a Stream, None, 1 (legacy), 2 (per-thread) or a handle")
     if hasattr(type(stream), "__index__") and not getattr(stream, "shape", None):  # (arrays have __index__, too)
@@ -180,7 +180,7 @@ def calls_on(stream: Any, primary: PrimaryContext) -> tuple[Calls, Any]:
         return (primary.inside if stream._calls is _BORROWED[True] else primary.direct), argument
     if stream is None:
         return primary.inside, _LEGACY_ARGUMENT
-    handle = work_handle(stream)
+    handle = stream if type(stream) is int and 0 < stream < 2**64 else work_handle(stream)
     return (primary.inside if handle <= PER_THREAD else primary.direct), as_argument(handle)
 
 

@@ -14,8 +14,6 @@ from .. import names
 from ..errors import CudaError, InvalidUse, a_kind, worded
 from ..given import whole
 from ..owned import _nothing, drain, dropped
-from .graph import Graph
-from .graphs.recording import Recording
 from .handles import EVENT, SHARED_EVENT, STREAM, TIMED_EVENT, Lifetime, capturing
 from .queue import (
     LEGACY,
@@ -262,8 +260,8 @@ class Stream(StreamHandle):
         batch(self, operations)
 
     def capture(
-        self, mode: str = "thread_local", *, into: Graph | None = None, after: names.Any = None
-    ) -> Graph | Recording:
+        self, mode: str = "thread_local", *, into: names.Graph | None = None, after: names.Any = None
+    ) -> names.Graph | names.Recording:
         """Return a graph whose with block captures the work that is queued on this stream.
 
         mode    "thread_local", "global" or "relaxed": which unsafe calls, in this or any thread, break the capture
@@ -271,6 +269,9 @@ class Stream(StreamHandle):
         after   the node or nodes of that graph for which the work waits
         raises  SymbolNotFound  with `into`, if the driver is older than CUDA 12.3
         """
+        from .graph import Graph
+        from .graphs.recording import Recording
+
         if into is None:
             if after is not None:
                 raise ValueError("after names nodes of a graph to capture into: give the graph as into=")

@@ -426,7 +426,7 @@ enum CUcigDataType {
 /* Streams, capture, events */
 enum CUstream_flags {
     CU_STREAM_DEFAULT = 0,   // the stream and the legacy stream wait for each other
-    CU_STREAM_NON_BLOCKING = 1,   // they do not
+    CU_STREAM_NON_BLOCKING = 1,   // the stream and the legacy stream do not wait for each other
 };
 enum CUsynchronizationPolicy {
     CU_SYNC_POLICY_AUTO = 1,
@@ -436,8 +436,8 @@ enum CUsynchronizationPolicy {
 };
 enum CUstreamCaptureMode {
     CU_STREAM_CAPTURE_MODE_GLOBAL = 0,   // calls that could invalidate a capture are refused in every thread
-    CU_STREAM_CAPTURE_MODE_THREAD_LOCAL = 1,   // they are refused in the thread that began the capture
-    CU_STREAM_CAPTURE_MODE_RELAXED = 2,   // they are allowed
+    CU_STREAM_CAPTURE_MODE_THREAD_LOCAL = 1,   // such calls are refused in the thread that began the capture
+    CU_STREAM_CAPTURE_MODE_RELAXED = 2,   // such calls are allowed
 };
 enum CUstreamCaptureStatus {
     CU_STREAM_CAPTURE_STATUS_NONE = 0,
@@ -521,7 +521,7 @@ enum CUmemorytype {
     CU_MEMORYTYPE_HOST = 1,
     CU_MEMORYTYPE_DEVICE = 2,
     CU_MEMORYTYPE_ARRAY = 3,
-    CU_MEMORYTYPE_UNIFIED = 4,   // the driver finds out from the address
+    CU_MEMORYTYPE_UNIFIED = 4,   // the driver determines it from the address
 };
 enum CUpointer_attribute {
     CU_POINTER_ATTRIBUTE_CONTEXT = 1,   // a CUcontext; NULL for pool memory

@@ -20,7 +20,8 @@ CUresult cuDriverGetVersion(int *driverVersion);   // 2.2  get the newest CUDA t
 CUresult cuGetProcAddress(const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags);
         // 11.3  get the address of a function by its plain name and a version
 CUresult cuGetProcAddress_v2(const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags,
-        CUdriverProcAddressQueryResult *symbolStatus);   // 12.0  the same, and the reason if there is none
+        CUdriverProcAddressQueryResult *symbolStatus);
+        // 12.0  get the address of a function by its plain name and a version, and the reason if there is none
 
 /* Devices */
 CUresult cuDeviceGet(CUdevice *device, int ordinal);   // 2.0  get the device with this ordinal
@@ -28,7 +29,8 @@ CUresult cuDeviceGetCount(int *count);   // 2.0  get the number of devices that 
 CUresult cuDeviceGetName(char *name, int len, CUdevice dev);
         // 2.0  get the name, such as "NVIDIA H200", in at most len bytes with the final zero
 CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice dev);   // 9.2  get the 16 bytes that identify a device
-CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice dev);   // 11.4  the same; for a MIG instance, its own identifier
+CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice dev);
+        // 11.4  get the 16 bytes that identify a device or, in a MIG instance, the instance
 CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev);   // 3.2  get the size of the device's memory
 CUresult cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevice dev);
         // 2.0  get an attribute, see CUdevice_attribute
@@ -71,13 +73,15 @@ CUresult cuDeviceGetP2PAtomicCapabilities(unsigned int *capabilities, const CUat
 
 /* Primary contexts: one for each device, with a reference count, shared by the whole process */
 CUresult cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev);
-        // 7.0  increment its count; create it if the count was 0
-CUresult cuDevicePrimaryCtxRelease_v2(CUdevice dev);   // 11.0  decrement its count; destroy it if the count reaches 0
+        // 7.0  increment the count of the device's primary context; create it if the count was 0
+CUresult cuDevicePrimaryCtxRelease_v2(CUdevice dev);
+        // 11.0  decrement the count of the device's primary context; destroy it if the count reaches 0
 CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice dev, unsigned int flags);
         // 11.0  set how threads wait, see CUctx_flags
 CUresult cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int *flags, int *active);
-        // 7.0  get its flags, and whether it exists, without creating it
-CUresult cuDevicePrimaryCtxReset_v2(CUdevice dev);   // 11.0  destroy it, even if its count is not 0
+        // 7.0  get the flags of the primary context, and whether it exists, without creating it
+CUresult cuDevicePrimaryCtxReset_v2(CUdevice dev);
+        // 11.0  destroy the device's primary context, even if its count is not 0
 
 /* Contexts. Each thread has a stack of contexts, whose top is the current one */
 CUresult cuCtxCreate_v2(CUcontext *pctx, unsigned int flags, CUdevice dev);
@@ -155,7 +159,7 @@ CUresult cuStreamAttachMemAsync(CUstream hStream, CUdeviceptr dptr, size_t lengt
 CUresult cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData);
         // 10.0 ptsz  call fn in a host thread, in stream order; fn must not call CUDA
 CUresult cuLaunchHostFunc_v2(CUstream hStream, CUhostFn fn, void *userData, unsigned int syncMode);
-        // 13.2 abi=13.1 ptsz  the same, with a choice of how the stream waits, see CUhostTaskSyncMode
+        // 13.2 abi=13.1 ptsz  call fn in a host thread, with a choice of how the stream waits, see CUhostTaskSyncMode
 CUresult cuStreamAddCallback(CUstream hStream, CUstreamCallback callback, void *userData, unsigned int flags);
         // 5.0 ptsz  call a function in a host thread, in stream order; cuLaunchHostFunc replaces it
 CUresult cuStreamCopyAttributes(CUstream dst, CUstream src);
@@ -194,7 +198,8 @@ CUresult cuEventQuery(CUevent hEvent);   // 2.0  return CUDA_SUCCESS if the even
 CUresult cuEventSynchronize(CUevent hEvent);   // 2.0  wait until the event is complete
 CUresult cuEventElapsedTime(float *pMilliseconds, CUevent hStart, CUevent hEnd);
         // 2.0  get the time between two recorded events
-CUresult cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUevent hEnd);   // 12.8  the same
+CUresult cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUevent hEnd);
+        // 12.8  get the time between two recorded events
 CUresult cuEventDestroy_v2(CUevent hEvent);   // 4.0  destroy an event; returns at once
 CUresult cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned int flags);
         // 11.1 ptsz  record the event at the end of the stream, see CUevent_record_flags
@@ -213,7 +218,7 @@ CUresult cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdeviceptr 
 CUresult cuMemAllocAsync(CUdeviceptr *dptr, size_t bytesize, CUstream hStream);
         // 11.2 ptsz  allocate memory that work later in the stream can use
 CUresult cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream);
-        // 11.2 ptsz  the same, from a given pool
+        // 11.2 ptsz  allocate memory from a given pool that work later in the stream can use
 CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream);   // 11.2 ptsz  free memory in stream order
 CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps);
         // 11.2  create a pool, see CUmemPoolProps
@@ -253,11 +258,11 @@ CUresult cuMemAllocManaged(CUdeviceptr *dptr, size_t bytesize, unsigned int flag
 CUresult cuMemAdvise(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUdevice device);
         // 8.0  tell the driver how memory will be used; device may be CU_DEVICE_CPU
 CUresult cuMemAdvise_v2(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUmemLocation location);
-        // 12.2  the same, also for host NUMA nodes
+        // 12.2  tell the driver how memory will be used; a location may be a NUMA node of the host
 CUresult cuMemPrefetchAsync(CUdeviceptr devPtr, size_t count, CUdevice dstDevice, CUstream hStream);
         // 8.0 ptsz  move pages before they are used; dstDevice may be CU_DEVICE_CPU
 CUresult cuMemPrefetchAsync_v2(CUdeviceptr devPtr, size_t count, CUmemLocation location, unsigned int flags,
-        CUstream hStream);   // 12.2 ptsz  the same, also for host NUMA nodes; flags is 0
+        CUstream hStream);   // 12.2 ptsz  move pages before they are used; a location may be a NUMA node of the host
 CUresult cuMemRangeGetAttribute(void *data, size_t dataSize, CUmem_range_attribute attribute, CUdeviceptr devPtr,
         size_t count);   // 8.0  get an attribute of a range, see CUmem_range_attribute
 CUresult cuMemGetLocationInfo(CUdeviceptr ptr, size_t size, size_t summaryGranularity, size_t samplingGranularity,
@@ -286,7 +291,7 @@ CUresult cuPointerSetAttribute(const void *value, CUpointer_attribute attribute,
 CUresult cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount);
         // 4.0 ptds  copy; the driver finds out from the addresses where the memory is
 CUresult cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream);
-        // 4.0 ptsz  the same, in stream order
+        // 4.0 ptsz  copy in stream order; the driver finds out from the addresses where the memory is
 CUresult cuMemcpyHtoD_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount);
         // 3.2 ptds  copy from host to device
 CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount, CUstream hStream);
@@ -371,7 +376,7 @@ CUresult cuModuleLoad(CUmodule *module, const char *fname);   // 2.0  load a fil
 CUresult cuModuleLoadData(CUmodule *module, const void *image);
         // 2.0  load PTX that ends in a zero byte, a cubin or a fatbin
 CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int numOptions, CUjit_option *options,
-        void **optionValues);   // 2.1  the same, with options for the compiler, see CUjit_option
+        void **optionValues);   // 2.1  load an image with options for the compiler, see CUjit_option
 CUresult cuModuleLoadFatBinary(CUmodule *module, const void *fatCubin);
         // 2.0  load the image in a fatbin that fits this device best
 CUresult cuModuleUnload(CUmodule hmod);   // 2.0  unload a module; its functions and variables become invalid
@@ -454,13 +459,14 @@ CUresult cuFuncSetSharedMemConfig(CUfunction hfunc, CUsharedconfig config);
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *numBlocks, CUfunction func, int blockSize,
         size_t dynamicSMemSize);   // 6.5  get how many blocks of blockSize threads fit on one multiprocessor
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *numBlocks, CUfunction func, int blockSize,
-        size_t dynamicSMemSize, unsigned int flags);   // 7.0  the same, see CUoccupancy_flags
+        size_t dynamicSMemSize, unsigned int flags);
+        // 7.0  get how many blocks fit on one multiprocessor, see CUoccupancy_flags
 CUresult cuOccupancyMaxPotentialBlockSize(int *minGridSize, int *blockSize, CUfunction func,
         CUoccupancyB2DSize blockSizeToDynamicSMemSize, size_t dynamicSMemSize, int blockSizeLimit);
         // 6.5  get a block size with which the kernel can use the whole device
 CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int *minGridSize, int *blockSize, CUfunction func,
         CUoccupancyB2DSize blockSizeToDynamicSMemSize, size_t dynamicSMemSize, int blockSizeLimit, unsigned int flags);
-        // 7.0  the same, see CUoccupancy_flags
+        // 7.0  get a block size with which the kernel can use the whole device, see CUoccupancy_flags
 CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t *dynamicSmemSize, CUfunction func, int numBlocks,
         int blockSize);   // 10.2  get the dynamic shared memory that is left for each of numBlocks
 CUresult cuOccupancyMaxPotentialClusterSize(int *clusterSize, CUfunction func, const CUlaunchConfig *config);
@@ -472,13 +478,13 @@ CUresult cuOccupancyMaxActiveClusters(int *numClusters, CUfunction func, const C
 CUresult cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ,
         unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes,
         CUstream hStream, void **kernelParams, void **extra);
-        // 4.0 ptsz  the arguments are in kernelParams, or packed in a buffer in extra
+        // 4.0 ptsz  launch a kernel; its arguments are in kernelParams, or packed in a buffer in extra
 CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **kernelParams, void **extra);
-        // 11.8 abi=11.6 ptsz  the same with attributes: clusters, cooperation, priority
+        // 11.8 abi=11.6 ptsz  launch a kernel with attributes: clusters, cooperation, priority
 CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ,
         unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes,
         CUstream hStream, void **kernelParams);
-        // 9.0 ptsz  run all blocks at the same time, so that the grid can synchronize
+        // 9.0 ptsz  launch a kernel whose blocks all run at the same time, so that the grid can synchronize
 CUresult cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS *launchParamsList, unsigned int numDevices,
         unsigned int flags);   // 9.0  launch a grid on several devices that can synchronize; deprecated
 

@@ -73,7 +73,7 @@ CUresult cuTensorMapEncodeIm2colWide(CUtensorMap *tensorMap, CUtensorMapDataType
         int pixelBoxUpperCornerWidth, cuuint32_t channelsPerPixel, cuuint32_t pixelsPerColumn,
         const cuuint32_t *elementStrides, CUtensorMapInterleave interleave, CUtensorMapIm2ColWideMode mode,
         CUtensorMapSwizzle swizzle, CUtensorMapL2promotion l2Promotion, CUtensorMapFloatOOBfill oobFill);
-        // 12.8  the same, for pixels in one row
+        // 12.8  describe a tensor of images, and pixels in one row, for bulk copies
 CUresult cuTensorMapReplaceAddress(CUtensorMap *tensorMap, void *globalAddress);
         // 12.0  change the address in a tensor map
 CUresult cuTensorMapSetAllocationClass(CUtensorMap *tensorMap, CUtensorMapAllocClass allocClass,

@@ -18,13 +18,13 @@ CUresult cuStreamEndCapture(CUstream hStream, CUgraph *phGraph);
 CUresult cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus *captureStatus);
         // 10.0 ptsz  get whether the stream is being captured, and whether the capture was invalidated
 CUresult cuStreamGetCaptureInfo(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out);
-        // 10.1 ptsz  the same, and the number of the capture
+        // 10.1 ptsz  get whether the stream is being captured, and the number of the capture
 CUresult cuStreamGetCaptureInfo_v2(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out,
         CUgraph *graph_out, const CUgraphNode **dependencies_out, size_t *numDependencies_out);
-        // 11.3 ptsz  the same, with the graph, and what the next captured work depends on
+        // 11.3 ptsz  get the state of a capture, its graph, and what the next captured work depends on
 CUresult cuStreamGetCaptureInfo_v3(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out,
         CUgraph *graph_out, const CUgraphNode **dependencies_out, const CUgraphEdgeData **edgeData_out,
-        size_t *numDependencies_out);   // 12.3 ptsz  the same, with the data of each dependency
+        size_t *numDependencies_out);   // 12.3 ptsz  get the state of a capture, with the data of each dependency
 CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode);
         // 10.1  exchange the mode of this thread with *mode
 CUresult cuStreamBeginCaptureToGraph(CUstream hStream, CUgraph hGraph, const CUgraphNode *dependencies,
@@ -245,8 +245,8 @@ CUresult cuDeviceSetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr
         // 11.4  reset a maximum, see CUgraphMem_attribute
 CUresult cuUserObjectCreate(CUuserObject *object_out, void *ptr, CUhostFn destroy, unsigned int initialRefcount,
         unsigned int flags);   // 11.3  create an object with a reference count, and a function to destroy it
-CUresult cuUserObjectRetain(CUuserObject object, unsigned int count);   // 11.3  increment its count
-CUresult cuUserObjectRelease(CUuserObject object, unsigned int count);   // 11.3  decrement its count
+CUresult cuUserObjectRetain(CUuserObject object, unsigned int count);   // 11.3  increment an object's count
+CUresult cuUserObjectRelease(CUuserObject object, unsigned int count);   // 11.3  decrement an object's count
 CUresult cuGraphRetainUserObject(CUgraph graph, CUuserObject object, unsigned int count, unsigned int flags);
         // 11.3  let a graph hold references to an object
 CUresult cuGraphReleaseUserObject(CUgraph graph, CUuserObject object, unsigned int count);

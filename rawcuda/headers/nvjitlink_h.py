@@ -80,7 +80,7 @@ enum nvJitLinkInputType {
     NVJITLINK_INPUT_OBJECT = 5,   // a host's object file with device code inside
     NVJITLINK_INPUT_LIBRARY = 6,   // an archive of such files
     NVJITLINK_INPUT_INDEX = 7,   // 12.6
-    NVJITLINK_INPUT_ANY = 10,   // 12.4  the library finds out
+    NVJITLINK_INPUT_ANY = 10,   // 12.4  the library determines the type
 };
 """
 

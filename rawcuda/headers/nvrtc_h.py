@@ -28,9 +28,9 @@ nvrtcResult nvrtcCreateProgram(nvrtcProgram *prog, const char *src, const char *
         const char * const *headers, const char * const *includeNames);   // 7.0  make a program of a source
 nvrtcResult nvrtcDestroyProgram(nvrtcProgram *prog);   // 7.0  free a program
 nvrtcResult nvrtcAddNameExpression(nvrtcProgram prog, const char * const name_expression);
-        // 8.0  instantiate a template, and keep what it is named; before compiling
+        // 8.0  register a name expression, such as an instance of a template, before compiling
 nvrtcResult nvrtcSetFlowCallback(nvrtcProgram prog, nvrtcFlowCallback callback, void *payload);
-        // 12.8  set a function that is asked now and then whether to go on; 1 cancels the compilation
+        // 12.8  set a function that is called during compilation; if it returns 1, the compilation is cancelled
 nvrtcResult nvrtcCompileProgram(nvrtcProgram prog, int numOptions, const char * const *options);
         // 7.0  compile; the log tells why it failed
 

@@ -158,7 +158,7 @@ class Prototypes:
     def __getitem__(self, name: str) -> Prototype:
         found = self._found.get(name) or self._find(name)
         if found is None:
-            raise KeyError(name)
+            raise KeyError(name + self._header.note)
         return found
 
     def get(self, name: str, default: Any = None) -> Any:
@@ -220,7 +220,7 @@ class Prototypes:
         line = plain.line.replace(f"{plain.name}(", f"{plain.name}_{form}(", 1)
         since = max(plain.since, (7, 0))
         marks = "".join(f" {mark}" for mark in plain.marks if mark != form)
-        comment = f"{since[0]}.{since[1]}{marks}  {plain.doc}; stream NULL is the thread's own"
+        comment = f"{since[0]}.{since[1]}{marks}  {plain.doc}; stream NULL is the default stream of the thread"
         return Prototype(line, comment, self._header)
 
     def _read_all(self) -> dict[str, Prototype]:
@@ -261,6 +261,12 @@ class Header:
         self._made: dict[str, Any] = {}  # types and IntEnums that are complete
         self._begun: dict[str, Any] = {}  # those that the thread with the lock is making
         self._lock = _thread.RLock()  # so that two threads get the same class
+
+    @property
+    def note(self) -> str:
+        """Return what a vendored part says about rows that it lacks, to be appended to an error; "" in the whole."""
+        text = self._enum_text()
+        return f"; {text[4 : text.index(' */')]}" if text.startswith("\n/* this copy is") else ""
 
     # -- enumerations and constants
 

@@ -241,10 +241,13 @@ def _members(data: bytes, at: int, end: int) -> Iterator[Member]:
 def _unpacked(packed: bytes, flags: int, size: int) -> bytes:
     if flags & _LZ4:
         return _unpack_lz4(packed, size)
-    from .zstd import decompress
-
     try:
-        return decompress(packed)
+        from .zstd import decompress
+
+        unpacked: bytes = decompress(packed)
+        return unpacked
+    except NotImplementedError as error:  # it was left out of a vendored part
+        raise ValueError(f"a member of the fatbin is compressed by Zstandard: {error}") from None
     except ValueError as error:
         raise ValueError(f"a damaged fatbin: a compressed member cannot be unpacked: {error}") from None
 

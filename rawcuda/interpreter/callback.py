@@ -54,7 +54,7 @@ _kinds: dict[str, Any] = {}  # the types that are made once, for the first callb
 def available() -> bool:
     """Tell whether this interpreter is known to work: a release build of CPython 3.9 to 3.14.
 
-    In a subinterpreter it is so from Python 3.12 on only.
+    In a subinterpreter, only Python 3.12 and later work.
     """
     return (
         sys.implementation.name == "cpython"

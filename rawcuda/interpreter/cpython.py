@@ -63,7 +63,7 @@ def callbacks_return() -> bool:
     """Tell whether a callback of ctypes returns here.
 
     Before Python 3.12 the callbacks of ctypes run in the main interpreter only: a thread that is in a subinterpreter
-    waits for ever for the GIL that it holds (PyGILState_Ensure, "Sub-interpreter support").
+    waits forever for the GIL that it holds (PyGILState_Ensure, "Sub-interpreter support").
     """
     return sys.version_info >= (3, 12) or not in_subinterpreter()
 
@@ -72,7 +72,7 @@ _retain = bind("Py_IncRef", None, ctypes.py_object)
 
 
 def immortal(thing: Any) -> Any:
-    """Keep an object alive for ever, even beyond the end of the interpreter, and return it: C code has its address."""
+    """Keep an object alive forever, even beyond the end of the interpreter, and return it: C code has its address."""
     _retain(thing)
     return thing
 

@@ -1,7 +1,7 @@
 """Readers that turn any exporter into a Description; each protocol has a module of its name.
 
-What it is   dlpack, dlpack_c_exchange, cuda_array_interface, array_interface, buffer: each reads what an object says
-             about its memory; cuda_stream reads a stream.
+What it is   dlpack, dlpack_c_exchange, cuda_array_interface, array_interface, buffer, arrow: each reads what an object
+             says about its memory; choosing decides which one is used; cuda_stream reads a stream.
 What not     none of them loads a driver or accesses the described memory; gpu/cuda_side.py does what needs a driver.
 Read next    buffer.py, array_interface.py, cuda_array_interface.py, dlpack.py
 """

@@ -17,6 +17,7 @@ import ctypes
 
 from ..dlpack import taking
 from ..doors import gpu
+from ..elements import layout
 from ..elements.dtypes import DType, of
 from ..errors import refusal
 from ..interpreter.cpython import bind, reader
@@ -202,7 +203,14 @@ def _layout(array: int, dtype: DType, inner: Ints, device: str) -> tuple[int, In
         raise refusal(
             "arrow", "buffers", 0, f"is null, although the array has {count} elements; the exporter is at fault"
         )
-    return data + skipped * dtype.itemsize if count else 0, shape
+    try:
+        size = layout.checked_size(shape, dtype.itemsize) * dtype.itemsize
+    except ValueError as error:
+        raise refusal("arrow", "length", shape, str(error)) from None
+    first = data + skipped * dtype.itemsize if count else 0
+    if first + size > 2**64:
+        raise refusal("arrow", "offset", skipped, "leads out of the address space; the exporter is at fault")
+    return first, shape
 
 
 def _check_valid(bits: int, nulls: int, first: int, count: int, device: str) -> None:

@@ -26,7 +26,7 @@ else:  # names for typing.get_type_hints(); importing typing takes milliseconds
 __all__ = ["Bytes", "Description", "Place", "describe_as", "place", "HOST", "KINDS", "OwnedCapsule", "Unaddressed"]
 
 HOST = "cpu", 0
-KINDS = ("cpu", "cuda", "cuda_host", "cuda_managed")
+KINDS = {"cpu": 1, "cuda": 2, "cuda_host": 3, "cuda_managed": 13}  # the DLDeviceType of each
 
 
 class Bytes:
@@ -88,14 +88,16 @@ class Place:
     protocol  the protocol that the memory was described by
     unsaid    read-only only because the protocol could not say more (a legacy DLPack capsule)
     is_host   pageable host memory, which needs nothing of a driver
+    label     the (type, id) of such memory in DLPack, or None while the device is unknown
     frozen    the same Place, but read-only because somebody said so
     """
 
-    __slots__ = ("device", "readonly", "protocol", "unsaid", "is_host", "frozen")
+    __slots__ = ("device", "readonly", "protocol", "unsaid", "is_host", "label", "frozen")
 
     def __init__(self, device: Where, readonly: bool, protocol: str, unsaid: bool) -> None:
         self.device, self.readonly, self.protocol, self.unsaid = device, readonly, protocol, unsaid
         self.is_host = device == HOST
+        self.label = device and (KINDS[device[0]], device[1])
         self.frozen = self if readonly and not unsaid else place(device, True, protocol)
 
 

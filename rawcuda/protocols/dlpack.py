@@ -38,7 +38,6 @@ __all__ = ["NAME", "describe", "describe_capsule", "describe_for", "is_capsule",
 
 NAME = "dlpack"
 _CUDA, _CUDA_HOST, _ROCM_HOST, _CUDA_MANAGED = 2, 3, 11, 13
-_ON_HOST = 1, 0
 _HOST = (1, _CUDA_HOST, _ROCM_HOST)
 _WITH_STREAM = (_CUDA, _CUDA_MANAGED)
 
@@ -254,7 +253,7 @@ def describe(
     try:
         address, versioned = identify(capsule)
         made = describe_tensor(kind, BY_CAPSULE, capsule, address, None if versioned else LEGACY)
-        if said != _ON_HOST or not versioned or not made._place.is_host or listeners:
+        if said != made._place.label or not versioned or listeners:
             _check_fetched(exporter, made, address, versioned, said)
         if shared:
             made._owner = consume(capsule, (address, versioned))
@@ -270,7 +269,7 @@ def _check_fetched(
     """Report a tensor to the listeners, compare its device with `__dlpack_device__`, and ask whether it is writable."""
     if listeners:
         tell(exporter, made, address, versioned)
-    if said is not None and (said != _ON_HOST or not made._place.is_host):
+    if said is not None and said != made._place.label:
         _compare_devices(said, made)
     if not versioned and _own_word_is_writable(exporter, made):
         made._place = place(made._place.device, False, NAME)
@@ -306,30 +305,37 @@ def _ask_on_stream(ask: Callable[..., Any], said: tuple[int, int], stream: Any) 
         around = cuda.device_around(said[1])
     except ValueError as error:
         raise refusal(NAME, "__dlpack_device__", said, f"{error}; the exporter is at fault") from None
+    if around is None:
+        return _ask_for(ask, said, handle)
     with around:  # torch exports from the current device only
+        return _ask_for(ask, said, handle)
+
+
+def _ask_for(ask: Callable[..., Any], said: tuple[int, int], handle: int) -> Any:
+    """Request CUDA memory for a stream, given by its handle."""
+    try:
+        try:
+            return ask(max_version=VERSION, stream=handle)
+        except (TypeError, BufferError) as refused:
+            return _ask_again(ask, refused, {"stream": handle})
+    except Exception as first:
+        if isinstance(first, ProtocolError):
+            raise
+        # Exporters refuse a stream with any of six types of exception, so these are not distinguished. None means
+        # the legacy stream: that waits for more than the requested -1, never for less.
+        if handle == -1:
+            again: dict[str, Any] = {"stream": None}
+        elif said[0] == _CUDA_MANAGED and gpu().settle_device(said[1]):
+            again = {}
+        else:
+            raise
         try:
             try:
-                return ask(max_version=VERSION, stream=handle)
+                return ask(max_version=VERSION, **again)
             except (TypeError, BufferError) as refused:
-                return _ask_again(ask, refused, {"stream": handle})
-        except Exception as first:
-            if isinstance(first, ProtocolError):
-                raise
-            # Exporters refuse a stream with any of six types of exception, so these are not distinguished. None means
-            # the legacy stream: that waits for more than the requested -1, never for less.
-            if handle == -1:
-                again: dict[str, Any] = {"stream": None}
-            elif said[0] == _CUDA_MANAGED and cuda.settle_device(said[1]):
-                again = {}
-            else:
-                raise
-            try:
-                try:
-                    return ask(max_version=VERSION, **again)
-                except (TypeError, BufferError) as refused:
-                    return _ask_again(ask, refused, again)
-            except Exception:
-                raise first from None
+                return _ask_again(ask, refused, again)
+        except Exception:
+            raise first from None
 
 
 def _ask_again(ask: Callable[..., Any], first: Exception, stream: dict[str, Any]) -> Any:

@@ -89,4 +89,4 @@ def _show(text: str) -> None:
     """Show a report below the cell."""
     import IPython  # type: ignore[import-not-found, unused-ignore]
 
-    IPython.display.display(IPython.display.HTML(text_block(text)))
+    IPython.display.display(IPython.display.HTML(text_block(text, wrapped=True)))

@@ -9,6 +9,7 @@ from pathlib import Path
 from tests.__main__ import environment
 
 from . import report
+from .demos import DEMOS, run_all
 from .running import results, run_suite
 from .suites import SUITES, prepare, site_of
 
@@ -16,7 +17,9 @@ from .suites import SUITES, prepare, site_of
 def main(arguments: list[str]) -> int:
     """Run the suites, print the table, and return 1 if a row is worse than the stored one."""
     parser = argparse.ArgumentParser("python3 -m tests --clients", description="Run other projects' tests.")
-    parser.add_argument("names", nargs="*", choices=[[], *SUITES], help=f"of {', '.join(SUITES)}; all of them if none")
+    parser.add_argument("names", nargs="*", help=f"of {', '.join(SUITES)}; all of them if none")
+    parser.add_argument("--programs", action="store_true", help=f"run programs instead: of {', '.join(DEMOS)}")
+    parser.add_argument("--runs", type=int, default=1, metavar="N", help="how often each program is run")
     parser.add_argument("--tinygrad", type=Path, metavar="CHECKOUT", help="the sources of tinygrad, with all its tests")
     parser.add_argument("--sample", action="store_true", help="only some tests of each, in a few minutes")
     parser.add_argument("--results", type=Path, metavar="FOLDER", help="keep the results there, and continue a run")
@@ -25,6 +28,14 @@ def main(arguments: list[str]) -> int:
     )
     parser.add_argument("--set", default="", metavar="WORDS", dest="words", help="words for RAWCUDA_EMULATOR")
     options = parser.parse_args(arguments)
+    known = DEMOS if options.programs else SUITES
+    for name in options.names:
+        if name not in known:
+            parser.error(f"{name!r}: must be one of {', '.join(known)}")
+    if options.runs < 1:
+        parser.error(f"--runs {options.runs}: must be at least 1")
+    if options.programs:
+        return run_all(options.names, options.runs)
     kept = options.results or Path(tempfile.mkdtemp(prefix="clients-"))
     kept.mkdir(parents=True, exist_ok=True)
     table: dict[str, report.Row] = report.stored()

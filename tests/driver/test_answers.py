@@ -10,6 +10,8 @@ from typing import Any, Callable
 
 import pytest
 
+from tests.conftest import Python
+from tests.driver import kernels
 from tests.subject import module, rawcuda
 
 cuda_h = module("headers.cuda_h")
@@ -316,3 +318,37 @@ def test_zero_bytes_in_stream_order_are_a_null_pointer(device: Any, driver: Any,
         driver.cuMemAllocAsync(ctypes.byref(place), 0, cuda_h.CUstream(stream.handle))
         assert place.value == 0
         driver.cuMemFreeAsync(place, cuda_h.CUstream(stream.handle))
+
+
+def test_a_query_answers_with_a_bool(driver: Any, device: Any) -> None:
+    cuda_h = module("headers.cuda_h")
+    with device.stream() as stream, device.event() as event:
+        stream.synchronize()
+        driver.cuCtxPushCurrent_v2(cuda_h.CUcontext(device.context))
+        try:
+            answers = (
+                driver.cuStreamQuery(cuda_h.CUstream(stream.handle)),
+                driver.cuEventQuery(cuda_h.CUevent(event.handle)),
+            )
+        finally:
+            driver.cuCtxPopCurrent_v2(ctypes.byref(cuda_h.CUcontext()))
+        assert answers == (True, True)
+
+
+def test_who_may_reset_a_lost_context_is_told_so(driver: Any, library: Any) -> None:
+    said = str(driver.error(700, "cuCtxSynchronize", [], ()))
+    assert ("Call reset() of the Device" in said) == (library is not None) and "restart this process" in said.lower()
+
+
+def test_an_attribute_of_the_driver_may_be_the_first_that_is_asked_for(python: Python) -> None:
+    result = python("from tests.subject import rawcuda; print(rawcuda.cu.version >= 11000)", check=True)
+    assert result.stdout == "True\n"
+
+
+def test_a_trace_names_what_a_launch_was_given(device: Any) -> None:
+    with device.load(kernels.ADD) as loaded, rawcuda.trace([]) as trace:
+        loaded["add"].launch(None, None, None, 0, grid=(2, 3), block=32, shared_bytes=64)
+        device.synchronize()
+    [launch] = [event for event in trace.events if event.name.startswith("cuLaunchKernel")]
+    assert launch.arguments["gridDim"] == "(2, 3, 1)" and launch.arguments["blockDim"] == "(32, 1, 1)"
+    assert launch.arguments["sharedMemBytes"] == "64" and launch.arguments["hStream"] == "CUstream(0x1)"

@@ -1,4 +1,4 @@
-"""Forty buggy kernels are reported with their kind, their lines and their launch; their corrected forms are silent.
+"""Fifty buggy kernels are reported with their kind, their lines and their launch; their corrected forms are silent.
 
 The kernels are in tests/data/buggy, in CUDA C. A line that takes part in a mistake ends with a mark such as `// race`.
 """
@@ -23,7 +23,8 @@ pytestmark = [
 ]
 SOURCES = Path(__file__).resolve().parent.parent / "data" / "buggy"
 CHECKS = ("racecheck", "synccheck")
-FILES = ("memory.cu", "order.cu", "ends.cu")
+FILES = ("memory.cu", "order.cu", "ends.cu", "copies.cu")
+TARGETS = {"copies.cu": "sm_90"}
 COMPILED = {"lineinfo": ["-lineinfo"], "debug": ["-G"]}
 
 
@@ -83,6 +84,19 @@ CASES = {
     "traps": Case("the kernel executed a trap", "i32 u32", 32),
     "endless": Case("endless loop: ", "i32 u32", 32),
     "waits_for_nobody": Case("endless loop: ", "0x1 u32", 32),
+    "copy_without_wait": Case("racecheck: read before the end of a copy", "f64 u64"),
+    "copy_without_commit": Case("racecheck: read before the end of a copy", "f64 u64"),
+    "one_group_too_few": Case("racecheck: read before the end of a copy", "f256 u64 4"),
+    "barrier_before_the_wait": Case("racecheck: read before the end of a copy", "f64 u64"),
+    "no_barrier_after_the_wait": Case("racecheck: read after write", "f64 u64"),
+    "reads_the_next_thread": Case("racecheck: write after read", "f64 u64"),
+    "copy_over_what_is_read": Case("racecheck: (write after read|read after write)", "f256 u64 4"),
+    "store_over_a_copy": Case("racecheck: write before the end of a copy", "f64 u64"),
+    "bulk_without_wait": Case("racecheck: read before the end of a copy", "f64 u64"),
+    "one_thread_waits": Case("racecheck: read before the end of a copy", "f64 u64"),
+    "bulk_without_fence": Case("racecheck: read after write: the bulk copy of", "f64 u64"),
+    "source_overwritten": Case("racecheck: write before the end of a copy", "f64 u128"),
+    "neighbours_in_a_cluster": Case("racecheck: ", "f64 u64", 32, 2),
 }
 
 
@@ -94,7 +108,7 @@ def sources() -> dict[str, tuple[Path, int, int]]:
         lines, first = path.read_text().split("\n"), 1
         name = ""
         for number, line in enumerate(lines, 1):
-            named = re.match(r'extern "C" __global__ void (\w+)', line)
+            named = re.match(r'extern "C" __global__ void (?:__cluster_dims__\([\d, ]+\) )?(\w+)', line)
             name = named[1] if named else name
             if line == "}" and name:
                 found[name], first, name = (path, first, number), number + 1, ""
@@ -111,7 +125,7 @@ def marked(name: str) -> set[int]:
 @functools.cache
 def compiled(path: Path, wrong: bool, how: str) -> bytes:
     options = [*COMPILED[how], *(["-DBUG"] if wrong else [])]
-    return bytes(rawcuda.compile(path, target="sm_75", options=options))
+    return bytes(rawcuda.compile(path, target=TARGETS.get(path.name, "sm_75"), options=options))
 
 
 def argument(client: Any, word: str) -> Any:
@@ -178,7 +192,8 @@ def test_a_buggy_kernel_is_reported(name: str, how: str, impatient: None) -> Non
     assert quoted and all(line == text[int(number) - 1].strip()[:160] for number, line in quoted), report
     if CASES[name].kind.startswith("racecheck"):
         assert len(re.findall(r"thread \(\d+, \d+, \d+\)", report)) >= 3, report  # both threads, and the place
-        remedies = ("a barrier is missing between them", "nothing orders the two blocks", "the scope of one of")
+        remedies = ("a barrier is missing between them", "nothing orders the two blocks", "the scope of one of",
+                    "that nobody has waited for", "no fence.proxy.async in between")  # fmt: skip
         assert any(words in report for words in remedies), report
 
 

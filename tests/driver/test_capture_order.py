@@ -308,6 +308,6 @@ def test_a_batch_refuses_arrays_with_the_remedy(device):
     with device.array((4,), "float32") as image:
         for pair in ((image, device.empty(4, "float32")), (device.empty(2, "float32"), image[1:3])):
             with pytest.raises(
-                TypeError, match=r"pair 1: no batch takes an \w+, which has no addresses: copy it alone"
+                TypeError, match=r"pair 1: copy_batch\(\) does not accept an \w+, which has no addresses: copy it"
             ):
                 rawcuda.copy_batch([(device.empty(4, "uint8"), bytes(4)), pair])

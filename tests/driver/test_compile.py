@@ -418,6 +418,7 @@ def test_an_error_without_a_line() -> None:
     [
         ("nope.h", r'Give its text, headers={"nope.h": "..."}, or its folder, options='),
         ("stdio.h", r"NVRTC compiles without the host's headers: leave stdio\.h out"),
+        ("cmath", r"NVRTC compiles without the host's headers: leave cmath out"),
         ("cuda_nope.h", r'cuda_nope\.h comes with the CUDA toolkit, or: pip install "nvidia-cuda-runtime'),
         ("cub/nope.cuh", "nvidia-cuda-cccl"),
         ("curand_nope.h", "nvidia-curand"),
@@ -449,6 +450,13 @@ def test_a_byte_order_mark_and_other_line_ends(device: Any, build: Build, tmp_pa
     (tmp_path / "bom.cu").write_bytes(b"\xef\xbb\xbf" + text.encode())
     for source in (tmp_path / "bom.cu", "\ufeff" + text, b"// \xe9\xa9\n" + text.encode()):
         assert value(device, build(source, options=["-DVALUE=7"])) == 7
+
+
+@pytest.mark.parametrize("other", ["", FILL], ids=["alone", "beside another kernel"])
+def test_an_instance_of_a_template_that_was_not_named(build: Build, other: str) -> None:
+    module = build("template <class T> __global__ void put(T *out) { *out = 1; }\n" + other, options=["-DVALUE=1"])
+    with pytest.raises(rawcuda.NotFound, match=r"'put<float>'.*only the instances .* compile\(names=\[...\]\) gives"):
+        module["put<float>"]
 
 
 def test_an_unknown_name_expression(build: Build) -> None:

@@ -7,7 +7,7 @@ import gc
 
 import pytest
 
-from tests.subject import rawcuda
+from tests.subject import module, rawcuda
 
 numpy = pytest.importorskip("numpy")
 view = rawcuda.view
@@ -140,6 +140,10 @@ def test_an_array_is_released_once():
     assert len(exporter.released) == 1
 
 
+FIELDS = {
+    *("length", "offset", "length, offset", "n_buffers, n_children", "buffers", "children", "dictionary", "null_count"),
+    *("release", "schema", "format", "device_type"),
+}
 BITS = ctypes.create_string_buffer(b"\xfb")  # element 2 is null
 
 
@@ -148,6 +152,10 @@ BITS = ctypes.create_string_buffer(b"\xfb")  # element 2 is null
     [
         ({"length": -1}, "length, offset"),
         ({"length": 2**62}, "length, offset"),
+        ({"length": 2**62 - 1}, "length .* larger than"),
+        ({"length": 2**61, "format": b"w:2147483647"}, "length .* larger than"),
+        ({"offset": 2**62}, "length, offset"),
+        ({"offset": 2**62 - 1}, "offset 4611686018427387903: leads out of the address space"),
         ({"offset": -1}, "length, offset"),
         ({"nulls": 9}, "length, offset"),
         ({"nulls": -2}, "length, offset"),
@@ -165,6 +173,12 @@ BITS = ctypes.create_string_buffer(b"\xfb")  # element 2 is null
         ({"format": b"+w:x"}, "one child"),
         ({"format": b"w:0"}, "format"),
         ({"format": b"u"}, "format"),
+        ({"format": b"n"}, "holds only nulls"),
+        ({"format": b"b"}, "has one bit"),
+        *[
+            ({"format": each}, "format")
+            for each in (b"w:", b"w:x", b"w:2147483648", b"tsx:", b"tss", b"tDx", b"tt", b"x")
+        ],
         ({"valid": ctypes.addressof(BITS), "nulls": 1}, "null_count 1"),
         ({"valid": ctypes.addressof(BITS), "nulls": -1}, "null_count 1"),
         ({"device": (4, 0)}, "device_type 4"),
@@ -172,10 +186,72 @@ BITS = ctypes.create_string_buffer(b"\xfb")  # element 2 is null
 )
 def test_structs_that_contradict_themselves_are_refused_and_not_taken(changes, words):
     exporter = Exporter(**changes)
-    with pytest.raises(rawcuda.ProtocolError, match=words):
+    release = exporter.array[8]
+    with pytest.raises(rawcuda.ProtocolError, match=words) as caught:
         arrow(exporter)
+    assert caught.value.protocol == "arrow" and caught.value.field in FIELDS
     gc.collect()
-    assert not exporter.released and exporter.array[8] == exporter.array[8]
+    assert not exporter.released and exporter.array[8] == release
+
+
+FORMATS = {
+    **{
+        "c": "int8",
+        "C": "uint8",
+        "s": "int16",
+        "S": "uint16",
+        "i": "int32",
+        "I": "uint32",
+        "l": "int64",
+        "L": "uint64",
+    },
+    **{"e": "float16", "f": "float32", "g": "float64", "w:2147483647": "|V2147483647", "w:5": "|V5"},
+    **{
+        "tdD": "int32",
+        "tdm": "<M8[ms]",
+        "tts": "int32",
+        "ttm": "int32",
+        "ttu": "int64",
+        "ttn": "int64",
+        "tiM": "int32",
+    },
+    **{"tss:": "<M8[s]", "tsm:UTC": "<M8[ms]", "tsu:": "<M8[us]", "tsn:": "<M8[ns]"},
+    **{"tDs": "<m8[s]", "tDm": "<m8[ms]", "tDu": "<m8[us]", "tDn": "<m8[ns]"},
+}
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_each_format_has_its_type(format):
+    made = arrow(Exporter(format=format.encode(), length=0))
+    assert made.dtype == numpy.dtype(FORMATS[format]) and made.shape == (0,)
+
+
+def test_nulls_are_looked_for_at_each_bit():
+    for null in range(24):
+        bits = ctypes.create_string_buffer((~(1 << null) & 0xFFFFFF).to_bytes(3, "little"))
+        exporter = Exporter(format=b"C", valid=ctypes.addressof(bits), nulls=-1, offset=9, length=10)
+        if 9 <= null < 19:
+            with pytest.raises(rawcuda.ProtocolError, match="null_count 1:"):
+                arrow(exporter)
+        else:
+            assert arrow(exporter).ptr == ctypes.addressof(exporter.data) + 9
+    everything = Exporter(valid=ctypes.addressof(BITS), nulls=8, length=8)
+    with pytest.raises(rawcuda.ProtocolError, match="null_count 1:"):
+        arrow(everything)
+
+
+@pytest.mark.parametrize(
+    "said, device",
+    [((2, 1), ("cuda", 1)), ((2, -1), ("cuda", 0)), ((13, 1), ("cuda_managed", 1)), ((3, 1), ("cuda_host", 0))],
+)
+def test_the_device_is_the_one_that_the_struct_names(said, device):
+    exporter = Exporter(device=said)
+    made = module("protocols.arrow").describe(exporter, module("protocols.description").Description, None)
+    assert made._place.device == device
+    refused = Exporter(device=said, valid=8, nulls=-1)
+    if said[0] == 2:  # the bits are where the host cannot read them
+        with pytest.raises(rawcuda.ProtocolError, match="nulls were not counted"):
+            module("protocols.arrow").describe(refused, module("protocols.description").Description, None)
 
 
 def test_nulls_are_looked_for_only_among_the_elements():
@@ -200,3 +276,16 @@ def test_the_device_interface_is_preferred_and_names_the_device():
     assert made.device == ("cpu", 0) and made.tolist() == list(range(8))
     del made
     assert len(exporter.released) == 1
+
+
+@pytest.mark.parametrize("length, refused", [(6, False), (5, True)])
+def test_a_list_needs_as_many_elements_as_it_says(length, refused):
+    child = Exporter(length=length)
+    children = [(ctypes.c_uint64 * 1)(ctypes.addressof(struct)) for struct in (child.array, child.schema)]
+    lists = Exporter(format=b"+w:3", length=2, n_buffers=1, n_children=1, schema_children=1)
+    lists.array[6], lists.schema[5] = (ctypes.addressof(each) for each in children)
+    if refused:
+        with pytest.raises(rawcuda.ProtocolError, match="arrow: children 5: has fewer than 6 elements"):
+            arrow(lists)
+    else:
+        assert arrow(lists).tolist() == [[0, 1, 2], [3, 4, 5]]

@@ -292,7 +292,7 @@ def run(worker: Worker, end: float, main: bool) -> None:
     while time.monotonic() < end and not load.errors:
         try:
             if main and NUMBER:
-                signal.setitimer(signal.ITIMER_REAL, worker.chance.uniform(1e-4, 0.2), 1e-3)
+                signal.setitimer(signal.ITIMER_REAL, worker.chance.uniform(1e-4, 1e-2), 3e-4)
                 load.inside = True
             worker.round()
             load.inside = False

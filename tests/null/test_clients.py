@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.clients import report, running
+from tests.clients import command, demos, report, running
 from tests.clients.running import Result
 from tests.clients.suites import SUITES, reason_of
 
@@ -64,3 +65,29 @@ def test_each_reason_says_whose_it_is() -> None:
         for reason in suite.reasons:
             assert reason.whose in ("ours", "theirs", "hardware") and reason.why
     assert reason_of(SUITES["numba-cuda"], "nothing", "known").whose == "ours"
+
+
+def test_each_program_has_a_file_and_the_command_knows_its_names(capsys: pytest.CaptureFixture[str]) -> None:
+    page = report.PAGE.read_text(encoding="utf-8")
+    for name, demo in demos.DEMOS.items():
+        assert (demos.PROGRAMS / demo.script).is_file()
+        assert f"--programs {name} " in page
+    for arguments, said in (
+        (["none"], "must be one of numba-cuda, tinygrad, triton"),
+        (["--programs", "numba-cuda"], "must be one of numba, "),
+        (["--programs", "--runs", "0"], "must be at least 1"),
+    ):
+        with pytest.raises(SystemExit):
+            command.main(arguments)
+        assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("status, said, wanted", [(0, "", 0), (0, "a message at exit", 1), (-11, "", 1)])
+def test_a_run_that_ends_badly_counts(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], status: int, said: str, wanted: int
+) -> None:
+    monkeypatch.setattr(demos, "run", lambda *given: subprocess.CompletedProcess([], status, "fine\n", said))
+    assert demos.run_all(["numba"], 3) == wanted
+    printed = capsys.readouterr().out
+    assert printed.startswith("fine\n") and said in printed
+    assert f"numba: {0 if wanted else 3} of 3 runs" in printed

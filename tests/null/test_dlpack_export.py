@@ -404,6 +404,20 @@ def test_a_foreign_tensor_passes_through():
     assert tensor.freed == 1
 
 
+def test_a_capsule_that_is_freed_after_the_names_of_its_module_is_left_alone(python):
+    """gc.freeze() keeps modules in memory until their names are cleared, one module after the other."""
+    result = python(
+        """
+        import gc
+        from tests.subject import rawcuda, module
+        dlpack = module("dlpack")
+        module("errors").kept = rawcuda.view(bytearray(8)).__dlpack__(max_version=(1, 0))
+        gc.freeze()
+        """
+    )
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
+
+
 def test_2_28_exports_outlive_the_interpreter(python):
     result = python(
         """

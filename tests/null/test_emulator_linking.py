@@ -83,6 +83,70 @@ def test_the_log_is_of_the_call_that_failed(client: Any) -> None:
     client.do("cuLinkDestroy", state)
 
 
+GRID = (
+    HEAD
+    + """
+.extern .func (.param .b64 r) cudaCGGetIntrinsicHandle(.param .b32 a);
+.extern .func (.param .b32 r) cudaCGSynchronize(.param .b64 a, .param .b32 b);
+.visible .entry turn(.param .u64 data, .param .u32 scope) {
+    .reg .pred %p; .reg .b32 %r<9>; .reg .b64 %d<9>;
+    ld.param.u64 %d1, [data]; ld.param.u32 %r7, [scope];
+    mov.u32 %r1, %ctaid.x; mov.u32 %r2, %ntid.x; mov.u32 %r3, %tid.x;
+    mad.lo.u32 %r4, %r1, %r2, %r3;                  // the thread's number, of 64
+    xor.b32 %r5, %r4, 63;                           // the thread at the other end
+    mad.wide.u32 %d2, %r4, 4, %d1; mad.wide.u32 %d3, %r5, 4, %d1;
+    mov.u32 %r8, 3;
+    { .param .b32 a; .param .b64 r; st.param.b32 [a], %r7; call (r), cudaCGGetIntrinsicHandle, (a);
+      ld.param.b64 %d4, [r]; }
+$loop:
+    ld.global.u32 %r6, [%d3]; add.u32 %r6, %r6, 1;
+    { .param .b64 a; .param .b32 b; .param .b32 r; st.param.b64 [a], %d4; st.param.b32 [b], 0;
+      call (r), cudaCGSynchronize, (a, b); ld.param.b32 %r7, [r]; }
+    st.global.u32 [%d2], %r6;
+    { .param .b64 a; .param .b32 b; .param .b32 r; st.param.b64 [a], %d4; st.param.b32 [b], 0;
+      call (r), cudaCGSynchronize, (a, b); ld.param.b32 %r5, [r]; }
+    or.b32 %r7, %r7, %r5;
+    sub.u32 %r8, %r8, 1; setp.ne.u32 %p, %r8, 0; @%p bra $loop;
+    setp.eq.u32 %p, %r7, 0; @%p bra $end;
+    st.global.u32 [%d2], %r7;
+$end: ret;
+}
+"""
+)
+
+
+def archive_of(member: bytes) -> bytes:
+    """Return an archive with one member, whose name is in the table of long names."""
+    content, names = b"\x7fELF of machine code!", member + b"/\n"
+    names += b"\n" * (len(names) % 2)
+    parts = ((b"//", names), (b"/0", content))
+    return b"!<arch>\n" + b"".join(b"%-48s%-10d`\n%b" % (name, len(inner), inner) for name, inner in parts)
+
+
+def test_the_grid_functions_of_the_runtime_library(client: Any) -> None:
+    state = begin(client)
+    assert add(client, state, GRID) == 0
+    assert client.code("cuLinkComplete", state, OUT, 0) == 999  # they are not defined
+    assert add(client, state, archive_of(b"other.o"), LIBRARY) == 200
+    assert add(client, state, archive_of(b"cuda_device_runtime.o"), LIBRARY, b"libcudadevrt.a") == 0
+    assert client.code("cuLinkComplete", state, OUT, 0) == 0
+    loaded = client.get("cuModuleLoadData", ctypes.string_at(OUT.value))
+    client.do("cuLinkDestroy", state)
+    kernel = client.get("cuModuleGetFunction", loaded, b"turn")
+    memory, values = client.get("cuMemAlloc_v2", 256), (ctypes.c_uint32 * 64)(*range(64))
+    for scope, wanted in ((1, [66 - at for at in range(64)]), (2, [1] * 64)):  # 2: a handle of no grid, an error
+        client.do("cuMemcpyHtoD_v2", memory, values, 256)
+        given = ctypes.c_uint64(memory), ctypes.c_uint32(scope)
+        arguments = (ctypes.c_uint64 * 2)(*map(ctypes.addressof, given))
+        client.do("cuLaunchCooperativeKernel", kernel, 4, 1, 1, 16, 1, 1, 0, 0, arguments)
+        back = (ctypes.c_uint32 * 64)()
+        client.do("cuMemcpyDtoH_v2", back, memory, 256)
+        assert list(back) == wanted
+    client.do("cuMemFree_v2", memory)
+    client.do("cuModuleUnload", loaded)
+    assert not client.live()
+
+
 def test_what_cannot_be_linked(client: Any) -> None:
     state = begin(client)
     elf = b"\x7fELF\2\1\1" + bytes(57)

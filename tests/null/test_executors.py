@@ -12,8 +12,6 @@ import random
 import struct
 import subprocess
 import sys
-import threading
-import time
 import weakref
 from collections.abc import Sequence
 from typing import Any
@@ -557,17 +555,62 @@ def test_a_launch_leaves_nothing_behind(wrong: bool) -> None:
 
 
 def test_an_interrupt_stops_arrays_at_once() -> None:
+    """No step begins after an interrupt, and no step has more threads than a chunk."""
     memory = space.Space()
     memory.executor = "numpy"
-    body = f"{START}mov.u32 %r2, 0;\nL: add.u32 %r2, %r2, %r1;\nst.global.u32 [%d1], %r2;\nbra L;"
-    code = ptx.load(kernel(body, ".param .u64 out, .param .u64 extra").encode(), memory)
-    out = memory.allocate(4 * 64 * 4096)
-    packed = struct.pack("<QQ", out.base, out.base)
-    threading.Timer(0.3, _thread.interrupt_main).start()
-    started = time.monotonic()
+    body = f"""{START}ld.global.u32 %r3, [%d3];\nmov.u32 %r2, 0;
+L: add.u32 %r2, %r2, 1;\nst.global.u32 [%d1], %r2;\nsetp.lt.u32 %p1, %r2, %r3;\n@%p1 bra L;"""
+    entry = ptx.load(kernel(body, ".param .u64 out, .param .u64 extra").encode(), memory).entries["k"]
+    out, extra = memory.allocate(4 * 64 * 4096), memory.allocate(256)
+    packed, steps = struct.pack("<QQ", out.base, extra.base), []
+    extra.data[:4] = struct.pack("<I", 1)
+    extra.wrote(0, 256)
+    entry.run((4096, 1, 1), (64, 1, 1), 0, packed)
+    functions = entry._arrays._compiled.functions
+
+    def counted(function: Any) -> Any:
+        def step(group: Any, *rest: Any) -> Any:
+            steps.append(group.n)
+            if len(steps) == 50:
+                _thread.interrupt_main()
+            return function(group, *rest)
+
+        return step
+
+    functions[:] = [counted(each) for each in functions]
+    extra.data[:4] = struct.pack("<I", 1 << 30)
     with pytest.raises(KeyboardInterrupt):
-        code.entries["k"].run((4096, 1, 1), (64, 1, 1), 0, packed)
-    assert time.monotonic() - started < 1.5
+        entry.run((4096, 1, 1), (64, 1, 1), 0, packed)
+    assert len(steps) == 50 and max(steps) <= module("emulator.ptx.vectors.running.running").LANES
+
+
+def test_an_interrupt_during_the_import_of_numpy_does_not_break_it(python: Any) -> None:
+    result = python(
+        """
+        import signal, sys
+        from tests.subject import module, rawcuda
+
+        class Interrupting:
+            def find_spec(self, name, path=None, target=None):
+                if name == "numpy.linalg":  # in the middle of the import
+                    sys.meta_path.remove(self)
+                    signal.raise_signal(signal.SIGINT)
+
+        np = module("emulator.ptx.vectors.late").np
+        sys.meta_path.insert(0, Interrupting())
+        assert "numpy" not in sys.modules
+        try:
+            np.uint8
+        except KeyboardInterrupt:
+            print("interrupted")
+        print(np.arange(3).tolist())
+        import numpy
+        print(numpy.matrix.__name__)
+        """,
+        env={"RAWCUDA_DRIVER": "emulator"},
+        check=True,
+    )
+    assert result.stdout.split("\n") == ["interrupted", "[0, 1, 2]", "matrix", ""]
 
 
 @pytest.mark.parametrize("executor", ["scalar", "numpy"])

@@ -68,6 +68,7 @@ for soname in "libcuda.so.1", "libcuda.so":
     names = list(module("headers.cuda_h").prototypes())
     addresses = {ctypes.cast(loaded[name], ctypes.c_void_p).value for name in names}
     assert len(addresses) == len(names) > 600
+    assert loaded.cuGraphicsGLRegisterBuffer(0, 0, 0) == loaded.cuEGLStreamConsumerConnect(0, 0) == 801
     assert not hasattr(loaded, "cuNothing")
     version = ctypes.c_int()
     assert loaded.cuDriverGetVersion(ctypes.byref(version)) == 0 and version.value == 13000
@@ -436,14 +437,14 @@ sys.exit(int(sys.argv[1]))
     )
     assert fine.stdout == failed.stdout == asked.stdout == "801 801\n"
     assert fine.stderr == ""
-    assert failed.stderr == "emulate: called in vain, since the emulator lacks it: cuGraphicsMapResources (2)\n"
+    assert failed.stderr == "emulate: called, but missing in the emulator: cuGraphicsMapResources (2)\n"
     assert "cuGraphicsMapResources (2)" in asked.stderr
-    assert "asked for in vain with cuGetProcAddress: cuGraphicsMapResources (1)" in asked.stderr
+    assert "requested with cuGetProcAddress, but missing in the emulator: cuGraphicsMapResources (1)" in asked.stderr
     assert "names that the emulator does not know: cuNothing" in asked.stderr
     assert "libcuda.so.1" in asked.stderr.splitlines()[0]
     here = BEGIN + "cuda.cuGraphicsMapResources()\nif sys.argv[1:]: raise KeyError"
     assert python(here).stderr == ""
-    assert "called in vain, since the emulator lacks it: cuGraphicsMapResources (1)" in python(here, "fail").stderr
+    assert "called, but missing in the emulator: cuGraphicsMapResources (1)" in python(here, "fail").stderr
 
 
 # -- NVML

@@ -1,11 +1,12 @@
 """The places where a driver is searched for: never the current directory, and each with a reason."""
 
 import os
+import subprocess
 import sys
 
 import pytest
 
-from tests.subject import module
+from tests.subject import CHECKOUT, module
 
 locate = module("locate")
 
@@ -61,3 +62,78 @@ def test_mapped_file_tells_what_the_loader_chose():
         pytest.skip("no /proc here")
     assert locate.mapped_file("libc.so.6").endswith("/libc.so.6") and os.path.isabs(locate.mapped_file("libc.so.6"))
     assert locate.mapped_file("libnosuchthing") == ""
+
+
+def plant(folder):
+    """Put what looks like each compiler, and tells that it was loaded or run, into a toolkit's folder."""
+    ran = folder / "ran"
+    for name in ("bin/nvcc", "bin/ptxas", "lib64/libnvrtc.so.13", "lib64/libnvJitLink.so.13"):
+        file = folder / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"#!/bin/sh\ntouch '{ran}'\necho release 13.0,\n")
+        file.chmod(0o755)
+    return ran
+
+
+def everywhere():
+    """Return each place where something is found that could be loaded or run."""
+    return [path for find in (locate.nvrtc, locate.nvjitlink, locate.nvcc, locate.ptxas) for path, _ in find()]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Windows has no such modes")
+@pytest.mark.parametrize("opened", ["", "bin", "bin/ptxas"])
+def test_what_every_user_could_have_planted_is_refused(tmp_path, monkeypatch, opened):
+    kit = tmp_path / "kit"
+    plant(kit)
+    monkeypatch.setenv("CUDA_HOME", str(kit))
+    assert len([path for path in everywhere() if path.startswith(str(kit))]) == 4
+    locate.refuse_planted(str(kit / "bin/ptxas"))
+    (kit / opened).chmod(0o777)
+    with pytest.raises(PermissionError, match="chmod o-w"):
+        locate.refuse_planted(str(kit / "bin/ptxas"))
+    (tmp_path / "link").symlink_to(kit / "bin/ptxas")
+    with pytest.raises(PermissionError, match="chmod o-w"):
+        locate.refuse_planted(str(tmp_path / "link"))
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Windows has no such modes")
+def test_a_folder_with_the_sticky_bit_has_what_its_owner_put_there(tmp_path, monkeypatch):
+    kit = tmp_path / "shared" / "kit"
+    plant(kit)
+    kit.parent.chmod(0o1777)
+    locate.refuse_planted(str(kit / "bin/nvcc"))
+    monkeypatch.setattr(os, "geteuid", lambda: 4242)
+    monkeypatch.setattr(os, "lstat", lambda path, lstat=os.lstat: Owned(lstat(path)))
+    with pytest.raises(PermissionError, match="by user 999"):
+        locate.refuse_planted(str(kit / "bin/nvcc"))
+
+
+class Owned:
+    """The status of a file that user 999 owns."""
+
+    def __init__(self, status):
+        self.st_uid, self.st_mode = 999, status.st_mode
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Windows has no such modes")
+def test_nothing_planted_runs(tmp_path):
+    """doctor, compile() and link() in a process of their own, which finds the planted files first."""
+    ran = plant(tmp_path / "kit")
+    (tmp_path / "kit").chmod(0o777)
+    text = """
+import subprocess
+import sys
+from tests.subject import module, rawcuda
+sys.path[:] = [path for path in sys.path if "packages" not in path]
+for act in (lambda: rawcuda.compile("x", target="sm_90"), lambda: module("tools.commands.doctor").main([])):
+    try:
+        act()
+    except (rawcuda.CudaError, rawcuda.CompilerNotFound, SystemExit) as error:  # there may be another compiler
+        pass
+"""
+    env = {**os.environ, "CUDA_HOME": str(tmp_path / "kit"), "PATH": str(tmp_path / "kit" / "bin")}
+    env.pop("CUDA_PATH", None)
+    done = subprocess.run([sys.executable, "-c", text], env=env, cwd=CHECKOUT, capture_output=True, text=True)
+    said = "".join(done.stdout.split())  # without the breaks of lines
+    assert said.count(f"chmodo-w{tmp_path / 'kit'}") == 4, done.stdout + done.stderr
+    assert not ran.exists()

@@ -138,3 +138,35 @@ def test_a_forked_child_releases_nothing(python):
         kept.close()
     """)
     assert result.stdout == "parent: released released "
+
+
+def test_a_closed_object_leaves_nothing_to_do(log):
+    thing = Thing(log)
+    thing.close()
+    del thing
+    gc.collect()
+    assert not owned.dropped and log == [(7, False)]
+
+
+def test_what_was_given_away_already_cannot_be_given_again(log):
+    thing = Thing(log)
+    assert thing._release.give_away() and not thing._release.give_away()  # as another thread does in close()
+    with pytest.raises(errors.Closed, match="its handle cannot be given away"):
+        thing.detach()
+    assert log == []
+
+
+def test_an_interrupt_of_close_comes_out_and_the_handle_is_released_later(log):
+    class Interrupted(owned.Once):
+        def release(self, late):
+            if not late:
+                raise KeyboardInterrupt
+            super().release(late)
+
+    thing = Thing(log)
+    thing._own(7, Interrupted(lambda late: log.append((7, late))))
+    with pytest.raises(KeyboardInterrupt):
+        thing.close()
+    assert thing.closed and log == []
+    owned.drain()
+    assert log == [(7, True)]

@@ -340,10 +340,12 @@ def test_a_long_trace_is_cut():
 
 
 def test_an_empty_trace_says_so():
-    assert texts(parsed(pictures.trace_picture([])))[0].startswith("Nothing to draw")
+    assert texts(parsed(pictures.trace_picture([])))[0] == (
+        "Nothing to draw: the trace kept no events; a list given to it keeps them."
+    )
     assert texts(parsed(pictures.trace_picture([Step("buffer", "memoryview"), Call("cuInit", {}, "CUDA_SUCCESS", 1)])))[
         0
-    ].startswith("Nothing to draw")
+    ].startswith("Nothing to draw: the trace recorded no stream")
 
 
 # -- a browser

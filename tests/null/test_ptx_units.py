@@ -498,7 +498,7 @@ def test_a_read_before_the_wait_is_found(end: str) -> None:
 
 def test_a_read_before_the_wait_is_reported() -> None:
     body = f"cp.async.cg.shared.global [%r33], [%d3], 16; {READ}".replace("st.global", "add.u32 %r1, %r1, 1; st.global")
-    with pytest.raises(Fault, match="asynchronous copy, started at ptx line.*nobody has waited"):
+    with pytest.raises(Fault, match="asynchronous copy, started by thread .* at ptx line.*nobody has waited"):
         ran(copies(body, watch=True), list(range(128)), 32)
     ended = body.replace("ld.shared", "cp.async.wait_all; ld.shared")
     assert ran(copies(ended, watch=True), list(range(128)), 32)[:2] == [1, 1]

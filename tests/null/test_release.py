@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
+import json
 import shutil
 import subprocess
 import sys
@@ -103,3 +105,30 @@ def test_a_release_is_one_command(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert sorted(path.suffix for path in tmp_path.iterdir()) == [".gz", ".whl"] and done.stdout.count("runs with") == 2
+
+
+def test_a_release_has_checksums_and_a_bill_of_materials(tmp_path: Path) -> None:
+    """Two runs write the same bytes; each file of the wheel is listed, and what it needs without an extra."""
+    wheel, source, folder = (
+        tmp_path / "rawcuda-1.2.3-py3-none-any.whl",
+        tmp_path / "rawcuda-1.2.3.tar.gz",
+        tmp_path / "d",
+    )
+    source.write_bytes(b"source")
+    about = b"Name: rawcuda\nVersion: 1.2.3\nLicense: MIT\nRequires-Dist: one>=1\nRequires-Dist: two; extra == 'x'\n"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for name, content in (("rawcuda/__init__.py", b"1"), ("rawcuda-1.2.3.dist-info/METADATA", about)):
+            archive.writestr(name, content)
+    made = []
+    for _ in range(2):
+        release.written([source, wheel], folder)
+        made.append({path.name: path.read_bytes() for path in folder.iterdir()})
+    assert made[0] == made[1] and set(made[0]) == {wheel.name, source.name, "rawcuda-1.2.3.cdx.json", "SHA256SUMS"}
+    sums = dict(reversed(line.split("  ")) for line in made[0].pop("SHA256SUMS").decode().splitlines())
+    assert sums == {name: hashlib.sha256(content).hexdigest() for name, content in made[0].items()}
+    bill = json.loads(made[0]["rawcuda-1.2.3.cdx.json"])
+    [digest] = bill["metadata"]["component"]["hashes"]
+    assert bill["metadata"]["component"]["purl"] == "pkg:pypi/rawcuda@1.2.3" and digest["content"] == sums[wheel.name]
+    files = {each["name"]: each["hashes"][0]["content"] for each in bill["components"] if each["type"] == "file"}
+    assert files["rawcuda/__init__.py"] == hashlib.sha256(b"1").hexdigest() and len(files) == 2
+    assert bill["dependencies"] == [{"ref": "pkg:pypi/rawcuda@1.2.3", "dependsOn": ["one>=1"]}]

@@ -10,6 +10,7 @@ import threading
 
 import pytest
 
+from tests.null.producers import Tensor
 from tests.subject import module, rawcuda
 
 tracing, trace_forms = module("tracing"), module("tools.trace_forms")
@@ -412,3 +413,23 @@ def test_a_part_without_forms_and_pictures_still_hears(tmp_path, python, missing
         cwd=tmp_path,
     )
     assert result.returncode == 0, result.stderr
+
+
+def test_each_step_in_the_life_of_a_capsule_is_told():
+    def told(trace):
+        return [(step.protocol, step.what.partition("(")[0], step.details.partition(":")[0]) for step in trace.events]
+
+    tensor = Tensor()
+    with rawcuda.trace([]) as trace:
+        made = rawcuda.view(tensor.capsule())
+        del made
+        gc.collect()
+    assert told(trace)[-1] == ("dlpack", "deleter", "called by us") and trace.events[-1].tensor
+    ours = rawcuda.view(bytearray(16))
+    with rawcuda.trace([]) as trace:
+        taken = rawcuda.view(ours.__dlpack__())
+        del taken
+        gc.collect()
+    assert [what for _, what, _ in told(trace)] == ["export", "consume", "deleter", "deleter"]
+    assert {protocol for protocol, _, _ in told(trace)} == {"dlpack"}
+    assert len({step.tensor for step in trace.events}) == 1

@@ -331,3 +331,17 @@ def test_annotations_can_be_evaluated():
     for function in functions:
         typing.get_type_hints(function)
     assert typing.get_type_hints(view)["return"] is rawcuda.StridedView
+
+
+@pytest.mark.parametrize(
+    "thing, words",
+    [
+        ([1, 2], "make an array of it with array.array or numpy.asarray"),
+        (type("Converted", (), {"__array__": lambda self: None})(), "so give numpy.asarray"),
+        (object(), "the buffer protocol$"),
+    ],
+    ids=["list", "__array__", "object"],
+)
+def test_what_is_no_exporter_is_told_what_to_do(thing, words):
+    with pytest.raises(TypeError, match=words):
+        rawcuda.view(thing)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import ctypes
 import gc
 import re
+import sys
 import threading
 import types
+from pathlib import Path
 
 import pytest
 
 from tests.null.producers import Exporter, Tensor
-from tests.subject import module, rawcuda
+from tests.subject import FOLDER, module, rawcuda
 
 choosing, protocol, tensors, errors = (
     module(name) for name in ("protocols.choosing", "protocols.dlpack", "protocols.tensor", "errors")
@@ -264,3 +266,90 @@ def test_threads_that_meet_layouts_together(short):
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+# -- the short ways are taken: no result differs without them, only the time
+
+
+def functions_called(function):
+    """Return the functions of the package that a call calls, as `module.name`, in order."""
+    names = []
+
+    def profile(frame, event, argument):
+        path = Path(frame.f_code.co_filename)
+        if event == "call" and FOLDER in path.parents:
+            names.append(f"{path.stem}.{frame.f_code.co_name}")
+
+    before = sys.getprofile()
+    sys.setprofile(profile)
+    try:
+        function()
+    finally:
+        sys.setprofile(before)
+    return names
+
+
+class Host:
+    """An exporter with __array_interface__ only."""
+
+    def __init__(self, array):
+        self.array = array
+
+    @property
+    def __array_interface__(self):
+        return self.array.__array_interface__
+
+
+class InPython(Host):
+    """An exporter with __dlpack__, in Python, that takes all keywords."""
+
+    def __dlpack__(self, **keywords):
+        return self.array.__dlpack__(**keywords)
+
+    def __dlpack_device__(self):
+        return 1, 0
+
+
+BY_BUFFER = ["choosing.read", "buffer.describe", "pep3118.dtype_of", "buffer.__init__"]
+SHORT = {
+    "array": ("f4", lambda array: array, "dlpack", ["dlpack.read"]),
+    "part": ("f4", lambda array: array[:, ::2].T, "dlpack", ["dlpack.read"]),
+    "dates": ("M8[s]", lambda array: array, "array_interface", ["dlpack.read", "array_interface.read"]),
+    "fields": (
+        "i4,f8",
+        lambda array: array,
+        "buffer",
+        ["dlpack.read", "choosing.read", "choosing.refusing", *BY_BUFFER[1:]],
+    ),
+    "number": ("f4", lambda array: array[0, 0], "buffer", BY_BUFFER),
+    "buffer": ("f4", memoryview, "buffer", BY_BUFFER),
+    "interface": ("f4", Host, "array_interface", ["array_interface.read"]),
+    "Python": (
+        "f4",
+        InPython,
+        "dlpack",
+        ["choosing.read", "dlpack.describe", "dlpack.identify", "tensor.describe_tensor"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SHORT)
+def test_a_later_view_of_a_type_takes_the_short_way(name, pytestconfig):
+    if pytestconfig.getoption("plain"):
+        pytest.skip("the short ways are switched off")
+    numpy = pytest.importorskip("numpy")
+    kind, make, way, called = SHORT[name]
+    versioned = tuple(map(int, numpy.__version__.split(".")[:2])) >= (2, 1)
+    if not versioned and any(each.startswith("dlpack.") for each in called):
+        pytest.skip("this NumPy has no versioned capsules")
+    exporter = make(numpy.zeros((4, 6), kind))
+    view(exporter), view(exporter)
+    made = []
+    assert functions_called(lambda: made.append(view(exporter))) == ["strided.view", *called]
+    assert made[0].protocol == way
+
+
+@pytest.mark.skipif(sys.implementation.name != "cpython", reason="capsules are read where CPython has their fields")
+def test_capsules_and_buffers_are_read_in_place():
+    assert type(module("dlpack").names) is type(module("dlpack").pointers) is memoryview
+    assert module("protocols.buffer")._offset

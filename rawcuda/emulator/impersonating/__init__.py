@@ -1,4 +1,4 @@
-"""How the emulator passes for libcuda.so.1: a shared object that Python writes and loads.
+"""How the emulator takes the place of libcuda.so.1: by a shared object that Python writes and loads.
 
 What it is   elf.py writes the object, and intel.py and arm.py have its machine code. table.py defines the words in
              memory that the machine code and Python share. attaching.py answers the calls; loading.py loads the object.

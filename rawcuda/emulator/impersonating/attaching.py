@@ -75,7 +75,7 @@ def attach(address: int, folder: str) -> None:
         if not table.belongs_to(names):
             raise RuntimeError(
                 f"the {library.sonames[0]} that is loaded was written by another version of this package, in "
-                f"{table.text(layout.OWNER)}: run the program without the variables of that one's `emulate`"
+                f"{table.text(layout.OWNER)}: do not start the program with `emulate` of that version"
             )
         machine = shared()._machine
         attached = Attached(table, names, folder)

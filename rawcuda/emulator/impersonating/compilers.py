@@ -50,6 +50,7 @@ def real(places: Callable[[], list[tuple[str, str]]], major: int) -> ctypes.CDLL
         found.append((number == major, number, path))
     for _, _, path in sorted(found, key=lambda each: each[:2], reverse=True):
         try:
+            locate.refuse_planted(path)
             return ctypes.CDLL(path)
         except OSError:
             continue
@@ -57,7 +58,7 @@ def real(places: Callable[[], list[tuple[str, str]]], major: int) -> ctypes.CDLL
 
 
 def keep(function: Any) -> int:
-    """Keep a C callback for ever, and return its address."""
+    """Keep a C callback forever, and return its address."""
     keep_for_ever(function)
     return ctypes.cast(function, ctypes.c_void_p).value or 0
 

@@ -147,9 +147,9 @@ def told(records: list[Record], *, everything: bool = False, crashed: bool = Fal
     crashed     also the last calls of each process that has not run its exit handlers
     """
     lines = []
-    in_vain = _sum([record.absent for record in records])
-    if in_vain:
-        lines.append(f"called in vain, since the emulator lacks it: {_listed(in_vain)}")
+    missing = _sum([record.absent for record in records])
+    if missing:
+        lines.append(f"called, but missing in the emulator: {_listed(missing)}")
     for record in records if crashed else ():
         if not record.ended and record.last:
             running = [call for call in record.last if call[1] is None]
@@ -164,7 +164,7 @@ def told(records: list[Record], *, everything: bool = False, crashed: bool = Fal
             lines.append(f"process {record.pid} called {record.served}: {record.command[:_SHOWN]}")
             lines.append(f"  {_listed(record.calls)}")
         asked = _sum([record.asked for record in records])
-        lines.append(f"asked for in vain with cuGetProcAddress: {_listed(asked)}" if asked else "")
+        lines.append(f"requested with cuGetProcAddress, but missing in the emulator: {_listed(asked)}" if asked else "")
         unknown = sorted({name for record in records for name in record.unknown})
         lines.append(f"names that the emulator does not know: {', '.join(unknown)}" if unknown else "")
     return [line for line in lines if line]

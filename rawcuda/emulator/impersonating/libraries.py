@@ -46,10 +46,23 @@ class Library:
         self.sonames, self.names, self.open, self.codes = sonames, names, open, codes
 
 
+# of cudaGL.h, cudaEGL.h and cudaVDPAU.h: each returns 801, but some programs do not start if the driver lacks one
+_GRAPHICS = """
+cuGraphicsGLRegisterBuffer cuGraphicsGLRegisterImage cuGLGetDevices cuGLGetDevices_v2 cuGLCtxCreate cuGLCtxCreate_v2
+cuGLInit cuGLRegisterBufferObject cuGLUnregisterBufferObject cuGLSetBufferObjectMapFlags cuGLMapBufferObject
+cuGLMapBufferObject_v2 cuGLMapBufferObjectAsync cuGLMapBufferObjectAsync_v2 cuGLUnmapBufferObject
+cuGLUnmapBufferObjectAsync cuGraphicsEGLRegisterImage cuGraphicsResourceGetMappedEglFrame cuEventCreateFromEGLSync
+cuEGLStreamConsumerConnect cuEGLStreamConsumerConnectWithFlags cuEGLStreamConsumerDisconnect
+cuEGLStreamConsumerAcquireFrame cuEGLStreamConsumerReleaseFrame cuEGLStreamProducerConnect
+cuEGLStreamProducerDisconnect cuEGLStreamProducerPresentFrame cuEGLStreamProducerReturnFrame cuVDPAUGetDevice
+cuVDPAUCtxCreate cuVDPAUCtxCreate_v2 cuGraphicsVDPAURegisterVideoSurface cuGraphicsVDPAURegisterOutputSurface
+"""
+
+
 def _driver_names() -> list[str]:
     from ...headers import cuda_h
 
-    return sorted(cuda_h.prototypes())
+    return sorted({*cuda_h.prototypes(), *_GRAPHICS.split()})
 
 
 def _driver(emulator: Emulator) -> Answers:

@@ -207,8 +207,8 @@ def _check(key: str, soname: str, loaded: ctypes.CDLL) -> None:
     mine = [attached.table.address for attached in ATTACHED]
     if table is not None and table.get_pointer(layout.RESOLVE) and table.address not in mine:
         raise RuntimeError(
-            f"{soname} of this process is emulated already, by another copy of this package, of which "
-            f"{table.text(layout.OWNER)} wrote the library: only one copy can impersonate"
+            f"{soname} of this process is emulated already, by another copy of this package, in "
+            f"{table.text(layout.OWNER)}: use that copy, because a process can have only one such library"
         )
 
 

@@ -1,4 +1,4 @@
-"""ptxas and nvcc that make PTX instead of machine code, for programs that start compilers.
+"""Replacements of ptxas and nvcc that make PTX instead of machine code, for programs that start compilers.
 
 What it is   `main`, which both programs run; `write_programs`, which writes them into a folder.
 How          ptxas checks the PTX as the emulator does when it loads a module, and writes it to the output. nvcc starts

@@ -1,4 +1,4 @@
-"""The execution of PTX: the text is translated to Python source, compiled, and run thread by thread.
+"""The execution of PTX: the text is translated to Python source, compiled, and run.
 
 The steps, each with its own module:
 
@@ -6,7 +6,9 @@ The steps, each with its own module:
     translating/  forms, opcodes (which instructions are legal, and what they do) -> flow, registers (analysis)
                   -> unit, translate (emit, access, data, convert, control): Python source
     program.py    compiles and loads the source, and runs kernels
-    running/      machine, scheduler, races, builtins (called by the source) -> report (errors)
+    running/      machine, scheduler, races, builtins and the units (called by the source) -> report (errors)
+    checking/     races in all memory, delayed stores (if the settings turn them on)
+    vectors/      a second translation to NumPy, for large launches
 
 The exact arithmetic is in running/integers.py, running/rounding.py and running/half.py. A new opcode is a row in
 translating/table/opcodes.py.

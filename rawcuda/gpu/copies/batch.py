@@ -52,7 +52,7 @@ def copy_batch(
     prefer_overlap  try to copy while kernels run
     calls           cuMemcpyBatchAsync_v2, cuMemcpy3DBatchAsync_v2
     order           if pageable host memory takes part, all is complete on return; otherwise when the stream reaches it
-    raises          TypeError   a pair that is none, or what copy() raises; the message names the pair
+    raises          TypeError   not a pair, or what copy() raises; the message names the pair
                     ValueError  an unknown source_order; "during_api_call" in a capture
     """
     order = _ORDERS.get(source_order) if isinstance(source_order, str) else None
@@ -107,8 +107,8 @@ def _prepared(number: int, pair: Any, stream: Any) -> Prepared:
         for side in (dst, src):
             if isinstance(side, Unaddressed):
                 raise TypeError(
-                    f"no batch takes {a_kind(side)}, which has no addresses: copy it alone, with copy(dst, src) or "
-                    "copy_from()"
+                    f"copy_batch() does not accept {a_kind(side)}, which has no addresses: copy it with "
+                    "copy(dst, src) or copy_from()"
                 )
         return Prepared(dst, src, stream)
     except Exception as error:

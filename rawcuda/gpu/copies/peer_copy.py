@@ -2,7 +2,7 @@
 
 What it is   `copy_across`: one call of the driver for a run of bytes and for a pitched box; for any other layout, a
              kernel of each device that packs or unpacks.
-What not     the order of the default streams of both devices, for which device_copy.py cares. Peer access is not
+What not     the order of the default streams of both devices, which device_copy.py establishes. Peer access is not
              needed: without it, the driver copies through the host.
 Source       CUDA Driver API, "Memory Management": cuMemcpyPeerAsync, cuMemcpy3DPeerAsync; CUDA Programming Guide,
              "Peer-to-Peer Memory Copy"

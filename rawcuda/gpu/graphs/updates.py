@@ -159,9 +159,9 @@ def _differing(executable: Any, graph: Any) -> str:
 def _refusal(error: CudaError, graph: Any, where: str, result: int) -> InvalidUse:
     reason = _REASONS.get(int(result), "it differs")
     if where.startswith("which"):
-        reason = "update() changes no nodes and edges"
+        reason = "update() does not change nodes and edges"
     return InvalidUse(
-        f"{error.call}: this executable graph cannot take over {graph!r}, {where}{': ' * bool(where)}{reason}. "
+        f"{error.call}: this executable graph cannot be updated from {graph!r}, {where}{': ' * bool(where)}{reason}. "
         "Instantiate the graph instead.",
         code=error.code,
         name=error.name,

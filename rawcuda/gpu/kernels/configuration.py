@@ -2,6 +2,7 @@
 
 What it is   `extents` reads user input. `Limits` are read once per kernel, so that the check of another grid
              needs no call of the driver. `Asked` holds the attributes of a launch: clusters, priority and so on.
+             `why_refused` explains a launch that the driver refused.
 What not     it launches nothing; launch.py does. launches/options.py reads the options that most programs do not use.
 Source       CUDA Driver API, "Device Management": CUdevice_attribute; "Execution Control": CUfunction_attribute,
              CUlaunchAttribute
@@ -10,7 +11,7 @@ Read next    launch.py
 
 from __future__ import annotations
 
-from ctypes import addressof, memmove
+from ctypes import addressof, byref, c_int, memmove
 from operator import index
 from struct import Struct
 
@@ -23,6 +24,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from ..context import PrimaryContext
     from .kernel import Kernel
 
     Extents = tuple[int, int, int]
@@ -35,6 +37,7 @@ __all__ = [
     "config_of",
     "extents",
     "grant_shared",
+    "why_refused",
 ]
 
 _pack_words = Struct("7I").pack_into
@@ -42,6 +45,7 @@ _COOPERATIVE, _CLUSTER_DIMENSION = 2, 4  # CU_LAUNCH_ATTRIBUTE_COOPERATIVE, _CLU
 _VALUE = Struct("3I52x")
 _LARGEST, _PORTABLE_CLUSTER = 2**32 - 1, 8
 _MOST_THREADS, _SHARED_BYTES, _MOST_DYNAMIC = 0, 1, 8  # CUfunction_attribute
+_MUST_BE_SET, _REQUIRED = 10, (11, 12, 13)  # of clusters
 
 
 def extents(name: str, given: Any) -> Extents:
@@ -272,3 +276,25 @@ def config_of(handle: int, asked: Asked | None) -> Any:
     config = cuda_h.CUlaunchConfig()
     config.hStream = cuda_h.CUstream(handle)
     return config if asked is None or not asked.values else asked.config(config)
+
+
+def why_refused(primary: PrimaryContext, function: Any, shape: Shape, asked: Asked | None) -> str:
+    """Explain by the kernel's attributes why the driver refused a launch, or return "".
+
+    calls   cuFuncGetAttribute
+    """
+    value, found = c_int(), []
+    with primary.current():
+        for number in (_MUST_BE_SET, *_REQUIRED):  # a driver before 11.8 does not know these
+            code = primary.driver.raw("cuFuncGetAttribute")(byref(value), c_int(number), function)
+            found.append(0 if code else value.value)
+    must, *required = found
+    cluster = None if asked is None else asked.cluster
+    if all(required):
+        if cluster is not None and list(cluster) != required:
+            return f"This kernel has clusters of {tuple(required)} blocks, not of {cluster}."
+        if any(extent % part for extent, part in zip(shape[0], required)):
+            return f"This kernel has clusters of {tuple(required)} blocks, which do not divide grid={shape[0]}."
+    elif must and cluster is None:
+        return "This kernel must be launched with clusters: give cluster=..."
+    return ""

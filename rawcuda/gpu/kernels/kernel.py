@@ -186,7 +186,8 @@ class Kernel:
         """
         from ..launches.occupancy import max_active_blocks
 
-        return max_active_blocks(self, block, shared_bytes, disable_caching_override)
+        found: int = max_active_blocks(self, block, shared_bytes, disable_caching_override)
+        return found
 
     def suggest_block(self, shared_bytes: names.Any = 0, *, limit: int = 0) -> names.Suggestion:
         """Return (block, grid): the block with the highest occupancy, and the smallest grid that fills the device.
@@ -208,7 +209,8 @@ class Kernel:
         """
         from ..launches.occupancy import available_dynamic_shared
 
-        return available_dynamic_shared(self, blocks, block)
+        found: int = available_dynamic_shared(self, blocks, block)
+        return found
 
     def max_potential_cluster_size(
         self, block: int | names.Sequence[int], shared_bytes: int = 0, **options: names.Any
@@ -220,7 +222,8 @@ class Kernel:
         """
         from ..launches.occupancy import cluster_occupancy
 
-        return cluster_occupancy(self, "cuOccupancyMaxPotentialClusterSize", block, shared_bytes, None, options)
+        found: int = cluster_occupancy(self, "cuOccupancyMaxPotentialClusterSize", block, shared_bytes, None, options)
+        return found
 
     def max_active_clusters(
         self,
@@ -239,7 +242,8 @@ class Kernel:
         """
         from ..launches.occupancy import cluster_occupancy
 
-        return cluster_occupancy(self, "cuOccupancyMaxActiveClusters", block, shared_bytes, cluster, options)
+        found: int = cluster_occupancy(self, "cuOccupancyMaxActiveClusters", block, shared_bytes, cluster, options)
+        return found
 
     # -- launches
 

@@ -23,7 +23,7 @@ import time
 from _weakref import ref
 
 from ... import names, tracing
-from ...arrays.strided import StridedView
+from ...arrays.strided import _StreamedView
 from ...driver import WRONG_CONTEXT, as_argument
 from ...errors import Closed, worded
 from ...given import several
@@ -36,7 +36,7 @@ from ..ordering import hold_back
 from ..stream import Stream, retain, work_handle
 from . import source
 from .arguments import Slot
-from .configuration import config_of
+from .configuration import config_of, why_refused
 from .packing import Kept, table_for
 
 TYPE_CHECKING = False
@@ -390,8 +390,6 @@ class Launch:
         """Return an explanation of an error that the driver's code does not explain, or an empty text."""
         if code not in (_INVALID_VALUE, _INVALID_CLUSTER_SIZE):
             return ""
-        from ..launches.attributes import why_refused
-
         return why_refused(self._primary, self._packing.function, self._shape, self._asked)
 
     def _retain(self, kept: Kept) -> None:
@@ -401,7 +399,7 @@ class Launch:
         """
         retain(self._primary, self._handle, tuple(kept))
         for made in kept:
-            if type(made) is not StridedView:  # (only other classes know a stream of the exporter)
+            if type(made) is _StreamedView:  # (only these know a stream of the exporter)
                 hold_back((made,), self._handle, self._primary)
         kept.clear()
 

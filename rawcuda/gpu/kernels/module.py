@@ -385,9 +385,10 @@ def other_names(given: Any) -> dict[str, str]:
 
 
 def _listed(names: list[str], wanted: str) -> str:
-    if not names:
-        return "none that can be listed"
     shown = ", ".join(names[:20]) + (f" and {len(names) - 20} more" if len(names) > 20 else "")
-    if any(name.startswith("_Z") and f"{len(wanted)}{wanted}" in name for name in names):
+    shown = shown or "none that can be listed"
+    if "<" in wanted:
+        shown += "; the compiler makes only the instances of a template that compile(names=[...]) gives"
+    elif any(name.startswith("_Z") and f"{len(wanted)}{wanted}" in name for name in names):
         shown += '; C++ names are mangled, unless the kernel is declared extern "C" or named in compile(names=[...])'
     return shown

@@ -1,13 +1,11 @@
 """The attributes of a kernel: facts about the compiled code, and settings.
 
-What it is   `KernelAttributes`, which is Kernel.attributes; `why_refused`, which explains a launch that was refused.
+What it is   `KernelAttributes`, which is Kernel.attributes.
 Source       CUDA Driver API, "Execution Control": cuFuncGetAttribute, cuFuncSetAttribute; CUfunction_attribute
 Read next    occupancy.py
 """
 
 from __future__ import annotations
-
-import ctypes
 
 from ... import names
 from ...errors import Closed, CudaError, InvalidUse, NotFound, worded
@@ -20,11 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from ..context import PrimaryContext
-    from ..kernels.configuration import Asked, Shape
     from ..kernels.kernel import Kernel
 
-__all__ = ["KernelAttributes", "why_refused"]
+__all__ = ["KernelAttributes"]
 
 
 # -- the attributes of a kernel
@@ -190,7 +186,7 @@ class KernelAttributes:
         return f"<attributes of kernel {self._kernel.name}: {known}>"
 
 
-_SIDES = "width", "height", "depth"
+_SIDES, _REQUIRED = ("width", "height", "depth"), (11, 12, 13)  # CUfunction_attribute
 
 
 def _row(name: str) -> tuple[int, int, str]:
@@ -221,28 +217,3 @@ def _settable(kernel: Kernel, name: str, number: int, given: Any) -> int:
     if not least <= value <= most:
         raise ValueError(f"{name}={worded(value)}: kernel {kernel.name} can have {least} to {most}")
     return value
-
-
-_MUST_BE_SET, _REQUIRED, _NON_PORTABLE = 10, (11, 12, 13), 14  # CUfunction_attribute
-
-
-def why_refused(primary: PrimaryContext, function: Any, shape: Shape, asked: Asked | None) -> str:
-    """Explain by the kernel's attributes why the driver refused a launch, or return "".
-
-    calls   cuFuncGetAttribute
-    """
-    value, found = ctypes.c_int(), []
-    with primary.current():
-        for number in (_MUST_BE_SET, *_REQUIRED):  # a driver before 11.8 does not know these
-            code = primary.driver.raw("cuFuncGetAttribute")(ctypes.byref(value), ctypes.c_int(number), function)
-            found.append(0 if code else value.value)
-    must, *required = found
-    cluster = None if asked is None else asked.cluster
-    if all(required):
-        if cluster is not None and list(cluster) != required:
-            return f"This kernel has clusters of {tuple(required)} blocks, not of {cluster}."
-        if any(extent % part for extent, part in zip(shape[0], required)):
-            return f"This kernel has clusters of {tuple(required)} blocks, which do not divide grid={shape[0]}."
-    elif must and cluster is None:
-        return "This kernel must be launched with clusters: give cluster=..."
-    return ""

@@ -69,7 +69,7 @@ class Reservation:
     """The release of virtual memory: of its pieces, then of its addresses.
 
     address  C memory for the first address, 0 until it was reserved
-    once     yields it once, to the caller that gives the addresses up
+    once     yields it once, to the caller that frees the addresses
     rights   the CUmemAccess_flags of each device for all pieces, by ordinal
     """
 

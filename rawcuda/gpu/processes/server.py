@@ -4,7 +4,7 @@ What it is   `publish`, which offers bytes and file descriptors to processes tha
              processes that have it open; `ask`, the receiver's side.
 How          A thread answers at a Unix socket with an abstract address, so there is no file to leave behind. It runs
              while something is shared. The connection of a process that has opened something stays open as long as it
-             uses it. The system closes it when that process ends, in whatever way, so the owner always knows its users.
+             uses it. The system closes it when that process ends, even by a crash, so the owner always knows its users.
 Lifetime     An offer keeps what it shares until the last of these processes has closed it, even if the owner does not
              wait for that.
 What not     driver calls: events.py and memories.py.

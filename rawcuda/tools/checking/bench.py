@@ -23,7 +23,7 @@ def make_parser() -> Parser:
     """Return the parser of the command line."""
     parser = Parser(
         "bench",
-        "Measure the driver at hand: calls, launches, copies, allocations, graphs and kernels. Each figure is the "
+        "Measure the driver of this machine: calls, launches, copies, allocations, graphs, kernels. Each figure is the "
         "median of several rounds.",
     )
     parser.add_argument("words", metavar="WORD", nargs="*", help="measure only the rows that contain every word")

@@ -45,11 +45,11 @@ def make_parser() -> Parser:
     """Return the parser of the command line."""
     parser = Parser(
         "check",
-        "Test the driver at hand in less than a minute: every kind of memory, copy and launch, graphs, the order of "
-        "streams, and the exchange with the libraries that are installed. Each row is tested with results that are "
-        "compared. The rows run in another process: one that crashes or hangs does not stop the others. The exit "
-        "status is 0 if no row failed.",
-        f"The report is what you can send with a bug report. It contains the rows, the versions of the driver, Python\n"
+        "Test the driver of this machine in less than a minute: every kind of memory, copy and launch, graphs, the "
+        "order of streams, and the exchange with the libraries that are installed. Each row compares its results with "
+        "the expected ones. The rows run in another process: one that crashes or hangs does not stop the others. The "
+        "exit status is 0 if no row failed.",
+        "The report is what you can send with a bug report. It contains the rows, the versions of the driver, Python "
         f"and the system, and the names of the devices.\n\nGROUP is one of {', '.join(GROUPS)}.",
     )
     parser.add_argument("group", metavar="GROUP", nargs="?", help="run the rows of one group only")
@@ -151,7 +151,7 @@ def _finish(told: list[rows.Outcome], made: dict[str, Any], options: Any, quiet:
         print(text, end="")
         return 1 if failed else 0
     passed, absent = (sum(one.state == state for one in told) for state in (rows.OK, rows.MISSING))
-    verdict = f"{passed} rows passed, {failed} failed, {absent} are not here."
+    verdict = f"{passed} rows passed, {failed} failed, {absent} not here."
     print("\n" + terminal.painted(terminal.folded(verdict), "bad" if failed else "good"))
     if not options.no_report:
         try:

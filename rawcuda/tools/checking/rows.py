@@ -155,7 +155,7 @@ def outcome(one: Row, given: Given) -> Outcome:
         if version < one.since:
             raise Missing(f"it came with CUDA {one.since // 1000}.{one.since % 1000 // 10}")
         if one.needs and not given.device.attribute(one.needs):
-            raise Missing(f"the device says no to {one.needs}")
+            raise Missing(f"the device attribute {one.needs} is 0")
         state, remark = OK, one.run(given) or ""
     except Missing as missing:
         state, remark = MISSING, str(missing)

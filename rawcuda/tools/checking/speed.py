@@ -1,7 +1,7 @@
 """The measurements of `bench`: what each row does, and how a figure is made of its times.
 
 What it is   ROWS, and `measure`, which prepares a row, times it, and returns a Figure.
-What not     limits: a figure is never too slow.
+What not     limits: no figure makes the command fail.
 Read next    bench.py
 """
 

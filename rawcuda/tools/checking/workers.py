@@ -44,12 +44,12 @@ def outcomes_here(ordinal: int, numbers: list[int]) -> Iterator[Outcome]:
         yield outcome(rows[number], given)
     try:
         given.close()
-    except RawCudaError:  # each row has told it
+    except RawCudaError:  # each row has reported it
         pass
 
 
 def work(ordinal: int, numbers: list[int]) -> int:
-    """Be the worker: run rows, and write lines of JSON to the standard output, which nothing else may use meanwhile."""
+    """Run rows as a worker: write lines of JSON to the standard output, which nothing else may use meanwhile."""
     lines = os.fdopen(os.dup(1), "w", encoding="ascii")
     os.dup2(2, 1)  # what kernels and libraries print
 
@@ -179,6 +179,6 @@ class _Worker:
 
 
 def worker_main(driver: str | None, ordinal: int, numbers: str) -> int:
-    """Be the worker that a command line asks for."""
+    """Run the worker that a command line starts."""
     choose(driver)
     return work(ordinal, [int(number) for number in numbers.split(",")])

@@ -168,7 +168,7 @@ def _driver(facts: _Facts, option: str | None) -> tuple[driver.Driver | None, st
     """Load the driver; return it, or None and the reason."""
     asked = chosen_by(option)
     facts.section("driver")
-    facts.add("chosen by", asked or f"nothing, so the GPU's (--driver or {VARIABLE} choose another)")
+    facts.add("chosen by", asked or f"default: the GPU's (--driver or {VARIABLE} chooses another)")
     if asked in ("", "--driver nvidia", f"{VARIABLE}=nvidia"):
         _tries(facts)
     facts.add("kernel module", _kernel_module())
@@ -252,12 +252,12 @@ def _device(facts: _Facts, device: Device) -> bool:
                 ("MANAGED_MEMORY", "managed memory"),
                 ("MEMORY_POOLS_SUPPORTED", "stream-ordered memory"),
                 ("COOPERATIVE_LAUNCH", "cooperative launches"),
-                ("PAGEABLE_MEMORY_ACCESS", "reaching all host memory"),
+                ("PAGEABLE_MEMORY_ACCESS", "access to all host memory"),
                 ("CONCURRENT_KERNELS", "concurrent kernels"),
             )
             if device.attribute(name)
         )
-        or "none of what was asked",
+        or "none of those that doctor looks for",
     )
     facts.add("primary context", _context_state(device))
     try:
@@ -326,6 +326,7 @@ def _nvjitlink_version(path: str) -> str:
 def _nvrtc_version(path: str, function: str = "nvrtcVersion") -> str:
     major, minor = ctypes.c_int(), ctypes.c_int()
     try:
+        locate.refuse_planted(path)
         library = ctypes.CDLL(path)
         library[function](ctypes.byref(major), ctypes.byref(minor))
     except (OSError, AttributeError) as error:
@@ -335,6 +336,7 @@ def _nvrtc_version(path: str, function: str = "nvrtcVersion") -> str:
 
 def _release(path: str) -> str:
     try:
+        locate.refuse_planted(path)
         done = subprocess.run(
             [path, "--version"],
             stdin=subprocess.DEVNULL,

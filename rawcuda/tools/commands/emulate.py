@@ -78,7 +78,7 @@ def make_parser() -> Parser:
         "--set", dest="words", action="append", default=[], metavar="WORDS", help=f"words for {_SETTINGS}"
     )
     parser.add_argument(
-        "--doctor", action="store_true", help="at the end, show what was impersonated, called, and asked for in vain"
+        "--doctor", action="store_true", help="at the end, show what was replaced, what was called, and what is missing"
     )
     parser.add_argument(
         "--crashed",

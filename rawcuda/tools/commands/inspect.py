@@ -30,8 +30,8 @@ def make_parser() -> Parser:
     """Return the parser of the command line."""
     parser = Parser(
         "inspect",
-        "Show what protocols an object offers, what each says field by field beside the bytes, where they "
-        "disagree, what would be made of it, and which known quirks show.",
+        "Show which protocols an object offers, what each of them says, field by field beside the bytes, where they "
+        "disagree, what view() would make of the object, and which known quirks it shows.",
         "EXPR names modules in full, and they are imported:\n"
         f"  {PROGRAM} inspect 'numpy.arange(12.).reshape(3, 4).T' --svg layout.svg",
     )

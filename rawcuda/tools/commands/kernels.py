@@ -4,7 +4,7 @@ What it is   four kernels, each in a string: NOTHING, VECTOR_ADD, SAXPY, MATRIX_
              strings, not files, so that they can be read from a zip.
 What not     they are not tuned.
 Why so old   every driver since CUDA 11.4 takes .version 6.3 and .target sm_50 for every device that it supports: it
-             compiles the text for the device at hand.
+             compiles the text for the device in use.
 Source       Parallel Thread Execution ISA, version 6.3
 Read next    demo.py, which launches them
 """

@@ -3,9 +3,9 @@
 What it is   a part is some modules with everything that they import, also late, as `ast` finds it. A stand-in replaces
              each left-out module that one of them imports: importing it raises Unsupported, and a type checker accepts
              any name from it.
-What not     no file is rewritten: imports are relative, so a copy works under any name, in any package. Only the
+What not     no code is rewritten: imports are relative, so a copy works under any name, in any package. Only the
              __init__.py of a part is generated, from that of the whole.
-Read next    the table PARTS, then vendor.py, which puts the files into a folder
+Read next    the table PARTS, then cutting.py, and vendor.py, which puts the files into a folder
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from importlib.resources import files
 from typing import NamedTuple
 
 from .console import PACKAGE
+from .cutting import cut_notes, cut_tables
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,39 +36,42 @@ class Part(NamedTuple):
     left_out  modules and folders that the part does not contain
     more      modules that it contains in addition
     good_for  its use, as text
+    is_cut    whether it has only the rows of cuda.h that it uses, and no comments; see cutting.py
     """
 
     left_out: tuple[str, ...]
     more: tuple[str, ...]
     good_for: str
+    is_cut: bool = False
 
 
 PARTS = {
     "gpu": Part(
         (
+            "arrays.arrow_export",
+            "arrays.exchange_table",
             "arrays.pickling",
             "compiler",
             "emulator",
             "gpu.copies.batch",
             "gpu.devices",
-            "gpu.graphs.conditions",
-            "gpu.graphs.edges",
-            "gpu.graphs.nodes",
-            "gpu.graphs.parameters",
-            "gpu.graphs.updates",
+            "gpu.graph",
+            "gpu.graphs",
             "gpu.kernels.libraries",
             "gpu.kernels.linking",
-            "gpu.launches.options",
+            "gpu.launches",
             "gpu.memories",
             "gpu.processes",
             "gpu.streams",
             "gpu.textures",
+            "images.zstd",
             "protocols.arrow",
             "tools",
         ),
-        ("loadable", "gpu.devices.facts", "gpu.devices.peers", "gpu.streams.settings"),
-        "devices, streams, memory, kernels, captured graphs and views: all but the compiler, graphs built by hand, the "
-        "emulator and the tools",
+        ("loadable", "gpu.devices.facts"),
+        "devices, streams, memory, kernels and views, and the driver functions that these use; without graphs, "
+        "textures, the compiler, the emulator and the tools",
+        is_cut=True,
     ),
     "view": Part(
         ("compiler", "driver", "emulator", "gpu", "tools"),
@@ -116,14 +120,20 @@ def part(name: str | None, origin: str) -> Files:
     if name == "dlpack":
         copied["__init__.py"] = copied.pop("dlpack.py")
         return copied
-    for module in sorted(house.left_out(kept)):
-        copied.update(house.stand_ins(module, kept, name))
     types = "headers/calls.pyi"  # of the driver's functions
     if "driver" in kept and types in sources:
         copied[types] = sources[types]
+    if chosen.is_cut:
+        copied.update(cut_tables(copied, name))
+    for module in sorted(house.left_out(kept)):
+        copied.update(house.stand_ins(module, kept, name))
     copied["py.typed"] = b""
     facade = sources["__init__.py"].decode()
     copied["__init__.py"] = _facade(facade, kept, name, f"Part {name!r} of {origin}, see {MANIFEST}").encode()
+    if chosen.is_cut:
+        for path in copied:
+            if path.endswith(".py"):
+                copied[path] = cut_notes(copied[path].decode()).encode()
     return dict(sorted(copied.items()))
 
 
@@ -186,15 +196,15 @@ class _House:
     def stand_ins(self, module: str, kept: set[str], name: str) -> Files:
         """Return the files that replace a left-out module.
 
-        A folder without kept modules has one stand-in, and a stub for each module that type checkers look up.
+        A folder without kept modules has one stand-in, and a stub in which type checkers find any module and name.
         """
         outer = module
         while "." in outer and outer.rpartition(".")[0] not in kept:
             outer = outer.rpartition(".")[0]
         path = self.paths[outer]
         made = {path: _stand_in(path.count("/"), name)}
-        if outer != module:
-            made[self.paths[module] + "i"] = _stub(name)
+        if path.endswith("/__init__.py"):
+            made[path + "i"] = _stub(name)
         return made
 
 

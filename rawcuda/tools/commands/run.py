@@ -45,15 +45,15 @@ if TYPE_CHECKING:
 __all__ = ["main", "make_parser"]
 
 _EPILOG = (
-    operands.HELP
-    + f"""
+    operands.HELP + f"""
 
 Arguments are numbered from 0. To run saxpy over two files and write the second, as the kernel left it, to a third:
 
   {PROGRAM} run saxpy.ptx saxpy 1000 2.5 x.npy y.npy --grid 4 --block 256 --out 3=result.npy
 
-Without KERNEL, the kernels in FILE and their parameters are listed. If FILE ends in .cu, it is compiled first, for the
-device; KERNEL may then be an instance of a template, such as 'scale<float>'."""
+"""
+    "Without KERNEL, the kernels in FILE and their parameters are listed. If FILE ends in .cu, it is compiled first, "
+    "for the device; KERNEL may then be an instance of a template, such as 'scale<float>'."
 )
 
 

@@ -59,9 +59,7 @@ def make_parser() -> Parser:
         f"  {PROGRAM} vendor src/thing/_dlpack --only dlpack\n"
         f"  {PROGRAM} vendor --check src/thing/_dlpack",
     )
-    parser.add_argument(
-        "dest", metavar="DEST", help="the folder that the copy is to be; its last part is the copy's name"
-    )
+    parser.add_argument("dest", metavar="DEST", help="the folder to create; its last part is the name of the copy")
     parser.add_argument("--only", choices=tuple(PARTS), help="copy this part, with the modules that it imports")
     parser.add_argument(
         "--check", action="store_true", help="say whether the copy at DEST is unchanged, and how old it is"
@@ -108,6 +106,11 @@ def main(arguments: list[str]) -> int:
 def _manifest(content: Files, name: str) -> bytes:
     """Return the text of the file that describes a copy."""
     licence = files(PACKAGE).joinpath("LICENSE").read_text(encoding="utf-8")
+    is_cut = name in PARTS and PARTS[name].is_cut
+    cut = (
+        "To save space, this part has no comments, no docstrings of private names, only the first line of each\n"
+        "module's docstring, and only the rows of cuda.h that it uses. The whole package has all of them.\n\n"
+    )
     hashes = "".join(f"{hashlib.sha256(data).hexdigest()}  {path}\n" for path, data in content.items())
     return (
         f"{_origin()} {__version__}, {name}, copied on {datetime.date.today().isoformat()}.\n"
@@ -115,6 +118,7 @@ def _manifest(content: Files, name: str) -> bytes:
         f"This folder was copied by `python3 -m {_origin()} vendor`. Do not edit it. To find out whether it was\n"
         f"changed, and how old it is, run `python3 -m {_origin()} vendor --check` or, without the package,\n"
         f"`sha256sum -c {MANIFEST}`.\n\n"
+        f"{cut if is_cut else ''}"
         f"{licence}\n{hashes}"
     ).encode()
 

@@ -17,10 +17,11 @@ __all__ = ["shown", "text_block"]
 _MONO = "font-family:ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace;font-size:90%;line-height:1.35"
 
 
-def text_block(text: str, *, tall: bool = False) -> str:
-    """Return a text as HTML; a long line scrolls inside the block, and so does a long text unless it is `tall`."""
+def text_block(text: str, *, tall: bool = False, wrapped: bool = False) -> str:
+    """Return a text as HTML; what is long scrolls inside the block: lines unless `wrapped`, the text unless `tall`."""
     limit = "" if tall else "max-height:32em;"
-    return f'<pre style="{_MONO};white-space:pre;overflow:auto;{limit}margin:0 0 .5em 0">{escape(text)}</pre>'
+    space = "pre-wrap" if wrapped else "pre"
+    return f'<pre style="{_MONO};white-space:{space};overflow:auto;{limit}margin:0 0 .5em 0">{escape(text)}</pre>'
 
 
 def shown(text: str, picture: str | None, *, below: str = "") -> str:

@@ -34,7 +34,8 @@ def trace_picture(events: Events) -> str:
     y = _lanes(sheet, events)
     y = _lives(sheet, events, y + 24 if y else 0)
     if not y:
-        sheet.text(0, 12, "Nothing to draw: the trace recorded no stream and no DLPack capsule.")
+        why = "recorded no stream and no DLPack capsule" if events else "kept no events; a list given to it keeps them"
+        sheet.text(0, 12, f"Nothing to draw: the trace {why}.")
     return sheet.render()
 
 

@@ -2,8 +2,8 @@
 
 How          a link keeps the PTX texts that were added; each is parsed at once, so that its mistakes are reported by
              the call that adds it, as a driver does. The result is one PTX text, which a module can be loaded from.
-What not     machine code and LTO-IR cannot be linked here. What PTX a fatbin, a host object or an archive contains is
-             linked.
+What not     machine code and LTO-IR cannot be linked here. Of a fatbin, a host object or an archive, only the PTX is
+             linked. Of libcudadevrt, only the functions of grid groups are there: `_RUNTIME`.
 Source       CUDA Driver API, "Module Management" (cuLink*); cuda.h, CUjitInputType
 Read next    modules.py, ../ptx/reading/linking.py
 """
@@ -30,6 +30,75 @@ __all__ = ["Link", "images_in"]
 _CUBIN, _PTX, _FATBINARY, _OBJECT, _LIBRARY, _NVVM = range(6)  # CUjitInputType
 _ARCHIVE, _ELF = b"!<arch>\n", b"\x7fELF"
 _SECTIONS = (b"__nv_relfatbin", b".nv_fatbin")
+
+# The member of libcudadevrt with the device's runtime contains PTX only for the newest devices, and that PTX calls
+# functions of the real driver. This text takes its place. The workspace of a cooperative launch is the handle of a
+# grid; the word at 4 counts the blocks that have arrived, and the highest bit of the word changes with the last one.
+_RUNTIME_MEMBER = "cuda_device_runtime.o"
+_RUNTIME = b"""
+.version 6.0
+.target sm_50
+.address_size 64
+.visible .func (.param .b64 handle) cudaCGGetIntrinsicHandle(.param .b32 scope)
+{
+    .reg .pred %grid;
+    .reg .b32 %scope, %high, %low;
+    .reg .b64 %handle;
+    ld.param.u32 %scope, [scope];
+    setp.eq.u32 %grid, %scope, 1;
+    mov.u32 %high, %envreg1;
+    mov.u32 %low, %envreg2;
+    mov.b64 %handle, {%low, %high};
+    @!%grid mov.u64 %handle, 0;
+    st.param.b64 [handle], %handle;
+    ret;
+}
+.visible .func (.param .b32 code) cudaCGSynchronize(.param .b64 handle, .param .b32 flags)
+{
+    .reg .pred %none, %other, %wait;
+    .reg .b32 %a, %b, %c, %blocks, %add, %before, %now;
+    .reg .b64 %handle;
+    ld.param.u64 %handle, [handle];
+    setp.eq.u64 %none, %handle, 0;
+    @%none bra $invalid;
+    bar.sync 0;
+    mov.u32 %a, %tid.x;
+    mov.u32 %b, %tid.y;
+    mov.u32 %c, %tid.z;
+    or.b32 %a, %a, %b;
+    or.b32 %a, %a, %c;
+    setp.ne.u32 %other, %a, 0;
+    @%other bra $rest;
+    mov.u32 %blocks, %nctaid.x;
+    mov.u32 %b, %nctaid.y;
+    mov.u32 %c, %nctaid.z;
+    mul.lo.u32 %blocks, %blocks, %b;
+    mul.lo.u32 %blocks, %blocks, %c;
+    mov.u32 %a, %ctaid.x;
+    mov.u32 %b, %ctaid.y;
+    mov.u32 %c, %ctaid.z;
+    or.b32 %a, %a, %b;
+    or.b32 %a, %a, %c;
+    setp.ne.u32 %other, %a, 0;
+    sub.u32 %add, 0x80000001, %blocks;
+    @%other mov.u32 %add, 1;
+    membar.gl;
+    atom.add.u32 %before, [%handle+4], %add;
+$arrived:
+    ld.volatile.u32 %now, [%handle+4];
+    xor.b32 %now, %now, %before;
+    setp.lt.u32 %wait, %now, 0x80000000;
+    @%wait bra $arrived;
+    membar.gl;
+$rest:
+    bar.sync 0;
+    st.param.b32 [code], 0;
+    ret;
+$invalid:
+    st.param.b32 [code], 1;
+    ret;
+}
+"""
 
 
 class Link:
@@ -141,7 +210,9 @@ def images_in(kind: int, content: bytes, name: str, device: int) -> Iterator[tup
         if content[:8] != _ARCHIVE:
             raise Refused(200, f"{name} is not an archive")
         for member, inner in _of_archive(content):
-            if inner[:4] == _ELF:
+            if member == _RUNTIME_MEMBER:
+                yield _RUNTIME, f"{name}:{member}"
+            elif inner[:4] == _ELF:
                 yield from _of_object(inner, f"{name}:{member}", device, False)
     elif kind == _CUBIN:
         raise Refused(209, f"{name} contains machine code, which is not emulated: link PTX instead (nvcc -ptx)")

@@ -359,14 +359,14 @@ def enumerate_functions(machine: Machine, address: int, count: int, handle: int)
 
 
 def function_at(machine: Machine, handle: int) -> Function:
-    """Return the function of a handle, for which its code must be loaded; a CUkernel is one in the current context."""
+    """Return the function of a handle, and load it. A CUkernel stands for its function in the current context."""
     function = _known_function(machine, handle)
     function.loaded = True
     return function
 
 
 def launched_function(machine: Machine, handle: int) -> Function:
-    """Return the function of a handle, which a launch loads; its context need not be current."""
+    """Return the function of a handle for a launch, and load it; its context need not be current."""
     kernel = machine.handles.get(handle)
     function = kernel.function() if isinstance(kernel, LibraryKernel) else machine.get(Function, handle)
     function.loaded = True

@@ -38,7 +38,7 @@ _UPDATE_FAILURE = 910
 
 
 class GraphExec:
-    """An executable graph: a copy of a graph, `twins` from the graph's nodes to those of the copy, and its launches."""
+    """An executable graph: a copy of a graph, its launches, and `twins`: node of the graph -> node of the copy."""
 
     __slots__ = ("handle", "graph", "origin", "twins", "disabled", "flags", "last", "pending", "objects", "closed")
 
@@ -64,7 +64,7 @@ class GraphExec:
         return found
 
     def release(self, machine: Machine) -> None:
-        """Give up what this holds, once it is destroyed and no launch is pending."""
+        """Release what this holds, once it is destroyed and no launch is pending."""
         if self.closed and not self.pending:
             for held, count in list(self.objects.items()):
                 held.release(machine, count)
@@ -296,7 +296,7 @@ def instantiate_with(machine: Machine, address: int, handle: int, parameters: in
 
 @entry("cuGraphExecDestroy(CUgraphExec hGraphExec)", since=10000)
 def exec_destroy(machine: Machine, handle: int) -> None:
-    """Destroy an executable graph; launches that are pending are done."""
+    """Destroy an executable graph; pending launches still run."""
     ready = machine.get(GraphExec, handle)
     del machine.handles[handle]
     ready.origin.executables -= 1
@@ -387,13 +387,13 @@ def set_host(machine: Machine, handle: int, node: int, address: int) -> None:
 
 @entry("cuGraphExecEventRecordNodeSetEvent(CUgraphExec hGraphExec, CUgraphNode hNode, CUevent event)", since=11010)
 def set_record(machine: Machine, handle: int, node: int, event: int) -> None:
-    """Set the event of a mark."""
+    """Set the event that a node records."""
     _replace(machine, handle, node, lambda _: Record(machine.event(event)))
 
 
 @entry("cuGraphExecEventWaitNodeSetEvent(CUgraphExec hGraphExec, CUgraphNode hNode, CUevent event)", since=11010)
 def set_wait(machine: Machine, handle: int, node: int, event: int) -> None:
-    """Set the event of a wait."""
+    """Set the event that a node waits for."""
     _replace(machine, handle, node, lambda _: Wait(machine.event(event)))
 
 
@@ -423,7 +423,7 @@ def set_node(machine: Machine, handle: int, node_handle: int, address: int) -> N
 
 @entry("cuGraphNodeSetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode, unsigned int isEnabled)", since=11060)
 def set_enabled(machine: Machine, handle: int, node_handle: int, enabled: int) -> None:
-    """Make a launch, copy or fill do nothing, or again its work."""
+    """Disable a launch, copy or fill, or enable it again."""
     ready, node = _switched(machine, handle, node_handle)
     (ready.disabled.discard if enabled else ready.disabled.add)(node)
 

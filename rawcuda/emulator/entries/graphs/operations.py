@@ -159,7 +159,7 @@ class Copy(Operation):
         return _late(lambda: copy_work(machine, self.words))
 
     def prevents(self, other: Operation) -> int:
-        """Refuse other types of memory, and any change of a copy of several rows but of its addresses."""
+        """Refuse other types of memory and, for a copy of several rows, every change except of its addresses."""
         if not isinstance(other, Copy):
             return TYPE_CHANGED
         return PARAMETERS_CHANGED if self.kinds != other.kinds or self.context is not other.context else 0
@@ -181,7 +181,7 @@ class Fill(Operation):
         return self.address, self.pitch, self.value, self.width, self.count, self.height
 
     def check(self, machine: Machine) -> None:
-        """Refuse a fill of nothing, another size of element, and addresses that are no memory."""
+        """Refuse an empty fill, elements of another size, and addresses without memory."""
         if self.width not in (1, 2, 4):
             raise Refused(1, f"elements of {self.width} bytes cannot be filled: 1, 2 or 4 can")
         if not self.count or not self.height:
@@ -199,7 +199,7 @@ class Fill(Operation):
         return _late(lambda: fill_work(machine, *self._arguments()))
 
     def prevents(self, other: Operation) -> int:
-        """Refuse another shape of a fill of several rows, another number of rows, and another size of element."""
+        """Refuse another number of rows, another size of elements and, for several rows, another shape."""
         if not isinstance(other, Fill):
             return TYPE_CHANGED
         shapes = [(each.height, each.height > 1 and (each.pitch, each.width, each.count)) for each in (self, other)]

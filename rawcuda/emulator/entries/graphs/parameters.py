@@ -1,4 +1,4 @@
-"""Nodes that are added, asked and changed by structures of C.
+"""Nodes that are added, queried and changed with structures of C.
 
 How          a `Form` reads and writes one structure. The calls for each type of node and the calls for any type
              (cuGraphAddNode, ...) use the same forms. Every change of a node is made by `replace`.
@@ -328,7 +328,7 @@ def add_free(machine: Machine, address: int, handle: int, others: int, count: in
     add(machine, address, handle, others, count, lambda graph: free_of(machine, graph, memory))
 
 
-# -- asking
+# -- queries
 
 
 def _does(node: Node, kind: type[T]) -> T:
@@ -393,14 +393,14 @@ def get_host(machine: Machine, handle: int, address: int) -> None:
 
 @entry("cuGraphEventRecordNodeGetEvent(CUgraphNode hNode, CUevent *event_out)", since=11010)
 def get_record(machine: Machine, handle: int, address: int) -> None:
-    """Write the event of a mark."""
+    """Write the event that a node records."""
     does = _does(node_at(machine, handle), Record)
     put_u64(address, does.event.handle)
 
 
 @entry("cuGraphEventWaitNodeGetEvent(CUgraphNode hNode, CUevent *event_out)", since=11010)
 def get_wait(machine: Machine, handle: int, address: int) -> None:
-    """Write the event of a wait."""
+    """Write the event that a node waits for."""
     does = _does(node_at(machine, handle), Wait)
     put_u64(address, does.event.handle)
 
@@ -472,13 +472,13 @@ def set_host(machine: Machine, handle: int, address: int) -> None:
 
 @entry("cuGraphEventRecordNodeSetEvent(CUgraphNode hNode, CUevent event)", since=11010)
 def set_record(machine: Machine, handle: int, event: int) -> None:
-    """Set the event of a mark."""
+    """Set the event that a node records."""
     changed(machine, handle, Record, lambda node: Record(machine.event(event)))
 
 
 @entry("cuGraphEventWaitNodeSetEvent(CUgraphNode hNode, CUevent event)", since=11010)
 def set_wait(machine: Machine, handle: int, event: int) -> None:
-    """Set the event of a wait."""
+    """Set the event that a node waits for."""
     changed(machine, handle, Wait, lambda node: Wait(machine.event(event)))
 
 

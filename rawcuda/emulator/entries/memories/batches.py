@@ -97,7 +97,7 @@ def copy_batch_v1(
     failed: int,
     stream: int,
 ) -> None:
-    """Copy several runs of bytes; which one is refused is not told."""
+    """Copy several runs of bytes. The index of a refused copy is not written."""
     copy_batch(machine, targets, sources, sizes, count, attributes, firsts, number, stream)
 
 
@@ -145,7 +145,7 @@ def copy_batch(
     since=12080,
 )
 def copy_3d_batch_v1(machine: Machine, count: int, operations: int, failed: int, flags: int, stream: int) -> None:
-    """Copy several boxes; which one is refused is not told."""
+    """Copy several boxes. The index of a refused copy is not written."""
     copy_3d_batch(machine, count, operations, flags, stream)
 
 

@@ -143,7 +143,7 @@ def host_box(machine: Machine, address: int, pitch: int, plane: int, span: int) 
 def device_box(machine: Machine, address: int, pitch: int, plane: int, span: int) -> Box:
     """Describe memory that a device can access, refusing a range that is not inside one allocation.
 
-    Several mappings of virtual memory without a gap are as good as one.
+    Several mappings of virtual memory without a gap count as one.
     """
     allocation = machine.space.find(address)
     if allocation is not None and allocation.kind == "virtual":

@@ -31,7 +31,7 @@ _DESCRIPTOR = 1  # CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
 
 
 def _back(machine: Machine, holding: Holding) -> Backing:
-    """Move memory to a file, unless it is in one, and return that."""
+    """Move memory to a file in memory, unless it is in one, and return the file."""
     if holding.backing is None:
         made = Backing.create(holding.allocation.size, holding.context.device.index)
         lock = between_kernels(machine)
@@ -116,7 +116,7 @@ def _import(
 
 @entry("cuIpcCloseMemHandle(CUdeviceptr dptr)", since=4010)
 def close_memory(machine: Machine, address: int) -> None:
-    """Unmap an allocation of another process, when it was closed as often as it was opened."""
+    """Close an allocation of another process; the last close unmaps it."""
     machine.context()
     machine.refuse_unsafe()
     holding = holding_at(machine, address)
@@ -195,7 +195,7 @@ def export_pool(machine: Machine, address: int, handle: int, kind: int, flags: i
     since=11020,
 )
 def import_pool(machine: Machine, address: int, fd: int, kind: int, flags: int) -> None:
-    """Make a pool of another process known here; nothing can be allocated from it."""
+    """Import a pool of another process; nothing can be allocated from it here."""
     out(address)
     machine.context()
     _refuse_kind(kind, flags)
@@ -259,7 +259,7 @@ def export_physical(machine: Machine, address: int, handle: int, kind: int, flag
     since=10020,
 )
 def import_physical(machine: Machine, address: int, fd: int, kind: int) -> None:
-    """Make memory of another process known here, so that it can be mapped."""
+    """Import memory of another process, so that it can be mapped."""
     out(address)
     machine.context()
     _refuse_kind(kind, 0)

@@ -211,7 +211,7 @@ def _place(address: int) -> tuple[int, int]:
 
 @entry("cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps)", since=11020)
 def create(machine: Machine, address: int, properties: int) -> None:
-    """Create a pool; one of a device may be for other processes, by file descriptors."""
+    """Create a pool. A pool of device memory can be shared with other processes by file descriptors."""
     out(address)
     kind, handles, where, number, _, maximum, _ = read(POOL_PROPS, properties)
     place = _check_place(machine, kind, (where, number))

@@ -51,7 +51,7 @@ _HANDLE = struct.Struct("<8sIi16sQQ12xI")  # what it is, process, descriptor, to
 _MAGIC = b"emulated"
 _MARK = struct.Struct("<QQQ")  # number of records, the last that was reached, the process that recorded last
 MARK_SIZE = 4096
-_EVERY = 0.002  # seconds between two looks of the thread that runs what other processes wait for
+_EVERY = 0.002  # seconds between two checks by the thread that runs what other processes wait for
 
 
 def is_supported() -> bool:
@@ -89,7 +89,7 @@ def unpacked(kind: str, handle: bytes) -> tuple[int, int, str, int, int]:
 
 
 def between_kernels(machine: Machine) -> Any:
-    """Wait until no kernel runs, and return the lock that keeps others from beginning, which must be released."""
+    """Wait until no kernel runs, and return a held lock, without which no kernel begins; the caller releases it."""
     if machine.queues.inside_kernel():
         raise Refused(800, "a __del__ method, which a garbage collection called inside an emulated kernel, did this")
     machine.lock.release()
@@ -253,7 +253,7 @@ class SharedMark:
         return reached >= recorded
 
     def orphaned(self) -> str:
-        """Say that the process which recorded the event has ended before it got there, or return ""."""
+        """Return a message if the process that recorded the event ended before it reached it; otherwise return ""."""
         recorded, reached, pid = self._read()
         if reached >= recorded or alive(pid):
             return ""

@@ -100,7 +100,7 @@ def _forget(machine: Machine, physical: PhysicalMemory) -> None:
 
 
 def physical_over(machine: Machine, device: Device, backing: Backing) -> PhysicalMemory:
-    """Make the memory of a file in memory known; it may be of another process."""
+    """Return new physical memory over a file in memory, which may belong to another process."""
     made = PhysicalMemory(device, (_DEVICE, device.ordinal), backing.size, False, backing)
     device.used += made.size
     machine.physical.append(machine.add(made))
@@ -115,7 +115,7 @@ def physical_over(machine: Machine, device: Device, backing: Backing) -> Physica
     since=10020,
 )
 def reserve(machine: Machine, address: int, size: int, alignment: int, hint: int, flags: int) -> None:
-    """Reserve addresses; the hint where they should be is not followed."""
+    """Reserve addresses; the hint for their place is ignored."""
     out(address)
     _whole("cuMemAddressReserve", size)
     if flags or not size or alignment & (alignment - 1):
@@ -135,7 +135,7 @@ def _reservation(machine: Machine, base: int) -> Reservation:
 
 @entry("cuMemAddressFree(CUdeviceptr ptr, size_t size)", since=10020)
 def address_free(machine: Machine, base: int, size: int) -> None:
-    """Give up reserved addresses, where nothing may be mapped."""
+    """Free reserved addresses, at which no memory may be mapped."""
     reservation = _reservation(machine, base)
     if reservation.size != size:
         raise Refused(1, f"{reservation.size} bytes were reserved at {base:#x}, not {size}")

@@ -94,7 +94,7 @@ def properties(machine: Machine, address: int, device: int) -> None:
 
 @entry("cuCtxAttach(CUcontext *pctx, unsigned int flags)", since=2000)
 def attach(machine: Machine, address: int, flags: int) -> None:
-    """Count one more user of the current context, and write its handle."""
+    """Add a user of the current context, and write the handle of the context."""
     out(address)
     if flags:
         raise Refused(1)
@@ -105,7 +105,7 @@ def attach(machine: Machine, address: int, flags: int) -> None:
 
 @entry("cuCtxDetach(CUcontext ctx)", since=2000)
 def detach(machine: Machine, handle: int) -> None:
-    """Count one user less of the current context; the last one destroys it."""
+    """Remove one user of the current context; the last one destroys the context."""
     context = machine.context()
     if context.handle != handle:
         raise Refused(201, "only the current context can be detached")

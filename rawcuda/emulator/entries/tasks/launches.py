@@ -97,7 +97,7 @@ def _check(function: Function, grid: Size, block: Size, shared: int) -> None:
         raise Refused(1, f"kernel {code.name!r} requires a block of {tuple(code.required_block)}, not {block}")
     if threads > function.max_threads:
         raise Refused(
-            701,
+            1,  # numba-cuda's tests, which run on GPUs, expect this code
             f"kernel {code.name!r} was compiled for at most {function.max_threads} threads per block, not {threads}",
         )
     if shared > function.settings[8]:

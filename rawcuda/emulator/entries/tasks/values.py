@@ -1,6 +1,6 @@
 """Entry points: waiting for and writing values in the order of a stream.
 
-How          A wait is work that cannot run before the memory has the value; queues.py looks again and again.
+How          A wait is work that cannot run before the memory has the value; queues.py checks the value repeatedly.
 Source       CUDA Driver API, "Stream Memory Operations"; cuda.h, union CUstreamBatchMemOpParams
 Read next    streams.py
 """

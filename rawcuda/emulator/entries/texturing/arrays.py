@@ -34,7 +34,7 @@ _ALL_FLAGS = 0x1FF
 
 
 def _limits(extents: Extents, flags: int, mipmapped: bool) -> list[tuple[int, ...]]:
-    """Return the alternatives of which an array must satisfy one, and then one for surfaces; each is the attributes."""
+    """Return the device attributes that limit the extents of an array: of a texture and, if it is one, of a surface."""
     _, height, depth = extents
     texture: tuple[int, ...]
     surface: tuple[int, ...]
@@ -52,7 +52,7 @@ def _limits(extents: Extents, flags: int, mipmapped: bool) -> list[tuple[int, ..
 
 
 def _check(extents: Extents, channels: int, number: int, flags: int, mipmapped: bool = False) -> None:
-    """Refuse what no array can be."""
+    """Refuse a description that no array can have."""
     format_of(number, channels)
     if flags & ~_ALL_FLAGS:
         raise Refused(1, f"flags {flags:#x} are unknown")

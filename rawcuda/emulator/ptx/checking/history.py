@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     # a line of the PTX; in a function, also the generated lines above it
     Line = Union[int, tuple[int, tuple[int, ...]]]
 
-__all__ = ["Found", "History"]
+__all__ = ["Found", "History", "no_proxy_fence"]
 
 LAUNCH_FAILED = 719  # CUDA_ERROR_LAUNCH_FAILED: the driver has no code for races
 _MOST_READERS = 4
@@ -95,6 +95,7 @@ class History:
         self.suspects: dict[tuple[Line, _Cell], Found] = {}  # by the plain read: its line, and its granule
         self.guards: set[Line | _Cell] = set()  # lines and granules of plain reads that an atomic follows there
         self.watched: dict[tuple[Line, Line], set[int]] = {}  # granules, by the lines of volatile accesses in a warp
+        self.proxied: dict[int, int] = {}  # when a block's threads last executed fence.proxy.async
         self.looked: dict[tuple[int, int], tuple[Line, int]] = {}  # plain reads beside atomics: line, time
 
     # -- who knows what
@@ -162,6 +163,23 @@ class History:
         if old is not None and old[0] > level:  # what the wider fence covered stays so
             return
         self.fences[who] = level, made
+
+    def fence_proxy(self, block: Block) -> None:
+        """Record a fence.proxy.async of a thread of a block."""
+        self.time += 1
+        self.proxied[block.number] = self.time
+
+    def check_proxy(self, block: Block, place: int, count: int) -> None:
+        """Check that such a fence follows the plain writes to shared memory that a bulk copy reads.
+
+        raises  Fault   it does not (719)
+        """
+        since, cells = self.proxied.get(block.number, 0), self.shared.get(block.number, {})
+        for q in range(place // self.granule, (place + count - 1) // self.granule + 1):
+            write = cells[q].write if q in cells else None
+            if write is not None and write.time >= since:
+                who = self.launch.index_of(block.running or 0), self.launch.index_of(write.who % _THREADS)
+                raise no_proxy_fence(f"shared address {q * self.granule:#x}", *who, _words(write.line))
 
     def _snapshot(self, who: int) -> Knowledge:
         now, self.time = self.time, self.time + 1
@@ -439,6 +457,16 @@ class History:
         found.line, found.callers = (line, ()) if isinstance(line, int) else line
         found.block, found.thread = who // _THREADS, who % _THREADS
         return found
+
+
+def no_proxy_fence(place: str, reader: Any, writer: Any, line: str) -> Found:
+    """Return the fault of a bulk copy that may read what was in memory before a thread wrote there."""
+    return Found(
+        LAUNCH_FAILED,
+        f"racecheck: read after write: the bulk copy of thread {reader} reads {place}, which thread {writer} wrote at "
+        f"{line}, with no fence.proxy.async in between: it may read what was there before; the fence belongs between "
+        "the write and the barrier before the copy",
+    )
 
 
 def _words(line: Line) -> str:

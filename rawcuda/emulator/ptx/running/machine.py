@@ -93,7 +93,7 @@ class Frame:
 
 
 class Quiet:
-    """What generated code and schedulers tell of stores if none is delayed."""
+    """The delays of a launch in which no store is delayed: the functions do nothing."""
 
     store = touch = flush = resume = suspend = end = staticmethod(lambda *_: None)
 
@@ -351,6 +351,7 @@ class Block:
         """
         if self._watch is not None:
             self._watch.order()
+            self._watch.notice_all()
         if members is not None and self.launch.history is not None:
             self.launch.history.meet([self], members if some else None, barrier)
 

@@ -8,6 +8,10 @@ take part in a race.
 
 Two threads that write the same value are only reported, because programs do that on purpose.
 
+An asynchronous copy writes its target from its start to the wait for it. A thread that reads what has arrived on an
+mbarrier must have waited for something since, whatever it was. Bulk copies read what threads wrote before a
+fence.proxy.async of any thread.
+
 Source       compute-sanitizer, "Racecheck Tool", "Initcheck Tool"; PTX ISA, "Memory Consistency Model"
 Read next    scheduler.py, which calls `order` and `order_warp`
 """
@@ -17,7 +21,7 @@ from __future__ import annotations
 import sys
 
 from ...space import Fault
-from ..checking.history import Found
+from ..checking.history import Found, no_proxy_fence
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,6 +36,7 @@ _TICK = 2048  # one step of the clock; the lower bits are the thread
 _SEVERAL_OF = 1025  # + warp: several threads of one warp
 _MANY = 2047  # threads of several warps
 _MOST_PENDING = 16
+_COPIED = 1 << 62  # instead of the reads of a granule: a copy will write or read it, so no write takes a short way
 
 
 class Unwritten(Found):
@@ -51,7 +56,13 @@ class Watch:
         self.block, self.granule = block, granule
         self.writes, self.reads = [0] * count, [0] * count
         self.write_lines, self.read_lines = [0] * count, [0] * count
-        self.arriving: dict[int, int] = {}  # the targets of copies that were not waited for, and their lines
+        self.arriving: dict[int, str] = {}  # the targets of copies that were not waited for, and who started them
+        self.leaving: dict[int, str] = {}  # the sources of bulk copies that were not waited for
+        self.copies: set[int] = set()  # the lines of all copies
+        self.arrived: dict[int, tuple[int, str]] = {}  # granules that arrived on an mbarrier, by number of arrival
+        self.shown = 0  # the number of the last arrival
+        self.seen: dict[int, int] = {}  # the last arrival that a thread can know of
+        self.proxied = _TICK  # the clock at the last fence.proxy.async
         self.clock = self.since = _TICK
         self.pending: list[Unwritten] = []  # to be reported, if no thread writes there before the next barrier
         self.warps = [_TICK] * launch.warps
@@ -65,12 +76,17 @@ class Watch:
             for found in self.pending:
                 self.block.launch.warn_at(found)
             self.pending.clear()
+        if self.arrived:
+            self.notice(self.block.running)
         self._tell(self.clock, self.clock)
 
     def order_warp(self, warp: int) -> None:
         """Record that threads of a warp have synchronized."""
         self.clock += _TICK
         self.warps[warp] = self.clock
+        if self.arrived:
+            for thread in range(32 * warp, 32 * warp + 32):
+                self.notice(thread)
         self._tell(self.clock, self.since)
 
     def _short_ways(self) -> tuple[Callable[..., None], Callable[..., None], Callable[[], tuple[int, int, int]]]:
@@ -132,14 +148,14 @@ class Watch:
             if wrote != mine and had != mine:
                 self.reads[q] = mine if had < self.since else self._together(had, thread, mine)
                 self.read_lines[q] = line
-        if unwritten and self.arriving:
+        if unwritten and (self.arriving or self.arrived):
             for q in range(at, at + count):
                 if q in self.arriving:
-                    raise Found(
-                        LAUNCH_FAILED,
-                        f"racecheck: {self._place(q)} is the target of an asynchronous copy, started at ptx line "
-                        f"{self.arriving[q]}, that nobody has waited for",
-                    )
+                    raise self._too_early("reads", q, thread)
+                if not self.writes[q] and q in self.arrived:
+                    if self.seen.get(thread, 0) < self.arrived[q][0]:
+                        raise self._not_seen(q, thread)
+                    unwritten -= 1
         if judged and unwritten == count:
             found = Unwritten(f"{self._place(at)} was never written: its content is undefined", line, self.block)
             if self.block.launch.space.strict:
@@ -159,29 +175,102 @@ class Watch:
             wrote, read = writes[q], reads[q]
             if wrote >= since and wrote != mine and self._meets(wrote, thread):
                 self._conflict("wrote", q, at, thread, wrote, self.write_lines[q], code, values)
-            if read >= since and read != mine and self._meets(read, thread):
-                self._conflict("read", q, at, thread, read, self.read_lines[q], code, values)
+            if read >= since and read != mine:
+                if read == _COPIED:
+                    raise self._too_early("writes", q, thread)
+                if self._meets(read, thread):
+                    self._conflict("read", q, at, thread, read, self.read_lines[q], code, values)
             writes[q], reads[q] = mine, 0
             self.write_lines[q] = line
 
-    def unwrite(self, at: int, count: int, line: int) -> None:
-        """Record that the content is undefined until an asynchronous copy arrives."""
-        self.write(at, count, line)
-        self.writes[at : at + count] = self.reads[at : at + count] = [0] * count
-        self.arriving.update(dict.fromkeys(range(at, at + count), line))
+    # -- asynchronous copies
+
+    def unwrite(self, at: int, count: int, line: int, own: bool) -> None:
+        """Record that the content is undefined until an asynchronous copy arrives; `own`: of the running thread.
+
+        raises  Fault   an unordered access by another thread (719)
+        """
+        thread: Any = self.block.running
+        since, mine, copies = self.since, self.clock + (thread or 0) + 1, "starts an asynchronous copy to"
+        for q in range(at, at + count) if own else ():
+            wrote, read = self.writes[q], self.reads[q]
+            if since <= read != mine and read != _COPIED and self._meets(read, thread):
+                raise self._race(copies, q, thread, "read", read, self.read_lines[q])
+            if since <= wrote != mine and self.write_lines[q] not in self.copies and self._meets(wrote, thread):
+                raise self._race(copies, q, thread, "wrote", wrote, self.write_lines[q])
+        self.writes[at : at + count], self.reads[at : at + count] = [0] * count, [_COPIED] * count
+        self.copies.add(line)
+        self.arriving.update(dict.fromkeys(range(at, at + count), self._started(line, own)))
+
+    def _started(self, line: int, own: bool = True) -> str:
+        starter = self.block.launch.index_of(self.block.running or 0) if own else "of another block"
+        return f"started by thread {starter} at ptx line {line}"
 
     def arrive(self, at: int, count: int, line: int) -> None:
-        """Record the end of a copy: a write by the thread that waited for it, or with line 0 one without races."""
+        """Record the end of a copy: a write by the thread that waited for it, or with line 0 one on an mbarrier."""
+        self.shown += not line
         for q in range(at, at + count):
-            self.arriving.pop(q, None)
+            started = self.arriving.pop(q, "")
+            self.reads[q] = 0
+            if not line:
+                self.writes[q], self.arrived[q] = 0, (self.shown, started)
         if line:
             self.write(at, count, line)
-        else:
-            self.mark(at, count)
+
+    def leave(self, at: int, count: int, line: int) -> None:
+        """Record that a bulk copy reads granules until the wait for it.
+
+        raises  Fault   no fence.proxy.async orders the writes of threads before that (719)
+        """
+        index_of, started = self.block.launch.index_of, self._started(line)
+        for q in range(at, at + count):
+            if self.writes[q] >= self.proxied and self.write_lines[q] not in self.copies:
+                who = index_of(self.block.running or 0), index_of(self.writes[q] % _TICK - 1)
+                raise no_proxy_fence(self._place(q), *who, f"ptx line {self.write_lines[q]}")
+            self.reads[q], self.leaving[q] = _COPIED, started
+
+    def left(self, at: int, count: int) -> None:
+        """Record the end of a bulk copy that has read granules."""
+        for q in range(at, at + count):
+            if self.leaving.pop(q, None) is not None and q not in self.arriving:
+                self.reads[q] = 0
+
+    def notice(self, thread: int | None) -> None:
+        """Record that a thread may know what has arrived on mbarriers, because it has waited for something."""
+        if thread is not None:
+            self.seen[thread] = self.shown
+
+    def notice_all(self) -> None:
+        """Record that all threads know what has arrived on mbarriers."""
+        for q in self.arrived:
+            self.writes[q] = self.writes[q] or 1
+        self.arrived.clear()
+
+    def _too_early(self, does: str, q: int, thread: int) -> Found:
+        arrives = q in self.arriving
+        return Found(
+            LAUNCH_FAILED,
+            f"racecheck: {does[:-1]} before the end of a copy: thread {self.block.launch.index_of(thread)} {does} "
+            f"{self._place(q)}, which is the {'target' if arrives else 'source'} of an asynchronous copy, "
+            f"{self.arriving[q] if arrives else self.leaving.get(q, '')}, that nobody has waited for",
+        )
+
+    def _not_seen(self, q: int, thread: int) -> Found:
+        return Found(
+            LAUNCH_FAILED,
+            f"racecheck: read before the end of a copy: thread {self.block.launch.index_of(thread)} reads "
+            f"{self._place(q)}, which is the target of an asynchronous copy, {self.arrived[q][1]}; another thread has "
+            "waited for the copy, and this one has not: a wait for the mbarrier or a barrier is missing between them, "
+            "__syncthreads()",
+        )
 
     def mark(self, at: int, count: int) -> None:
         """Record a write that takes part in no race."""
+        if self.arrived:
+            self.notice(self.block.running)
         for q in range(at, at + count):
+            if self.reads[q] == _COPIED:
+                raise self._too_early("writes", q, self.block.running or 0)
             self.writes[q] = self.writes[q] or 1
 
     def _meets(self, stamp: int, thread: int) -> bool:
@@ -194,6 +283,8 @@ class Watch:
         return who - 1 != thread and (who - 1 >> 5 != warp or stamp >= self.warps[warp])
 
     def _together(self, had: int, thread: int, mine: int) -> int:
+        if had == _COPIED:
+            return had
         who, warp = had % _TICK, thread >> 5
         other = -1 if who == _MANY else who - _SEVERAL_OF if who >= _SEVERAL_OF else who - 1 >> 5
         if other != warp:

@@ -5,8 +5,7 @@ operations (shuffles, votes) are completed, then barriers, and last, when no thr
 threads. The ISA permits this order (independent thread scheduling), and it exposes errors: a missing barrier gives
 wrong results every time, and a wait for a thread that never arrives is reported and does not hang.
 
-A request is (kind, verb, member mask or None, line, operands...). The requests of a group of a warp are answered
-together.
+A request is (kind, verb, member mask or None, line, operands...). A group of a warp is answered together.
 
 Source       PTX ISA, "Parallel Synchronization and Communication Instructions"
 Read next    races.py
@@ -39,8 +38,7 @@ __all__ = ["Team", "run_plainly"]
 def run_plainly(thread: Callable[[int, int, int, int], None], block: Block) -> None:
     """Run the threads of a block that cannot wait."""
     launch = block.launch
-    early: Unwritten | None = None
-    t = 0
+    early, t = None, 0
     for tz in range(launch.nz):
         for ty in range(launch.ny):
             for tx in range(launch.nx):
@@ -59,8 +57,7 @@ def run_plainly(thread: Callable[[int, int, int, int], None], block: Block) -> N
 def _judged(caught: Exception, early: Unwritten | None) -> Unwritten:
     """Return the read of unwritten memory that ends a launch, unless what the others do next shows a race.
 
-    After such a read the kernel cannot succeed. The other threads run on to the next barrier only to see whether one of
-    them writes the memory, so their other errors mean nothing.
+    The others then run to the next barrier only to see whether one writes the memory; their other errors mean nothing.
     """
     if early is None and not isinstance(caught, Unwritten) or is_outside(caught):
         raise caught
@@ -148,7 +145,8 @@ class Team:
                     waiting[t] = None
                     self.left -= 1
                     moved = True
-                    block.mates.leave(block, t)
+                    if block.mates.status:
+                        block.mates.leave(block, t)
                     if block.late is not None:
                         block.late.leave(t)
                     continue
@@ -203,8 +201,9 @@ class Team:
         first = self.warps[number][0]
         requests: list[Any] = [waiting[t] for t in members]
         if requests[0][0] != "activemask":
-            living = sum(self.threads[t] is not None for t in self.warps[number])
-            if living < len(self.warps[number]) and requests[0][2] is not None:
+            whole = len(self.warps[number])
+            living = whole if len(members) == whole else sum(self.threads[t] is not None for t in self.warps[number])
+            if living < whole and requests[0][2] is not None:
                 self._named(number, members)
             self.block.order_warp(number, members, len(members) < living)
         results = _exchange([t - first for t in members], requests)
@@ -256,7 +255,7 @@ class Team:
         return made
 
     def _doubt(self, text: str, t: int) -> None:
-        """Report what is probably wrong, although it is defined on newer devices; raise it if that is wanted."""
+        """Report what is probably wrong, although newer devices define it; raise it with the setting synccheck."""
         found = self._found(text, t)
         if self.block.launch.space.meetings:
             raise found
@@ -279,12 +278,14 @@ class Team:
                 groups.setdefault(request[1], []).append(t)
         released = False
         for barrier, members in groups.items():
-            count = self.waiting[members[0]][2]  # type: ignore[index]
-            wanted = count or self.left
-            self._fits(barrier, members, count)
-            if len(members) + self.arrived.get(barrier, 0) >= wanted:
+            requests: list[Any] = [self.waiting[t] for t in members]
+            alike = requests.count(requests[0]) == len(requests)  # usually they are one constant
+            count = requests[0][2]
+            if count or not alike:
+                self._fits(barrier, members, count)
+            if len(members) + self.arrived.get(barrier, 0) >= (count or self.left):
                 self.arrived.pop(barrier, None)
-                self._release_barrier(members)
+                self._release_barrier(members, requests, alike)
                 released = True
         return released
 
@@ -310,9 +311,8 @@ class Team:
         if text:
             raise self._found(text, first)
 
-    def _release_barrier(self, members: list[int]) -> None:
-        requests: list[Any] = [self.waiting[t] for t in members]
-        if any(request[5] != requests[0][5] for request in requests):
+    def _release_barrier(self, members: list[int], requests: list[Any], alike: bool) -> None:
+        if not alike and any(request[5] != requests[0][5] for request in requests):
             self._converged(members)
         if self.left < len(self.threads) and not requests[0][2]:
             ended = self.threads.index(None)
@@ -330,8 +330,7 @@ class Team:
             votes = [bool(request[4]) for request in requests]
             result = sum(votes) if verb == "popc" else all(votes) if verb == "and" else any(votes)
         for t in members:
-            self.waiting[t] = None
-            self.ready[t // 32][t] = result
+            self.waiting[t], self.ready[t // 32][t] = None, result
 
     def _converged(self, members: list[int]) -> None:
         """Report threads of one warp at different aligned barriers, which the ISA leaves undefined.
@@ -472,10 +471,7 @@ def _exchange(lanes: list[int], requests: list[Request]) -> list[Any]:
 
 
 def _shuffle(lanes: list[int], requests: list[Request], mode: str) -> list[tuple[Any, bool]]:
-    """Return the value that each lane gets from another.
-
-    A lane that reads a lane outside the group gets its own value; the ISA leaves that undefined.
-    """
+    """Return the value that each lane gets from another; its own, if that is outside the group (undefined in PTX)."""
     values = [request[4] for request in requests]
     b, c = requests[0][5:7]
     if len(lanes) == 32 and all(request[5] == b and request[6] == c for request in requests):

@@ -76,7 +76,7 @@ def _text(module: Module, file: str, number: int) -> str:
 
 
 def _is_readable(file: str) -> bool:
-    """Tell whether a name in the PTX, which anybody may have written, is that of a file that a report may quote."""
+    """Tell whether a report may quote a file that the PTX names; the PTX is not trusted."""
     try:
         found = os.stat(file)
     except (OSError, ValueError):

@@ -81,6 +81,7 @@ class Unit:
         self.races = races  # whether the history of all memory is kept
         self.delays = delays  # whether stores may arrive late, if blocks communicate
         self.granule = 0  # the size in bytes of the smallest access to shared memory; 0: there is none
+        self.copies = False  # whether there are asynchronous copies, of which the race checker hears
         self.grain = 4  # the size in bytes of the smallest access to shared or global memory
         self.addresses = addresses  # of global and const variables, by the id of the variable
         self.prepared: dict[str, Prepared] = {}
@@ -113,6 +114,7 @@ class Unit:
         for made in self.prepared.values():
             for block in made.blocks:
                 for instruction in block.instructions:
+                    self.copies = self.copies or "async" in instruction.modifiers
                     if instruction.opcode in ("ld", "ldu", "st", "atom", "red"):
                         chosen = made.shapes[id(instruction)].chosen
                         space = (chosen.get("space") or chosen.get("atomspace") or "").split("::")[0]

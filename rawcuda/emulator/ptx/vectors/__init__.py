@@ -1,8 +1,8 @@
-"""The second executor: a node of the program at a time, for all threads of many blocks, with NumPy.
+"""The second executor: it runs one node of the program at a time, for all threads of many blocks, with NumPy.
 
 What it is   writing/ divides a kernel into nodes, inlines its calls, and writes a Python function for each node.
              numeric.py and floats.py compute for these functions. running/ runs chunks of blocks, with their memory and
              their warps, and choosing.py decides which launches run here.
-What not     a second judge of errors: whatever is wrong is undone, and the scalar executor runs the same blocks.
+What not     reports: if anything is wrong, the chunk is undone, and the scalar executor runs the same blocks.
 Read next    writing/graph.py
 """

@@ -7,6 +7,9 @@ Read next    numeric.py
 
 from __future__ import annotations
 
+import _thread
+import sys
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -29,6 +32,7 @@ class LateNumPy:
         """
         if "uint8" in self.__dict__:
             raise AttributeError(name)
+        _import_elsewhere()
         import numpy
 
         if int(numpy.__version__.split(".")[0]) < 2:  # its rules for types of mixed operands are others
@@ -41,6 +45,31 @@ class LateNumPy:
         own["NAN_64"] = numpy.uint64(0x7FF8000000000000).view(numpy.float64)
         self.__dict__.update({**vars(numpy), **own})
         return self.__dict__[name]
+
+
+def _import_elsewhere() -> None:
+    """Import NumPy in another thread, because an interrupt during the import would make it unusable in this process.
+
+    Signal handlers run in the main thread, which only waits here.
+    """
+    if "numpy" in sys.modules:
+        return
+    done = _thread.allocate_lock()
+    done.acquire()
+
+    def work() -> None:
+        try:
+            import numpy  # noqa: F401
+        except Exception:  # it will be raised where it is expected
+            pass
+        finally:
+            done.release()
+
+    try:
+        _thread.start_new_thread(work, ())
+    except RuntimeError:  # the interpreter is ending and starts no more threads
+        return
+    done.acquire()
 
 
 np: Any = LateNumPy()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 
 from ....space import Fault
+from ...translating.unit import SHARED_WINDOW
 from ..machine import MISALIGNED_ADDRESS
 from .late import Late, combine
 from .spans import span
@@ -68,8 +69,11 @@ def bulk_out(
     type, _, verb = kind.partition(".")
     view, at = span(thread, source, count, 16, line, writes=False)
     to, place = span(thread, target, count, 16, line, writes=True)
+    home = source - SHARED_WINDOW & 0xFFFFFF
+    late.leaving(home, count, line)
 
     def work(_: bool) -> None:
+        late.left(home, count)
         if verb:
             combine(verb, type, to[place : place + count], view[at : at + count])
         elif mask is None:

@@ -89,6 +89,11 @@ class Late:
         while len(groups) > most:
             for each in groups.pop(0):
                 each.finish(True)
+        self._notice()
+
+    def _notice(self) -> None:
+        if self.block._watch is not None:
+            self.block._watch.notice(self.block.running)
 
     def leave(self, t: int) -> None:
         """Complete the bulk copies out of shared memory that a thread which has ended had started."""
@@ -129,7 +134,7 @@ class Late:
         block.shared[place : place + count] = bytes((POISON,)) * count
         watch = block._watch
         if watch is not None:
-            watch.unwrite(place // watch.granule, max(1, count // watch.granule), line)
+            watch.unwrite(place // watch.granule, max(1, count // watch.granule), line, block is self.block)
 
     def put(self, block: Block, place: int, data: bytes | memoryview, line: int = 0) -> None:
         """Write the target of a copy; without a line, in an order that a barrier has made."""
@@ -147,6 +152,31 @@ class Late:
             self.put(block, place, bytes(view[at : at + used]) + bytes(total - used), line if waited else 0)
 
         self.start("cp", work)
+
+    def fence_proxy(self) -> None:
+        """Record a fence.proxy.async of the running thread."""
+        watch, history = self.block._watch, self.block.launch.history
+        if watch is not None:
+            watch.proxied = watch.clock
+        if history is not None:
+            history.fence_proxy(self.block)
+
+    def leaving(self, place: int, count: int, line: int) -> None:
+        """Record that a bulk copy reads shared memory of the block until the wait for it.
+
+        raises  Fault   no fence.proxy.async orders the writes of threads before that (719)
+        """
+        watch, history = self.block._watch, self.block.launch.history
+        if history is not None:
+            history.check_proxy(self.block, place, count)
+        if watch is not None:
+            watch.leave(place // watch.granule, max(1, count // watch.granule), line)
+
+    def left(self, place: int, count: int) -> None:
+        """Record the end of such a copy."""
+        watch = self.block._watch
+        if watch is not None:
+            watch.left(place // watch.granule, max(1, count // watch.granule))
 
     # -- barriers
 
@@ -221,9 +251,13 @@ class Late:
         home, view, place, parts = self._state(address, generic)
         phase = given & 1 if by_parity else given >> 61 & 1
         if parts[3] == phase and home.settle(place):
-            phase_now = view[place >> 3] >> 61 & 1
-            return phase_now != phase
-        return parts[3] != phase
+            parts[3] = view[place >> 3] >> 61 & 1
+        if parts[3] == phase:
+            return False
+        self._notice()
+        if self.block.launch.history is not None:
+            self.block.launch.history.order()
+        return True
 
     def promise(self, address: int, generic: bool, work: Callable[[], None]) -> None:
         """Register work that is done when a thread tests a barrier."""

@@ -39,6 +39,10 @@ def span(thread: Thread, address: int, count: int, unit: int, line: int, *, writ
     if count > 1 and at + count > len(view):
         thread.reach(address + count - 1, 0, "B", 1)
         raise Fault(ILLEGAL_ADDRESS, f"{count} bytes at address {address:#x} are not in one piece of memory")
+    if launch.history is not None and writes:
+        launch.history.write(address, count, line, 0, "", None, 0, None)
+    elif launch.history is not None:
+        launch.history.read(address, count, line, 0)
     place = address - SHARED_WINDOW
     if 0 <= place < 1 << CLUSTER_BITS:
         watch = thread.block._watch

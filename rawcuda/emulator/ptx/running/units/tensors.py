@@ -184,10 +184,15 @@ def tensor_out(
     type = _TYPES[made.type]
     if verb and not type:
         raise Fault(LAUNCH_FAILED, "a reduction needs elements of 32 or 64 bits, or halves")
+    own = block is late.block
+    if own:
+        late.leaving(base, made.nbytes, line)
     if verb in ("and", "or", "xor"):
         type = f"u{size * 8}"
 
     def work(waited: bool) -> None:
+        if own:
+            late.left(base, made.nbytes)
         for (_, before, inside, place), (view, at) in zip(rows, places):
             for number in range(inside):
                 of = made.swizzled(base + place + (before + number) * size)

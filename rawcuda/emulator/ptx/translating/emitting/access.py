@@ -271,7 +271,7 @@ class AccessEmitter(CheckEmitter):
             self.put("m = L.marked")
             self.marks = "m"
         granule = self.unit.granule
-        if granule and (not self.unit.races or verb != "read" or self.matters):
+        if granule and (not self.unit.races or verb != "read" or self.matters or self.unit.copies):
             self.needs_watch = True
             place, count = f"{base} + {offset - self.unit.WINDOWS['shared']}", total // granule
             start = f"({place}) // {granule}, {count}"

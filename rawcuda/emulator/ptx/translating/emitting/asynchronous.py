@@ -27,6 +27,12 @@ class AsyncEmitter(ClusterEmitter):
         self.needs_block = True
         return "started(B)"
 
+    def put_fence(self, instruction: Instruction, shape: Shape) -> None:
+        """Write the calls that tell the checkers of a fence, which may order bulk copies after plain writes."""
+        super().put_fence(instruction, shape)
+        if self.unit.granule and any(word.partition("::")[0] == "async" for word in instruction.modifiers):
+            self.put(f"{self.started()}.fence_proxy()")
+
     def point(self, instruction: Instruction, address: Address, named: str) -> tuple[str, bool]:
         """Return an address of shared memory as an expression, and whether it is generic."""
         base = address.base
@@ -106,6 +112,7 @@ class AsyncEmitter(ClusterEmitter):
         late = self.started()
         if wanted is None:
             view, index, note = self._place_global("global", source, "B", total, "read")
+            self._put_read(note, str(total))
             self.put(f"{late}.copy_group(k, {total}, {view}, {index}, {total}, {self.line})", note)
             return
         base, offset = self._address(source)
@@ -116,8 +123,15 @@ class AsyncEmitter(ClusterEmitter):
         self.put(f"w, j, _ = L.reach({base}, {offset}, 'B', 1); L.reach({base}, {offset} + u - 1, 'B', 1)", note)
         self.put(f"if {base} + {offset} & {total - 1}: L.reach({base}, {offset}, 'B', {total})", note)
         self.put(f"j = {base} - j")
+        self._put_read(note, "u")
         self.indent -= 1
         self.put(f"{late}.copy_group(k, {total}, w or b'', j, u, {self.line})", note)
+
+    def _put_read(self, note: Note, total: str) -> None:
+        """Write the call that tells the history of the read of a copy."""
+        if self.unit.races:
+            self.needs_past = True
+            self.put(f"past_read({self._generic(note)}, {total}, {self._place()}, 0)", note)
 
     def do_copies_arrive(self, instruction: Instruction, shape: Shape) -> None:
         """Write an arrival that happens when the thread's copies are complete."""

@@ -1,4 +1,4 @@
-"""The code that notifies the checkers of an access: of reads of unwritten memory, of races, of stores that are delayed.
+"""The code that notifies the checkers of an access, for unwritten memory, races and delayed stores.
 
 Read next    ../../running/races.py, ../../checking/history.py, ../../checking/delays.py
 """
@@ -147,8 +147,8 @@ class CheckEmitter(Emitter):
         if watched or self.unit.races:
             if values is not None:
                 self.put(f"watch_mark({start}, {count})", note)
-            elif judged and not watched:
-                self.put(f"watch_read({start}, {count}, True, {self.line})", note)
+            elif (judged or self.unit.copies) and not watched:
+                self.put(f"watch_read({start}, {count}, {judged}, {self.line})", note)
             if watched:
                 self.put_order(True)
         elif values is None and count == 1:

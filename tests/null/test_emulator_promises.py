@@ -1,0 +1,124 @@
+"""What `doctor --limits` and docs/emulator.md say of the emulator: each row has a test, and what is absent is absent.
+
+The tables below name the tests: a row that is new, or whose test has gone, fails here.
+"""
+
+from __future__ import annotations
+
+import re
+from fnmatch import fnmatchcase
+
+import pytest
+
+from tests.subject import CHECKOUT, NAME, module
+
+GAPS = {
+    "real asynchrony": "null/test_emulator_streams.py::test_lazy_mode_does_as_little_as_is_allowed",
+    "weak memory ordering": "driver/test_race_free.py::test_a_missing_fence_shows_in_the_random_mode",
+    "the order of threads": "null/test_executors.py::test_random_programs",
+    "resource limits": "null/test_ptx_memory.py::test_a_stack_that_overflows",
+    "speed": "null/test_ptx_benchmark.py::test_instructions_are_counted",
+    "machine code": "null/test_emulator_modules.py::test_a_fatbin_without_ptx_is_209",
+    "wgmma,": "null/test_ptx_rejected.py::test_what_is_not_emulated_is_refused_with_opcode_and_line",
+    "texture and": "null/test_emulator_promises.py::test_what_does_not_exist_is_not_served",
+    "multicast objects,": "null/test_emulator_promises.py::test_what_does_not_exist_is_not_served",
+    "linking of": "null/test_emulator_linking.py::test_what_cannot_be_linked",
+    "nodes of": "null/test_emulator_promises.py::test_what_does_not_exist_is_not_served",
+    "unified functions": "null/test_emulator_promises.py::test_what_does_not_exist_is_not_served",
+    "graphics and": "null/test_emulator_promises.py::test_what_does_not_exist_is_not_served",
+    "checkpoints, coredumps,": "null/test_emulator_promises.py::test_what_does_not_exist_is_not_served",
+    "entry points": "null/test_emulator_signatures.py::test_every_entry_is_in_the_header",
+    "old ABIs": "null/test_emulator_abis.py::test_a_name_and_a_version_stand_for_an_abi",
+    "arrays in": "null/test_emulator_memory.py::test_boxes_in_a_batch",
+    "launches of": "null/test_emulator_graphs.py::test_flags_of_an_instantiation",
+    "graphs": "null/test_emulator_graphs.py::test_random_mode_tries_the_orders_that_a_graph_allows",
+    "PTX newer": "null/test_ptx_rejected.py::test_every_newer_version_is_read",
+    "attributes of": "null/test_emulator_streams.py::test_facts_of_a_stream",
+    "green contexts": "driver/test_green.py::test_work_in_green_contexts",
+    "several devices": "null/test_emulator_devices.py::test_the_environment_chooses_and_numbers",
+    "waiting for": "driver/test_values.py::test_the_host_can_write_the_value",
+    "arrays of": "null/test_emulator_textures.py::test_what_only_special_arrays_have",
+    "texture variables": "null/test_emulator_textures.py::test_instructions_that_do_not_assemble",
+    "tensor maps": "driver/test_tensor_map_copies.py::test_what_a_kernel_does_wrong",
+    "products of": "null/test_ptx_units.py::test_products_are_those_of_numpy",
+    "asynchronous copies": "driver/test_buggy_kernels.py::test_a_buggy_kernel_is_reported",
+    "clusters": "driver/test_cluster.py::test_the_barrier_waits_for_every_warp_of_every_block_many_times",
+    "limits, priorities": "driver/test_limits.py::test_limits",
+    "programmatic dependent": "driver/test_cluster.py::test_dependent_launches_see_what_came_before",
+    "memory pools": "null/test_emulator_memory.py::test_a_pool_keeps_memory_until_it_is_trimmed_or_a_call_waits",
+    "sharing between": "driver/test_sharing.py::test_an_event_of_a_process_that_died",
+    "managed memory": "driver/test_memory_managed.py::test_advice_is_remembered",
+    "the memory": "driver/test_checker.py::test_what_is_only_moved_may_be_anything",
+    "textures and": "null/test_emulator_textures.py::test_mistakes_of_kernels_are_reported",
+    "stricter checks": "null/test_emulator_memory.py::test_an_upload_from_pageable_memory_may_still_be_under_way",
+    "a wait": "driver/test_values.py::test_a_wait_that_nobody_can_end",
+    "results that": "driver/test_answers.py::test_zero_bytes_in_stream_order_are_a_null_pointer",
+}
+SETTINGS = {
+    "lazy": "null/test_emulator_streams.py::test_lazy_mode_does_as_little_as_is_allowed",
+    "random=7": "null/test_emulator_streams.py::test_random_mode_tries_different_orders_and_repeats_a_seed",
+    "strict": "driver/test_checker.py::test_what_nobody_wrote_is_only_reported_unless_all_is_strict",
+    "leaks": "driver/test_checker.py::test_leaks_are_listed_at_the_end_of_a_context",
+    "leakcheck": "driver/test_checker.py::test_leaks_are_listed_at_the_end_of_a_context",
+    "racecheck": "driver/test_buggy_kernels.py::test_a_buggy_kernel_is_reported",
+    "synccheck": "driver/test_buggy_kernels.py::test_a_buggy_kernel_is_reported",
+    "memcheck": "driver/test_checker.py::test_a_mistake_names_kernel_lines_block_and_thread",
+    "initcheck": "driver/test_checker.py::test_what_nobody_wrote_is_only_reported_unless_all_is_strict",
+    "timeout=30": "null/test_ptx_hostile.py::test_an_endless_kernel_ends_after_the_time_that_was_set",
+    "unchecked": "null/test_executors.py::test_ways",
+    "executor=scalar": "null/test_executors.py::test_random_programs",
+    "executor=numpy": "null/test_executors.py::test_random_programs",
+    "sm=120": "null/test_emulator_contexts.py::test_the_architecture_is_chosen",
+    "devices=4": "null/test_emulator_devices.py::test_the_environment_chooses_and_numbers",
+    "peers=off": "driver/test_peers.py::test_devices_that_cannot_reach_each_other",
+    "peers=pairs": "null/test_emulator_devices.py::test_the_environment_chooses_and_numbers",
+    "fail=cuMemAlloc_v2:3:2": "driver/test_failures.py::test_the_word_of_the_environment",
+}
+
+
+def missing(named: dict[str, str]) -> list[str]:
+    """Return the tests of a table that do not exist."""
+    texts = {name.partition("::")[0]: "" for name in named.values()}
+    for path in texts:
+        texts[path] = (CHECKOUT / "tests" / path).read_text("utf-8")
+    found = ((*name.split("::"), name) for name in named.values())
+    return [
+        name for path, test, name in found if not re.search(rf"^(?:async )?def {test}\(", texts[path], re.MULTILINE)
+    ]
+
+
+def test_each_limit_has_a_test() -> None:
+    rows = {
+        what: [key for key in GAPS if what == key or what.startswith(key + " ")] for what, _ in module("emulator").GAPS
+    }
+    assert [what for what, keys in rows.items() if not keys] == []
+    assert sorted({max(keys, key=len) for keys in rows.values()}) == sorted(GAPS)
+    assert missing(GAPS) == []
+
+
+@pytest.mark.skipif(NAME != "rawcuda", reason="the page is that of the original")
+def test_each_setting_has_a_test(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (CHECKOUT / "docs" / "emulator.md").read_text("utf-8").partition("## Settings")[2]
+    words = [
+        word for cell in re.findall(r"^\| (`[^|]*) \|", page, re.MULTILINE) for word in re.findall(r"`(.*?)`", cell)
+    ]
+    assert sorted(words) == sorted(SETTINGS) and missing(SETTINGS) == []
+    for word in words:
+        monkeypatch.setenv("RAWCUDA_EMULATOR", word)
+        module("emulator").Emulator.from_environment()
+
+
+def test_what_does_not_exist_is_not_served() -> None:
+    """The names in parentheses, of which `*` stands for anything, have no address."""
+    emulator, known = module("emulator").Emulator(), module("headers.cuda_h").prototypes()
+    rows = [
+        what for what, _ in module("emulator").GAPS if GAPS.get(" ".join(what.split()[:2]), "").endswith("_not_served")
+    ]
+    assert len(rows) == 6
+    for what in rows:
+        patterns = re.findall(r"\bcu[A-Z]\w*(?:\*\w*)*", what)
+        assert patterns, what
+        for pattern in patterns:
+            names = [name for name in known if fnmatchcase(name, pattern)]
+            assert names or "*" in pattern, pattern
+            assert [name for name in names if emulator.address(name) is not None] == [], pattern
