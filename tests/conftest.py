@@ -55,6 +55,7 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ.pop("CUDA_VISIBLE_DEVICES", None)
     config.addinivalue_line("markers", "emulator_only(reason): a diagnostic that only the emulator gives")
     config.addinivalue_line("markers", "gpu_only(reason): only a GPU can show this, such as speed or real asynchrony")
+    config.addinivalue_line("markers", "counts_handles: the test counts what its interrupts and failures leave behind")
     config.addinivalue_line("markers", "once: takes a while, and depends little on the Python or on the mode")
     config.addinivalue_line("markers", "heavy: takes a long time; `python3 -m tests --heavy` runs it")
 

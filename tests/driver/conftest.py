@@ -61,7 +61,8 @@ def nothing_left_behind(request: pytest.FixtureRequest, library: Any) -> Iterato
         if count > before.get(kind, 0)
     }
     assert not swallowed, f"swallowed in a callback of the emulator: {swallowed}"
-    assert not leaked, f"handles leaked: {leaked}"
+    if request.node.get_closest_marker("counts_handles") is None:
+        assert not leaked, f"handles leaked: {leaked}"
     assert not pushed, "the current context is not the same as before"
 
 

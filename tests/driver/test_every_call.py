@@ -25,6 +25,11 @@ from tests.driver.test_wrong_objects import CASES, World
 from tests.driver.test_wrong_objects import LEFT_OUT as NO_CASES
 from tests.subject import FOLDER, module, rawcuda
 
+pytestmark = [
+    pytest.mark.once,
+    pytest.mark.counts_handles,
+    pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"),
+]
 owned = module("owned")
 PACKAGE = str(FOLDER) + os.sep
 CHANGING = ("Graph", "Node", "Executable", "Condition", "Allocation", "Child")  # these need new objects for each call
@@ -75,7 +80,11 @@ def each_call(group: str, library: Any) -> Iterator[tuple[str, Callable[[World],
 
 def is_outside(frame: Any) -> bool:
     """Tell whether an exception does not get through a function: C calls it, which a real driver would do, too."""
-    return frame.f_code.co_filename.startswith(CALLED_BY_C) or frame.f_code.co_name == "__del__"
+    return frame.f_code.co_filename.startswith(CALLED_BY_C) or frame.f_code.co_name in (
+        "__del__",
+        "_dropped",
+        "_deleted",
+    )
 
 
 def interrupted(call: Callable[[World], object], w: World, known: set[Any]) -> bool:
@@ -111,7 +120,6 @@ def interrupted(call: Callable[[World], object], w: World, known: set[Any]) -> b
     return hit
 
 
-@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("group", GROUPS)
 def test_an_exception_at_each_line_of_every_call(library: Any, group: str, pytestconfig: Any, tmp_path: Any) -> None:
     os.chdir(tmp_path)
@@ -134,6 +142,8 @@ def test_every_call_while_a_driver_call_fails(library: Any, group: str, pytestco
     was = state()
     for name, call, w, allowed in each_call(group, library):
         right = {outcome(call, w) for _ in range(3)}
+        if name.endswith(".register"):
+            right.add("InvalidUse")  # cuMemHostUnregister failed: the memory is still registered
         library.fail("*", 10**9)
         outcome(call, w)
         count = library.fail_no_more()

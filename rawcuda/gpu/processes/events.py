@@ -62,8 +62,7 @@ def share_event(event: Any, timeout: Any, keepers: dict[Any, ref[Keeper]]) -> Sh
     keeper = (None if there is None else there()) or Keeper()
     keepers[event._release] = ref(keeper)
     event.handle  # tested after the keeper was added; close() looks for it after it has closed
-    offer = server.publish(bytes(raw), [], keeper)
-    return SharedHandle._make("event", event.device.uuid, 0, offer, seconds)
+    return SharedHandle._make("event", event, 0, bytes(raw), [], keeper, seconds)
 
 
 def exchange(event: Any, other: Any, slots: tuple[str, ...]) -> None:

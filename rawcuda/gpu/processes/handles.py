@@ -14,6 +14,7 @@ import struct
 
 from ... import names
 from ...errors import a_kind, worded
+from . import server
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -96,11 +97,20 @@ class SharedHandle:
         return made
 
     @classmethod
-    def _make(cls, kind: str, device: str, nbytes: int, offer: Any, timeout: float) -> SharedHandle:
+    def _make(
+        cls, kind: str, of: Any, nbytes: int, payload: bytes, descriptors: list[int], keeps: Any, timeout: float
+    ) -> SharedHandle:
+        """Offer an object, and return the handle that ends the offer; an interrupt leaves no offer behind."""
         made = cls.__new__(cls)
-        made.kind, made.pid, made.nbytes, made.device, made.timeout = kind, os.getpid(), nbytes, device, timeout
-        made._machine, made._address, made._key, made._offer = machine_id(), offer.server.address, offer.key, offer
-        made._nonce = _process()
+        made._offer = None
+        made.kind, made.pid, made.nbytes, made.device, made.timeout = kind, os.getpid(), nbytes, of.device.uuid, timeout
+        made._machine, made._nonce = machine_id(), _process()
+        try:
+            made._offer = offer = server.publish(payload, descriptors, keeps)
+            made._address, made._key = offer.server.address, offer.key
+        except BaseException:
+            server.withdraw(descriptors)
+            raise
         return made
 
     def __bytes__(self) -> bytes:

@@ -54,12 +54,11 @@ def share_memory(memory: Any, timeout: Any) -> SharedHandle:
     lease = memory.lease()
     try:
         payload = _export(memory, address, nbytes, descriptors)
-        offer = server.publish(payload, descriptors, lease)
+        return SharedHandle._make("memory", memory, nbytes, payload, descriptors, lease, seconds)
     except BaseException:
-        for descriptor in descriptors:
-            os.close(descriptor)
+        while descriptors:
+            os.close(descriptors.pop())
         raise
-    return SharedHandle._make("memory", memory.device.uuid, nbytes, offer, seconds)
 
 
 def _export(memory: Any, address: int, nbytes: int, descriptors: list[int]) -> bytes:

@@ -22,7 +22,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["Answer", "Offer", "ask", "check_system", "publish"]
+__all__ = ["Answer", "Offer", "ask", "check_system", "publish", "withdraw"]
 
 _MOST_DESCRIPTORS = 200  # the system passes at most 253 with a message
 _LONGEST = 1 << 16
@@ -108,6 +108,14 @@ def publish(payload: bytes, descriptors: list[int], keeps: Any) -> Offer:
             return offer
         if server in _running:
             _running.remove(server)
+
+
+def withdraw(descriptors: list[int]) -> None:
+    """End the offer of these descriptors, if there is one: publish() was interrupted, and nobody has its key."""
+    for server in tuple(_running):
+        for offer in tuple(server.offers.values()):
+            if offer.descriptors is descriptors:
+                offer.end(0)
 
 
 def _forked() -> None:
