@@ -40,7 +40,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="leave out the tests that are marked once: a run on another Python or in another mode has seen them",
     )
     group.addoption("--every-line", action="store_true", help="interrupt every call of test_every_call.py at each line")
-    group.addoption("--signals", type=int, default=200, help="how many signals interrupt the calls of test_every_call.py")
+    group.addoption("--signals", type=int, default=200, help="how many signals test_every_call.py sends")
     group.addoption(
         "--heavy", action="store_true", help="run only the tests that are marked heavy; otherwise they are skipped"
     )
