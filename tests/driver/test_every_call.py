@@ -210,7 +210,8 @@ def test_real_signals_in_every_call(library: Any, pytestconfig: Any, tmp_path: A
     try:
         while caught < pytestconfig.getoption("signals"):
             before, w, caught_before = handles(library), World(), caught
-            made = [call for group in chance.sample(GROUPS, 8) for call in calls_of(group, w).items()]
+            groups = [group for group in GROUPS if not group.startswith(CHANGING)]
+            made = [call for group in chance.sample(groups, 8) for call in calls_of(group, w).items()]
             if not made:
                 continue
             right = {name: {outcome(call, w) for _ in range(3)} for name, call in made}
