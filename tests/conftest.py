@@ -39,6 +39,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="leave out the tests that are marked once: a run on another Python or in another mode has seen them",
     )
+    group.addoption("--every-call", action="store_true", help="run test_every_call.py, which is left out otherwise")
     group.addoption("--every-line", action="store_true", help="interrupt every call of test_every_call.py at each line")
     group.addoption("--signals", type=int, default=200, help="how many signals test_every_call.py sends")
     group.addoption(

@@ -1,8 +1,12 @@
 """Every public function, method and property, with an exception at each line, and with each driver call that fails.
 
-A call of public_calls.py is interrupted at one line after another, as by Ctrl-C; the next call must work, and nothing
-may stay pushed, changed or behind. Usually, a line that was reached from the same line before is left out;
---every-line leaves out none.
+A call of public_calls.py is interrupted at one line after another, as by Ctrl-C; the next call must work, nothing may
+stay pushed or changed, and at most one object for each interrupt may be left. Usually, a line that was reached from the
+same line before is left out; --every-line leaves out none.
+
+    python3 -m tests driver -- --every-call -k test_every_call
+
+Other tests do not run in the same process: tests/reruns/test_pythons.py runs these on three Pythons.
 """
 
 from __future__ import annotations
@@ -26,7 +30,6 @@ from tests.driver.test_wrong_objects import LEFT_OUT as NO_CASES
 from tests.subject import FOLDER, module, rawcuda
 
 pytestmark = [
-    pytest.mark.once,
     pytest.mark.counts_handles,
     pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"),
 ]

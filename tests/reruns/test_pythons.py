@@ -67,6 +67,16 @@ def test_null_and_driver_tests_pass(rerun: Rerun, version: str) -> None:
     assert f"-- Python {version}." in output
 
 
+@pytest.mark.parametrize("version", sorted({min((*PYTHONS, THIS), key=VERSIONS.index), THIS, NEWEST}))
+def test_every_call_survives_exceptions(rerun: Rerun, version: str) -> None:
+    command = [str(PYTHONS.get(version, sys.executable)), "-m"]
+    command += ["pytest"] if version == THIS else ["tests", "driver", "--", "--numprocesses=0"]
+    output = rerun(
+        [*command, "--every-call", "-k", "test_every_call", *["tests/driver"] * (version == THIS)], timeout=1800
+    )
+    assert "passed" in output
+
+
 @pytest.mark.skipif(NEWEST == THIS, reason="test_modes.py tests this Python")
 @pytest.mark.parametrize("mode", ["lazy", "random"])
 def test_driver_tests_pass_in_every_mode_on_the_newest(rerun: Rerun, mode: str) -> None:

@@ -161,7 +161,7 @@ class SharedHandle:
 
     def __del__(self) -> None:
         offer = getattr(self, "_offer", None)
-        if offer is not None and not offer.ended and self.pid == os.getpid():
+        if offer is not None and not offer.settled and self.pid == os.getpid():
             try:
                 offer.end(0)
             except TimeoutError:

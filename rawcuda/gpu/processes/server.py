@@ -56,13 +56,13 @@ class Offer:
     keeps   what must live as long as a process has it open
     """
 
-    __slots__ = ("server", "key", "payload", "descriptors", "keeps", "users", "ended")
+    __slots__ = ("server", "key", "payload", "descriptors", "keeps", "users", "ended", "settled")
 
     def __init__(self, server: Server, payload: bytes, descriptors: list[int], keeps: Any) -> None:
         self.server, self.key, self.payload = server, os.urandom(16), payload
         self.descriptors, self.keeps = descriptors, keeps
         self.users: dict[Any, int] = {}  # connection -> process
-        self.ended = False
+        self.ended = self.settled = False  # no process can open it; what it kept is released
 
     def end(self, timeout: float) -> None:
         """Offer it to no other process, and wait until no process has it open.
@@ -166,8 +166,8 @@ class Server:
     def end(self, offer: Offer, timeout: float) -> None:
         """End an offer; see Offer.end."""
         with self.changed:
-            if not offer.ended:
-                offer.ended = True
+            offer.ended = True
+            if not offer.settled:
                 self._settle(offer)
             if not self.changed.wait_for(lambda: not offer.users, min(timeout, _FOREVER)):
                 users = _listed(offer)
@@ -179,20 +179,21 @@ class Server:
             self._thread.join(min(timeout, _FOREVER))  # it closes the socket
 
     def _settle(self, offer: Offer) -> None:
-        """Release an offer that is over, and end with the last one."""
+        """Release an offer that is over, and end with the last one. An interrupted call can be made again."""
         if not offer.ended or offer.users:
             return
-        if self.offers.pop(offer.key, None) is not None:
-            while offer.descriptors:
-                os.close(offer.descriptors.pop())
-            offer.keeps = None
-        if not self.offers and not self.over:
+        while offer.descriptors:
+            os.close(offer.descriptors.pop())
+        offer.keeps = None
+        self.offers.pop(offer.key, None)
+        if not self.offers:
             self.over = True
             try:
                 self._socket.shutdown(2)  # wakes the thread
             except OSError:
                 pass
         self.changed.notify_all()
+        offer.settled = True
 
     def abandon(self) -> None:
         """Close everything in a child of fork(), without a message to other processes."""
