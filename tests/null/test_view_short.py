@@ -339,9 +339,9 @@ def test_a_later_view_of_a_type_takes_the_short_way(name, pytestconfig):
         pytest.skip("the short ways are switched off")
     numpy = pytest.importorskip("numpy")
     kind, make, way, called = SHORT[name]
-    versioned = tuple(map(int, numpy.__version__.split(".")[:2])) >= (2, 1)
-    if not versioned and any(each.startswith("dlpack.") for each in called):
-        pytest.skip("this NumPy has no versioned capsules")
+    recent = tuple(map(int, numpy.__version__.split(".")[:2])) >= (2, 3)
+    if not recent and any(each.startswith("dlpack.") for each in called):
+        pytest.skip("this NumPy has no versioned capsules, or keeps shape and strides apart from the tensor")
     exporter = make(numpy.zeros((4, 6), kind))
     view(exporter), view(exporter)
     made = []
