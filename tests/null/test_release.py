@@ -104,7 +104,8 @@ def test_a_release_is_one_command(tmp_path: Path) -> None:
         timeout=600,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert sorted(path.suffix for path in tmp_path.iterdir()) == [".gz", ".whl"] and done.stdout.count("runs with") == 2
+    assert sorted(path.suffix for path in tmp_path.iterdir()) == ["", ".gz", ".json", ".whl"]
+    assert done.stdout.count("runs with") == 2
 
 
 def test_a_release_has_checksums_and_a_bill_of_materials(tmp_path: Path) -> None:
