@@ -114,7 +114,7 @@ class Load:
     """What the threads share."""
 
     def __init__(self, library: Any) -> None:
-        self.library = library
+        self.emulator = library
         self.devices = rawcuda.devices()
         self.modules = [device.load(STEP) for device in self.devices]
         self.gate = Gate()
