@@ -223,14 +223,12 @@ def refuse_planted(path: str) -> None:
     """
     if os.name != "posix" or not os.path.isabs(path) or not os.path.exists(path):
         return
-    ours = [os.path.realpath(prefix) + os.sep for prefix in (sys.prefix, sys.base_prefix)]
-    real = os.path.realpath(path)
-    for start in [os.path.abspath(path), real] if not real.startswith(tuple(ours)) else []:
-        below = start
-        while True:
-            found = os.stat(below)
+    ours = [prefix + os.sep for each in (sys.prefix, sys.base_prefix) for prefix in (each, os.path.realpath(each))]
+    for below in os.path.abspath(path), os.path.realpath(path):  # a link can be exchanged, and so can what it names
+        while not below.startswith(tuple(ours)):
+            mode = os.stat(below).st_mode
             above = os.path.dirname(below)
-            if found.st_mode & stat.S_IWOTH and not found.st_mode & stat.S_ISVTX:
+            if mode & stat.S_IWOTH and not (mode & stat.S_ISVTX and stat.S_ISDIR(mode)):
                 raise PermissionError(f"{below} can be written by every user, so {path} is not used: chmod o-w {below}")
             if above == below:
                 break

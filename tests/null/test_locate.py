@@ -88,7 +88,7 @@ def test_what_every_user_could_have_planted_is_refused(tmp_path, monkeypatch, op
     monkeypatch.setenv("CUDA_HOME", str(kit))
     assert len([path for path in everywhere() if path.startswith(str(kit))]) == 4
     locate.refuse_planted(str(kit / "bin/ptxas"))
-    (kit / opened).chmod(0o777)
+    (kit / opened).chmod(0o1777 if opened == "bin/ptxas" else 0o777)  # the sticky bit protects no file
     with pytest.raises(PermissionError, match="chmod o-w"):
         locate.refuse_planted(str(kit / "bin/ptxas"))
     (tmp_path / "link").symlink_to(kit / "bin/ptxas")
@@ -106,6 +106,20 @@ def test_a_folder_with_the_sticky_bit_has_what_its_owner_put_there(tmp_path, mon
     monkeypatch.setattr(os, "lstat", lambda path, lstat=os.lstat: Owned(lstat(path)))
     with pytest.raises(PermissionError, match="by user 999"):
         locate.refuse_planted(str(kit / "bin/nvcc"))
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Windows has no such modes")
+def test_this_python_is_trusted_but_not_a_link_to_it(tmp_path, monkeypatch):
+    prefix, open_to_all = tmp_path / "prefix", tmp_path / "open"
+    plant(prefix)
+    prefix.chmod(0o777)
+    monkeypatch.setattr(sys, "prefix", str(prefix))
+    locate.refuse_planted(str(prefix / "bin/nvcc"))
+    open_to_all.mkdir()
+    (open_to_all / "nvcc").symlink_to(prefix / "bin/nvcc")
+    open_to_all.chmod(0o777)
+    with pytest.raises(PermissionError, match="chmod o-w"):
+        locate.refuse_planted(str(open_to_all / "nvcc"))
 
 
 class Owned:
