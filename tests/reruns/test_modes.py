@@ -12,9 +12,7 @@ from tests.reruns.test_pythons import NEWEST, THIS
 pytestmark = pytest.mark.heavy
 
 
-MODES = [("random", 1), ("random", 2)] + [("lazy", 0), ("random", 3)] * (
-    NEWEST == THIS
-)  # otherwise test_pythons.py runs these on a newer Python
+MODES = [("random", 1)] + [("lazy", 0), ("random", 3)] * (NEWEST == THIS)  # else test_pythons.py runs these two
 
 
 @pytest.mark.parametrize("mode, seed", MODES)
