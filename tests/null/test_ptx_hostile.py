@@ -73,6 +73,25 @@ def test_sections_that_nobody_closes_are_refused_soon() -> None:
     assert time.process_time() - started < 20
 
 
+class Counted(str):
+    """A text that counts the characters that are searched."""
+
+    searched = 0
+
+    def find(self, what: str, start: int = 0, end: int = 1 << 62) -> int:  # type: ignore[override]
+        found = str.find(self, what, start, end)
+        self.searched += (min(end, len(self)) if found < 0 else found) - start
+        return found
+
+
+@pytest.mark.parametrize("line", [".section\n", ".section .x {\n", ".section .x { }\n"])
+def test_a_section_is_searched_once(line: str) -> None:
+    text = Counted(HEAD + line * 1000)
+    tokens = module("emulator.ptx.reading.lexer").Tokens(text)
+    assert len(tokens.kinds) > 1000 and tokens.source is text
+    assert text.searched <= 1000 * 257 + 2 * len(text)  # 257: from its name to its brace
+
+
 LIMITS = {
     "MOST_TEXT": (kernel(""), "characters, 10 max"),
     "MOST_REGISTERS": (kernel("".join(f"mov.u32 %r{n}, 1;\n" for n in range(20))), "registers, 10 max"),
@@ -141,6 +160,18 @@ def test_iterations_of_different_threads_are_not_added_up() -> None:
     code = module("emulator.ptx").load(kernel(body).encode(), module("emulator.space").Space())
     limits = module("emulator.ptx").Limits(turns=50_000)
     code.entries["k"].run((1, 1, 1), (512, 1, 1), 0, b"", limits=limits)  # 204,800 in all
+
+
+@pytest.mark.parametrize("threads", [1, 33, 96])
+def test_iterations_of_threads_that_take_turns_are_counted(threads: int) -> None:
+    """At each barrier another thread goes on, so no thread uses up a portion of iterations."""
+    space = module("emulator.space").Space()
+    space.timeout = 5.0  # in case they are not counted
+    code = module("emulator.ptx").load(kernel("L: bar.sync 0; bra L;").encode(), space)
+    with pytest.raises(module("emulator.space").Fault, match="more than 1000 loop iterations"):
+        code.entries["k"].run(
+            (1, 1, 1), (threads, 1, 1), 0, b"", limits=module("emulator.ptx").Limits(turns=1000)
+        )
 
 
 RECURSIVE = {
