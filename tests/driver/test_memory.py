@@ -264,6 +264,37 @@ def test_leased_memory_is_freed_when_the_last_lease_goes(device, library, kind):
         assert live() == before
 
 
+EXPORTS = {  # everything by which another library gets the bytes of memory that the CPU can access
+    "a capsule": lambda memory: memory.__dlpack__(max_version=(1, 0)),
+    "a legacy capsule of a view": lambda memory: memory.view("uint32")[1:].__dlpack__(),
+    "a consumed capsule": lambda memory: rawcuda.view(memory.__dlpack__(max_version=(1, 0))),
+    "the exchange table": lambda memory: rawcuda.view(memory.view(), protocol="dlpack_c_exchange"),
+    "a memoryview": lambda memory: memory.view().memoryview(),
+    "a part of a memoryview": lambda memory: memory.view("uint32").memoryview()[2:4],
+    "the array interface": lambda memory: rawcuda.view(memory.view(), protocol="array_interface"),
+}
+
+
+@pytest.mark.parametrize("door", EXPORTS)
+def test_an_export_keeps_the_bytes_of_closed_memory(device, library, door):
+    def live():
+        module("owned").drain()
+        return None if library is None else library.live_handles()["memory"]
+
+    before = live()
+    memory = device.allocate(64, kind="pinned").fill(7)
+    during, export = live(), EXPORTS[door](memory)
+    memory.close()
+    assert memory.closed and live() == during
+    with pytest.raises(errors.Closed):
+        EXPORTS[door](memory)
+    if hasattr(export, "tolist"):
+        assert set(export.tolist()) <= {7, 0x07070707}
+    del export
+    gc.collect()
+    assert live() == before
+
+
 def test_memory_dropped_while_it_is_leased(device, library):
     lease = device.allocate(64).lease()
     gc.collect()
