@@ -290,6 +290,14 @@ def run_codes(codes: dict[str, Any], tests: list[Test], log: Path, limits: Limit
     return Ended(outcome, test, time.monotonic() - begin)
 
 
+def not_passing(tests: list[Test], log: Path) -> list[str]:
+    """Run tests on the unchanged package; return those that fail, are skipped, or do not exist."""
+    names = {test.name: test.seconds for test in tests}
+    rows, _, _ = _fork(sorted({test.file for test in tests}), names, {}, log, LIMITS)
+    ended, told = ({row[key] for row in rows if key in row} for key in ("ended", "test"))
+    return sorted(set(names) - (ended - told))
+
+
 def _complete(rows: list[dict[str, Any]]) -> bool:
     """Tell whether all tests ran: a process may also end with status 0 in the middle of a test."""
     return [row["collected"] for row in rows if "collected" in row] == [sum("ended" in row for row in rows)]

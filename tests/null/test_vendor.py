@@ -534,7 +534,7 @@ ADDED: dict[str, Callable[[Path], object]] = {
     "a file": lambda path: path.write_text("mine"),
     "an empty folder": lambda path: path.mkdir(),
     "a link": lambda path: path.symlink_to(path.parent.parent),
-    "a module without its source": lambda path: path.with_name("extension.pyc").write_text("mine"),
+    "a .pyc file": lambda path: path.with_name("extension.pyc").write_text("mine"),
 }
 
 
