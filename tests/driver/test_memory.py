@@ -2,6 +2,7 @@
 
 import array
 import copy
+import ctypes
 import gc
 import pickle
 import threading
@@ -293,6 +294,30 @@ def test_an_export_keeps_the_bytes_of_closed_memory(device, library, door):
     del export
     gc.collect()
     assert live() == before
+
+
+def test_the_array_interface_of_a_memory_keeps_its_bytes(device, library):
+    """Its user has a reference to the Memory, and to nothing else."""
+
+    def live():
+        module("owned").drain()
+        return None if library is None else library.live_handles()["memory"]
+
+    for exports in 0, 1:
+        before = live()
+        memory = device.allocate(64, kind="pinned").fill(7)
+        during, address = live(), memory.__array_interface__["data"][0]
+        export = memory.__dlpack__() if exports else None
+        memory.close()
+        memory.close()
+        with pytest.raises(errors.Closed):
+            memory.__array_interface__  # noqa: B018
+        del export
+        gc.collect()
+        assert memory.closed and live() == during and ctypes.string_at(address, 64) == b"\7" * 64
+        del memory
+        gc.collect()
+        assert live() == before
 
 
 def test_memory_dropped_while_it_is_leased(device, library):
