@@ -393,7 +393,10 @@ CORRECTIONS = [
         "emulator/recovery.py",
         old="            late = _Late(self, ident, caught)\n",
         new=("            return\n            late = _Late(self, ident, caught)\n"),
-        test="null/test_emulator_interrupts.py::test_an_exception_that_nobody_claims_is_raised_in_the_thread_a_moment_later",
+        test=(
+            "null/test_emulator_interrupts.py::"
+            "test_an_exception_that_nobody_claims_is_raised_in_the_thread_a_moment_later"
+        ),
     ),
     Correction(
         "sigint_launch_breaks",
@@ -409,7 +412,10 @@ CORRECTIONS = [
         "emulator/queues.py",
         old="                    self._stop(work)\n",
         new="                    pass\n",
-        test="null/test_emulator_interrupts.py::test_an_exception_at_any_line_leaves_everything_working[KeyboardInterrupt-launch-eager]",
+        test=(
+            "null/test_emulator_interrupts.py::"
+            "test_an_exception_at_any_line_leaves_everything_working[KeyboardInterrupt-launch-eager]"
+        ),
         hangs=True,
     ),
     Correction(
@@ -418,7 +424,10 @@ CORRECTIONS = [
         "emulator/recovery.py",
         old=("    machine.repair()\n    _release(lock)\n"),
         new="    machine.repair()\n",
-        test="null/test_emulator_interrupts.py::test_an_exception_at_any_line_leaves_everything_working[KeyboardInterrupt-launch-eager]",
+        test=(
+            "null/test_emulator_interrupts.py::"
+            "test_an_exception_at_any_line_leaves_everything_working[KeyboardInterrupt-launch-eager]"
+        ),
         hangs=True,
     ),
     Correction(
@@ -459,7 +468,10 @@ CORRECTIONS = [
         "emulator/recovery.py",
         old="return _UNKNOWN if again is None else again()",
         new="return _UNKNOWN",
-        test="null/test_emulator_interrupts.py::test_an_interrupt_does_not_divide_what_brackets_other_calls[cuCtxPushCurrent_v2]",
+        test=(
+            "null/test_emulator_interrupts.py::"
+            "test_an_interrupt_does_not_divide_what_brackets_other_calls[cuCtxPushCurrent_v2]"
+        ),
     ),
     Correction(
         "vendor_interrupt",
@@ -719,7 +731,10 @@ CORRECTIONS = [
         "arrays/copying.py",
         old="            (_gpu or _enter_gpu()).check_label(thing)\n",
         new="            pass\n",
-        test="driver/test_view_device.py::test_a_device_address_that_is_called_host_memory_is_refused_by_any_protocol[<lambda>0]",
+        test=(
+            "driver/test_view_device.py::"
+            "test_a_device_address_that_is_called_host_memory_is_refused_by_any_protocol[<lambda>0]"
+        ),
     ),
     Correction(
         "array_interface_label",
@@ -727,7 +742,10 @@ CORRECTIONS = [
         "arrays/exporting.py",
         old="    view._check_label()\n",
         new="",
-        test="driver/test_view_device.py::test_a_device_address_that_is_called_host_memory_is_refused_by_any_protocol[<lambda>1]",
+        test=(
+            "driver/test_view_device.py::"
+            "test_a_device_address_that_is_called_host_memory_is_refused_by_any_protocol[<lambda>1]"
+        ),
     ),
     Correction(
         "explain_hostile",
