@@ -302,6 +302,7 @@ def test_looking_at_the_package_loads_no_driver(python):
             rawcuda.cu.cuMemAlloc
         except AttributeError as error:
             assert "cuMemAlloc_v2" in str(error) and not module("driver").is_loaded()
+        assert not hasattr(rawcuda.cu, "CUnothing") and not module("driver").is_loaded()
         rawcuda.use("emulator")
         init(Flags=0)
         print(module("driver").is_loaded(), rawcuda.cu.version)

@@ -170,3 +170,14 @@ def test_an_interrupt_of_close_comes_out_and_the_handle_is_released_later(log):
     assert thing.closed and log == []
     owned.drain()
     assert log == [(7, True)]
+
+
+def test_a_lock_is_held_for_its_block_and_only_if_it_was_taken():
+    lock = threading.Lock()
+    held, late = owned.Held(lock), owned.Held(lock, 0.01)
+    for _ in range(2):
+        with held:
+            with late:  # is entered without the lock, which it does not release
+                assert lock.locked()
+            assert lock.locked()
+        assert not lock.locked()  # although both objects are still there

@@ -136,10 +136,16 @@ def test_6_8_ctypes_gives_no_strides():
     assert v.strides == (6, 2) and v.T.tolist() == [[1, 4], [2, 5], [3, 6]]
 
 
-def test_6_9_the_address_is_the_first_elements():
-    m = memoryview(bytearray(range(6)))[::-2]
+@pytest.mark.parametrize("is_known", [True, False])
+def test_6_9_the_address_is_the_first_elements(monkeypatch, is_known):
+    if not is_known:  # where a memoryview has the address
+        monkeypatch.setattr(buffer, "_offset", 0)
+    exporter = bytearray(range(6))
+    m = memoryview(exporter)[::-2]
     v = view(m)
     assert v.strides == (-2,) and v.tolist() == [5, 3, 1] and v.ptr == address(m)
+    del v, m
+    exporter.append(6)  # no buffer is left
     numpy = pytest.importorskip("numpy")
     a = numpy.arange(3)[::-1]
     assert view(a, protocol="buffer").ptr == a.__array_interface__["data"][0] and view(
@@ -222,6 +228,9 @@ def test_6_10_the_itemsize_is_trusted_over_the_format():
         ("T{i:a:d:b:}", 16, "{'names': ['a', 'b'], 'formats': ['<i4', '<f8'], 'offsets': [0, 8], 'itemsize': 16}"),
         ("T{i:a:=d:b:}", 12, "[('a', '<i4'), ('b', '<f8')]"),
         ("T{=i:a:d:b:}", 12, "[('a', '<i4'), ('b', '<f8')]"),
+        ("T{B:a:f:b:}", 8, "{'names': ['a', 'b'], 'formats': ['u1', '<f4'], 'offsets': [0, 4], 'itemsize': 8}"),
+        ("T{i:a:P:b:}", 16, "{'names': ['a', 'b'], 'formats': ['<i4', 'V8'], 'offsets': [0, 8], 'itemsize': 16}"),
+        ("T{=i:a:P:b:}", 12, "[('a', '<i4'), ('b', 'V8')]"),
         ("T{B:a:xxxf:b:}", 8, "{'names': ['a', 'b'], 'formats': ['u1', '<f4'], 'offsets': [0, 4], 'itemsize': 8}"),
         ("T{(2)i:a:T{B:x:(3)^f:y:}:b:}", 21, "[('a', '<i4', (2,)), ('b', [('x', 'u1'), ('y', '<f4', (3,))])]"),
         ("T{3s:name:2w:text:}", 12, None),
