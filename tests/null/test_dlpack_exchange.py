@@ -166,6 +166,7 @@ def test_4_10_the_exporters_own_errors():
     "at, function, field",
     [
         (24, OWN(lambda thing, out: -1), "managed_tensor_from_py_object_no_sync"),
+        (24, OWN(lambda thing, out: 0), "managed_tensor_from_py_object_no_sync"),  # and no tensor
         (48, STREAM(lambda device, ordinal, out: -1), "current_work_stream"),
     ],
 )

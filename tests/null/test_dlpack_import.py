@@ -227,6 +227,7 @@ def test_1_32_another_major_is_refused_and_freed(version, fine):
 def test_2_20_the_device_is_asked_first_and_its_id_may_be_none():
     exporter = Exporter(Tensor(), says=(1, None))
     assert view(exporter).device == ("cpu", 0) and exporter.asked == [{"max_version": (1, 3)}]
+    assert view(Exporter(Tensor(device=(2, 0)), says=(2, None))).device == ("cuda", 0)
 
     class Kind(int):
         pass
@@ -234,7 +235,7 @@ def test_2_20_the_device_is_asked_first_and_its_id_may_be_none():
     assert view(Exporter(Tensor(), says=(Kind(1), Kind(0)))).device == ("cpu", 0)
     assert view(Exporter(Tensor(), says=False)).device == ("cpu", 0)  # without the method, the capsule tells the device
     for wrong in ((1,), 1, (None, 0), "x", ("cpu", 0), (1.5, 0), ("1", "0"), (1, 0.0)):
-        with pytest.raises(ProtocolError, match="__dlpack_device__"):
+        with pytest.raises(ProtocolError, match="^dlpack: __dlpack_device__ "):
             view(Exporter(Tensor(), says=wrong))
     with pytest.raises(TypeError, match="not an exporter"):
         view(object())
@@ -273,6 +274,9 @@ def test_a_function_whose_parameters_show_is_asked_once():
     exporter = Older(Tensor(), says=(1, 0))
     exporter.__dlpack__ = Newer(Tensor()).__dlpack__  # a function of the object's own may have other parameters
     assert view(exporter).shape == (2, 3) and exporter.__dlpack__.__self__.asked == [{"max_version": (1, 3)}]
+    Older.__dlpack__ = lambda self, max_version=None: Exporter.__dlpack__(self, max_version=max_version)
+    exporter = Older(Tensor())
+    assert view(exporter).shape == (2, 3) and exporter.asked == [{"max_version": (1, 3)}]
 
 
 @pytest.mark.parametrize(
@@ -398,6 +402,15 @@ def test_a_name_at_the_end_of_what_can_be_read(name):
     finally:
         protect(mmap.PROT_READ | mmap.PROT_WRITE)
         del made
+
+
+def test_the_owner_of_what_was_consumed_frees_it():
+    for version in (None, (1, 3)):
+        tensor = Tensor(version=version)
+        owner = module("dlpack").consume(tensor.capsule())
+        assert tensor.freed == 0
+        del owner
+        assert tensor.freed == 1
 
 
 def test_2_26_a_destructor_that_does_not_look_at_the_name():

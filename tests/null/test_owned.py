@@ -172,6 +172,13 @@ def test_an_interrupt_of_close_comes_out_and_the_handle_is_released_later(log):
     assert log == [(7, True)]
 
 
+def test_a_token_becomes_false_also_if_another_thread_has_just_made_the_next():
+    token = owned.token()
+    owned._tokens.append(([True], []))  # as in invalidate(), before it makes the older ones false
+    owned.invalidate()
+    assert not token and owned.token() and len(owned._tokens) == 1
+
+
 def test_a_lock_is_held_for_its_block_and_only_if_it_was_taken():
     lock = threading.Lock()
     held, late = owned.Held(lock), owned.Held(lock, 0.01)

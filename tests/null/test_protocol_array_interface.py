@@ -171,9 +171,37 @@ def test_bad_input(read, name, field, value):
 
 
 @BOTH
-def test_memory_may_end_where_the_address_space_ends(read, name):
+def test_the_most_dimensions_and_the_last_addresses(read, name):
+    assert read(shape=(1,) * 64).strides == (4,) * 64
     assert read(data=(1, False)).ptr == 1 and read(data=(2**64 - 24, False)).ptr == 2**64 - 24
     refused(name, "strides", hex(2**64 - 23), read, data=(2**64 - 23, False))
+    refused(name, "data", "data 0: is a null pointer", read, data=(0, False))
+
+
+@BOTH
+@pytest.mark.parametrize("first, second", ["iI", "Ii", "if"])
+def test_strides_of_the_same_bytes_are_told_apart(read, name, first, second):
+    """What was learned of one array says nothing about an array of another type."""
+    one = array.array(first, [12, 4])
+    assert read(strides=one).strides == (12, 4)
+    if second == "f":
+        refused(name, "strides", "must be a tuple of ints", read, strides=array.array(second, one.tobytes()))
+        return
+    edge = array.array(first, [2**32 - 12 if first == "I" else -12, 4])
+    assert read(strides=edge, shape=(1, 3)).strides == tuple(edge)
+    other = array.array(second, edge.tobytes())
+    assert read(strides=other, shape=(1, 3)).strides == tuple(other) != tuple(edge)
+
+
+def test_numbers_of_numpy_of_the_same_bytes_are_told_apart():
+    numpy = pytest.importorskip("numpy")
+    assert device(stream=numpy.uint64(2**64 - 1)).stream == 2**64 - 1
+    refused("cuda_array_interface", "stream", -1, device, stream=numpy.int64(-1))
+    for read, name in (host, "array_interface"), (device, "cuda_array_interface"):
+        assert read(strides=(numpy.int64(12), 4)).strides == (12, 4)
+        refused(name, "strides", "must be a tuple of ints", read, strides=(numpy.int64(12).view("f8"), 4))
+        assert read(version=numpy.int64(3)).shape == (2, 3)
+        refused(name, "version", "must be an int", read, version=numpy.int64(3).view("f8"))
 
 
 def test_5_7_6_5_a_mask_is_refused():
@@ -293,7 +321,7 @@ def test_6_2_data_in_the_exporter_itself():
     ],
 )
 def test_6_2_a_buffer_too_small(changes):
-    with pytest.raises(ProtocolError):
+    with pytest.raises(ProtocolError, match="^array_interface: (shape|strides|data) "):
         host(**{"data": bytearray(24), **changes})
 
 

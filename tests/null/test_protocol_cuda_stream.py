@@ -60,7 +60,7 @@ def test_7_2_7_3_not_a_pair_of_ints(answer):
 
 @pytest.mark.parametrize("handle", [-1, 2**64])
 def test_a_handle_that_cannot_be_one(handle):
-    with pytest.raises(errors.ProtocolError, match="handle"):
+    with pytest.raises(errors.ProtocolError, match=f"^cuda_stream: handle {handle}: "):
         handle_from(Offers((0, handle)))
 
 
