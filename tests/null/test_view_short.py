@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import itertools
 import re
 import sys
 import threading
@@ -208,6 +209,13 @@ def test_what_is_no_capsule():
     with pytest.raises(errors.ProtocolError, match="consumed already"):
         view(Given(Tensor(), capsule=used))
     del kept
+
+
+@pytest.mark.parametrize("given", [7, "capsule", None], ids=repr)
+def test_what_is_no_capsule_after_one_that_was(short, given):
+    made = itertools.chain([Tensor()], itertools.repeat(types.SimpleNamespace(capsule=lambda: given)))
+    with pytest.raises(errors.ProtocolError, match="not a PyCapsule"):
+        view(short(lambda: next(made)))
 
 
 def test_what_is_replaced_later_counts(short):
