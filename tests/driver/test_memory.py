@@ -191,6 +191,8 @@ def test_detach_and_borrow(device):
         memory_module.Memory.borrow(device, -1, 8)
     with pytest.raises(ValueError):
         memory_module.Memory.borrow(device, 2**64 - 4, 8)
+    with pytest.raises(ValueError, match="kind 'host': give one of 'device', 'pinned', 'managed'"):
+        memory_module.Memory.borrow(device, address, 8, kind="host")
 
 
 def test_dropped_memory_is_freed_by_the_next_release(device):
