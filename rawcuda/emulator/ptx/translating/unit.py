@@ -281,9 +281,11 @@ class Unit:
                             wanted[id(target)] = target
         offset = 0
         placed: dict[int, int] = {}
-        dynamic = [variable for variable in wanted.values() if variable.linkage == "extern" or not variable.size]
+        dynamic: list[Variable] = []
         for variable in sorted(wanted.values(), key=lambda each: each.line):
-            if variable not in dynamic:
+            if variable.linkage == "extern" or not variable.size:
+                dynamic.append(variable)
+            else:
                 offset = -(-offset // variable.alignment) * variable.alignment
                 placed[id(variable)] = offset
                 offset += variable.size
