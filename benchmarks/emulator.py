@@ -121,7 +121,10 @@ def measure(name: str, repeat: int, checked: bool = True) -> dict[str, Any]:
         threads *= extent
     executed = count(code, run, threads)
     seconds = best(run, repeat)
-    numba = simulated(name) if os.environ.get("BENCHMARK_NUMBA") != "0" else None
+    from benchmarks import simulated
+
+    part = {"add": 16, "polynomial": 8, "product": 8, "reduce": 8}.get(name, 1)  # all of their blocks do the same
+    numba = simulated.seconds(name, *WORK[name], part) if os.environ.get("BENCHMARK_NUMBA") != "0" else None
     return {
         "kernel": name,
         "threads": blocks * threads,
@@ -208,119 +211,6 @@ def entry_us() -> float:
             function(address)
 
     return best(calls, 5) / 2000 * 1e6
-
-
-# -- the same work in numba's simulator
-
-SIMULATED = """
-import sys, time, math
-import numpy as np
-from numba import cuda, float32, uint32
-
-@cuda.jit
-def add(out, a, b, n):
-    i = cuda.grid(1)
-    if i < n:
-        out[i] = a[i] + b[i]
-
-@cuda.jit
-def polynomial(out, given, n):
-    i = cuda.grid(1)
-    if i >= n:
-        return
-    x = given[i]
-    y = x * np.float32(0.5) + np.float32(1.25)
-    z = x - y
-    for k in range(8):
-        y = y * x + z
-        z = z - x * np.float32(0.25)
-        x = x * np.float32(0.5)
-        y = y + x
-    out[i] = y * z
-
-@cuda.jit
-def product(C, A, B, n):
-    a, b = cuda.shared.array((8, 8), float32), cuda.shared.array((8, 8), float32)
-    tx, ty = cuda.threadIdx.x, cuda.threadIdx.y
-    x, y = cuda.grid(2)
-    sum = np.float32(0)
-    for k in range(0, n, 8):
-        a[ty, tx] = A[y * n + k + tx]
-        b[ty, tx] = B[(k + ty) * n + x]
-        cuda.syncthreads()
-        for j in range(8):
-            sum += a[ty, j] * b[j, tx]
-        cuda.syncthreads()
-    C[y * n + x] = sum
-
-@cuda.jit
-def reduce(out, given):
-    part = cuda.shared.array(128, float32)
-    t = cuda.threadIdx.x
-    part[t] = given[cuda.blockIdx.x * 128 + t]
-    cuda.syncthreads()
-    k = 64
-    while k:
-        if t < k:
-            part[t] += part[t + k]
-        cuda.syncthreads()
-        k >>= 1
-    if t == 0:
-        out[cuda.blockIdx.x] = part[0]
-
-@cuda.jit
-def mandelbrot(out, w, h, most):
-    i = cuda.grid(1)
-    if i >= w * h:
-        return
-    cr = np.float32(i % w) * np.float32(3) / np.float32(w) - np.float32(2)
-    ci = np.float32(i // w) * np.float32(2) / np.float32(h) - np.float32(1)
-    r = q = np.float32(0)
-    k = 0
-    while k < most and r * r + q * q < 4:
-        t = r * r - q * q + cr
-        q = np.float32(2) * r * q + ci
-        r = t
-        k += 1
-    out[i] = k
-
-@cuda.jit
-def histogram(bins, given, n):
-    part = cuda.shared.array(64, uint32)
-    t = cuda.threadIdx.x
-    for i in range(t, 64, cuda.blockDim.x):
-        part[i] = 0
-    cuda.syncthreads()
-    for i in range(cuda.grid(1), n, cuda.gridsize(1)):
-        cuda.atomic.add(part, given[i] & 63, 1)
-    cuda.syncthreads()
-    for i in range(t, 64, cuda.blockDim.x):
-        cuda.atomic.add(bins, i, part[i])
-
-kernel, grid, block, part, *arguments = eval(sys.stdin.read())
-codes = {"histogram": "u4"}
-given = [np.frombuffer(a, codes.get(kernel, "f4")).copy() if isinstance(a, bytes) else a for a in arguments]
-cut = (grid[0] // part, *grid[1:])
-globals()[kernel][(1,) * len(grid), block](*given)
-started = time.process_time()
-globals()[kernel][cut, block](*given)
-print((time.process_time() - started) * part)
-"""
-
-
-def simulated(name: str) -> float | None:
-    """Time the simulator in a separate process; None without numba. If all blocks do the same, it runs only some."""
-    grid, block, arguments = WORK[name]
-    part = {"add": 16, "polynomial": 8, "product": 8, "reduce": 8}.get(name, 1)
-    done = subprocess.run(
-        [sys.executable, "-c", SIMULATED],
-        input=repr((name, grid, block, part, *arguments)),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        env={**os.environ, "NUMBA_ENABLE_CUDASIM": "1"},
-    )
-    return float(done.stdout) if done.returncode == 0 else None
 
 
 def print_rows(rows: list[dict[str, Any]], rest: dict[str, float], as_json: bool) -> None:

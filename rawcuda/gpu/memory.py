@@ -57,7 +57,7 @@ class Memory(Owned, Bytes):
     units   nbytes is in bytes
     """
 
-    __slots__ = ("nbytes", "kind", "device", "stream", "_primary", "_keeps", "_leases", "_side")
+    __slots__ = ("nbytes", "kind", "device", "stream", "_primary", "_keeps", "_leases", "_side", "_shown")
     readonly: bool = False  # whether it must not be written: page-locked memory of a read-only exporter
 
     nbytes: int
@@ -69,6 +69,7 @@ class Memory(Owned, Bytes):
         _keeps: Any
         _side: copying.Side | None
         _leases: list[ref[Lease]]  # the first is the one that counts
+        _shown: bool  # set when the array interface was read
 
     def __init__(self) -> None:
         raise TypeError("Memory is made by Device.allocate(), or by Memory.borrow() for bytes of another owner")
@@ -203,6 +204,8 @@ class Memory(Owned, Bytes):
         return self.handle
 
     def _closing(self) -> bool:
+        if hasattr(self, "_shown"):  # who uses the array interface keeps this object, whose finalizer frees the bytes
+            return True
         leases = self._leases
         lease = leases[0]() if leases else None
         if lease is None or self._release is None:
@@ -402,6 +405,8 @@ class Memory(Owned, Bytes):
     def __array_interface__(self) -> dict[str, names.Any]:
         """Return the array interface; raises AttributeError if the CPU cannot access the memory."""
         interface: dict[str, Any] = self.view().__array_interface__
+        if self._release is not None:
+            self._shown = True
         return interface
 
     def __array__(self, dtype: names.Any = None, copy: bool | None = None) -> names.Any:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from .. import driver
 from ..driver import as_argument
-from ..errors import refusal
+from ..errors import Closed, CudaError, ForkedAfterInit, refusal
 from .calls import run, scratches, take_scratch
 from .context import PrimaryContext, context_of, held_contexts
 from .handles import capturing, unnoticed
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "device_of",
+    "end_work",
     "finish_context",
     "forget_closed",
     "hold_back",
@@ -169,6 +170,30 @@ def finish_context(primary: PrimaryContext) -> None:
     calls   cuCtxSynchronize
     """
     run(((primary.function("cuCtxSynchronize"),),), primary._to_push())
+
+
+_unfinished: dict[int, Any] = {}
+
+
+def end_work(error: BaseException, primary: PrimaryContext, queue: Any, *things: Any) -> None:
+    """Wait for the work that a call may have queued before an exception came, because nothing keeps what it uses.
+
+    After an error of the driver in a capture, there is nothing to wait for, and waiting would invalidate the capture.
+    If another exception ends the wait, the things are kept for ever.
+
+    queue   the stream as an argument
+    things  what uses the memory: views or Memories
+    calls   cuStreamSynchronize
+    """
+    if capturing and isinstance(error, CudaError):
+        return
+    key = id(things)
+    _unfinished[key] = things
+    try:
+        run(((primary.function("cuStreamSynchronize"), queue),), primary._to_push())
+    except (CudaError, Closed, ForkedAfterInit):
+        pass  # the context is lost, so the work ends
+    _unfinished.pop(key, None)
 
 
 def wait_for(thing: Any, side: Side, stream: Any) -> None:

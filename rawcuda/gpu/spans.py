@@ -14,7 +14,7 @@ from ..driver import as_argument
 from ..owned import drain, dropped
 from .context import reaches
 from .memory import Memory
-from .ordering import keep, make_ready
+from .ordering import end_work, keep, make_ready
 from .queue import StreamHandle, calls_on, home_of
 from .retention import retained, sweep
 
@@ -59,11 +59,16 @@ def copy_run(dst: Any, src: Any, to: Side, of: Side, stream: Any) -> bool:
         make_ready(primary, stream, dst)
     if theirs is not None and theirs is not stream:
         make_ready(primary, stream, src)
-    calls.cuMemcpyAsync(to.argument, of.argument, to.form.size, queue)
-    if not to.ours or not of.ours:
-        _finish(primary, calls, queue, (dst, to), (src, of), stream)
-    elif to.form.dtype is not None:  # (the stream of a Memory is that of its allocation)
-        dst.stream = stream  # its elements will be ready in this stream's order
+    try:
+        calls.cuMemcpyAsync(to.argument, of.argument, to.form.size, queue)
+        if not to.ours or not of.ours:
+            _finish(primary, calls, queue, (dst, to), (src, of), stream)
+        elif to.form.dtype is not None:  # (the stream of a Memory is that of its allocation)
+            dst.stream = stream  # its elements will be ready in this stream's order
+    except BaseException as error:
+        if not to.ours or not of.ours:  # (the close() of our memory waits for its work)
+            end_work(error, primary, queue, dst, src)
+        raise
     if retained:
         sweep()
     if dropped:
@@ -119,15 +124,26 @@ def fill_run(target: Any, to: Side, value: int, width: int, stream: Any) -> bool
         return False
     if target.stream is not None and target.stream is not stream:
         make_ready(primary, stream, target)
-    if form.size is not None:
-        fill = calls.cuMemsetD32Async if width == 4 else calls.cuMemsetD16Async if width == 2 else calls.cuMemsetD8Async
-        count = form.count if width == form.itemsize else as_argument(form.nbytes // width)
-        fill(to.argument, as_argument(value), count, queue)
-    else:
-        fill = getattr(calls, _FILLS_OF_ROWS[width])
-        fill(*map(as_argument, (first, pitch, value, row // width, rows)), queue)
-    if not to.ours:
-        keep(primary, stream, target, to)
+    try:
+        if form.size is not None:
+            fill = (
+                calls.cuMemsetD32Async
+                if width == 4
+                else calls.cuMemsetD16Async
+                if width == 2
+                else calls.cuMemsetD8Async
+            )
+            count = form.count if width == form.itemsize else as_argument(form.nbytes // width)
+            fill(to.argument, as_argument(value), count, queue)
+        else:
+            fill = getattr(calls, _FILLS_OF_ROWS[width])
+            fill(*map(as_argument, (first, pitch, value, row // width, rows)), queue)
+        if not to.ours:
+            keep(primary, stream, target, to)
+    except BaseException as error:
+        if not to.ours:
+            end_work(error, primary, queue, target)
+        raise
     if form.dtype is not None:
         target.stream = stream
     if retained:

@@ -92,6 +92,7 @@ class _Form:
 
 
 _forms: dict[tuple[Any, ...], _Form] = {}  # by the protocol and the keys
+_PLAIN = {tuple, list, str, int, type(None)}
 
 
 def _form_of(interface: dict[str, Any], protocol: str) -> _Form:
@@ -128,11 +129,11 @@ def meaning_of(interface: Any, protocol: str, stream_of: Any = None) -> Meaning:
     else:  # only an empty array may be at 0; for offsets beyond 64 bits no address is possible
         fits = max(-low, high) <= layout.LIMIT
         made = extents, strides, dtype, max(-low, 1), 2**64 - high if fits else -1, stream
-    # marshal writes any buffer as bytes, so an ndarray of int32 and one of int64 may look alike: only ints are
-    # stored
+    # marshal writes any buffer as bytes, so numbers of NumPy and arrays of other types may look alike: only what
+    # consists of Python's own ints and texts is stored
     given = interface.get("strides")
     numbers = (*interface["shape"], *(() if given is None else given)) if key and len(key) < 1000 else (None,)
-    if {int}.issuperset(map(type, numbers)) and type(interface["shape"]) is tuple:
+    if {int}.issuperset(map(type, numbers)) and all(kind in _PLAIN for kind in map(type, form.values(interface))):
         if len(known) >= 1000:
             known.clear()
         known[key] = made

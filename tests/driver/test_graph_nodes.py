@@ -10,6 +10,7 @@ import weakref
 import pytest
 
 from tests.driver import graph_kernels, kernels
+from tests.null.producers import Exporter, Tensor
 from tests.subject import module, rawcuda
 
 errors = module("errors")
@@ -59,6 +60,17 @@ def test_a_kernel_node_takes_its_arguments_when_it_is_added(device, graph):
         assert c.tolist() == [0, 0]
         run(graph, device)
         assert c.tolist() == [22, 44]
+
+
+def test_arrays_of_other_libraries_are_ready_when_the_node_is_added(device, graph, step, word):
+    """A node has no stream, whatever stream its Launch was configured for."""
+    with device.stream() as stream:
+        launch = step.kernel.configure(grid=1, block=1, stream=stream)
+        exporter = Exporter(Tensor(word.ptr, shape=(1,), dtype=(1, 32, 1), device=(2, 0)))
+        graph.kernel(launch, exporter, 7)
+    assert exporter.asked == [{"max_version": (1, 3), "stream": 1}]  # that of the wait in graph.kernel()
+    run(graph, device)
+    assert word.tolist() == [7]
 
 
 def test_order_is_that_of_the_edges(device, graph, step, word):
@@ -455,6 +467,8 @@ def test_copies_and_fills_that_are_refused(device, graph, word):
         graph.fill(array.array("f", [1]), 2)
     with pytest.raises(errors.ProtocolError, match="readonly"):
         graph.copy(b"1234", word)
+    with pytest.raises(errors.ProtocolError, match="readonly"):
+        graph.fill(rawcuda.view(word, writable=False), 1)
     with pytest.raises((TypeError, ValueError)):
         graph.fill(word, "x")
     with pytest.raises(ValueError, match="contiguous"):

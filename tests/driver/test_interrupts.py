@@ -7,6 +7,7 @@ signal handlers, so no exception is raised inside the emulator.
 
 from __future__ import annotations
 
+import array
 import ctypes
 import gc
 import os
@@ -50,6 +51,8 @@ class World:
         self.device = device
         self.stream, self.event = device.stream(), device.event()
         self.a, self.b = device.empty((8,), "float32").fill(1), device.empty((8,), "float32").fill(2)
+        self.texels = device.array((8,), "float32")
+        self.texels.copy_from(self.a)
         self.pinned = device.allocate(32, kind="pinned")
         self.ordered = device.allocate(32, stream=self.stream)
         self.managed = device.allocate(4096, kind="managed")
@@ -63,6 +66,7 @@ class World:
             self.managed,
             self.ordered,
             self.pinned,
+            self.texels,
             self.a.owner,
             self.b.owner,
             self.event,
@@ -159,18 +163,18 @@ def pooled(w: World) -> None:
 
 
 def registered(w: World) -> None:
-    array = bytearray(64)
-    w.device.register(array).close()
-    w.device.register(array)  # dropped
+    given = bytearray(64)
+    w.device.register(given).close()
+    w.device.register(given)  # dropped
     owned.drain()
 
 
 def across(w: World) -> None:
     other = rawcuda.devices()[-1]
-    array = other.empty((8,), "float32")
-    array.copy_from(w.a, stream=w.stream)
-    array[::2].copy_from(w.a[::2])
-    array.owner.close()
+    there = other.empty((8,), "float32")
+    there.copy_from(w.a, stream=w.stream)
+    there[::2].copy_from(w.a[::2])
+    there.owner.close()
 
 
 SEQUENCES: dict[str, Callable[[World], object]] = {
@@ -216,6 +220,7 @@ SEQUENCES: dict[str, Callable[[World], object]] = {
 # A sequence with many lines: an exception is raised at every seventh of them, beginning at another one in each mode of
 # the emulator.
 STRIDES = {"linked": 7}
+STRIDE = 3  # of the tests of what is queued: more lines than that come between a call and what keeps its memory
 
 
 def interrupted(sequence: Callable[[], object], nth: int) -> bool:
@@ -290,6 +295,86 @@ INSIDE = "stream, event, device memory, pinned memory, ordered memory, dropped, 
 def test_an_exception_at_each_line_while_the_context_is_current(device: Any, library: Any, name: str) -> None:
     with device.current():
         test_an_exception_at_each_line(device, library, name)
+
+
+def from_a_batch(w: World, target: Any) -> None:
+    rawcuda.copy_batch([(target[:4], w.a[:4]), (target[4:], w.a[4:])], stream=w.stream)
+
+
+def from_an_array(w: World, target: Any) -> None:
+    w.texels.copy_to(target, stream=w.stream)
+
+
+INTO_PAGEABLE: dict[str, Callable[[World, Any], object]] = {
+    "copy": lambda w, target: rawcuda.copy(target, w.a, stream=w.stream),
+    "on the default stream": lambda w, target: rawcuda.copy(target, w.a),
+    "backwards": lambda w, target: rawcuda.copy(target, w.a[::-1], stream=w.stream),
+    "a pitched copy": lambda w, target: rawcuda.copy(target[::2], w.a[::2], stream=w.stream),
+    "boxes": lambda w, target: rawcuda.copy(target.reshape(2, 4)[:, :2], w.a.reshape(2, 4)[:, 2:], stream=w.stream),
+    "a batch": from_a_batch,
+    "from an array": from_an_array,
+}
+
+
+@pytest.fixture
+def late(library: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the emulator work late, as a GPU may, also in its eager mode."""
+    if library is not None and library.mode == "eager":
+        queues = library._machine.queues
+        monkeypatch.setattr(queues, "mode", "lazy")
+        monkeypatch.setattr(queues, "_submit_more", queues._submit_lazy)
+
+
+@pytest.mark.parametrize("name", INTO_PAGEABLE)
+def test_a_copy_that_an_exception_ends_writes_nothing_later(device: Any, late: None, name: str) -> None:
+    """Nothing keeps pageable memory alive after the call, so what was queued must be done when the exception leaves."""
+    world, nth, hit = World(device), 0, True
+    try:
+        while hit:
+            nth += STRIDE
+            target = rawcuda.view(array.array("f", [0.0] * 8))
+            hit = interrupted(lambda target=target: INTO_PAGEABLE[name](world, target), nth)  # type: ignore[misc]
+            seen = target.tolist()
+            device.synchronize()
+            assert target.tolist() == seen, f"written after the exception at line {nth}"
+        assert any(seen) and nth > 30
+    finally:
+        world.close()
+
+
+USES_OF_FOREIGN: dict[str, Callable[[World, Any], object]] = {
+    "copied from": lambda w, foreign: rawcuda.copy(w.a, rawcuda.view(foreign), stream=w.stream),
+    "copied to": lambda w, foreign: rawcuda.copy(rawcuda.view(foreign), w.a, stream=w.stream),
+    "copied backwards": lambda w, foreign: rawcuda.copy(w.a, rawcuda.view(foreign)[::-1], stream=w.stream),
+    "filled": lambda w, foreign: rawcuda.view(foreign).fill(1, stream=w.stream),
+    "filled in part": lambda w, foreign: rawcuda.view(foreign)[::3].fill(1, stream=w.stream),
+    "filled by copies": lambda w, foreign: rawcuda.view(foreign).reinterpret("float64").fill(0.1, stream=w.stream),
+    "in a batch": lambda w, foreign: rawcuda.copy_batch(
+        [(w.a[:4], rawcuda.view(foreign)[:4]), (w.b[:4], rawcuda.view(foreign)[4:])], stream=w.stream
+    ),
+}
+
+
+@pytest.mark.parametrize("name", USES_OF_FOREIGN)
+def test_foreign_memory_outlives_work_that_an_exception_ends(device: Any, late: None, name: str) -> None:
+    """Foreign memory that is freed as soon as nobody holds it is not used after that."""
+    world, nth, hit = World(device), 0, True
+    with device.stream() as theirs:
+        try:
+            while hit:
+                nth += STRIDE
+                held = [Foreign(device.allocate(32, stream=theirs).fill(2).view("float32"))]
+                theirs.synchronize()
+                device.synchronize()
+                hit = interrupted(lambda held=held: USES_OF_FOREIGN[name](world, held[0]), nth)  # type: ignore[misc]
+                held.clear()
+                gc.collect(0)
+                owned.drain()
+                theirs.synchronize()  # it is freed
+                device.synchronize()  # and everything else is done
+            assert nth > 30
+        finally:
+            world.close()
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no interval timers here")

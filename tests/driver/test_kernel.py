@@ -303,6 +303,7 @@ def test_wrong_number_of_arguments(device):
         (dict(grid=1, block=1, shared_bytes=2**40), "shared_bytes"),
         (dict(grid=3, block=1, cluster=2), "is not a multiple of"),
         (dict(grid=1, block=1, stream=0), "ambiguous"),
+        (dict(grid=1, block=1, stream=2**64), "18446744073709551616"),
         (dict(grid=1, block=1, stream=-1), "NO_SYNC"),
     ],
 )

@@ -689,8 +689,10 @@ def interrupted_at(number, function):
         sys.settrace(before)
 
 
+@pytest.mark.parametrize("written", [False, True])
 @pytest.mark.parametrize("on_default", [False, True])
-def test_an_interrupt_at_each_line_of_a_launch(device, on_default):
+def test_an_interrupt_at_each_line_of_a_launch(device, on_default, written, monkeypatch):
+    monkeypatch.setattr(source, "enabled", written)
     with device.load(kernels.ADD) as loaded, device.stream() as own, device.allocate(16) as memory:
         a, b, c = arrays(device, 1.0, 2.0)
         device.synchronize()

@@ -294,14 +294,17 @@ def test_an_event_that_is_closed_later_is_seen_by_each_launch(device, add, numbe
     if not has(device, "programmatic"):
         pytest.skip("this option is not supported here")
     x, out = numbers
-    event = device.event()
-    launch = add.configure(grid=1, block=32, programmatic_event=event)
-    for _ in range(2):
-        launch(x, x, out, 4)
-    event.close()
-    with pytest.raises(errors.Closed):
-        launch(x, x, out, 4)
-    device.synchronize()
+    with device.stream() as own:
+        for stream in (None, own):  # what was checked for a launch without options says nothing about the event
+            event = device.event()
+            add.launch(x, x, out, 4, grid=1, block=32, stream=stream)
+            launch = add.configure(grid=1, block=32, stream=stream, programmatic_event=event)
+            for _ in range(2):
+                launch(x, x, out, 4)
+            event.close()
+            with pytest.raises(errors.Closed):
+                launch(x, x, out, 4)
+            device.synchronize()
 
 
 def test_a_launch_that_was_kept_keeps_no_event_alive(device, add, numbers):

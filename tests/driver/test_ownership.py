@@ -504,3 +504,17 @@ def test_a_stream_closed_while_it_is_captured(device):
         with stream.capture():
             stream.close()
     assert not module("gpu.stream").capturing
+
+
+def test_a_lease_that_another_thread_removes(device):
+    with device.allocate(8) as memory:
+
+        class Gone:
+            def __call__(self):
+                memory._leases.remove(self)  # as another thread does after it has found the lease dead
+
+        memory._leases[:] = [Gone()]
+        capsule = memory.__dlpack__()  # holds a lease
+        assert len(memory._leases) == 1 and memory._leases[0]() is memory.lease()
+        del capsule
+        assert memory._leases[0]() is None

@@ -9,7 +9,7 @@ import pytest
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_a_forked_child_is_told_to_spawn(python):
     result = python("""
-        import os, sys, warnings
+        import ctypes, os, sys, warnings
         warnings.simplefilter("ignore")
         from tests.driver import kernels
         from tests.subject import rawcuda
@@ -18,11 +18,14 @@ def test_a_forked_child_is_told_to_spawn(python):
         launch = module["nothing"].configure(grid=1, block=1, stream=stream)
         launch()
         device.synchronize()
+        version = ctypes.byref(ctypes.c_int())
         pid = os.fork()
         if pid == 0:
+            launch._call = lambda *arguments: 0  # a driver that does not notice the fork
             for use in (lambda: rawcuda.Device(0), lambda: device.allocate(8), launch, stream.synchronize,
                         device.synchronize, lambda: memory.copy_from(b"12345678"), lambda: device.load(kernels.ADD),
-                        rawcuda.cu.cuCtxSynchronize, lambda: module["twice"], lambda: device.stream(),
+                        rawcuda.cu.cuCtxSynchronize, lambda: rawcuda.cu.cuDriverGetVersion(version),
+                        lambda: module["twice"], lambda: device.stream(),
                         lambda: device.empty(3, "float32")):
                 try:
                     use()
@@ -161,6 +164,14 @@ def test_a_driver_of_11_4_does_the_same_with_what_it_has(python):
             loaded["add"].launch(a, a, out, 100, grid=1, block=128, stream=stream)
         graph.launch(stream)
         stream.synchronize()
+        import ctypes
+        cu, found = rawcuda.cu, []
+        for options in ({}, {"cooperative": True}):
+            node = cu.CUgraphNode(graph.kernel(loaded["add"], a, a, out, 100, grid=1, block=128, **options).handle)
+            value = cu.CUlaunchAttributeValue()
+            cu.cuGraphKernelNodeGetAttribute(node, cu.CU_LAUNCH_ATTRIBUTE_COOPERATIVE, ctypes.byref(value))
+            found.append(value.cooperative)
+        assert found == [0, 1], found
     """
     )
     assert result.returncode == 0, result.stderr

@@ -113,3 +113,12 @@ def test_memory_of_the_device_is_explained(device):
     assert "the memory is, or may be, a device's" in said and said.count(f"{view.ptr:#x}") >= 3
     stream = str(rawcuda.explain(rawcuda.Stream.legacy))
     assert "the legacy default stream" in stream and "as stream= it takes this" in stream
+
+
+def test_the_question_for_the_context_is_a_call_too(device):
+    events, driver = [], module("driver").current()
+    with device.current():
+        before = driver.current_context()
+        with rawcuda.trace(events.append):
+            assert driver.current_context() == before == device._primary.handle
+    assert [event.name for event in events] == ["cuCtxGetCurrent"]

@@ -333,6 +333,19 @@ def test_a_class_that_is_known_is_refused_as_a_new_one(device, stream):
             assert outcome(Known) == outcome(new())
 
 
+def test_a_protocol_that_a_class_gets_later_comes_first(device):
+    v = device.empty((3,), "float32")
+
+    class Changes:
+        __cuda_array_interface__ = property(lambda self: v.__cuda_array_interface__)
+
+    for _ in range(2):
+        assert view(Changes()).protocol == "cuda_array_interface"
+    Changes.__dlpack__ = lambda self, **options: v.__dlpack__(**options)
+    Changes.__dlpack_device__ = lambda self: v.__dlpack_device__()
+    assert view(Changes()).protocol == "dlpack"
+
+
 def test_5_5_no_elements_no_question(device):
     v = device.empty(3, "float32")
     for pointer in (0, None, 0xDEAD):

@@ -255,6 +255,16 @@ def test_5_9_5_10_using_waits_for_exporting(device, two):
         assert watched.order == [("record", default), ("wait", second.handle)]
 
 
+def test_memory_that_is_viewed_for_a_stream(device, two):
+    first, second = two
+    with device.allocate(8, stream=first) as memory:
+        with Watched() as watched:
+            v = view(memory, stream=second)
+        assert v.stream is second and watched.order == [("record", first.handle), ("wait", second.handle)]
+        with Watched() as watched:
+            assert view(memory).stream is first and watched.order == []
+
+
 def test_5_10_exporting_is_held_back_until_our_use_is_done(device, two):
     first, second = two
     v, target = made(device), device.empty(6, "float32")

@@ -135,9 +135,36 @@ def test_an_array_is_released_once():
         arrow(exporter)
     del made
     assert part.tolist() == list(range(2, 8)) and not exporter.released
+    part.owner.__del__()  # a finalizer may be called more than once
+    assert len(exporter.released) == 1
     del part
     gc.collect()
     assert len(exporter.released) == 1
+
+
+class Cannot(Exporter):
+    __arrow_c_array__ = property()
+
+
+class OnlyOnDevice:
+    def __init__(self, exporter):
+        self.__arrow_c_device_array__ = exporter.__arrow_c_array__
+
+    __arrow_c_device_array__ = None
+
+
+@pytest.mark.parametrize("number", [0, 7], ids=["no format", "released"])
+def test_a_schema_that_says_nothing_is_refused(number):
+    exporter = Exporter()
+    exporter.schema[number] = 0
+    with pytest.raises(rawcuda.ProtocolError, match="has no format, or was released already"):
+        arrow(exporter)
+
+
+def test_what_an_object_offers_beside_its_class():
+    with pytest.raises(rawcuda.ProtocolError, match="Cannot does not offer it"):
+        arrow(Cannot())
+    assert arrow(OnlyOnDevice(Exporter(device=(1, 0)))).tolist() == list(range(8))
 
 
 FIELDS = {
@@ -226,15 +253,16 @@ def test_each_format_has_its_type(format):
     assert made.dtype == numpy.dtype(FORMATS[format]) and made.shape == (0,)
 
 
-def test_nulls_are_looked_for_at_each_bit():
-    for null in range(24):
-        bits = ctypes.create_string_buffer((~(1 << null) & 0xFFFFFF).to_bytes(3, "little"))
-        exporter = Exporter(format=b"C", valid=ctypes.addressof(bits), nulls=-1, offset=9, length=10)
-        if 9 <= null < 19:
+@pytest.mark.parametrize("first", [0, 8, 9, 15])
+def test_nulls_are_looked_for_at_each_bit(first):
+    for null in range(32):
+        bits = ctypes.create_string_buffer((~(1 << null) & 0xFFFFFFFF).to_bytes(4, "little"))
+        exporter = Exporter(format=b"C", valid=ctypes.addressof(bits), nulls=-1, offset=first, length=10)
+        if first <= null < first + 10:
             with pytest.raises(rawcuda.ProtocolError, match="null_count 1:"):
                 arrow(exporter)
         else:
-            assert arrow(exporter).ptr == ctypes.addressof(exporter.data) + 9
+            assert arrow(exporter).ptr == ctypes.addressof(exporter.data) + first
     everything = Exporter(valid=ctypes.addressof(BITS), nulls=8, length=8)
     with pytest.raises(rawcuda.ProtocolError, match="null_count 1:"):
         arrow(everything)
@@ -250,7 +278,7 @@ def test_the_device_is_the_one_that_the_struct_names(said, device):
     assert made._place.device == device
     refused = Exporter(device=said, valid=8, nulls=-1)
     if said[0] == 2:  # the bits are where the host cannot read them
-        with pytest.raises(rawcuda.ProtocolError, match="nulls were not counted"):
+        with pytest.raises(rawcuda.ProtocolError, match="^arrow: null_count -1: means that nulls were not counted"):
             module("protocols.arrow").describe(refused, module("protocols.description").Description, None)
 
 

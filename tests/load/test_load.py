@@ -21,7 +21,7 @@ LONG = 600.0  # seconds from which on the memory is judged: before, what is made
 def start(number: int, seconds: float) -> subprocess.Popen[str]:
     path = os.pathsep.join(dict.fromkeys((str(ROOT), str(CHECKOUT))))
     return subprocess.Popen(
-        [sys.executable, "-m", "tests.load.worker", str(seconds), str(THREADS), str(number)],
+        [sys.executable, "-X", "faulthandler", "-m", "tests.load.worker", str(seconds), str(THREADS), str(number)],
         cwd=CHECKOUT,
         text=True,
         stdout=subprocess.PIPE,
@@ -43,9 +43,9 @@ def test_load(request: pytest.FixtureRequest, pytestconfig: pytest.Config) -> No
     processes = [start(number, seconds) for number in range(PROCESSES)]
     reports: list[dict[str, Any]] = []
     try:
-        for process in processes:
+        for number, process in enumerate(processes):
             out, errors = process.communicate(timeout=seconds + 600)
-            assert process.returncode == 0, f"exit status {process.returncode}: {errors[-3000:]}"
+            assert process.returncode == 0, f"process {number}: exit status {process.returncode}: {errors[-3000:]}"
             reports.append(json.loads(out.splitlines()[-1]))
     finally:
         for process in processes:

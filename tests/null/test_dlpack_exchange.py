@@ -103,6 +103,14 @@ def test_4_1_4_6_where_the_table_is(attribute, as_int):
     assert table.freed == 1  # we delete an owned tensor, once
 
 
+def test_a_trace_tells_what_the_table_gave():
+    events, thing = [], kind_of(Table())()
+    with rawcuda.trace(events.append):
+        view(thing, protocol="dlpack_c_exchange")
+    (step,) = [event for event in events if event.protocol == "dlpack_c_exchange"]
+    assert step.what == "Array's table" and "shape (2, 3)" in step.details
+
+
 def test_4_2_older_tables_behind_newer_ones():
     first = Table()
     second = Table(version=(2, 0), previous=first.address)
@@ -154,11 +162,18 @@ def test_4_10_the_exporters_own_errors():
     assert table.freed == 0
 
 
-def test_failing_without_an_exception():
-    table = Table()
-    table.functions.append(OWN(lambda thing, out: -1))
-    struct.pack_into("=Q", table.memory, 24, ctypes.cast(table.functions[-1], ctypes.c_void_p).value)
-    with pytest.raises(ProtocolError, match="without an exception"):
+@pytest.mark.parametrize(
+    "at, function, field",
+    [
+        (24, OWN(lambda thing, out: -1), "managed_tensor_from_py_object_no_sync"),
+        (24, OWN(lambda thing, out: 0), "managed_tensor_from_py_object_no_sync"),  # and no tensor
+        (48, STREAM(lambda device, ordinal, out: -1), "current_work_stream"),
+    ],
+)
+def test_failing_without_an_exception(at, function, field):
+    table = Table(device=(2, 0))
+    struct.pack_into("=Q", table.memory, at, ctypes.cast(function, ctypes.c_void_p).value)
+    with pytest.raises(ProtocolError, match=f"{field} -1: failed without an exception"):
         view(kind_of(table)(), protocol="dlpack_c_exchange")
 
 
@@ -319,6 +334,12 @@ def test_a_torch_subclass_that_changes_nothing(torch, capsules):
         assert caught.value.field == field and len(capsules) == made
 
 
+def test_a_torch_without_a_table(torch, capsules, monkeypatch):
+    monkeypatch.setattr(torch.Tensor, "__dlpack_c_exchange_api__", None)
+    for _ in range(2):
+        assert view(torch.Tensor()).protocol == "dlpack" and torch.table.calls == []
+
+
 @pytest.mark.parametrize("where", ["class", "object"])
 def test_a_torch_subclass_that_changes_later(torch, capsules, where):
     kind = type("Sub", (torch.Tensor,), {})
@@ -334,7 +355,7 @@ def test_what_the_short_way_doubts(torch):
     table, usual = torch.table, torch.table.tensor
     for turn in range(2):
         table.result = -1  # a failure without an exception: fields that were filled in before are ignored
-        with pytest.raises(ProtocolError, match="without an exception"):
+        with pytest.raises(ProtocolError, match="dltensor_from_py_object_no_sync -1: failed without an exception"):
             view(torch.Tensor())
         table.result = 0
         table.tensor = lambda: bytes(8) + usual()[8:]  # as after storage.resize_(0)
@@ -356,14 +377,15 @@ def test_what_the_short_way_doubts(torch):
         assert view(torch.Tensor()).shape == (2, 3)
 
 
-def test_4_9_the_stream_at_work(torch, monkeypatch):
+@pytest.mark.parametrize("number, kind", [(2, "cuda"), (13, "cuda_managed")])
+def test_4_9_the_stream_at_work(torch, monkeypatch, number, kind):
     settled = []
     cuda_side = module("gpu.cuda_side")
     monkeypatch.setattr(cuda_side, "settle", lambda made, stream: settled.append((made.stream, stream)))
     for handle, at_work in ((0, 1), (2, 2), (77, 77)):  # null is the legacy default stream
-        table = Table(device=(2, 1), stream=handle)
+        table = Table(device=(number, 1), stream=handle)
         v = view(kind_of(table)(), protocol="dlpack_c_exchange", stream=2)
-        assert v.device == ("cuda", 1) and table.calls[-1] == ("stream", 2, 1) and settled.pop() == (at_work, 2)
+        assert v.device == (kind, 1) and table.calls[-1] == ("stream", number, 1) and settled.pop() == (at_work, 2)
         del v
     assert not settled
     view(kind_of(Table())(), protocol="dlpack_c_exchange")

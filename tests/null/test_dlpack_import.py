@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import mmap
 import sys
 import threading
 
 import pytest
 
-from tests.null.producers import Exporter, Tensor, capsule, name_of
+from tests.null.producers import Exporter, Shows, Tensor, _api, capsule, name_of
 from tests.subject import module, rawcuda
 
 errors = module("errors")
@@ -190,6 +191,13 @@ def test_1_26_validated_before_use(version, field, changes):
     refused(Tensor(version=version, **changes), field)
 
 
+def test_the_widest_strides_that_fit_are_fine():
+    for step in 2**63 - 2, -(2**63 - 1):  # with the last element, as many bytes as a signed number of 64 bits counts
+        assert viewed(Tensor(shape=(2,), strides=(step,), dtype=(1, 8, 1))).strides == (step,)
+    for step in 2**63 - 1, -(2**63):
+        refused(Tensor(shape=(2,), strides=(step,), dtype=(1, 8, 1)), "strides")
+
+
 def test_64_dimensions_are_fine():
     v = viewed(Tensor(shape=(1,) * 63 + (3,), strides=(5,) * 63 + (1,)))
     assert v.ndim == 64 and v.squeeze().tolist() == [0.0, 1.0, 2.0] and v.memoryview().ndim == 64
@@ -219,6 +227,7 @@ def test_1_32_another_major_is_refused_and_freed(version, fine):
 def test_2_20_the_device_is_asked_first_and_its_id_may_be_none():
     exporter = Exporter(Tensor(), says=(1, None))
     assert view(exporter).device == ("cpu", 0) and exporter.asked == [{"max_version": (1, 3)}]
+    assert view(Exporter(Tensor(device=(2, 0)), says=(2, None))).device == ("cuda", 0)
 
     class Kind(int):
         pass
@@ -226,7 +235,7 @@ def test_2_20_the_device_is_asked_first_and_its_id_may_be_none():
     assert view(Exporter(Tensor(), says=(Kind(1), Kind(0)))).device == ("cpu", 0)
     assert view(Exporter(Tensor(), says=False)).device == ("cpu", 0)  # without the method, the capsule tells the device
     for wrong in ((1,), 1, (None, 0), "x", ("cpu", 0), (1.5, 0), ("1", "0"), (1, 0.0)):
-        with pytest.raises(ProtocolError, match="__dlpack_device__"):
+        with pytest.raises(ProtocolError, match="^dlpack: __dlpack_device__ "):
             view(Exporter(Tensor(), says=wrong))
     with pytest.raises(TypeError, match="not an exporter"):
         view(object())
@@ -247,6 +256,27 @@ def test_2_20_the_device_is_asked_first_and_its_id_may_be_none():
 def test_2_21_exporters_older_than_a_keyword(knows, asked):
     exporter = Exporter(Tensor(), knows=knows)
     assert view(exporter).tolist()[0] == [0.0, 1.0, 2.0] and exporter.asked == asked
+
+
+def test_a_function_whose_parameters_show_is_asked_once():
+    class Newer(Exporter):
+        def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
+            return super().__dlpack__(max_version=max_version)
+
+    class Older(Exporter):
+        def __dlpack__(self, stream=None):
+            return super().__dlpack__()
+
+    for kind, asked in ((Newer, {"max_version": (1, 3)}), (Older, {})):
+        for _ in range(2):
+            exporter = kind(Tensor(version=(1, 3) if asked else None))
+            assert view(exporter).tolist()[0] == [0.0, 1.0, 2.0] and exporter.asked == [asked]
+    exporter = Older(Tensor(), says=(1, 0))
+    exporter.__dlpack__ = Newer(Tensor()).__dlpack__  # a function of the object's own may have other parameters
+    assert view(exporter).shape == (2, 3) and exporter.__dlpack__.__self__.asked == [{"max_version": (1, 3)}]
+    Older.__dlpack__ = lambda self, max_version=None: Exporter.__dlpack__(self, max_version=max_version)
+    exporter = Older(Tensor())
+    assert view(exporter).shape == (2, 3) and exporter.asked == [{"max_version": (1, 3)}]
 
 
 @pytest.mark.parametrize(
@@ -351,6 +381,38 @@ def test_2_25_two_threads_want_one_capsule(monkeypatch):
     assert tensor.freed == 1
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no mprotect()")
+@pytest.mark.parametrize("name", [b"dltensor", b"dltensor_versioned", b"something_else", b""])
+def test_a_name_at_the_end_of_what_can_be_read(name):
+    size, libc = mmap.PAGESIZE, ctypes.CDLL(None)
+    pages = mmap.mmap(-1, 2 * size)
+    pages[size - len(name) - 1 : size - 1] = name
+    start = ctypes.addressof(ctypes.c_char.from_buffer(pages))
+    protect = lambda allowed: libc.mprotect(ctypes.c_void_p(start + size), size, allowed)  # noqa: E731
+    tensor, new = Tensor(version=(1, 3) if name.endswith(b"_versioned") else None), _api["PyCapsule_New"]
+    new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p] * 3
+    made = new(tensor.address, start + size - len(name) - 1, None)
+    assert protect(0) == 0
+    try:
+        if name.startswith(b"dltensor"):
+            assert view(made).shape == (2, 3)
+        else:
+            with pytest.raises(ProtocolError, match="^dlpack: capsule.name .* is not a name of DLPack"):
+                view(made)
+    finally:
+        protect(mmap.PROT_READ | mmap.PROT_WRITE)
+        del made
+
+
+def test_the_owner_of_what_was_consumed_frees_it():
+    for version in (None, (1, 3)):
+        tensor = Tensor(version=version)
+        owner = module("dlpack").consume(tensor.capsule())
+        assert tensor.freed == 0
+        del owner
+        assert tensor.freed == 1
+
+
 def test_2_26_a_destructor_that_does_not_look_at_the_name():
     tensor = Tensor()
     destroy = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(lambda address: tensor._delete(tensor.address))
@@ -413,6 +475,8 @@ def test_2_29_a_legacy_capsule_cannot_say():
         tensor = Tensor(version=None)
         v = view(Both(tensor, (ctypes.addressof(tensor.values) + shift, readonly)), protocol="dlpack")
         assert v.readonly == (readonly or shift != 0)  # its answer for another address says nothing about this one
+    for data in (None, 3, (1, 2, 3)):  # an interface that cannot be read says nothing
+        assert view(Both(Tensor(version=None), data), protocol="dlpack").readonly
 
 
 def test_2_30_unknown_code_and_device():
@@ -513,6 +577,32 @@ def test_when_every_protocol_refuses_each_is_told():
     with pytest.raises(ProtocolError, match="(?s)dlpack: dtype.*array_interface: typestr") as caught:
         view(Both(Tensor(dtype=(99, 1, 1))))
     assert isinstance(caught.value.__cause__, ProtocolError)
+
+
+def test_an_interface_that_is_refused_falls_to_the_next_one():
+    values = (ctypes.c_float * 3)(1, 2, 3)
+    good = {"shape": (3,), "typestr": "<f4", "version": 3, "data": (ctypes.addressof(values), False)}
+    refused = {**good, "typestr": "|O8"}
+    for _ in range(2):  # the first of a type, and another one
+        v = view(Shows(cuda=refused, host=good))
+        assert v.protocol == "array_interface" and v.tolist() == [1.0, 2.0, 3.0]
+        with pytest.raises(ProtocolError, match="cuda_array_interface: typestr.*; array_interface: typestr") as caught:
+            view(Shows(cuda=refused, host=refused))
+        assert str(caught.value).count("cuda_array_interface:") == 2  # by whom, and the refusal: told once
+
+
+def test_a_protocol_that_a_class_gets_later():
+    """Objects that have no attributes of their own may be of a class that changes."""
+    values = (ctypes.c_float * 3)(1, 2, 3)
+
+    class Changes:
+        __slots__ = ()
+        interface = {"shape": (3,), "typestr": "<f4", "version": 3, "data": (ctypes.addressof(values), False)}
+        __array_interface__ = property(lambda self: self.interface)
+
+    assert view(Changes()).protocol == "array_interface"
+    Changes.__dlpack__ = lambda self, **keywords: Tensor().capsule()
+    assert view(Changes()).protocol == "dlpack"
 
 
 def test_a_protocol_by_name():

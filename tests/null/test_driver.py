@@ -302,6 +302,8 @@ def test_looking_at_the_package_loads_no_driver(python):
             rawcuda.cu.cuMemAlloc
         except AttributeError as error:
             assert "cuMemAlloc_v2" in str(error) and not module("driver").is_loaded()
+        assert not any(hasattr(rawcuda.cu, name) for name in ("CUnothing", "_nothing", "__nothing__"))
+        assert not module("driver").is_loaded()
         rawcuda.use("emulator")
         init(Flags=0)
         print(module("driver").is_loaded(), rawcuda.cu.version)
@@ -438,3 +440,21 @@ def test_a_driver_that_sees_no_gpu_is_told_from_one_that_fails(monkeypatch, code
         driver.current()
     assert ("sees no GPU" in str(raised.value) and "\nA remedy." in str(raised.value)) == told
     assert driver._current is None and driver.chosen_library() is fake
+
+
+def test_a_driver_that_sees_no_gpu_says_which_one_it_is(monkeypatch):
+    fake = Fake(answer=100)
+    fake.path = "/somewhere/libcuda.so.1"
+    monkeypatch.setattr(driver, "_chosen", fake)
+    monkeypatch.setattr(driver, "_current", None)
+    with pytest.raises(errors.CudaError, match=r"(?s)sees no GPU \(/somewhere/libcuda.so.1\)\..*use\('emulator'\)"):
+        driver.current()
+
+
+def test_a_failing_question_for_the_context_is_an_error():
+    with pytest.raises(errors.OutOfMemory, match="cuCtxGetCurrent"):
+        driver.Driver(Fake(answer=2)).current_context()
+
+
+def test_long_values_are_shown_by_their_kind():
+    assert driver.show(["x" * 76]) == str(["x" * 76]) and driver.show(["x" * 77]) == "a list"

@@ -170,3 +170,21 @@ def test_an_interrupt_of_close_comes_out_and_the_handle_is_released_later(log):
     assert thing.closed and log == []
     owned.drain()
     assert log == [(7, True)]
+
+
+def test_a_token_becomes_false_also_if_another_thread_has_just_made_the_next():
+    token = owned.token()
+    owned._tokens.append(([True], []))  # as in invalidate(), before it makes the older ones false
+    owned.invalidate()
+    assert not token and owned.token() and len(owned._tokens) == 1
+
+
+def test_a_lock_is_held_for_its_block_and_only_if_it_was_taken():
+    lock = threading.Lock()
+    held, late = owned.Held(lock), owned.Held(lock, 0.01)
+    for _ in range(2):
+        with held:
+            with late:  # is entered without the lock, which it does not release
+                assert lock.locked()
+            assert lock.locked()
+        assert not lock.locked()  # although both objects are still there

@@ -121,6 +121,19 @@ def test_6_7_an_exporters_own_errors():
     assert v.protocol == "array_interface" and str(v.dtype) == "datetime64[s]" and v.tolist() == [dates.tobytes()]
 
 
+def test_a_type_error_of_an_exporter_is_its_own():
+    cpython = module("interpreter.cpython")  # PyObject_Size() fails like a getbuffer function, with a TypeError
+    kind = cpython.type_with_slots("tests.Fails", object, 0, (1, cpython.address_of("PyObject_Size")))
+    with pytest.raises(TypeError, match=r"'tests.Fails' has no len\(\)|'Fails' has no len\(\)"):
+        view(kind(), protocol="buffer")
+
+
+def test_structures_in_structures():
+    for depth in 20, 21:  # the deepest that is read, and one that is only copied
+        format = "T{" * depth + "i:a:" + "}:x:" * (depth - 1) + "}"
+        assert ("'a'" in str(pep3118.dtype_of(format, 4))) == (depth == 20)
+
+
 @pytest.mark.skipif(_testbuffer is None, reason="this Python has no _testbuffer")
 def test_6_8_suboffsets_are_refused_unless_all_are_negative():
     rows = _testbuffer.ndarray(list(range(6)), shape=[2, 3], format="i", flags=_testbuffer.ND_PIL)
@@ -136,10 +149,17 @@ def test_6_8_ctypes_gives_no_strides():
     assert v.strides == (6, 2) and v.T.tolist() == [[1, 4], [2, 5], [3, 6]]
 
 
-def test_6_9_the_address_is_the_first_elements():
-    m = memoryview(bytearray(range(6)))[::-2]
+@pytest.mark.parametrize("is_known", [True, False])
+def test_6_9_the_address_is_the_first_elements(monkeypatch, is_known):
+    if not is_known:  # where a memoryview has the address
+        monkeypatch.setattr(buffer, "_offset", 0)
+        monkeypatch.setattr(buffer, "_read_buf", module("interpreter.cpython").unpacker("Q"))
+    exporter = bytearray(range(6))
+    m = memoryview(exporter)[::-2]
     v = view(m)
-    assert v.strides == (-2,) and v.tolist() == [5, 3, 1] and v.ptr == address(m)
+    assert v.strides == (-2,) and v.tolist() == [5, 3, 1] and v.ptr == address(m) == buffer.address_of(m)
+    del v, m
+    exporter.append(6)  # no buffer is left
     numpy = pytest.importorskip("numpy")
     a = numpy.arange(3)[::-1]
     assert view(a, protocol="buffer").ptr == a.__array_interface__["data"][0] and view(
@@ -222,6 +242,11 @@ def test_6_10_the_itemsize_is_trusted_over_the_format():
         ("T{i:a:d:b:}", 16, "{'names': ['a', 'b'], 'formats': ['<i4', '<f8'], 'offsets': [0, 8], 'itemsize': 16}"),
         ("T{i:a:=d:b:}", 12, "[('a', '<i4'), ('b', '<f8')]"),
         ("T{=i:a:d:b:}", 12, "[('a', '<i4'), ('b', '<f8')]"),
+        ("T{Zf:a:f:b:}", 12, "[('a', '<c8'), ('b', '<f4')]"),
+        ("T{B:a:Zf:b:}", 12, "{'names': ['a', 'b'], 'formats': ['u1', '<c8'], 'offsets': [0, 4], 'itemsize': 12}"),
+        ("T{B:a:f:b:}", 8, "{'names': ['a', 'b'], 'formats': ['u1', '<f4'], 'offsets': [0, 4], 'itemsize': 8}"),
+        ("T{i:a:P:b:}", 16, "{'names': ['a', 'b'], 'formats': ['<i4', 'V8'], 'offsets': [0, 8], 'itemsize': 16}"),
+        ("T{=i:a:P:b:}", 12, "[('a', '<i4'), ('b', 'V8')]"),
         ("T{B:a:xxxf:b:}", 8, "{'names': ['a', 'b'], 'formats': ['u1', '<f4'], 'offsets': [0, 4], 'itemsize': 8}"),
         ("T{(2)i:a:T{B:x:(3)^f:y:}:b:}", 21, "[('a', '<i4', (2,)), ('b', [('x', 'u1'), ('y', '<f4', (3,))])]"),
         ("T{3s:name:2w:text:}", 12, None),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import ctypes
 import gc
 import weakref
@@ -12,6 +13,9 @@ from tests.subject import module, rawcuda
 
 cuda_stream, errors = module("protocols.cuda_stream"), module("errors")
 handle_from = cuda_stream.handle_from
+
+
+Pair = collections.namedtuple("Pair", "version handle")
 
 
 class Offers:
@@ -29,6 +33,7 @@ class Offers:
 def test_7_1_7_3_a_method_or_an_attribute(handle, result):
     offers = Offers((0, handle))
     assert handle_from(offers) == result and offers.asked == 1
+    assert handle_from(Offers(Pair(0, handle))) == result
 
     class Old:  # cuda.core 0.1
         __cuda_stream__ = (0, handle)
@@ -55,7 +60,7 @@ def test_7_2_7_3_not_a_pair_of_ints(answer):
 
 @pytest.mark.parametrize("handle", [-1, 2**64])
 def test_a_handle_that_cannot_be_one(handle):
-    with pytest.raises(errors.ProtocolError, match="handle"):
+    with pytest.raises(errors.ProtocolError, match=f"^cuda_stream: handle {handle}: "):
         handle_from(Offers((0, handle)))
 
 

@@ -347,10 +347,12 @@ def test_tables_do_not_grow_without_end(monkeypatch, pytestconfig):
     for room in tensors, protocol:
         monkeypatch.setattr(room, "MOST_LAYOUTS", 1000)
     tensors.BY_CAPSULE.clear(), protocol._numpy_layouts.clear()
+    most = 0
     for n in range(3000):
         v = view(numpy.zeros((n % 1500 + 1, 2), "u1"))
         assert v.shape[0] == n % 1500 + 1
-    assert has_own_reader(pytestconfig) <= len(protocol._numpy_layouts) <= 1000
+        most = max(most, len(protocol._numpy_layouts))
+    assert 1000 * has_own_reader(pytestconfig) <= most <= 1000
     for kinds in (tensors.BY_CAPSULE, tensors.BY_TABLE):
         assert len(kinds) <= 100 and all([len(kind[2]) <= tensors.MOST_LAYOUTS for kind in kinds.values()])
 

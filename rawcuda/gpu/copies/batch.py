@@ -22,7 +22,7 @@ from ...errors import a_kind, worded
 from ...given import several
 from ...headers import cuda_h
 from ...protocols.description import Unaddressed
-from ..ordering import keep, make_ready
+from ..ordering import end_work, keep, make_ready
 from ..queue import LEGACY, calls_on, home_of, work_handle
 from ..retention import capture_number
 from .transfer import box_of
@@ -81,21 +81,26 @@ def copy_batch(
             if thing.stream is not None and thing.stream is not stream:
                 make_ready(home, stream, thing)
     calls, queue = calls_on(stream, home)
-    if runs:
-        _copy_runs(calls, queue, runs, order, prefer_overlap, home)
-    if boxes:
-        _copy_boxes(calls, queue, boxes, order, prefer_overlap, home)
-    for each in together:
-        for thing, side in ((each.dst, each.to), (each.src, each.of)):
-            if side.kind != "host":
-                keep(home, stream, thing, side)
-        if each.to.form.dtype is not None:
-            each.dst.stream = stream
-    for each in copies:
-        if each in rest:
-            each.perform(stream)
-    if order == _ORDERS["during_api_call"] or any("host" in (each.to.kind, each.of.kind) for each in together):
-        calls.cuStreamSynchronize(queue)
+    try:
+        if runs:
+            _copy_runs(calls, queue, runs, order, prefer_overlap, home)
+        if boxes:
+            _copy_boxes(calls, queue, boxes, order, prefer_overlap, home)
+        for each in together:
+            for thing, side in ((each.dst, each.to), (each.src, each.of)):
+                if side.kind != "host":
+                    keep(home, stream, thing, side)
+            if each.to.form.dtype is not None:
+                each.dst.stream = stream
+        for each in copies:
+            if each in rest:
+                each.perform(stream)
+        if order == _ORDERS["during_api_call"] or any("host" in (each.to.kind, each.of.kind) for each in together):
+            calls.cuStreamSynchronize(queue)
+    except BaseException as error:
+        if not all(each.to.ours and each.of.ours for each in together):
+            end_work(error, home, queue, together)
+        raise
 
 
 def _prepared(number: int, pair: Any, stream: Any) -> Prepared:

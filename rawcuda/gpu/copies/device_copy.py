@@ -18,7 +18,7 @@ from ...arrays.host_copy import Walk
 from ...elements import layout
 from ..context import PrimaryContext
 from ..memory import allocate
-from ..ordering import finish_context, keep, make_ready, settle
+from ..ordering import end_work, finish_context, keep, make_ready, settle
 from ..queue import PER_THREAD, calls_on, home_of, work_handle
 from ..stream import record_and_wait
 from . import transfer
@@ -87,20 +87,25 @@ def _do_copy(
     device.open()
     make_ready(device, stream, target)
     make_ready(device, stream, source)
-    if to.kind in _HOST_KINDS and of.kind in _HOST_KINDS:
-        _wait(device, handle)  # what the device still does to pinned memory comes first
-        host_copy.copy(walk)
-    elif kinds == ("device", "device") and to.primary is not of.primary:
-        copy_across(walk, device, of.primary, stream)
-    elif walk.overlaps() and (walk.shape or walk.target != walk.source):
-        _copy_aside(walk, kinds, device, handle)
-    else:
-        _copy_walk(walk, kinds, device, handle)
-    if "host" not in kinds:
-        for thing, side in ((target, to), (source, of)):
-            keep(device, stream, thing, side)
-        if to.form.dtype is not None:  # (the stream of a Memory is that of its allocation)
-            target.stream = stream  # its elements will be ready in this stream's order
+    try:
+        if to.kind in _HOST_KINDS and of.kind in _HOST_KINDS:
+            _wait(device, handle)  # what the device still does to pinned memory comes first
+            host_copy.copy(walk)
+        elif kinds == ("device", "device") and to.primary is not of.primary:
+            copy_across(walk, device, of.primary, stream)
+        elif walk.overlaps() and (walk.shape or walk.target != walk.source):
+            _copy_aside(walk, kinds, device, handle)
+        else:
+            _copy_walk(walk, kinds, device, handle)
+        if "host" not in kinds:
+            for thing, side in ((target, to), (source, of)):
+                keep(device, stream, thing, side)
+    except BaseException as error:
+        if not to.ours or not of.ours:
+            end_work(error, device, calls_on(handle, device)[1], target, source)
+        raise
+    if "host" not in kinds and to.form.dtype is not None:  # (the stream of a Memory is that of its allocation)
+        target.stream = stream  # its elements will be ready in this stream's order
 
 
 _HOST_KINDS = ("host", "pinned")
@@ -226,13 +231,14 @@ def fill_on_device(target: Any, to: Side, pattern: bytes, stream: Any) -> None:
     device.open()
     handle = work_handle(stream)
     make_ready(device, stream, target)
-    _fill_by_copy(
-        Walk(len(pattern), form.shape or (1,), address, form.strides or (0,), 0, (0,) * (len(form.shape) or 1)),
-        pattern,
-        device,
-        handle,
-    )
-    keep(device, stream, target, to)
+    shape, strides = form.shape or (1,), form.strides or (0,)
+    try:
+        _fill_by_copy(Walk(len(pattern), shape, address, strides, 0, (0,) * len(shape)), pattern, device, handle)
+        keep(device, stream, target, to)
+    except BaseException as error:
+        if not to.ours:
+            end_work(error, device, calls_on(handle, device)[1], target)
+        raise
     if to.form.dtype is not None:
         target.stream = stream
 

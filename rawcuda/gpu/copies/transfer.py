@@ -15,6 +15,7 @@ import ctypes
 from ...driver import as_argument
 from ...headers import cuda_h
 from ...owned import drain
+from ..ordering import end_work
 from ..queue import calls_on
 from ..retention import sweep
 
@@ -54,18 +55,21 @@ def box_of(walk: Walk) -> tuple[tuple[int, int], tuple[int, int], int, int] | No
     return (pitches[0], rows[0]), (pitches[1], rows[1]), walk.shape[1], walk.shape[0]
 
 
-def _finish(kinds: tuple[str, str], calls: Any, queue: Any) -> None:
-    """Wait if a side is pageable: nothing keeps that memory alive, and its owner may use it immediately."""
-    if "host" in kinds:
-        calls.cuStreamSynchronize(queue)
-    sweep()
-    drain()
-
-
-def _calls_on(device: Any, stream: int) -> tuple[Any, Any]:
+def _perform(name: str, arguments: tuple[Any, ...], kinds: tuple[str, str], device: Any, stream: int) -> None:
+    """Call a function; wait if a side is pageable: nothing keeps that memory, and its owner may use it immediately."""
     primary: PrimaryContext = getattr(device, "_primary", device)
     primary.open()
-    return calls_on(stream, primary)
+    calls, queue = calls_on(stream, primary)
+    try:
+        getattr(calls, name)(*arguments, queue)
+        if "host" in kinds:
+            calls.cuStreamSynchronize(queue)
+    except BaseException as error:
+        if "host" in kinds:
+            end_work(error, primary, queue)
+        raise
+    sweep()
+    drain()
 
 
 def copy_bytes(
@@ -80,9 +84,8 @@ def copy_bytes(
     """
     if nbytes == 0:
         return
-    calls, queue = _calls_on(device, stream)
-    calls.cuMemcpyAsync(as_argument(target), as_argument(source), as_argument(nbytes), queue)
-    _finish((target_kind, source_kind), calls, queue)
+    arguments = as_argument(target), as_argument(source), as_argument(nbytes)
+    _perform("cuMemcpyAsync", arguments, (target_kind, source_kind), device, stream)
 
 
 def _set_side(description: Any, side: str, address: int, kind: str, pitch: int) -> None:
@@ -123,9 +126,7 @@ def copy_2d(
     _set_side(what, "src", source, source_kind, source_pitch)
     _set_side(what, "dst", target, target_kind, target_pitch)
     what.WidthInBytes, what.Height = width_bytes, height
-    calls, queue = _calls_on(device, stream)
-    calls.cuMemcpy2DAsync_v2(ctypes.byref(what), queue)
-    _finish((target_kind, source_kind), calls, queue)
+    _perform("cuMemcpy2DAsync_v2", (ctypes.byref(what),), (target_kind, source_kind), device, stream)
 
 
 def copy_3d(
@@ -164,6 +165,4 @@ def copy_3d(
     _set_side(what, "dst", target, target_kind, target_pitch)
     what.srcHeight, what.dstHeight = source_rows, target_rows
     what.WidthInBytes, what.Height, what.Depth = width_bytes, height, depth
-    calls, queue = _calls_on(device, stream)
-    calls.cuMemcpy3DAsync_v2(ctypes.byref(what), queue)
-    _finish((target_kind, source_kind), calls, queue)
+    _perform("cuMemcpy3DAsync_v2", (ctypes.byref(what),), (target_kind, source_kind), device, stream)

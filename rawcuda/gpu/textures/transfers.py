@@ -19,7 +19,7 @@ from ...errors import refusal
 from ...headers import cuda_h
 from ...owned import drain
 from ...protocols.description import Bytes
-from ..ordering import keep_foreign, make_ready
+from ..ordering import end_work, keep_foreign, make_ready
 from ..queue import StreamHandle, calls_on, work_handle
 from ..retention import retain, sweep
 from .formats import data_of
@@ -160,12 +160,10 @@ def store(box: Box, source: Any, stream: Any) -> None:
             aside.owner._primary.inside.cuCtxSynchronize()
         rows = _rows_of(aside, box, side.kind in _HOST_KINDS)
         assert rows is not None
-        _run(box, rows, "dst", stream, primary)
-        _wait(stream, primary)
+        _run(box, rows, "dst", stream, handle, primary, aside, None)
         return
     make_ready(primary, stream, thing)
-    _run(box, rows, "dst", stream, primary)
-    _finish(box, thing, side, stream, handle, primary)
+    _run(box, rows, "dst", stream, handle, primary, thing, side)
 
 
 def load(box: Box, target: Any, stream: Any) -> None:
@@ -191,13 +189,11 @@ def load(box: Box, target: Any, stream: Any) -> None:
         aside = _aside(box, side, False)
         inner = _rows_of(aside, box, side.kind in _HOST_KINDS)
         assert inner is not None
-        _run(box, inner, "src", stream, primary)
-        _wait(stream, primary)
+        _run(box, inner, "src", stream, handle, primary, aside, None)
         copying.copy(data, aside, stream=None if there else stream)
         return
     make_ready(primary, stream, thing)
-    _run(box, rows, "src", stream, primary)
-    _finish(box, thing, side, stream, handle, primary)
+    _run(box, rows, "src", stream, handle, primary, thing, side)
     if side.kind != "host" and not isinstance(thing, Bytes):
         thing.stream = stream
 
@@ -254,16 +250,42 @@ def _describe_array(description: Any, side: str, box: Box) -> None:
     setattr(description, f"{side}Z", z)
 
 
-def _run(box: Box, rows: _Rows, side: str, stream: Any, primary: PrimaryContext) -> None:
-    """Copy between a box, which is the given side, and rows."""
+def _run(
+    box: Box,
+    rows: _Rows,
+    end: str,
+    stream: Any,
+    handle: int,
+    primary: PrimaryContext,
+    thing: Any,
+    side: Side | None,
+) -> None:
+    """Copy between a box, which is the given end, and rows; wait for pageable or temporary memory, keep any other.
+
+    thing, side  whose rows these are; no side: they are temporary
+    """
     description = cuda_h.CUDA_MEMCPY3D()
-    _describe_array(description, side, box)
-    other = "src" if side == "dst" else "dst"
+    _describe_array(description, end, box)
+    other = "src" if end == "dst" else "dst"
     setattr(description, f"{other}MemoryType", _HOST if rows.on_host else _DEVICE)
     setattr(description, f"{other}Host" if rows.on_host else f"{other}Device", rows.address)
     setattr(description, f"{other}Pitch", rows.pitch)
     setattr(description, f"{other}Height", rows.height)
-    _queue(description, box, stream, primary)
+    try:
+        _queue(description, box, stream, primary)
+        if side is None or side.kind == "host":
+            calls, queue = calls_on(stream, primary)
+            calls.cuStreamSynchronize(queue)
+        else:
+            retain(primary, handle, box.array)
+            if not side.ours:
+                keep_foreign(primary, stream, thing)
+    except BaseException as error:
+        if side is None or not side.ours:
+            end_work(error, primary, calls_on(stream, primary)[1], thing)
+        raise
+    sweep()
+    drain()
 
 
 def _queue(description: Any, box: Box, stream: Any, primary: PrimaryContext) -> None:
@@ -273,20 +295,3 @@ def _queue(description: Any, box: Box, stream: Any, primary: PrimaryContext) -> 
         return
     calls, queue = calls_on(stream, primary)
     calls.cuMemcpy3DAsync_v2(ctypes.byref(description), queue)
-
-
-def _wait(stream: Any, primary: PrimaryContext) -> None:
-    calls, queue = calls_on(stream, primary)
-    calls.cuStreamSynchronize(queue)
-
-
-def _finish(box: Box, thing: Any, side: Side, stream: Any, handle: int, primary: PrimaryContext) -> None:
-    """Wait for a copy of pageable memory; for any other copy, keep alive what it uses."""
-    if side.kind == "host":
-        _wait(stream, primary)
-    else:
-        retain(primary, handle, box.array)
-        if not side.ours:
-            keep_foreign(primary, stream, thing)
-    sweep()
-    drain()

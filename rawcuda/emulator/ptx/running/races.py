@@ -36,6 +36,8 @@ _TICK = 2048  # one step of the clock; the lower bits are the thread
 _SEVERAL_OF = 1025  # + warp: several threads of one warp
 _MANY = 2047  # threads of several warps
 _MOST_PENDING = 16
+_OF_ANOTHER_BLOCK = -1
+_NOBODY = 0, 0
 _COPIED = 1 << 62  # instead of the reads of a granule: a copy will write or read it, so no write takes a short way
 
 
@@ -56,10 +58,11 @@ class Watch:
         self.block, self.granule = block, granule
         self.writes, self.reads = [0] * count, [0] * count
         self.write_lines, self.read_lines = [0] * count, [0] * count
-        self.arriving: dict[int, str] = {}  # the targets of copies that were not waited for, and who started them
-        self.leaving: dict[int, str] = {}  # the sources of bulk copies that were not waited for
+        # the targets of copies that were not waited for, as the first granule and how many; the thread and line of each
+        self.arriving: dict[tuple[int, int], tuple[int, int]] = {}
+        self.leaving: dict[int, tuple[int, int]] = {}  # the same of the sources of bulk copies, by granule
         self.copies: set[int] = set()  # the lines of all copies
-        self.arrived: dict[int, tuple[int, str]] = {}  # granules that arrived on an mbarrier, by number of arrival
+        self.arrived: dict[int, tuple[int, tuple[int, int]]] = {}  # granules that arrived on an mbarrier: when
         self.shown = 0  # the number of the last arrival
         self.seen: dict[int, int] = {}  # the last arrival that a thread can know of
         self.proxied = _TICK  # the clock at the last fence.proxy.async
@@ -150,7 +153,7 @@ class Watch:
                 self.read_lines[q] = line
         if unwritten and (self.arriving or self.arrived):
             for q in range(at, at + count):
-                if q in self.arriving:
+                if self.reads[q] == _COPIED and self._arrival(q):
                     raise self._too_early("reads", q, thread)
                 if not self.writes[q] and q in self.arrived:
                     if self.seen.get(thread, 0) < self.arrived[q][0]:
@@ -192,37 +195,50 @@ class Watch:
         """
         thread: Any = self.block.running
         since, mine, copies = self.since, self.clock + (thread or 0) + 1, "starts an asynchronous copy to"
-        for q in range(at, at + count) if own else ():
-            wrote, read = self.writes[q], self.reads[q]
-            if since <= read != mine and read != _COPIED and self._meets(read, thread):
-                raise self._race(copies, q, thread, "read", read, self.read_lines[q])
-            if since <= wrote != mine and self.write_lines[q] not in self.copies and self._meets(wrote, thread):
-                raise self._race(copies, q, thread, "wrote", wrote, self.write_lines[q])
-        self.writes[at : at + count], self.reads[at : at + count] = [0] * count, [_COPIED] * count
+        end, writes, reads = at + count, self.writes, self.reads
+        if own and (max(writes[at:end]) >= since or max(reads[at:end]) >= since):
+            for q in range(at, end):
+                wrote, read = writes[q], reads[q]
+                if since <= read != mine and read != _COPIED and self._meets(read, thread):
+                    raise self._race(copies, q, thread, "read", read, self.read_lines[q])
+                if since <= wrote != mine and self.write_lines[q] not in self.copies and self._meets(wrote, thread):
+                    raise self._race(copies, q, thread, "wrote", wrote, self.write_lines[q])
+        writes[at:end], reads[at:end] = [0] * count, [_COPIED] * count
         self.copies.add(line)
-        self.arriving.update(dict.fromkeys(range(at, at + count), self._started(line, own)))
+        self.arriving[at, count] = thread or 0 if own else _OF_ANOTHER_BLOCK, line
 
-    def _started(self, line: int, own: bool = True) -> str:
-        starter = self.block.launch.index_of(self.block.running or 0) if own else "of another block"
+    def _started(self, thread: int, line: int) -> str:
+        starter = "of another block" if thread == _OF_ANOTHER_BLOCK else self.block.launch.index_of(thread)
         return f"started by thread {starter} at ptx line {line}"
 
     def arrive(self, at: int, count: int, line: int) -> None:
         """Record the end of a copy: a write by the thread that waited for it, or with line 0 one on an mbarrier."""
-        self.shown += not line
-        for q in range(at, at + count):
-            started = self.arriving.pop(q, "")
-            self.reads[q] = 0
-            if not line:
-                self.writes[q], self.arrived[q] = 0, (self.shown, started)
-        if line:
+        end, writes = at + count, self.writes
+        started = self.arriving.pop((at, count), _NOBODY)
+        self.reads[at:end] = [0] * count
+        if not line:
+            self.shown += 1
+            writes[at:end] = [0] * count
+            self.arrived.update(dict.fromkeys(range(at, end), (self.shown, started)))
+        elif any(writes[at:end]):
             self.write(at, count, line)
+        else:
+            writes[at:end] = [self.clock + (self.block.running or 0) + 1] * count
+            self.write_lines[at:end] = [line] * count
+
+    def _arrival(self, q: int) -> tuple[int, int] | None:
+        """Return who started a copy to a granule that was not waited for, and where."""
+        for (at, count), started in self.arriving.items():
+            if at <= q < at + count:
+                return started
+        return None
 
     def leave(self, at: int, count: int, line: int) -> None:
         """Record that a bulk copy reads granules until the wait for it.
 
         raises  Fault   no fence.proxy.async orders the writes of threads before that (719)
         """
-        index_of, started = self.block.launch.index_of, self._started(line)
+        index_of, started = self.block.launch.index_of, (self.block.running or 0, line)
         for q in range(at, at + count):
             if self.writes[q] >= self.proxied and self.write_lines[q] not in self.copies:
                 who = index_of(self.block.running or 0), index_of(self.writes[q] % _TICK - 1)
@@ -232,7 +248,7 @@ class Watch:
     def left(self, at: int, count: int) -> None:
         """Record the end of a bulk copy that has read granules."""
         for q in range(at, at + count):
-            if self.leaving.pop(q, None) is not None and q not in self.arriving:
+            if self.leaving.pop(q, None) is not None and not self._arrival(q):
                 self.reads[q] = 0
 
     def notice(self, thread: int | None) -> None:
@@ -247,21 +263,22 @@ class Watch:
         self.arrived.clear()
 
     def _too_early(self, does: str, q: int, thread: int) -> Found:
-        arrives = q in self.arriving
+        arrives = self._arrival(q)
+        started = arrives or self.leaving.get(q, _NOBODY)
         return Found(
             LAUNCH_FAILED,
             f"racecheck: {does[:-1]} before the end of a copy: thread {self.block.launch.index_of(thread)} {does} "
             f"{self._place(q)}, which is the {'target' if arrives else 'source'} of an asynchronous copy, "
-            f"{self.arriving[q] if arrives else self.leaving.get(q, '')}, that nobody has waited for",
+            f"{self._started(*started)}, that nobody has waited for",
         )
 
     def _not_seen(self, q: int, thread: int) -> Found:
         return Found(
             LAUNCH_FAILED,
             f"racecheck: read before the end of a copy: thread {self.block.launch.index_of(thread)} reads "
-            f"{self._place(q)}, which is the target of an asynchronous copy, {self.arrived[q][1]}; another thread has "
-            "waited for the copy, and this one has not: a wait for the mbarrier or a barrier is missing between them, "
-            "__syncthreads()",
+            f"{self._place(q)}, which is the target of an asynchronous copy, {self._started(*self.arrived[q][1])}; "
+            "another thread has waited for the copy, and this one has not: a wait for the mbarrier or a barrier is "
+            "missing between them, __syncthreads()",
         )
 
     def mark(self, at: int, count: int) -> None:

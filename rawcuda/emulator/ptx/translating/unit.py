@@ -12,6 +12,7 @@ from ..reading.syntax import (
     Instruction,
     Module,
     Name,
+    Register,
     Rejected,
     Symbol,
     Variable,
@@ -349,18 +350,19 @@ def _waits(made: Prepared, body: set[int], watchers: set[str]) -> bool:
         if block.branch is not None and block.branch.guard and any(target not in body for target in block.targets):
             wanted.add(block.branch.guard.index)
     wanted.update(i.guard.index for i in inside if i.opcode in ("ret", "exit") and i.guard is not None)
-    changed = True
-    while changed:
-        changed = False
-        for instruction in inside:
-            reads, writes = reads_and_writes(instruction, made.shapes[id(instruction)])
-            if any(register.index in wanted for register in writes):
-                from_call = calls and instruction.opcode == "ld" and "param" in instruction.modifiers
-                if from_call or _is_watched(instruction, watchers):
-                    return True
-                new = {register.index for register in reads} - wanted
-                changed = changed or bool(new)
-                wanted |= new
+    writers: dict[int, list[tuple[Instruction, list[Register]]]] = {}  # of a register: each, with what it reads
+    for instruction in inside:
+        reads, writes = reads_and_writes(instruction, made.shapes[id(instruction)])
+        for register in writes:
+            writers.setdefault(register.index, []).append((instruction, reads))
+    work = list(wanted)
+    while work:
+        for instruction, reads in writers.pop(work.pop(), ()):
+            from_call = calls and instruction.opcode == "ld" and "param" in instruction.modifiers
+            if from_call or _is_watched(instruction, watchers):
+                return True
+            work += {register.index for register in reads} - wanted
+            wanted.update(register.index for register in reads)
     return False
 
 

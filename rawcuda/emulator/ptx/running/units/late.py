@@ -28,6 +28,7 @@ __all__ = ["Copy", "Late", "combine", "started"]
 
 MOST_ARRIVALS = (1 << 20) - 1
 _BIAS = 1 << 20
+_POISON = bytes((POISON,))
 _MARK = 1  # in the two highest bits
 
 
@@ -54,6 +55,27 @@ class Copy:
             work(waited)
 
 
+class _GroupCopy:
+    """A cp.async that has been started: the same for a place, a size, and a part of a view, without a function."""
+
+    __slots__ = ("block", "place", "total", "view", "at", "used", "line")
+
+    def __init__(self, block: Block, place: int, total: int, view: memoryview, at: int, used: int, line: int) -> None:
+        self.block: Block | None = block
+        self.place, self.total, self.view, self.at, self.used, self.line = place, total, view, at, used, line
+
+    def finish(self, waited: bool) -> None:
+        """Copy, if this has not happened yet."""
+        block, self.block = self.block, None
+        if block is None:
+            return
+        place, total = self.place, self.total
+        block.shared[place : place + total] = bytes(self.view[self.at : self.at + self.used]).ljust(total, b"\0")
+        watch = block._watch
+        if watch is not None:
+            watch.arrive(place // watch.granule, total // watch.granule or 1, self.line if waited else 0)
+
+
 class Late:
     """The operations that a block's threads have started: groups of copies, and copies that arrive on barriers."""
 
@@ -61,8 +83,8 @@ class Late:
 
     def __init__(self, block: Block) -> None:
         self.block = block
-        self.groups: dict[tuple[int, str], list[list[Copy]]] = {}  # by thread and kind, oldest first
-        self.open: dict[tuple[int, str], list[Copy]] = {}  # not yet committed
+        self.groups: dict[tuple[int, str], list[list[Copy | _GroupCopy]]] = {}  # by thread and kind, oldest first
+        self.open: dict[tuple[int, str], list[Copy | _GroupCopy]] = {}  # not yet committed
         self.promised: dict[int, list[Callable[[], None]]] = {}  # by the place of a barrier
 
     # -- groups
@@ -131,7 +153,7 @@ class Late:
 
     def expect(self, block: Block, place: int, count: int, line: int) -> None:
         """Poison the target of a copy that has been started."""
-        block.shared[place : place + count] = bytes((POISON,)) * count
+        block.shared[place : place + count] = _POISON * count
         watch = block._watch
         if watch is not None:
             watch.unwrite(place // watch.granule, max(1, count // watch.granule), line, block is self.block)
@@ -145,13 +167,9 @@ class Late:
 
     def copy_group(self, place: int, total: int, view: memoryview, at: int, used: int, line: int) -> None:
         """Start cp.async: `used` bytes of a view to shared memory, and zeros up to `total`."""
-        block = self.block
-        self.expect(block, place, total, line)
-
-        def work(waited: bool) -> None:
-            self.put(block, place, bytes(view[at : at + used]) + bytes(total - used), line if waited else 0)
-
-        self.start("cp", work)
+        self.expect(self.block, place, total, line)
+        copy = _GroupCopy(self.block, place, total, view, at, used, line)
+        self.open.setdefault((self.block.running or 0, "cp"), []).append(copy)
 
     def fence_proxy(self) -> None:
         """Record a fence.proxy.async of the running thread."""

@@ -8,7 +8,26 @@ Read next    calls.py
 
 from __future__ import annotations
 
+import operator
+from functools import lru_cache
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Callable
+
+    _Plan = tuple[Callable[[int, int], int], int, list[tuple[int, int, int]], bool]
+
 __all__ = ["video", "video_lanes"]
+
+_COMPARED = {name: getattr(operator, name) for name in ("eq", "ne", "lt", "le", "gt", "ge")}
+_COMPUTED: dict[str, Callable[[int, int], int]] = {
+    "vadd": operator.add,
+    "vsub": operator.sub,
+    "vabsdiff": lambda x, y: abs(x - y),
+    "vavrg": lambda x, y: x + y + (x + y >= 0) >> 1,
+    "vmin": min,
+    "vmax": max,
+}
 
 
 def _part(value: int, selector: str, type: str) -> int:
@@ -21,13 +40,13 @@ def _part(value: int, selector: str, type: str) -> int:
     return value - (value >> bits - 1 << bits) if type == "s32" else value
 
 
+def _limits(bits: int, type: str) -> tuple[int, int]:
+    return (-(1 << bits - 1), (1 << bits - 1) - 1) if type == "s32" else (0, (1 << bits) - 1)
+
+
 def _clamped(value: int, bits: int, type: str) -> int:
-    low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if type == "s32" else (0, (1 << bits) - 1)
+    low, high = _limits(bits, type)
     return min(max(value, low), high)
-
-
-def _compare(cmp: str, x: int, y: int) -> int:
-    return {"eq": x == y, "ne": x != y, "lt": x < y, "le": x <= y, "gt": x > y, "ge": x >= y}[cmp]
 
 
 def _combined(way: str, value: int, c: int, type: str) -> int:
@@ -59,7 +78,7 @@ def video(
         value >>= 7 if "shr7" in words else 15 if "shr15" in words else 0
         return (_clamped(value, 32, type) if "sat" in words else value) & 0xFFFFFFFF
     if verb == "vset":
-        value = _compare(words[0], x, y)
+        value = int(_COMPARED[words[0]](x, y))
         type = "u32"
     elif verb in ("vshl", "vshr"):
         y &= 0xFFFFFFFF
@@ -68,7 +87,7 @@ def video(
         if verb == "vshl" and "sat" not in words:
             value &= 0xFFFFFFFF
     else:
-        value = {"vadd": x + y, "vsub": x - y, "vabsdiff": abs(x - y), "vmin": min(x, y), "vmax": max(x, y)}[verb]
+        value = _COMPUTED[verb](x, y)
     bits = 32
     if target:
         bits = 8 if target[0] == "b" else 16
@@ -83,6 +102,29 @@ def video(
     return value & 0xFFFFFFFF
 
 
+@lru_cache(1000)
+def _plan(verb: str, types: tuple[str, ...], flags: str, mask: str, sa: str, sb: str) -> _Plan:
+    """Return a function of two lanes, the mask of a lane, where each lane is in a, b and d, and whether d is a sum."""
+    words, count = flags.split(","), int(verb[-1])
+    bits = 32 // count
+    order = range(count - 1, -1, -1)  # the selectors start with the highest lane
+    lanes = [(int(sa[n]) * bits, int(sb[n]) * bits, lane * bits) for n, lane in enumerate(order) if str(lane) in mask]
+    call = _COMPARED[words[0]] if verb.startswith("vset") else _COMPUTED[verb[:-1]]
+    if "s32" in types[1:3]:
+        call = _signed(call, *(1 << bits - 1 if type == "s32" else 0 for type in types[1:3]))
+    if "sat" in words:
+        call = _limited(call, *_limits(bits, types[0]))
+    return call, (1 << bits) - 1, lanes, "add" in words
+
+
+def _signed(call: Callable[[int, int], int], sign_a: int, sign_b: int) -> Callable[[int, int], int]:
+    return lambda x, y: call(x - ((x & sign_a) << 1), y - ((y & sign_b) << 1))
+
+
+def _limited(call: Callable[[int, int], int], low: int, high: int) -> Callable[[int, int], int]:
+    return lambda x, y: min(max(call(x, y), low), high)
+
+
 def video_lanes(
     verb: str, types: tuple[str, ...], flags: str, mask: str, a: int, sa: str, b: int, sb: str, c: int
 ) -> int:
@@ -91,33 +133,11 @@ def video_lanes(
     shape   types: of d, a and b; flags: of sat, add, a comparison; mask: the lanes that are written, as digits; sa, sb:
             which of the lanes of a and b (from 4 in b on) go into each lane, the highest first
     """
-    words = flags.split(",")
-    count = int(verb[-1])
-    bits = 32 // count
-    whole = (1 << bits) - 1
+    call, whole, lanes, adds = _plan(verb, types, flags, mask, sa, sb)
     both = a | b << 32
-    made, total = c, c
-    for lane in range(count):
-        if str(lane) not in mask:
-            continue
-        x = both >> int(sa[count - 1 - lane]) * bits & whole
-        y = both >> int(sb[count - 1 - lane]) * bits & whole
-        if types[1] == "s32":
-            x -= x >> bits - 1 << bits
-        if types[2] == "s32":
-            y -= y >> bits - 1 << bits
-        name = verb[:-1]
-        if name == "vset":
-            value = _compare(words[0], x, y)
-        else:
-            value = {
-                "vadd": x + y, "vsub": x - y, "vavrg": x + y + (x + y >= 0) >> 1, "vabsdiff": abs(x - y),
-                "vmin": min(x, y), "vmax": max(x, y),
-            }[name]  # fmt: skip
-        if "add" in words:
-            total += value
-        else:
-            if "sat" in words:
-                value = _clamped(value, bits, types[0])
-            made = made & ~(whole << lane * bits) | (value & whole) << lane * bits
-    return (total if "add" in words else made) & 0xFFFFFFFF
+    if adds:
+        return c + sum(call(both >> in_a & whole, both >> in_b & whole) for in_a, in_b, _ in lanes) & 0xFFFFFFFF
+    for in_a, in_b, to in lanes:
+        value = call(both >> in_a & whole, both >> in_b & whole)
+        c ^= ((c >> to ^ value) & whole) << to
+    return c
