@@ -87,6 +87,7 @@ class Unit:
         self.addresses = addresses  # of global and const variables, by the id of the variable
         self.prepared: dict[str, Prepared] = {}
         self.shared_variables: list[Variable] = []  # those of device functions, whose offset depends on the kernel
+        self._shared_numbers: dict[int, int] = {}
         self._slots: dict[int, str] = {}
         for function in module.functions.values():
             function.python = python_name("k" if function.entry else "f", function.name, function.index, False)
@@ -149,9 +150,10 @@ class Unit:
 
     def shared_number(self, variable: Variable) -> int:
         """Return the index in Launch.shared_at of a shared variable of a device function."""
-        if variable not in self.shared_variables:
+        number = self._shared_numbers.setdefault(id(variable), len(self.shared_variables))
+        if number == len(self.shared_variables):
             self.shared_variables.append(variable)
-        return self.shared_variables.index(variable)
+        return number
 
     # -- checks and analysis
 
@@ -280,9 +282,11 @@ class Unit:
                             wanted[id(target)] = target
         offset = 0
         placed: dict[int, int] = {}
-        dynamic = [variable for variable in wanted.values() if variable.linkage == "extern" or not variable.size]
+        dynamic: list[Variable] = []
         for variable in sorted(wanted.values(), key=lambda each: each.line):
-            if variable not in dynamic:
+            if variable.linkage == "extern" or not variable.size:
+                dynamic.append(variable)
+            else:
                 offset = -(-offset // variable.alignment) * variable.alignment
                 placed[id(variable)] = offset
                 offset += variable.size
