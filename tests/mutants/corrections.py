@@ -100,7 +100,7 @@ CORRECTIONS = [
         "close_under_export",
         "the same by the array interface of the Memory itself",
         "gpu/memory.py",
-        old='if self._shown:',
+        old="if self._shown:",
         new="if False:",
         test="driver/test_memory.py::test_the_array_interface_of_a_memory_keeps_its_bytes",
     ),
