@@ -16,6 +16,7 @@ import os
 import re
 import sys
 import threading
+from weakref import WeakValueDictionary
 
 from .codes import STICKY, Refused
 from .failures import Failures
@@ -241,7 +242,8 @@ class Machine:
         self.failures = Failures()
         self.observers: list[Callable[[], object]] = []  # called when cuInit has succeeded
         self.captures: set[Capture] = set()  # those in progress
-        self.graph_memory: dict[int, Reservation] = {}  # the memory that nodes of graphs allocate, by its address
+        # the memory that nodes of graphs allocate, by its address; the nodes, and memory that was not freed, keep it
+        self.graph_memory: WeakValueDictionary[int, Reservation] = WeakValueDictionary()
         self.pools: list[Pool] = []  # those that are not destroyed
         self.physical: list[Any] = []  # every PhysicalMemory of entries/memories/virtual.py
         self.restricted = False  # whether there was memory to which a device may have less than full access

@@ -57,7 +57,7 @@ class Memory(Owned, Bytes):
     units   nbytes is in bytes
     """
 
-    __slots__ = ("nbytes", "kind", "device", "stream", "_primary", "_keeps", "_leases", "_side")
+    __slots__ = ("nbytes", "kind", "device", "stream", "_primary", "_keeps", "_leases", "_side", "_shown")
     readonly: bool = False  # whether it must not be written: page-locked memory of a read-only exporter
 
     nbytes: int
@@ -69,6 +69,7 @@ class Memory(Owned, Bytes):
         _keeps: Any
         _side: copying.Side | None
         _leases: list[ref[Lease]]  # the first is the one that counts
+        _shown: bool  # whether the array interface was read
 
     def __init__(self) -> None:
         raise TypeError("Memory is made by Device.allocate(), or by Memory.borrow() for bytes of another owner")
@@ -98,7 +99,7 @@ class Memory(Owned, Bytes):
         self.device, self.nbytes, self.kind, self.stream = device, nbytes, kind, stream
         self._primary = device._primary
         self._keeps = None
-        self._leases = []
+        self._leases, self._shown = [], False
 
     def lease(self) -> Lease:
         """Return an object that keeps the bytes: while it exists, close() closes this Memory, but does not free them.
@@ -203,6 +204,8 @@ class Memory(Owned, Bytes):
         return self.handle
 
     def _closing(self) -> bool:
+        if self._shown:  # who uses the array interface keeps this object, whose finalizer frees the bytes
+            return True
         leases = self._leases
         lease = leases[0]() if leases else None
         if lease is None or self._release is None:
@@ -402,6 +405,8 @@ class Memory(Owned, Bytes):
     def __array_interface__(self) -> dict[str, names.Any]:
         """Return the array interface; raises AttributeError if the CPU cannot access the memory."""
         interface: dict[str, Any] = self.view().__array_interface__
+        if self._release is not None:
+            self._shown = True
         return interface
 
     def __array__(self, dtype: names.Any = None, copy: bool | None = None) -> names.Any:
@@ -504,7 +509,7 @@ def blank(
     memory: Memory = _new(made)
     memory.device, memory._primary, memory.nbytes, memory.kind, memory.stream = device, primary, nbytes, kind, stream
     memory._keeps = None
-    memory._leases = []
+    memory._leases, memory._shown = [], False
     if nbytes == 0:
         memory._own(0, Once(_release_nothing))
     return memory

@@ -467,6 +467,8 @@ def test_copies_and_fills_that_are_refused(device, graph, word):
         graph.fill(array.array("f", [1]), 2)
     with pytest.raises(errors.ProtocolError, match="readonly"):
         graph.copy(b"1234", word)
+    with pytest.raises(errors.ProtocolError, match="readonly"):
+        graph.fill(rawcuda.view(word, writable=False), 1)
     with pytest.raises((TypeError, ValueError)):
         graph.fill(word, "x")
     with pytest.raises(ValueError, match="contiguous"):

@@ -2,6 +2,7 @@
 
 import array
 import copy
+import ctypes
 import gc
 import pickle
 import threading
@@ -263,6 +264,61 @@ def test_leased_memory_is_freed_when_the_last_lease_goes(device, library, kind):
         memory = device.allocate(64)
         memory.lease()  # released at once
         memory.close()
+        assert live() == before
+
+
+EXPORTS = {  # everything by which another library gets the bytes of memory that the CPU can access
+    "a capsule": lambda memory: memory.__dlpack__(max_version=(1, 0)),
+    "a legacy capsule of a view": lambda memory: memory.view("uint32")[1:].__dlpack__(),
+    "a consumed capsule": lambda memory: rawcuda.view(memory.__dlpack__(max_version=(1, 0))),
+    "the exchange table": lambda memory: rawcuda.view(memory.view(), protocol="dlpack_c_exchange"),
+    "a memoryview": lambda memory: memory.view().memoryview(),
+    "a part of a memoryview": lambda memory: memory.view("uint32").memoryview()[2:4],
+    "the array interface": lambda memory: rawcuda.view(memory.view(), protocol="array_interface"),
+}
+
+
+@pytest.mark.parametrize("door", EXPORTS)
+def test_an_export_keeps_the_bytes_of_closed_memory(device, library, door):
+    def live():
+        module("owned").drain()
+        return None if library is None else library.live_handles()["memory"]
+
+    before = live()
+    memory = device.allocate(64, kind="pinned").fill(7)
+    during, export = live(), EXPORTS[door](memory)
+    memory.close()
+    assert memory.closed and live() == during
+    with pytest.raises(errors.Closed):
+        EXPORTS[door](memory)
+    if hasattr(export, "tolist"):
+        assert set(export.tolist()) <= {7, 0x07070707}
+    del export
+    gc.collect()
+    assert live() == before
+
+
+def test_the_array_interface_of_a_memory_keeps_its_bytes(device, library):
+    """Its user has a reference to the Memory, and to nothing else."""
+
+    def live():
+        module("owned").drain()
+        return None if library is None else library.live_handles()["memory"]
+
+    for exports in 0, 1:
+        before = live()
+        memory = device.allocate(64, kind="pinned").fill(7)
+        during, address = live(), memory.__array_interface__["data"][0]
+        export = memory.__dlpack__() if exports else None
+        memory.close()
+        memory.close()
+        with pytest.raises(errors.Closed):
+            memory.__array_interface__  # noqa: B018
+        del export
+        gc.collect()
+        assert memory.closed and live() == during and ctypes.string_at(address, 64) == b"\7" * 64
+        del memory
+        gc.collect()
         assert live() == before
 
 

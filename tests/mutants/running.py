@@ -55,15 +55,21 @@ def module_name(room: str) -> str:
     return ".".join(("rawcuda", *Path(room).with_suffix("").parts)).replace(".__init__", "")
 
 
-def prepare(rooms: list[str]) -> None:
-    """Import what every test needs and no mutant changes."""
+def prepare(rooms: list[str], *, emulator: bool = True) -> None:
+    """Import what every test needs and no mutant changes.
+
+    emulator  also the emulator: False if its rooms change, too
+    """
     sys.path.insert(0, str(CHECKOUT))
     os.environ.update(OPENBLAS_NUM_THREADS="1", HYPOTHESIS_STORAGE_DIRECTORY=tempfile.mkdtemp(prefix="hypothesis-"))
-    for name in ("numpy", "hypothesis", "ml_dtypes", "rawcuda.errors", "rawcuda.images", "rawcuda.emulator"):
+    for name in ("numpy", "hypothesis", "ml_dtypes"):
         if importlib.util.find_spec(name) is not None:
             importlib.import_module(name)
-    for info in pkgutil.walk_packages(importlib.import_module("rawcuda.emulator").__path__, "rawcuda.emulator."):
-        importlib.import_module(info.name)
+    if emulator:
+        for name in ("rawcuda.errors", "rawcuda.images", "rawcuda.emulator"):
+            importlib.import_module(name)
+        for info in pkgutil.walk_packages(importlib.import_module("rawcuda.emulator").__path__, "rawcuda.emulator."):
+            importlib.import_module(info.name)
     early = {module_name(room) for room in rooms} & set(sys.modules)
     assert not early, f"imported before it could be replaced: {early}"
     gc.collect()
@@ -282,6 +288,14 @@ def run_codes(codes: dict[str, Any], tests: list[Test], log: Path, limits: Limit
     elif status not in (0, 5 << 8) or not _complete(rows):  # 5: the change took the tests' parameters away
         outcome, test = "crashed", started[-1] if started else "collection"
     return Ended(outcome, test, time.monotonic() - begin)
+
+
+def not_passing(tests: list[Test], log: Path) -> list[str]:
+    """Run tests on the unchanged package; return those that fail, are skipped, or do not exist."""
+    names = {test.name: test.seconds for test in tests}
+    rows, _, _ = _fork(sorted({test.file for test in tests}), names, {}, log, LIMITS)
+    ended, told = ({row[key] for row in rows if key in row} for key in ("ended", "test"))
+    return sorted(set(names) - (ended - told))
 
 
 def _complete(rows: list[dict[str, Any]]) -> bool:

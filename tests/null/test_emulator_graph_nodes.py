@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import struct
 import time
 
@@ -390,6 +391,19 @@ def test_a_graph_frees_what_it_allocates(client, graph):
     executable = ready(client, graph)
     run(client, executable, 3)
     assert client.emulator._machine.space.find(address) is None and not client.live().get("memory")
+
+
+def test_memory_of_graphs_that_were_destroyed_is_forgotten(client):
+    """Otherwise, each graph with an allocation stays in memory until the process ends."""
+    known = client.emulator._machine.graph_memory
+    kept = client.get("cuGraphCreate", 0)
+    add(client, kept, "MemAllocNode", allocation_words(4))
+    for _ in range(20):
+        made = client.get("cuGraphCreate", 0)
+        add(client, made, "MemAllocNode", allocation_words(4))
+        client.do("cuGraphDestroy", made)
+    gc.collect()
+    assert len(known) == 1
 
 
 def test_allocations_in_a_capture(client):

@@ -209,6 +209,30 @@ def test_an_interrupt_reaches_the_caller_wherever_it_comes():
     program.check()
 
 
+@pytest.mark.parametrize("mode", ["eager", "lazy"])
+def test_an_interrupted_launch_runs_at_most_once(mode):
+    program, numbers = Program(mode), set()
+    client = program.client
+
+    def run():
+        return program.launch() or program.synchronize()
+
+    run()  # binds the functions
+    for place in range(1, 2000, 3):
+        client.do("cuMemsetD32_v2", program.cell, 1, 1)
+        program.synchronize()
+        _, reached = raise_at(place, run, KeyboardInterrupt)
+        try:
+            client.emulator.explain(999)
+        except KeyboardInterrupt:
+            pass
+        program.synchronize()
+        numbers.add(client.number(program.cell))
+        if not reached:
+            break
+    assert numbers == {1, 11}  # each run appends the digit 1
+
+
 def test_an_interrupt_before_the_first_line_reaches_the_caller(monkeypatch):
     """The signal comes between the client's code and the entry point, where only C code runs."""
     ignored = []

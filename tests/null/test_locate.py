@@ -39,15 +39,16 @@ def test_windows_looks_only_into_system32(monkeypatch):
 
 
 def test_tools_are_found_in_a_toolkit_and_never_in_a_relative_folder(tmp_path, monkeypatch):
-    for name in ("bin/ptxas", "lib64/libnvrtc.so.13"):
-        (tmp_path / "kit" / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / "kit" / name).touch(0o755)
+    for name in ("kit/bin/ptxas", "kit/lib64/libnvrtc.so.13", "nvidia/x/bin/ptxas", "kit/nvidia/x/bin/ptxas"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch(0o755)
     monkeypatch.setenv("CUDA_HOME", str(tmp_path / "kit"))
     assert locate.ptxas()[0] == (str(tmp_path / "kit/bin/ptxas"), "the environment's CUDA_HOME")
     assert locate.nvrtc()[0][0] == str(tmp_path / "kit/lib64/libnvrtc.so.13")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("CUDA_HOME", "kit")
     monkeypatch.setenv("PATH", "kit/bin")
+    monkeypatch.setattr(sys, "path", ["", "kit", *sys.path])
     assert all(str(tmp_path) not in os.path.realpath(path) for path, _ in locate.ptxas() + locate.nvrtc())
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import sys
 import time
 from typing import Any
 
@@ -59,6 +60,85 @@ def test_loading_takes_time_in_proportion_to_the_text(make: Any) -> None:
     assert large < 24 * small + 0.2, (small, large)
 
 
+def repeated(line: str, before: str = "") -> Any:
+    """Return a function that makes a kernel with n lines, of which each has its number for #."""
+    return lambda n: kernel(before + "".join(line.replace("#", str(i)) for i in range(n)))
+
+
+def declared(line: str) -> Any:
+    return lambda n: kernel("", "".join(line.replace("#", str(i)) for i in range(n)))
+
+
+PREDICATE = "mov.u32 %r1, 0; setp.eq.u32 %p1, 1, 1;\n"
+TEXTS = {
+    **{make.__name__: make for make in (movers, jumps, calls, cases, branches)},
+    "movers of floats": lambda n: kernel(
+        "".join(f"mov.f32 %f{i}, %f{i + 1};\n" for i in range(n)) + f"mov.b32 %f{n}, %r1; add.f32 %f0, %f0, %f0;",
+        "",
+    ).replace(".reg .pred", f".reg .f32 %f<{n + 1}>; .reg .pred", 1),
+    "movers in a waiting loop": lambda n: kernel(
+        f"mov.u64 %d1, g; L: ld.volatile.global.u32 %r{n}, [%d1];\n"
+        + "".join(f"mov.u32 %r{i}, %r{i + 1};\n" for i in reversed(range(n)))
+        + "setp.eq.u32 %p1, %r0, 1; @%p1 bra L;",
+        ".global .u32 g;\n",
+    ),
+    "blocks in reverse": lambda n: kernel(
+        f"bra L{n};\n"
+        + "".join(f"L{i}: mov.u32 %r{i}, %r{i + 1}; bra L{i - 1};\n" for i in range(1, n))
+        + f"L{n}: mov.u32 %r{n}, 1; bra L{n - 1};\nL0:",
+    ),
+    "skips": repeated("@%p1 bra L#;\nmov.u32 %r#, #;\nL#:\n", PREDICATE),
+    "loops": repeated("A#: add.u32 %r1, %r1, 1; @%p1 bra A#;\n", PREDICATE),
+    "tangle": lambda n: kernel(
+        PREDICATE + "".join(f"@%p1 bra L{(i * 7919 + 13) % n};\nL{i}: add.u32 %r1, %r1, 1;\n" for i in range(n))
+    ),
+    "labels": repeated("L#:\n"),
+    "sections": lambda n: kernel("", ".section .x { }\n" * n),
+    "globals": declared(".global .b8 g#[1];\n"),
+    "declarations": declared(".extern .global .b8 x[];\n"),
+    "shared": lambda n: kernel(
+        "".join(f"mov.u32 %r1, s{i};\n" for i in range(n)),
+        "".join(f".extern .shared .b8 s{i}[];\n" for i in range(n)),
+    ),
+    "parameters": lambda n: f"{HEAD}.entry k({', '.join(f'.param .b8 a{i}' for i in range(n))}) {{ ret; }}",
+    "arguments": lambda n: kernel(
+        f"call f, ({', '.join('1' * n)});", f".func f({', '.join(f'.reg .b32 a{i}' for i in range(n))}) {{ ret; }}\n"
+    ),
+    "initializers": lambda n: kernel("", f".global .b8 x[] = {{{', '.join('1' * n)}}};\n"),
+    "sums": lambda n: kernel("", f".global .b32 x = 1{'+1' * n};\n"),
+    "lines": lambda n: kernel(".loc 1 5 0\n" * n, '.file 1 "x.cu"\n'),
+    "modifiers": lambda n: kernel(f"add{'.s32' * n} %r1, %r1, 1;"),
+    "comments": lambda n: kernel("/* */ // x\n" * n),
+}
+
+
+def steps_to_load(text: str) -> int:
+    """Return how many lines of the emulator run; errors count, too."""
+    steps = 0
+
+    def line(frame: Any, event: str, argument: object) -> Any:
+        nonlocal steps
+        steps += event == "line"
+        return line
+
+    before = sys.gettrace()
+    sys.settrace(lambda frame, event, argument: line if "emulator" in frame.f_code.co_filename else None)
+    try:
+        module("emulator.ptx").load(text.encode(), module("emulator.space").Space(watch=True))
+    except module("emulator.ptx").Rejected:
+        pass
+    finally:
+        sys.settrace(before)
+    return steps
+
+
+@pytest.mark.parametrize("kind", TEXTS)
+def test_loading_takes_steps_in_proportion_to_the_text(kind: str) -> None:
+    """Ten times the text takes at most 12 times the steps, on any machine."""
+    few, many = (steps_to_load(TEXTS[kind](n)) for n in (60, 600))
+    assert 0 < many <= 12 * few, (few, many)
+
+
 def test_a_table_of_many_targets_runs() -> None:
     client = Client()
     function = client.get("cuModuleGetFunction", client.load(cases(3000)), b"k")
@@ -71,6 +151,25 @@ def test_sections_that_nobody_closes_are_refused_soon() -> None:
         handle = ctypes.c_uint64()
         assert client.code("cuModuleLoadData", ctypes.addressof(handle), text.encode()) in (200, 218)
     assert time.process_time() - started < 20
+
+
+class Counted(str):
+    """A text that counts the characters that are searched."""
+
+    searched = 0
+
+    def find(self, what: str, start: int = 0, end: int = 1 << 62) -> int:  # type: ignore[override]
+        found = str.find(self, what, start, end)
+        self.searched += (min(end, len(self)) if found < 0 else found) - start
+        return found
+
+
+@pytest.mark.parametrize("line", [".section\n", ".section .x {\n", ".section .x { }\n"])
+def test_a_section_is_searched_once(line: str) -> None:
+    text = Counted(HEAD + line * 1000)
+    tokens = module("emulator.ptx.reading.lexer").Tokens(text)
+    assert len(tokens.kinds) > 1000 and tokens.source is text
+    assert text.searched <= 1000 * 257 + 2 * len(text)  # 257: from its name to its brace
 
 
 LIMITS = {
@@ -143,6 +242,16 @@ def test_iterations_of_different_threads_are_not_added_up() -> None:
     code.entries["k"].run((1, 1, 1), (512, 1, 1), 0, b"", limits=limits)  # 204,800 in all
 
 
+@pytest.mark.parametrize("threads", [1, 33, 96])
+def test_iterations_of_threads_that_take_turns_are_counted(threads: int) -> None:
+    """At each barrier another thread goes on, so no thread uses up a portion of iterations."""
+    space = module("emulator.space").Space()
+    space.timeout = 5.0  # in case they are not counted
+    code = module("emulator.ptx").load(kernel("L: bar.sync 0; bra L;").encode(), space)
+    with pytest.raises(module("emulator.space").Fault, match="more than 1000 loop iterations"):
+        code.entries["k"].run((1, 1, 1), (threads, 1, 1), 0, b"", limits=module("emulator.ptx").Limits(turns=1000))
+
+
 RECURSIVE = {
     "direct": ".func f;\n.func f { call f; ret; }\n",
     "with a barrier": ".func f;\n.func f { bar.sync 0; call f; ret; }\n",
@@ -199,6 +308,7 @@ def test_a_barrier_that_a_register_names_must_exist(body: str) -> None:
         "generated line 99999 generated line 0 ptx line 0",
         "address 0x7: " + "9" * 5000 + " bytes into a " + "9" * 5000 + "-byte allocation",
     ],
+    ids=["a number of a line", "lines that are not there", "an address"],
 )
 def test_an_assertion_may_have_the_words_of_a_report(text: str) -> None:
     client = Client()
@@ -215,7 +325,11 @@ def test_an_assertion_may_have_the_words_of_a_report(text: str) -> None:
     assert f"Assertion `{text}` failed" in client.emulator.reports[-1]
 
 
-@pytest.mark.parametrize("conversion", ["%" + "9" * 5000 + "d", "%." + "9" * 5000 + "d", "%." + "0" * 5000 + "5d"])
+@pytest.mark.parametrize(
+    "conversion",
+    ["%" + "9" * 5000 + "d", "%." + "9" * 5000 + "d", "%." + "0" * 5000 + "5d"],
+    ids=["a width", "a precision", "zeros"],
+)
 def test_printf_limits_a_width_of_any_length(conversion: str, capsys: pytest.CaptureFixture[str]) -> None:
     client = Client()
     numbers = ", ".join(str(byte) for byte in conversion.encode() + b"\0")

@@ -22,7 +22,7 @@ from tests.conftest import Python
 from tests.subject import CHECKOUT, FOLDER, NAME, ROOT, module, rawcuda
 
 main = module("__main__").main
-vendor = module("tools.commands.vendor")
+vendor, Refusal = module("tools.commands.vendor"), module("tools.commands.console").Refusal
 PARTS = sorted(vendor.PARTS)
 Told = Callable[..., str]
 
@@ -528,6 +528,36 @@ def test_what_the_user_put_into_a_copy_is_never_deleted(told: Told, tmp_path: Pa
     (copy / "errors.py").symlink_to(outside / "errors.py")
     assert "errors.py was changed" in told(copy, "--only", "dlpack", status=2)
     assert (outside / "data").read_text() == "mine"
+
+
+ADDED: dict[str, Callable[[Path], object]] = {
+    "a file": lambda path: path.write_text("mine"),
+    "an empty folder": lambda path: path.mkdir(),
+    "a link": lambda path: path.symlink_to(path.parent.parent),
+    "a .pyc file": lambda path: path.with_name("extension.pyc").write_text("mine"),
+}
+
+
+@pytest.mark.parametrize("kind", ADDED)
+def test_whatever_was_added_to_a_copy_stops_its_replacement(tmp_path: Path, kind: str) -> None:
+    place, content = tmp_path / "taken", {"__init__.py": b"", "inner/__init__.py": b"x = 1\n"}
+    vendor.write(str(place), content, "all")
+    ADDED[kind](place / "inner" / "added")
+    before = sorted(place.rglob("*"))
+    with pytest.raises(Refusal, match="was added"):
+        vendor.write(str(place), content, "all")
+    assert sorted(place.rglob("*")) == before
+
+
+def test_a_copy_that_an_interrupt_left_beside_its_place_is_found(tmp_path: Path) -> None:
+    place, content = tmp_path / "taken", {"__init__.py": b""}
+    vendor.write(str(place), content, "all")
+    (place / "mine.txt").write_text("mine")
+    (tmp_path / ".taken.abc").mkdir()
+    place.rename(tmp_path / ".taken.abc" / "old")
+    with pytest.raises(Refusal, match="mine.txt was added"):
+        vendor.write(str(place), content, "all")
+    assert (place / "mine.txt").read_text() == "mine"
 
 
 def test_what_comes_into_a_copy_while_it_is_replaced_is_kept(

@@ -56,6 +56,61 @@ def test_a_capsule_that_something_else_holds_is_consumed(keep, version):
     assert tensor.freed == 1
 
 
+class MethodDef(ctypes.Structure):
+    """PyMethodDef."""
+
+    _fields_ = [
+        ("name", ctypes.c_char_p),
+        ("function", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    ]
+
+
+def method_in_c(type_, name, function):
+    """Give a type a method that is a C function, as the types of extension modules have; it calls function(self)."""
+    call = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p)(
+        lambda self, arguments, keywords: function(self)
+    )
+    definition = MethodDef(name.encode(), ctypes.cast(call, ctypes.c_void_p), 3)  # METH_VARARGS | METH_KEYWORDS
+    api = ctypes.PyDLL(None) if sys.platform != "win32" else ctypes.PyDLL("", handle=sys.dllhandle)
+    new = api["PyDescr_NewMethod"]
+    new.restype, new.argtypes = ctypes.py_object, [ctypes.py_object, ctypes.c_void_p]
+    setattr(type_, name, new(type_, ctypes.addressof(definition)))
+    return call, definition
+
+
+def test_a_method_in_c_that_returns_a_capsule_that_something_else_holds():
+    """How objects of such a type are read was learnt from one that makes a new capsule each time."""
+
+    class Array:
+        def __init__(self):
+            self.tensors, self.capsule = [Tensor()], None
+
+        def export(self):
+            self.tensors.append(Tensor())
+            return self.capsule or self.tensors[-1].capsule()
+
+    kept = [
+        method_in_c(Array, "__dlpack__", Array.export),
+        method_in_c(Array, "__dlpack_device__", lambda self: (1, 0)),
+    ]
+    plain, shares = Array(), Array()
+    for _ in range(3):
+        assert view(plain).tolist() == [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
+    tensor = shares.tensors[0]
+    shares.capsule = tensor.capsule()
+    v = view(shares)
+    assert kept and name_of(shares.capsule).startswith(b"used_dltensor")
+    with pytest.raises(ProtocolError, match="consumed already"):
+        view(shares)
+    shares.capsule = None
+    gc.collect()
+    assert tensor.freed == 0 and v.tolist()[1] == [3.0, 4.0, 5.0]
+    del v
+    assert tensor.freed == 1
+
+
 def test_a_refused_capsule_that_is_held_elsewhere_is_left_alone():
     tensor = Tensor()
     exporter = Shared(tensor, "object")

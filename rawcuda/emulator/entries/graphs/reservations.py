@@ -25,7 +25,7 @@ __all__ = ["Reservation", "covers", "reserve"]
 class Reservation:
     """The memory of an allocation node: `holding` is its newest life, `queued` the launches that will begin another."""
 
-    __slots__ = ("machine", "device", "base", "size", "graph", "access", "holding", "queued", "freed_by")
+    __slots__ = ("machine", "device", "base", "size", "graph", "access", "holding", "queued", "freed_by", "__weakref__")
 
     def __init__(
         self, machine: Machine, device: Device, base: int, size: int, graph: Graph, access: dict[int, int]
@@ -86,7 +86,8 @@ class Reservation:
 
 def covers(machine: Machine, address: int) -> bool:
     """Tell whether an address is reserved for memory of a graph, which may not exist now."""
-    return any(base <= address < base + made.size for base, made in machine.graph_memory.items())
+    known = [reference() for reference in machine.graph_memory.valuerefs()]
+    return any(made is not None and made.base <= address < made.base + made.size for made in known)
 
 
 def reserve(machine: Machine, graph: Graph, device: Device, nbytes: int, access: dict[int, int]) -> Reservation:

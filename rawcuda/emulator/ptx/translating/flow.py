@@ -23,7 +23,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Block", "Plan", "blocks_of", "plan"]
+__all__ = ["Block", "Plan", "blocks_of", "plan", "reverse_postorder"]
 
 DEEPEST_NEST = 40  # Python permits 100 levels of indentation
 DEEPEST_LOOPS = 15  # and 20 nested loops
@@ -246,7 +246,7 @@ def plan(blocks: list[Block]) -> Plan | None:
     if any(len(block.targets) > MOST_CASES for block in blocks):
         return None
     made = Plan(blocks)
-    order = _reverse_postorder(blocks)
+    order = reverse_postorder(blocks)
     rank = {number: at for at, number in enumerate(order)}
     before: list[list[int]] = [[] for _ in blocks]
     for block in blocks:
@@ -305,7 +305,8 @@ def _fits(made: Plan, order: list[int]) -> bool:
     return True
 
 
-def _reverse_postorder(blocks: list[Block]) -> list[int]:
+def reverse_postorder(blocks: list[Block]) -> list[int]:
+    """Return the numbers of all blocks; each comes after its predecessors, except those that lead back to it."""
     seen = {0}
     order: list[int] = []
     stack: list[tuple[int, Iterator[int]]] = [(0, iter(blocks[0].targets))]

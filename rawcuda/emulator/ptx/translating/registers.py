@@ -29,6 +29,7 @@ from ..reading.syntax import (
     Texel,
     Vector,
 )  # fmt: skip
+from .flow import reverse_postorder
 from .table.forms import coordinate_types
 
 TYPE_CHECKING = False
@@ -157,7 +158,7 @@ def copied(function: Function, judged: list[Judged], floats: list[bool]) -> set[
     that only arithmetic writes holds any NaN, and becomes 0x7fffffff when its bits are used.
     """
     found = {each.index for each in function.parameter_registers}
-    moves: list[tuple[int, list[int]]] = []  # a register, and the float registers that it is copied from
+    moves: dict[int, list[int]] = {}  # the registers that a register is copied to
     for instruction, shape in judged:
         opcode = instruction.opcode
         writes = [each for each in reads_and_writes(instruction, shape)[1] if floats[each.index]]
@@ -167,17 +168,21 @@ def copied(function: Function, judged: list[Judged], floats: list[bool]) -> set[
                 not floats[each.index] if isinstance(each, Register) else _is_nan(each, writes[0]) for each in sources
             ):
                 found.add(writes[0].index)
-            moves.append((writes[0].index, [each.index for each in sources if isinstance(each, Register)]))
+            for each in sources:
+                if isinstance(each, Register):
+                    moves.setdefault(each.index, []).append(writes[0].index)
         elif opcode in _CARRIERS or opcode in ("atom", "call"):
             found.update(each.index for each in writes)
         else:
             for slot, type, operand in zip(shape.slots, shape.wanted, instruction.operands):
                 if slot.written and type not in _FLOATS:
                     found.update(each.index for each in _registers(operand))
-    size = -1
-    while len(found) > size:
-        size = len(found)
-        found.update(made for made, used in moves if found.intersection(used))
+    work = list(found)
+    while work:
+        for made in moves.pop(work.pop(), ()):
+            if made not in found:
+                found.add(made)
+                work.append(made)
     return {index for index in found if floats[index] and BITS[function.registers[index].type] == 32}
 
 
@@ -215,12 +220,12 @@ def defined_late(function: Function, blocks: list[Block], shapes: dict[int, Shap
         wanting.append(wants)
     entering = [everything] * len(blocks)
     entering[0] = given
-    changed = True
+    order, changed = reverse_postorder(blocks), True
     while changed:
         changed = False
-        for block, gained in zip(blocks, gains):
-            leaving = entering[block.number] | gained
-            for target in block.targets:
+        for number in order:
+            leaving = entering[number] | gains[number]
+            for target in blocks[number].targets:
                 if target >= 0 and entering[target] & ~leaving:
                     entering[target] &= leaving
                     changed = True

@@ -10,10 +10,10 @@
 
     def functions(L):                      # device functions that the kernel can call, once for a launch
         made = {}
-        def make_f3_dot():
+        def make():                    # always the same name: Python copies the names of a function for each inner one
             def f3_dot(T, p0_x, p1_y): ...
             return f3_dot
-        made[3] = make_f3_dot
+        made[3] = make
         return made
 
 Read next    flow.py for the nesting of blocks; ../program.py, which compiles the source
@@ -404,7 +404,7 @@ class Writer(AsyncEmitter, MatrixEmitter, SmallEmitter, TextureEmitter):
             if self.needs_functions:
                 put(1, "F = L.functions")
         else:
-            put(1, f"def make_{name}():")
+            put(1, "def make():")
             base = 3
             if self.needs_fuel:
                 put(2, "fuel = L.fuel")
@@ -439,7 +439,7 @@ class Writer(AsyncEmitter, MatrixEmitter, SmallEmitter, TextureEmitter):
             put(1, "return thread")
         else:
             put(2, f"return {name}")
-            put(1, f"made[{function.index}] = make_{name}")
+            put(1, f"made[{function.index}] = make")
         return lines
 
     def _at_hand(self) -> list[str]:

@@ -12,6 +12,7 @@ from ..reading.syntax import (
     Instruction,
     Module,
     Name,
+    Register,
     Rejected,
     Symbol,
     Variable,
@@ -86,6 +87,7 @@ class Unit:
         self.addresses = addresses  # of global and const variables, by the id of the variable
         self.prepared: dict[str, Prepared] = {}
         self.shared_variables: list[Variable] = []  # those of device functions, whose offset depends on the kernel
+        self._shared_numbers: dict[int, int] = {}
         self._slots: dict[int, str] = {}
         for function in module.functions.values():
             function.python = python_name("k" if function.entry else "f", function.name, function.index, False)
@@ -148,9 +150,10 @@ class Unit:
 
     def shared_number(self, variable: Variable) -> int:
         """Return the index in Launch.shared_at of a shared variable of a device function."""
-        if variable not in self.shared_variables:
+        number = self._shared_numbers.setdefault(id(variable), len(self.shared_variables))
+        if number == len(self.shared_variables):
             self.shared_variables.append(variable)
-        return self.shared_variables.index(variable)
+        return number
 
     # -- checks and analysis
 
@@ -279,9 +282,11 @@ class Unit:
                             wanted[id(target)] = target
         offset = 0
         placed: dict[int, int] = {}
-        dynamic = [variable for variable in wanted.values() if variable.linkage == "extern" or not variable.size]
+        dynamic: list[Variable] = []
         for variable in sorted(wanted.values(), key=lambda each: each.line):
-            if variable not in dynamic:
+            if variable.linkage == "extern" or not variable.size:
+                dynamic.append(variable)
+            else:
                 offset = -(-offset // variable.alignment) * variable.alignment
                 placed[id(variable)] = offset
                 offset += variable.size
@@ -345,18 +350,19 @@ def _waits(made: Prepared, body: set[int], watchers: set[str]) -> bool:
         if block.branch is not None and block.branch.guard and any(target not in body for target in block.targets):
             wanted.add(block.branch.guard.index)
     wanted.update(i.guard.index for i in inside if i.opcode in ("ret", "exit") and i.guard is not None)
-    changed = True
-    while changed:
-        changed = False
-        for instruction in inside:
-            reads, writes = reads_and_writes(instruction, made.shapes[id(instruction)])
-            if any(register.index in wanted for register in writes):
-                from_call = calls and instruction.opcode == "ld" and "param" in instruction.modifiers
-                if from_call or _is_watched(instruction, watchers):
-                    return True
-                new = {register.index for register in reads} - wanted
-                changed = changed or bool(new)
-                wanted |= new
+    writers: dict[int, list[tuple[Instruction, list[Register]]]] = {}  # of a register: each, with what it reads
+    for instruction in inside:
+        reads, writes = reads_and_writes(instruction, made.shapes[id(instruction)])
+        for register in writes:
+            writers.setdefault(register.index, []).append((instruction, reads))
+    work = list(wanted)
+    while work:
+        for instruction, reads in writers.pop(work.pop(), ()):
+            from_call = calls and instruction.opcode == "ld" and "param" in instruction.modifiers
+            if from_call or _is_watched(instruction, watchers):
+                return True
+            work += {register.index for register in reads} - wanted
+            wanted.update(register.index for register in reads)
     return False
 
 

@@ -1,0 +1,936 @@
+"""Defects that were found once, and the tests that keep them out: each correction is taken out, and a test must fail.
+
+    python3 -m tests.mutants.corrections [WORD ...]        only rows with one of these in the defect
+
+A row takes a correction out by the smallest edit: `old` stands exactly once in the room, and is replaced by `new`. No
+file is changed; see running.py. A defect that could come in by several doors has a row for each.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+__all__ = ["CORRECTIONS", "Correction", "main"]
+
+
+class Correction(NamedTuple):
+    """A correction, and the test that fails without it.
+
+    found   the attack that found the defect
+    defect  what happened
+    room    the path of the module below the package
+    test    the node id of the test below tests/
+    hangs   whether the test may end by taking too long, too
+    before  the first version of Python without the defect
+    """
+
+    found: str
+    defect: str
+    room: str
+    old: str
+    new: str
+    test: str
+    hangs: bool = False
+    before: tuple[int, int] = (4, 0)
+
+
+CORRECTIONS = [
+    # -- lifetime
+    Correction(
+        "dlpack_shared_capsule_uaf",
+        "a capsule that its exporter hands out again is not consumed, so a second consumer frees the tensor",
+        "protocols/dlpack.py",
+        old="shared = getrefcount(capsule) > _ALONE",
+        new="shared = False",
+        test="null/test_view_lifetime.py::test_a_capsule_that_something_else_holds_is_consumed[object-versioned]",
+    ),
+    Correction(
+        "dlpack_shared_capsule_uaf",
+        "the same by a method that is a C function",
+        "protocols/dlpack.py",
+        old="names[hash(capsule)] != name or getrefcount(capsule) > _ALONE:",
+        new="names[hash(capsule)] != name:",
+        test="null/test_view_lifetime.py::test_a_method_in_c_that_returns_a_capsule_that_something_else_holds",
+    ),
+    Correction(
+        "dlpack_shared_capsule_uaf",
+        "the owner of a view is the capsule, which somebody else can consume",
+        "arrays/strided.py",
+        old='return OwnedCapsule(self._owner) if type(self._owner).__name__ == "PyCapsule" else self._owner',
+        new="return self._owner",
+        test="null/test_view_lifetime.py::test_the_owner_of_a_view_is_no_way_to_its_capsule",
+    ),
+    Correction(
+        "buffer_dunder_uaf",
+        "a memoryview does not keep its view",
+        "interpreter/buffer_type.py",
+        old="    _retain(owner)",
+        new="    _retain(None)",
+        test="null/test_view_lifetime.py::test_a_memoryview_keeps_its_view[<lambda>1]",
+    ),
+    Correction(
+        "close_under_export",
+        "close() frees memory that somebody has by DLPack",
+        "arrays/strided.py",
+        old="        return self._owner.lease()",
+        new="        return self._owner",
+        test="driver/test_memory.py::test_an_export_keeps_the_bytes_of_closed_memory[a capsule]",
+    ),
+    Correction(
+        "close_under_export",
+        "close() frees memory of which somebody has a memoryview",
+        "arrays/strided.py",
+        old="        held._hold()\n",
+        new="",
+        test="driver/test_memory.py::test_an_export_keeps_the_bytes_of_closed_memory[a memoryview]",
+    ),
+    Correction(
+        "close_under_export",
+        "close() frees memory that somebody has by the array interface",
+        "arrays/exporting.py",
+        old=("    view._hold()\n    said = _interface(view)\n    if not"),
+        new=("    said = _interface(view)\n    if not"),
+        test="driver/test_memory.py::test_an_export_keeps_the_bytes_of_closed_memory[the array interface]",
+    ),
+    Correction(
+        "close_under_export",
+        "the same by the array interface of the Memory itself",
+        "gpu/memory.py",
+        old='if self._shown:',
+        new="if False:",
+        test="driver/test_memory.py::test_the_array_interface_of_a_memory_keeps_its_bytes",
+    ),
+    Correction(
+        "close_under_export",
+        "close() frees memory that has exports",
+        "gpu/memory.py",
+        old="if lease is None or self._release is None:",
+        new="if True:",
+        test="driver/test_memory.py::test_leased_memory_is_freed_when_the_last_lease_goes[pinned]",
+    ),
+    Correction(
+        "close_under_export",
+        "an export begins while another thread closes the memory",
+        "gpu/memory.py",
+        old="self.handle  # raises Closed\n                    release = ",
+        new="pass\n                    release = ",
+        test="driver/test_memory.py::test_leased_memory_is_freed_when_the_last_lease_goes[pinned]",
+    ),
+    Correction(
+        "sweep_crash",
+        "the sweep reads a capsule's name before its count, and a thread that consumes it in between loses the tensor",
+        "dlpack.py",
+        old=(
+            "sys.getrefcount(capsule) <= alone:\n"
+            '            gone = name_of(capsule) in (b"dltensor", b"dltensor_versioned")\n'
+        ),
+        new=(
+            'name_of(capsule) in (b"dltensor", b"dltensor_versioned"):\n'
+            "            gone = sys.getrefcount(capsule) <= alone\n"
+        ),
+        test="null/test_view_lifetime.py::test_a_capsule_that_is_consumed_while_it_is_swept[name_of]",
+    ),
+    Correction(
+        "torch_race",
+        "a view holds another storage than that of its address",
+        "protocols/tensor.py",
+        old="if data < begin or data + reach > begin + within.nbytes():",
+        new="if False:",
+        test="null/test_dlpack_exchange.py::test_a_tensor_that_gets_another_storage_while_it_is_read[False]",
+    ),
+    Correction(
+        "copy.copy",
+        "copy.copy() makes a second owner of a handle",
+        "owned.py",
+        old="    def __copy__(self) -> names.NoReturn:\n",
+        new=("    def __copy__(self) -> names.NoReturn:\n        return object.__new__(type(self))\n"),
+        test="driver/test_memory.py::test_an_owned_thing_is_not_copied",
+    ),
+    # -- identity
+    Correction(
+        "launch_ready_attribute",
+        "an attribute makes any object an array, in the function that is written for a launch",
+        "gpu/kernels/source.py",
+        old='"address": """{name}.start if ((kind := type({name})) is MemoryView or kind is In)',
+        new='"address": """{name}.start if ((kind := type({name})) is MemoryView or True)',
+        test="driver/test_launch.py::test_an_attribute_makes_nothing_an_address",
+    ),
+    Correction(
+        "launch_ready_attribute",
+        "the same in the table for all other arguments",
+        "gpu/kernels/kinds.py",
+        old='if issubclass(kind, (list, tuple)) else "other"',
+        new='if issubclass(kind, (list, tuple)) else "view"',
+        test="driver/test_launch.py::test_an_attribute_makes_nothing_an_address",
+    ),
+    # -- read-only memory
+    Correction(
+        "readonly_laundered_by_copy",
+        "a launch writes through a read-only view",
+        "gpu/kernels/packing.py",
+        old="    if place.readonly and not slot.reads:",
+        new="    if False:",
+        test="driver/test_launch.py::test_a_read_only_view_is_refused_after_anything_that_was_done_with_it",
+    ),
+    Correction(
+        "readonly_laundered_by_copy",
+        "a launch writes into read-only page-locked memory, by the written function",
+        "gpu/kernels/source.py",
+        old="else {name}._handle if kind is Memory and",
+        new="else {name}._handle if issubclass(kind, Memory) and",
+        test="driver/test_memory_registered.py::test_a_read_only_exporter",
+    ),
+    Correction(
+        "readonly_laundered_by_copy",
+        "the same by the table",
+        "gpu/memory.py",
+        old="return 1 if self.readonly else 3",
+        new="return 3",
+        test="driver/test_memory_registered.py::test_a_read_only_exporter",
+    ),
+    Correction(
+        "readonly_laundered_by_copy",
+        "a copy of one run of bytes writes",
+        "arrays/copying.py",
+        old="made.target = False if made.readonly else made.run or False",
+        new="made.target = made.run or False",
+        test="driver/test_memory.py::test_plain_copies_and_fills_on_any_stream[kinds0-none]",
+    ),
+    Correction(
+        "readonly_laundered_by_copy",
+        "a copy of a Memory's bytes writes",
+        "arrays/copying.py",
+        old="other.dtype is not None or to.readonly:",
+        new="other.dtype is not None:",
+        test="driver/test_memory_registered.py::test_a_read_only_exporter",
+    ),
+    Correction(
+        "readonly_laundered_by_copy",
+        "any other copy writes",
+        "arrays/copying.py",
+        old=("    _check_usable(to, dst)\n    if to.readonly:"),
+        new=("    _check_usable(to, dst)\n    if False:"),
+        test="driver/test_view_copy.py::test_broadcast_and_refusals",
+    ),
+    Correction(
+        "readonly_laundered_by_copy",
+        "a copy in a graph writes",
+        "arrays/copying.py",
+        old=("    _check_target(to, dst)\n    _check_usable(of, src)\n    is_bytes"),
+        new=("    _check_usable(of, src)\n    is_bytes"),
+        test="driver/test_graph_nodes.py::test_copies_and_fills_that_are_refused",
+    ),
+    Correction(
+        "readonly_laundered_by_copy",
+        "a fill in a graph writes",
+        "arrays/copying.py",
+        old=("    target, to = _side_of(target, None)\n    _check_target(to, target)\n"),
+        new="    target, to = _side_of(target, None)\n",
+        test="driver/test_graph_nodes.py::test_copies_and_fills_that_are_refused",
+    ),
+    Correction(
+        "readonly_laundered_by_copy",
+        "a fill writes",
+        "arrays/copying.py",
+        old="if to.readonly or to.owner._handle is None or form.size is None:",
+        new="if to.owner._handle is None or form.size is None:",
+        test="driver/test_memory_registered.py::test_a_read_only_exporter",
+    ),
+    Correction(
+        "readonly_laundered_by_copy",
+        "a stream writes a value",
+        "gpu/streams/values.py",
+        old="if step.seen is not None and step.seen.readonly:",
+        new="if False:",
+        test="driver/test_values.py::test_other_bad_arguments",
+    ),
+    Correction(
+        "readonly_laundered_by_copy",
+        "a CUDA array is copied to it",
+        "gpu/textures/transfers.py",
+        old="    if data.readonly:",
+        new="    if False:",
+        test="driver/test_array.py::test_a_read_only_target_is_refused",
+    ),
+    Correction(
+        "readonly_laundered_by_copy",
+        "page-locking makes it writable",
+        "gpu/memories/registered.py",
+        old="if side.readonly and not read_only and side.form.nbytes:",
+        new="if False:",
+        test="driver/test_memory_registered.py::test_a_read_only_exporter",
+    ),
+    Correction(
+        "readonly_laundered_by_copy",
+        "an export by DLPack lacks the flag",
+        "arrays/exporting.py",
+        old="        flags |= DLPACK_FLAG_BITMASK_READ_ONLY\n",
+        new="",
+        test="null/test_dlpack_export.py::test_2_14_read_only",
+    ),
+    Correction(
+        "readonly_laundered_by_copy",
+        "it is exported in a legacy capsule, which has no flag",
+        "arrays/exporting.py",
+        old=(
+            "        if not versioned:\n"
+            "            raise refusal(\n"
+            '                "dlpack",\n'
+            '                "max_version",\n'
+            "                max_version,"
+        ),
+        new=(
+            "        if False:\n"
+            "            raise refusal(\n"
+            '                "dlpack",\n'
+            '                "max_version",\n'
+            "                max_version,"
+        ),
+        test="null/test_dlpack_export.py::test_2_14_read_only",
+    ),
+    Correction(
+        "readonly_laundered_by_copy",
+        "both array interfaces call it writable",
+        "arrays/exporting.py",
+        old="view.ptr, view._place.readonly),",
+        new="view.ptr, False),",
+        test="null/test_protocol_array_interface.py::test_what_a_view_of_host_memory_says",
+    ),
+    Correction(
+        "readonly_laundered_by_copy",
+        "a view of a view is writable",
+        "arrays/strided.py",
+        old=(
+            "        if readonly:\n"
+            "            made._place = self._place.frozen\n"
+            "        return made\n"
+            "\n"
+            "    def _viewed_again"
+        ),
+        new=("        return made\n\n    def _viewed_again"),
+        test="null/test_view.py::test_shapes",
+    ),
+    Correction(
+        "readonly_laundered_by_copy",
+        "writable=True changes what an exporter says",
+        "arrays/strided.py",
+        old="    if where.readonly:\n",
+        new="    if False:\n",
+        test="null/test_view_lifetime.py::test_writable_is_decided_in_one_place",
+    ),
+    Correction(
+        "readonly_laundered_by_copy",
+        "the flag of a DLPack tensor is ignored",
+        "protocols/tensor.py",
+        old="legacy or bool(flags & 1), protocol, legacy)",
+        new="legacy, protocol, legacy)",
+        test="null/test_dlpack_import.py::test_2_29_read_only_is_never_lost",
+    ),
+    Correction(
+        "readonly_laundered_by_copy",
+        "a legacy capsule counts as writable",
+        "protocols/tensor.py",
+        old="legacy or bool(flags & 1), protocol, legacy)",
+        new="not legacy and bool(flags & 1), protocol, legacy)",
+        test="null/test_view_lifetime.py::test_writable_is_decided_in_one_place",
+    ),
+    Correction(
+        "readonly_laundered_by_copy",
+        "pickling makes it writable",
+        "arrays/pickling.py",
+        old="if readonly and not made.readonly:",
+        new="if False:",
+        test="driver/test_pickle.py::test_a_view_of_a_device_arrives_on_the_current_device[2-device]",
+    ),
+    Correction(
+        "readonly_by_memoryview_obj",
+        "the obj of a memoryview exports a buffer that can be written",
+        "interpreter/buffer_type.py",
+        old="    _retain(owner)",
+        new=("    _retain(one)\n    ctypes.c_uint64.from_address(ctypes.addressof(struct) + 8).value = id(one)"),
+        test="null/test_view_lifetime.py::test_no_way_round_a_memoryview_writes_read_only_memory",
+    ),
+    Correction(
+        "readonly_by_memoryview_obj",
+        "a writable buffer is given on request",
+        "arrays/exporting.py",
+        old="    if writable and view.readonly:",
+        new="    if False:",
+        test="null/test_view_lifetime.py::test_no_way_round_a_memoryview_writes_read_only_memory",
+    ),
+    Correction(
+        "readonly_by_memoryview_obj",
+        "every buffer is writable",
+        "arrays/exporting.py",
+        old="view.dtype, view.readonly, id(held))",
+        new="view.dtype, False, id(held))",
+        test="null/test_view_lifetime.py::test_no_way_round_a_memoryview_writes_read_only_memory",
+    ),
+    # -- interrupts
+    Correction(
+        "sigint_launch_breaks",
+        "an interrupt is swallowed",
+        "emulator/recovery.py",
+        old="        machine.interrupts.keep(caught)\n",
+        new="",
+        test="null/test_emulator_interrupts.py::test_an_interrupt_reaches_the_caller_wherever_it_comes",
+    ),
+    Correction(
+        "sigint_launch_breaks",
+        "an interrupt before an entry point's first line is swallowed (from Python 3.11 on)",
+        "emulator/thunks.py",
+        old="made: Any = covered(call_entry)",
+        new="made: Any = (call_entry)",
+        test="null/test_emulator_interrupts.py::test_an_interrupt_before_the_first_line_reaches_the_caller",
+    ),
+    Correction(
+        "sigint_launch_breaks",
+        "an interrupt that nobody asks for is lost",
+        "emulator/recovery.py",
+        old="            late = _Late(self, ident, caught)\n",
+        new=("            return\n            late = _Late(self, ident, caught)\n"),
+        test=(
+            "null/test_emulator_interrupts.py::"
+            "test_an_exception_that_nobody_claims_is_raised_in_the_thread_a_moment_later"
+        ),
+    ),
+    Correction(
+        "sigint_launch_breaks",
+        "work runs twice",
+        "emulator/queues.py",
+        old="        if work.begun and not work.done:\n",
+        new="        if False:\n",
+        test="null/test_emulator_interrupts.py::test_an_interrupted_launch_runs_at_most_once[eager]",
+    ),
+    Correction(
+        "sigint_launch_breaks",
+        "a launch hangs, because interrupted work still runs",
+        "emulator/queues.py",
+        old="                    self._stop(work)\n",
+        new="                    pass\n",
+        test=(
+            "null/test_emulator_interrupts.py::"
+            "test_an_exception_at_any_line_leaves_everything_working[KeyboardInterrupt-launch-eager]"
+        ),
+        hangs=True,
+    ),
+    Correction(
+        "sigint_launch_breaks",
+        "the lock of the machine is never released",
+        "emulator/recovery.py",
+        old=("    machine.repair()\n    _release(lock)\n"),
+        new="    machine.repair()\n",
+        test=(
+            "null/test_emulator_interrupts.py::"
+            "test_an_exception_at_any_line_leaves_everything_working[KeyboardInterrupt-launch-eager]"
+        ),
+        hangs=True,
+    ),
+    Correction(
+        "sigint_launch_breaks",
+        "a call inside another call releases the lock of that",
+        "emulator/recovery.py",
+        old=("    for _ in range(depth):\n        lock.acquire()\n"),
+        new="",
+        test="null/test_emulator_interrupts.py::test_a_nested_call_of_a_collection_keeps_the_lock_of_the_outer_one",
+    ),
+    Correction(
+        "sigint_context_left_pushed",
+        "a context stays pushed, because the calls are not one step",
+        "gpu/calls.py",
+        old=(
+            "inside = partial(codes.extend, starmap(invoke, chain(steps, (pop,))))\n"
+            "    failed = next(filter(None, map(_call, (context.push, inside))), 0)"
+        ),
+        new=(
+            "failed = context.push()\n"
+            "    if not failed:\n"
+            "        codes.extend(starmap(invoke, steps))\n"
+            "        codes.append(invoke(*pop))"
+        ),
+        test="driver/test_interrupts.py::test_an_exception_at_each_line[pinned memory]",
+    ),
+    Correction(
+        "sigint_context_left_pushed",
+        "the capture mode stays relaxed after a release",
+        "gpu/handles.py",
+        old="codes.extend(starmap(invoke, chain(exchange, zip((function,), self.once), exchange)))",
+        new="[codes.append(invoke(*step)) for step in chain(exchange, zip((function,), self.once), exchange)]",
+        test="driver/test_interrupts.py::test_an_exception_at_each_line[device memory]",
+    ),
+    Correction(
+        "sigint_pushed_timer",
+        "a real signal leaves a context pushed, because the emulator divides the push",
+        "emulator/recovery.py",
+        old="return _UNKNOWN if again is None else again()",
+        new="return _UNKNOWN",
+        test=(
+            "null/test_emulator_interrupts.py::"
+            "test_an_interrupt_does_not_divide_what_brackets_other_calls[cuCtxPushCurrent_v2]"
+        ),
+    ),
+    Correction(
+        "vendor_interrupt",
+        "an interrupt between the two renames leaves neither copy",
+        "tools/commands/vendor.py",
+        old=(
+            "        if os.path.isdir(old) and not os.path.lexists(place):\n"
+            "            os.rename(old, place)\n"
+            "        raise"
+        ),
+        new="        raise",
+        test="null/test_vendor.py::test_an_interrupt_at_any_line_leaves_a_whole_copy[1]",
+    ),
+    Correction(
+        "vendor_interrupt",
+        "after a second interrupt, the old copy is not found",
+        "tools/commands/vendor.py",
+        old=("    _bring_back(place)\n    before = None"),
+        new="    before = None",
+        test="null/test_vendor.py::test_a_copy_that_an_interrupt_left_beside_its_place_is_found",
+    ),
+    Correction(
+        "vendor_interrupt",
+        "an empty folder of the user's is deleted",
+        "tools/commands/vendor.py",
+        old=('        if not names and inside:\n            yield inside, "folder"\n'),
+        new="",
+        test="null/test_vendor.py::test_whatever_was_added_to_a_copy_stops_its_replacement[an empty folder]",
+    ),
+    Correction(
+        "vendor_interrupt",
+        "a link of the user's is deleted",
+        "tools/commands/vendor.py",
+        old="            elif not (_is_in_cache",
+        new="            elif not stat.S_ISLNK(mode) and not (_is_in_cache",
+        test="null/test_vendor.py::test_whatever_was_added_to_a_copy_stops_its_replacement[a link]",
+    ),
+    Correction(
+        "vendor_interrupt",
+        "a .pyc file of the user's is deleted",
+        "tools/commands/vendor.py",
+        old="elif not (_is_in_cache(path) and name.endswith(_CACHED) and stat.S_ISREG(mode)):",
+        new="elif not name.endswith(_CACHED):",
+        test="null/test_vendor.py::test_whatever_was_added_to_a_copy_stops_its_replacement[a .pyc file]",
+    ),
+    Correction(
+        "vendor_interrupt",
+        "what comes into a copy meanwhile is deleted",
+        "tools/commands/vendor.py",
+        old="            _remove(old, [*before.hashes, MANIFEST])\n",
+        new="            __import__('shutil').rmtree(old)\n",
+        test="null/test_vendor.py::test_what_comes_into_a_copy_while_it_is_replaced_is_kept",
+    ),
+    # -- threads
+    Correction(
+        "emulator_space_race, threads_emulator",
+        "an address is looked up without the lock: another allocation, or none, is found",
+        "emulator/space.py",
+        old=(
+            "        with self.lock:\n"
+            "            bases = self._ordered()\n"
+            "            at = bisect_right(bases, address) - 1\n"
+            "            found = self._live[bases[at]] if at >= 0 else None\n"
+            "        return found if found is not None and address - found.base < found.size else None\n"
+        ),
+        new="        return None\n",
+        test="null/test_emulator_interrupts.py::test_an_address_is_found_while_others_allocate_and_free",
+    ),
+    Correction(
+        "subinterp_hang",
+        "dropping an exported capsule in a subinterpreter hangs",
+        "interpreter/cpython.py",
+        old="return sys.version_info >= (3, 12) or not in_subinterpreter()",
+        new="return True",
+        test="driver/test_process.py::test_host_views_in_a_subinterpreter_work_or_are_refused",
+        hangs=True,
+        before=(3, 12),
+    ),
+    # -- kernels
+    Correction(
+        "watchdog_never_counts",
+        "an endless loop with a barrier never ends, because the threads take turns",
+        "emulator/ptx/running/machine.py",
+        old="turns > self.limits.turns or total > self.limits.turns * self.threads:",
+        new="turns > self.limits.turns:",
+        test="null/test_ptx_hostile.py::test_iterations_of_threads_that_take_turns_are_counted[33]",
+    ),
+    Correction(
+        "watchdog_false_alarm",
+        "the iterations of all threads are added up",
+        "emulator/ptx/running/machine.py",
+        old="turns = turns + REFILL if current == last else 0",
+        new="turns = turns + REFILL",
+        test="null/test_ptx_hostile.py::test_iterations_of_different_threads_are_not_added_up",
+    ),
+    Correction(
+        "emulator_itself_failed",
+        "a negative number is read into a register of floats",
+        "emulator/ptx/translating/emitting/access.py",
+        old=('            if code in "bhiq":\n                text = '),
+        new=("            if False:\n                text = "),
+        test=(
+            "null/test_executors.py::test_bits_that_no_number_has"
+            "[a negative number read into a register of floats-scalar]"
+        ),
+    ),
+    Correction(
+        "emulator_itself_failed",
+        "a float is half of a register",
+        "emulator/ptx/translating/emitting/emit.py",
+        old="if BITS[type] <= 32:",
+        new="if BITS[type] == 32:",
+        test="null/test_executors.py::test_bits_that_no_number_has[a float as half of a register-scalar]",
+    ),
+    Correction(
+        "ptx_run",
+        "a register names a barrier that does not exist",
+        "emulator/ptx/running/called.py",
+        old="    if number > 15:",
+        new="    if False:",
+        test="null/test_ptx_hostile.py::test_a_barrier_that_a_register_names_must_exist[bar.sync %r1]",
+    ),
+    Correction(
+        "ptx_run",
+        "an assertion has a number of 5,000 digits",
+        "emulator/ptx/running/report.py",
+        old="\\bptx line (\\d{1,9})\\b",
+        new="\\bptx line (\\d+)\\b",
+        test="null/test_ptx_hostile.py::test_an_assertion_may_have_the_words_of_a_report[a number of a line]",
+    ),
+    Correction(
+        "ptx_run",
+        "a printf has a width of 5,000 digits",
+        "emulator/ptx/running/builtins.py",
+        old="min(int(digits[:9] or 0), 4096)",
+        new="min(int(digits or 0), 4096)",
+        test="null/test_ptx_hostile.py::test_printf_limits_a_width_of_any_length[a width]",
+    ),
+    Correction(
+        "printf_stdout",
+        "a kernel that prints loses the context where stdout cannot be written",
+        "emulator/ptx/program.py",
+        old=("    except Exception as reason:\n        launch.space.warnings"),
+        new=("    except ZeroDivisionError as reason:\n        launch.space.warnings"),
+        test="null/test_emulator_interrupts.py::test_a_kernel_prints_where_nothing_can_be_printed[None-None]",
+    ),
+    Correction(
+        "recursion_limit_raised",
+        "endless recursion overflows the stack of C",
+        "emulator/ptx/running/machine.py",
+        old="if len(self.frames) >= MOST_CALLS:",
+        new="if False:",
+        test="null/test_ptx_hostile.py::test_endless_recursion_ends_whatever_the_recursion_limit_of_python[direct]",
+    ),
+    # -- resources
+    Correction(
+        "ptx_dos",
+        "a chain of empty blocks takes quadratic time",
+        "emulator/ptx/translating/flow.py",
+        old="            final[passed] = end\n",
+        new="            pass\n",
+        test="null/test_ptx_hostile.py::test_loading_takes_steps_in_proportion_to_the_text[jumps]",
+    ),
+    Correction(
+        "ptx_dos",
+        "a chain of moves takes quadratic time",
+        "emulator/ptx/translating/registers.py",
+        old=(
+            "        for used in moves.pop(work.pop(), ()):\n"
+            "            if used not in found:\n"
+            "                found.add(used)\n"
+            "                work.append(used)\n"
+        ),
+        new=(
+            "        work.pop()\n"
+            "        for made, used in moves.items():\n"
+            "            if made in found and not found.issuperset(used):\n"
+            "                found.update(used)\n"
+            "                work.append(made)\n"
+        ),
+        test="null/test_ptx_hostile.py::test_loading_takes_steps_in_proportion_to_the_text[movers]",
+    ),
+    Correction(
+        "ptx_dos",
+        "a chain of moves of floats takes quadratic time",
+        "emulator/ptx/translating/registers.py",
+        old=(
+            "        for made in moves.pop(work.pop(), ()):\n"
+            "            if made not in found:\n"
+            "                found.add(made)\n"
+            "                work.append(made)\n"
+        ),
+        new=(
+            "        work.pop()\n"
+            "        for used, targets in moves.items():\n"
+            "            if used in found and not found.issuperset(targets):\n"
+            "                found.update(targets)\n"
+            "                work.append(used)\n"
+        ),
+        test="null/test_ptx_hostile.py::test_loading_takes_steps_in_proportion_to_the_text[movers of floats]",
+    ),
+    Correction(
+        "ptx_dos",
+        "a chain of moves in a loop that waits takes quadratic time",
+        "emulator/ptx/translating/unit.py",
+        old="        for instruction, reads in writers.pop(work.pop(), ()):\n",
+        new=(
+            "        last = work.pop()\n"
+            "        for instruction, reads in [each for key in writers for each in writers[key] if key == last]:\n"
+        ),
+        test="null/test_ptx_hostile.py::test_loading_takes_steps_in_proportion_to_the_text[movers in a waiting loop]",
+    ),
+    Correction(
+        "ptx_dos",
+        "blocks in reverse order take quadratic time",
+        "emulator/ptx/translating/registers.py",
+        old="    order, changed = reverse_postorder(blocks), True\n",
+        new="    order, changed = range(len(blocks)), True\n",
+        test="null/test_ptx_hostile.py::test_loading_takes_steps_in_proportion_to_the_text[blocks in reverse]",
+    ),
+    Correction(
+        "ptx_dos",
+        "the whole text is searched for the brace of each section",
+        "emulator/ptx/reading/lexer.py",
+        old='find("{", at, at + 257)',
+        new='find("{", at)',
+        test="null/test_ptx_hostile.py::test_a_section_is_searched_once[.section\\n]",
+    ),
+    Correction(
+        "ptx_dos",
+        "the whole text is searched for the end of each section",
+        "emulator/ptx/reading/lexer.py",
+        old="if opened >= 0 and not self._unclosed else -1",
+        new="if opened >= 0 else -1",
+        test="null/test_ptx_hostile.py::test_a_section_is_searched_once[.section .x {\\n]",
+    ),
+    Correction(
+        "ptx_dos",
+        "variables of any size are allocated",
+        "emulator/ptx/program.py",
+        old="if sum(variable.size for variable in variables) > MOST_GLOBAL:",
+        new="if False:",
+        test="null/test_ptx_hostile.py::test_each_limit_has_its_error[MOST_GLOBAL]",
+    ),
+    Correction(
+        "ptx_dos",
+        "a brx.idx of 3,000 targets is refused",
+        "emulator/ptx/translating/flow.py",
+        old=("    if any(len(block.targets) > MOST_CASES for block in blocks):\n        return None\n"),
+        new="",
+        test="null/test_ptx_hostile.py::test_a_table_of_many_targets_runs",
+    ),
+    # -- addresses and values
+    Correction(
+        "array_interface_label",
+        "a device address that is called host memory is read",
+        "arrays/copying.py",
+        old="            (_gpu or _enter_gpu()).check_label(thing)\n",
+        new="            pass\n",
+        test=(
+            "driver/test_view_device.py::"
+            "test_a_device_address_that_is_called_host_memory_is_refused_by_any_protocol[<lambda>0]"
+        ),
+    ),
+    Correction(
+        "array_interface_label",
+        "the same when it is exported",
+        "arrays/exporting.py",
+        old="    view._check_label()\n",
+        new="",
+        test=(
+            "driver/test_view_device.py::"
+            "test_a_device_address_that_is_called_host_memory_is_refused_by_any_protocol[<lambda>1]"
+        ),
+    ),
+    Correction(
+        "explain_hostile",
+        "a number is taken for the address of an exchange table",
+        "protocols/dlpack_c_exchange.py",
+        old=" and _is_readable(offered):",
+        new=":",
+        test="null/test_dlpack_exchange.py::test_an_address_that_is_no_table",
+    ),
+    Correction(
+        "cai_strides_ndarray",
+        "strides that are an array have no truth value",
+        "protocols/array_interface.py",
+        old="    if given is None:\n",
+        new="    if not given:\n",
+        test="driver/test_view_device.py::test_strides_may_be_an_array_of_numpy",
+    ),
+    Correction(
+        "cai_strides_ndarray",
+        "the same where layouts are stored",
+        "protocols/array_interface.py",
+        old="*(() if given is None else given)",
+        new="*(given or ())",
+        test="driver/test_view_device.py::test_strides_may_be_an_array_of_numpy",
+    ),
+    Correction(
+        "ctypes_pointers",
+        "a pointer of ctypes is viewed as eight bytes",
+        "protocols/pep3118.py",
+        old='if letter in ("O", "&", "X", "z") or',
+        new='if letter in ("O", "&", "X") or',
+        test="null/test_protocol_buffer.py::test_6_11_6_12_6_13_the_format_language[<z-8-None]",
+    ),
+    Correction(
+        "masked_array",
+        "the mask of an array is dropped",
+        "protocols/choosing.py",
+        old="        read = _refuse_mask\n",
+        new="        pass\n",
+        test="null/test_view_numbers.py::test_masked_arrays_are_refused",
+    ),
+    Correction(
+        "masked_array",
+        "the mask of an array interface is dropped",
+        "protocols/array_interface.py",
+        old='if _get(interface, "mask") is not None:',
+        new="if False:",
+        test="null/test_protocol_array_interface.py::test_5_7_6_5_a_mask_is_refused",
+    ),
+    # -- files and errors
+    Correction(
+        "doctor",
+        "./nvidia/x/bin/ptxas runs, from sys.path",
+        "locate.py",
+        old=('        nvidia = os.path.join(folder, "nvidia")\n        if os.path.isabs(folder):'),
+        new=('        nvidia = os.path.join(folder, "nvidia")\n        if True:'),
+        test="null/test_locate.py::test_tools_are_found_in_a_toolkit_and_never_in_a_relative_folder",
+    ),
+    Correction(
+        "doctor",
+        "a relative folder of PATH is searched",
+        "locate.py",
+        old="if os.path.isabs(folder) and os.access(path, os.X_OK)",
+        new="if os.access(path, os.X_OK)",
+        test="null/test_locate.py::test_tools_are_found_in_a_toolkit_and_never_in_a_relative_folder",
+    ),
+    Correction(
+        "doctor",
+        "a relative CUDA_HOME is searched",
+        "locate.py",
+        old=("        if os.path.isabs(folder):\n            yield folder"),
+        new=("        if folder:\n            yield folder"),
+        test="null/test_locate.py::test_tools_are_found_in_a_toolkit_and_never_in_a_relative_folder",
+    ),
+    Correction(
+        "doctor",
+        "a program that every user can replace runs",
+        "locate.py",
+        old="            if mode & stat.S_IWOTH and not (",
+        new="            if False and not (",
+        test="null/test_locate.py::test_what_every_user_could_have_planted_is_refused[bin]",
+    ),
+    Correction(
+        "npy.read",
+        "reading a pipe waits for ever",
+        "elements/npy.py",
+        old="if not stat.S_ISREG(status.st_mode):",
+        new="if False:",
+        test="null/test_npy.py::test_refuses_what_has_no_size",
+    ),
+    Correction(
+        "errors",
+        "Device.can_access(5) raises an AttributeError",
+        "gpu/device.py",
+        old=("    if isinstance(other, Device):\n        return other\n    if isinstance(other, bool)"),
+        new=("    if True:\n        return other\n    if isinstance(other, bool)"),
+        test="driver/test_wrong_objects.py::test_wrong_objects[Device.can_access]",
+    ),
+    Correction(
+        "errors",
+        "Module.global_(5) raises an AttributeError",
+        "gpu/kernels/module.py",
+        old=("        if not isinstance(name, str):\n            raise TypeError(f\"a variable's name"),
+        new=("        if False:\n            raise TypeError(f\"a variable's name"),
+        test="driver/test_wrong_objects.py::test_wrong_objects[Module.global_]",
+    ),
+    Correction(
+        "errors",
+        "Stream.record(b'') raises an AttributeError",
+        "gpu/stream.py",
+        old=('        elif not isinstance(event, Event):\n            raise TypeError(f"record()'),
+        new=('        elif False:\n            raise TypeError(f"record()'),
+        test="driver/test_wrong_objects.py::test_wrong_objects[Stream.record]",
+    ),
+    Correction(
+        "errors",
+        'Device.attribute(set()) raises "unhashable type"',
+        "gpu/devices/facts.py",
+        old="self._primary.attributes.get(which) if type(which) is str else None",
+        new="self._primary.attributes.get(which)",
+        test="driver/test_wrong_objects.py::test_wrong_objects[Device.attribute]",
+    ),
+    Correction(
+        "errors",
+        "half of a surrogate pair as PTX raises a UnicodeEncodeError",
+        "gpu/kernels/image.py",
+        old="        except UnicodeEncodeError as error:",
+        new="        except ZeroDivisionError as error:",
+        test="driver/test_wrong_objects.py::test_wrong_objects[Device.load]",
+    ),
+    Correction(
+        "errors",
+        "__dlpack__(stream=an array) raises a TypeError",
+        "arrays/exporting.py",
+        old=('            handle = whole("stream", stream)\n        except TypeError:'),
+        new=('            handle = whole("stream", stream)\n        except ZeroDivisionError:'),
+        test="driver/test_view_stream.py::test_an_index_that_fails_is_a_buffer_error",
+    ),
+]
+
+
+def main(words: list[str]) -> int:
+    """Print what is wrong with each row, and return how many rows are wrong."""
+    from .choice import Test
+    from .running import PACKAGE, Limits, module_name, not_passing, prepare, run_codes
+
+    prepare([row.room for row in CORRECTIONS], emulator=False)
+    rows = [row for row in CORRECTIONS if sys.version_info < row.before]
+    rows = [row for row in rows if not words or any(word in f"{row.found} {row.defect}" for word in words)]
+    wrong = 0
+    with tempfile.TemporaryDirectory(prefix="corrections-") as folder:
+        log = Path(folder, "log")
+        tests = {row.test: Test(f"tests/{row.test}", 2.0, 10) for row in rows}
+        passing = not_passing(list(tests.values()), log)
+        if passing:
+            print(f"without any change, these do not pass: {', '.join(passing)}\n{log.read_text('utf-8')}")
+            wrong += 1
+        for row in rows:
+            begin = time.monotonic()
+            why = _wrong(row)
+            if not why:
+                path = PACKAGE / row.room
+                code = compile(path.read_text("utf-8").replace(row.old, row.new), str(path), "exec", dont_inherit=True)
+                limits = Limits(more=2, idle=4) if row.hangs else Limits()
+                ended = run_codes({module_name(row.room): code}, [tests[row.test]], log, limits)
+                if ended.outcome not in ("failed", "crashed", "time" if row.hangs else "") or not ended.test:
+                    why = f"{row.test}: {ended.outcome} without the correction"
+                elif ended.test != f"tests/{row.test}":
+                    why = f"{ended.test}: {log.read_text('utf-8')[-2000:]}"
+            wrong += bool(why)
+            seconds = time.monotonic() - begin
+            print(f"{'wrong' if why else 'noticed'} {seconds:5.1f} s  {row.found}: {row.defect}", flush=True)
+            if why:
+                print(f"    {row.room}: {why}")
+    print(f"{len(rows)} corrections, {wrong} wrong")
+    return wrong
+
+
+def _wrong(row: Correction) -> str:
+    """Return what is wrong with a row itself, or ""."""
+    from .running import PACKAGE
+
+    number = (PACKAGE / row.room).read_text("utf-8").count(row.old)
+    return "" if number == 1 else f"the text stands there {number} times: {row.old!r}"
+
+
+if __name__ == "__main__":
+    sys.exit(bool(main(sys.argv[1:])))
