@@ -117,6 +117,13 @@ def test_read_only_is_never_lost(way):
     assert not view(a).readonly
 
 
+@pytest.mark.parametrize("what, protocol", [("i4,f4", "buffer"), ("M8[s]", "array_interface")])
+def test_what_dlpack_cannot_describe(what, protocol):
+    """The buffer protocol comes first: NumPy takes long to make the array interface of a structure."""
+    for _ in range(2):
+        assert view(numpy.zeros(3, what)).protocol == protocol
+
+
 def test_subclasses_and_scalars(way):
     class Mine(numpy.ndarray):
         pass
