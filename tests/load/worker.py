@@ -230,13 +230,17 @@ class Worker:
         with device.stream() as one, device.stream() as other, device.event() as event:
             given = self.numbers()
             memory = device.allocate(len(given) * 4, stream=one)
-            memory.copy_from(given, stream=one)
-            other.wait(one.record(event))
-            back = device.empty(len(given), "uint32")
-            back.copy_from(memory.view("uint32"), stream=other)
-            with self.call("wait for an event"):
-                other.record().synchronize()
-            assert back.tolist() == given.tolist()
+            try:
+                memory.copy_from(given, stream=one)
+                other.wait(one.record(event))
+                back = device.empty(len(given), "uint32")
+                back.copy_from(memory.view("uint32"), stream=other)
+                with self.call("wait for an event"):
+                    other.record().synchronize()
+                assert back.tolist() == given.tolist()
+            except BaseException:
+                other.synchronize()  # the memory is freed in the order of the first stream, which does not wait
+                raise
             self.part_with(memory)
 
     def do_export(self, device: Any) -> None:
