@@ -235,9 +235,8 @@ def fill_on_device(target: Any, to: Side, pattern: bytes, stream: Any) -> None:
     try:
         _fill_by_copy(Walk(len(pattern), shape, address, strides, 0, (0,) * len(shape)), pattern, device, handle)
         keep(device, stream, target, to)
-    except BaseException as error:
-        if not to.ours:
-            end_work(error, device, calls_on(handle, device)[1], target)
+    except BaseException as error:  # the bytes of the element are in pageable memory
+        end_work(error, device, calls_on(handle, device)[1], target)
         raise
     if to.form.dtype is not None:
         target.stream = stream

@@ -1,8 +1,8 @@
 """Copies of memory by address: 1-D, 2-D and 3-D, between host and device.
 
 What it is   a function for each shape of copy.
-What not     it knows neither bounds nor objects: device_copy.py checks, then calls. `device` is a Device or its
-             context.
+What not     it knows neither bounds nor objects: device_copy.py checks, calls, and waits if an exception comes between.
+             `device` is a Device or its context.
 Order        A copy that involves pageable host memory is complete on return; any other is in stream order.
 Source       CUDA Driver API, "Memory Management"; "API synchronization behavior"
 Read next    strided_kernel.py
@@ -15,7 +15,6 @@ import ctypes
 from ...driver import as_argument
 from ...headers import cuda_h
 from ...owned import drain
-from ..ordering import end_work
 from ..queue import calls_on
 from ..retention import sweep
 
@@ -60,14 +59,9 @@ def _perform(name: str, arguments: tuple[Any, ...], kinds: tuple[str, str], devi
     primary: PrimaryContext = getattr(device, "_primary", device)
     primary.open()
     calls, queue = calls_on(stream, primary)
-    try:
-        getattr(calls, name)(*arguments, queue)
-        if "host" in kinds:
-            calls.cuStreamSynchronize(queue)
-    except BaseException as error:
-        if "host" in kinds:
-            end_work(error, primary, queue)
-        raise
+    getattr(calls, name)(*arguments, queue)
+    if "host" in kinds:
+        calls.cuStreamSynchronize(queue)
     sweep()
     drain()
 
