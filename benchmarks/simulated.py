@@ -1,7 +1,7 @@
 """The kernels of emulator.py and executors.py in numba's CUDA simulator, which runs each thread as a Python thread.
 
-`seconds` starts this file in a process of its own, because numba decides at its import that it simulates, and
-only there are its names imported.
+`seconds` starts this file in a process of its own, because numba decides when it is imported whether it
+simulates. Only that process imports numba.
 """
 
 from __future__ import annotations

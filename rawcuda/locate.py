@@ -3,8 +3,8 @@
 What it is   lists of (path, why). A bare soname is left to the system loader, which has its cache and LD_LIBRARY_PATH.
              `SharedLibrary` loads the driver from such a place; nothing else is loaded here.
 What not     it never looks into the current directory (a planted library would run with our rights), and
-             does not use ctypes.util.find_library (which starts compilers). What is found is not loaded or run where
-             every user of the machine could have put it: `refuse_planted`.
+             does not use ctypes.util.find_library (which starts compilers). What is found is not loaded or run if
+             every user of the machine could have put it there: `refuse_planted`.
 Source       CUDA on WSL User Guide; Jetson Linux Developer Guide; Microsoft, "Dynamic-link library search order"
 Read next    driver.py
 """

@@ -179,7 +179,7 @@ def end_work(error: BaseException, primary: PrimaryContext, queue: Any, *things:
     """Wait for the work that a call may have queued before an exception came, because nothing keeps what it uses.
 
     After an error of the driver in a capture, there is nothing to wait for, and waiting would invalidate the capture.
-    If another exception ends the wait, the things are kept for ever.
+    If another exception ends the wait, the things are kept forever.
 
     queue   the stream as an argument
     things  what uses the memory: views or Memories

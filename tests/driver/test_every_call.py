@@ -63,9 +63,9 @@ def handles(library: Any) -> int:
 
 
 def each_call(group: str, library: Any) -> Iterator[tuple[str, Callable[[World], object], World, list[int]]]:
-    """Yield each call with a world, in which it was made before; afterwards, check what is left.
+    """Yield each call with its name, a world and a list; afterwards, check what is left.
 
-    The list gets a number for each handle that may be left.
+    The caller appends to the list how many handles may be left.
     """
     w, first = None, World()
     names = [*calls_of(group, first)]

@@ -220,7 +220,7 @@ SEQUENCES: dict[str, Callable[[World], object]] = {
 # A sequence with many lines: an exception is raised at every seventh of them, beginning at another one in each mode of
 # the emulator.
 STRIDES = {"linked": 7}
-STRIDE = 3  # of the tests of what is queued: more lines than that come between a call and what keeps its memory
+STRIDE = 3  # between interrupted lines where work is queued; a call and what keeps its memory are further apart
 
 
 def interrupted(sequence: Callable[[], object], nth: int) -> bool:

@@ -15,7 +15,7 @@ import pytest
 from tests.subject import CHECKOUT, NAME, ROOT
 
 PROCESSES, THREADS = 4, 8
-LONG = 600.0  # seconds from which on the memory is judged: before, what is made once is still growing
+LONG = 600.0  # seconds: in shorter runs, what is made once still grows, so the memory is not checked
 
 
 def start(number: int, seconds: float) -> subprocess.Popen[str]:
@@ -31,7 +31,7 @@ def start(number: int, seconds: float) -> subprocess.Popen[str]:
 
 
 def growth(samples: list[tuple[float, int]]) -> tuple[float, float]:
-    """Return the resident memory in MB, and its growth as a part: of the last quarter against the second."""
+    """Return the resident memory of the last quarter in MB, and its growth since the second quarter as a fraction."""
     sizes = [size for _, size in samples]
     quarter = max(1, len(sizes) // 4)
     early, late = median(sizes[quarter : 2 * quarter] or sizes), median(sizes[-quarter:])

@@ -3,7 +3,7 @@
     python3 -m tests.mutants.corrections [WORD ...]        only rows with one of these in the defect
 
 A row takes a correction out by the smallest edit: `old` stands exactly once in the room, and is replaced by `new`. No
-file is changed; see running.py. A defect that could come in by several doors has a row for each.
+file is changed; see running.py. A defect that could come back in several places has a row for each.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ def test_mapped_file_tells_what_the_loader_chose():
 
 
 def plant(folder):
-    """Put what looks like each compiler, and tells that it was loaded or run, into a toolkit's folder."""
+    """Put stand-ins for the compilers, which record that they were loaded or run, into a toolkit's folder."""
     ran = folder / "ran"
     for name in ("bin/nvcc", "bin/ptxas", "lib64/libnvrtc.so.13", "lib64/libnvJitLink.so.13"):
         file = folder / name

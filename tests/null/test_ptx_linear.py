@@ -136,7 +136,7 @@ def test_ten_times_the_text_takes_at_most_12_times(kind: str, measure: Callable[
 
 
 def test_python_compiles_functions_in_linear_time() -> None:
-    """For each inner function, Python copies the names of the outer one: these must not be more for more functions."""
+    """For each inner function, Python copies the names of the outer one, so their number must not grow."""
 
     def names(n: int) -> int:
         code = ptx.load(KINDS["functions"](n).encode(), module("emulator.space").Space(), architecture=(9, 0))

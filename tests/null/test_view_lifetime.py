@@ -81,7 +81,7 @@ def method_in_c(type_, name, function):
 
 
 def test_a_method_in_c_that_returns_a_capsule_that_something_else_holds():
-    """How objects of such a type are read was learnt from one that makes a new capsule each time."""
+    """The way to read such objects was learned from one that makes a new capsule each time."""
 
     class Array:
         def __init__(self):

@@ -18,5 +18,5 @@ pytestmark = [
 
 
 def test_no_correction_can_be_taken_out_unnoticed(rerun: Rerun) -> None:
-    """A row also fails if its text stands no more in its room, or if its test does not pass as it is."""
+    """A row also fails if its text is no longer in its room, or if its test fails on the unchanged package."""
     assert " corrections, 0 wrong" in rerun([sys.executable, "-m", "tests.mutants.corrections"])

@@ -1,8 +1,8 @@
 """Copies of memory by address: 1-D, 2-D and 3-D, between host and device.
 
 What it is   a function for each shape of copy.
-What not     it knows neither bounds nor objects: device_copy.py checks, calls, and waits if an exception comes between.
-             `device` is a Device or its context.
+What not     it knows neither bounds nor objects: device_copy.py checks, calls, and waits if an exception comes
+             between the call and the wait. `device` is a Device or its context.
 Order        A copy that involves pageable host memory is complete on return; any other is in stream order.
 Source       CUDA Driver API, "Memory Management"; "API synchronization behavior"
 Read next    strided_kernel.py

@@ -260,7 +260,7 @@ def _run(
     thing: Any,
     side: Side | None,
 ) -> None:
-    """Copy between a box, which is the given end, and rows; wait for pageable or temporary memory, keep any other.
+    """Copy between a box, at the given end, and rows; wait if the rows are pageable or temporary, else keep them.
 
     thing, side  whose rows these are; no side: they are temporary
     """

@@ -58,11 +58,11 @@ class Watch:
         self.block, self.granule = block, granule
         self.writes, self.reads = [0] * count, [0] * count
         self.write_lines, self.read_lines = [0] * count, [0] * count
-        # the targets of copies that were not waited for, as the first granule and how many; the thread and line of each
+        # copies that nobody has waited for: (first granule, number of granules) of the target -> (thread, line)
         self.arriving: dict[tuple[int, int], tuple[int, int]] = {}
-        self.leaving: dict[int, tuple[int, int]] = {}  # the same of the sources of bulk copies, by granule
+        self.leaving: dict[int, tuple[int, int]] = {}  # granule of a bulk copy's source -> (thread, line)
         self.copies: set[int] = set()  # the lines of all copies
-        self.arrived: dict[int, tuple[int, tuple[int, int]]] = {}  # granules that arrived on an mbarrier: when
+        self.arrived: dict[int, tuple[int, tuple[int, int]]] = {}  # by mbarriers: granule -> (number, start)
         self.shown = 0  # the number of the last arrival
         self.seen: dict[int, int] = {}  # the last arrival that a thread can know of
         self.proxied = _TICK  # the clock at the last fence.proxy.async

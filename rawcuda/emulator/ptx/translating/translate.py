@@ -10,7 +10,7 @@
 
     def functions(L):                      # device functions that the kernel can call, once for a launch
         made = {}
-        def make():                    # always the same name: Python copies the names of a function for each inner one
+        def make():                    # always this name: for each inner function, Python copies all names of the outer
             def f3_dot(T, p0_x, p1_y): ...
             return f3_dot
         made[3] = make

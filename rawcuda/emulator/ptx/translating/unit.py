@@ -58,7 +58,7 @@ class Prepared:
         self.shapes = shapes
         self.calls: set[str] = set()
         self.blocking = False
-        self.nests = False  # whether calls of it may be nested in one another without an end
+        self.nests = False  # whether it may call itself, directly or through others
         self.spins: set[int] = set()
         self.reaches: set[str] = set()
 
@@ -82,7 +82,7 @@ class Unit:
         self.races = races  # whether the history of all memory is kept
         self.delays = delays  # whether stores may arrive late, if blocks communicate
         self.granule = 0  # the size in bytes of the smallest access to shared memory; 0: there is none
-        self.copies = False  # whether there are asynchronous copies, of which the race checker hears
+        self.copies = False  # whether there are asynchronous copies that the race checker must know of
         self.grain = 4  # the size in bytes of the smallest access to shared or global memory
         self.addresses = addresses  # of global and const variables, by the id of the variable
         self.prepared: dict[str, Prepared] = {}
@@ -250,7 +250,7 @@ class Unit:
                         work += everything if "*" in below.calls else below.calls
 
     def _find_nests(self) -> None:
-        """Find the functions that may call themselves: all but those whose callees are known and end, and so on up."""
+        """Find functions that may call themselves: remove those without callees as long as there are any."""
         left = {name: sum(called in self.prepared for called in made.calls) for name, made in self.prepared.items()}
         callers, ends = self._callers(), [name for name, count in left.items() if not count]
         while ends:

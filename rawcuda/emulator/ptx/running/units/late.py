@@ -56,7 +56,7 @@ class Copy:
 
 
 class _GroupCopy:
-    """A cp.async that has been started: the same for a place, a size, and a part of a view, without a function."""
+    """A cp.async that has been started: like Copy, with a place, a size and a part of a view instead of a function."""
 
     __slots__ = ("block", "place", "total", "view", "at", "used", "line")
 
