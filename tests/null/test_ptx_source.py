@@ -20,10 +20,10 @@ FILES = sorted(DATA.rglob("*.ptx"))
 program = module("emulator.ptx.program")
 
 OF_THE_TEXT = re.compile(r"[rkfp](\d*_\w*)\Z", re.ASCII)  # registers, kernels, functions, parameters: with a prefix
-OF_OURS = re.compile(r"(v|lo|n|m|x)\d+\Z|q\d*_\w*\Z|(s|frame|mark)_[BHIQbhiqfd]\Z|make_[kf]\d*_\w*\Z", re.ASCII)
+OF_OURS = re.compile(r"(v|lo|n|m|x)\d+\Z|q\d*_\w*\Z|(s|frame|mark)_[BHIQbhiqfd]\Z", re.ASCII)
 LOCALS = set(
     """
-    L B F T t tx ty tz at fuel i j k m u w x y z cf frame frame_lo keep made functions thread _ old
+    L B F T t tx ty tz at fuel i j k m u w x y z cf frame frame_lo keep make made functions thread _ old
     watch watch_read_one watch_read watch_reads watch_write_one watch_write watch_mark watch_order watch_mine mine
 """.split()
 )

@@ -65,8 +65,7 @@ def copy_batch(
     for each in copies:
         primary = primary or each.to.primary or each.of.primary
     if primary is None:  # host memory only
-        for each in copies:
-            each.perform(stream)
+        _perform_each(copies, stream)
         return
     primary.open()
     home = home_of(stream, primary)
@@ -75,32 +74,42 @@ def copy_batch(
         raise ValueError("source_order 'during_api_call': a capture reads its sources when the graph is launched")
     runs, boxes = _divide(copies, home) if not (captured or handle == LEGACY or _depend(copies)) else ([], [])
     together = [*runs, *boxes]
-    rest = {*copies} - {*together}
+    taken = {*together}
+    alone = [each for each in copies if each not in taken]
     for each in together:
         for thing in (each.dst, each.src):
             if thing.stream is not None and thing.stream is not stream:
                 make_ready(home, stream, thing)
     calls, queue = calls_on(stream, home)
+    foreign = not all(each.to.ours and each.of.ours for each in together)
+    waits = order == _ORDERS["during_api_call"] or any("host" in (each.to.kind, each.of.kind) for each in together)
     try:
         if runs:
             _copy_runs(calls, queue, runs, order, prefer_overlap, home)
         if boxes:
             _copy_boxes(calls, queue, boxes, order, prefer_overlap, home)
-        for each in together:
-            for thing, side in ((each.dst, each.to), (each.src, each.of)):
-                if side.kind != "host":
-                    keep(home, stream, thing, side)
-            if each.to.form.dtype is not None:
-                each.dst.stream = stream
-        for each in copies:
-            if each in rest:
-                each.perform(stream)
-        if order == _ORDERS["during_api_call"] or any("host" in (each.to.kind, each.of.kind) for each in together):
+        _keep_all(together, home, stream)
+        _perform_each(alone, stream)
+        if waits:
             calls.cuStreamSynchronize(queue)
     except BaseException as error:
-        if not all(each.to.ours and each.of.ours for each in together):
+        if foreign:
             end_work(error, home, queue, together)
         raise
+
+
+def _keep_all(together: list[Prepared], home: PrimaryContext, stream: Any) -> None:
+    for each in together:
+        for thing, side in ((each.dst, each.to), (each.src, each.of)):
+            if side.kind != "host":
+                keep(home, stream, thing, side)
+        if each.to.form.dtype is not None:
+            each.dst.stream = stream
+
+
+def _perform_each(copies: list[Prepared], stream: Any) -> None:
+    for each in copies:
+        each.perform(stream)
 
 
 def _prepared(number: int, pair: Any, stream: Any) -> Prepared:

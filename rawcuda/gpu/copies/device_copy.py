@@ -98,8 +98,8 @@ def _do_copy(
         else:
             _copy_walk(walk, kinds, device, handle)
         if "host" not in kinds:
-            for thing, side in ((target, to), (source, of)):
-                keep(device, stream, thing, side)
+            keep(device, stream, target, to)
+            keep(device, stream, source, of)
     except BaseException as error:
         if not to.ours or not of.ours:
             end_work(error, device, calls_on(handle, device)[1], target, source)
