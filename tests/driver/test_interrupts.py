@@ -342,10 +342,20 @@ def test_a_copy_that_an_exception_ends_writes_nothing_later(device: Any, late: N
         world.close()
 
 
+def with_an_array(w: World, _: Any) -> None:
+    w.device.array((8,), "float32").copy_from(w.a, stream=w.stream)
+
+
+def between_arrays(w: World, _: Any) -> None:
+    w.device.array((8,), "float32").copy_from(w.texels, stream=w.stream)
+
+
 USES_OF_FOREIGN: dict[str, Callable[[World, Any], object]] = {
     "copied from": lambda w, foreign: rawcuda.copy(w.a, rawcuda.view(foreign), stream=w.stream),
     "copied to": lambda w, foreign: rawcuda.copy(rawcuda.view(foreign), w.a, stream=w.stream),
     "copied backwards": lambda w, foreign: rawcuda.copy(w.a, rawcuda.view(foreign)[::-1], stream=w.stream),
+    "an array": with_an_array,
+    "two arrays": between_arrays,
     "filled": lambda w, foreign: rawcuda.view(foreign).fill(1, stream=w.stream),
     "filled in part": lambda w, foreign: rawcuda.view(foreign)[::3].fill(1, stream=w.stream),
     "filled by copies": lambda w, foreign: rawcuda.view(foreign).reinterpret("float64").fill(0.1, stream=w.stream),
@@ -357,7 +367,7 @@ USES_OF_FOREIGN: dict[str, Callable[[World, Any], object]] = {
 
 @pytest.mark.parametrize("name", USES_OF_FOREIGN)
 def test_foreign_memory_outlives_work_that_an_exception_ends(device: Any, late: None, name: str) -> None:
-    """Foreign memory that is freed as soon as nobody holds it is not used after that."""
+    """Foreign memory, or an array, that is freed as soon as nobody holds it is not used after that."""
     world, nth, hit = World(device), 0, True
     with device.stream() as theirs:
         try:

@@ -230,8 +230,12 @@ def move(target: Box, source: Box, stream: Any) -> None:
     description = cuda_h.CUDA_MEMCPY3D()
     _describe_array(description, "src", source)
     _describe_array(description, "dst", target)
-    _queue(description, target, stream, primary)
-    retain(primary, handle, (target.array, source.array))
+    try:
+        _queue(description, target, stream, primary)
+        retain(primary, handle, (target.array, source.array))
+    except BaseException as error:
+        end_work(error, primary, calls_on(stream, primary)[1], target.array, source.array)
+        raise
 
 
 def _aside(box: Box, side: Side, there: bool) -> StridedView:
@@ -281,8 +285,7 @@ def _run(
             if not side.ours:
                 keep_foreign(primary, stream, thing)
     except BaseException as error:
-        if side is None or not side.ours:
-            end_work(error, primary, calls_on(stream, primary)[1], thing)
+        end_work(error, primary, calls_on(stream, primary)[1], thing, box.array)
         raise
     sweep()
     drain()
