@@ -400,6 +400,56 @@ def test_a_nested_call_of_a_collection_keeps_the_lock_of_the_outer_one():
 # -- memory that changes while a kernel looks addresses up
 
 
+def find_with_a_change_at(place, space, address, change):
+    """Find an address, while at one step of the search another thread could change the space, and does.
+
+    What another thread does in between happens in this one: so it comes at that step in every run. While the lock is
+    held, no other thread could come. Returns what was found, and whether the step was reached.
+    """
+    passed = 0
+
+    def trace(frame, event, argument):
+        nonlocal passed
+        if frame.f_code is not type(space).find.__code__:
+            return None
+        frame.f_trace_opcodes = True
+        if event == "opcode" and not space.lock._is_owned():
+            passed += 1
+            if passed == place:
+                change()
+        return trace
+
+    sys._getframe().f_trace_opcodes = True  # 3.12 reports opcodes only if a frame asks for them before settrace
+    sys.settrace(trace)
+    try:
+        found = space.find(address)
+    finally:
+        sys.settrace(None)
+    return found, passed >= place
+
+
+@pytest.mark.parametrize("change", ["allocate", "free", "both", "free all"])
+def test_an_address_is_found_whatever_changes_in_between(change):
+    for place in range(1, 200):
+        space = module("emulator.space").Space()
+        older = [space.allocate(64) for _ in range(20)]
+        made = space.allocate(64)
+        younger = [space.allocate(64) for _ in range(20)]
+
+        def others():
+            if change != "allocate":
+                for allocation in [*older, *younger] if change == "free all" else [older[0]]:
+                    space.free(allocation.base)
+            if change in ("allocate", "both"):
+                space.allocate(64)
+
+        found, reached = find_with_a_change_at(place, space, made.base + 63, others)
+        assert found is made
+        if not reached:
+            break
+    assert 20 < place < 199
+
+
 def test_an_address_is_found_while_others_allocate_and_free():
     space = module("emulator.space").Space()
     stop, failed = threading.Event(), []
@@ -416,7 +466,7 @@ def test_an_address_is_found_while_others_allocate_and_free():
     try:
         for thread in threads:
             thread.start()
-        deadline = time.monotonic() + 3
+        deadline = time.monotonic() + 1
         while time.monotonic() < deadline and not failed:
             made = space.allocate(64)  # younger than what the others free
             for _ in range(50):
