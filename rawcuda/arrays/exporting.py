@@ -301,6 +301,7 @@ def cuda_array_interface(view: StridedView) -> dict[str, Any]:
     """Implement `__cuda_array_interface__`, version 3; raises AttributeError if no device can access the memory."""
     if not view.is_device_accessible:
         raise AttributeError("__cuda_array_interface__: the device cannot access pageable host memory; upload it first")
+    view._hold()
     said = _interface(view)
     said["mask"] = None
     said["stream"] = gpu().pending_handle(view)

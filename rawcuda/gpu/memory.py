@@ -69,7 +69,7 @@ class Memory(Owned, Bytes):
         _keeps: Any
         _side: copying.Side | None
         _leases: list[ref[Lease]]  # the first is the one that counts
-        _shown: bool  # whether the array interface was read
+        _shown: bool  # whether an array interface was read
 
     def __init__(self) -> None:
         raise TypeError("Memory is made by Device.allocate(), or by Memory.borrow() for bytes of another owner")
@@ -204,7 +204,7 @@ class Memory(Owned, Bytes):
         return self.handle
 
     def _closing(self) -> bool:
-        if self._shown:  # who uses the array interface keeps this object, whose finalizer frees the bytes
+        if self._shown:  # what uses an array interface keeps this object, whose finalizer frees the bytes
             return True
         leases = self._leases
         lease = leases[0]() if leases else None
@@ -398,13 +398,15 @@ class Memory(Owned, Bytes):
     @property
     def __cuda_array_interface__(self) -> dict[str, names.Any]:
         """Return the CUDA Array Interface, version 3."""
-        interface: dict[str, Any] = self.view().__cuda_array_interface__
-        return interface
+        return self._show(self.view().__cuda_array_interface__)
 
     @property
     def __array_interface__(self) -> dict[str, names.Any]:
         """Return the array interface; raises AttributeError if the CPU cannot access the memory."""
-        interface: dict[str, Any] = self.view().__array_interface__
+        return self._show(self.view().__array_interface__)
+
+    def _show(self, interface: dict[str, Any]) -> dict[str, Any]:
+        """Return an array interface; what reads it keeps this object, so from now on close() leaves the bytes to it."""
         if self._release is not None:
             self._shown = True
         return interface

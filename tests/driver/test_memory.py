@@ -275,6 +275,7 @@ EXPORTS = {  # everything by which another library gets the bytes of memory that
     "a memoryview": lambda memory: memory.view().memoryview(),
     "a part of a memoryview": lambda memory: memory.view("uint32").memoryview()[2:4],
     "the array interface": lambda memory: rawcuda.view(memory.view(), protocol="array_interface"),
+    "the CUDA array interface": lambda memory: rawcuda.view(memory.view(), protocol="cuda_array_interface"),
 }
 
 
@@ -298,7 +299,11 @@ def test_an_export_keeps_the_bytes_of_closed_memory(device, library, door):
     assert live() == before
 
 
-def test_the_array_interface_of_a_memory_keeps_its_bytes(device, library):
+@pytest.mark.parametrize(
+    "interface, kind",
+    [("__array_interface__", "pinned"), ("__cuda_array_interface__", "pinned"), ("__cuda_array_interface__", "device")],
+)
+def test_an_array_interface_of_a_memory_keeps_its_bytes(device, library, interface, kind):
     """Its user has a reference to the Memory, and to nothing else."""
 
     def live():
@@ -307,16 +312,17 @@ def test_the_array_interface_of_a_memory_keeps_its_bytes(device, library):
 
     for exports in 0, 1:
         before = live()
-        memory = device.allocate(64, kind="pinned").fill(7)
-        during, address = live(), memory.__array_interface__["data"][0]
+        memory = device.allocate(64, kind=kind).fill(7)
+        during, address = live(), getattr(memory, interface)["data"][0]
         export = memory.__dlpack__() if exports else None
         memory.close()
         memory.close()
         with pytest.raises(errors.Closed):
-            memory.__array_interface__  # noqa: B018
+            getattr(memory, interface)
         del export
         gc.collect()
-        assert memory.closed and live() == during and ctypes.string_at(address, 64) == b"\7" * 64
+        assert memory.closed and live() == during
+        assert kind == "device" or ctypes.string_at(address, 64) == b"\7" * 64
         del memory
         gc.collect()
         assert live() == before

@@ -19,6 +19,11 @@ LONG = 600.0  # seconds: in shorter runs, what is made once still grows, so the 
 
 
 def start(number: int, seconds: float) -> subprocess.Popen[str]:
+    """Start a process of the load.
+
+    All of its threads share one arena of glibc's malloc: otherwise each has its own, a block of some megabytes comes to
+    lie in one after another, and resident memory grows for as long as that takes, although no more of it is in use.
+    """
     path = os.pathsep.join(dict.fromkeys((str(ROOT), str(CHECKOUT))))
     return subprocess.Popen(
         [sys.executable, "-X", "faulthandler", "-m", "tests.load.worker", str(seconds), str(THREADS), str(number)],
@@ -26,7 +31,13 @@ def start(number: int, seconds: float) -> subprocess.Popen[str]:
         text=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": path, "TESTED_PACKAGE": NAME, "PYTHONDONTWRITEBYTECODE": "1"},
+        env={
+            **os.environ,
+            "PYTHONPATH": path,
+            "TESTED_PACKAGE": NAME,
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "MALLOC_ARENA_MAX": "1",
+        },
     )
 
 

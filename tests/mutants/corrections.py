@@ -126,7 +126,15 @@ CORRECTIONS = [
         "gpu/memory.py",
         old="if self._shown:",
         new="if False:",
-        test="driver/test_memory.py::test_the_array_interface_of_a_memory_keeps_its_bytes",
+        test="driver/test_memory.py::test_an_array_interface_of_a_memory_keeps_its_bytes[__array_interface__-pinned]",
+    ),
+    Correction(
+        "close_under_export",
+        "close() frees memory that somebody has by the CUDA array interface",
+        "arrays/exporting.py",
+        old="    view._hold()\n    said = _interface(view)\n    said[",
+        new="    said = _interface(view)\n    said[",
+        test="driver/test_memory.py::test_an_export_keeps_the_bytes_of_closed_memory[the CUDA array interface]",
     ),
     Correction(
         "close_under_export",
