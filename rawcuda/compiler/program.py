@@ -9,6 +9,7 @@ Read next    ../gpu/device.py
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 
 from .. import locate, names
 from ..errors import CompilerNotFound, CudaError, NotFound, Unsupported, worded
@@ -286,9 +287,12 @@ def _remember(request: Request, code: bytes) -> None:
     import hashlib
     import linecache
 
-    _remembered.append(f"<source of {hashlib.sha1(code.rstrip(_NUL), usedforsecurity=False).hexdigest()}>")
+    name = f"<source of {hashlib.sha1(code.rstrip(_NUL), usedforsecurity=False).hexdigest()}>"
     lines = request.source.decode(errors="replace").splitlines(True)
-    linecache.cache[_remembered[-1]] = len(request.source), None, lines, request.name
+    linecache.cache[name] = len(request.source), None, lines, request.name
+    with suppress(ValueError):  # it was not there; otherwise it becomes the youngest
+        _remembered.remove(name)
+    _remembered.append(name)
     if len(_remembered) > _MOST_REMEMBERED:
         linecache.cache.pop(_remembered.pop(0), None)
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import linecache
 import os
 import re
 import shutil
 import struct
 import sys
 import threading
+import types
 import warnings
 from pathlib import Path
 from typing import Any, Callable
@@ -406,6 +408,27 @@ def test_an_error_in_a_header_and_one_after_a_line_directive(build: Build) -> No
 def test_many_errors_are_counted(build: Build) -> None:
     with pytest.raises(rawcuda.CompileFailed, match=r"u9;\n\.\.\. and 10 more errors; \.log has all of them$"):
         build("__global__ void k() {\n" + "\n".join(f"    u{number};" for number in range(20)) + "\n}")
+
+
+def test_a_source_that_is_compiled_often_stays_known() -> None:
+    """Of other sources, the ones that were compiled last do; the last one's lines are quoted in reports."""
+    program, request = module("compiler.program"), types.SimpleNamespace(source=b"first\n", name="one.cu")
+    before, earlier = dict(linecache.cache), list(program._remembered)
+    try:
+        for _ in range(program._MOST_REMEMBERED + 2):
+            program._remember(request, b"PTX")
+        name = program._remembered[-1]
+        assert linecache.getline(name, 1) == "first\n" and program._remembered.count(name) == 1
+        for number in range(program._MOST_REMEMBERED - 1):
+            program._remember(request, b"PTX %d" % number)
+        assert linecache.getline(name, 1) == "first\n"
+        program._remember(request, b"one more")
+        assert not linecache.getline(name, 1)
+        assert len(program._remembered) == program._MOST_REMEMBERED
+    finally:
+        program._remembered[:] = earlier
+        linecache.cache.clear()
+        linecache.cache.update(before)
 
 
 def test_an_error_without_a_line() -> None:
