@@ -553,8 +553,8 @@ CORRECTIONS = [
         "vendor_interrupt",
         "what comes into a copy meanwhile is deleted",
         "tools/commands/vendor.py",
-        old="            _remove(old, [*before.hashes, MANIFEST])\n",
-        new="            __import__('shutil').rmtree(old)\n",
+        old="        _clean(beside, [*files_of_new], files_of_old, place)\n",
+        new="        __import__('shutil').rmtree(beside)\n",
         test="null/test_vendor.py::test_what_comes_into_a_copy_while_it_is_replaced_is_kept",
     ),
     # -- threads

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import struct
 import sys
+from collections import deque
 from typing import Any
 
 _api = ctypes.PyDLL(None) if sys.platform != "win32" else ctypes.PyDLL("", handle=sys.dllhandle)
@@ -109,22 +110,29 @@ class Tensor:
         ctypes.memset(self.address, 0xEE, len(self.struct))
         for numbers in self._keep:
             ctypes.memset(numbers, 0xEE, ctypes.sizeof(numbers))
+        kept = _unfreed.pop(address, None)
+        if kept is not None:
+            _freed.append(kept)
 
     def capsule(self, name: bytes | None = None) -> Any:
         """Make a capsule of this tensor. If it is dropped unconsumed, it frees the tensor, as specified."""
         right = b"dltensor_versioned" if self.versioned else b"dltensor"
-        name = right if name is None else name
-
-        def destroy(address: int) -> None:
-            if _name_at(address) == right:
-                self._delete(self.address)
-
-        made = _DESTRUCTOR(destroy)
-        _immortal.append(made)
-        return capsule(self.address, name, ctypes.cast(made, ctypes.c_void_p).value or 0)
+        made = capsule(self.address, right if name is None else name, ctypes.cast(_destroy, ctypes.c_void_p).value or 0)
+        _capsules[id(made)] = right, self
+        _unfreed[self.address] = self
+        return made
 
 
-_immortal: list[Any] = []  # a capsule may live longer than its maker
+_capsules: dict[int, tuple[bytes, Tensor]] = {}  # by their addresses: what they own while nobody has consumed them
+_unfreed: dict[int, Tensor] = {}  # by their addresses: a consumer may live longer than all else that knows a tensor
+_freed: deque[Tensor] = deque(maxlen=100)  # the deleter of the last one may still run
+
+
+@_DESTRUCTOR
+def _destroy(address: int) -> None:
+    right, tensor = _capsules.pop(address)
+    if _name_at(address) == right:
+        tensor._delete(tensor.address)
 
 
 class Exporter:

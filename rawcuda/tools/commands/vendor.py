@@ -246,19 +246,32 @@ def write(dest: str, content: Files, name: str) -> str:
                 f"{dest} is a copy that was edited: {'; '.join(changes)}. "
                 "Move your changes away, or remove the folder, first"
             )
-    beside = tempfile.mkdtemp(prefix=f".{last}.", dir=parent)
-    new, old = os.path.join(beside, "new"), os.path.join(beside, "old")
-    files_of_new = {**content, MANIFEST: _manifest(content, name)}
+    beside, files_of_new = "", {**content, MANIFEST: _manifest(content, name)}
+    files_of_old = [*before.hashes, MANIFEST] if before is not None else []
     try:
+        beside = tempfile.mkdtemp(prefix=f".{last}.", dir=parent)
+        new, old = os.path.join(beside, "new"), os.path.join(beside, "old")
         _write(new, files_of_new)
         _exchange(new, place, old)
-        if before is not None:
-            _remove(old, [*before.hashes, MANIFEST])
     finally:
-        _remove(new, [*files_of_new])
-        _remove(old, [])  # an empty folder that was there before
-        _remove(beside, [])
+        _clean(beside, [*files_of_new], files_of_old, place)
     return old if os.path.isdir(old) else ""
+
+
+def _clean(beside: str, files_of_new: list[str], files_of_old: list[str], place: str) -> None:
+    """Remove our files from the folder beside the destination, also if one interrupt comes meanwhile."""
+    try:
+        _clean_once(beside, files_of_new, files_of_old, place)
+    except BaseException:
+        _clean_once(beside, files_of_new, files_of_old, place)
+        raise
+
+
+def _clean_once(beside: str, files_of_new: list[str], files_of_old: list[str], place: str) -> None:
+    if beside:
+        _remove(os.path.join(beside, "new"), files_of_new)
+        _remove(os.path.join(beside, "old"), files_of_old if os.path.lexists(place) else [])
+        _remove(beside, [])
 
 
 def _write(folder: str, files: dict[str, bytes]) -> None:
