@@ -49,7 +49,7 @@ def main(arguments: list[str]) -> int:
             log = kept / f"{name}.jsonl"
             print(f"{name}: the results are in {log}", flush=True)
             found = run_suite(
-                python, suite.sample if options.sample else tests, folder, log, words=options.words, **variables
+                python, suite.sample if options.sample else tests, folder, log, variables, words=options.words
             )
         row = report.row_of(name, found, results(log)[2] and not options.sample)
         print(report.text({name: row}))

@@ -39,7 +39,8 @@ def row_of(name: str, found: dict[str, Result], ended: bool) -> Row:
 def share(row: Row) -> float:
     """Return the percentage of tests that passed, without those that need real hardware."""
     failed = sum(len(tests) for why, tests in row["failed"].items() if not why.startswith("hardware"))
-    return 100 * row["passed"] / max(row["passed"] + failed, 1)
+    passed: int = row["passed"]
+    return 100 * passed / max(passed + failed, 1)
 
 
 def worse(stored: Row, made: Row, ran: set[str]) -> list[str]:

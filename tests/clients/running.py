@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -38,7 +38,14 @@ def results(path: Path) -> tuple[dict[str, Result], str, bool]:
 
 
 def run_suite(
-    python: str, tests: Sequence[str], folder: Path, log: Path, *, seconds: int = 300, words: str = "", **variables: str
+    python: str,
+    tests: Sequence[str],
+    folder: Path,
+    log: Path,
+    variables: Mapping[str, str],
+    *,
+    seconds: int = 300,
+    words: str = "",
 ) -> dict[str, Result]:
     """Run pytest on the emulator until every test has a result, and return the results.
 
