@@ -1,4 +1,4 @@
-"""What `doctor --limits` and docs/emulator.md say of the emulator: each row has a test, and what is absent is absent.
+"""What the README, `doctor --limits` and docs/emulator.md say of the emulator: each row or phrase has a test.
 
 The tables below name the tests: a row that is new, or whose test has gone, fails here.
 """
@@ -75,6 +75,43 @@ SETTINGS = {
     "fail=cuMemAlloc_v2:3:2": "driver/test_failures.py::test_the_word_of_the_environment",
 }
 
+_MISTAKE = "driver/test_checker.py::test_a_mistake_names_kernel_lines_block_and_thread"
+_FREED = "driver/test_checker.py::test_memory_that_was_given_back_is_named"
+_HOST = "null/test_view_alone.py::test_everything_of_host_memory_without_the_files_that_know_a_driver"
+README = {  # each thing that its section about the emulator lists
+    "runs": {
+        "PTX": "driver/test_ptx_compiled.py::test_vector_add",
+        "graphs": "driver/test_graph.py::test_record_and_launch",
+        "textures": "driver/test_texture.py::test_floats",
+        "clusters": "driver/test_cluster.py::test_the_barrier_waits_for_every_warp_of_every_block_many_times",
+        "memory pools": "driver/test_pool.py::test_memory_from_a_pool_is_memory",
+    },
+    "reports": {
+        "accesses outside an allocation": _MISTAKE,
+        "misaligned accesses": _MISTAKE,
+        "uses of memory that was freed or never written": _FREED,
+        "races in shared memory": "driver/test_checker.py::test_races_in_shared_memory",
+        "barriers that some threads do not reach": "driver/test_checker.py::test_a_deadlock_says_who_waits_where",
+        "endless loops": "driver/test_checker.py::test_an_endless_loop_is_named",
+    },
+    "names": {
+        "the kernel": _MISTAKE,
+        "the line": _MISTAKE,
+        "the block": _MISTAKE,
+        "the thread": _MISTAKE,
+        "the address": _MISTAKE,
+        "the line of your program that allocated the memory": _MISTAKE,
+    },
+    "|": {  # rows of its table
+        "kernels from CUDA C, PTX; graphs, textures, streams": "driver/test_compile.py::test_from_source_to_result",
+        "cubins, and code for one architecture only": "null/test_emulator_modules.py::test_a_fatbin_without_ptx_is_209",
+        "checks of every memory access": _MISTAKE,
+        "views and exchange of host arrays, `inspect`": _HOST,
+        "the course": "docs/test_blocks.py::test_every_block_runs",
+        "speed, weak memory ordering, real asynchrony": "null/test_emulator_promises.py::test_each_limit_has_a_test",
+    },
+}
+
 
 def missing(named: dict[str, str]) -> list[str]:
     """Return the tests of a table that do not exist."""
@@ -94,6 +131,21 @@ def test_each_limit_has_a_test() -> None:
     assert [what for what, keys in rows.items() if not keys] == []
     assert sorted({max(keys, key=len) for keys in rows.values()}) == sorted(GAPS)
     assert missing(GAPS) == []
+
+
+@pytest.mark.skipif(NAME != "rawcuda", reason="the page is that of the original")
+def test_what_the_readme_says_has_a_test() -> None:
+    section = (CHECKOUT / "README.md").read_text("utf-8").split("## What runs without a GPU")[1].split("\n## ")[0]
+    text = re.sub(r"\s*\([^)]*\)", "", " ".join(section.split()))
+    listed = {
+        "runs": re.findall(r"The emulator runs (.*?)\. ", text),
+        "reports": re.findall(r"it reports (.*?)\. ", text),
+        "names": re.findall(r"A report names (.*?)\. ", text),
+    }
+    found = {verb: re.split(r",? and |, ", said[0]) for verb, said in listed.items()}
+    found["|"] = re.findall(r"^\| (\w[^|]*) \|", section, re.MULTILINE)
+    assert found == {verb: [*tests] for verb, tests in README.items()}
+    assert [each for tests in README.values() for each in missing(tests)] == []
 
 
 @pytest.mark.skipif(NAME != "rawcuda", reason="the page is that of the original")
