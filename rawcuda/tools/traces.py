@@ -104,7 +104,7 @@ class Trace:
 
                 self._writer = writer(self._to, self._form)
                 self._listener = self._writer.event
-            careful.append(self)
+            careful.append(self._listener)  # nothing global refers to this object: see __del__()
             listeners.append(self._listener)
             _tell_observers()
         except BaseException:  # __exit__ is not called for a block that was never entered
@@ -115,12 +115,17 @@ class Trace:
     def __exit__(self, *raised: object) -> None:
         self._stop()
 
+    def __del__(self) -> None:
+        """Stop, if an interrupt came between __enter__() and the block, or before __exit__() did anything."""
+        if getattr(self, "_listener", None) is not None:
+            self._stop()
+
     def _stop(self) -> None:
         """Remove the listener, and close the file if this trace opened it; do nothing if that was done already."""
         listener, writer = self._listener, self._writer
         with Held(_stopping):
             _remove(listeners, listener)
-            _remove(careful, self)
+            _remove(careful, listener)
         self._listener = self._writer = None
         if writer is not None:
             writer.end()

@@ -557,6 +557,14 @@ CORRECTIONS = [
         new="        __import__('shutil').rmtree(beside)\n",
         test="null/test_vendor.py::test_what_comes_into_a_copy_while_it_is_replaced_is_kept",
     ),
+    Correction(
+        "signals in every call",
+        "an interrupt between __enter__() of a trace and its block leaves a listener",
+        "tools/traces.py",
+        old='if getattr(self, "_listener", None) is not None:\n',
+        new="if False:\n",
+        test="null/test_trace.py::test_an_exception_at_any_line_leaves_no_listener[a list]",
+    ),
     # -- threads
     Correction(
         "emulator_space_race, threads_emulator",

@@ -338,6 +338,43 @@ def test_a_trace_can_run_again_but_not_twice_at_once():
 # -- off
 
 
+@pytest.mark.parametrize("to", [list, lambda: print, io.StringIO], ids=["a list", "a function", "a file"])
+def test_an_exception_at_any_line_leaves_no_listener(to):
+    """Nor one after __enter__() or before __exit__() has done anything, when the block itself can do nothing."""
+    tracing, traces = module("tracing"), module("tools.traces")
+    before = list(tracing.listeners), list(tracing.careful)
+    place, was = 0, sys.gettrace()
+
+    def line(frame, event, argument):
+        nonlocal passed
+        if frame.f_code.co_filename != traces.__file__ or frame.f_code.co_name == "__del__":
+            return None
+        if event == "line":
+            passed += 1
+            if passed == place:
+                raise KeyboardInterrupt
+        return line
+
+    def run():
+        with rawcuda.trace(to()):
+            pass
+
+    while True:
+        place, passed = place + 1, 0
+        sys.settrace(line)
+        try:
+            run()
+        except KeyboardInterrupt:
+            pass
+        finally:
+            sys.settrace(was)
+        gc.collect()
+        assert (tracing.listeners, tracing.careful) == before, place
+        if passed < place:
+            break
+    assert place > 20
+
+
 def test_nothing_is_made_while_nobody_listens(monkeypatch):
     def never(*_):
         raise AssertionError("an event was made without a listener")
