@@ -141,7 +141,7 @@ def session():
                 stderr=subprocess.STDOUT,
                 text=True,
             )
-            said = re.sub(r"at /\S*/rawcuda/\S+", "by rawcuda", done.stdout)
+            said = re.sub(r"at /\S*/rawcuda/\S+", "by rawcuda", done.stdout).replace(os.path.join(folder, ""), "")
             lines += [(line, INK if not done.returncode else RED) for old in said.splitlines() for line in folded(old)]
     sheet = Sheet("A terminal: a kernel in CUDA C runs on the emulator, then a launch with a wrong count is reported")
     for number, colour in enumerate(("#e06c5f", "#e5b84b", "#6fb56a")):

@@ -895,6 +895,16 @@ def test_run_compiles(cli: Any) -> None:
     assert status == 2 and "--option is for the compiler" in err
 
 
+@pytest.mark.parametrize("option", ["", "-lineinfo", "--generate-line-info", "-G", "--device-debug"])
+def test_reports_of_run_name_the_source_line(python: Python, tmp_path: Path, option: str) -> None:
+    (tmp_path / "k.cu").write_text('extern "C" __global__ void k(float *x)\n{\n    x[threadIdx.x] *= 2;\n}\n')
+    words = ["run", "k.cu", "k", "ones:4:float32", "--grid", "1", "--block", "5", "--driver", "emulator"]
+    asked = [f"--option={option}"] if option else []
+    result = python(["-m", NAME, *words, *asked], cwd=tmp_path, env={"RAWCUDA_EMULATOR": ""})
+    assert result.returncode == 1 and "warning" not in result.stderr
+    assert "k.cu:3 | x[threadIdx.x] *= 2;" in result.stderr and "thread (4, 0, 0)" in result.stderr, result.stderr
+
+
 def test_compile_writes_a_file(cli: Any) -> None:
     status, out, err = cli("compile", "k.cu", "--option=-DBY=2")
     assert status == 0 and out.startswith("k.ptx: ptx for sm_90, ") and err.startswith("k.cu:2: warning: variable")

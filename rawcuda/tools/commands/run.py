@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 __all__ = ["main", "make_parser"]
 
+_ABOUT_LINES = r"-G$|--device-debug|--?generate-line-info|--?lineinfo"
 _EPILOG = (
     operands.HELP + f"""
 
@@ -250,12 +251,19 @@ def _run(
 
 
 def _load(device: Device, options: argparse.Namespace, code: bytes) -> Module:
-    """Load the code, or compile the CUDA C; the kernel may then be any name expression."""
+    """Load the code, or compile the CUDA C; the kernel may then be any name expression.
+
+    Unless an option says what the compiler tells about source lines, it tells them: reports name them, and the machine
+    code is the same.
+    """
     if code:
         return Module(device, code)
     mangled = options.kernel.startswith("_Z")
+    lines = [] if any(re.match(_ABOUT_LINES, option) for option in options.option) else ["-lineinfo"]
     with showing_warnings():
-        return device.compile(Path(options.file), options=options.option, names=[] if mangled else [options.kernel])
+        return device.compile(
+            Path(options.file), options=[*lines, *options.option], names=[] if mangled else [options.kernel]
+        )
 
 
 def _times(extents: tuple[int, ...]) -> str:
