@@ -48,7 +48,7 @@ def load(shell: Any) -> None:
 def _run(shell: Any, line: str, cell: str) -> None:
     call = _parsed(line)
     device = Device(0)
-    module = device.compile(cell)
+    module = device.compile(cell, options=["-lineinfo"])  # for the reports; the machine code is the same
     shell.push({name: module[name] for name in module if name.isidentifier()})
     if call is None:
         print("compiled: " + ", ".join(module))
