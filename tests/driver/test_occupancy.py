@@ -1,5 +1,6 @@
 """Occupancy, and the attributes of kernels: what they tell, what can be set, and what is refused."""
 
+import array
 import ctypes
 
 import pytest
@@ -34,6 +35,36 @@ def test_the_suggested_block_fills_the_device(device, add):
     assert grid == active * device.attribute("MULTIPROCESSOR_COUNT")
     for other in range(32, 1025, 32):
         assert add.max_active_blocks(other) * other <= active * block
+
+
+@pytest.mark.parametrize("bound", ["", ".maxntid 288", ".reqntid 96", ".maxntid 16, 16, 4", ".maxntid 1"])
+def test_the_largest_block_of_a_kernel_fits(device, bound):
+    """Also of a kernel with many registers: what its attribute allows can be launched, also as a cooperative grid."""
+    sums = "\n".join(f"ld.global.u32 %r{n}, [%d+{4 * n}];" for n in range(1, 200))
+    used = "\n".join(f"add.u32 %r0, %r0, %r{n};" for n in range(1, 200))
+    text = f"""
+    .version 7.0
+    .target sm_70
+    .address_size 64
+    .visible .entry k(.param .u64 p) {bound}
+    {{
+        .reg .b32 %r<200>;
+        .reg .b64 %d;
+        ld.param.u64 %d, [p];
+        ld.global.u32 %r0, [%d];
+        {sums}
+        {used}
+        st.global.u32 [%d], %r0;
+        ret;
+    }}
+    """
+    with device.load(text) as loaded:
+        kernel = loaded["k"]
+        most = kernel.attributes.max_threads_per_block
+        assert kernel.max_active_blocks(most) >= 1 and kernel.suggest_block().block >= 1
+        data = device.upload(array.array("I", [1] * 200))
+        kernel.launch(data, grid=1, block=most, cooperative=True)
+        assert data[:1].tolist()[0] >= 200
 
 
 def test_a_limit_of_the_block(device, add):

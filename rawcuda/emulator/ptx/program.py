@@ -58,6 +58,7 @@ MOST_CONSTANT = 64 << 10
 MOST_GLOBAL = 4 << 30
 MOST_TEXT = 256 << 20  # characters of a module
 MOST_REGISTERS = 1_000_000  # of a function
+_REGISTERS = 1 << 16  # of a multiprocessor, which gives them to four warps at a time
 MOST_SOURCE = 256 << 20  # characters of the generated code of a module
 _serial = itertools.count(1)
 
@@ -78,7 +79,7 @@ class Entry:
         self.constant_bytes = sum(v.size for v in code.module.variables.values() if v.space == "const")
         limits = function.limits
         most = min([255, *limits.get("maxnreg", ()), code.most_registers or 255])
-        self.registers = min(most, max(16, (8 + translated.registers // 2 + 7) // 8 * 8))
+        estimated = min(most, max(16, (8 + translated.registers // 2 + 7) // 8 * 8))
         required = limits.get("reqntid")
         self.required_block = _three(required) if required else None
         self.max_threads = 1024
@@ -86,6 +87,8 @@ class Entry:
             if bound:
                 x, y, z = _three(bound)
                 self.max_threads = min(self.max_threads, x * y * z)
+        # each block that a launch accepts fits on a multiprocessor, as if the compiler had been told of the largest one
+        self.registers = min(estimated, _REGISTERS // (-(-self.max_threads // 128) * 128 or 128) // 8 * 8)
         cluster = limits.get("reqnctapercluster")
         self.required_cluster = _three(cluster) if cluster else None
         self.explicit_cluster = "explicitcluster" in limits or cluster is not None
