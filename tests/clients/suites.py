@@ -76,7 +76,7 @@ SUITES = {
                 "ours",
                 "the launch takes longer than the emulator's time limit",
             ),
-            Reason("test_nrt_detect_linked_ptx_file", "ours", "the linker does not find numba's runtime"),
+            Reason("test_nrt_detect_linked_ptx_file", "ours", "its link of LTO-IR drops functions that only PTX calls"),
             Reason("more than 300 seconds", "ours", "it takes longer than 300 seconds on the emulator"),
             Reason("compiles_quickly", "theirs", "it fails if a program takes more than 30 seconds; no GPU takes part"),
         ),
