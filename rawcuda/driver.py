@@ -76,14 +76,6 @@ def show(value: Any) -> str:
     return worded(value, 80)
 
 
-class _Cell(ctypes.c_void_p):
-    """C memory, and the call that writes the current context there."""
-
-    __slots__ = ("call",)
-
-    call: Any
-
-
 class Driver(Calls):
     """A loaded driver: each cu* function is an attribute, bound to its symbol on first use.
 
@@ -152,8 +144,9 @@ class Driver(Calls):
 
     def _prepare_current_context(self) -> Callable[[], int | None]:
         """Return the function that tells which context is current; nearly every operation calls it."""
-        cells: list[_Cell] = []  # two threads never share one
-        take, put_back, careful = cells.pop, cells.append, tracing.careful
+        # calls that write the current context, each with the C memory that it writes to; two threads never share one
+        calls: list[tuple[Callable[[], int], Any]] = []
+        take, put_back, careful = calls.pop, calls.append, tracing.careful
 
         def current_context() -> int | None:
             """Return the handle of the context that is current in this thread, or None.
@@ -162,13 +155,13 @@ class Driver(Calls):
             """
             if not careful:
                 try:
-                    cell = take()
+                    call, cell = entry = take()
                 except IndexError:
-                    cell = _Cell()
-                    cell.call = partial(self.brief("cuCtxGetCurrent"), ctypes.byref(cell))
-                if not cell.call():
+                    cell = ctypes.c_void_p()
+                    call, cell = entry = partial(self.brief("cuCtxGetCurrent"), ctypes.byref(cell)), cell
+                if not call():
                     found: int | None = cell.value
-                    put_back(cell)
+                    put_back(entry)
                     return found
             now = cuda_h.CUcontext()
             self.cuCtxGetCurrent(ctypes.byref(now))

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     _Self = TypeVar("_Self", bound="Owned")
 
-__all__ = ["Held", "Once", "Owned", "drain", "dropped", "forked", "invalidate", "token"]
+__all__ = ["Held", "Once", "Owned", "bound", "drain", "dropped", "forked", "invalidate", "token"]
 
 
 # -- the token: launches check streams, modules and devices once, and afterwards only the token
@@ -147,6 +147,10 @@ class Once:
         return bool([*self._functions])
 
 
+# bound(function, x)() is function(x), also in C alone; making it takes 40 ns, a partial 70
+bound: Any = type(Once(bool).release)
+
+
 class Owned:
     """A handle that is released exactly once, in any thread.
 
@@ -172,7 +176,7 @@ class Owned:
         else:
             if not _watched:
                 _watch_forks()
-            self.__del__ = partial(dropped.append, release)
+            self.__del__ = bound(dropped.append, release)
         self._handle = handle
 
     @property

@@ -339,14 +339,16 @@ def memory_view(view: StridedView, writable: bool = False) -> memoryview:
 
     raises   BufferError   the CPU cannot access the memory, or it is read-only and a writable buffer was requested
     """
-    if not view.is_host_accessible:
+    where, dtype = view._place, view.dtype
+    if not where.is_host and not view.is_host_accessible:
         raise refusal("buffer", "device", _place(view), "cannot be accessed by the CPU; download() it first")
-    if writable and view.readonly:
+    if writable and where.readonly:
         raise refusal("buffer", "readonly", True, "but a writable buffer was requested; copy the array first")
     _make_ready(view)
-    if not view.dtype.itemsize:
+    if not dtype.itemsize:
         raise refusal("buffer", "itemsize", 0, "is not a possible item size of a buffer")
-    held = view._held()
-    address = ctypes.addressof(_NOTHING) if 0 in view.shape else view.ptr
-    struct = buffer_at(address, view.shape, view.strides, view.dtype, view.readonly, id(held))
+    held, shape = view._held(), view.shape
+    address = ctypes.addressof(_NOTHING) if 0 in shape else view.ptr
+    # (`kept` exists until the memoryview has its own copy)
+    struct, kept = buffer_at(address, shape, view.strides, dtype, where.readonly, id(held))
     return memoryview_of(struct, held)

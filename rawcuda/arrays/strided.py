@@ -148,7 +148,7 @@ class StridedView(Reshaped, Numeric):
 
     def _check_label(self) -> None:
         """If a driver is in use, check with it that foreign memory is on the device that its exporter named."""
-        if in_use and not in_use[0].forked and self._place.protocol != "memory":
+        if in_use and not in_use[0].forks and self._place.protocol != "memory":
             (_cuda or _cuda_side()).check_label(self)
 
     @classmethod

@@ -219,7 +219,7 @@ def wait_for_event(made: Description, stream: Any, event: int) -> None:
         calls.cuStreamWaitEvent(queue, ctypes.c_void_p(event), ctypes.c_uint(0))
 
 
-_UNCHECKED = ("memory", "cuda_array_interface")  # our own; the driver has already been asked
+_UNCHECKED = frozenset(("memory", "cuda_array_interface"))  # our own; the driver has already been asked
 
 
 def check_label(view: Description) -> None:
@@ -227,14 +227,12 @@ def check_label(view: Description) -> None:
 
     raises  ProtocolError   the driver in use reports another device
     """
-    device, protocol = view._place.device, view._place.protocol
+    device, protocol, address = view._place.device, view._place.protocol, view.ptr
     if device is None or protocol in _UNCHECKED or 0 in view.shape or not driver.is_loaded():
         return
-    places = spot(view.ptr)
-    where = places[0].device if places is not None else locate(view.ptr)
-    if where != device and (
-        where is None and device[0] == "cuda" or where is not None and "cuda" in (where[0], device[0])
-    ):
+    places = spot(address)
+    where = places[0].device if places is not None else locate(address)
+    if (device[0] == "cuda") if where is None else (where != device and "cuda" in (where[0], device[0])):
         there = "memory that it does not know" if where is None else f"{where[0]} {where[1]}"
         raise refusal(
             protocol,

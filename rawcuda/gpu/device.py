@@ -210,7 +210,7 @@ class Device(Facts):
 
             memory: Memory = allocate_from(self, pool, nbytes, kind, stream)
             return memory
-        return allocate(self, nbytes, kind=kind, stream=stream)
+        return allocate(self, nbytes, kind, stream)
 
     def register(self, exporter: names.Any, *, read_only: bool = False) -> Memory:
         """Page-lock an array in host memory where it is; see Memory.register."""

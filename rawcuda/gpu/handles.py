@@ -16,14 +16,13 @@ from __future__ import annotations
 import _thread  # (threading takes 1 ms to import)
 import ctypes
 from ctypes import byref
-from functools import partial
-from itertools import chain, starmap
+from itertools import chain, repeat
 
 from ..driver import WRONG_CONTEXT
 from ..errors import CudaError, ForkedAfterInit
-from ..owned import Held, Owned, drain, dropped
+from ..owned import Held, Owned, bound, drain, dropped
 from ..tracing import careful
-from .calls import UNTRIED, invoke, run, scratches, take_scratch
+from .calls import UNTRIED, run, scratches, take_scratch
 from .context import PrimaryContext
 
 TYPE_CHECKING = False
@@ -71,6 +70,7 @@ __all__ = [
 ]
 
 _drop = dropped.append
+_NONE = (None,) * 3  # as the second argument of next(): it raises no StopIteration
 _RELAXED = 2  # CU_STREAM_CAPTURE_MODE_RELAXED
 
 
@@ -160,9 +160,10 @@ def make(
     if dropped:
         drain()
     lifetime = Lifetime()
-    lifetime.kind, lifetime.primary, lifetime.stream, lifetime.once = kind, primary, stream, iter((lifetime,))
+    lifetime.kind, lifetime.primary = kind, primary
+    lifetime.stream, lifetime.once = stream, iter((lifetime,))
     owner._handle, owner._release = None, lifetime
-    owner.__del__ = partial(_drop, lifetime)  # from now on, the finalizer releases what an interrupted creation leaves
+    owner.__del__ = bound(_drop, lifetime)  # from now on, the finalizer releases what an interrupted creation leaves
     primary.users.add(lifetime)
     if primary.closing or careful:
         primary.hold(lifetime)
@@ -206,7 +207,7 @@ class Lifetime(ctypes.c_void_p):
         late  called from drain(): then it does not wait for work, which would break a capture
         """
         kind, primary = self.kind, self.primary
-        codes: list[int] = []
+        codes: list[int | None] = []
         again: Iterator[Lifetime] | None = None
         try:
             waits: bool | None = kind.waits and not late and not capturing
@@ -221,12 +222,14 @@ class Lifetime(ctypes.c_void_p):
                 else:
                     if kind.unnoticed:
                         exchange = _exchange(primary)
-                        codes.extend(starmap(invoke, chain(exchange, zip((function,), self.once), exchange)))
+                        change = exchange.calls
+                        codes.extend(map(next, (change, map(function, self.once), change), _NONE))
                         _exchanges.append(exchange)
+                        code = codes[1]
                     else:
                         codes.extend(map(function, self.once))
-                    code = codes[len(codes) // 2] if len(codes) & 1 else None
-                    if code in WRONG_CONTEXT:  # nothing was released
+                        code = codes[0] if codes else None
+                    if code and code in WRONG_CONTEXT:  # nothing was released
                         again = iter((self,))
                         code = self._release_inside(function, again, False)
                 if code is not None and type(self) is not Lifetime:
@@ -282,11 +285,11 @@ class Lifetime(ctypes.c_void_p):
             return None if self._is_freed_later(None) else False
         # A stream of our own implies its context, which is pushed only if the driver asks for it.
         inside, scratch = None, take_scratch()
-        step = primary.function("cuStreamIsCapturing"), queue, scratch.to_status
-        failed = UNTRIED if careful or stream._primary is not primary else invoke(*step)
-        if failed == UNTRIED or failed in WRONG_CONTEXT:
+        ask = primary.function("cuStreamIsCapturing")
+        failed = UNTRIED if careful or stream._primary is not primary else ask(queue, scratch.to_status)
+        if failed and (failed == UNTRIED or failed in WRONG_CONTEXT):
             inside = primary._to_push()
-            failed = run((step,), inside)[0]
+            failed = run(((ask, queue, scratch.to_status),), inside)[0]
         is_capturing = failed or scratch.words.status
         scratches.append(scratch)
         if is_capturing or is_leased:
@@ -367,28 +370,43 @@ _LEGACY = ctypes.c_void_p(1)  # CU_STREAM_LEGACY
 _NO_FLAGS, _NO_TIMING = ctypes.c_uint(0), ctypes.c_uint(2)  # CU_EVENT_DISABLE_TIMING
 
 
-def _exchange(primary: PrimaryContext) -> tuple[Any]:
-    """Return a step that exchanges this thread's capture mode with the relaxed one; made twice, it changes nothing."""
+class _Exchange:
+    """The exchange of this thread's capture mode with the relaxed one; made twice, it changes nothing.
+
+    steps  one step, for calls.run()
+    calls  an iterator without an end, each of whose items is what a call returned
+    """
+
+    __slots__ = ("steps", "calls")
+
+    def __init__(self, primary: PrimaryContext) -> None:
+        function = primary.driver.brief("cuThreadExchangeStreamCaptureMode")
+        argument = byref(ctypes.c_uint(_RELAXED))
+        self.steps = ((function, argument),)
+        self.calls: Iterator[int] = map(function, repeat(argument))
+
+
+_exchanges: list[_Exchange] = []  # that no thread uses now: making one takes 700 ns
+
+
+def _exchange(primary: PrimaryContext) -> _Exchange:
+    """Return an exchange for this thread alone; append it to `_exchanges` afterwards (a lost one is replaced)."""
     try:
         return _exchanges.pop()
     except IndexError:
-        function = primary.driver.brief("cuThreadExchangeStreamCaptureMode")
-        return ((function, byref(ctypes.c_uint(_RELAXED))),)
-
-
-_exchanges: list[tuple[Any]] = []  # steps that no thread uses now: making one takes 350 ns
+        return _Exchange(primary)
 
 
 def around(primary: PrimaryContext, steps: Iterable[Any]) -> Iterable[Any]:
     """Surround steps that are taken one by one, each when it is made, in the same way as unnoticed()."""
-    exchange = _exchange(primary)
+    exchange = _exchange(primary).steps
     return chain(exchange, steps, exchange)
 
 
 def call_unnoticed(primary: PrimaryContext, step: tuple[Any, ...]) -> int:
     """Make a call in the same way as unnoticed(), and return its code; its arguments imply their context."""
     exchange = _exchange(primary)
-    steps = (*exchange, step, *exchange)
+    steps = (*exchange.steps, step, *exchange.steps)
     code = UNTRIED if careful else run(steps)[1]
     if code == UNTRIED or code in WRONG_CONTEXT:
         code = run(steps, primary._to_push())[1]
@@ -401,5 +419,5 @@ def unnoticed(primary: PrimaryContext, steps: tuple[Any, ...]) -> tuple[Any, ...
 
     calls   cuThreadExchangeStreamCaptureMode
     """
-    exchange = _exchange(primary)
+    exchange = _exchange(primary).steps
     return (*exchange, *steps, *exchange)

@@ -64,7 +64,8 @@ class InContext(Owned):
             primary = primary_of(device)
             if primary is None:
                 raise TypeError(f"{type(self).__name__} needs a Device, not {a_kind(device)}")
-        self.device, self._primary, self._calls, self._argument = device, primary, primary.direct, None
+        self.device, self._primary = device, primary
+        self._calls, self._argument = primary.direct, None
         make(self, kind, primary, arguments)
         return self
 
@@ -117,11 +118,12 @@ class StreamHandle(InContext):
         return None if self._primary is None else self._primary.ends.get(getattr(self, "_last", None))
 
     def _closing(self) -> None:
-        release, primary = self._release, self._primary
         if self._argument is None:  # it was never used for an array
             self._last = 0
-        elif type(release) is Lifetime and release.value and primary is not None:
-            self._last = note_end(primary, release)
+        else:
+            release, primary = self._release, self._primary
+            if type(release) is Lifetime and release.value and primary is not None:
+                self._last = note_end(primary, release)
         self._argument = None
         invalidate()
 
@@ -192,11 +194,12 @@ def home_of(stream: Any, primary: PrimaryContext) -> PrimaryContext:
     calls    cuStreamGetCtx
     raises   ValueError  the stream is of a context that is no primary context
     """
+    handle: Any = stream
     if isinstance(stream, StreamHandle):
         if stream._primary is not None:
             return stream._primary
-        handle: Any = stream._handle
-    else:
+        handle = stream._handle
+    elif type(stream) is not int or not 0 < stream < 2**64:
         handle = handle_of(stream)
     if handle is None or handle <= PER_THREAD or primary.is_alone:
         return primary

@@ -171,15 +171,18 @@ class Stream(StreamHandle):
             if self.device is None:
                 raise ValueError("this stream is borrowed, so its device is not known: give an event to record")
             event = new_event(self.device)
+            point: Any = event._release  # (making the argument that later calls use takes 100 ns)
         elif not isinstance(event, Event):
             raise TypeError(f"record() needs an Event, not {a_kind(event)}")
+        else:
+            point = event._argument or event._prepare()
         primary = event._primary
         if self._primary is primary:
             calls, queue = primary.direct, self._argument or self._prepare()
         else:
             _check_device(event, self)
             calls, queue = calls_on(self, primary)
-        calls.cuEventRecord(event._argument or event._prepare(), queue)
+        calls.cuEventRecord(point, queue)
         return event
 
     def wait(self, other: names.Any, *, external: bool = False) -> None:
@@ -492,9 +495,7 @@ class Event(InContext):
 
     def _closing(self) -> bool | None:  # type: ignore[override]
         self._argument = None
-        known = _keepers.get(self._release) if _keepers else None
-        keeper = None if known is None else known()
-        if keeper is None:
+        if not _keepers or (known := _keepers.get(self._release)) is None or (keeper := known()) is None:
             return None
         if self.__del__ is not _nothing:
             keeper.__del__, self.__del__ = self.__del__, _nothing
@@ -539,8 +540,8 @@ def record_and_wait(primary: PrimaryContext, working: Any, waiting: Any, there: 
     """
     home = home_of(working, there or primary)
     event = take_event(home)  # the driver stores the wait during the call, so the event can be reused afterwards
-    calls, queue = calls_on(working, home)
-    calls.cuEventRecord(event.argument, queue)
+    # (the event tells the context of a default stream: the driver refuses another, and is asked again in that one)
+    home.direct.cuEventRecord(event.argument, calls_on(working, home)[1])
     calls, queue = calls_on(waiting, primary)
     calls.cuStreamWaitEvent(queue, event.argument, _NO_FLAGS)
     give_back(event, home)

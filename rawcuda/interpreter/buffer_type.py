@@ -33,14 +33,14 @@ _retain = bind("Py_IncRef", None, ctypes.py_object)
 _made: list[Any] = []  # the type and the function, made on first use
 
 
-def memoryview_of(struct: Any, owner: object) -> memoryview:
+def memoryview_of(struct: bytes, owner: object) -> memoryview:
     """Return a memoryview of the memory that a Py_buffer describes.
 
-    struct   a ctypes object that begins with the Py_buffer; its `obj` is id(owner)
+    struct   the bytes of the Py_buffer; its `obj` is id(owner)
     owner    the object that keeps the memory alive; the memoryview refers to it as `obj`
     """
     exporter, copy = _made or _begin()
-    one = exporter(copy, source=ctypes.addressof(struct))
+    one = exporter(copy, source=struct)
     _retain(owner)  # PyBuffer_Release drops this reference
     return memoryview(one)
 
