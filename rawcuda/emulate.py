@@ -62,6 +62,7 @@ def _follower() -> Any:
             os.environ[_SETTINGS] = ",".join(word for word in words if word)
             try:
                 self.emulator = impersonate()
+                self.emulator._machine.aloud = False  # reports become failures of tests
             except (RuntimeError, NotImplementedError, OSError, ValueError) as error:
                 raise pytest.UsageError(str(error)) from None
             yield

@@ -25,7 +25,7 @@ from .host_thread import HostThread
 from .images import Array
 from .queues import Event, Queues, Stream
 from .recovery import Interrupts
-from .space import Space
+from .space import Space, say
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -132,6 +132,8 @@ class Context:
             self.state = code
         list.append(self.machine.findings, report)
         self.machine.report(code, report)
+        if self.machine.aloud:
+            say(report)
 
     def revive(self) -> None:
         """Make this context usable again after an error in its work; a real driver cannot do this."""
@@ -231,6 +233,8 @@ class Machine:
         self.unread: dict[int, str] = {}
         self.progress, self.dump = progress, dump
         self.print_leaks = False
+        self.refused: Callable[[str], None] | None = None  # is told each call that is refused, and why
+        self.aloud = False  # whether reports of what makes a context unusable are also written to stderr
         self.architecture = 90  # sm_90
         self.interrupts = Interrupts()
         self.host_thread = HostThread(self)

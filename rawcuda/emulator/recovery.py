@@ -53,6 +53,8 @@ def answer(machine: Machine, name: str, caught: BaseException, again: Callable[[
         caught.__traceback__ = caught.__context__ = caught.__cause__ = (
             None  # frees them here, where an interrupt is caught
         )
+        if caught.report and machine.refused is not None:
+            machine.refused(f"{name} returned {caught.code}: {caught.report}")
         return machine.refuse(caught.code, caught.report)
     recover(machine)
     caught = _origin(caught)

@@ -18,6 +18,7 @@ from __future__ import annotations
 import ctypes
 import mmap
 import random
+import sys
 import threading
 from bisect import bisect_right, insort
 from collections import deque
@@ -26,7 +27,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["Allocation", "FIRST_ADDRESS", "Fault", "POISON", "Space", "UNSIGNED", "WIDTH", "elements"]
+__all__ = ["Allocation", "FIRST_ADDRESS", "Fault", "POISON", "Space", "UNSIGNED", "WIDTH", "elements", "say"]
 
 # 0xFB: float32 -2.6e36, float64 -3e288, half -65376, int32 -67372037. Zero and -1 look like valid data, and min and max
 # ignore a NaN.
@@ -53,6 +54,15 @@ def elements(memory: memoryview, code: str) -> memoryview:
     cast: Any = memory.cast
     view: memoryview = cast(code) if len(memory) else memoryview(bytearray())
     return view
+
+
+def say(report: str) -> None:
+    """Write a report to stderr, if there is one that takes it."""
+    if sys.stderr is not None:
+        try:
+            sys.stderr.write(f"emulator: {report}\n")
+        except (OSError, ValueError):  # it is full or closed
+            pass
 
 
 def _made(allocation: Allocation) -> str:

@@ -56,6 +56,10 @@ class Attached:
         self.table.put(layout.INSIDE, 0)
         self.table.put_pointer(layout.JOURNAL, self.journal.address)
 
+    def refused(self, text: str) -> None:
+        """Record a call that was refused in the journal of this process."""
+        self.journal.refused(text)
+
 
 ATTACHED: list[Attached] = []
 
@@ -144,6 +148,7 @@ def _lead_back(attached: Attached) -> None:
 
     if not any(other.table.served == "libcuda" for other in ATTACHED):
         machine.address = address
+        machine.aloud, machine.refused = True, attached.refused
     machine.observers.append(lambda: table.put(layout.PID, machine.pid))
     table.put(layout.PID, machine.pid)
 

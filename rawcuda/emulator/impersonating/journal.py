@@ -7,7 +7,8 @@ How          the memory is a shared mapping of a file, so the system keeps what 
              process has passed through its exit handlers, and the name of the library. Then come the last 64 calls (16
              bytes each: number of the function, result or -1, thread), how often each function was called, one word for
              each function (bit 31: it was called but does not exist; the other bits: how often a program asked
-             cuGetProcAddress for it and got nothing), and text: the command and the unknown names, a line each.
+             cuGetProcAddress for it and got nothing), and text: the command and the unknown names, a line each. The end
+             has 1,024 bytes: the last call that was refused for a reason that a user can be told.
 Read next    table.py, attaching.py
 """
 
@@ -30,7 +31,7 @@ __all__ = ["Journal", "Record", "create", "read", "told"]
 
 _HEADER = struct.Struct("<8s4I40s")
 _MAGIC = b"journal1"
-_RING, _COUNTS, _CALLS, _TEXT = 0x40, 0x440, 64, 4096
+_RING, _COUNTS, _CALLS, _TEXT, _REFUSED = 0x40, 0x440, 64, 4096, 1024
 _ABSENT, _RUNNING = 1 << 31, 2**32 - 1
 _ENDED = 20  # its offset in the header
 _SHOWN = 200  # characters of a command
@@ -63,9 +64,16 @@ class Journal:
     def write(self, line: str) -> None:
         """Add a line of text, if there is room."""
         text = line.encode("utf-8", "backslashreplace")[: _TEXT // 2].replace(b"\n", b" ") + b"\n"
-        if self._end + len(text) <= len(self._memory) and text not in self._memory[_COUNTS + 8 * self._count :]:
+        if (
+            self._end + len(text) <= len(self._memory) - _REFUSED
+            and text not in self._memory[_COUNTS + 8 * self._count :]
+        ):
             self._memory[self._end : self._end + len(text)] = text
             self._end += len(text)
+
+    def refused(self, text: str) -> None:
+        """Record the last call that was refused, and why."""
+        self._memory[-_REFUSED:] = text.encode("utf-8", "backslashreplace")[: _REFUSED - 1].ljust(_REFUSED, b"\0")
 
     def ended(self) -> None:
         """Record that the process has run its exit handlers."""
@@ -77,7 +85,7 @@ def create(folder: str, library: str, count: int) -> Journal:
 
     folder  where the file is made; if that is not possible, the journal is in memory only
     """
-    size = _COUNTS + 8 * count + _TEXT
+    size = _COUNTS + 8 * count + _TEXT + _REFUSED
     memory = None
     try:
         name = os.path.join(folder, f"calls-{os.getpid()}-{os.urandom(4).hex()}")
@@ -91,8 +99,17 @@ def create(folder: str, library: str, count: int) -> Journal:
         memory = memory or mmap.mmap(-1, size)
     memory[: _HEADER.size] = _HEADER.pack(_MAGIC, 0, os.getpid(), count, 0, library.encode())
     made = Journal(memory, count)
-    made.write(" ".join(getattr(sys, "orig_argv", sys.argv)))
+    made.write(_command())
     return made
+
+
+def _command() -> str:
+    """Return the command line of this process, which need not be written in Python."""
+    try:
+        with open("/proc/self/cmdline", "rb") as file:
+            return os.fsdecode(file.read().replace(b"\0", b" ")).strip()
+    except OSError:
+        return " ".join(getattr(sys, "orig_argv", sys.argv))
 
 
 class Record:
@@ -100,10 +117,11 @@ class Record:
 
     calls and absent say how often each function was called, and which of them do not exist; asked, how often a program
     asked cuGetProcAddress for functions that do not exist; unknown, the names that the emulator does not know; last,
-    the last calls, the newest first: name, result (None while it runs), thread.
+    the last calls, the newest first: name, result (None while it runs), thread; refused, the last call that was refused
+    for a known reason, or "".
     """
 
-    __slots__ = ("pid", "served", "ended", "command", "calls", "absent", "asked", "unknown", "last")
+    __slots__ = ("pid", "served", "ended", "command", "calls", "absent", "asked", "unknown", "last", "refused")
 
     def __init__(self, data: bytes) -> None:
         magic, position, self.pid, count, ended, library = _HEADER.unpack_from(data)
@@ -117,7 +135,8 @@ class Record:
         self.calls = {name: counts[i] for i, name in enumerate(names) if counts[i]}
         self.absent = {name: counts[i] for i, name in enumerate(names) if words[i] & _ABSENT and counts[i]}
         self.asked = {name: words[i] & ~_ABSENT for i, name in enumerate(names) if words[i] & ~_ABSENT}
-        text = data[_COUNTS + 8 * count :].rstrip(b"\0").decode("utf-8", "replace").splitlines()
+        self.refused = data[-_REFUSED:].rstrip(b"\0").decode("utf-8", "replace")
+        text = data[_COUNTS + 8 * count : -_REFUSED].rstrip(b"\0").decode("utf-8", "replace").splitlines()
         self.command, self.unknown = text[0] if text else "", text[1:]
         self.last: list[tuple[str, int | None, int]] = []
         for back in range(1, min(position, _CALLS) + 1):
@@ -141,7 +160,7 @@ def read(folder: str) -> list[Record]:
 
 
 def told(records: list[Record], *, everything: bool = False, crashed: bool = False) -> list[str]:
-    """Return lines about the functions that programs called and that do not exist.
+    """Return lines about the functions that programs called and that do not exist, and about the last refused calls.
 
     everything  also what they called, what they asked cuGetProcAddress for, and each process
     crashed     also the last calls of each process that has not run its exit handlers
@@ -150,6 +169,7 @@ def told(records: list[Record], *, everything: bool = False, crashed: bool = Fal
     missing = _sum([record.absent for record in records])
     if missing:
         lines.append(f"called, but missing in the emulator: {_listed(missing)}")
+    lines += [f"the last call that was refused: {record.refused}" for record in records if record.refused]
     for record in records if crashed else ():
         if not record.ended and record.last:
             running = [call for call in record.last if call[1] is None]

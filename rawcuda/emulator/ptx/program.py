@@ -33,9 +33,10 @@ from .reading.syntax import (
 from .running import half, integers, rounding
 from .running.called import barrier, caller, finish, misaligned, pack, trap, unpack, wrapped
 from .running.clusters import Group, clusters_of, divide
-from .running.machine import LOCAL_LIMIT, Exited, Launch, Limits, Thread
+from .running.machine import LOCAL_LIMIT, Exited, Launch, Limits, Quiet
 from .running.report import explain, finding
 from .running.scheduler import Team, run_plainly
+from .running.thread import Thread
 from .translating.emitting.emit import Line
 from .translating.translate import Translated, translate
 from .translating.unit import Unit
@@ -71,6 +72,7 @@ class Entry:
         self._translated = translated
         self.name = function.name
         self.parameters = [(variable.offset, variable.size) for variable in function.parameters]
+        self._offsets = [offset for offset, _ in self.parameters]
         self.parameter_bytes = max((offset + size for offset, size in self.parameters), default=0)
         self.static_shared = translated.shared_size
         self.local_bytes = sum(
@@ -137,7 +139,7 @@ class Entry:
         )
         launch.number = next(_serial)
         launch.rights, launch.opaque, launch.site = rights, opaque, site
-        launch.offsets = [offset for offset, _ in self.parameters]
+        launch.offsets = self._offsets
         if cluster is not None:
             divide(launch, cluster)
         launch.code_name = code.filename
@@ -238,26 +240,30 @@ class _Clock:
 
 
 def _run_apart(kernel: Callable[..., Any], launch: Launch, clock: _Clock, first: int, count: int) -> None:
-    for cluster in clusters_of(launch, first, count):
-        for block in cluster.blocks:
+    delays, history = None if launch.delays is Quiet else launch.delays, launch.history
+    for blocks in clusters_of(launch, first, count):
+        for block in blocks:
             launch.block, block.present = block, True
-            launch.delays.resume(block)
+            if delays is not None:
+                delays.resume(block)
             run_plainly(kernel(launch, block), block)
             block.order()
-            launch.delays.suspend(block)
-            if launch.history is not None:
-                launch.history.leave(block)
+            if delays is not None:
+                delays.suspend(block)
+            if history is not None:
+                history.leave(block)
             block.present = False
+            block.end()
             clock.step()
 
 
 def _run_together(kernel: Callable[..., Any], launch: Launch, clock: _Clock, first: int, count: int) -> None:
     """Run clusters in order; one that waits for another is set aside, and the later ones run first."""
     aside: list[Group] = []
-    for cluster in clusters_of(launch, first, count):
-        group = Group(cluster, [Team(kernel(launch, block), block) for block in cluster.blocks], launch)
+    for blocks in clusters_of(launch, first, count):
+        group = Group([Team(kernel(launch, block), block) for block in blocks], launch)
         if group.run():
-            clock.step(len(cluster.blocks))
+            clock.step(len(blocks))
             aside = _again(aside, clock) if aside else aside
         else:
             aside.append(group)
@@ -274,8 +280,7 @@ def _run_alone(kernel: Callable[..., Any], launch: Launch, number: int, thread: 
 
     raises  Fault   it never ends (702), or anything else that is wrong
     """
-    (cluster,) = clusters_of(launch, number, 1)
-    (block,) = cluster.blocks
+    ((block,),) = clusters_of(launch, number, 1)
     until, told = time.monotonic() + _SECONDS_OF_PROBE, launch.after_refill
 
     def look() -> None:
@@ -285,7 +290,7 @@ def _run_alone(kernel: Callable[..., Any], launch: Launch, number: int, thread: 
     launch.block, launch.after_refill, block.present = block, look, True
     try:
         if together:
-            Group(cluster, [Team(kernel(launch, block), block)], launch).run()
+            Group([Team(kernel(launch, block), block)], launch).run()
         else:
             block.running = thread
             x, y, z = launch.index_of(thread)
@@ -325,6 +330,7 @@ class Code:
         self.target = module.architecture[0] * 10 + module.architecture[1]
         self.variables: dict[str, Allocation] = {}
         self._memory: dict[int, Allocation] = {}  # by the id of the variable
+        self._wanted: dict[Translated, list[Function]] = {}  # the device functions that each kernel can call
         self.info = ""
         try:
             self._allocate()
@@ -439,8 +445,10 @@ class Code:
 
     def prepare(self, launch: Launch, kernel: Translated) -> None:
         """Add to a launch the device functions that its kernel can call, and the offsets of their shared variables."""
-        called = [self.module.functions[name] for name in kernel.prepared.reaches if name in self._unit.prepared]
-        wanted = [function for function in called if not function.entry]
+        wanted = self._wanted.get(kernel)
+        if wanted is None:
+            called = [self.module.functions[name] for name in kernel.prepared.reaches if name in self._unit.prepared]
+            wanted = self._wanted[kernel] = [function for function in called if not function.entry]
         if wanted:
             launch.shared_at = [kernel.shared.get(id(variable), 0) for variable in self._unit.shared_variables]
             makers = self.functions["functions"](launch)

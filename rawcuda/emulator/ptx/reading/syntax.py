@@ -232,7 +232,7 @@ class Label:
 class Instruction:
     """An instruction, `@!%p1 opcode.modifier operands;`."""
 
-    __slots__ = ("line", "guard", "negated", "opcode", "modifiers", "operands", "scope", "alignment", "inside")
+    __slots__ = ("line", "guard", "negated", "opcode", "modifiers", "operands", "scope", "alignment", "inside", "used")
 
     def __init__(
         self, line: int, guard: Register | None, negated: bool, words: list[str], operands: list[Operand], scope: Scope
@@ -246,6 +246,7 @@ class Instruction:
         self.scope = scope
         self.alignment = 0  # of a load of a part of a vector: that of the vector
         self.inside = 0  # the offset of the part in the vector
+        self.used: tuple[list[Register], list[Register]] | None = None  # see reads_and_writes()
 
     @property
     def text(self) -> str:

@@ -13,7 +13,8 @@ import re
 import struct
 
 from ...space import Fault
-from .machine import ASSERT, Thread
+from .machine import ASSERT
+from .thread import Thread
 
 __all__ = ["assertfail", "free", "malloc", "set_conditional", "vprintf"]
 

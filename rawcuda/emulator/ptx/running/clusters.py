@@ -148,16 +148,17 @@ def _window(address: int, generic: bool) -> int:
 class Group:
     """The teams of a cluster's blocks, which run until they end or wait for blocks of other clusters."""
 
-    __slots__ = ("cluster", "teams", "launch")
+    __slots__ = ("teams", "launch")
 
-    def __init__(self, cluster: Cluster, teams: list[Team], launch: Launch) -> None:
-        self.cluster, self.teams, self.launch = cluster, teams, launch
+    def __init__(self, teams: list[Team], launch: Launch) -> None:
+        self.teams, self.launch = teams, launch
 
     def run(self) -> bool:
         """Run until all threads have ended; return False if the remaining ones wait for other clusters.
 
         raises  Fault   a deadlock (719), an endless wait (702)
         """
+        several = len(self.teams) > 1  # otherwise nothing changes by another turn
         while True:
             moved = False
             for team in self.teams:
@@ -172,11 +173,14 @@ class Group:
                         if self.launch.history is not None:
                             self.launch.history.leave(block)
                     self.launch.delays.suspend(block)
-                    moved = moved or team.moves != before
+                    if not team.left:
+                        block.end()
+                    moved = moved or several and team.moves != before
             left = [team for team in self.teams if team.left]
             if not left:
                 return True
-            if not self.cluster.complete(self.teams) and not moved:
+            cluster = left[0].block.together
+            if (cluster is None or not cluster.complete(self.teams)) and not moved:
                 if any(any(team.ready) for team in left):  # a loop of theirs may see what another cluster writes
                     return False
                 self.launch.block = left[0].block
@@ -197,17 +201,15 @@ def divide(launch: Launch, cluster: tuple[int, int, int]) -> None:
     launch.cluster_size = x * y * z
 
 
-def clusters_of(launch: Launch, first: int, count: int) -> Iterator[Cluster]:
-    """Yield the clusters of a grid, in order; each with its blocks in the order of their ranks.
+def clusters_of(launch: Launch, first: int, count: int) -> Iterator[list[Block]]:
+    """Yield the blocks of each cluster of a grid, in order, and in the order of their ranks.
 
     shape   first, count: which blocks, if each is a cluster of its own; otherwise all clusters are made
     """
     if launch.cluster == (1, 1, 1):
         gx, gy = launch.gx, launch.gy
         for number in range(first, first + count):
-            block = Block(launch, number % gx, number // gx % gy, number // (gx * gy))
-            block.mates = made = Cluster([block])
-            yield made
+            yield [Block(launch, number % gx, number // gx % gy, number // (gx * gy))]
         return
     sides = launch.cluster
     places = [(x, y, z) for z in range(sides[2]) for y in range(sides[1]) for x in range(sides[0])]
@@ -217,8 +219,8 @@ def clusters_of(launch: Launch, first: int, count: int) -> Iterator[Cluster]:
             for kx in range(counts[0]):
                 made = Cluster([_block(launch, (kx, ky, kz), place, rank) for rank, place in enumerate(places)])
                 for block in made.blocks:
-                    block.mates = made
-                yield made
+                    block.together = made
+                yield made.blocks
 
 
 def _block(launch: Launch, index: Any, place: Any, rank: int) -> Block:

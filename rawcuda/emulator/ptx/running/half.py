@@ -12,6 +12,7 @@ Read next    rounding.py
 from __future__ import annotations
 
 import math
+import operator
 import struct
 from math import copysign, inf, nan
 
@@ -50,6 +51,15 @@ __all__ = [
 # name: bits of precision, smallest normal exponent, largest exponent, bits of fraction
 _FORMATS = {"f16": (11, -14, 15, 10), "bf16": (8, -126, 127, 7)}
 _NAN = 0x7FFF
+_pack_bits, _unpack_bits = struct.Struct("<H").pack, struct.Struct("<H").unpack
+_pack_half, _unpack_half = struct.Struct("<e").pack, struct.Struct("<e").unpack
+# the operators of setp: the comparison, and the result if an operand is a NaN
+_COMPARED: dict[str, tuple[Callable[[float, float], bool], bool]] = {
+    word: (getattr(operator, word[:2]), word.endswith("u"))
+    for word in "eq ne lt le gt ge equ neu ltu leu gtu geu".split()
+}
+_COMPARED["num"] = (lambda x, y: True), False
+_COMPARED["nan"] = (lambda x, y: False), True
 
 
 def from_half(type: str, bits: int) -> float:
@@ -58,7 +68,7 @@ def from_half(type: str, bits: int) -> float:
         return float_of_32(bits << 16)
     if bits & 0x7FFF > 0x7C00:  # from Python 3.14 on, struct keeps the other bits, too
         return copysign(nan, 1 - (bits >> 14 & 2))
-    return float(struct.unpack("<e", struct.pack("<H", bits))[0])
+    return _unpack_half(_pack_bits(bits))[0]  # type: ignore[no-any-return]
 
 
 def to_half(type: str, source: str, value: float, mode: str, flags: str) -> int:
@@ -89,7 +99,7 @@ def _infinity(type: str) -> int:
 
 def _encode(type: str, value: float, mode: str) -> int:
     if type == "f16" and mode == "rn" and abs(value) < 65520.0:
-        return int(struct.unpack("<H", struct.pack("<e", value))[0])
+        return _unpack_bits(_pack_half(value))[0]  # type: ignore[no-any-return]
     sign = 0x8000 if copysign(1.0, value) < 0.0 else 0
     if math.isinf(value):
         return sign | _infinity(type)
@@ -229,13 +239,8 @@ def half_compare(type: str, cmp: str, a: int, b: int) -> bool:
     if "," in cmp:
         cmp, a, b = cmp[:-4], _flush(type, a), _flush(type, b)
     x, y = from_half(type, a), from_half(type, b)
-    unordered = x != x or y != y
-    if cmp in ("num", "nan"):
-        return unordered == (cmp == "nan")
-    if unordered:
-        return cmp[-1] == "u"
-    word = cmp.rstrip("u")
-    return {"eq": x == y, "ne": x != y, "lt": x < y, "le": x <= y, "gt": x > y, "ge": x >= y}[word]
+    compare, unordered = _COMPARED[cmp]
+    return unordered if x != x or y != y else compare(x, y)
 
 
 def to_integer(type: str, value: float, mode: str, to: str) -> int:

@@ -1,10 +1,10 @@
-"""The objects behind generated code: launch, block, thread, local frames, and the look-ups of memory accesses.
+"""The objects behind generated code: the launch, its blocks, and the look-ups of memory accesses.
 
 The generated code calls these functions only if its own cache of the last allocation does not contain the address, so
 they can check everything. An error is a `Fault`; report.py adds kernel, line, block and thread to it.
 
-Read next    scheduler.py, which runs the threads of a block; ../translating/emitting/access.py, whose code calls this
-             module
+Read next    thread.py; scheduler.py, which runs the threads of a block; ../translating/emitting/access.py, whose code
+             calls this module
 """
 
 from __future__ import annotations
@@ -14,14 +14,19 @@ import time
 from itertools import chain, repeat
 from struct import unpack_from
 
-from ...space import POISON, UNSIGNED, WIDTH, Allocation, Fault, Space, elements
-from ..translating.unit import CLUSTER_BITS, CODE_BASE, CODE_STEP, LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
+from ...space import POISON, WIDTH, Allocation, Fault, Space, elements, say
+from ..translating.unit import (
+    CLUSTER_BITS,
+    LOCAL_WINDOW,
+    PARAMETER_WINDOW,
+    SHARED_WINDOW,
+)
 from .races import Watch
 from .sampling import Pixels, Sampler, open_surface, open_texture
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from types import FrameType
     from typing import Any, Callable
 
@@ -29,7 +34,7 @@ if TYPE_CHECKING:
 
     Keep = tuple[memoryview, int, int]
 
-__all__ = ["Block", "Exited", "Frame", "Launch", "Limits", "Thread"]
+__all__ = ["Block", "Exited", "Launch", "Limits", "Quiet"]
 
 ILLEGAL_ADDRESS = 700  # CUDA_ERROR_ILLEGAL_ADDRESS
 LAUNCH_TIMEOUT = 702  # CUDA_ERROR_LAUNCH_TIMEOUT
@@ -40,9 +45,8 @@ INVALID_PC = 718  # CUDA_ERROR_INVALID_PC
 LAUNCH_FAILED = 719  # CUDA_ERROR_LAUNCH_FAILED
 
 LOCAL_LIMIT = 512 << 10  # bytes of local memory of a thread, as on every GPU
-LOCAL_FIRST = 64
-MOST_CALLS = 1000  # of device functions inside one another; each is a call of Python, and needs its stack
 REFILL = 1 << 14
+_POISON = bytes((POISON,))
 
 
 class Exited(Exception):
@@ -64,34 +68,6 @@ class Limits:
         self.seconds = seconds
 
 
-class Frame:
-    """The local memory of one call of a function."""
-
-    __slots__ = ("low", "size", "memory", "written", "_views")
-
-    def __init__(self, low: int, memory: bytearray, written: bytearray | None = None) -> None:
-        self.low = low
-        self.size = len(memory)
-        self.memory = memory
-        self.written = written  # 0 for each byte that was never written; None: not tracked
-        self._views: dict[str, memoryview] = {}
-
-    def view(self, code: str) -> memoryview:
-        """Return a view of the frame as elements of one type."""
-        found = self._views.get(code)
-        if found is None:
-            whole = self.size // WIDTH[code] * WIDTH[code]
-            found = self._views[code] = elements(memoryview(self.memory)[:whole], code)
-        return found
-
-    def marks(self, code: str) -> memoryview | None:
-        """Return a view whose elements are 0 where the elements of `view` were never written."""
-        if self.written is None:
-            return None
-        width = WIDTH[code]
-        return elements(memoryview(self.written)[: self.size // width * width], UNSIGNED[width])
-
-
 class Quiet:
     """The delays of a launch in which no store is delayed: the functions do nothing."""
 
@@ -100,6 +76,19 @@ class Quiet:
 
 class Launch:
     """One run of a kernel over a grid."""
+
+    # What most launches never change:
+    number = 1
+    site = ""  # the line of the program that launched the kernel
+    cluster, cluster_size = (1, 1, 1), 1
+    explicit_cluster = False  # whether the launch or the kernel names a size
+    after_refill: Callable[[], None] | None = None
+    rights: Callable[[Allocation], int] | None = None  # the access of the device: 0, 1 to read, 3; None: 3
+    opaque: Callable[[int], Any] | None = None  # the texture or surface of a handle, or None
+    marked: memoryview | None = None  # which elements were written in the memory that `reach` found last
+    code_name = ""  # the file name of the generated code
+    say: Callable[[str, FrameType | Found], str] | None = None  # returns the report of a finding
+    _workspace = 0
 
     def __init__(
         self,
@@ -125,25 +114,15 @@ class Launch:
         self.limits = limits
         self.functions: dict[int, Callable[..., Any]] = {}
         self.arity: dict[int, int] = {}
-        self.number = 1
-        self.offsets: list[int] = []  # of the parameters
-        self.site = ""  # the line of the program that launched the kernel
-        self.cluster, self.clusters, self.cluster_size = (1, 1, 1), grid, 1
-        self.explicit_cluster = False  # whether the launch or the kernel names a size
+        self.offsets: Sequence[int] = ()  # of the parameters
+        self.clusters = grid
         self.output: list[str] = []
         self.block: Block | None = None
-        self.after_refill: Callable[[], None] | None = None
-        self.rights: Callable[[Allocation], int] | None = None  # the access of the device: 0, 1 to read, 3; None: 3
-        self.opaque: Callable[[int], Any] | None = None  # the texture or surface of a handle, or None
-        self.opened: dict[int, Any] = {}  # those that the kernel has used, by handle
-        self.marked: memoryview | None = None  # which elements were written in the memory that `reach` found last
-        self._met: set[int] = set()
-        self.code_name = ""  # the file name of the generated code
-        self.say: Callable[[str, FrameType | Found], str] | None = None  # returns the report of a finding
         self.history: History | None = None  # of all accesses, if the race checker was asked for
         self.delays: Any = Quiet  # of stores that other blocks see late
+        self.opened: dict[int, Any] = {}  # the textures and surfaces that the kernel has used, by handle
+        self._met: set[int] = set()
         self._started = time.perf_counter_ns()
-        self._workspace = 0
         self.fuel: Iterator[None] = chain.from_iterable(self._refill())
 
     # -- memory
@@ -195,11 +174,8 @@ class Launch:
     def _tell(self, report: str, aloud: bool) -> None:
         self.space.warnings.append(report)
         del self.space.warnings[:-1000]
-        if aloud and sys.stderr is not None:
-            try:
-                sys.stderr.write(f"emulator: {report}\n")
-            except (OSError, ValueError):  # stderr is full or closed
-                pass
+        if aloud:
+            say(report)
 
     def warn_at(self, found: Found) -> None:
         """Report a finding whose place is in itself, as `warn` does, also on stderr."""
@@ -277,10 +253,12 @@ class Launch:
         return self._workspace
 
     def close(self) -> None:
-        """Free the memory that the launch itself allocated."""
+        """Free the memory that the launch itself allocated, and what would keep it until a garbage collection."""
         if self._workspace:
             self.space.free(self._workspace)
             self._workspace = 0
+        self.block = self.say = None
+        self.fuel = iter(())
 
     # -- the watchdog
 
@@ -318,25 +296,36 @@ class Launch:
 class Block:
     """A block of threads: its place in the grid and its shared memory."""
 
-    __slots__ = (
-        "launch", "x", "y", "z", "number", "shared", "running", "_views", "_watch", "cluster", "cluster_place",
-        "cluster_rank", "mates", "present", "late", "switches",
-    )  # fmt: skip
+    cluster_place, cluster_rank = (0, 0, 0), 0
+    running: int | None = None  # the thread that runs
+    present: bool | None = None  # whether it runs: None before it has started
+    switches = 0  # how often another thread began to run, in a block whose threads can wait
 
     def __init__(self, launch: Launch, x: int, y: int, z: int) -> None:
         self.launch = launch
         self.x, self.y, self.z = x, y, z
         self.number = x + launch.gx * (y + launch.gy * z)
-        self.shared = bytearray([POISON]) * launch.shared_bytes
-        self.running: int | None = None  # the thread that runs
+        self.shared = bytearray(_POISON * launch.shared_bytes)
+        self.together: Any = None  # the Cluster of this block, once it is needed
+        self.late: Any = None  # what its threads have started and not waited for
         self._watch: Watch | None = None
         self._views: dict[str, memoryview] = {}
         self.cluster = (x, y, z)
-        self.cluster_place, self.cluster_rank = (0, 0, 0), 0
-        self.mates: Any = None  # the Cluster of this block
-        self.present: bool | None = None  # whether it runs: None before it has started
-        self.switches = 0  # how often another thread began to run, in a block whose threads can wait
-        self.late: Any = None  # what its threads have started and not waited for
+
+    def end(self) -> None:
+        """Forget what refers to the block, so that it is freed without a garbage collection."""
+        if self._watch is not None:
+            self._watch.end()
+        self._watch = self.together = self.late = None
+
+    @property
+    def mates(self) -> Any:
+        """Return the cluster of this block: one of its own, unless the launch has larger ones."""
+        if self.together is None:
+            from .clusters import Cluster
+
+            self.together = Cluster([self])
+        return self.together
 
     def watch(self, granule: int) -> Watch:
         """Return the history of the shared memory, created on first use."""
@@ -369,167 +358,6 @@ class Block:
             whole = len(self.shared) // WIDTH[code] * WIDTH[code]
             found = self._views[code] = elements(memoryview(self.shared)[:whole], code)
         return found
-
-
-class Thread:
-    """The part of a thread that is not in registers: local memory, calls, generic addresses."""
-
-    __slots__ = ("block", "launch", "place_in_block", "frames", "next", "placed")
-
-    def __init__(self, block: Block, t: int, tx: int, ty: int, tz: int) -> None:
-        self.block = block
-        self.launch = block.launch
-        self.place_in_block = (t, tx, ty, tz)
-        self.frames: list[Frame] = []
-        self.next = LOCAL_FIRST
-        self.placed: dict[int, Frame] = {}
-
-    # -- local memory
-
-    def enter(self, size: int, alignment: int) -> Frame:
-        """Create the frame of a function.
-
-        raises  Fault   the stack is full (719)
-        """
-        if len(self.frames) >= MOST_CALLS:
-            raise Fault(LAUNCH_FAILED, f"stack overflow: more than {MOST_CALLS} calls of device functions are nested")
-        low = self.next + alignment - 1 & -alignment
-        if low + size > LOCAL_LIMIT:
-            raise Fault(LAUNCH_FAILED, f"stack overflow: more than {LOCAL_LIMIT} bytes of local memory in one thread")
-        made = Frame(low, bytearray([POISON]) * size, bytearray(size) if self.launch.space.watch else None)
-        self.frames.append(made)
-        self.next = low + size + 32
-        return made
-
-    def leave(self) -> None:
-        """Remove the newest frame."""
-        gone = self.frames.pop()
-        self.next = gone.low
-
-    def place(self, memory: bytearray) -> int:
-        """Return an address in local memory for a parameter that is a bytearray."""
-        found = self.placed.get(id(memory))
-        if found is None or found.memory is not memory:
-            low = self.next + 63 & ~63
-            found = self.placed[id(memory)] = Frame(low, memory)
-            self.next = low + found.size + 32
-        return found.low
-
-    def local(self, address: int, code: str, total: int) -> tuple[memoryview, int]:
-        """Return the memory of a local access: the view of a frame, and the byte offset in it.
-
-        raises  Fault   misaligned (716), or outside every frame (700)
-        """
-        address &= 0xFFFFFFFF
-        if address % total:
-            raise Fault(MISALIGNED_ADDRESS, f"local address {address:#x} is not a multiple of {total}")
-        for frame in [*reversed(self.frames), *self.placed.values()]:
-            if 0 <= address - frame.low <= frame.size - total:
-                self.launch.marked = frame.marks(code)
-                return frame.view(code), address - frame.low
-        if self.frames:
-            frame = min(self.frames, key=lambda each: abs(address - each.low))
-            over = address + total - frame.low - frame.size
-            side = f"{over} bytes past the end of" if over > 0 else f"{frame.low - address} bytes before"
-            raise Fault(
-                ILLEGAL_ADDRESS, f"local address {address:#x}: {side} a function's {frame.size} bytes of variables"
-            )
-        raise Fault(ILLEGAL_ADDRESS, f"local address {address:#x}: this thread has no local memory there")
-
-    def parameter(self, address: int, code: str) -> Any:
-        """Read a device function's parameter through its address."""
-        view, offset = self.local(address, code, WIDTH[code])
-        return view[offset // WIDTH[code]]
-
-    # -- generic addresses
-
-    def reach(self, base: int, offset: int, code: str, total: int) -> tuple[memoryview, int, Keep | None]:
-        """Return the memory of a generic access: view, byte offset, and for global memory what the code may cache.
-
-        raises  Fault   misaligned (716), or nothing there (700)
-        """
-        address = base + offset & 0xFFFFFFFFFFFFFFFF
-        place = address - SHARED_WINDOW
-        self.launch.marked = None
-        if 0 <= place < 3 << 40:
-            if place < 1 << 40:
-                return self._shared(address, place, code, total)
-            if place < 2 << 40:
-                view, at = self.local(address - LOCAL_WINDOW, code, total)
-                return view, at, None
-            return self._parameters(address - PARAMETER_WINDOW, code, total)
-        keep = self.launch.reach(base, offset, code, total)
-        return keep[0], base - keep[1], keep
-
-    def _shared(self, address: int, place: int, code: str, total: int) -> tuple[memoryview, int, None]:
-        if place >> CLUSTER_BITS:
-            return (*self.block.mates.reach(self.block, place, code, total), None)
-        if place % total:
-            raise Fault(MISALIGNED_ADDRESS, f"address {address:#x} is not a multiple of {total}")
-        size = len(self.block.shared)
-        if place + total > size:
-            raise Fault(
-                ILLEGAL_ADDRESS,
-                f"address {address:#x}: {place + total - size} bytes past the end of {size} bytes of shared memory",
-            )
-        return self.block.shared_view(code), place, None
-
-    def _parameters(self, place: int, code: str, total: int) -> tuple[memoryview, int, None]:
-        size = len(self.launch.parameters)
-        if place % total:
-            raise Fault(MISALIGNED_ADDRESS, f"parameter address {place:#x} is not a multiple of {total}")
-        if place + total > size:
-            raise Fault(ILLEGAL_ADDRESS, f"parameter address {place:#x}: there are {size} bytes of parameters")
-        whole = size // WIDTH[code] * WIDTH[code]
-        return elements(memoryview(self.launch.parameters)[:whole], code), place, None
-
-    # -- calls
-
-    def callee(self, address: int, count: int) -> Callable[..., Any]:
-        """Return the function at an address.
-
-        raises  Fault   no function, or one with another number of parameters (718)
-        """
-        index, rest = divmod(address - CODE_BASE, CODE_STEP)
-        found = self.launch.functions.get(index) if not rest else None
-        if found is None:
-            raise Fault(INVALID_PC, f"call of address {address:#x}, which is not the address of a function")
-        if self.launch.arity[index] != count:
-            raise Fault(INVALID_PC, f"call of a function of {self.launch.arity[index]} parameters with {count}")
-        return found
-
-    def vprintf(self, text: int, arguments: int) -> int:
-        """Format and buffer output of the kernel."""
-        from .builtins import vprintf
-
-        return vprintf(self, text, arguments)
-
-    def assertfail(self, message: int, file: int, line: int, function: int, size: int) -> None:
-        """Report a failed assertion.
-
-        raises  Fault   always (710)
-        """
-        from .builtins import assertfail
-
-        assertfail(self, message, file, line, function)
-
-    def malloc(self, size: int) -> int:
-        """Allocate from the device heap; return 0 if that is impossible."""
-        from .builtins import malloc
-
-        return malloc(self, size)
-
-    def free(self, address: int) -> None:
-        """Free device heap memory."""
-        from .builtins import free
-
-        free(self, address)
-
-    def cudaGraphSetConditional(self, handle: int, value: int) -> None:
-        """Set a condition of a graph."""
-        from .builtins import set_conditional
-
-        set_conditional(self, handle, value)
 
 
 def _place(frame: FrameType) -> tuple[str, int]:

@@ -38,6 +38,7 @@ _MANY = 2047  # threads of several warps
 _MOST_PENDING = 16
 _OF_ANOTHER_BLOCK = -1
 _NOBODY = 0, 0
+_FEW = 16  # granules; a loop takes less time than parts of lists
 _COPIED = 1 << 62  # instead of the reads of a granule: a copy will write or read it, so no write takes a short way
 
 
@@ -50,26 +51,43 @@ class Unwritten(Found):
 
 
 class Watch:
-    """The history of one block's shared memory, in granules of a fixed size."""
+    """The history of one block's shared memory, in granules of a fixed size.
+
+    arriving  copies that nobody has waited for: (first granule, number of granules) of the target -> (thread, line)
+    leaving   granule of a bulk copy's source -> (thread, line)
+    copies    the lines of all copies
+    arrived   by mbarriers: granule -> (number, start)
+    shown     the number of the last arrival
+    seen      the last arrival that a thread can know of
+    proxied   the clock at the last fence.proxy.async
+    """
+
+    # Until a copy is started, see _begin_copies():
+    arriving: dict[tuple[int, int], tuple[int, int]] = {}
+    leaving: dict[int, tuple[int, int]] = {}
+    copies: set[int] = set()
+    arrived: dict[int, tuple[int, tuple[int, int]]] = {}
+    seen: dict[int, int] = {}
+    shown, proxied = 0, _TICK
 
     def __init__(self, block: Block, granule: int) -> None:
         launch = block.launch
         count = -(-launch.shared_bytes // granule)
-        self.block, self.granule = block, granule
+        self.block, self.granule, self.copying = block, granule, False
         self.writes, self.reads = [0] * count, [0] * count
         self.write_lines, self.read_lines = [0] * count, [0] * count
-        # copies that nobody has waited for: (first granule, number of granules) of the target -> (thread, line)
-        self.arriving: dict[tuple[int, int], tuple[int, int]] = {}
-        self.leaving: dict[int, tuple[int, int]] = {}  # granule of a bulk copy's source -> (thread, line)
-        self.copies: set[int] = set()  # the lines of all copies
-        self.arrived: dict[int, tuple[int, tuple[int, int]]] = {}  # by mbarriers: granule -> (number, start)
-        self.shown = 0  # the number of the last arrival
-        self.seen: dict[int, int] = {}  # the last arrival that a thread can know of
-        self.proxied = _TICK  # the clock at the last fence.proxy.async
         self.clock = self.since = _TICK
         self.pending: list[Unwritten] = []  # to be reported, if no thread writes there before the next barrier
         self.warps = [_TICK] * launch.warps
         self.read_one, self.write_one, self.mine = self._short_ways()
+
+    def end(self) -> None:
+        """Forget what refers to this object, so that it is freed without a garbage collection."""
+        del self.read_one, self.write_one, self.mine, self._tell
+
+    def _begin_copies(self) -> None:
+        self.copying, self.copies = True, set()
+        self.arriving, self.leaving, self.arrived, self.seen = {}, {}, {}, {}
 
     def order(self) -> None:
         """Record that the threads of the block have synchronized, or may have."""
@@ -79,7 +97,7 @@ class Watch:
             for found in self.pending:
                 self.block.launch.warn_at(found)
             self.pending.clear()
-        if self.arrived:
+        if self.copying and self.arrived:
             self.notice(self.block.running)
         self._tell(self.clock, self.clock)
 
@@ -87,7 +105,7 @@ class Watch:
         """Record that threads of a warp have synchronized."""
         self.clock += _TICK
         self.warps[warp] = self.clock
-        if self.arrived:
+        if self.copying and self.arrived:
             for thread in range(32 * warp, 32 * warp + 32):
                 self.notice(thread)
         self._tell(self.clock, self.since)
@@ -140,17 +158,21 @@ class Watch:
         raises  Fault   an unordered write by another thread, or, if the emulator is strict, no write at all (719)
         """
         thread: Any = self.block.running
-        mine = self.clock + thread + 1
-        unwritten = 0
+        clock, had = self.clock, self.reads[at]
+        mine = clock + thread + 1
+        if had >= clock and had in (mine, clock + _MANY, clock + _SEVERAL_OF + (thread >> 5)):
+            if self.reads[at : at + count].count(had) == count:  # nothing new
+                return
+        unwritten, since, writes, reads, lines = 0, self.since, self.writes, self.reads, self.read_lines
         for q in range(at, at + count):
-            wrote, had = self.writes[q], self.reads[q]
-            if wrote >= self.since and wrote != mine and self._meets(wrote, thread):
+            wrote, had = writes[q], reads[q]
+            if wrote >= since and wrote != mine and self._meets(wrote, thread):
                 raise self._race("reads", q, thread, "wrote", wrote, self.write_lines[q])
             if not wrote:
                 unwritten += 1
             if wrote != mine and had != mine:
-                self.reads[q] = mine if had < self.since else self._together(had, thread, mine)
-                self.read_lines[q] = line
+                reads[q] = mine if had < since else self._together(had, thread, mine)
+                lines[q] = line
         if unwritten and (self.arriving or self.arrived):
             for q in range(at, at + count):
                 if self.reads[q] == _COPIED and self._arrival(q):
@@ -193,19 +215,31 @@ class Watch:
 
         raises  Fault   an unordered access by another thread (719)
         """
-        thread: Any = self.block.running
-        since, mine, copies = self.since, self.clock + (thread or 0) + 1, "starts an asynchronous copy to"
-        end, writes, reads = at + count, self.writes, self.reads
-        if own and (max(writes[at:end]) >= since or max(reads[at:end]) >= since):
+        if not self.copying:
+            self._begin_copies()
+        since, end, writes, reads = self.since, at + count, self.writes, self.reads
+        if count <= _FEW:
             for q in range(at, end):
-                wrote, read = writes[q], reads[q]
-                if since <= read != mine and read != _COPIED and self._meets(read, thread):
-                    raise self._race(copies, q, thread, "read", read, self.read_lines[q])
-                if since <= wrote != mine and self.write_lines[q] not in self.copies and self._meets(wrote, thread):
-                    raise self._race(copies, q, thread, "wrote", wrote, self.write_lines[q])
-        writes[at:end], reads[at:end] = [0] * count, [_COPIED] * count
+                if own and (writes[q] >= since or reads[q] >= since):
+                    self._may_start(q)
+                writes[q], reads[q] = 0, _COPIED
+        else:
+            if own and (max(writes[at:end]) >= since or max(reads[at:end]) >= since):
+                for q in range(at, end):
+                    self._may_start(q)
+            writes[at:end], reads[at:end] = [0] * count, [_COPIED] * count
         self.copies.add(line)
-        self.arriving[at, count] = thread or 0 if own else _OF_ANOTHER_BLOCK, line
+        self.arriving[at, count] = self.block.running or 0 if own else _OF_ANOTHER_BLOCK, line
+
+    def _may_start(self, q: int) -> None:
+        """Check that the target of a copy of the running thread is not in use."""
+        thread: Any = self.block.running
+        wrote, read, line = self.writes[q], self.reads[q], self.write_lines[q]
+        mine, copies = self.clock + (thread or 0) + 1, "starts an asynchronous copy to"
+        if self.since <= read != mine and read != _COPIED and self._meets(read, thread):
+            raise self._race(copies, q, thread, "read", read, self.read_lines[q])
+        if self.since <= wrote != mine and line not in self.copies and self._meets(wrote, thread):
+            raise self._race(copies, q, thread, "wrote", wrote, line)
 
     def _started(self, thread: int, line: int) -> str:
         starter = "of another block" if thread == _OF_ANOTHER_BLOCK else self.block.launch.index_of(thread)
@@ -213,9 +247,20 @@ class Watch:
 
     def arrive(self, at: int, count: int, line: int) -> None:
         """Record the end of a copy: a write by the thread that waited for it, or with line 0 one on an mbarrier."""
-        end, writes = at + count, self.writes
+        if not self.copying:
+            self._begin_copies()
+        end, writes, reads = at + count, self.writes, self.reads
         started = self.arriving.pop((at, count), _NOBODY)
-        self.reads[at:end] = [0] * count
+        if line and count <= _FEW:
+            mine, lines = self.clock + (self.block.running or 0) + 1, self.write_lines
+            for q in range(at, end):
+                reads[q] = 0
+                if writes[q]:
+                    self.write(q, 1, line)
+                else:
+                    writes[q], lines[q] = mine, line
+            return
+        reads[at:end] = [0] * count
         if not line:
             self.shown += 1
             writes[at:end] = [0] * count
@@ -238,6 +283,8 @@ class Watch:
 
         raises  Fault   no fence.proxy.async orders the writes of threads before that (719)
         """
+        if not self.copying:
+            self._begin_copies()
         index_of, started = self.block.launch.index_of, (self.block.running or 0, line)
         for q in range(at, at + count):
             if self.writes[q] >= self.proxied and self.write_lines[q] not in self.copies:
@@ -253,14 +300,15 @@ class Watch:
 
     def notice(self, thread: int | None) -> None:
         """Record that a thread may know what has arrived on mbarriers, because it has waited for something."""
-        if thread is not None:
+        if thread is not None and self.copying:
             self.seen[thread] = self.shown
 
     def notice_all(self) -> None:
         """Record that all threads know what has arrived on mbarriers."""
-        for q in self.arrived:
-            self.writes[q] = self.writes[q] or 1
-        self.arrived.clear()
+        if self.copying and self.arrived:
+            for q in self.arrived:
+                self.writes[q] = self.writes[q] or 1
+            self.arrived.clear()
 
     def _too_early(self, does: str, q: int, thread: int) -> Found:
         arrives = self._arrival(q)
@@ -283,12 +331,16 @@ class Watch:
 
     def mark(self, at: int, count: int) -> None:
         """Record a write that takes part in no race."""
-        if self.arrived:
-            self.notice(self.block.running)
+        if self.copying:
+            if self.arrived:
+                self.notice(self.block.running)
+            for q in range(at, at + count):
+                if self.reads[q] == _COPIED:
+                    raise self._too_early("writes", q, self.block.running or 0)
+        writes = self.writes
         for q in range(at, at + count):
-            if self.reads[q] == _COPIED:
-                raise self._too_early("writes", q, self.block.running or 0)
-            self.writes[q] = self.writes[q] or 1
+            if not writes[q]:
+                writes[q] = 1
 
     def _meets(self, stamp: int, thread: int) -> bool:
         """Tell whether a stamp belongs to another thread, and is not ordered before this one's access."""

@@ -6,7 +6,7 @@ PTX line and the register of the address; the frame contains the registers and t
 A report begins with what was found, in the names of compute-sanitizer's tools: "memcheck: out of bounds: ...". The
 lines after it are the source lines that it names, and where the kernel was.
 
-Read next    ../program.py, which makes the table of lines; sources.py, for the text of a line
+Read next    ../program.py, which makes the table of lines; ../checking/sources.py, for the text of a line
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import re
 
 from ...space import Fault
 from ..checking.history import Found
+from ..checking.sources import place_of, texts_of_line
 from .machine import ASSERT, ILLEGAL_ADDRESS, LAUNCH_FAILED, LAUNCH_TIMEOUT, MISALIGNED_ADDRESS, Launch
-from .sources import place_of, texts_of_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -8,13 +8,12 @@ wrong results every time, and a wait for a thread that never arrives is reported
 A request is (kind, verb, member mask or None, line, operands...). A group of a warp is answered together.
 
 Source       PTX ISA, "Parallel Synchronization and Communication Instructions"
-Read next    races.py
+Read next    races.py, units/exchanges.py
 """
 
 from __future__ import annotations
 
-from functools import lru_cache, reduce
-from operator import and_, or_, xor
+from functools import lru_cache
 from time import monotonic
 from types import GeneratorType
 
@@ -23,7 +22,7 @@ from ...space import Fault
 from ..checking.history import Found
 from .machine import LAUNCH_FAILED, LAUNCH_TIMEOUT, Block, Exited
 from .races import Unwritten
-from .rounding import maximum, maximum_nan, minimum, minimum_nan
+from .units.exchanges import WHOLE, exchange, source_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -66,23 +65,29 @@ def _judged(caught: Exception, early: Unwritten | None) -> Unwritten:
     return early or caught  # type: ignore[return-value]
 
 
+@lru_cache(maxsize=256)
+def _shape(nx: int, ny: int, nz: int) -> tuple[list[int], list[list[int]], tuple[list[int], ...]]:
+    """Return for a block of a size the threads, the threads of each warp, and the threads' indices: x, y and z."""
+    everyone = list(range(nx * ny * nz))
+    warps = [everyone[start : start + 32] for start in range(0, len(everyone), 32)]
+    return (
+        everyone,
+        warps,
+        ([t % nx for t in everyone], [t // nx % ny for t in everyone], [t // nx // ny for t in everyone]),
+    )
+
+
 class Team:
     """The threads of one block that can wait."""
 
     def __init__(self, thread: Callable[[int, int, int, int], Generator[Any, Any, None]], block: Block) -> None:
         launch = block.launch
         self.block = block
-        self.threads: list[Generator[Any, Any, None] | None] = [
-            thread(tx + launch.nx * (ty + launch.ny * tz), tx, ty, tz)
-            for tz in range(launch.nz)
-            for ty in range(launch.ny)
-            for tx in range(launch.nx)
-        ]
+        self.everyone, self.warps, indices = _shape(launch.nx, launch.ny, launch.nz)
+        self.threads: list[Generator[Any, Any, None] | None] = list(map(thread, self.everyone, *indices))
         self.left = len(self.threads)
         self.waiting: list[Request | None] = [None] * self.left  # the request of each waiting thread
-        self.warps: list[list[int]] = [
-            list(range(start, min(start + 32, self.left))) for start in range(0, self.left, 32)
-        ]
+        self.ended = [0] * len(self.warps)  # how many threads of each warp have ended
         self.ready: list[dict[int, Any]] = [
             dict.fromkeys(warp) for warp in self.warps
         ]  # thread -> the value to send to it
@@ -134,28 +139,30 @@ class Team:
             if not block.switches & 63:
                 block.launch.look_at_clock()
             for t, value in ready.items():
-                thread = threads[t]
                 block.running = t
                 try:
-                    request = thread.send(value)  # type: ignore[union-attr]
+                    request = threads[t].send(value)  # type: ignore[union-attr]
+                except (StopIteration, Exited):
+                    request = None
                 except Exception as caught:
-                    if not isinstance(caught, (StopIteration, Exited)):
-                        self.early = _judged(caught, self.early)
-                    threads[t] = None
-                    waiting[t] = None
+                    self.early, request = _judged(caught, self.early), None
+                if request is None:
+                    threads[t] = waiting[t] = None
                     self.left -= 1
+                    self.ended[number] += 1
                     moved = True
-                    if block.mates.status:
-                        block.mates.leave(block, t)
+                    if block.together is not None and block.together.status:
+                        block.together.leave(block, t)
                     if block.late is not None:
                         block.late.leave(t)
                     continue
                 waiting[t] = request
-                if request[0] != "spin":
+                kind = request[0]
+                if kind != "spin":
                     moved = True
-                    if request[0] == "bar" and request[3] == "arrive":
+                    if kind == "bar" and request[3] == "arrive":
                         self._arrive(t, request)
-                    elif request[0] == "cluster" and block.mates.may_pass(block, t, request[2]):
+                    elif kind == "cluster" and block.mates.may_pass(block, t, request[2]):
                         waiting[t], self.ready[number][t] = None, None
             self._serve(number)
             ready = self.ready[number]
@@ -166,6 +173,8 @@ class Team:
         warp, waiting = self.warps[number], self.waiting
         requests = waiting[warp[0] : warp[0] + len(warp)]
         first = requests[0]
+        if _alike(requests) and (first is None or first[0] not in _WARP):
+            return
         if first is not None and first[0] in _WARP and first[2] is not None:  # usually all lanes make the same request
             kind, verb, mask = first[:3]
             if not ~mask & (1 << len(warp)) - 1:
@@ -202,14 +211,18 @@ class Team:
         requests: list[Any] = [waiting[t] for t in members]
         if requests[0][0] != "activemask":
             whole = len(self.warps[number])
-            living = whole if len(members) == whole else sum(self.threads[t] is not None for t in self.warps[number])
+            living = whole - self.ended[number]
             if living < whole and requests[0][2] is not None:
                 self._named(number, members)
             self.block.order_warp(number, members, len(members) < living)
-        results = _exchange([t - first for t in members], requests)
-        for t in members:
-            waiting[t] = None
-        self.ready[number].update(zip(members, results))
+        if members is self.warps[number]:
+            lanes = self.everyone[: len(members)]
+            waiting[first : first + len(members)] = [None] * len(members)
+        else:
+            lanes = [t - first for t in members]
+            for t in members:
+                waiting[t] = None
+        self.ready[number].update(zip(members, exchange(lanes, requests)))
 
     def _named(self, number: int, members: list[int]) -> None:
         """Look for threads that have ended although the member mask of an operation names them.
@@ -218,12 +231,12 @@ class Team:
         lane that never had a thread, or that the mask does not name, is often read for a result that is not used.
         """
         first, living = self.warps[number][0], self.threads
-        for t in members:
-            request: Any = self.waiting[t]
-            kind, verb, mask = request[:3]
-            ended = [u for u in self.warps[number] if living[u] is None and mask >> (u - first) & 1]
+        requests: list[Any] = [self.waiting[t] for t in members]
+        kind, verb, mask = requests[0][:3]  # which are those of all members
+        ended = [u for u in self.warps[number] if living[u] is None and mask >> (u - first) & 1]
+        for t, request in zip(members, requests) if ended else ():
             if kind == "shfl":
-                source, inside = _source(verb, t - first, request[5] & 31, request[6])
+                source, inside = source_of(verb, t - first, request[5] & 31, request[6])
                 if inside and source + first in ended:
                     raise self._found(
                         f"thread {self._index(t)} reads the value of lane {source} of its warp, whose thread "
@@ -231,7 +244,7 @@ class Team:
                         f"{mask:#x} names it: the value is undefined",
                         t,
                     )
-            elif kind in ("vote", "match", "redux") and ended and self.block.launch.space.meetings:
+            elif kind in ("vote", "match", "redux") and self.block.launch.space.meetings:
                 self._doubt(
                     f"the member mask {mask:#x} of {kind} names thread {self._index(ended[0])}, which has ended "
                     "without it",
@@ -272,29 +285,35 @@ class Team:
         self.ready[t // 32][t] = None
 
     def _barriers(self) -> bool:
+        waiting = self.waiting
         groups: dict[int, list[int]] = {}
-        for t, request in enumerate(self.waiting):
-            if request is not None and request[0] == "bar":
-                groups.setdefault(request[1], []).append(t)
+        if waiting[0] is not None and waiting[0][0] == "bar" and _alike(waiting):
+            groups[waiting[0][1]] = self.everyone
+        else:
+            for t, request in enumerate(waiting):
+                if request is not None and request[0] == "bar":
+                    groups.setdefault(request[1], []).append(t)
         released = False
         for barrier, members in groups.items():
-            requests: list[Any] = [self.waiting[t] for t in members]
+            requests: list[Any] = [waiting[t] for t in members] if members is not self.everyone else waiting[:]
             alike = requests.count(requests[0]) == len(requests)  # usually they are one constant
             count = requests[0][2]
             if count or not alike:
-                self._fits(barrier, members, count)
+                self._fits(barrier, members, count, alike)
             if len(members) + self.arrived.get(barrier, 0) >= (count or self.left):
                 self.arrived.pop(barrier, None)
                 self._release_barrier(members, requests, alike)
                 released = True
         return released
 
-    def _fits(self, barrier: int, members: list[int], count: int) -> None:
+    def _fits(self, barrier: int, members: list[int], count: int, alike: bool) -> None:
         """Check the counts that threads gave to a barrier.
 
         raises  Fault   they differ, are no multiple of a warp, or are not the number of threads that came (719)
         """
-        other = next((t for t in members if self.waiting[t][2] != count), None)  # type: ignore[index]
+        other: int | None = None
+        if not alike:
+            other = next((t for t in members if self.waiting[t][2] != count), None)  # type: ignore[index]
         first, text = members[0], ""
         if other is not None:
             counts = [self.waiting[t][2] or "all" for t in (first, other)]  # type: ignore[index]
@@ -329,6 +348,10 @@ class Team:
         if verb in ("popc", "and", "or"):
             votes = [bool(request[4]) for request in requests]
             result = sum(votes) if verb == "popc" else all(votes) if verb == "and" else any(votes)
+        if len(members) == len(self.threads):
+            self.waiting[:] = [None] * len(members)
+            self.ready[:] = [dict.fromkeys(warp, result) for warp in self.warps]
+            return
         for t in members:
             self.waiting[t], self.ready[t // 32][t] = None, result
 
@@ -365,7 +388,7 @@ class Team:
         """Answer one query for the active threads, when no other thread of its warp can continue."""
         for number, warp in enumerate(self.warps):
             groups: dict[Any, list[int]] = {}
-            for t in warp:
+            for t in warp if any(self.waiting[warp[0] : warp[0] + len(warp)]) else ():
                 request = self.waiting[t]
                 if request is not None and request[0] in _WARP and request[2] is None:
                     groups.setdefault((request[0], request[1], request[3]), []).append(t)
@@ -417,8 +440,12 @@ class Team:
         return "; ".join(texts)
 
 
-_WHOLE = frozenset(("mma", "ldmatrix", "stmatrix", "movmatrix"))  # which need all 32 lanes
-_WARP = frozenset(("shfl", "vote", "match", "redux", "syncwarp", "activemask", "elect", *_WHOLE))
+_WARP = frozenset(("shfl", "vote", "match", "redux", "syncwarp", "activemask", "elect", *WHOLE))
+
+
+def _alike(requests: list[Any]) -> bool:
+    """Tell whether all threads make a request that is one constant of the code, or none of them makes one."""
+    return requests[0] is requests[-1] and requests.count(requests[0]) == len(requests)
 
 
 def _line(request: Any) -> int:
@@ -441,103 +468,3 @@ def _words(request: Request) -> str:
         return f"a waiting loop, ptx line {request[1]}"
     mask = f" with member mask {request[2]:#x}" if request[2] is not None else ""
     return f"{kind}{'.' + request[1] if request[1] else ''}{mask}, ptx line {request[3]}"
-
-
-# -- exchanges within a warp: shuffles, votes, matches, reductions
-
-
-def _exchange(lanes: list[int], requests: list[Request]) -> list[Any]:
-    """Return the answers for the threads of a group, in their order."""
-    kind, verb = requests[0][:2]
-    if kind == "shfl":
-        return _shuffle(lanes, requests, verb)
-    count = len(lanes)
-    if kind in _WHOLE:
-        if count != 32:
-            raise Fault(LAUNCH_FAILED, f"{kind} by {count} lanes of a warp, ptx line {requests[0][3]}: it needs all 32")
-        from .units.matrices import together
-
-        return together(kind, verb, requests)
-    if kind == "vote":
-        return [_vote(lanes, requests, verb)] * count
-    if kind == "match":
-        return _match(lanes, requests, verb)
-    if kind == "redux":
-        return [_REDUCTIONS[verb]([request[4] for request in requests])] * count
-    if kind == "elect":
-        leader = min(lanes)
-        return [(leader, lane == leader) for lane in lanes]
-    return [sum(1 << lane for lane in lanes)] * count
-
-
-def _shuffle(lanes: list[int], requests: list[Request], mode: str) -> list[tuple[Any, bool]]:
-    """Return the value that each lane gets from another; its own, if that is outside the group (undefined in PTX)."""
-    values = [request[4] for request in requests]
-    b, c = requests[0][5:7]
-    if len(lanes) == 32 and all(request[5] == b and request[6] == c for request in requests):
-        return [(values[source], inside) for source, inside in _pattern(mode, b & 31, c & 0x1F1F)]
-    held = dict(zip(lanes, values))
-    answers = []
-    for lane, own, request in zip(lanes, values, requests):
-        source, inside = _source(mode, lane, request[5] & 31, request[6])
-        answers.append((held.get(source, own), inside))
-    return answers
-
-
-@lru_cache(maxsize=256)
-def _pattern(mode: str, b: int, c: int) -> list[tuple[int, bool]]:
-    """Return the source of each lane of a whole warp whose lanes pass the same operands."""
-    return [_source(mode, lane, b, c) for lane in range(32)]
-
-
-def _source(mode: str, lane: int, b: int, c: int) -> tuple[int, bool]:
-    """Return the source of a lane, and whether it is inside the segment, as in the pseudocode of the ISA."""
-    clamp, segment = c & 31, c >> 8 & 31
-    most = lane & segment | clamp & ~segment & 31
-    least = lane & segment
-    if mode == "up":
-        source = lane - b
-        return (source, True) if source >= most else (lane, False)
-    if mode == "down":
-        source = lane + b
-    elif mode == "bfly":
-        source = lane ^ b
-    else:
-        source = least | b & ~segment & 31
-    return (source, True) if source <= most else (lane, False)
-
-
-def _vote(lanes: list[int], requests: list[Request], verb: str) -> Any:
-    votes = [bool(request[4]) for request in requests]
-    if verb == "all":
-        return all(votes)
-    if verb == "any":
-        return any(votes)
-    if verb == "uni":
-        return all(votes) or not any(votes)
-    return sum(1 << lane for lane, vote in zip(lanes, votes) if vote)
-
-
-def _match(lanes: list[int], requests: list[Request], verb: str) -> list[tuple[int, bool]]:
-    groups: dict[Any, int] = {}
-    for lane, request in zip(lanes, requests):
-        groups[request[4]] = groups.get(request[4], 0) | 1 << lane
-    if verb == "all":
-        same = len(groups) == 1
-        every = sum(1 << lane for lane in lanes)
-        return [(every if same else 0, same)] * len(lanes)
-    return [(groups[request[4]], True) for request in requests]
-
-
-_REDUCTIONS: dict[str, Callable[[list[Any]], Any]] = {
-    "add": sum,
-    "min": min,
-    "max": max,
-    "and": lambda values: reduce(and_, values),
-    "or": lambda values: reduce(or_, values),
-    "xor": lambda values: reduce(xor, values),
-    "min.f32": lambda values: reduce(minimum, values),
-    "max.f32": lambda values: reduce(maximum, values),
-    "min.NaN": lambda values: reduce(minimum_nan, values),
-    "max.NaN": lambda values: reduce(maximum_nan, values),
-}

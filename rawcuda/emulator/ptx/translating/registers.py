@@ -69,6 +69,12 @@ def _registers(operand: Operand) -> list[Register]:
 
 def reads_and_writes(instruction: Instruction, shape: Shape) -> tuple[list[Register], list[Register]]:
     """Return the registers that an instruction reads, and those that it writes."""
+    if instruction.used is None:
+        instruction.used = _reads_and_writes(instruction, shape)
+    return instruction.used
+
+
+def _reads_and_writes(instruction: Instruction, shape: Shape) -> tuple[list[Register], list[Register]]:
     reads: list[Register] = []
     writes: list[Register] = []
     if instruction.opcode == "call":

@@ -21,10 +21,9 @@ Read next    flow.py for the nesting of blocks; ../program.py, which compiles th
 
 from __future__ import annotations
 
-import re
-
 from ..reading.syntax import BITS, Instruction, Variable
 from .emitting.asynchronous import AsyncEmitter
+from .emitting.checks import lines_before_reads
 from .emitting.emit import FLOAT_TYPES, Line
 from .emitting.matrices import MatrixEmitter
 from .emitting.small import SmallEmitter
@@ -39,7 +38,7 @@ from .registers import (
     uniform,
     values_that_matter,
 )
-from .unit import LEAST_FRAME, Prepared, Unit, frame_alignment, local_layout
+from .unit import LEAST_FRAME, MOST_CALLS, Prepared, Unit, frame_alignment, local_layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,7 +48,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Translated", "translate"]
 
-_MET = re.compile(r"(^|= |\()yield |^watch_order")  # after which other threads may have run
 POISONED = 0xFBFBFBFBFBFBFBFBFBFBFBFBFBFBFBFB
 
 
@@ -59,7 +57,7 @@ class Translated:
     def __init__(self, prepared: Prepared, lines: list[Line], writer: Writer) -> None:
         self.prepared = prepared
         self.lines = lines
-        self.frame_size = writer.frame_size
+        self.frame_size = writer.frame_size or (LEAST_FRAME if prepared.nests else 0)
         self.registers = len(prepared.function.registers)
         self.blocking = prepared.blocking
         self.shared: dict[int, int] = writer.shared
@@ -77,7 +75,7 @@ class Writer(AsyncEmitter, MatrixEmitter, SmallEmitter, TextureEmitter):
         self.copied = copied(function, judged, self.holds_float)
         self.late = defined_late(function, prepared.blocks, prepared.shapes)
         self.blocks = prepared.blocking
-        self.frame_size = local_layout(function) or (LEAST_FRAME if prepared.nests else 0)
+        self.frame_size, self.nests = local_layout(function), prepared.nests
         self.local_pointers = local_pointers(function, judged) if self.frame_size else set()
         self.shared: dict[int, int] = {}
         self.shared_size = 0
@@ -391,7 +389,8 @@ class Writer(AsyncEmitter, MatrixEmitter, SmallEmitter, TextureEmitter):
         def put(indent: int, text: str) -> None:
             lines.append(Line(indent, text, first, None))
 
-        setup = self._setup()
+        stamps = lines_before_reads(self.body) if self.needs_mine else set()
+        setup = self._setup(-1 in stamps)
         if function.entry:
             put(0, f"def {name}(L, B):")
             base = 2
@@ -430,10 +429,10 @@ class Writer(AsyncEmitter, MatrixEmitter, SmallEmitter, TextureEmitter):
             put(base, text)
         if self.blocks and not any("yield" in line.text for line in self.body):
             put(base, "if 0: yield")
-        for line in self.body:
+        for number, line in enumerate(self.body):
             line.indent += base
             lines.append(line)
-            if self.needs_mine and _MET.search(line.text):
+            if number in stamps:
                 lines.append(Line(line.indent, "mine = watch_mine()", line.line, None))
         if function.entry:
             put(1, "return thread")
@@ -462,9 +461,9 @@ class Writer(AsyncEmitter, MatrixEmitter, SmallEmitter, TextureEmitter):
             if name != "mine" or self.needs_mine
         ]
         calls = "; ".join(f"watch_{name} = watch.{name}" for name in names)
-        return [*more, f"watch = B.watch({self.unit.granule})", calls]
+        return [*more, f"watch = B.watch({self.granule})", calls]
 
-    def _setup(self) -> list[str]:
+    def _setup(self, reads: bool) -> list[str]:
         function = self.function
         texts = []
         if not function.entry:
@@ -482,7 +481,9 @@ class Writer(AsyncEmitter, MatrixEmitter, SmallEmitter, TextureEmitter):
             if self.unit.watch:
                 texts += [f"mark_{code} = frame.marks({code!r})" for code in self.local_views]
             texts += [f"frame_{code} = frame.view({code!r})" for code in self.local_views]
-        if self.needs_mine:
+        elif self.nests:
+            texts += ["T.depth += 1", f"if T.depth > {MOST_CALLS}: T.overflow()"]
+        if reads:
             texts.append("mine = watch_mine()")
         slots = [v for v in function.variables if v.space == "param"] + list(function.returns)
         for variable in slots:

@@ -44,6 +44,7 @@ _BLOCKING = frozenset(
 )
 
 LEAST_FRAME = 16  # bytes of a function that may call itself
+MOST_CALLS = 1000  # of such functions inside one another; each is a call of Python, and needs its stack
 
 
 class Prepared:
@@ -81,7 +82,8 @@ class Unit:
         self.watch = watch  # whether accesses are checked
         self.races = races  # whether the history of all memory is kept
         self.delays = delays  # whether stores may arrive late, if blocks communicate
-        self.granule = 0  # the size in bytes of the smallest access to shared memory; 0: there is none
+        # by function: the size in bytes of the smallest access to shared memory of the kernels that call it; 0: none
+        self.granules: dict[str, int] = {}
         self.copies = False  # whether there are asynchronous copies that the race checker must know of
         self.grain = 4  # the size in bytes of the smallest access to shared or global memory
         self.addresses = addresses  # of global and const variables, by the id of the variable
@@ -97,8 +99,9 @@ class Unit:
         self._spread_blocking()
         self._find_nests()
         self.delays = delays and any(map(_communicates, self.prepared.values()))
-        if watch:
-            self.granule = self._least_shared()
+        self.granules = dict.fromkeys(self.prepared, 0)
+        if watch and any(variable.space == "shared" for variable in self._all_shared()):
+            self._find_granules()
         if races:
             self.grain = min((*self._widths(), 8))
 
@@ -111,24 +114,35 @@ class Unit:
                         if not {"local", "param", "const"} & set(instruction.modifiers):
                             yield BITS[made.shapes[id(instruction)].type] // 8
 
-    def _least_shared(self) -> int:
-        widths = []
-        for made in self.prepared.values():
-            for block in made.blocks:
-                for instruction in block.instructions:
-                    self.copies = self.copies or "async" in instruction.modifiers
-                    if instruction.opcode in ("ld", "ldu", "st", "atom", "red"):
-                        chosen = made.shapes[id(instruction)].chosen
-                        space = (chosen.get("space") or chosen.get("atomspace") or "").split("::")[0]
-                        if space in ("", "shared"):
-                            widths.append((space, BITS[made.shapes[id(instruction)].type] // 8))
-                    elif instruction.opcode == "cp":
-                        widths.append(("shared", 4))
-        return (
-            min((min(width, 8) for _, width in widths), default=0)
-            if any(v.space == "shared" for v in self._all_shared())
-            else 0
-        )
+    def _find_granules(self) -> None:
+        """Find the granule of each function: kernels that call the same functions have the same one."""
+        widths = {name: self._shared_widths(made) for name, made in self.prepared.items()}
+        groups: list[set[str]] = []
+        for name, made in self.prepared.items():
+            together = {name} | (made.reaches & set(self.prepared))
+            for group in [group for group in groups if group & together]:
+                groups.remove(group)
+                together |= group
+            groups.append(together)
+        least = min((width for each in widths.values() for width in each), default=0)
+        for group in groups:
+            granule = min((width for name in group for width in widths[name]), default=least)
+            self.granules.update(dict.fromkeys(group, granule))
+
+    def _shared_widths(self, made: Prepared) -> set[int]:
+        """Return the widths of accesses that may be to shared memory, at most 8 bytes."""
+        widths = set()
+        for block in made.blocks:
+            for instruction in block.instructions:
+                self.copies = self.copies or "async" in instruction.modifiers
+                if instruction.opcode in ("ld", "ldu", "st", "atom", "red"):
+                    chosen = made.shapes[id(instruction)].chosen
+                    space = (chosen.get("space") or chosen.get("atomspace") or "").split("::")[0]
+                    if space in ("", "shared"):
+                        widths.add(min(BITS[made.shapes[id(instruction)].type] // 8, 8))
+                elif instruction.opcode == "cp":
+                    widths.add(4)
+        return widths
 
     def _all_shared(self) -> list[Variable]:
         inner = [v for made in self.prepared.values() for v in made.function.variables]

@@ -98,7 +98,7 @@ class Arrays:
             return True
         from .running.running import Run
 
-        run: Run = Run(compiled, launch, self._unit.watch, self._unit.granule)
+        run: Run = Run(compiled, launch, self._unit.watch, self._unit.granules[self._name])
         run.look, run.patient = look, executor == "numpy"
         run.told, run.same_values = self._told, self._races > 0
         run.probe = probe

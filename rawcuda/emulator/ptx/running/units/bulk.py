@@ -18,7 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ..machine import Thread
+    from ..thread import Thread
 
 __all__ = ["bulk_in", "bulk_out", "packed_as"]
 

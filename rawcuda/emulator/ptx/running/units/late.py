@@ -24,7 +24,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable
 
-__all__ = ["Copy", "Late", "combine", "started"]
+__all__ = ["Late", "combine", "finish", "started"]
 
 MOST_ARRIVALS = (1 << 20) - 1
 _BIAS = 1 << 20
@@ -40,51 +40,31 @@ def started(block: Block) -> Late:
     return made
 
 
-class Copy:
-    """A copy that has been started; its work is done once."""
+def finish(copies: list[Any], count: int, waited: bool) -> None:
+    """Make the first copies of a list that have not been made yet.
 
-    __slots__ = ("work",)
-
-    def __init__(self, work: Callable[[bool], None]) -> None:
-        self.work: Callable[[bool], None] | None = work
-
-    def finish(self, waited: bool) -> None:
-        """Copy, if this has not happened yet; `waited` says that the thread which started the copy waits for it."""
-        work, self.work = self.work, None
-        if work is not None:
-            work(waited)
-
-
-class _GroupCopy:
-    """A cp.async that has been started: like Copy, with a place, a size and a part of a view instead of a function."""
-
-    __slots__ = ("block", "place", "total", "view", "at", "used", "line")
-
-    def __init__(self, block: Block, place: int, total: int, view: memoryview, at: int, used: int, line: int) -> None:
-        self.block: Block | None = block
-        self.place, self.total, self.view, self.at, self.used, self.line = place, total, view, at, used, line
-
-    def finish(self, waited: bool) -> None:
-        """Copy, if this has not happened yet."""
-        block, self.block = self.block, None
-        if block is None:
-            return
-        place, total = self.place, self.total
-        block.shared[place : place + total] = bytes(self.view[self.at : self.at + self.used]).ljust(total, b"\0")
-        watch = block._watch
-        if watch is not None:
-            watch.arrive(place // watch.granule, total // watch.granule or 1, self.line if waited else 0)
+    shape   copies: of each copy that was started, the function and its arguments after `waited`, which says that the
+            thread that started the copy waits for it; None in place of one that was made
+    """
+    for number in range(count):
+        copy, copies[number] = copies[number], None
+        if copy is not None:
+            copy[0](waited, *copy[1:])
 
 
 class Late:
-    """The operations that a block's threads have started: groups of copies, and copies that arrive on barriers."""
+    """The operations that a block's threads have started: groups of copies, and copies that arrive on barriers.
 
-    __slots__ = ("block", "groups", "open", "promised")
+    shape   groups, open: lists of copies as finish() takes them
+    """
+
+    __slots__ = ("block", "groups", "open", "promised", "shared")
 
     def __init__(self, block: Block) -> None:
         self.block = block
-        self.groups: dict[tuple[int, str], list[list[Copy | _GroupCopy]]] = {}  # by thread and kind, oldest first
-        self.open: dict[tuple[int, str], list[Copy | _GroupCopy]] = {}  # not yet committed
+        self.shared = memoryview(block.shared)  # of which a part is written faster than of the bytearray
+        self.groups: dict[tuple[int, str], list[list[Any]]] = {}  # by thread and kind, oldest first
+        self.open: dict[tuple[int, str], list[Any]] = {}  # not yet committed
         self.promised: dict[int, list[Callable[[], None]]] = {}  # by the place of a barrier
 
     # -- groups
@@ -94,7 +74,7 @@ class Late:
 
     def start(self, kind: str, work: Callable[[bool], None]) -> None:
         """Add a copy to the open group of the running thread."""
-        self.open.setdefault(self._key(kind), []).append(Copy(work))
+        self.open.setdefault(self._key(kind), []).append((work,))
 
     def commit(self, kind: str) -> None:
         """Close the open group of the running thread."""
@@ -109,8 +89,8 @@ class Late:
             groups.append(self.open.pop(key, []))
             most = 0
         while len(groups) > most:
-            for each in groups.pop(0):
-                each.finish(True)
+            copies = groups.pop(0)
+            finish(copies, len(copies), True)
         self._notice()
 
     def _notice(self) -> None:
@@ -119,9 +99,8 @@ class Late:
 
     def leave(self, t: int) -> None:
         """Complete the bulk copies out of shared memory that a thread which has ended had started."""
-        for groups in (*self.groups.pop((t, "bulk"), []), self.open.pop((t, "bulk"), [])):
-            for each in groups:
-                each.finish(True)
+        for copies in (*self.groups.pop((t, "bulk"), []), self.open.pop((t, "bulk"), [])):
+            finish(copies, len(copies), True)
 
     # -- shared memory
 
@@ -167,9 +146,24 @@ class Late:
 
     def copy_group(self, place: int, total: int, view: memoryview, at: int, used: int, line: int) -> None:
         """Start cp.async: `used` bytes of a view to shared memory, and zeros up to `total`."""
-        self.expect(self.block, place, total, line)
-        copy = _GroupCopy(self.block, place, total, view, at, used, line)
-        self.open.setdefault((self.block.running or 0, "cp"), []).append(copy)
+        block = self.block
+        self.shared[place : place + total] = _POISON * total
+        watch = block._watch
+        if watch is not None:
+            watch.unwrite(place // watch.granule, total // watch.granule or 1, line, True)
+        key, copy = (block.running or 0, "cp"), (self._arrive, place, total, view, at, used, line)
+        copies = self.open.get(key)
+        if copies is None:
+            self.open[key] = [copy]
+        else:
+            copies.append(copy)
+
+    def _arrive(self, waited: bool, place: int, total: int, view: memoryview, at: int, used: int, line: int) -> None:
+        data: Any = view[at : at + used]
+        self.shared[place : place + total] = data if used == total else bytes(data).ljust(total, b"\0")
+        watch = self.block._watch
+        if watch is not None:
+            watch.arrive(place // watch.granule, total // watch.granule or 1, line if waited else 0)
 
     def fence_proxy(self) -> None:
         """Record a fence.proxy.async of the running thread."""
@@ -292,15 +286,15 @@ class Late:
     def arrive_after_copies(self, address: int, generic: bool, counted: bool) -> None:
         """Arrive on a barrier when all copies of the running thread are complete (cp.async.mbarrier.arrive)."""
         key = self._key("cp")
-        copies = [each for group in (*self.groups.get(key, ()), self.open.get(key, ())) for each in group]
+        started = [(copies, len(copies)) for copies in (*self.groups.get(key, ()), self.open.get(key, []))]
         if not counted:
             _, view, place, parts = self._state(address, generic)
             parts[0] += 1
             self._keep(view, place, parts)
 
         def work() -> None:
-            for each in copies:
-                each.finish(False)
+            for copies, count in started:
+                finish(copies, count, False)
             self.arrive(address, generic)
 
         self.promise(address, generic, work)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from ..machine import Thread
+    from ..thread import Thread
 
 __all__ = ["fetch_fragment", "fetch_row", "span", "store_fragment", "store_row", "store_zeros"]
 

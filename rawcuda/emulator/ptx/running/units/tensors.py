@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from ..machine import Thread
+    from ..thread import Thread
 
 __all__ = [
     "LAYOUT",

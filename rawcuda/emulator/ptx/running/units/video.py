@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Callable
 
-    _Plan = tuple[Callable[[int, int], int], int, list[tuple[int, int, int]], bool]
+    _Plan = tuple[Callable[[int, int], int], int, list[tuple[int, int, int]], int, bool]
 
 __all__ = ["video", "video_lanes"]
 
@@ -104,7 +104,10 @@ def video(
 
 @lru_cache(1000)
 def _plan(verb: str, types: tuple[str, ...], flags: str, mask: str, sa: str, sb: str) -> _Plan:
-    """Return a function of two lanes, the mask of a lane, where each lane is in a, b and d, and whether d is a sum."""
+    """Return a function of two lanes, and what it is applied to.
+
+    shape   the mask of a lane; where each lane is in a, b and d; the bits of c that are kept; whether d is a sum
+    """
     words, count = flags.split(","), int(verb[-1])
     bits = 32 // count
     order = range(count - 1, -1, -1)  # the selectors start with the highest lane
@@ -114,7 +117,8 @@ def _plan(verb: str, types: tuple[str, ...], flags: str, mask: str, sa: str, sb:
         call = _signed(call, *(1 << bits - 1 if type == "s32" else 0 for type in types[1:3]))
     if "sat" in words:
         call = _limited(call, *_limits(bits, types[0]))
-    return call, (1 << bits) - 1, lanes, "add" in words
+    whole = (1 << bits) - 1
+    return call, whole, lanes, 0xFFFFFFFF - sum(whole << to for _, _, to in lanes), "add" in words
 
 
 def _signed(call: Callable[[int, int], int], sign_a: int, sign_b: int) -> Callable[[int, int], int]:
@@ -133,11 +137,11 @@ def video_lanes(
     shape   types: of d, a and b; flags: of sat, add, a comparison; mask: the lanes that are written, as digits; sa, sb:
             which of the lanes of a and b (from 4 in b on) go into each lane, the highest first
     """
-    call, whole, lanes, adds = _plan(verb, types, flags, mask, sa, sb)
+    call, whole, lanes, kept, adds = _plan(verb, types, flags, mask, sa, sb)
     both = a | b << 32
     if adds:
         return c + sum(call(both >> in_a & whole, both >> in_b & whole) for in_a, in_b, _ in lanes) & 0xFFFFFFFF
+    made = c & kept
     for in_a, in_b, to in lanes:
-        value = call(both >> in_a & whole, both >> in_b & whole)
-        c ^= ((c >> to ^ value) & whole) << to
-    return c
+        made |= (call(both >> in_a & whole, both >> in_b & whole) & whole) << to
+    return made

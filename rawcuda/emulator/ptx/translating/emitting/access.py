@@ -270,7 +270,7 @@ class AccessEmitter(CheckEmitter):
         if self.unit.watch:
             self.put("m = L.marked")
             self.marks = "m"
-        granule = self.unit.granule
+        granule = self.granule
         if granule and (not self.unit.races or verb != "read" or self.matters or self.unit.copies):
             self.needs_watch = True
             place, count = f"{base} + {offset - self.unit.WINDOWS['shared']}", total // granule

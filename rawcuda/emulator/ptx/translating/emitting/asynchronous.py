@@ -25,12 +25,12 @@ class AsyncEmitter(ClusterEmitter):
     def started(self) -> str:
         """Return the expression for the block's `Late`."""
         self.needs_block = True
-        return "started(B)"
+        return "(B.late or started(B))"
 
     def put_fence(self, instruction: Instruction, shape: Shape) -> None:
         """Write the calls that tell the checkers of a fence, which may order bulk copies after plain writes."""
         super().put_fence(instruction, shape)
-        if self.unit.granule and any(word.partition("::")[0] == "async" for word in instruction.modifiers):
+        if self.granule and any(word.partition("::")[0] == "async" for word in instruction.modifiers):
             self.put(f"{self.started()}.fence_proxy()")
 
     def point(self, instruction: Instruction, address: Address, named: str) -> tuple[str, bool]:
@@ -106,7 +106,10 @@ class AsyncEmitter(ClusterEmitter):
             check_read(instruction, wanted, "u32", False)
             if isinstance(wanted, Int) and wanted.value > total:
                 raise self.reject(f"Source size {wanted.value} of 'cp.async' is larger than its copy size {total}")
-            self.put(f"u = min({self.value(wanted, 'u32')}, {total})")
+            if isinstance(wanted, Int) and wanted.value == total:
+                wanted = None
+            else:
+                self.put(f"u = min({self.value(wanted, 'u32')}, {total})")
         _, index, note = self._place_shared(target, "B", total, "write")
         self.put(f"k = {index}; s_B[k + {total - 1}]", note)
         late = self.started()
@@ -117,15 +120,25 @@ class AsyncEmitter(ClusterEmitter):
             return
         base, offset = self._address(source)
         note = Note("global", "read", total, base, offset)
-        self.put("w = j = 0")
-        self.put("if u:")
+        self.put(f"if u == {total}:")
+        self.indent += 1
+        view, index, _ = self._place_global("global", source, "B", total, "read")
+        self.put(f"w, j = {view}, {index}")
+        self.indent -= 1
+        self.put("elif u:")
         self.indent += 1  # only these bytes are read, and must be accessible
         self.put(f"w, j, _ = L.reach({base}, {offset}, 'B', 1); L.reach({base}, {offset} + u - 1, 'B', 1)", note)
         self.put(f"if {base} + {offset} & {total - 1}: L.reach({base}, {offset}, 'B', {total})", note)
         self.put(f"j = {base} - j")
-        self._put_read(note, "u")
         self.indent -= 1
-        self.put(f"{late}.copy_group(k, {total}, w or b'', j, u, {self.line})", note)
+        self.put("else:")
+        self.put("    w, j = b'', 0")
+        if self.unit.races:
+            self.put("if u:")
+            self.indent += 1
+            self._put_read(note, "u")
+            self.indent -= 1
+        self.put(f"{late}.copy_group(k, {total}, w, j, u, {self.line})", note)
 
     def _put_read(self, note: Note, total: str) -> None:
         """Write the call that tells the history of the read of a copy."""

@@ -5,6 +5,8 @@ Read next    ../../running/races.py, ../../checking/history.py, ../../checking/d
 
 from __future__ import annotations
 
+import re
+
 from ....space import WIDTH
 from ...reading.syntax import Instruction
 from .emit import Emitter, Note
@@ -12,10 +14,50 @@ from .emit import Emitter, Note
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..table.forms import Shape
+    from .emit import Line
 
-__all__ = ["CheckEmitter"]
+__all__ = ["CheckEmitter", "lines_before_reads"]
 
 _HIDDEN = ("local", "const", "param")  # what no other thread can write
+_MET = re.compile(r"(^|= |\()yield |^watch_order")  # after which other threads may have run
+
+
+def lines_before_reads(body: list[Line]) -> set[int]:
+    """Return the lines after which a thread needs new stamps for its reads of shared memory: see Watch.mine.
+
+    After such a line (-1: at the beginning of the function), other threads may have run, and this one may read before
+    they may run again. Reads in loops, and after jumps, may always follow.
+    """
+    loops: list[int] = []  # the indents of the loops around a line
+    inside = []
+    for line in body:
+        while loops and loops[-1] >= line.indent:
+            loops.pop()
+        inside.append(loops[-1] if loops else -1)
+        if line.text.startswith(("for ", "while ")):
+            loops.append(line.indent)
+    found: set[int] = set()
+    after: list[tuple[int, bool]] = []  # of each block around a line: the indent of what follows, and whether it reads
+    reads, indent = False, body[0].indent if body else 0
+    for number in range(len(body) - 1, -1, -1):
+        line = body[number]
+        if line.indent > indent:  # the end of a block
+            after.append((indent, reads))
+            reads = reads or inside[number] >= indent
+        elif line.indent < indent and after:  # the line before a block, which may not run
+            reads = reads or after[-1][1]
+            if after[-1][0] >= line.indent:
+                after.pop()
+        indent = line.indent
+        if _MET.search(line.text):
+            if reads:
+                found.add(number)
+            reads = False
+        elif " not in mine" in line.text or line.text in ("continue", "break"):
+            reads = True
+        elif line.text.startswith("return"):
+            reads = False
+    return found | {-1} if reads else found
 
 
 class CheckEmitter(Emitter):
@@ -33,7 +75,7 @@ class CheckEmitter(Emitter):
 
         shape   modelled: the history of all memory knows what the instruction does
         """
-        if self.unit.granule:
+        if self.granule:
             self.needs_watch = True
             self.put("watch_order()")
         if self.unit.races and not modelled:
@@ -138,7 +180,7 @@ class CheckEmitter(Emitter):
         watched: bool,
         note: Note,
     ) -> None:
-        granule = self.unit.granule
+        granule = self.granule
         if not granule:
             return
         self.needs_watch = True
@@ -191,9 +233,9 @@ class CheckEmitter(Emitter):
         if not self.unit.watch or not self.marks:
             return
         if self.marks == "shared":
-            if self.unit.granule:
+            if self.granule:
                 self.needs_watch = True
-                factor = WIDTH[code] // self.unit.granule
+                factor = WIDTH[code] // self.granule
                 self.put(f"watch_mark({index} * {factor}, {count * factor})", note)
             return
         saved, self.unit.races = self.unit.races, False  # the history was told of the atomic itself

@@ -79,6 +79,8 @@ class ControlEmitter(ConvertEmitter):
             return
         if self.frame_size:
             self.put("T.leave()")
+        elif self.nests:
+            self.put("T.depth -= 1")
         results = [self.slot(variable) for variable in function.returns]
         results += [self.register(register, register.type) for register in function.return_registers]
         if not results:

@@ -110,6 +110,8 @@ class Emitter:
         self.uses_carry = False
         self.blocks = False
         self.frame_size = 0
+        self.nests = False  # whether it may call itself
+        self.granule = unit.granules[function.name]  # see Unit
         self.local_pointers: set[int] = set()  # registers that probably hold generic addresses in the frame
         self.known: dict[str, set[str]] = {}  # the checks of registers, by name, that are still valid
         self.early: set[int] = set()  # registers that are computed once for a block

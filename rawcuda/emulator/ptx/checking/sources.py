@@ -3,7 +3,7 @@
 What it is   `place_of`, for the words "ptx line 30 (kernel.cu:4)"; `texts_of_line`, for the line itself. The text comes
              from the compiler, which keeps a source under the digest of the PTX that it made, or else from the file
              that `.loc` names, or else from the PTX.
-Read next    report.py
+Read next    ../running/report.py
 """
 
 from __future__ import annotations

@@ -1,0 +1,228 @@
+"""The part of a thread that is not in registers: its local memory, its calls, and generic addresses.
+
+Read next    called.py, builtins.py
+"""
+
+from __future__ import annotations
+
+from ...space import POISON, UNSIGNED, WIDTH, Fault, elements
+from ..translating.unit import (
+    CLUSTER_BITS,
+    CODE_BASE,
+    CODE_STEP,
+    LOCAL_WINDOW,
+    MOST_CALLS,
+    PARAMETER_WINDOW,
+    SHARED_WINDOW,
+)
+from .machine import ILLEGAL_ADDRESS, INVALID_PC, LAUNCH_FAILED, LOCAL_LIMIT, MISALIGNED_ADDRESS, Block
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable
+
+    from .machine import Keep
+
+__all__ = ["Frame", "Thread"]
+
+LOCAL_FIRST = 64
+_POISON = bytes((POISON,))
+
+
+class Frame:
+    """The local memory of one call of a function."""
+
+    __slots__ = ("low", "size", "memory", "written", "_views")
+
+    def __init__(self, low: int, memory: bytearray, written: bytearray | None = None) -> None:
+        self.low = low
+        self.size = len(memory)
+        self.memory = memory
+        self.written = written  # 0 for each byte that was never written; None: not tracked
+        self._views: dict[str, memoryview] = {}
+
+    def view(self, code: str) -> memoryview:
+        """Return a view of the frame as elements of one type."""
+        found = self._views.get(code)
+        if found is None:
+            whole = self.size // WIDTH[code] * WIDTH[code]
+            found = self._views[code] = elements(memoryview(self.memory)[:whole], code)
+        return found
+
+    def marks(self, code: str) -> memoryview | None:
+        """Return a view whose elements are 0 where the elements of `view` were never written."""
+        if self.written is None:
+            return None
+        width = WIDTH[code]
+        return elements(memoryview(self.written)[: self.size // width * width], UNSIGNED[width])
+
+
+class Thread:
+    """The part of a thread that is not in registers: local memory, calls, generic addresses."""
+
+    __slots__ = ("block", "launch", "place_in_block", "frames", "depth", "next", "placed")
+
+    def __init__(self, block: Block, t: int, tx: int, ty: int, tz: int) -> None:
+        self.block = block
+        self.launch = block.launch
+        self.place_in_block = (t, tx, ty, tz)
+        self.frames: list[Frame] = []
+        self.depth = 0  # of calls that have a frame, or may call themselves
+        self.next = LOCAL_FIRST
+        self.placed: dict[int, Frame] = {}
+
+    # -- local memory
+
+    def enter(self, size: int, alignment: int) -> Frame:
+        """Create the frame of a function.
+
+        raises  Fault   the stack is full (719)
+        """
+        self.depth += 1
+        if self.depth > MOST_CALLS:
+            self.overflow()
+        low = self.next + alignment - 1 & -alignment
+        if low + size > LOCAL_LIMIT:
+            raise Fault(LAUNCH_FAILED, f"stack overflow: more than {LOCAL_LIMIT} bytes of local memory in one thread")
+        made = Frame(low, bytearray(_POISON * size), bytearray(size) if self.launch.space.watch else None)
+        self.frames.append(made)
+        self.next = low + size + 32
+        return made
+
+    def leave(self) -> None:
+        """Remove the newest frame."""
+        gone = self.frames.pop()
+        self.next = gone.low
+        self.depth -= 1
+
+    def overflow(self) -> None:
+        """Report that too many calls are nested.
+
+        raises  Fault   always (719)
+        """
+        raise Fault(LAUNCH_FAILED, f"stack overflow: more than {MOST_CALLS} calls of device functions are nested")
+
+    def place(self, memory: bytearray) -> int:
+        """Return an address in local memory for a parameter that is a bytearray."""
+        found = self.placed.get(id(memory))
+        if found is None or found.memory is not memory:
+            low = self.next + 63 & ~63
+            found = self.placed[id(memory)] = Frame(low, memory)
+            self.next = low + found.size + 32
+        return found.low
+
+    def local(self, address: int, code: str, total: int) -> tuple[memoryview, int]:
+        """Return the memory of a local access: the view of a frame, and the byte offset in it.
+
+        raises  Fault   misaligned (716), or outside every frame (700)
+        """
+        address &= 0xFFFFFFFF
+        if address % total:
+            raise Fault(MISALIGNED_ADDRESS, f"local address {address:#x} is not a multiple of {total}")
+        for frame in [*reversed(self.frames), *self.placed.values()]:
+            if 0 <= address - frame.low <= frame.size - total:
+                self.launch.marked = frame.marks(code)
+                return frame.view(code), address - frame.low
+        if self.frames:
+            frame = min(self.frames, key=lambda each: abs(address - each.low))
+            over = address + total - frame.low - frame.size
+            side = f"{over} bytes past the end of" if over > 0 else f"{frame.low - address} bytes before"
+            raise Fault(
+                ILLEGAL_ADDRESS, f"local address {address:#x}: {side} a function's {frame.size} bytes of variables"
+            )
+        raise Fault(ILLEGAL_ADDRESS, f"local address {address:#x}: this thread has no local memory there")
+
+    def parameter(self, address: int, code: str) -> Any:
+        """Read a device function's parameter through its address."""
+        view, offset = self.local(address, code, WIDTH[code])
+        return view[offset // WIDTH[code]]
+
+    # -- generic addresses
+
+    def reach(self, base: int, offset: int, code: str, total: int) -> tuple[memoryview, int, Keep | None]:
+        """Return the memory of a generic access: view, byte offset, and for global memory what the code may cache.
+
+        raises  Fault   misaligned (716), or nothing there (700)
+        """
+        address = base + offset & 0xFFFFFFFFFFFFFFFF
+        place = address - SHARED_WINDOW
+        self.launch.marked = None
+        if 0 <= place < 3 << 40:
+            if place < 1 << 40:
+                return self._shared(address, place, code, total)
+            if place < 2 << 40:
+                view, at = self.local(address - LOCAL_WINDOW, code, total)
+                return view, at, None
+            return self._parameters(address - PARAMETER_WINDOW, code, total)
+        keep = self.launch.reach(base, offset, code, total)
+        return keep[0], base - keep[1], keep
+
+    def _shared(self, address: int, place: int, code: str, total: int) -> tuple[memoryview, int, None]:
+        if place >> CLUSTER_BITS:
+            return (*self.block.mates.reach(self.block, place, code, total), None)
+        if place % total:
+            raise Fault(MISALIGNED_ADDRESS, f"address {address:#x} is not a multiple of {total}")
+        size = len(self.block.shared)
+        if place + total > size:
+            raise Fault(
+                ILLEGAL_ADDRESS,
+                f"address {address:#x}: {place + total - size} bytes past the end of {size} bytes of shared memory",
+            )
+        return self.block.shared_view(code), place, None
+
+    def _parameters(self, place: int, code: str, total: int) -> tuple[memoryview, int, None]:
+        size = len(self.launch.parameters)
+        if place % total:
+            raise Fault(MISALIGNED_ADDRESS, f"parameter address {place:#x} is not a multiple of {total}")
+        if place + total > size:
+            raise Fault(ILLEGAL_ADDRESS, f"parameter address {place:#x}: there are {size} bytes of parameters")
+        whole = size // WIDTH[code] * WIDTH[code]
+        return elements(memoryview(self.launch.parameters)[:whole], code), place, None
+
+    # -- calls
+
+    def callee(self, address: int, count: int) -> Callable[..., Any]:
+        """Return the function at an address.
+
+        raises  Fault   no function, or one with another number of parameters (718)
+        """
+        index, rest = divmod(address - CODE_BASE, CODE_STEP)
+        found = self.launch.functions.get(index) if not rest else None
+        if found is None:
+            raise Fault(INVALID_PC, f"call of address {address:#x}, which is not the address of a function")
+        if self.launch.arity[index] != count:
+            raise Fault(INVALID_PC, f"call of a function of {self.launch.arity[index]} parameters with {count}")
+        return found
+
+    def vprintf(self, text: int, arguments: int) -> int:
+        """Format and buffer output of the kernel."""
+        from .builtins import vprintf
+
+        return vprintf(self, text, arguments)
+
+    def assertfail(self, message: int, file: int, line: int, function: int, size: int) -> None:
+        """Report a failed assertion.
+
+        raises  Fault   always (710)
+        """
+        from .builtins import assertfail
+
+        assertfail(self, message, file, line, function)
+
+    def malloc(self, size: int) -> int:
+        """Allocate from the device heap; return 0 if that is impossible."""
+        from .builtins import malloc
+
+        return malloc(self, size)
+
+    def free(self, address: int) -> None:
+        """Free device heap memory."""
+        from .builtins import free
+
+        free(self, address)
+
+    def cudaGraphSetConditional(self, handle: int, value: int) -> None:
+        """Set a condition of a graph."""
+        from .builtins import set_conditional
+
+        set_conditional(self, handle, value)
