@@ -94,11 +94,20 @@ SUITES = {
             Reason("URLError", "hardware", "it downloads a data set"),
             Reason("No such file or directory: 'clang'", "hardware", "it compiles for the CPU with clang"),
             Reason(
-                "test_arange_cumsum",
+                "test_arange_cumsum|test_reduce_different_nesting_depth",
                 "theirs",
                 "its PTX has a race: no barrier between the reads of a loop and the next writes",
             ),
             Reason("fp8e4m3_extreme", "theirs", "it expects the rounding of an older PyTorch; no GPU takes part"),
+            Reason("Torch not compiled with CUDA", "hardware", "it needs a CUDA build of PyTorch"),
+            Reason(
+                "test_fp8e5m2", "theirs", "it expects infinity where its own kernel asks for the largest finite number"
+            ),
+            Reason(
+                "test_symbolic_jit.*invalid argument",
+                "ours",
+                "it adds a kernel node without blocks to a graph; what NVIDIA's driver does then is not known",
+            ),
         ),
         ("test/test_tiny.py",),
     ),

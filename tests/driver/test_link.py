@@ -458,9 +458,10 @@ def test_a_library_that_is_not_nvjitlink() -> None:
 @needs_nvjitlink
 def test_links_are_traced(device: Any, code: Code) -> None:
     linking.linkers()  # loading the library asks for its version
+    images = [code("main"), code("other")]  # compiled now, and not while the trace listens
     seen: list[str] = []
     with rawcuda.trace(lambda event: seen.append(str(event))):
-        rawcuda.link([code("main"), code("other")], "sm_80")
+        rawcuda.link(images, "sm_80")
     calls = [line.split("us  ")[1] for line in seen]
     assert re.match(r"nvJitLinkCreate\(handle=.*, options=\[b'-arch=sm_80'\]\) -> NVJITLINK_SUCCESS", calls[0])
     assert sum(call.startswith("nvJitLinkAddData(") for call in calls) == 2

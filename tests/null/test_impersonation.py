@@ -421,6 +421,29 @@ def test_a_package_in_a_folder_with_a_strange_name_serves_children(python, tmp_p
     assert (result.stdout, result.stderr) == ("0\n", "")
 
 
+def test_what_stops_a_kernel_is_written_to_stderr(python) -> None:
+    result = python(
+        BEGIN
+        + """
+start()
+ptx = b".version 7.0\\n.target sm_70\\n.address_size 64\\n" + (
+    b".visible .entry shift(.param .u64 a) { .reg .b64 d; ld.param.u64 d, [a]; st.global.u32 [d+64], 1; ret; }\\0")
+loaded, kernel, memory = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_uint64()
+assert not cuda.cuModuleLoadData(ctypes.byref(loaded), ptx)
+assert not cuda.cuModuleGetFunction(ctypes.byref(kernel), loaded, b"shift")
+assert not cuda.cuMemAlloc_v2(ctypes.byref(memory), ctypes.c_size_t(64))
+values = (ctypes.c_void_p * 1)(ctypes.addressof(memory))
+cuda.cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, None, values, None)
+print(cuda.cuCtxSynchronize(), cuda.cuCtxSynchronize())
+"""
+    )
+    assert result.stdout == "700 700\n"
+    first, *rest = result.stderr.splitlines()
+    assert first.startswith("emulator: memcheck: out of bounds: invalid write of 4 bytes of global memory")
+    assert "kernel shift, block (0, 0, 0), thread (0, 0, 0)" in result.stderr
+    assert result.stderr.count("memcheck") == 1, "the error of later calls is the same"
+
+
 def test_what_was_called_in_vain_is_listed_at_the_end(python) -> None:
     code = """
 import ctypes, sys
@@ -446,6 +469,28 @@ sys.exit(int(sys.argv[1]))
     here = BEGIN + "cuda.cuGraphicsMapResources()\nif sys.argv[1:]: raise KeyError"
     assert python(here).stderr == ""
     assert "called, but missing in the emulator: cuGraphicsMapResources (1)" in python(here, "fail").stderr
+
+
+def test_why_the_last_call_was_refused_is_told_if_the_program_fails(python) -> None:
+    code = (
+        BEGIN
+        + """
+start()
+memory = ctypes.c_uint64()
+print(cuda.cuMemAlloc_v2(ctypes.byref(memory), ctypes.c_size_t(16)), cuda.cuMemsetD8_v2(memory, 0, ctypes.c_size_t(17)))
+sys.exit(int(sys.argv[1]))
+"""
+    )
+    run = ["-m", NAME, "emulate"]
+    fine, failed, asked = (
+        python([*run, *options, sys.executable, "-c", code, status])
+        for options, status in (([], "0"), ([], "1"), (["--doctor"], "0"))
+    )
+    assert fine.stdout == failed.stdout == asked.stdout == "0 1\n"
+    assert fine.stderr == ""
+    told = "emulate: the last call that was refused: cuMemsetD8_v2 returned 1: "
+    assert failed.stderr.startswith(told) and "17 bytes" in failed.stderr and failed.stderr.count("\n") == 1
+    assert told in asked.stderr
 
 
 # -- NVML

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import random
+import struct
 
 import pytest
 
-from tests.null.ptx_client import DATA, EXECUTOR, Fault, Machine, kernel, ptx
+from tests.null.ptx_client import DATA, EXECUTOR, Fault, Machine, kernel, ptx, space
 
 pytestmark = pytest.mark.once  # with other Pythons and modes, they would show the same
 
@@ -429,3 +431,51 @@ def test_progress_is_told_now_and_then() -> None:
     here.run("k", here.buffer("I", 1), grid=60, block=1, progress=lambda done, total: seen.append((done, total)))
     assert seen and all(total == 60 and 0 <= done <= 60 for done, total in seen) and len(seen) < 60
     assert seen == sorted(seen)
+
+
+@pytest.mark.parametrize(
+    "read, asked",
+    [
+        ("", 0),  # only the write needs no stamps
+        ("ld.shared.u32 %r4, [%r2];", 1),  # after the barrier
+        ("@%p1 ld.shared.u32 %r4, [%r2];", 1),  # in a branch after the barrier
+        ("shfl.sync.bfly.b32 %r4, %r1, 2, 31, -1; ld.shared.u32 %r4, [%r2];", 1),  # after the last shuffle
+        (
+            "L: ld.shared.u32 %r4, [%r2]; shfl.sync.bfly.b32 %r4, %r1, 2, 31, -1; @%p1 bra L;",
+            2,
+        ),  # again in a loop
+        ("@%p1 bar.warp.sync -1; ld.shared.u32 %r4, [%r2];", 2),  # some threads meet once more
+    ],
+)
+def test_the_stamps_of_reads_are_asked_for_where_a_read_follows(read: str, asked: int) -> None:
+    body = f"""
+    .shared .align 4 .b8 tile[128];
+    mov.u32 %r1, %tid.x; shl.b32 %r2, %r1, 2; mov.u32 %r3, tile; add.u32 %r2, %r2, %r3;
+    setp.gt.u32 %p1, %r1, 99;
+    shfl.sync.bfly.b32 %r5, %r1, 1, 31, -1;
+    shfl.sync.bfly.b32 %r5, %r5, 2, 31, -1;
+    st.shared.u32 [%r2], %r5;
+    bar.sync 0;
+    {read}
+    """
+    code = ptx.load(kernel(body).encode(), space.Space(watch=True))
+    assert code.source.count("mine = watch_mine()") == asked
+    code.entries["k"].run((1, 1, 1), (32, 1, 1), 0, bytes(8))
+
+
+@pytest.mark.parametrize("build", ["sm75", "sm90"])
+def test_a_launch_leaves_nothing_for_the_garbage_collector(build: str) -> None:
+    around = space.Space(watch=True)
+    entry = ptx.load((DATA / f"together.{build}.ptx").read_bytes(), around).entries["block_sum"]
+    values, out = around.allocate(400), around.allocate(12)
+    values.data[:] = bytes(400)
+    values.wrote(0, 400)
+    parameters = struct.pack("<QQi", values.base, out.base, 100)
+    entry.run((3, 1, 1), (64, 1, 1), 0, parameters)
+    gc.collect()
+    gc.disable()
+    try:
+        entry.run((3, 1, 1), (64, 1, 1), 0, parameters)
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
