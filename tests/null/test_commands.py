@@ -318,10 +318,8 @@ def test_run_never_takes_the_emulator_by_itself(python, files):
 
 
 def test_demo_says_why_it_is_not_on_the_gpu(python):
-    start = time.monotonic()
     result = python(NO_GPU, "demo", env={"RAWCUDA_DRIVER": None})
     assert result.returncode == 0, result.stderr
-    assert time.monotonic() - start < 5  # about 0.5 s on an idle machine
     first = result.stdout.splitlines()[0]
     assert first.startswith("On the emulator (no GPU can be used: /nowhere/libcuda.so.1: ")
 
@@ -477,18 +475,25 @@ def read_terminal(ours: int) -> str:
 
 
 def test_long_work_shows_progress_and_clears_it(spin):
-    process, ours = spin(400, 80_000)
-    shown = read_terminal(ours)
-    assert process.wait() == 0
-    steps = re.findall(r"\rspin: (\d+) % of 400 blocks, \d+ s left", shown)
-    assert len(steps) >= 3 and list(map(int, steps)) == sorted(map(int, steps))
+    turns, steps = 80_000, []
+    while len(steps) < 3:  # until the work is long on this machine: nothing is shown in the first second
+        process, ours = spin(400, turns)
+        shown = read_terminal(ours)
+        assert process.wait() == 0
+        steps = re.findall(r"\rspin: (\d+) % of 400 blocks, \d+ s left", shown)
+        turns *= 4
+        assert turns < 80_000 * 4**6, shown
+    assert list(map(int, steps)) == sorted(map(int, steps))
     assert re.search(r"\r +\r$", shown)  # nothing is left on the line
     assert process.stdout.read().decode().splitlines()[1].startswith("spin: grid 400, block 1, ")
 
 
 def test_short_work_shows_nothing(spin):
+    start = time.monotonic()
     process, ours = spin(4, 100)
-    assert read_terminal(ours) == "" and process.wait() == 0
+    shown = read_terminal(ours)
+    assert process.wait() == 0
+    assert shown == "" or time.monotonic() - start > 1, shown  # a busy machine may take longer than a second
 
 
 def test_ctrl_c_ends_quietly(spin):

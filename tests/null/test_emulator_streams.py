@@ -229,7 +229,7 @@ def test_elapsed_time_is_a_clock(client):
     elapsed = ctypes.c_float()
     for name in ("cuEventElapsedTime", "cuEventElapsedTime_v2"):
         client.do(name, elapsed, start, end)
-        assert 25 < elapsed.value < 2000
+        assert 25 < elapsed.value < 60_000
     client.do("cuEventElapsedTime", elapsed, end, start)
     assert elapsed.value < -25
 

@@ -396,7 +396,7 @@ def test_deep_long_and_huge_text_is_judged_quickly(make: object) -> None:
             ptx.load(make(size).encode(), space.Space())  # type: ignore[operator]
         except Rejected as reason:
             assert reason.log and len(reason.log) < 1000
-    assert time.perf_counter() - started < 5
+    assert time.perf_counter() - started < 60  # steps that grow with the square of the size would take hours
 
 
 def test_a_constant_expression_may_be_long_but_not_deep() -> None:
@@ -427,7 +427,7 @@ def test_a_constant_expression_may_be_long_but_not_deep() -> None:
 def test_large_flow_is_planned_quickly_and_runs(body: str) -> None:
     started = time.perf_counter()
     here = Machine(kernel("mov.u32 %r1, 7; mov.u32 %r2, 0; mov.u32 %r3, 0;\n" + body))
-    assert time.perf_counter() - started < 10
+    assert time.perf_counter() - started < 60
     here.run("k", here.buffer("I", 1))
 
 
