@@ -34,23 +34,23 @@ if TYPE_CHECKING:
 
     _Self = TypeVar("_Self", bound="Owned")
 
-__all__ = ["Held", "Once", "Owned", "bound", "drain", "dropped", "forked", "invalidate", "token"]
+__all__ = ["Held", "Once", "Owned", "bound", "drain", "dropped", "forked", "invalidate", "token", "tokens"]
 
 
 # -- the token: launches check streams, modules and devices once, and afterwards only the token
 
-_tokens: list[tuple[list[bool], list[bool]]] = [
-    ([True], [])
-]  # the current token is the last; each with a list that is not empty once it was taken
+tokens: list[list[bool]] = []  # that were taken and are true; usually at most one
 
 
 def token() -> list[bool]:
     """Return a token that is true until it is invalidated. Take it before you run the checks that it vouches for."""
     if invalidate not in tracing.observers:
         tracing.observers.append(invalidate)
-    current, taken = _tokens[-1]
-    taken[:] = (True,)
-    return current
+    for current in tokens[-1:]:
+        return current  # (if another thread invalidates it now, it is false, and vouches for nothing)
+    made = [True]
+    tokens.append(made)
+    return made
 
 
 def invalidate() -> None:
@@ -58,14 +58,10 @@ def invalidate() -> None:
 
     Two threads may run this at once, and a fork may come at any time: no token leaves the list before it is false.
     """
-    taken = _tokens[-1][1]
-    if not taken and len(_tokens) == 1:
-        return
-    _tokens.append(([True], []))
-    for old in _tokens[:-1]:
-        old[0].clear()
+    for old in tokens[:]:
+        old.clear()
         try:
-            _tokens.remove(old)
+            tokens.remove(old)  # or another one that is false, since they compare equal
         except ValueError:  # another thread removed it
             pass
 

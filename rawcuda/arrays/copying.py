@@ -82,31 +82,31 @@ class Form:
     pack        packs a number into the bytes of an element, see _PACK; None if there is no such function
     itemsize    1 for a Memory
     nbytes      of the elements, without gaps
-    count       the number of elements as a prepared argument
     size        nbytes as a prepared argument if the elements are one run of bytes, whose first element comes first;
                 else None, as where there are no elements
     in_c_order  whether they are one run in C order
     shape, strides, offset  the same elements with merged dimensions, as layout.coalesce returns them
     rows        (bytes of a row, pitch, number of rows) if the elements are rows of bytes, which begin at offset
+    words       for the bytes of an element that filled it: what _word_of() returns
     is_safe     whether no two elements share bytes; None: not known yet
     """
 
     __slots__ = (
-        "dtype", "pack", "itemsize", "nbytes", "count", "size", "in_c_order", "shape", "strides", "offset", "rows",
-        "is_safe",
+        "dtype", "pack", "itemsize", "nbytes", "size", "in_c_order", "shape", "strides", "offset", "rows",
+        "words", "is_safe",
     )  # fmt: skip
 
     def __init__(self, shape: Ints, strides: Ints, dtype: DType | None) -> None:
         itemsize = dtype.itemsize if dtype is not None else 1
-        self.dtype, self.itemsize, count = dtype, itemsize, layout.size(shape)
+        self.dtype, self.itemsize, self.nbytes = dtype, itemsize, layout.size(shape) * itemsize
         self.pack: Any = _PACK.get((dtype or _BYTE).name)
-        self.count, self.nbytes = _argument(count), count * itemsize
         self.shape, (self.strides,), (self.offset,) = layout.coalesce(shape, strides)
         dense = self.nbytes > 0 and (not self.shape or self.strides == (itemsize,)) and not self.offset
         self.size = _argument(self.nbytes) if dense else None
         self.is_safe: bool | None = True if dense or not self.nbytes else None
         self.in_c_order = dense and layout.is_c_contiguous(shape, strides, itemsize)
         self.rows = _rows(self.shape, self.strides, itemsize)
+        self.words: dict[bytes, tuple[Any, int, Any]] = {}
 
 
 def _rows(shape: Ints, strides: Ints, itemsize: int) -> tuple[int, int, int] | None:
@@ -452,6 +452,7 @@ _PACK["complex64"] = lambda value: _pack_floats(value, 0.0)
 _PACK["complex128"] = lambda value: _pack_doubles(value, 0.0)
 _BYTE = dtype_of("uint8")
 _WIDTHS = (4, 2, 1)  # bytes that the driver can repeat
+_MOST_WORDS = 16  # of a form
 _from_bytes = int.from_bytes
 
 
@@ -479,9 +480,23 @@ def fill(target: Any, value: Any, stream: Any = None) -> None:
             (_gpu or _enter_gpu()).wait_for(target, to, stream)
         host_copy.fill(to.address + form.offset, form.shape, form.strides, pattern)
         return
-    word = pattern if len(pattern) in _WIDTHS else _shortest(pattern)
-    if not (_fill_run or _enter_gpu().fill_run)(target, to, _from_bytes(word, byteorder), len(word), stream):
+    word = form.words.get(pattern) or _word_of(form, pattern)
+    if not (_fill_run or _enter_gpu().fill_run)(target, to, word, stream):
         (_copies or _enter_copies()).fill_on_device(target, to, pattern, stream)
+
+
+def _word_of(form: Form, pattern: bytes) -> tuple[Any, int, Any]:
+    """Return what fills elements with a pattern: a word and the number of words, as prepared arguments.
+
+    returns  (word, bytes of a word, number of words); 0 bytes if the driver cannot repeat the pattern
+    """
+    word = pattern if len(pattern) in _WIDTHS else _shortest(pattern)
+    width = len(word)
+    count = _argument(form.nbytes // width) if width else None
+    if len(form.words) >= _MOST_WORDS:
+        form.words.clear()
+    made = form.words[pattern] = _argument(_from_bytes(word, byteorder)), width, count
+    return made
 
 
 def _shortest(pattern: bytes) -> bytes:

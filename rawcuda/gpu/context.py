@@ -70,14 +70,14 @@ class PrimaryContext:
     Each Device that used it and each stream, event, memory, module and graph holds it. This only decides when we
     release our own retain: other libraries have theirs.
 
-    users    the objects that hold it; adding and discarding are atomic
-    closing  whether it is not retained yet, or a Device of it was closed since it was last needed
-    direct   prepared calls whose arguments imply their context: it is pushed only if the driver asks for it (201, 400)
-    inside   prepared calls that need this context to be current
-    pushing  the two steps that push and pop it, for calls.run(); push makes the first
-    function returns a driver function that takes prepared arguments, for the steps of calls.run()
-    kept     our own modules, each loaded once; pool: unused events; ends: events at the end of the work of closed
-             streams. They hold this context, and are closed with it
+    users      the objects that hold it; adding and discarding are atomic
+    closing    whether it is not retained yet, or a Device of it was closed since it was last needed
+    direct     prepared calls whose arguments imply their context: it is pushed only if the driver asks for it (201, 400)
+    inside     prepared calls that need this context to be current
+    pushing    the two steps that push and pop it, for calls.run(); push makes the first
+    functions  the driver's functions that take prepared arguments, by symbol, for the steps of calls.run()
+    kept       our own modules, each loaded once; pool: unused events; ends: events at the end of the work of closed
+               streams. They hold this context, and are closed with it
     """
 
     __slots__ = (
@@ -91,7 +91,7 @@ class PrimaryContext:
         "pool",
         "ends",
         "attributes",
-        "function",
+        "functions",
         "current_context",
         "_forks",
         "_handle",
@@ -107,7 +107,7 @@ class PrimaryContext:
         self._pop = loaded.raw("cuCtxPopCurrent_v2"), ctypes.byref(ctypes.c_void_p())
         self.pushing: tuple[Any, Any] = (self._pop, self._pop)  # this and push are set when the context is retained
         self.push: Any = None
-        self.function, self.current_context = _Functions(loaded).__getitem__, loaded.current_context
+        self.functions, self.current_context = _Functions(loaded), loaded.current_context
         self._forks = loaded.forks
         self._handle: int | None = None
         self.users: set[object] = set()

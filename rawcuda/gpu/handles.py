@@ -169,7 +169,7 @@ def make(
         primary.hold(lifetime)
     if arguments is None:
         return lifetime
-    create = primary.function(kind.create)
+    create = primary.functions[kind.create]
     code = UNTRIED
     if not careful and (by is primary.direct or primary.current_context() == primary._handle):
         code = create(byref(lifetime), *arguments)
@@ -214,7 +214,7 @@ class Lifetime(ctypes.c_void_p):
             if self.stream is not None and self.value:
                 waits = self._release_in_order(late)
             if waits is not None and (not late or self.value):
-                function = primary.function(kind.release)
+                function = primary.functions[kind.release]
                 # One step of C takes this object from the iterator and makes the call, so no interrupt comes in
                 # between. The handle implies its context, which is pushed only if the driver asks for it.
                 if waits or careful:
@@ -261,7 +261,7 @@ class Lifetime(ctypes.c_void_p):
             with Held(beginning):
                 if not capturing:
                     place += 1
-                    steps = chain(((primary.function("cuCtxSynchronize"),),), steps)
+                    steps = chain(((primary.functions["cuCtxSynchronize"],),), steps)
                 codes = run(around(primary, steps) if outer else steps, inside)
         else:
             codes = run(around(primary, steps) if outer else steps, inside)
@@ -285,7 +285,7 @@ class Lifetime(ctypes.c_void_p):
             return None if self._is_freed_later(None) else False
         # A stream of our own implies its context, which is pushed only if the driver asks for it.
         inside, scratch = None, take_scratch()
-        ask = primary.function("cuStreamIsCapturing")
+        ask = primary.functions["cuStreamIsCapturing"]
         failed = UNTRIED if careful or stream._primary is not primary else ask(queue, scratch.to_status)
         if failed and (failed == UNTRIED or failed in WRONG_CONTEXT):
             inside = primary._to_push()
@@ -294,7 +294,7 @@ class Lifetime(ctypes.c_void_p):
         scratches.append(scratch)
         if is_capturing or is_leased:
             return None if self._is_freed_later(None if is_capturing else queue) else False
-        free = primary.function("cuMemFreeAsync")
+        free = primary.functions["cuMemFreeAsync"]
         if careful or inside is not None:
             failed = any(run(zip((free,), self.once, (queue,)), inside)[:1])
         else:
@@ -313,9 +313,9 @@ class Lifetime(ctypes.c_void_p):
         calls   cuMemFreeAsync, cuStreamWaitEvent, cuEventRecord, cuStreamIsCapturing
         """
         primary, event, scratch = self.primary, ctypes.c_void_p(), take_scratch()
-        function, inside = primary.function, primary._to_push()
+        functions, inside = primary.functions, primary._to_push()
         scratch.words.status = 0
-        failed = run(((function("cuStreamIsCapturing"), _LEGACY, scratch.to_status),), inside)[0]
+        failed = run(((functions["cuStreamIsCapturing"], _LEGACY, scratch.to_status),), inside)[0]
         is_captured = failed or scratch.words.status  # also a stream for which the legacy stream would wait
         scratches.append(scratch)
         if is_captured:
@@ -323,15 +323,15 @@ class Lifetime(ctypes.c_void_p):
         before: list[Any] = []
         if queue is not None:
             before = [
-                (function("cuEventCreate"), byref(event), _NO_TIMING),
-                (function("cuEventRecord"), event, _LEGACY),
-                (function("cuStreamWaitEvent"), queue, event, _NO_FLAGS),
-                (function("cuEventDestroy_v2"), event),
+                (functions["cuEventCreate"], byref(event), _NO_TIMING),
+                (functions["cuEventRecord"], event, _LEGACY),
+                (functions["cuStreamWaitEvent"], queue, event, _NO_FLAGS),
+                (functions["cuEventDestroy_v2"], event),
             ]
         ended = self.stream.ended()  # (this reference keeps the event)
         if ended is not None:
-            before.append((function("cuStreamWaitEvent"), queue or _LEGACY, ended.argument, _NO_FLAGS))
-        step = zip((function("cuMemFreeAsync"),), self.once, (queue or _LEGACY,))
+            before.append((functions["cuStreamWaitEvent"], queue or _LEGACY, ended.argument, _NO_FLAGS))
+        step = zip((functions["cuMemFreeAsync"],), self.once, (queue or _LEGACY,))
         codes = run(chain(before, step), inside)
         if len(codes) - (inside is not None) == len(before) + 1 and codes[len(before)]:
             self.once = iter((self,))  # the memory was not freed

@@ -101,7 +101,7 @@ def _finish_closed(stream: Any) -> None:
     """
     primary, event = stream._primary, stream.ended()
     if event is not None:
-        run(unnoticed(primary, ((primary.function("cuEventSynchronize"), event.argument),)), primary._to_push())
+        run(unnoticed(primary, ((primary.functions["cuEventSynchronize"], event.argument),)), primary._to_push())
         primary.ends.pop(stream._last, None)
     elif getattr(stream, "_last", None) is None:  # its end could not be recorded
         synchronize_contexts()
@@ -133,7 +133,7 @@ def make_ready(primary: PrimaryContext, stream: Any, thing: Any) -> None:
     if working != work_handle(stream) or there is not None and there is not primary:
         if capturing and _is_outside(primary, stream, theirs):  # a graph cannot wait for work outside of it
             home = home_of(theirs, there or primary)
-            step = home.function("cuStreamSynchronize"), as_argument(working)
+            step = home.functions["cuStreamSynchronize"], as_argument(working)
             run(unnoticed(home, (step,)), home._to_push())
             return
         record_and_wait(primary, theirs, stream, there)
@@ -169,7 +169,7 @@ def finish_context(primary: PrimaryContext) -> None:
 
     calls   cuCtxSynchronize
     """
-    run(((primary.function("cuCtxSynchronize"),),), primary._to_push())
+    run(((primary.functions["cuCtxSynchronize"],),), primary._to_push())
 
 
 _unfinished: dict[int, Any] = {}
@@ -190,7 +190,7 @@ def end_work(error: BaseException, primary: PrimaryContext, queue: Any, *things:
     key = id(things)
     _unfinished[key] = things
     try:
-        run(((primary.function("cuStreamSynchronize"), queue),), primary._to_push())
+        run(((primary.functions["cuStreamSynchronize"], queue),), primary._to_push())
     except (CudaError, Closed, ForkedAfterInit):
         pass  # the context is lost, so the work ends
     _unfinished.pop(key, None)

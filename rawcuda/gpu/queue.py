@@ -15,7 +15,7 @@ from .. import names
 from ..driver import as_argument
 from ..errors import a_kind, worded
 from ..given import whole
-from ..owned import Owned, invalidate
+from ..owned import Owned, invalidate, tokens
 from ..protocols.cuda_stream import handle_from as _protocol_handle
 from .calls import run
 from .context import PrimaryContext, any_calls, context_of, held_contexts, primary_of
@@ -125,7 +125,8 @@ class StreamHandle(InContext):
             if type(release) is Lifetime and release.value and primary is not None:
                 self._last = note_end(primary, release)
         self._argument = None
-        invalidate()
+        if tokens:
+            invalidate()
 
 
 def handle_of(stream: Any) -> int:
@@ -216,9 +217,9 @@ def _foreign_home(primary: PrimaryContext, context: int, handle: int) -> Primary
 
     calls   cuCtxPushCurrent_v2, cuCtxGetDevice, cuCtxPopCurrent_v2
     """
-    ordinal, function = ctypes.c_int(-1), primary.function
-    push = function("cuCtxPushCurrent_v2"), as_argument(context)
-    if not any(run((push, (function("cuCtxGetDevice"), ctypes.byref(ordinal)), primary.pushing[1]))):
+    ordinal, functions = ctypes.c_int(-1), primary.functions
+    push = functions["cuCtxPushCurrent_v2"], as_argument(context)
+    if not any(run((push, (functions["cuCtxGetDevice"], ctypes.byref(ordinal)), primary.pushing[1]))):
         home = context_of(ordinal.value)
         if home.open() == context:
             return home

@@ -55,7 +55,7 @@ class _Event(Owned):
         try:
             steps = self.queries.pop()
         except IndexError:  # another thread has them, or was interrupted
-            steps = unnoticed(primary, ((primary.function("cuEventQuery"), self.argument),))
+            steps = unnoticed(primary, ((primary.functions["cuEventQuery"], self.argument),))
         inside = primary if primary._handle and primary.current_context() != primary._handle else None
         try:
             code = run(steps, inside)[1]
@@ -130,10 +130,10 @@ def note_end(primary: PrimaryContext, stream: Any) -> int | None:
     try:
         if capturing and capture_number(primary, stream) is not None:
             return None
-        if not call_unnoticed(primary, (primary.function("cuStreamQuery"), stream)):
+        if not call_unnoticed(primary, (primary.functions["cuStreamQuery"], stream)):
             return 0
         event = take_event(primary)
-        if run(((primary.function("cuEventRecord"), event.argument, stream),), primary._to_push())[0]:
+        if run(((primary.functions["cuEventRecord"], event.argument, stream),), primary._to_push())[0]:
             return None
     except (CudaError, Closed, ForkedAfterInit):
         return None
@@ -155,7 +155,7 @@ def capture_number(primary: PrimaryContext, stream: Any) -> int | None:
     scratch = take_scratch()
     scratch.words.status = 0
     queue = as_argument(stream) if type(stream) is int else stream
-    step = primary.function("cuStreamGetCaptureInfo"), queue, scratch.to_status, scratch.to_number
+    step = primary.functions["cuStreamGetCaptureInfo"], queue, scratch.to_status, scratch.to_number
     run((step,), primary._to_push())
     number = scratch.words.number if scratch.words.status else None
     scratches.append(scratch)
@@ -187,7 +187,7 @@ def retain(device: Any, stream: int, things: Any) -> None:
             retained.append(batch)
             _newest[key] = batch
     except BaseException:  # the work is queued: its memory must outlive it in any case
-        run(((primary.function("cuCtxSynchronize"),),), primary._to_push())
+        run(((primary.functions["cuCtxSynchronize"],),), primary._to_push())
         raise
     if len(batch.things) >= _SWEEP_EVERY:
         sweep(now=True)

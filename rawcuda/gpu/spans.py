@@ -89,10 +89,10 @@ def _finish(
         target[0].stream = stream
 
 
-def fill_run(target: Any, to: Side, value: int, width: int, stream: Any) -> bool:
+def fill_run(target: Any, to: Side, word: tuple[Any, int, Any], stream: Any) -> bool:
     """Fill a run of bytes, or rows of them at a pitch, with a word of 1, 2 or 4 bytes; tell whether that was possible.
 
-    width   of the word; 0 if the element does not repeat any
+    word    the word as an argument; its width, 0 if the element does not repeat any; the number of words in the run
     stream  as for queue.calls_on
     calls   cuMemsetD8Async, cuMemsetD16Async, cuMemsetD32Async, cuMemsetD2D8Async, cuMemsetD2D16Async,
             cuMemsetD2D32Async
@@ -100,6 +100,7 @@ def fill_run(target: Any, to: Side, value: int, width: int, stream: Any) -> bool
     order   returns at once; done when the stream reaches it
     """
     form, primary = to.form, to.primary
+    value, width, count = word
     is_here = False
     if isinstance(stream, StreamHandle):
         is_here = stream._primary is primary
@@ -133,11 +134,10 @@ def fill_run(target: Any, to: Side, value: int, width: int, stream: Any) -> bool
                 if width == 2
                 else calls.cuMemsetD8Async
             )
-            count = form.count if width == form.itemsize else as_argument(form.nbytes // width)
-            fill(to.argument, as_argument(value), count, queue)
+            fill(to.argument, value, count, queue)
         else:
             fill = getattr(calls, _FILLS_OF_ROWS[width])
-            fill(*map(as_argument, (first, pitch, value, row // width, rows)), queue)
+            fill(*map(as_argument, (first, pitch)), value, *map(as_argument, (row // width, rows)), queue)
         if not to.ours:
             keep(primary, stream, target, to)
     except BaseException as error:

@@ -206,7 +206,7 @@ def test_a_token_is_true_until_something_is_closed_or_a_trace_begins(device):
         assert before and owned.token() is before
         end()
         end()
-        assert not before and owned.token() and len(owned._tokens) == 1
+        assert not before and owned.tokens == []
 
 
 # -- what a Launch is

@@ -172,11 +172,11 @@ def test_an_interrupt_of_close_comes_out_and_the_handle_is_released_later(log):
     assert log == [(7, True)]
 
 
-def test_a_token_becomes_false_also_if_another_thread_has_just_made_the_next():
-    token = owned.token()
-    owned._tokens.append(([True], []))  # as in invalidate(), before it makes the older ones false
+def test_every_token_becomes_false_if_two_threads_made_one_at_once():
+    first, second = owned.token(), [True]
+    owned.tokens.append(second)  # as another thread does in token(), if both find the list empty
     owned.invalidate()
-    assert not token and owned.token() and len(owned._tokens) == 1
+    assert not first and not second and not owned.tokens
 
 
 def test_a_lock_is_held_for_its_block_and_only_if_it_was_taken():

@@ -150,8 +150,8 @@ def _end(here: PrimaryContext, there: PrimaryContext, link: _Link, late: bool = 
     context = cuda_h.CUcontext(there._handle or 0)
     try:
         with Held(beginning):
-            wait = () if capturing else ((here.function("cuCtxSynchronize"),),)  # kernels may be using the memory
-            run((*wait, (here.function("cuCtxDisablePeerAccess"), context)), here._to_push())
+            wait = () if capturing else ((here.functions["cuCtxSynchronize"],),)  # kernels may be using the memory
+            run((*wait, (here.functions["cuCtxDisablePeerAccess"], context)), here._to_push())
     except (CudaError, ForkedAfterInit):
         pass
 

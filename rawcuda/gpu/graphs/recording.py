@@ -167,7 +167,7 @@ class Recording:
         primary = self._primary
         push, pop = primary.pushing
         done: list[Any] = []
-        self._ends = iter(((primary.function("cuStreamEndCapture"), queue, ctypes.byref(result)),))
+        self._ends = iter(((primary.functions["cuStreamEndCapture"], queue, ctypes.byref(result)),))
         forget: Any = partial(done.extend, map(capturing.pop, self._numbers, repeat(None)))
         inside: Any = partial(done.extend, starmap(invoke, chain(self._ends, (pop,))))
         self._end = partial(any, map(_call, (forget, partial(*push), inside)))

@@ -173,7 +173,7 @@ def finish_work(ordinals: Iterable[int]) -> None:
         context = context_of(ordinal)
         with Held(beginning):
             if context._handle is not None and not capturing:
-                run(around(context, ((context.function("cuCtxSynchronize"),),)), context._to_push())
+                run(around(context, ((context.functions["cuCtxSynchronize"],),)), context._to_push())
 
 
 def require_peer(ordinal: int, other: int, what: str) -> None:

@@ -58,10 +58,10 @@ class Piece:
 
     def undo(self, primary: PrimaryContext) -> None:
         """Unmap the memory and release it, as far as that was not done already; raise no error."""
-        function = primary.function
-        steps: Any = zip((function("cuMemUnmap"),), self.unmapped, (as_argument(self.size),))
+        functions = primary.functions
+        steps: Any = zip((functions["cuMemUnmap"],), self.unmapped, (as_argument(self.size),))
         if self.handle.value:
-            steps = chain(steps, zip((function("cuMemRelease"),), self.released))
+            steps = chain(steps, zip((functions["cuMemRelease"],), self.released))
         run(around(primary, steps))
 
 
@@ -99,7 +99,7 @@ class Reservation:
             primary.let_go(self)
 
     def _free(self) -> None:
-        free = zip((self.primary.function("cuMemAddressFree"),), self.once, (as_argument(self.size),))
+        free = zip((self.primary.functions["cuMemAddressFree"],), self.once, (as_argument(self.size),))
         run(around(self.primary, free))
 
     def mapped(self) -> list[Piece]:
@@ -122,7 +122,7 @@ class Reservation:
         for piece in self.pieces:
             piece.unmapped = iter(())
             if piece.handle.value:
-                run(zip((self.primary.function("cuMemRelease"),), piece.released))
+                run(zip((self.primary.functions["cuMemRelease"],), piece.released))
         self.primary.users.discard(self)
         if self.primary.closing:
             self.primary.let_go(self)
