@@ -25,7 +25,7 @@ from ..errors import refusal
 from ..protocols.choosing import PROTOCOLS, reader_of
 from ..protocols.description import HOST, Bytes, Description, Unaddressed
 from . import host_copy
-from .host_copy import Walk, walk_of
+from .host_copy import Walk, empty_host, walk_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,7 +43,6 @@ __all__ = [
     "copy",
     "download",
     "duplicate",
-    "empty_host",
     "examine",
     "fill",
     "plan",
@@ -508,25 +507,6 @@ def _shortest(pattern: bytes) -> bytes:
 
 
 # -- arrays in host memory
-
-_new_bytearray: Any = None
-_ALIGNMENT = 64  # which JAX needs to import an array without a copy
-
-
-def empty_host(kind: type[StridedView], shape: Ints, dtype: Any) -> StridedView:
-    """Return a new, uninitialized array of a class in host memory, in C order, aligned to 64 bytes."""
-    from ..interpreter.cpython import bind
-    from ..protocols.buffer import Held, address_of
-
-    global _new_bytearray
-    if _new_bytearray is None:  # unlike bytearray(n), this does not write zeros first
-        _new_bytearray = bind("PyByteArray_FromStringAndSize", ctypes.py_object, ctypes.c_void_p, ctypes.c_ssize_t)
-    nbytes = layout.checked_size(shape, dtype.itemsize) * dtype.itemsize
-    whole = memoryview(_new_bytearray(None, nbytes + _ALIGNMENT))
-    address = address_of(whole)
-    return kind._over(
-        Held(whole), address + -address % _ALIGNMENT, shape, layout.c_strides(shape, dtype.itemsize), dtype, HOST
-    )
 
 
 def download(source: Any, stream: Any = None) -> StridedView:

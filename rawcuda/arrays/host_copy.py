@@ -1,6 +1,6 @@
-"""Copies between any two layouts of host memory, by C functions that Python already contains.
+"""Arrays in new host memory, and copies between any two layouts of host memory, by C functions of Python itself.
 
-What it is   `Walk`, a copy whose dimensions are merged, and `copy`, which performs one in host memory.
+What it is   `Walk`, a copy whose dimensions are merged; `copy`, which performs one in host memory; and `empty_host`.
 What not     it converts no dtype, checks neither writability nor equality of shapes, and waits for no device.
 How          contiguous dimensions are merged, and a last dimension without gaps becomes one element. What remains
              is one memmove, or a PyObject_CopyData between two memoryviews.
@@ -14,13 +14,18 @@ import ctypes
 
 from ..elements import layout
 from ..interpreter.cpython import bind
-from ..protocols.buffer import Py_buffer
+from ..protocols.buffer import Held, Py_buffer, address_of
+from ..protocols.description import HOST
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
+    from .strided import StridedView
+
     Ints = tuple[int, ...]
 
-__all__ = ["Walk", "copy", "fill", "walk_of"]
+__all__ = ["Walk", "copy", "empty_host", "fill", "walk_of"]
 
 
 class Walk:
@@ -123,3 +128,22 @@ def _view(address: int, shape: Ints, strides: Ints, nbytes: int) -> memoryview:
     )
     view: memoryview = _from_buffer(ctypes.addressof(info))
     return view
+
+
+# -- new arrays
+
+_new_bytearray: Any = None
+_ALIGNMENT = 64  # which JAX needs to import an array without a copy
+
+
+def empty_host(kind: type[StridedView], shape: Ints, dtype: Any) -> StridedView:
+    """Return a new, uninitialized array of a class in host memory, in C order, aligned to 64 bytes."""
+    global _new_bytearray
+    if _new_bytearray is None:  # unlike bytearray(n), this does not write zeros first
+        _new_bytearray = bind("PyByteArray_FromStringAndSize", ctypes.py_object, ctypes.c_void_p, ctypes.c_ssize_t)
+    nbytes = layout.checked_size(shape, dtype.itemsize) * dtype.itemsize
+    whole = memoryview(_new_bytearray(None, nbytes + _ALIGNMENT))
+    address = address_of(whole)
+    return kind._over(
+        Held(whole), address + -address % _ALIGNMENT, shape, layout.c_strides(shape, dtype.itemsize), dtype, HOST
+    )

@@ -154,7 +154,7 @@ class StridedView(Reshaped, Numeric):
     @classmethod
     def _empty_host(cls, shape: Ints, dtype: DType) -> StridedView:
         """Make an array in new host memory."""
-        from .copying import empty_host
+        from .host_copy import empty_host
 
         return empty_host(cls, shape, dtype)
 

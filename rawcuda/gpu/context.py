@@ -72,7 +72,8 @@ class PrimaryContext:
 
     users      the objects that hold it; adding and discarding are atomic
     closing    whether it is not retained yet, or a Device of it was closed since it was last needed
-    direct     prepared calls whose arguments imply their context: it is pushed only if the driver asks for it (201, 400)
+    direct     prepared calls whose arguments imply their context: it is pushed only if the driver asks for it, by
+               returning 201 or 400
     inside     prepared calls that need this context to be current
     pushing    the two steps that push and pop it, for calls.run(); push makes the first
     functions  the driver's functions that take prepared arguments, by symbol, for the steps of calls.run()

@@ -482,6 +482,15 @@ def test_an_instance_of_a_template_that_was_not_named(build: Build, other: str) 
         module["put<float>"]
 
 
+def test_a_name_that_is_not_one_of_those_that_were_given(build: Build) -> None:
+    text = "template <class T> __global__ void put(T *out) { *out = 1; }"
+    module = build(text, names=["put<float>", "put<int>"])
+    for name in ("put", "put<double>"):
+        with pytest.raises(rawcuda.NotFound, match="it has put<float>, put<int>") as caught:
+            module[name]
+        assert "mangled" not in str(caught.value) and "_Z" not in str(caught.value)
+
+
 def test_an_unknown_name_expression(build: Build) -> None:
     with pytest.raises(rawcuda.NotFound, match=r"'scal<float>' in names: identifier \"scal\" is undefined.*source\.cu"):
         build(FILL, options=["-DVALUE=1"], names=["fill", "scal<float>"])

@@ -151,9 +151,9 @@ class Module(Owned):
                 getattr(self.device._primary.driver, call)(*arguments, module, encoded)
         except NotFound as error:
             there = (
-                f"it has {_listed(self.names, name)}"
+                f"it has {_listed(self.names, name, self._other_names)}"
                 if what == "kernel"
-                else f"it has {_listed(list(self._declared()), name)}; a static variable may have no name there"
+                else f"it has {_listed(list(self._declared()), name, {})}; a static variable may have no name there"
             )
             raise NotFound(
                 f"no {what} {worded(name, 500)} in this module: {there}",
@@ -384,11 +384,17 @@ def other_names(given: Any) -> dict[str, str]:
     return found
 
 
-def _listed(names: list[str], wanted: str) -> str:
-    shown = ", ".join(names[:20]) + (f" and {len(names) - 20} more" if len(names) > 20 else "")
-    shown = shown or "none that can be listed"
+def _listed(names: list[str], wanted: str, given: dict[str, str]) -> str:
+    """Return names as text, with what explains why a name is not one of them.
+
+    given  the names in the code, by the names that compile(names=[...]) was given
+    """
+    users = {there: name for name, there in given.items()}
+    shown = ", ".join(users.get(name, name) for name in names[:20]) or "none that can be listed"
+    if len(names) > 20:
+        shown += f" and {len(names) - 20} more"
     if "<" in wanted:
         shown += "; the compiler makes only the instances of a template that compile(names=[...]) gives"
-    elif any(name.startswith("_Z") and f"{len(wanted)}{wanted}" in name for name in names):
+    elif any(name.startswith("_Z") and f"{len(wanted)}{wanted}" in name for name in names if name not in users):
         shown += '; C++ names are mangled, unless the kernel is declared extern "C" or named in compile(names=[...])'
     return shown

@@ -439,7 +439,7 @@ def _refuse_bytes(slot: Slot, argument: Any, kept: Kept) -> NoReturn:
             "is ambiguous here: declare the type, "
             f"module.kernel({slot.kernel!r}, parameters=[...]), or give a ctypes or NumPy scalar",
         )
-    why = f"cannot be passed here: give bytes, or a ctypes or NumPy value, of {slot.size} bytes"
+    why = f"cannot be passed here: give bytes, as of struct.pack(), or a ctypes or NumPy value, of {slot.size} bytes"
     slot.refuse(TypeError, argument, why)
 
 
@@ -543,6 +543,6 @@ _BYTES: dict[str, Packer] = {
     "ctypes pointer": _pack_address_bytes,
     "in": _pack_in,
     "passed": _pack_passed_bytes,
-    "sequence": _refuse_sequence,
+    "sequence": _refuse_bytes,
     "other": _pack_other_bytes,
 }

@@ -241,7 +241,7 @@ def move(target: Box, source: Box, stream: Any) -> None:
 def _aside(box: Box, side: Side, there: bool) -> StridedView:
     """Make a temporary array in C order, in host memory or on the array's device."""
     if side.kind in _HOST_KINDS:
-        return copying.empty_host(StridedView._plain_kind, _wanted(box), box.array.form.dtype)
+        return StridedView._plain_kind._empty_host(_wanted(box), box.array.form.dtype)
     return making.empty(box.array.device, _wanted(box), box.array.form.dtype)
 
 
