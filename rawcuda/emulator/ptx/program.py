@@ -59,7 +59,7 @@ MOST_CONSTANT = 64 << 10
 MOST_GLOBAL = 4 << 30
 MOST_TEXT = 256 << 20  # characters of a module
 MOST_REGISTERS = 1_000_000  # of a function
-_REGISTERS = 1 << 16  # of a multiprocessor, which gives them to four warps at a time
+REGISTERS = 1 << 16  # of a multiprocessor, which gives them to four warps at a time
 MOST_SOURCE = 256 << 20  # characters of the generated code of a module
 _serial = itertools.count(1)
 
@@ -90,7 +90,7 @@ class Entry:
                 x, y, z = _three(bound)
                 self.max_threads = min(self.max_threads, x * y * z)
         # each block that a launch accepts fits on a multiprocessor, as if the compiler had been told of the largest one
-        self.registers = min(estimated, _REGISTERS // (-(-self.max_threads // 128) * 128 or 128) // 8 * 8)
+        self.registers = min(estimated, REGISTERS // (-(-self.max_threads // 128) * 128 or 128) // 8 * 8)
         cluster = limits.get("reqnctapercluster")
         self.required_cluster = _three(cluster) if cluster else None
         self.explicit_cluster = "explicitcluster" in limits or cluster is not None

@@ -11,13 +11,15 @@ Read next    entries/tasks/launches.py
 
 from __future__ import annotations
 
+from ...ptx.program import REGISTERS
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..code.modules import Function
 
 __all__ = ["Capability", "available_shared", "blocks_per_multiprocessor", "capability_of"]
 
-_WARP, _REGISTERS, _REGISTER_UNIT, _MOST_REGISTERS = 32, 65536, 256, 255
+_WARP, _REGISTER_UNIT, _MOST_REGISTERS = 32, 256, 255
 _MOST_BLOCK, _SHARED = 1024, 48 << 10
 
 
@@ -109,9 +111,9 @@ def blocks_per_multiprocessor(function: Function, threads: int, shared: int) -> 
         return 0
     warps = -(-threads // _WARP)
     a_warp = -(-max(function.entry.registers, 1) * _WARP // _REGISTER_UNIT) * _REGISTER_UNIT
-    if function.entry.registers > _MOST_REGISTERS or a_warp * (-(-warps // limits.parts) * limits.parts) > _REGISTERS:
+    if function.entry.registers > _MOST_REGISTERS or a_warp * (-(-warps // limits.parts) * limits.parts) > REGISTERS:
         return 0
-    by_registers = _REGISTERS // limits.parts // a_warp * limits.parts // warps
+    by_registers = REGISTERS // limits.parts // a_warp * limits.parts // warps
     room = _preferred(function, limits)
     by_shared = (room if room >= total else limits.size_for(total)) // total if total else limits.blocks
     return min(limits.blocks, limits.threads // _WARP // warps, by_registers, by_shared)
