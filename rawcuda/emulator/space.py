@@ -61,7 +61,7 @@ def say(report: str) -> None:
     if sys.stderr is not None:
         try:
             sys.stderr.write(f"emulator: {report}\n")
-        except (OSError, ValueError):  # it is full or closed
+        except Exception:  # it is full or closed, or the user's own fails: the report is also in the error
             pass
 
 

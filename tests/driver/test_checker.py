@@ -6,6 +6,7 @@ import itertools
 import random
 import re
 import struct
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -303,6 +304,17 @@ def test_what_nobody_wrote_is_only_reported_unless_all_is_strict(capsys: pytest.
     )
     assert bench.run() == 0 and len(bench.client.emulator.reports) == 1  # once for each line of a kernel
     assert capsys.readouterr().err == f"emulator: {bench.report}\n"
+
+
+@pytest.mark.parametrize("error", [OSError, ValueError, RuntimeError])
+def test_a_stderr_that_fails_does_not_stop_a_kernel(error: type[Exception], monkeypatch: pytest.MonkeyPatch) -> None:
+    class Failing:
+        def write(self, text: str) -> None:
+            raise error(text)
+
+    monkeypatch.setattr(sys, "stderr", Failing())
+    bench = Bench(USE, strict=False)
+    assert bench.run() == 0 and "and never written" in bench.report
 
 
 @pytest.mark.parametrize("how", ["upload", "fill", "copy", "unchecked", "partly"])
