@@ -173,6 +173,7 @@ class Interrupts:
     def keep(self, caught: BaseException) -> None:
         """Keep an exception for the calling thread: `claim` raises it, or a helper thread after a moment."""
         ident = _thread.get_ident()
+        caught.__context__ = self._kept.get(ident)  # nobody has claimed it, and the newer one is raised
         self._kept[ident] = caught
         try:
             _thread.start_new_thread(self._deliver, (ident, caught))

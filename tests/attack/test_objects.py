@@ -299,10 +299,12 @@ class Objects(RuleBasedStateMachine):
 
         def interrupted(*_: object) -> None:
             nonlocal fired
-            fired = True
-            raise KeyboardInterrupt
+            if armed:
+                fired = True
+                raise KeyboardInterrupt
 
-        before = signal.signal(signal.SIGALRM, interrupted)
+        armed = True  # the system may give a signal to another thread, which runs later on a busy machine
+        signal.signal(signal.SIGALRM, interrupted)
         try:
             try:
                 signal.setitimer(signal.ITIMER_REAL, after)
@@ -313,13 +315,14 @@ class Objects(RuleBasedStateMachine):
                 signal.setitimer(signal.ITIMER_REAL, 0)
         except KeyboardInterrupt:
             caught = True
+        armed = False
         if fired and not caught:  # what could not pass through C is raised by the next call, or a moment later
             try:
                 self.settle()
                 time.sleep(0.2)
             except KeyboardInterrupt:
                 caught = True
-        signal.signal(signal.SIGALRM, before)
+        signal.signal(signal.SIGALRM, signal.SIG_IGN)
         DONE["interrupts in time"] += fired
         DONE["interrupts that came"] += caught  # others came in a finalizer, where Python ignores them
         self.settle()

@@ -393,7 +393,9 @@ def _listed(names: list[str], wanted: str, given: dict[str, str]) -> str:
     shown = ", ".join(users.get(name, name) for name in names[:20]) or "none that can be listed"
     if len(names) > 20:
         shown += f" and {len(names) - 20} more"
-    if "<" in wanted:
+    if any(f"{wanted}<" in name for name in given):
+        shown += "; of a template, give an instance that is named in compile(names=[...]), with its arguments"
+    elif "<" in wanted:
         shown += "; the compiler makes only the instances of a template that compile(names=[...]) gives"
     elif any(name.startswith("_Z") and f"{len(wanted)}{wanted}" in name for name in names if name not in users):
         shown += '; C++ names are mangled, unless the kernel is declared extern "C" or named in compile(names=[...])'
