@@ -40,6 +40,7 @@ __all__ = [
     "use",
     "current",
     "chosen_library",
+    "is_emulator",
     "is_loaded",
     "show",
     "as_argument",
@@ -389,18 +390,20 @@ _current: Driver | None = None
 
 
 def use(driver: str | names.Library) -> None:
-    """Choose the driver, before the first call.
+    """Choose the driver, before the first call; to choose the one in use again does nothing.
 
     driver  "nvidia" (the default), "emulator", an absolute path, or a library object: any object with a method
             address(symbol) -> int | None
-    raises  RuntimeError  a driver is in use already
+    raises  RuntimeError  another driver is in use already
             ValueError    another name, or a path that is not absolute
             TypeError     an object without the method address()
     """
     global _chosen
-    if isinstance(driver, str) and driver == "emulator" and _current is None:
+    if isinstance(driver, str) and driver == "emulator" and (_current is None or is_emulator(_current)):
         driver = doors.facade()._open_emulator()
     with Held(_lock):
+        if _current is not None and (driver is _current.libcuda or isinstance(driver, str) and driver == _chosen):
+            return
         if _current is not None:
             raise RuntimeError(f"{_current!r} is in use already: choose before the first call, or in another process")
         if isinstance(driver, str):
@@ -409,6 +412,11 @@ def use(driver: str | names.Library) -> None:
         elif not callable(getattr(driver, "address", None)):
             raise TypeError(f"a library needs a method address(symbol); {type(driver).__name__} has none")
         _chosen = driver
+
+
+def is_emulator(loaded: Driver) -> bool:
+    """Tell whether this driver is the emulator."""
+    return type(loaded.libcuda).__module__.startswith(f"{__package__}.emulator")
 
 
 def is_loaded() -> bool:

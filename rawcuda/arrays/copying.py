@@ -403,8 +403,9 @@ def _walk_of_elements(dst: Any, src: Any) -> Walk:
         )
     shape, strides = dst.shape, src.strides
     if src.shape != shape:
+        extra = max(len(src.shape) - len(shape), 0)  # leading extents of 1 are left out, as in NumPy
         try:
-            strides = layout.broadcast(src.shape, strides, shape)
+            strides = layout.broadcast(src.shape, strides, (1,) * extra + shape)[extra:]
         except ValueError:
             raise ValueError(f"could not broadcast source of shape {src.shape} into shape {shape}") from None
     return walk_of(shape, dst.dtype.itemsize, dst.ptr, dst.strides, src.ptr, strides)
@@ -465,6 +466,8 @@ def fill(target: Any, value: Any, stream: Any = None) -> None:
     if to.readonly or to.owner._handle is None or form.size is None:
         _check_target(to, target)
     kind = type(value)
+    if kind is not float and kind is not int and getattr(getattr(value, "dtype", None), "kind", "") == "c":
+        value = complex(value)  # of NumPy's types only complex128 is a complex
     try:
         if kind is float or kind is int or (dtype or _BYTE).kind != "complex" and not isinstance(value, complex):
             pattern = form.pack(value)
@@ -472,11 +475,11 @@ def fill(target: Any, value: Any, stream: Any = None) -> None:
             pattern = encode(dtype or _BYTE, value)
     except (struct.error, OverflowError, TypeError):  # also if there is no such function
         pattern = encode(dtype or _BYTE, value)
+    if stream is not None and (to.kind == "host" or not form.nbytes):
+        (_gpu or _enter_gpu()).handle_of(stream)  # refuses what is no stream
     if not form.nbytes:
         return
-    if to.kind == "host" or to.kind == "pinned":
-        if to.kind == "pinned":
-            (_gpu or _enter_gpu()).wait_for(target, to, stream)
+    if to.kind == "host" or to.kind == "pinned" and (_gpu or _enter_gpu()).wait_for(target, to, stream):
         host_copy.fill(to.address + form.offset, form.shape, form.strides, pattern)
         return
     word = form.words.get(pattern) or _word_of(form, pattern)

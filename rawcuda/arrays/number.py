@@ -35,7 +35,7 @@ class Numeric:
         def item(self, *index: int) -> Any: ...
 
     def __bool__(self) -> bool:
-        return bool(self.item())  # as in NumPy, the truth value does not depend on the length
+        return bool(self._numeric(self.item(), "bool()"))  # as in NumPy, it does not depend on the length
 
     def __contains__(self, value: object) -> bool:
         raise TypeError(f"a view does not search its elements: {_COMPUTE}, or look into tolist()")
@@ -72,7 +72,9 @@ class Numeric:
         return self.item()
 
     def _number(self, use: str) -> Any:
-        value = self._value(use)
+        return self._numeric(self._value(use), use)
+
+    def _numeric(self, value: Any, use: str) -> Any:
         if isinstance(value, bytes):
             raise TypeError(f"{use} needs a number: an element of dtype {self.dtype} is only a run of bytes")
         return value
@@ -85,7 +87,8 @@ class Numeric:
                 f"element, and this one has shape {shaped.shape}: "  # type: ignore[attr-defined]
                 + ("use `is None`" if other is None else f"{_COMPUTE}, or compare tolist()")
             )
-        return self.item()
+        value = self.item()
+        return value if other is None or isinstance(other, (bytes, Numeric)) else self._numeric(value, f"view {sign} x")
 
     def __eq__(self, other: object) -> bool:
         value = self._compared(other, "==")

@@ -1,7 +1,7 @@
 """Driver calls with prepared arguments: the fast calls, and sequences that no interrupt can divide.
 
 What it is   `Calls`, through which all hot calls go: `primary.direct.cuStreamQuery(stream)`; `run`, which makes several
-             calls as one step; and `Scratch`, the C memory that they read and write.
+             calls as one step; `Scratch`, the C memory that they read and write; and `Explained`, for their errors.
 How          A checked call (driver.py) converts and checks each argument, which costs a microsecond. Here every
              argument already is a ctypes object. The call is still traced, refused in a forked child, and answered with
              the driver's error.
@@ -21,6 +21,7 @@ from itertools import chain, starmap, tee
 from time import perf_counter_ns
 
 from .. import driver, tracing
+from ..errors import CudaError, InvalidUse
 from ..headers import cuda_h
 from ..tracing import careful
 
@@ -29,13 +30,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any, Callable, Optional
 
-    from ..errors import CudaError
     from .context import PrimaryContext
 
     Step = Any  # a tuple: a function of Driver.raw() and its arguments
     Around = Callable[[], Optional[PrimaryContext]]
 
-__all__ = ["UNTRIED", "Calls", "Scratch", "invoke", "refused", "run", "scratches", "take_scratch", "tell"]
+__all__ = ["UNTRIED", "Calls", "Explained", "Scratch", "invoke", "refused", "run", "scratches", "take_scratch", "tell"]
 
 _NOT_READY = 600
 UNTRIED = -1  # instead of a code: the call was not made yet
@@ -216,3 +216,25 @@ class Calls:
         if code and not (code == _NOT_READY and function.symbol in _QUERIES):
             raise loaded.error(code, function.symbol, *_shown(step))
         return code
+
+
+class Explained:
+    """A block in which an error of the driver with this code has one meaning."""
+
+    __slots__ = ("_code", "_meaning")
+
+    def __init__(self, code: int, meaning: str) -> None:
+        self._code, self._meaning = code, meaning
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: Any, traceback: object) -> None:
+        if isinstance(error, CudaError) and error.code == self._code:
+            raise InvalidUse(
+                self._meaning,
+                code=error.code,
+                name=error.name,
+                call=error.call,
+                arguments=error.arguments,
+            ) from None

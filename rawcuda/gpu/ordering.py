@@ -196,16 +196,22 @@ def end_work(error: BaseException, primary: PrimaryContext, queue: Any, *things:
     _unfinished.pop(key, None)
 
 
-def wait_for(thing: Any, side: Side, stream: Any) -> None:
-    """Wait on the CPU until a stream has completed its work, and the work that is pending on pinned memory is done."""
+def wait_for(thing: Any, side: Side, stream: Any) -> bool:
+    """Wait on the CPU until a stream has completed its work, and the work that is pending on pinned memory is done.
+
+    returns  False if the stream is being captured, so that nothing can wait for it
+    """
     primary = side.primary
     if primary is None:  # it is not ours
         settle(thing)
-        return
+        return True
+    if capturing and capture_number(primary, work_handle(stream)) is not None:
+        return False
     if thing.stream is not None and thing.stream is not stream:
         make_ready(primary, stream, thing)
     calls, queue = calls_on(stream, primary)
     calls.cuStreamSynchronize(queue)
+    return True
 
 
 def wait_between(waiting: int, working: int, device: Any) -> None:

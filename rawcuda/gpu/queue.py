@@ -97,8 +97,9 @@ _BORROWED = _BorrowedCalls(False), _BorrowedCalls(True)
 class StreamHandle(InContext):
     """The part of a stream that is needed to queue work on it."""
 
-    __slots__ = ("_last", "_owner")
+    __slots__ = ("_last", "_owner", "_number")
 
+    _number: int  # the handle, if it is borrowed, also after close()
     _owner: names.Any  # of a borrowed handle: keeps the stream alive
     _last: int | None  # after close(): the key of the event at the end of its work, if that could be recorded
 
@@ -106,7 +107,7 @@ class StreamHandle(InContext):
         self.device = self._primary = self._argument = None
         self._calls = _BORROWED[handle in (LEGACY, PER_THREAD)]
         self._own(handle, None)
-        self._owner = owner
+        self._owner, self._number = owner, handle
 
     def queue(self) -> names.Any:
         """Return the handle as an argument of prepared calls, or None if the stream is closed."""

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
     from ..arrays.copying import Side
 
-__all__ = ["copy_run", "fill_run"]
+__all__ = ["FILLS_OF_ROWS", "LARGEST_PITCH", "copy_run", "fill_run"]
 
-_LARGEST_PITCH = 2**31 - 1  # CU_DEVICE_ATTRIBUTE_MAX_PITCH of all devices so far
+LARGEST_PITCH = 2**31 - 1  # CU_DEVICE_ATTRIBUTE_MAX_PITCH of all devices so far
 
 
 def copy_run(dst: Any, src: Any, to: Side, of: Side, stream: Any) -> bool:
@@ -111,7 +111,7 @@ def fill_run(target: Any, to: Side, word: tuple[Any, int, Any], stream: Any) -> 
     if form.size is None:
         first = to.address + form.offset
         row, pitch, rows = form.rows or (1, 0, 0)
-        if not row <= pitch <= _LARGEST_PITCH or first % width or pitch % width:
+        if not row <= pitch <= LARGEST_PITCH or first % width or pitch % width:
             return False
     elif to.address % width:
         return False
@@ -136,7 +136,7 @@ def fill_run(target: Any, to: Side, word: tuple[Any, int, Any], stream: Any) -> 
             )
             fill(to.argument, value, count, queue)
         else:
-            fill = getattr(calls, _FILLS_OF_ROWS[width])
+            fill = getattr(calls, FILLS_OF_ROWS[width])
             fill(*map(as_argument, (first, pitch)), value, *map(as_argument, (row // width, rows)), queue)
         if not to.ours:
             keep(primary, stream, target, to)
@@ -169,4 +169,4 @@ def _check_reach(stream: StreamHandle, target: Any, to: Side) -> None:
     )
 
 
-_FILLS_OF_ROWS = {1: "cuMemsetD2D8Async", 2: "cuMemsetD2D16Async", 4: "cuMemsetD2D32Async"}
+FILLS_OF_ROWS = {1: "cuMemsetD2D8Async", 2: "cuMemsetD2D16Async", 4: "cuMemsetD2D32Async"}

@@ -11,9 +11,10 @@ from __future__ import annotations
 import ctypes
 
 from .. import names
-from ..errors import CudaError, InvalidUse, a_kind, worded
+from ..errors import a_kind, worded
 from ..given import whole
 from ..owned import _nothing, drain, dropped
+from .calls import Explained
 from .handles import EVENT, SHARED_EVENT, STREAM, TIMED_EVENT, Lifetime, capturing
 from .queue import (
     LEGACY,
@@ -196,7 +197,7 @@ class Stream(StreamHandle):
             # A default stream belongs to the current context: use the event's context.
             calls, queue = calls_on(self, other._primary) if self._primary is None else (self._calls, self._argument)
             if external:
-                with _Captured():
+                with _CAPTURED:
                     calls.cuStreamWaitEvent(queue or self._prepare(), other._argument or other._prepare(), _EXTERNAL)
                 return
             calls.cuStreamWaitEvent(queue or self._prepare(), other._argument or other._prepare(), _NO_FLAGS)
@@ -288,10 +289,11 @@ class Stream(StreamHandle):
         return 0, self.handle
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Stream) and self._handle is not None and other._handle == self._handle
+        return self is other or isinstance(other, Stream) and self._handle is not None and other._handle == self._handle
 
-    def __hash__(self) -> int:
-        return id(self) if self._handle is None else hash(("stream", self._handle))
+    def __hash__(self) -> int:  # the same after close()
+        release = self._release
+        return hash(("stream", release.value if type(release) is Lifetime else self._number))
 
     def __repr__(self) -> str:
         names: dict[int | None, str] = {LEGACY: "legacy", PER_THREAD: "per-thread", None: "closed"}
@@ -300,23 +302,8 @@ class Stream(StreamHandle):
         return f"<Stream {said}{'' if device is None else f' on device {device.ordinal}'}>"
 
 
-class _Captured:
-    """A block in which a driver's INVALID_VALUE means that external=True was given outside of a capture."""
-
-    __slots__ = ()
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: Any, traceback: object) -> None:
-        if isinstance(error, CudaError) and error.code == 1:
-            raise InvalidUse(
-                "external=True is for a stream that is being captured, and this one is not: leave it out",
-                code=error.code,
-                name=error.name,
-                call=error.call,
-                arguments=error.arguments,
-            ) from None
+_CAPTURED = Explained(1, "external=True is for a stream that is being captured, and this one is not: leave it out")
+_RECORDED = Explained(400, "an event was not recorded, so there is no time to measure: record() both events before")
 
 
 def _priority(given: Any) -> ctypes.c_int:
@@ -394,7 +381,7 @@ class Event(InContext):
         if calls is not self._primary.inside:
             _check_device(self, stream)
         if external:
-            with _Captured():
+            with _CAPTURED:
                 calls.cuEventRecordWithFlags(self._argument or self._prepare(), queue, _EXTERNAL)
         else:
             calls.cuEventRecord(self._argument or self._prepare(), queue)
@@ -443,7 +430,8 @@ class Event(InContext):
             raise ValueError(f"{which} was made without timing: make both with device.event(timing=True)")
         start, end = since._argument or since._prepare(), self._argument or self._prepare()
         elapsed = ctypes.c_float()
-        self._calls.cuEventElapsedTime(ctypes.byref(elapsed), start, end)
+        with _RECORDED:
+            self._calls.cuEventElapsedTime(ctypes.byref(elapsed), start, end)
         return elapsed.value
 
     def share(self, *, timeout: float = 30.0) -> names.SharedHandle:

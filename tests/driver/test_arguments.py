@@ -116,6 +116,40 @@ def test_what_lies_in_memory_is_packed_whatever_bytes_says(device, kind):
     assert echoed(device, [8], Telling(1, 2))[0][:8] == struct.pack("<II", 1, 2)
 
 
+def test_what_is_big_endian_is_refused_and_a_number_is_swapped(device):
+    numpy = pytest.importorskip("numpy")
+    big = ctypes.c_float.__ctype_be__
+
+    class Inner(ctypes.BigEndianStructure):
+        _fields_ = (("a", ctypes.c_int), ("b", ctypes.c_float))
+
+    class Outer(ctypes.Structure):
+        _fields_ = (("a", Inner),)
+
+    record = numpy.array((1, 2), [("a", ">i4"), ("b", ">f4")])[()]
+    for data in (Inner(1, 2), Outer(Inner(1, 2)), (big * 2)(1, 2), record):
+        with pytest.raises(ValueError, match="^kernel echo: parameter 'p0' is 8 bytes .* is big-endian, and CUDA is"):
+            echoed(device, [8], data)
+    assert echoed(device, [4], big(1.5))[0][:4] == struct.pack("<f", 1.5)
+    assert echoed(device, [8], record.astype(record.dtype.newbyteorder("=")))[0][:8] == struct.pack("<if", 1, 2)
+
+
+def test_the_errors_for_structures_give_the_remedy(device):
+    numpy = pytest.importorskip("numpy")
+    pair = numpy.array([1, 2], "f4")
+    with pytest.raises(ValueError, match=r"in host memory.* for the bytes of a structure, give bytes\(it\)"):
+        echoed(device, [8], pair)
+    assert echoed(device, [8], bytes(pair))[0][:8] == struct.pack("<ff", 1, 2)
+    fields = [("a", "i4"), ("b", "f8")]
+    with pytest.raises(ValueError, match=r"has 12 bytes, not 16: .* numpy\.dtype\(fields, align=True\)"):
+        echoed(device, [16], numpy.array((1, 2), fields)[()])
+    aligned = numpy.array((1, 2), numpy.dtype(fields, align=True))[()]
+    assert echoed(device, [16], aligned)[0][:4] == struct.pack("<i", 1)
+    for values in ((1.0, 2), [1.0, 2], {"a": 1}):
+        with pytest.raises(TypeError, match=r"give bytes, as of struct\.pack\(\)"):
+            echoed(device, [16], values)
+
+
 def test_a_refusal_of_a_protocol_names_the_parameter(device):
     broken = Strange(__cuda_array_interface__={"shape": (1,), "typestr": "<f4", "version": 3})()
     with pytest.raises(errors.ProtocolError, match="^kernel echo: parameter 'p0': ") as raised:

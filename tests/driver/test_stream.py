@@ -60,8 +60,18 @@ def test_elapsed_needs_timing_and_records(device):
     with device.event() as plain, device.event(timing=True) as timed, device.event(timing=True) as other:
         with pytest.raises(ValueError, match="timing=True"):
             timed.elapsed_ms(plain)
-        with pytest.raises(errors.InvalidUse):
+        with pytest.raises(errors.InvalidUse, match=r"was not recorded, .*: record\(\) both events before"):
             timed.elapsed_ms(other)
+
+
+def test_what_is_closed_is_still_a_key_of_a_dict(device):
+    borrowed_from, graph_pool = device.stream(), device.memory_pool()
+    things = [device.stream(), rawcuda.Stream.from_handle(borrowed_from), device.event(), graph_pool]
+    table, numbers = dict.fromkeys(things, 1), [hash(thing) for thing in things]
+    for thing, number in zip(things, numbers):
+        thing.close()
+        assert hash(thing) == number and thing == thing and table.pop(thing) == 1
+    assert not table and device.stream() != things[0]
 
 
 def test_waiting(device):

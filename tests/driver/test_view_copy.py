@@ -24,6 +24,35 @@ view, copy, ProtocolError = rawcuda.view, rawcuda.copy, errors.ProtocolError
 PLACES = ("host", "pinned", "managed", "device")
 
 
+def test_leading_extents_of_1_are_left_out(device):
+    numpy = pytest.importorskip("numpy")
+    for source in (numpy.arange(3.0)[None], numpy.arange(3.0)[None, None], numpy.full((1, 1), 7.0)):
+        wanted, host, there = numpy.zeros(3), numpy.zeros(3), device.empty(3, "float64")
+        wanted[...] = source
+        copy(host, source)
+        there[...] = source
+        assert host.tolist() == there.tolist() == wanted.tolist()
+    with pytest.raises(ValueError, match=r"could not broadcast source of shape \(2, 3\) into shape \(3,\)"):
+        copy(numpy.zeros(3), numpy.zeros((2, 3)))
+
+
+def test_a_fill_of_host_memory_refuses_what_is_no_stream(device):
+    closed = device.stream()
+    closed.close()
+    for target in (view(bytearray(4)), device.empty(0, "float32")):
+        for stream, error in (("a", TypeError), (0, ValueError), (closed, errors.Closed)):
+            with pytest.raises(error):
+                target.fill(1, stream=stream)
+        target.fill(1, stream=-1).fill(1, stream=1)
+
+
+def test_numpys_small_complex_numbers_are_complex(device):
+    numpy = pytest.importorskip("numpy")
+    with pytest.raises(TypeError, match="takes a real number, not complex"):
+        device.empty(2, "float32").fill(numpy.complex64(1 + 2j))
+    assert device.empty(2, "complex64").fill(numpy.complex64(1 + 2j)).tolist() == [1 + 2j] * 2
+
+
 def made(device, place, data):
     """Return a writable uint8 array of these bytes in some kind of memory, and the Memory that has to be closed."""
     if place == "host":

@@ -271,16 +271,19 @@ def test_a_name_outside_that_is_none(python):
 
 def test_choosing_too_late(python):
     result = python("""
-        from tests.subject import rawcuda
+        from tests.subject import module, rawcuda
         rawcuda.use("emulator")
         rawcuda.devices()
-        for late in ("nvidia", "emulator"):
+        rawcuda.use("emulator")  # the same one again: as if a notebook's first cell is run twice
+        emulator = module("driver").current().libcuda
+        rawcuda.use(emulator)
+        for late in ("nvidia", "/other/libcuda.so.1", type(emulator)()):
             try:
                 rawcuda.use(late)
             except RuntimeError as error:
                 print(error)
     """)
-    assert result.stdout.count("in use already: choose before the first call") == 2, result.stderr
+    assert result.stdout.count("in use already: choose before the first call") == 3, result.stderr
 
 
 def test_looking_at_the_package_loads_no_driver(python):

@@ -68,6 +68,15 @@ def test_truth_is_the_one_elements():
         3.0 in v  # noqa: B015
 
 
+def test_a_run_of_bytes_has_no_truth_and_equals_no_number():
+    numpy = pytest.importorskip("numpy")
+    zero, text = (rawcuda.view(numpy.array([x]))[0] for x in (numpy.longdouble(0), b"abc"))
+    for use in (lambda: bool(zero), lambda: zero == 0, lambda: zero != 0, lambda: text == "abc"):
+        with pytest.raises(TypeError, match="needs a number: an element of dtype .* is only a run of bytes"):
+            use()
+    assert text == b"abc" and text != b"abd" and zero != None and zero == zero  # noqa: E711, PLR0124
+
+
 def test_assigning():
     v = floats(2, 3)
     v[0] = 7

@@ -12,14 +12,22 @@ Read next    transfer.py, strided_kernel.py
 from __future__ import annotations
 
 import ctypes
+from itertools import product
+from operator import mul
+from sys import byteorder
 
 from ...arrays import host_copy
 from ...arrays.host_copy import Walk
+from ...driver import as_argument
 from ...elements import layout
+from ...errors import InvalidUse
 from ..context import PrimaryContext
+from ..handles import capturing
 from ..memory import allocate
 from ..ordering import end_work, finish_context, keep, make_ready, settle
 from ..queue import PER_THREAD, calls_on, home_of, work_handle
+from ..retention import capture_number
+from ..spans import FILLS_OF_ROWS, LARGEST_PITCH
 from ..stream import record_and_wait
 from . import transfer
 from .peer_copy import copy_across
@@ -225,7 +233,11 @@ def _wait(device: PrimaryContext, handle: int) -> None:
 
 
 def fill_on_device(target: Any, to: Side, pattern: bytes, stream: Any) -> None:
-    """Set every element of a view of device-accessible memory to these bytes, by copying one element to all."""
+    """Set every element of a view of device-accessible memory to these bytes, which the driver cannot repeat.
+
+    order   in the order of the stream if few calls fill the words of the elements; else one element is copied to all,
+            which is complete on return, and which no stream can capture
+    """
     form, device = to.form, to.primary
     address = to.address + form.offset
     device.open()
@@ -233,13 +245,45 @@ def fill_on_device(target: Any, to: Side, pattern: bytes, stream: Any) -> None:
     make_ready(device, stream, target)
     shape, strides = form.shape or (1,), form.strides or (0,)
     try:
-        _fill_by_copy(Walk(len(pattern), shape, address, strides, 0, (0,) * len(shape)), pattern, device, handle)
+        if not _fill_by_words(shape, strides, address, pattern, device, stream):
+            if capturing and capture_number(device, handle) is not None:
+                raise InvalidUse(
+                    f"a captured fill takes at most {_MOST_CALLS} calls, this one, of {layout.size(shape)} separate "
+                    f"elements of {len(pattern)} bytes, takes more: add it with graph.fill()"
+                )
+            _fill_by_copy(Walk(len(pattern), shape, address, strides, 0, (0,) * len(shape)), pattern, device, handle)
         keep(device, stream, target, to)
     except BaseException as error:  # the bytes of the element are in pageable memory
         end_work(error, device, calls_on(handle, device)[1], target)
         raise
     if to.form.dtype is not None:
         target.stream = stream
+
+
+def _fill_by_words(
+    shape: Ints, strides: Ints, address: int, pattern: bytes, device: PrimaryContext, stream: Any
+) -> bool:
+    """Fill with a call for each word of an element and each row of elements; tell whether these are few calls.
+
+    calls   cuMemsetD2D8Async, cuMemsetD2D16Async, cuMemsetD2D32Async
+    """
+    size, columns = len(pattern), shape[-1]
+    pitch = strides[-1] if columns > 1 else size
+    width = next(n for n in (4, 2, 1) if not any(number % n for number in (size, address, pitch, *strides)))
+    is_few = size // width * layout.size(shape[:-1]) <= _MOST_CALLS
+    if not is_few or not size <= pitch <= LARGEST_PITCH or home_of(stream, device) is not device:
+        return False
+    calls, queue = calls_on(stream, device)
+    fill = getattr(calls, FILLS_OF_ROWS[width])
+    for row in product(*map(range, shape[:-1])):
+        first = address + sum(map(mul, row, strides))
+        for at in range(0, size, width):
+            word = int.from_bytes(pattern[at : at + width], byteorder)
+            fill(*map(as_argument, (first + at, pitch, word, 1, columns)), queue)
+    return True
+
+
+_MOST_CALLS = 64
 
 
 def _fill_by_copy(walk: Walk, pattern: bytes, device: PrimaryContext, handle: int) -> None:

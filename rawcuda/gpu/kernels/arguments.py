@@ -31,7 +31,23 @@ if TYPE_CHECKING:
     from ..device import Device
     from .signature import Parameter
 
-__all__ = ["Declared", "In", "OBJECTS", "Passed", "Slot", "ctypes_letter", "declared"]
+__all__ = [
+    "Declared",
+    "In",
+    "OBJECTS",
+    "Passed",
+    "Slot",
+    "ctypes_letter",
+    "declared",
+    "is_swapped",
+    "refuse_kind",
+    "refuse_numpy",
+    "refuse_object",
+    "refuse_order",
+    "refuse_pointer",
+    "refuse_sequence",
+    "refuse_size",
+]
 
 
 class In:
@@ -199,6 +215,16 @@ def ctypes_letter(kind: Any) -> str:
     return "f" if code in "fd" else "s" if code in "bhilq" else "u" if code in "BHILQ?P" else ""
 
 
+def is_swapped(kind: Any) -> bool:
+    """Tell whether values of a ctypes type, or parts of them, are big-endian; the byte order of CUDA is little."""
+    if issubclass(kind, ctypes.Array):
+        return is_swapped(kind._type_)
+    if issubclass(kind, (ctypes.Structure, ctypes.Union)):
+        fields = [field[1] for base in kind.__mro__ for field in vars(base).get("_fields_", ())]
+        return any(map(is_swapped, fields))
+    return getattr(kind, "__ctype_be__", None) in kind.__mro__
+
+
 class Slot:
     """A parameter of a kernel on a device: how an argument is packed into it, and how one is refused.
 
@@ -313,7 +339,8 @@ class Slot:
                 ValueError,
                 argument,
                 f"is in host memory, which device {self.ordinal} cannot access: "
-                'device.upload(it), or allocate it as "pinned" or "managed"',
+                'device.upload(it), or allocate it as "pinned" or "managed"'
+                + ("; for the bytes of a structure, give bytes(it)" if self.form == "bytes" else ""),
             )
         remedy = f"Device({self.ordinal}).enable_peer_access(Device({ordinal}))"
         self.refuse(
@@ -332,3 +359,39 @@ class Slot:
 def _worded(value: Any) -> str:
     shown = issubclass(type(value), (int, float, complex, str, bytes, type(None)))  # its __class__ may say otherwise
     return worded(value) if shown else a_kind(value)
+
+
+# -- refusals, which are called as the functions that pack: (slot, argument, kept)
+
+
+def refuse_size(slot: Slot, argument: Any, kept: Any) -> NoReturn:
+    slot.refuse(ValueError, argument, f"has {ctypes.sizeof(argument)} bytes, not {slot.size}")
+
+
+def refuse_kind(slot: Slot, argument: Any, kept: Any) -> NoReturn:
+    slot.refuse(TypeError, argument, "is of another kind: give a ctypes type of the parameter's kind, or a number")
+
+
+def refuse_pointer(slot: Slot, argument: Any, kept: Any) -> NoReturn:
+    why = "points to host memory: give the array; to pass an address, give an int or a c_void_p"
+    slot.refuse(TypeError, argument, why)
+
+
+def refuse_sequence(slot: Slot, argument: Any, kept: Any) -> NoReturn:
+    why = "is not an array: make one with array.array or numpy.asarray, and give device.upload(it)"
+    slot.refuse(TypeError, argument, why)
+
+
+def refuse_numpy(slot: Slot, argument: Any, kept: Any) -> NoReturn:
+    slot.refuse(TypeError, argument, f"({argument.dtype}) is not a number")
+
+
+def refuse_object(slot: Slot, argument: Any, kept: Any) -> NoReturn:
+    makers = {"texture": "device.texture(...)", "surface": "device.surface(array)"}
+    maker = makers.get(slot.type, "TensorMap.tiled(view, box=...)")
+    slot.refuse(TypeError, argument, f"is none: {maker} makes one")
+
+
+def refuse_order(slot: Slot, argument: Any, kept: Any) -> NoReturn:
+    why = "is big-endian, and CUDA is little-endian: give a ctypes.Structure, or x.astype(x.dtype.newbyteorder('='))"
+    slot.refuse(ValueError, argument, why)

@@ -24,7 +24,21 @@ from ...errors import Closed, ProtocolError
 from ...protocols.choosing import Unviewable
 from ...protocols.description import Description
 from ..memory import Memory
-from .arguments import OBJECTS, In, Passed, Slot, ctypes_letter
+from .arguments import (
+    OBJECTS,
+    In,
+    Passed,
+    Slot,
+    ctypes_letter,
+    is_swapped,
+    refuse_kind,
+    refuse_numpy,
+    refuse_object,
+    refuse_order,
+    refuse_pointer,
+    refuse_sequence,
+    refuse_size,
+)
 from .kinds import is_exporter, is_plain, kind_of
 
 TYPE_CHECKING = False
@@ -78,26 +92,28 @@ class Packers(dict):  # type: ignore[type-arg]
         sort, size, form = kind_of(kind), self._size, self._form
         if form == "bytes":
             if self._converts and self._type in OBJECTS:
-                return _OBJECT.get(sort, _refuse_object)
+                return _OBJECT.get(sort, refuse_object)
             if sort == "ctypes array" and size == 8 != ctypes.sizeof(kind):
                 return _pack_address_bytes  # not passed by value: an array in host memory
             if self._converts and sort in _CONVERTED:
                 return _pack_bfloat16 if self._type == "bf16" else _pack_complex
             if self._converts and sort == "numpy other":
-                return _refuse_numpy
+                return refuse_numpy
             if (size != 8 or self._converts) and sort in _ARRAYS and sort != "ctypes array":
                 return _refuse_bytes
             packer = _BYTES.get(sort, _refuse_bytes)
             if packer is _pack_ctypes and ctypes.sizeof(kind) != size:
-                return _refuse_size
+                return refuse_size
+            if packer is _pack_ctypes and is_swapped(kind):
+                return _pack_swapped if sort == "ctypes value" else refuse_order
             return packer
         if sort in ("ctypes value", "ctypes structure"):
             letter = ctypes_letter(kind) if sort == "ctypes value" else ""
             if ctypes.sizeof(kind) != size:
-                return _refuse_size
+                return refuse_size
             if not letter or (letter == "f") != (form == "real"):
-                return _refuse_kind
-            if getattr(kind, "__ctype_be__", None) in kind.__mro__:  # (CUDA's byte order is little)
+                return refuse_kind
+            if is_swapped(kind):
                 return _pack_swapped
         if form == "typed" and sort in _TYPED:
             return _TYPED[sort]
@@ -272,7 +288,7 @@ def _pack_object(slot: Slot, argument: Any, kept: Kept) -> bytes:
             return _pack_passed_bytes(slot, argument, kept)
     elif slot.size == 8:
         return (_pack_index(slot, argument, kept) % _WHOLE).to_bytes(8, "little")
-    _refuse_object(slot, argument, kept)
+    refuse_object(slot, argument, kept)
 
 
 def _pack_in(slot: Slot, argument: In, kept: Kept) -> Any:
@@ -339,7 +355,10 @@ def _pack_bytes(slot: Slot, argument: bytes, kept: Kept) -> bytes:
 def _pack_numpy_bytes(slot: Slot, argument: Any, kept: Kept) -> bytes:
     data: bytes = argument.tobytes()
     if len(data) != slot.size:
-        slot.refuse(ValueError, argument, f"has {len(data)} bytes, not {slot.size}")
+        padding = ": a dtype has the padding of C with numpy.dtype(fields, align=True)" if argument.dtype.names else ""
+        slot.refuse(ValueError, argument, f"({argument.dtype}) has {len(data)} bytes, not {slot.size}{padding}")
+    if not argument.dtype.isnative:
+        refuse_order(slot, argument, kept)
     return data
 
 
@@ -381,28 +400,6 @@ def _pack_complex(slot: Slot, argument: Any, kept: Kept) -> bytes:
 # -- refusals
 
 
-def _refuse_size(slot: Slot, argument: Any, kept: Kept) -> NoReturn:
-    slot.refuse(ValueError, argument, f"has {ctypes.sizeof(argument)} bytes, not {slot.size}")
-
-
-def _refuse_kind(slot: Slot, argument: Any, kept: Kept) -> NoReturn:
-    slot.refuse(TypeError, argument, "is of another kind: give a ctypes type of the parameter's kind, or a number")
-
-
-def _refuse_pointer(slot: Slot, argument: Any, kept: Kept) -> NoReturn:
-    why = "points to host memory: give the array; to pass an address, give an int or a c_void_p"
-    slot.refuse(TypeError, argument, why)
-
-
-def _refuse_sequence(slot: Slot, argument: Any, kept: Kept) -> NoReturn:
-    why = "is not an array: make one with array.array or numpy.asarray, and give device.upload(it)"
-    slot.refuse(TypeError, argument, why)
-
-
-def _refuse_numpy(slot: Slot, argument: Any, kept: Kept) -> NoReturn:
-    slot.refuse(TypeError, argument, f"({argument.dtype}) is not a number")
-
-
 def _refuse_address(slot: Slot, argument: Any, kept: Kept) -> NoReturn:
     if slot.type == "pointer" or slot.form == "bytes":
         slot.refuse(TypeError, argument, "is neither an array nor an address")
@@ -423,12 +420,6 @@ def _refuse_real(slot: Slot, argument: Any, kept: Kept) -> NoReturn:
     if _is_array(argument) or isinstance(argument, (str, type(None))):
         why += ": give a number" + _item_hint(argument)
     slot.refuse(TypeError, argument, why)
-
-
-def _refuse_object(slot: Slot, argument: Any, kept: Kept) -> NoReturn:
-    makers = {"texture": "device.texture(...)", "surface": "device.surface(array)"}
-    maker = makers.get(slot.type, "TensorMap.tiled(view, box=...)")
-    slot.refuse(TypeError, argument, f"is none: {maker} makes one")
 
 
 def _refuse_bytes(slot: Slot, argument: Any, kept: Kept) -> NoReturn:
@@ -482,8 +473,8 @@ _INTEGER: dict[str, Packer] = {
     "numpy integer": _pack_index,
     "bytes": _pack_number_of_bytes,
     "ctypes value": _pack_ctypes,
-    "numpy other": _refuse_numpy,
-    "sequence": _refuse_sequence,
+    "numpy other": refuse_numpy,
+    "sequence": refuse_sequence,
     "other": _pack_other_integer,
 }
 _ADDRESS: dict[str, Packer] = {
@@ -496,7 +487,7 @@ _ADDRESS: dict[str, Packer] = {
     "ctypes array": _pack_foreign,
     "in": _pack_in,
     "passed": _pack_passed,
-    "ctypes pointer": _refuse_pointer,
+    "ctypes pointer": refuse_pointer,
     "other": _pack_other_address,
 }
 _TYPED: dict[str, Packer] = {
@@ -516,8 +507,8 @@ _REAL: dict[str, Packer] = {
     "numpy float": _pack_real,
     "bytes": _pack_number_of_bytes,
     "ctypes value": _pack_ctypes,
-    "numpy other": _refuse_numpy,
-    "sequence": _refuse_sequence,
+    "numpy other": refuse_numpy,
+    "sequence": refuse_sequence,
     "other": _pack_other_real,
 }
 _OBJECT: dict[str, Packer] = {  # of a parameter that is declared as a texture, a surface or a tensor map

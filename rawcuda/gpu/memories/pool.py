@@ -354,10 +354,12 @@ class MemoryPool(Owned):
         return as_argument(self.handle)
 
     def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
         return isinstance(other, MemoryPool) and self._handle is not None and other._handle == self._handle
 
     def __hash__(self) -> int:
-        return id(self) if self._handle is None else hash(("pool", self._handle))
+        return hash(("pool", self.device.ordinal, self.kind))  # the same after close()
 
     def __repr__(self) -> str:
         where = "closed" if self._handle is None else hex(self._handle)

@@ -13,6 +13,7 @@ import sys
 import time
 
 from ... import driver, use
+from ...driver import is_emulator
 from ...errors import CudaError, DriverNotFound, RawCudaError
 from .. import terminal
 
@@ -168,11 +169,6 @@ def reason(error: RawCudaError) -> str:
     if isinstance(error, CudaError) and error.code == 100 and len(lines) > 1:  # the driver is there, and sees no GPU
         return lines[1][0].lower() + lines[1][1:].rstrip(".")
     return " ".join(lines[:1])
-
-
-def is_emulator(loaded: driver.Driver) -> bool:
-    """Tell whether this driver is the emulator."""
-    return type(loaded.libcuda).__module__.startswith(f"{PACKAGE}.emulator")
 
 
 def first_line(loaded: driver.Driver, why: str = "") -> str:
