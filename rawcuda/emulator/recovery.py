@@ -206,6 +206,10 @@ class Interrupts:
             if caught is not None:
                 raise caught
 
+    def drop(self) -> None:
+        """Forget the exceptions that are kept: the program ends, and there is nobody to raise them in."""
+        self._kept.clear()
+
 
 class _Late:
     """An object whose truth value raises an exception, unless somebody has claimed that exception."""

@@ -444,6 +444,20 @@ print(cuda.cuCtxSynchronize(), cuda.cuCtxSynchronize())
     assert result.stderr.count("memcheck") == 1, "the error of later calls is the same"
 
 
+def test_an_interrupt_that_nobody_claimed_does_not_disturb_the_end(python) -> None:
+    result = python(
+        "import atexit, time\natexit.register(time.sleep, 0.2)  # runs after the emulator's own function\n"
+        + BEGIN
+        + """
+start()
+from tests.subject import module
+cuda.cuInit(0)
+module("emulator").shared()._machine.interrupts.keep(KeyboardInterrupt())
+"""
+    )
+    assert (result.returncode, result.stderr) == (0, "")
+
+
 def test_what_was_called_in_vain_is_listed_at_the_end(python) -> None:
     code = """
 import ctypes, sys

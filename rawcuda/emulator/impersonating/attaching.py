@@ -168,6 +168,8 @@ def _ended() -> None:
     those of the other modules, which the interpreter clears one by one, the newest first. The module that is added
     here is the newest, so it is cleared before any module of ours.
     """
+    if ATTACHED:
+        shared()._machine.interrupts.drop()  # one that came late would be raised here, and end this function
     for attached in ATTACHED:
         for number, name in enumerate(attached.names if shared()._machine.pid else ()):
             if _RELEASING.search(name) and not attached.table.get_pointer(layout.SLOTS + 8 * number):
