@@ -365,33 +365,40 @@ def _worded(value: Any) -> str:
 
 
 def refuse_size(slot: Slot, argument: Any, kept: Any) -> NoReturn:
+    """Refuse a value of another size."""
     slot.refuse(ValueError, argument, f"has {ctypes.sizeof(argument)} bytes, not {slot.size}")
 
 
 def refuse_kind(slot: Slot, argument: Any, kept: Any) -> NoReturn:
+    """Refuse a ctypes value of another kind."""
     slot.refuse(TypeError, argument, "is of another kind: give a ctypes type of the parameter's kind, or a number")
 
 
 def refuse_pointer(slot: Slot, argument: Any, kept: Any) -> NoReturn:
+    """Refuse a ctypes pointer."""
     why = "points to host memory: give the array; to pass an address, give an int or a c_void_p"
     slot.refuse(TypeError, argument, why)
 
 
 def refuse_sequence(slot: Slot, argument: Any, kept: Any) -> NoReturn:
+    """Refuse a list or a tuple."""
     why = "is not an array: make one with array.array or numpy.asarray, and give device.upload(it)"
     slot.refuse(TypeError, argument, why)
 
 
 def refuse_numpy(slot: Slot, argument: Any, kept: Any) -> NoReturn:
+    """Refuse a NumPy scalar that is not a number."""
     slot.refuse(TypeError, argument, f"({argument.dtype}) is not a number")
 
 
 def refuse_object(slot: Slot, argument: Any, kept: Any) -> NoReturn:
+    """Refuse what is no texture, surface or tensor map."""
     makers = {"texture": "device.texture(...)", "surface": "device.surface(array)"}
     maker = makers.get(slot.type, "TensorMap.tiled(view, box=...)")
     slot.refuse(TypeError, argument, f"is none: {maker} makes one")
 
 
 def refuse_order(slot: Slot, argument: Any, kept: Any) -> NoReturn:
+    """Refuse big-endian bytes."""
     why = "is big-endian, and CUDA is little-endian: give a ctypes.Structure, or x.astype(x.dtype.newbyteorder('='))"
     slot.refuse(ValueError, argument, why)
