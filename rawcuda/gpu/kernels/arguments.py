@@ -222,7 +222,8 @@ def is_swapped(kind: Any) -> bool:
     if issubclass(kind, (ctypes.Structure, ctypes.Union)):
         fields = [field[1] for base in kind.__mro__ for field in vars(base).get("_fields_", ())]
         return any(map(is_swapped, fields))
-    return getattr(kind, "__ctype_be__", None) in kind.__mro__
+    big, little = getattr(kind, "__ctype_be__", None), getattr(kind, "__ctype_le__", None)
+    return big in kind.__mro__ and big is not little  # (a byte has no order)
 
 
 class Slot:
