@@ -458,6 +458,15 @@ module("emulator").shared()._machine.interrupts.keep(KeyboardInterrupt())
     assert (result.returncode, result.stderr) == (0, "")
 
 
+def emulated(python, code):
+    """Run a program under `emulate` with the status 0, with the status 1, and with --doctor."""
+    run = ["-m", NAME, "emulate"]
+    return (
+        python([*run, *options, sys.executable, "-c", code, status])
+        for options, status in (([], "0"), ([], "1"), (["--doctor"], "0"))
+    )
+
+
 def test_what_was_called_in_vain_is_listed_at_the_end(python) -> None:
     code = """
 import ctypes, sys
@@ -468,11 +477,7 @@ for name in b"cuGraphicsMapResources", b"cuNothing":
 print(cuda.cuGraphicsMapResources(), cuda.cuGraphicsMapResources())
 sys.exit(int(sys.argv[1]))
 """
-    run = ["-m", NAME, "emulate"]
-    fine, failed, asked = (
-        python([*run, *options, sys.executable, "-c", code, status])
-        for options, status in (([], "0"), ([], "1"), (["--doctor"], "0"))
-    )
+    fine, failed, asked = emulated(python, code)
     assert fine.stdout == failed.stdout == asked.stdout == "801 801\n"
     assert fine.stderr == ""
     assert failed.stderr == "emulate: called, but missing in the emulator: cuGraphicsMapResources (2)\n"
@@ -495,11 +500,7 @@ print(cuda.cuMemAlloc_v2(ctypes.byref(memory), ctypes.c_size_t(16)), cuda.cuMems
 sys.exit(int(sys.argv[1]))
 """
     )
-    run = ["-m", NAME, "emulate"]
-    fine, failed, asked = (
-        python([*run, *options, sys.executable, "-c", code, status])
-        for options, status in (([], "0"), ([], "1"), (["--doctor"], "0"))
-    )
+    fine, failed, asked = emulated(python, code)
     assert fine.stdout == failed.stdout == asked.stdout == "0 1\n"
     assert fine.stderr == ""
     told = "emulate: the last call that was refused: cuMemsetD8_v2 returned 1: "
