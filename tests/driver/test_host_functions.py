@@ -176,6 +176,35 @@ def test_functions_in_a_graph_run_in_each_launch(device):
         assert gone() is None
 
 
+@pytest.mark.parametrize("how", ["captured", "added"])
+def test_a_graph_whose_function_refers_to_it_is_collected(device, how):
+    class Pipeline:
+        def __init__(self, stream):
+            self.calls = 0
+            if how == "captured":
+                with stream.capture() as self.graph:
+                    stream.call(self.count)
+            else:
+                self.graph = device.graph()
+                self.graph.callback(self.count)
+            self.executable = self.graph.instantiate()
+
+        def count(self):
+            self.calls += 1
+
+    with device.stream() as stream:
+        one = Pipeline(stream)
+        for _ in range(2):
+            gc.collect()
+            one.executable.launch(stream)
+        stream.synchronize()
+        assert one.calls == 2
+        known = weakref.ref(one)
+        del one
+        gc.collect()
+        assert known() is None
+
+
 def test_an_exception_in_a_graph_is_raised_where_that_is_waited_for(device):
     with device.stream() as stream, device.stream() as other:
         with stream.capture() as graph:

@@ -2,7 +2,8 @@
 
 What it is   `call`, which queues the call of a function; `raise_from` and others, which raise its exception later.
 How          The driver calls one C function of ours, with a number, in a thread of its own. The number leads to the
-             Python function, which a table keeps alive until it has run; in a captured graph, as long as the graph.
+             Python function, which a table keeps alive until it has run. A function in a graph is kept by the graph,
+             and the table has only a weak reference: the function may refer to the graph.
              An exception cannot pass through the driver. It is put into the list `failed` of queue.py, together with
              an Origin, which represents the stream. The next synchronization of the stream or its device raises it.
              When the interpreter ends, we wait for the functions that have not run yet, because Python code cannot
@@ -16,6 +17,7 @@ from __future__ import annotations
 import ctypes
 from _thread import get_ident
 from _weakref import ref
+from functools import partial
 from itertools import count
 
 from ...driver import as_argument
@@ -59,28 +61,18 @@ class Origin:
 
 
 class _Call:
-    """A call that will be made; `again` if it belongs to a graph, which may run several times."""
+    """A call that will be made."""
 
-    __slots__ = ("function", "arguments", "origin", "again")
+    __slots__ = ("function", "arguments", "origin", "__weakref__")
 
     def __init__(self, function: Callable[..., object], arguments: tuple[Any, ...], origin: Origin) -> None:
-        self.function, self.arguments, self.origin, self.again = function, arguments, origin, False
+        self.function, self.arguments, self.origin = function, arguments, origin
 
 
-class _Kept:
-    """A reference of a graph to a call, which is forgotten together with the graph."""
-
-    __slots__ = ("number",)
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-
-    def __del__(self) -> None:
-        if _calls is not None:  # at the interpreter's exit, a module's names may be None
-            _calls.pop(self.number, None)
-
-
-_calls: dict[int, _Call] = {}  # by the number that the driver passes
+# By the number that the driver passes:
+_calls: dict[int, _Call] = {}  # those that will be made once
+_graph_calls: dict[int, Callable[[], _Call | None]] = {}  # those of graphs, which may run several times
+_forever: list[_Call] = []  # those of graphs of other software
 _origins: dict[tuple[int, int, int], Origin] = {}  # by device, stream and, for a per-thread stream, thread
 _in_graphs: dict[int, Origin] = {}  # by device: for functions in graphs, which any stream may launch
 _numbers = count(1)
@@ -90,15 +82,25 @@ _addresses: list[int] = []  # its address
 
 def _run(number: int | None) -> None:
     """Make the call with a number; this runs in a thread of the driver."""
-    made = _calls.get(number or 0)
+    made = _calls.pop(number or 0, None) or _graph_calls.get(number or 0, _no_call)()
     if made is None:
         return
-    if not made.again:
-        _calls.pop(number or 0, None)
     try:
         made.function(*made.arguments)
     except BaseException as error:  # even SystemExit: there is no caller to end
         failed.append((made.origin, error))
+
+
+def _no_call() -> None:
+    """Return what a reference to a call of a destroyed graph returns."""
+
+
+def _in_graph(ordinal: int, function: Any, arguments: tuple[Any, ...]) -> tuple[int, _Call]:
+    """Number a call by a graph on a device; it is made as long as the returned object exists."""
+    made, number = _Call(function, arguments, _in_graphs.setdefault(ordinal, Origin(ordinal, None))), next(_numbers)
+    forget = partial(_graph_calls.pop, number, None)  # (at the interpreter's exit, a module's names may be None)
+    _graph_calls[number] = ref(made, lambda _: forget())
+    return number, made
 
 
 def _function() -> Any:
@@ -124,13 +126,13 @@ def call(stream: StreamHandle, function: Any, arguments: tuple[Any, ...]) -> Non
         raise TypeError(f"call() needs a function, not {a_kind(function)}")
     queue = stream._argument or stream._prepare()
     ordinal = _ANY if stream._primary is None else stream._primary.ordinal
-    made, number = _Call(function, arguments, _origin_of(stream, ordinal)), next(_numbers)
     captured = _capture_of(stream, queue)
-    if captured is not None:
-        made.again, made.origin = True, _in_graphs.setdefault(ordinal, Origin(ordinal, None))
-        if captured in capturing:  # in a capture of other software, we are not told when the graph is destroyed
-            capturing[captured].append(_Kept(number))
-    _calls[number] = made
+    if captured is None:
+        number = next(_numbers)
+        _calls[number] = _Call(function, arguments, _origin_of(stream, ordinal))
+    else:  # (in a capture of other software, we are not told when the graph is destroyed)
+        number, made = _in_graph(ordinal, function, arguments)
+        capturing.get(captured, _forever).append(made)
     try:
         stream._calls.cuLaunchHostFunc(queue, _function(), as_argument(number))
     except (CudaError, ValueError):  # after an interrupt, the function may be queued
@@ -146,11 +148,9 @@ def for_graph(ordinal: int, function: Any, arguments: tuple[Any, ...]) -> tuple[
     """
     if not callable(function):
         raise TypeError(f"callback() needs a function, not {a_kind(function)}")
-    made = _Call(function, arguments, _in_graphs.setdefault(ordinal, Origin(ordinal, None)))
-    made.again, number = True, next(_numbers)
-    _calls[number] = made
+    number, made = _in_graph(ordinal, function, arguments)
     _function()
-    return _addresses[0], number, _Kept(number)
+    return _addresses[0], number, made
 
 
 def _capture_of(stream: StreamHandle, queue: Any) -> int | None:
@@ -216,7 +216,7 @@ def _finish() -> None:
     """Wait for the functions that have not run yet, and print exceptions that were not raised, when Python ends."""
     if forked:
         return
-    if _calls:
+    if _calls or _graph_calls:
         for primary in held_contexts():
             try:
                 primary.inside.cuCtxSynchronize()
