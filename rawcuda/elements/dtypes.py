@@ -80,20 +80,9 @@ class DType:
     """
 
     __slots__ = (
-        "name",
-        "kind",
-        "itemsize",
-        "code",
-        "bits",
-        "lanes",
-        "packed",
-        "padded",
-        "typestr",
-        "format",
-        "ptx",
-        "descr",
+        "name", "kind", "itemsize", "code", "bits", "lanes", "packed", "padded", "typestr", "format", "ptx", "descr",
         "_c_format",
-    )
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -231,6 +220,7 @@ _ALIASES = {
     "byte": "int8",
     "uint": "uint64",
 }
+_DATES = {"datetime64": "M8", "timedelta64": "m8"}
 _NUMPY = {
     "bool_": "bool",
     "longdouble": "float128",
@@ -242,7 +232,7 @@ def of(spec: object) -> DType:
     """Find the element type that a value names.
 
     spec     a DType, a name ("float32"), a typestr ("<f4", "f4"), bool, int, float or complex, or a
-             NumPy dtype or scalar type, an ml_dtypes type or a torch dtype
+             NumPy dtype or scalar type, an ml_dtypes type, or a dtype of torch, pandas or pyarrow
     raises   TypeError       no element type has that name
              ProtocolError   the type is not supported: another byte order, Python objects
     """
@@ -255,6 +245,9 @@ def of(spec: object) -> DType:
         base, x, lanes = spec.rpartition("x")
         if x and lanes.isdigit() and base in _BY_NAME:
             return _BY_NAME[base].with_lanes(int(lanes))
+        kind, bracket, unit = spec.partition("[")
+        if kind in _DATES and (not bracket or unit.endswith("]")):
+            return from_typestr(_DATES[kind] + bracket + unit)
         if spec.lstrip("<>=|")[1:].partition("[")[0].isdigit() and spec.lstrip("<>=|")[0] in "biufcmMSUVOt":
             return from_typestr(spec)
         raise TypeError(
@@ -296,7 +289,17 @@ def _from_attributes(spec: object) -> DType | None:
     if isinstance(typestr, str):
         descr = getattr(spec, "descr", None) if getattr(spec, "names", None) else None
         return from_typestr(typestr, descr)
-    return None
+    return None if isinstance(spec, type) else _from_numpy_equal(spec)
+
+
+def _from_numpy_equal(spec: Any) -> DType | None:
+    """Read a dtype of pandas or pyarrow, which tells an equal dtype of NumPy, sometimes one of another size."""
+    try:
+        given = spec.to_pandas_dtype() if hasattr(spec, "to_pandas_dtype") else spec.numpy_dtype
+        made = of(given)
+        return made if getattr(spec, "bit_width", made.bits) == made.bits else None
+    except (AttributeError, NotImplementedError, TypeError, ValueError, ProtocolError):
+        return None
 
 
 def _named(spec: object) -> DType | None:
@@ -379,6 +382,9 @@ def _from_struct_letter(order: str, letter: str) -> DType | None:
     return None
 
 
+_UNITS = frozenset(["Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns", "ps", "fs", "as", "generic"])
+
+
 def _from_opaque_typestr(typestr: str, order: str, rest: str, descr: list[Any] | None, protocol: str) -> DType:
     kind = rest[:1]
     digits, bracket, unit = rest[1:].partition("[")
@@ -394,7 +400,8 @@ def _from_opaque_typestr(typestr: str, order: str, rest: str, descr: list[Any] |
     ):
         raise refusal(protocol, "typestr", typestr, "is not a type of the array interface; convert the array first")
     size = int(digits) * (4 if kind == "U" else 1)
-    if bracket and (kind not in "mM" or not unit.endswith("]")):
+    named = unit[:-1].partition("/")[0].lstrip("0123456789")  # "25us" and "1D/4" have the units us and D
+    if bracket and (kind not in "mM" or unit[-1:] != "]" or named not in _UNITS):
         raise refusal(protocol, "typestr", typestr, "is malformed")
     if kind in "mMU" and order not in ("=", "|", ORDER):
         raise refusal(protocol, "typestr", typestr, "has the other byte order; swap the bytes first")

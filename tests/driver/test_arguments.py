@@ -116,6 +116,16 @@ def test_what_lies_in_memory_is_packed_whatever_bytes_says(device, kind):
     assert echoed(device, [8], Telling(1, 2))[0][:8] == struct.pack("<II", 1, 2)
 
 
+def test_the_numbers_of_ml_dtypes_are_numbers(device):
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    assert echoed(device, [".f32"], ml_dtypes.bfloat16(1.5))[0][:4] == struct.pack("<f", 1.5)
+    assert echoed(device, [".f64"], ml_dtypes.float8_e4m3fn(-2))[0][:8] == struct.pack("<d", -2)
+    assert echoed(device, [2], ml_dtypes.bfloat16(1.5))[0][:2] == b"\xc0\x3f"
+    for data in (ml_dtypes.bfloat16(1.5), ml_dtypes.uint4(9)):  # (uint4 has no __index__)
+        with pytest.raises(TypeError, match="parameter 'p0' is .u32"):
+            echoed(device, [".u32"], data)
+
+
 def test_what_is_big_endian_is_refused_and_a_number_is_swapped(device):
     numpy = pytest.importorskip("numpy")
     big = ctypes.c_float.__ctype_be__

@@ -191,6 +191,7 @@ def test_a_variable_keeps_its_type_as_an_argument(device: Any) -> None:
     [
         ("float*", r"'float32\*'\?"),
         ("int*", r"'int32\*'\?"),
+        ("f4", r"'float32'\?"),  # (a typestr, which could be confused with a type of PTX: see u8)
         ("nope*", "no element type is called 'nope'"),
         ("*", r"such as 'float32\*'"),
         ("float32**", r"such as 'float32\*'"),

@@ -274,10 +274,42 @@ def test_of_takes_whatever_names_a_type():
     assert dtypes.of(float) is dtypes.of("float64") is dtypes.of("double") and dtypes.of(int) is dtypes.of("int64")
     assert dtypes.of(bool) is dtypes.of("bool") and dtypes.of(complex) is dtypes.of("complex128")
     assert dtypes.of(Torch()) is dtypes.of("bfloat16")
+    for name in ("datetime64[ns]", "timedelta64[25us]", "datetime64"):
+        assert str(dtypes.of(name)) == name
+    assert dtypes.of("timedelta64[D]") is dtypes.of("m8[D]")
     assert dtypes.of("float32x4").with_lanes(2) is dtypes.of("float32x2")
 
 
-@pytest.mark.parametrize("spec", ["float33", "", "x4", "nonsense", None, 3, object(), [], "float32x", "V"])
+def test_of_takes_dtypes_of_arrow_and_pandas():
+    """Those that have an equal dtype in NumPy, of the same size."""
+    arrow = pytest.importorskip("pyarrow")
+    for mine, theirs in (("float16", arrow.float16()), ("float32", arrow.float32()), ("float64", arrow.float64())):
+        assert str(dtypes.of(theirs)) == mine
+    assert str(dtypes.of(arrow.timestamp("ns"))) == "datetime64[ns]"
+    for other in (arrow.date32(), arrow.string(), arrow.list_(arrow.int8()), arrow.decimal128(3)):
+        with pytest.raises(TypeError, match="does not name an element type"):
+            dtypes.of(other)
+
+
+def test_of_takes_dtypes_of_pandas():
+    """Some have the attribute numpy_dtype."""
+    numpy = pytest.importorskip("numpy")
+
+    class Float32Dtype:
+        name = "Float32"
+
+        def __init__(self, equal):
+            self.numpy_dtype = equal
+
+    assert dtypes.of(Float32Dtype(numpy.dtype("float32"))) is dtypes.of("float32")
+    for other in (Float32Dtype(numpy.dtype(object)), Float32Dtype(None)):
+        with pytest.raises(TypeError, match="does not name an element type"):
+            dtypes.of(other)
+
+
+@pytest.mark.parametrize(
+    "spec", ["datetime64[ns", "float33", "", "x4", "nonsense", None, 3, object(), [], "float32x", "V"]
+)
 def test_of_refuses_what_names_none(spec):
     with pytest.raises(TypeError):
         dtypes.of(spec)

@@ -170,11 +170,18 @@ def declared(what: Any) -> Declared:
     if ptx[:1] in ("u", "s") and ptx[1:] in ("8", "16", "32", "64") or ptx in (*_FLOATS, "bf16", "c64", "c128"):
         size = int("".join(filter(str.isdigit, ptx))) // 8
         return Declared(ptx, size, size // 2 if ptx[0] == "c" else size)
-    hint = {"int": ": int32 or int64?", "float": ": float32 or float64?"}.get(name, "")
+    hint = {"int": ": int32 or int64?", "float": ": float32 or float64?"}.get(name) or _hint(what)
     raise TypeError(
         f"{worded(what)} declares no parameter"
         f"{hint or ': give a dtype name, a PTX type, pointer, In, or a ctypes type'}"
     )
+
+
+def _hint(what: Any) -> str:
+    try:  # (a typestr is no declaration, because PTX's u8 has 1 byte and NumPy's 8)
+        return f": {of(what).name!r}?"
+    except (TypeError, ProtocolError):
+        return ""
 
 
 def _declared_pointer(text: str) -> Declared:
@@ -388,8 +395,8 @@ def refuse_sequence(slot: Slot, argument: Any, kept: Any) -> NoReturn:
 
 
 def refuse_numpy(slot: Slot, argument: Any, kept: Any) -> NoReturn:
-    """Refuse a NumPy scalar that is not a number."""
-    slot.refuse(TypeError, argument, f"({argument.dtype}) is not a number")
+    """Refuse a NumPy scalar that is neither an int nor a float."""
+    slot.refuse(TypeError, argument, f"({argument.dtype}) is no int or float: give int(it), or bytes(it)")
 
 
 def refuse_object(slot: Slot, argument: Any, kept: Any) -> NoReturn:

@@ -13,6 +13,8 @@ import ctypes
 import sys
 
 from ...arrays.strided import _MemoryView
+from ...elements.dtypes import of
+from ...errors import ProtocolError
 from ...protocols.description import Description
 from ..memory import Memory
 from .arguments import In, Passed
@@ -70,7 +72,10 @@ def _numpy_kind(kind: type, numpy: Any) -> str:
     ):
         if issubclass(kind, base):
             return sort
-    return "numpy other"
+    try:
+        return "numpy float" if of(kind).kind == "float" else "numpy other"  # (those of ml_dtypes)
+    except (TypeError, ProtocolError):  # text, dates, structures
+        return "numpy other"
 
 
 def is_plain(kind: type, form: str, size: int) -> bool:
