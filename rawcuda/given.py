@@ -1,6 +1,6 @@
 """What callers give for a parameter: checks whose errors name the parameter, the object and what it should be.
 
-What it is   one function for each kind of parameter that many functions have: an int, a word, several things.
+What it is   one function for each kind of parameter that many functions have: an int, a bool, a word, several things.
 What not     it knows no class of this package, and it converts nothing that a plain int() or list() would not.
 Why so       Python's own words ("unhashable type", "'NoneType' object is not iterable") do not say which argument is
              meant; and an object may have a method that always fails, as NumPy's arrays have __index__.
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
-__all__ = ["chosen", "one_of", "several", "truth", "whole"]
+__all__ = ["chosen", "flag", "in_order", "one_of", "several", "whole"]
 
 
 def whole(what: str, given: Any) -> int:
@@ -58,13 +58,29 @@ def several(what: str, given: Any, of: str) -> list[Any]:
     raise TypeError(f"{what} must be a sequence of {of}, such as a list, not {a_kind(given)}")
 
 
-def truth(name: str, given: Any) -> int:
-    """Return 0 or 1 for False or True; raises TypeError."""
-    if type(given).__name__.startswith("bool") and hasattr(given, "item"):  # NumPy's
+def in_order(what: str, given: Any) -> list[Any]:
+    """Return the numbers of a sequence, or one number alone, as a list; raises TypeError, also for a set or a dict.
+
+    The items are not checked.
+    """
+    kind = type(given)
+    if kind is not tuple and kind is not list:
+        if hasattr(kind, "__index__") and not getattr(given, "shape", None):  # (arrays have __index__, too)
+            return [given]
+        if hasattr(kind, "isdisjoint") or hasattr(kind, "keys"):
+            raise TypeError(f"{what} must be an int or a sequence of ints, not {a_kind(given)}, which has no order")
+    return several(what, given, "ints")
+
+
+def flag(name: str, given: Any) -> bool:
+    """Return a bool that is given for a parameter; also 0, 1 and a bool of NumPy. Raises TypeError, also for a str."""
+    if type(given) is bool:
+        return given
+    if type(given).__name__.startswith("bool") and getattr(given, "shape", None) == ():  # NumPy's
         given = given.item()
     if not isinstance(given, int) or given not in (0, 1):
         raise TypeError(f"{name}={worded(given)}: give True or False")
-    return int(given)
+    return bool(given)
 
 
 def chosen(name: str, given: Any, words: tuple[str, ...]) -> int:

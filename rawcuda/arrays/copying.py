@@ -382,7 +382,7 @@ class Prepared:
     __slots__ = ("dst", "src", "to", "of", "walk")
 
     def __init__(self, dst: Any, src: Any, stream: Any) -> None:
-        (self.dst, self.to), (self.src, self.of) = _side_of(dst, stream), _side_of(src, stream)
+        (self.dst, self.to), (self.src, self.of) = _side_of(dst, stream), _side_of(readable(src), stream)
         self.walk = _checked_walk(self.dst, self.src, self.to, self.of)
 
     def perform(self, stream: Any) -> None:

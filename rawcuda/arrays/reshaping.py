@@ -71,7 +71,7 @@ class Reshaped(Description):
 
     def transpose(self, *axes: int | tuple[int, ...] | None) -> names.StridedView:
         """Return the view with its dimensions in another order, reversed if no axes are given; raises ValueError."""
-        given: Any = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes or None
+        given = axes[0] if len(axes) == 1 else axes or None
         return self._ordered(layout.move_axes(len(self.shape), given))
 
     def _ordered(self, order: tuple[int, ...]) -> names.StridedView:
@@ -90,15 +90,9 @@ class Reshaped(Description):
         raises  ValueError  different numbers of positions, or a dimension that is named twice
         """
         ndim = len(self.shape)
-        ends: list[list[int]] = [
-            [layout.normal_axis(axis, ndim) for axis in (given if isinstance(given, (tuple, list)) else (given,))]
-            for given in (source, destination)
-        ]
-        taken, placed = ends
-        if len(taken) != len(placed) or len({*taken}) != len(taken) or len({*placed}) != len(placed):
-            raise ValueError(
-                f"moveaxis({source!r}, {destination!r}): give as many destinations as sources, and each axis once"
-            )
+        taken, placed = layout.normal_axes(source, ndim), layout.normal_axes(destination, ndim)
+        if len(taken) != len(placed):
+            raise ValueError(f"moveaxis({source!r}, {destination!r}): give as many destinations as sources")
         order = [axis for axis in range(ndim) if axis not in taken]
         for position, axis in sorted(zip(placed, taken)):
             order.insert(position, axis)
@@ -109,9 +103,8 @@ class Reshaped(Description):
 
         raises  ValueError   another number of elements, or a layout that needs a copy for this shape
         """
-        if len(shape) == 1 and isinstance(shape[0], (tuple, list)):
-            shape = shape[0]
-        new, strides = layout.reshape(self.shape, self.strides, layout.as_extents(shape), self.dtype.itemsize)
+        given = layout.as_extents(shape[0] if len(shape) == 1 else shape)
+        new, strides = layout.reshape(self.shape, self.strides, given, self.dtype.itemsize)
         if strides is None:
             raise ValueError(
                 f"shape {self.shape} with strides {self.strides} cannot become {new} without a copy, and a view never "

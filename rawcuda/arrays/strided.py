@@ -12,7 +12,7 @@ from __future__ import annotations
 from ..doors import facade, gpu, in_use
 from ..elements import layout
 from ..errors import refusal
-from ..given import whole
+from ..given import flag, whole
 from ..protocols.choosing import reader_of, readers
 from ..protocols.description import Description, OwnedCapsule, Place, describe_as, place
 from .number import Numeric
@@ -345,7 +345,7 @@ class StridedView(Reshaped, Numeric):
         """
         from .conversion import as_type
 
-        return as_type(self, dtype, copy)  # type: ignore[no-any-return]
+        return as_type(self, dtype, flag("copy", copy))  # type: ignore[no-any-return]
 
     def tobytes(self, order: str = "C") -> bytes:
         """Return a copy of the elements as bytes, in row-major order "C" or in column-major order "F"."""
@@ -528,7 +528,7 @@ def view(obj: Any, stream: Any = None, protocol: str | None = None, writable: bo
         read = reader_of(obj, protocol)
     made = read(obj, _PlainView, stream)
     if writable is not None:
-        made._place = made._place.frozen if not writable else _writable(made._place)
+        made._place = _writable(made._place) if flag("writable", writable) else made._place.frozen
     return made  # type: ignore[no-any-return]
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from _operator import index as _index
 
 from ..errors import worded
-from ..given import several, whole
+from ..given import in_order, whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ __all__ = [
     "is_c_contiguous",
     "is_f_contiguous",
     "move_axes",
+    "normal_axes",
     "normal_axis",
     "overlaps",
     "repeats",
@@ -64,11 +65,9 @@ def as_extents(shape: object) -> Ints:
     """Return a shape as a tuple of plain ints, given an int or a sequence of integers; raises TypeError, ValueError."""
     if type(shape) is tuple and len(shape) <= MAX_NDIM and _INT.issuperset(map(type, shape)):
         return shape
-    if hasattr(type(shape), "__index__") and not getattr(shape, "shape", None):  # (arrays have __index__, too)
-        return (int(_index(shape)),)  # type: ignore[arg-type]
     try:
         # before Python 3.10, the index of True is True itself
-        out: Ints = tuple([int(_index(n)) for n in several("a shape", shape, "ints")])
+        out: Ints = tuple([int(_index(n)) for n in in_order("a shape", shape)])
     except TypeError:
         raise TypeError(f"a shape is an int or a tuple of ints, not {worded(shape)}") from None
     if len(out) > MAX_NDIM:
@@ -206,18 +205,27 @@ def _really_repeats(dimensions: list[tuple[int, int]], itemsize: int) -> bool:
     return any(later - earlier < itemsize for earlier, later in zip(offsets, offsets[1:]))
 
 
-def move_axes(ndim: int, axes: Sequence[int] | None) -> Ints:
-    """Return a permutation of the dimensions: reversed, or as given; negative axes are counted from the end.
-
-    Raises ValueError, or IndexError for an axis that does not exist.
-    """
+def move_axes(ndim: int, axes: object) -> Ints:
+    """Return a permutation of the dimensions: reversed for None, or as given; see normal_axes."""
     if axes is None:
         return tuple(range(ndim))[::-1]
-    if len(axes) != ndim:
-        raise ValueError(f"axes don't match array: {len(axes)} axes for {ndim} dimensions")
-    out = tuple([a if type(a) is int and 0 <= a < ndim else normal_axis(a, ndim) for a in axes])
-    if len(set(out)) != ndim:
-        raise ValueError(f"repeated axis in transpose: {tuple(axes)}")
+    out = normal_axes(axes, ndim)
+    if len(out) != ndim:
+        raise ValueError(f"axes don't match array: {len(out)} axes for {ndim} dimensions")
+    return out
+
+
+def normal_axes(axes: object, ndim: int) -> Ints:
+    """Return one axis or several, in their order, each counted from the front.
+
+    axes    an int or a sequence of ints; negative ones are counted from the end
+    raises  TypeError   other objects, also a set
+            IndexError  a dimension that does not exist
+            ValueError  a dimension that is given twice
+    """
+    out = tuple([a if type(a) is int and 0 <= a < ndim else normal_axis(a, ndim) for a in in_order("axes", axes)])
+    if len(set(out)) != len(out):
+        raise ValueError(f"axes={worded(axes)}: give each axis once")
     return out
 
 
@@ -237,7 +245,7 @@ def squeeze(
     if axis is None:
         gone = {i for i in range(ndim) if shape[i] == 1}
     else:
-        gone = {normal_axis(a, ndim) for a in (axis if isinstance(axis, tuple) else (axis,))}
+        gone = {*normal_axes(axis, ndim)}
         for i in gone:
             if shape[i] != 1:
                 raise ValueError("cannot select an axis to squeeze out which has size not equal to one")

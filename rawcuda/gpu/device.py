@@ -13,7 +13,7 @@ import ctypes
 from .. import driver, names
 from ..arrays import making
 from ..errors import CudaError, a_kind, worded
-from ..given import whole
+from ..given import flag, whole
 from ..owned import Held, drain, dropped, invalidate
 from ..tracing import careful
 from .context import Current, context_of, count, reaches
@@ -98,7 +98,7 @@ class Device(Facts):
         """
         from .devices.resetting import reset
 
-        reset(self, force)
+        reset(self, flag("force", force))
 
     # -- other devices
 
@@ -167,7 +167,7 @@ class Device(Facts):
 
     def stream(self, priority: int = 0, *, nonblocking: bool = True) -> Stream:
         """Make a stream: it and the legacy default stream do not wait for each other, unless nonblocking is false."""
-        if nonblocking and type(priority) is int and not priority:
+        if nonblocking is True and type(priority) is int and not priority:
             return new_stream(self)
         return Stream(self, priority=priority, nonblocking=nonblocking)
 
@@ -176,7 +176,7 @@ class Device(Facts):
 
         shareable  made for Event.share()
         """
-        if timing or blocking or shareable:
+        if timing is not False or blocking is not False or shareable is not False:
             return Event(self, timing=timing, blocking=blocking, shareable=shareable)
         return new_event(self)
 
@@ -193,7 +193,7 @@ class Device(Facts):
         """
         from .devices.green import split
 
-        return split(self, sm_counts, rest)
+        return split(self, sm_counts, flag("rest", rest))
 
     def graph(self) -> names.Graph:
         """Return a new graph without nodes; see Graph."""

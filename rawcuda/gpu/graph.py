@@ -19,6 +19,7 @@ from _weakref import ref
 from .. import names
 from ..driver import as_argument
 from ..errors import Closed, CudaError
+from ..given import flag
 from ..owned import Held, Owned, drain, dropped, invalidate
 from .context import PrimaryContext, primary_of
 from .graphs.executable import Executable
@@ -217,7 +218,9 @@ class Graph(Owned):
         if own is not None:  # a graph with allocations or conditional nodes may have one only
             self._executable = None
             own.close()
-        return Executable(self, (_AUTO_FREE if auto_free else 0) | (_PRIORITIES if priorities else 0))
+        return Executable(
+            self, _AUTO_FREE * flag("auto_free", auto_free) | _PRIORITIES * flag("priorities", priorities)
+        )
 
     def _instantiated(self) -> names.Executable:
         """Return the executable graph for launch(); make another one if this graph was changed."""
@@ -464,7 +467,7 @@ class Graph(Owned):
         """
         from .graphs import edges
 
-        text: str = edges.dot(self, verbose)
+        text: str = edges.dot(self, flag("verbose", verbose))
         return text
 
     def _repr_svg_(self) -> str | None:

@@ -17,7 +17,7 @@ from .. import names
 from ..arrays import copying, making
 from ..driver import as_argument
 from ..errors import a_kind, worded
-from ..given import whole
+from ..given import flag, whole
 from ..owned import Once, Owned, _nothing
 from ..protocols.description import Bytes
 from .context import PrimaryContext, context_of, is_device, primary_of, reaches
@@ -153,6 +153,11 @@ class Memory(Owned, Bytes):
         """
         from .memories import registered
 
+        portable, read_only, io_memory = (
+            flag("portable", portable),
+            flag("read_only", read_only),
+            flag("io_memory", io_memory),
+        )
         kind = _ReadOnlyMemory if read_only else Memory
         memory: Memory = registered.page_lock(
             exporter, device, portable, read_only, io_memory, partial(blank, made=kind)
@@ -317,7 +322,7 @@ class Memory(Owned, Bytes):
 
     @read_mostly.setter
     def read_mostly(self, value: bool) -> None:
-        self.advise("set_read_mostly" if value else "unset_read_mostly")
+        self.advise("set_read_mostly" if flag("read_mostly", value) else "unset_read_mostly")
 
     @property
     def preferred_location(self) -> names.Any:

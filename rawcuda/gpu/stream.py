@@ -12,7 +12,7 @@ import ctypes
 
 from .. import names
 from ..errors import a_kind, worded
-from ..given import whole
+from ..given import flag, whole
 from ..owned import _nothing, drain, dropped
 from .calls import Explained
 from .handles import EVENT, SHARED_EVENT, STREAM, TIMED_EVENT, Lifetime, capturing
@@ -76,10 +76,11 @@ class Stream(StreamHandle):
 
     def __init__(self, device: names.Device, *, priority: int = 0, nonblocking: bool = True) -> None:
         # A stream or event may be destroyed while work is pending: the driver waits until the work is done.
-        if type(priority) is int and priority == 0 and nonblocking:
+        kept_apart = flag("nonblocking", nonblocking)
+        if type(priority) is int and priority == 0 and kept_apart:
             self._create(device, STREAM, STREAM.numbers)
         else:
-            self._create(device, STREAM, (_NON_BLOCKING if nonblocking else _NO_FLAGS, _priority(priority)))
+            self._create(device, STREAM, (_NON_BLOCKING if kept_apart else _NO_FLAGS, _priority(priority)))
 
     @classmethod
     def from_handle(cls, handle: names.Any) -> Stream:
@@ -196,13 +197,13 @@ class Stream(StreamHandle):
         if isinstance(other, Event):
             # A default stream belongs to the current context: use the event's context.
             calls, queue = calls_on(self, other._primary) if self._primary is None else (self._calls, self._argument)
-            if external:
+            if external is not False and flag("external", external):
                 with _CAPTURED:
                     calls.cuStreamWaitEvent(queue or self._prepare(), other._argument or other._prepare(), _EXTERNAL)
                 return
             calls.cuStreamWaitEvent(queue or self._prepare(), other._argument or other._prepare(), _NO_FLAGS)
             return
-        if external:
+        if external is not False and flag("external", external):
             raise TypeError(f"external=True is for an Event, not for {a_kind(other)}")
         is_ours = isinstance(other, StreamHandle)
         source = other.handle if is_ours else work_handle(other)
@@ -361,14 +362,14 @@ class Event(InContext):
     def __init__(
         self, device: names.Device, *, timing: bool = False, blocking: bool = False, shareable: bool = False
     ) -> None:
-        self.timing, self.blocking = timing, blocking
-        if shareable:
-            if timing:
+        self.timing, self.blocking = flag("timing", timing), flag("blocking", blocking)
+        if flag("shareable", shareable):
+            if self.timing:
                 raise ValueError(_NO_TIMING)
-            self._create(device, SHARED_EVENT, (_SHAREABLE[bool(blocking)],))
+            self._create(device, SHARED_EVENT, (_SHAREABLE[self.blocking],))
             return
-        kind = TIMED_EVENT if timing else EVENT
-        self._create(device, kind, (_BLOCKING if timing else _BLOCKING_UNTIMED,) if blocking else kind.numbers)
+        kind, numbers = (TIMED_EVENT, (_BLOCKING,)) if self.timing else (EVENT, (_BLOCKING_UNTIMED,))
+        self._create(device, kind, numbers if self.blocking else kind.numbers)
 
     def record(self, stream: names.Any = None, *, external: bool = False) -> Event:
         """Record the current point of a stream, and return the event.
@@ -380,7 +381,7 @@ class Event(InContext):
         calls, queue = calls_on(stream, self._primary)
         if calls is not self._primary.inside:
             _check_device(self, stream)
-        if external:
+        if external is not False and flag("external", external):
             with _CAPTURED:
                 calls.cuEventRecordWithFlags(self._argument or self._prepare(), queue, _EXTERNAL)
         else:

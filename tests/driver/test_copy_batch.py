@@ -56,6 +56,19 @@ def test_with_host_memory_it_is_complete_on_return(device, calls):
         assert batches(calls) == 2 * has_batches()
 
 
+def test_an_object_with_only_an_array_is_read(device):
+    numpy = pytest.importorskip("numpy")
+
+    class Series:
+        def __array__(self, dtype=None, copy=None):
+            return numpy.arange(4, dtype="float32")
+
+    with device.stream() as stream:
+        there = [device.empty(4, "float32") for _ in range(2)]
+        rawcuda.copy_batch([(each, Series()) for each in there], stream=stream)
+        assert [each.tolist() for each in there] == [[0, 1, 2, 3]] * 2
+
+
 def test_pitched_boxes_are_copied_together(device, calls):
     with device.stream() as stream:
         grids = [device.empty((4, 5, 8), "int16") for _ in range(6)]

@@ -71,7 +71,7 @@ def test_the_attributes_of_a_part(device, managed):
     assert rest["accessed_by"] == ["host"] and not rest["read_mostly"] and rest["last_prefetch_location"] is None
     assert managed.range_attributes()["accessed_by"] == []
     assert managed.range_attributes(nbytes=0)["preferred_location"] is None
-    with pytest.raises(ValueError, match="not a part"):
+    with pytest.raises(ValueError, match="is not in"):
         managed.range_attributes(offset=5 * PAGE)
     device.synchronize()
 

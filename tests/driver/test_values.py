@@ -128,6 +128,16 @@ def test_batch(device):
     assert values.tolist() == [1, 2, 3] and wide.tolist() == [-7]
 
 
+def test_an_operation_that_is_none_is_named(device):
+    value = device.upload(array.array("I", [0]))
+    with device.stream() as stream:
+        for operation, words in ((("foo", value, 1), "'foo' with 2 more"), (("write", value), "'write' with 1 more")):
+            with pytest.raises(ValueError, match=f"operation 1 of the batch is {words}: give "):
+                stream.batch([("write", value, 1), operation])
+        stream.synchronize()
+    assert value.tolist() == [0]
+
+
 def test_in_a_graph(device):
     values = device.upload(array.array("I", [0, 0]))
     device.synchronize()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import random
 import re
+from array import array
 
 import pytest
 
@@ -274,7 +275,8 @@ def test_1_26_what_no_memory_could_hold():
 
 
 @pytest.mark.parametrize(
-    "shape, result", [(3, (3,)), ((), ()), ([2, 3], (2, 3)), (range(3), (0, 1, 2)), ((True,), (1,))]
+    "shape, result",
+    [(3, (3,)), ((), ()), ([2, 3], (2, 3)), (range(3), (0, 1, 2)), ((True,), (1,)), (array("i", [2, 3]), (2, 3))],
 )
 def test_as_shape(shape, result):
     assert layout.as_shape(shape) == result and all(type(n) is int for n in layout.as_shape(shape))
@@ -298,7 +300,7 @@ def test_as_shape_refuses(shape, error):
         layout.as_shape(shape)
 
 
-@pytest.mark.parametrize("shape", [(2.0,), [None], ("4",), ((1, 2),), {"a": 1}, 2.5])
+@pytest.mark.parametrize("shape", [(2.0,), [None], ("4",), ((1, 2),), {"a": 1}, 2.5, {2, 3}, {2: 3}.keys()])
 def test_a_refused_shape_is_shown(shape):
     with pytest.raises(TypeError, match="a shape is an int or a tuple of ints, not " + re.escape(repr(shape))):
         layout.as_shape(shape)
@@ -313,7 +315,17 @@ def test_axes_as_numpy_names_them():
         and layout.move_axes(3, (0, -1, 1)) == (0, 2, 1)
         and layout.move_axes(0, ()) == ()
     )
-    for axes, error in (((0, 0), ValueError), ((0,), ValueError), ((0, 2), IndexError), ((0, -3), IndexError)):
+    assert layout.move_axes(1, 0) == (0,) and layout.move_axes(2, array("i", [1, 0])) == (1, 0)
+    for axes, error in (
+        ((0, 0), ValueError),
+        ((0,), ValueError),
+        (0, ValueError),
+        ((0, 2), IndexError),
+        ((0, -3), IndexError),
+        ({0, 1}, TypeError),
+        ("01", TypeError),
+        (1.0, TypeError),
+    ):
         with pytest.raises(error):
             layout.move_axes(2, axes)
     assert layout.squeeze((1, 3, 1), (7, 4, 9)) == ((3,), (4,)) and layout.squeeze((1, 3, 1), (7, 4, 9), -1) == (
@@ -321,7 +333,13 @@ def test_axes_as_numpy_names_them():
         (7, 4),
     )
     assert layout.squeeze((1, 3, 1), (7, 4, 9), (0, 2)) == ((3,), (4,)) and layout.squeeze((), ()) == ((), ())
-    for axis, error in ((1, ValueError), (3, IndexError)):
+    for axis, error in (
+        (1, ValueError),
+        (3, IndexError),
+        ((0, 0), ValueError),
+        ((0, -3), ValueError),
+        ({0}, TypeError),
+    ):
         with pytest.raises(error):
             layout.squeeze((1, 3, 1), (7, 4, 9), axis)
 

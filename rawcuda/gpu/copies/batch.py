@@ -19,7 +19,7 @@ from ...arrays.copying import Prepared
 from ...driver import as_argument
 from ...elements import layout
 from ...errors import a_kind, worded
-from ...given import several
+from ...given import flag, several
 from ...headers import cuda_h
 from ...protocols.description import Unaddressed
 from ..ordering import end_work, keep, make_ready
@@ -58,6 +58,7 @@ def copy_batch(
     order = _ORDERS.get(source_order) if isinstance(source_order, str) else None
     if order is None:
         raise ValueError(f"source_order {worded(source_order)}: give one of {', '.join(map(repr, _ORDERS))}")
+    prefer_overlap = flag("prefer_overlap", prefer_overlap)
     copies = [_prepared(number, pair, stream) for number, pair in enumerate(several("pairs", pairs, "pairs"))]
     copies = [each for each in copies if not each.walk.is_empty()]
     handle = work_handle(stream)

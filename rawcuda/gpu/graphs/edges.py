@@ -152,8 +152,6 @@ def dot(graph: Any, verbose: bool) -> str:
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "graph.dot")
         with graph._asking():
-            graph._primary.driver.cuGraphDebugDotPrint(
-                cuda_h.CUgraph(graph.handle), os.fsencode(path), int(bool(verbose))
-            )
+            graph._primary.driver.cuGraphDebugDotPrint(cuda_h.CUgraph(graph.handle), os.fsencode(path), int(verbose))
         with open(path, encoding="utf-8", errors="replace") as file:
             return file.read()

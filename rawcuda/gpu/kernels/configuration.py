@@ -16,6 +16,7 @@ from operator import index
 from struct import Struct
 
 from ...errors import worded
+from ...given import in_order
 from ...headers import cuda_h
 from ...owned import drain
 from ..context import require
@@ -108,12 +109,11 @@ def _plain(name: str, given: Any, number: Any) -> int:
     return int.__index__(index(number))
 
 
-def _numbers(name: str, given: Any) -> tuple[Any, ...]:
-    if hasattr(type(given), "__index__") and not getattr(given, "shape", None):  # (arrays have __index__, too)
-        return (given,)
-    if getattr(type(given), "__iter__", None) is None:
-        raise TypeError(f"{name}={worded(given)}: give an int, or a sequence of one to three ints")
-    return tuple(given)
+def _numbers(name: str, given: Any) -> list[Any]:
+    try:
+        return in_order(name, given)
+    except TypeError:
+        raise TypeError(f"{name}={worded(given)}: give an int, or a sequence of one to three ints") from None
 
 
 class Asked:

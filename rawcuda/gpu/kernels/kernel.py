@@ -12,7 +12,7 @@ import ctypes
 
 from ... import names
 from ...errors import InvalidUse
-from ...given import whole
+from ...given import flag, whole
 from ...headers import cuda_h
 from ..stream import Stream
 from .arguments import Declared
@@ -274,7 +274,7 @@ class Kernel:
         """
         handle = stream_handle(stream, self._primary)
         asked = None
-        if cooperative or cluster is not None or options:
+        if cooperative is not False or cluster is not None or options:
             asked, shared_bytes = self._ask(cooperative, cluster, options, shared_bytes)
         launch = self._prepare(
             (extents("grid", grid), extents("block", block), whole("shared_bytes", shared_bytes)),
@@ -312,7 +312,7 @@ class Kernel:
             handle = stream_handle(stream, self._primary)
         key: Any = handle
         asked = None
-        if cooperative or cluster is not None or options:
+        if cooperative is not False or cluster is not None or options:
             asked, shared_bytes = self._ask(cooperative, cluster, options, shared_bytes)
             if asked is not None:
                 key = handle, asked.key
@@ -344,8 +344,10 @@ class Kernel:
         """
         if cluster is not None:
             cluster = extents("cluster", cluster)
-        known, cooperative = self._known.asked, bool(cooperative)
+        known, cooperative = self._known.asked, flag("cooperative", cooperative)
         key: Any = cooperative, cluster
+        if not (options or cooperative or cluster):
+            return None, shared_bytes
         if options:
             key = cooperative, cluster, *options.items(), *map(type, options.values())
         try:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ... import names
 from ...errors import Closed, CudaError, InvalidUse, NotFound, worded
-from ...given import chosen, truth, whole
+from ...given import chosen, flag, whole
 from ..context import check_version, driver_version, require
 from ..kernels.configuration import extents
 
@@ -199,7 +199,7 @@ def _row(name: str) -> tuple[int, int, str]:
 def _settable(kernel: Kernel, name: str, number: int, given: Any) -> int:
     """Return the number for a new value of an attribute."""
     if number == 14:
-        return int(truth(name, given))
+        return int(flag(name, given))
     if number == 15:
         return int(chosen(name, given, ("default", "spread", "load_balancing")))
     if number == 17:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 
 from ...errors import worded
-from ...given import chosen, whole
+from ...given import chosen, flag, whole
 from ...headers import cuda_h
 from ..context import require
 from ..kernels.configuration import Asked, ask, config_of, extents, grant_shared
@@ -88,7 +88,7 @@ def _grant(kernel: Kernel, shared_bytes: int) -> None:
 def max_active_blocks(kernel: Kernel, block: Any, shared_bytes: Any, disable_caching_override: Any) -> int:
     """Return how many blocks run on a multiprocessor at the same time."""
     x, y, z = _threads_in("block", block)
-    size, flags = _bytes("shared_bytes", shared_bytes), 1 if disable_caching_override else 0
+    size, flags = _bytes("shared_bytes", shared_bytes), int(flag("disable_caching_override", disable_caching_override))
     _grant(kernel, size)
     blocks, function = ctypes.c_int(), cuda_h.CUfunction(kernel.handle)
     with kernel.device.current():

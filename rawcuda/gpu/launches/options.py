@@ -13,7 +13,7 @@ from __future__ import annotations
 from struct import pack
 
 from ...errors import worded
-from ...given import chosen, truth, whole
+from ...given import chosen, flag, whole
 from ..context import check_version, require, unsupported
 from ..kernels.configuration import Asked, ask, extents
 from ..streams.settings import value_of_domain, value_of_domains, value_of_priority, value_of_window
@@ -42,7 +42,7 @@ class Reading:
 
 
 def _flag(_: Reading, name: str, given: Any) -> bytes:
-    return pack("<i", truth(name, given))
+    return pack("<i", flag(name, given))
 
 
 def _one_of(*words: str) -> Reader:

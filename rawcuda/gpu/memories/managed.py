@@ -63,7 +63,9 @@ def _range(memory: Any, offset: Any, nbytes: Any) -> tuple[int, int]:
         )
     begin = whole("offset", offset)
     size = memory.nbytes - begin if nbytes is None else whole("nbytes", nbytes)
-    if not 0 <= begin <= memory.nbytes or not 0 <= size <= memory.nbytes - begin:
+    if not 0 <= begin <= memory.nbytes:
+        raise ValueError(f"offset={worded(begin)} is not in {memory!r}: give 0 to {memory.nbytes}")
+    if not 0 <= size <= memory.nbytes - begin:
         raise ValueError(
             f"nbytes={worded(size)} from offset={worded(begin)} on are not a part of {memory!r}, which has "
             f"{memory.nbytes} bytes"

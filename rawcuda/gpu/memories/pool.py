@@ -15,7 +15,7 @@ from ctypes import byref
 from ... import names
 from ...driver import as_argument
 from ...errors import NotFound, OutOfMemory, Unsupported, a_kind, worded
-from ...given import one_of, several, whole
+from ...given import flag, one_of, several, whole
 from ...headers import cuda_h
 from ...owned import Owned
 from ..context import PrimaryContext, count, is_device, primary_of
@@ -86,8 +86,7 @@ class PoolAttributes:
         if not setting:
             raise AttributeError(f"{name} cannot be set: it is the present size")
         if setting == "switch":
-            if not isinstance(value, (bool, int)) or value not in (0, 1):
-                raise TypeError(f"{name} must be True or False, not {worded(value)}")
+            value = flag(name, value)
             given: Any = ctypes.c_int(bool(value))
         else:
             size = whole(name, value)
@@ -161,7 +160,7 @@ class MemoryPool(Owned):
         assert primary is not None  # _place_of() has checked the device
         self.device, self.kind, self.max_size, self._primary, self._where = device, kind, size, primary, where
         _require(primary, kind, where)
-        if shareable:
+        if flag("shareable", shareable):
             _require_sharing(primary, kind)
         wanted = cuda_h.CUmemPoolProps(
             allocType=allocation, handleTypes=int(bool(shareable)), location=where.struct(), maxSize=size

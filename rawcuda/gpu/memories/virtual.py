@@ -18,7 +18,7 @@ from ... import names
 from ...arrays import making
 from ...driver import as_argument
 from ...errors import CudaError, a_kind, worded
-from ...given import several
+from ...given import flag, several
 from ...headers import cuda_h
 from ...owned import Held, drain, dropped
 from ..context import context_of, primary_of
@@ -110,7 +110,7 @@ class VirtualMemory(Memory):
             locations.require_peer(ordinal, primary.ordinal, "virtual memory of it")
             rights[ordinal] = rights[primary.ordinal]
         locations.require(primary, "VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED", "virtual memory management")
-        if shareable:
+        if flag("shareable", shareable):
             locations.require(primary, "HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED", "memory for other processes")
         if dropped:
             drain()

@@ -16,7 +16,7 @@ import ctypes
 from ...arrays.strided import StridedView, view
 from ...driver import as_argument
 from ...errors import Unsupported, refusal, worded
-from ...given import several, whole
+from ...given import flag, several, whole
 from ...headers import cuda_h
 from ..context import context_of, reaches
 from ..retention import retain
@@ -107,8 +107,8 @@ def _one_of(stream: StreamHandle, number: int, operation: Any) -> _Operation:
         error.args = (f"operation {number} of the batch: {error}", *error.args[1:])
         raise
     raise ValueError(
-        f'operation {number} of the batch is {worded(operation)}: the operations are ("wait", where, value[, how]), '
-        '("write", where, value) and ("barrier",)'
+        f'operation {number} of the batch is {worded(name)} with {len(rest)} more: give ("wait", where, value[, how]), '
+        '("write", where, value) or ("barrier",)'
     )
 
 
@@ -119,7 +119,7 @@ def _wait(stream: StreamHandle, where: Any, value: Any, how: Any, bits: Any, flu
     step = _place(stream, where, value, bits)
     if flags == 3:
         _require(stream, "CAN_USE_STREAM_WAIT_VALUE_NOR", 'how="nor"')
-    if flush:
+    if flag("flush", flush):
         _require(stream, "CAN_FLUSH_REMOTE_WRITES", "flush=True")
         flags |= _FLUSH
     step.kind, step.flags = _WAIT[step.width], flags

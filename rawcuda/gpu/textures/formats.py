@@ -16,7 +16,7 @@ from operator import index
 from ... import names
 from ...elements.dtypes import of
 from ...errors import Unsupported, a_kind, worded
-from ...given import whole
+from ...given import flag, in_order, whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,13 +59,6 @@ def channels_of(channels: Any) -> int:
         more = ": add a fourth one, as in RGBA" if count == 3 else ""
         raise ValueError(f"channels={worded(count)}: an element has 1, 2 or 4{more}")
     return count
-
-
-def flag(name: str, value: Any) -> bool:
-    """Return an option that is a bool; raises TypeError for anything else."""
-    if not isinstance(value, bool):
-        raise TypeError(f"{name} must be True or False, not {a_kind(value)}")
-    return value
 
 
 def choice(name: str, value: Any, choices: dict[str, int]) -> int:
@@ -241,7 +234,7 @@ _TEXTURE_3D = "TEXTURE3D_WIDTH TEXTURE3D_HEIGHT TEXTURE3D_DEPTH"
 
 
 def _extents(shape: Any) -> tuple[int, ...]:
-    given = shape if isinstance(shape, (tuple, list)) else (shape,)
+    given = in_order("a shape", shape)
     for extent in given:
         if isinstance(extent, bool) or not hasattr(type(extent), "__index__"):
             raise TypeError(f"a shape is an int or a tuple of ints, not with {a_kind(extent)}")

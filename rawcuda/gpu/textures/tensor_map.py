@@ -18,7 +18,7 @@ from ...arrays import copying
 from ...arrays.strided import StridedView, view
 from ...elements.dtypes import of
 from ...errors import Unsupported, a_kind, worded
-from ...given import whole
+from ...given import in_order, whole
 from ...headers import cuda_h
 from ..kernels.arguments import Passed
 
@@ -352,8 +352,7 @@ def _choice(name: str, value: Any, choices: dict[Any, int]) -> int:
 
 def _ints(name: str, given: Any, count: int, least: int, most: int) -> Ints:
     """Return one int for each dimension."""
-    values = given if isinstance(given, (tuple, list)) else (given,)
-    found = tuple([whole(f"{name}, or each number in it,", value) for value in values])
+    found = tuple([whole(f"{name}, or each number in it,", value) for value in in_order(name, given)])
     if len(found) != count:
         raise ValueError(f"{name}={worded(found)}: give {count} number{'s' * (count != 1)}, one for each dimension")
     for value in found:

@@ -19,13 +19,14 @@ from ... import names
 from ...arrays import copying
 from ...arrays.strided import StridedView, view
 from ...errors import Closed, a_kind, worded
+from ...given import flag
 from ...headers import cuda_h
 from ..context import is_device
 from ..handles import TEXTURE
 from ..kernels.arguments import Passed
 from ..queue import InContext
 from .arrays import ArrayRegion, OpaqueArray
-from .formats import FORMATS, channels_of, choice, data_of, element_of, flag, limit, limited, vector_of
+from .formats import FORMATS, channels_of, choice, data_of, element_of, limit, limited, vector_of
 from .mipmapped import MipmappedArray
 
 TYPE_CHECKING = False
