@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from .. import driver
 from ..driver import as_argument
-from ..errors import Closed, CudaError, ForkedAfterInit, refusal
+from ..errors import Closed, CudaError, ForkedAfterInit, InvalidUse, refusal
 from .calls import run, scratches, take_scratch
 from .context import PrimaryContext, context_of, held_contexts
 from .handles import capturing, unnoticed
@@ -41,13 +41,19 @@ __all__ = [
     "make_ready",
     "make_wait",
     "pending_handle",
+    "refuse_capture",
     "settle",
     "synchronize_contexts",
     "wait_between",
     "wait_for",
+    "PAGEABLE",
 ]
 
 _LEGACY = 1
+PAGEABLE = (  # why refuse_capture() refuses
+    "a copy from or to pageable host memory is complete on return: use pinned memory, Device.allocate(nbytes, "
+    "kind='pinned'), or add the copy with graph.copy()"
+)
 
 
 def device_of(view: Description) -> PrimaryContext | None:
@@ -111,6 +117,16 @@ def _is_outside(primary: PrimaryContext, stream: Any, working: Any) -> bool:
     """Tell whether a stream is in one of our captures, and another stream is not."""
     number = capture_number(primary, work_handle(stream))
     return number in capturing and capture_number(home_of(working, primary), handle_of(working)) != number
+
+
+def refuse_capture(primary: PrimaryContext, stream: Any, why: str) -> None:
+    """Refuse work that needs the CPU if the stream takes part in one of our captures, which this leaves intact.
+
+    why     what it is, why it cannot be captured, and the remedy
+    raises  InvalidUse
+    """
+    if capturing and capture_number(primary, work_handle(stream)) is not None:
+        raise InvalidUse(f"the stream is being captured, and {why}")
 
 
 def make_ready(primary: PrimaryContext, stream: Any, thing: Any) -> None:

@@ -13,8 +13,9 @@ from __future__ import annotations
 from ..driver import as_argument
 from ..owned import drain, dropped
 from .context import reaches
+from .handles import capturing
 from .memory import Memory
-from .ordering import end_work, keep, make_ready
+from .ordering import PAGEABLE, end_work, keep, make_ready, refuse_capture
 from .queue import StreamHandle, calls_on, home_of
 from .retention import retained, sweep
 
@@ -54,6 +55,8 @@ def copy_run(dst: Any, src: Any, to: Side, of: Side, stream: Any) -> bool:
         return False
     if primary._handle is None:
         primary.open()
+    if capturing and "host" in (to.kind, of.kind):
+        refuse_capture(primary, stream, PAGEABLE)
     before, theirs = dst.stream, src.stream
     if before is not None and before is not stream:
         make_ready(primary, stream, dst)

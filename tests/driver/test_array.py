@@ -108,7 +108,7 @@ def test_other_exporters(device):
         (((12, 4, 4), "uint8"), {"cubemap": True}, ValueError, "layered=True"),
         (((4, 4), "uint8"), {"cubemap": True}, ValueError, "3 to 3"),
         (((4, 4, 4), "uint8"), {"gather": True}, ValueError, "gather"),
-        (((4, 4), "uint8"), {"surface": 1}, TypeError, "True or False"),
+        (((4, 4), "uint8"), {"surface": 2}, TypeError, "True or False"),
         (((2**20, 2**20), "uint8"), {}, ValueError, "MAXIMUM_TEXTURE2D_HEIGHT"),
         (((2**21, 4), "uint8"), {}, ValueError, "MAXIMUM_TEXTURE2D_HEIGHT"),
         ((2**30, "uint8"), {}, ValueError, "MAXIMUM_TEXTURE1D_WIDTH"),

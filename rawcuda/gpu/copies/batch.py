@@ -22,7 +22,7 @@ from ...errors import a_kind, worded
 from ...given import flag, several
 from ...headers import cuda_h
 from ...protocols.description import Unaddressed
-from ..ordering import end_work, keep, make_ready
+from ..ordering import PAGEABLE, end_work, keep, make_ready, refuse_capture
 from ..queue import LEGACY, calls_on, home_of, work_handle
 from ..retention import capture_number
 from .transfer import box_of
@@ -73,6 +73,8 @@ def copy_batch(
     captured = capture_number(home, handle) is not None
     if captured and order == _ORDERS["during_api_call"]:
         raise ValueError("source_order 'during_api_call': a capture reads its sources when the graph is launched")
+    if captured and any("host" in (each.to.kind, each.of.kind) for each in copies):
+        refuse_capture(home, handle, PAGEABLE)
     runs, boxes = _divide(copies, home) if not (captured or handle == LEGACY or _depend(copies)) else ([], [])
     together = [*runs, *boxes]
     taken = {*together}

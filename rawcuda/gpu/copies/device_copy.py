@@ -20,13 +20,10 @@ from ...arrays import host_copy
 from ...arrays.host_copy import Walk
 from ...driver import as_argument
 from ...elements import layout
-from ...errors import InvalidUse
 from ..context import PrimaryContext
-from ..handles import capturing
 from ..memory import allocate
-from ..ordering import end_work, finish_context, keep, make_ready, settle
+from ..ordering import PAGEABLE, end_work, finish_context, keep, make_ready, refuse_capture, settle
 from ..queue import PER_THREAD, calls_on, home_of, work_handle
-from ..retention import capture_number
 from ..spans import FILLS_OF_ROWS, LARGEST_PITCH
 from ..stream import record_and_wait
 from . import transfer
@@ -93,15 +90,19 @@ def _do_copy(
 ) -> None:
     kinds = to.kind, of.kind
     device.open()
+    if "host" in kinds:
+        refuse_capture(device, stream, PAGEABLE)
     make_ready(device, stream, target)
     make_ready(device, stream, source)
     try:
         if to.kind in _HOST_KINDS and of.kind in _HOST_KINDS:
+            refuse_capture(device, stream, "the CPU copies between layouts of pinned memory: use device memory")
             _wait(device, handle)  # what the device still does to pinned memory comes first
             host_copy.copy(walk)
         elif kinds == ("device", "device") and to.primary is not of.primary:
             copy_across(walk, device, of.primary, stream)
         elif walk.overlaps() and (walk.shape or walk.target != walk.source):
+            refuse_capture(device, stream, "overlapping sides need temporary memory: copy through your own array")
             _copy_aside(walk, kinds, device, handle)
         else:
             _copy_walk(walk, kinds, device, handle)
@@ -246,11 +247,12 @@ def fill_on_device(target: Any, to: Side, pattern: bytes, stream: Any) -> None:
     shape, strides = form.shape or (1,), form.strides or (0,)
     try:
         if not _fill_by_words(shape, strides, address, pattern, device, stream):
-            if capturing and capture_number(device, handle) is not None:
-                raise InvalidUse(
-                    f"a captured fill takes at most {_MOST_CALLS} calls, this one, of {layout.size(shape)} separate "
-                    f"elements of {len(pattern)} bytes, takes more: add it with graph.fill()"
-                )
+            refuse_capture(
+                device,
+                handle,
+                f"a captured fill takes at most {_MOST_CALLS} calls, this one, of {layout.size(shape)} separate "
+                f"elements of {len(pattern)} bytes, takes more: add it with graph.fill()",
+            )
             _fill_by_copy(Walk(len(pattern), shape, address, strides, 0, (0,) * len(shape)), pattern, device, handle)
         keep(device, stream, target, to)
     except BaseException as error:  # the bytes of the element are in pageable memory
