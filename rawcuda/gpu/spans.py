@@ -60,7 +60,7 @@ def copy_run(dst: Any, src: Any, to: Side, of: Side, stream: Any) -> bool:
     before, theirs = dst.stream, src.stream
     if before is not None and before is not stream:
         make_ready(primary, stream, dst)
-    if theirs is not None and theirs is not stream:
+    if theirs is not None and theirs is not stream and theirs is not before:
         make_ready(primary, stream, src)
     try:
         calls.cuMemcpyAsync(to.argument, of.argument, to.form.size, queue)

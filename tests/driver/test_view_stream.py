@@ -340,6 +340,19 @@ def test_copies_wait_for_the_streams_that_views_were_made_for(device, two):
     rawcuda.synchronize()
 
 
+@pytest.mark.parametrize("part", [slice(None), slice(None, None, 2)], ids=["a run", "a walk"])
+def test_a_copy_waits_once_for_one_stream_and_for_each_of_two(device, two, part):
+    first, second = two
+    with device.stream() as third:
+        for of, times in ((first, 1), (third, 2)):
+            source, target = made(device, of), made(device, first)
+            with Watched() as watched:
+                rawcuda.copy(target[part], source[part], stream=second)
+            waits = [("record", first.handle), ("wait", second.handle), ("record", of.handle), ("wait", second.handle)]
+            assert watched.order == waits[: 2 * times]
+            rawcuda.synchronize()
+
+
 def test_3_10_an_export_while_the_stream_is_captured(device, two):
     first, second = two
     v = made(device, first)

@@ -92,8 +92,10 @@ def _do_copy(
     device.open()
     if "host" in kinds:
         refuse_capture(device, stream, PAGEABLE)
+    before, theirs = target.stream, source.stream
     make_ready(device, stream, target)
-    make_ready(device, stream, source)
+    if theirs is not before or to.primary is not of.primary:
+        make_ready(device, stream, source)
     try:
         if to.kind in _HOST_KINDS and of.kind in _HOST_KINDS:
             refuse_capture(device, stream, "the CPU copies between layouts of pinned memory: use device memory")
