@@ -114,7 +114,7 @@ class PrimaryContext:
         self.users: set[object] = set()
         self.closing = True
         self.kept: dict[Any, Owned] = {}
-        self.pool: dict[int, Owned] = {}
+        self.pool: list[Owned] = []
         self.ends: dict[int | None, Any] = {}
         self.attributes: dict[Any, Any] = {}  # constant facts about the device, for Device
         self._lock = _thread.RLock()  # garbage collection while it is held may re-enter
@@ -179,7 +179,9 @@ class PrimaryContext:
     def forget(self) -> None:
         """Close the kept modules and events; they are made again when next needed."""
         kept: Any
-        for kept in (self.kept, self.pool, self.ends):
+        while self.pool:
+            self.pool.pop().close()
+        for kept in (self.kept, self.ends):
             while kept:
                 kept.popitem()[1].close()
 

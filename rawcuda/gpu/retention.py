@@ -102,8 +102,8 @@ def forget(primary: PrimaryContext) -> None:
 def take_event(primary: PrimaryContext) -> _Event:
     """Return an event of the context's pool, which no one else uses until it is given back."""
     try:
-        event: Any = primary.pool.popitem()[1]
-    except KeyError:
+        event: Any = primary.pool.pop()
+    except IndexError:
         event = _Event()
         make(event, EVENT, primary, EVENT.numbers)
         event.argument, event.queries = as_argument(event.handle), []
@@ -112,7 +112,7 @@ def take_event(primary: PrimaryContext) -> _Event:
 
 def give_back(event: _Event, primary: PrimaryContext) -> None:
     """Put an event into the pool of its context."""
-    primary.pool[id(event)] = event
+    primary.pool.append(event)
 
 
 def note_end(primary: PrimaryContext, stream: Any) -> int | None:
