@@ -27,7 +27,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["Allocation", "FIRST_ADDRESS", "Fault", "POISON", "Space", "UNSIGNED", "WIDTH", "elements", "say"]
+__all__ = [
+    "Allocation", "FIRST_ADDRESS", "Fault", "NULL", "POISON", "Space", "UNSIGNED", "WIDTH", "elements", "position",
+    "say",
+]  # fmt: skip
 
 # 0xFB: float32 -2.6e36, float64 -3e288, half -65376, int32 -67372037. Zero and -1 look like valid data, and min and max
 # ignore a NaN.
@@ -38,6 +41,8 @@ FIRST_ADDRESS = 1 << 49
 GAP = 1 << 30
 QUARANTINE = 32  # how many freed host buffers stay mapped, so that a late read does not crash
 _MOST_RESERVED = 1 << 47
+_NULL_PAGES = 1 << 20  # an address nearer to 0 was computed from a null pointer
+NULL = "a null pointer"
 GRAVES = 4096  # how many freed allocations are remembered for reports
 
 INVALID_VALUE = 1  # CUDA_ERROR_INVALID_VALUE
@@ -63,6 +68,21 @@ def say(report: str) -> None:
             sys.stderr.write(f"emulator: {report}\n")
         except Exception:  # it is full or closed, or the user's own fails: the report is also in the error
             pass
+
+
+def position(start: int, nbytes: int, size: int, whole: str) -> str:
+    """Return the words for the place of an access in memory, or next to it.
+
+    shape   start: where the access begins, counted from the beginning of the memory, and below 0 before it; nbytes: of
+            the access; size: of the memory; whole: the words for the memory
+    """
+    if start < 0:
+        return f"{-start} bytes before the start of {whole}"
+    if start >= size:
+        return f"{start - size} bytes past the end of {whole}"
+    if start + nbytes > size:
+        return f"the last {start + nbytes - size} of {nbytes} bytes lie past the end of {whole}"
+    return f"{start} bytes into {whole}"
 
 
 def _made(allocation: Allocation) -> str:
@@ -378,27 +398,28 @@ class Space:
             return list(map(self._live.__getitem__, self._ordered()))
 
     def explain(self, address: int, nbytes: int) -> str:
-        """Describe the place of an address for an error report."""
-        text = f"address {address:#x}"
-        if address == 0:
-            return f"{text}: a null pointer"
+        """Return an address and the words for its place, for an error report."""
+        return f"address {address:#x}: {self.whereabouts(address, nbytes)}"
+
+    def whereabouts(self, address: int, nbytes: int) -> str:
+        """Return the words for the place of an access."""
         found = self.find(address)
         if found is not None:
-            over = address - found.base + nbytes - found.size
-            if over > 0:
-                return f"{text}: the last {over} of {nbytes} bytes lie past the end of a {_place(found)}"
-            return f"{text}: {address - found.base} bytes into a {_place(found)}"
+            return position(address - found.base, nbytes, found.size, f"a {_place(found)}")
         around = self.reservation(address)
         if around is not None:
             base, size = around
             return (
-                f"{text}: {address - base} bytes into a {size}-byte reservation at {base:#x}{self.reserved[base][1]}, "
+                f"{address - base} bytes into a {size}-byte reservation at {base:#x}{self.reserved[base][1]}, "
                 "where no memory is mapped"
             )
         for base, size, words in reversed(self._graves):
             if base <= address < base + size:
-                return f"{text}: {address - base} bytes into a {words} that was freed"
-        return f"{text}: {self._neighbour(address, nbytes)}"
+                return f"{address - base} bytes into a {words} that was freed"
+        offset = address - (1 << 64) if address >> 63 else address
+        if abs(offset) < _NULL_PAGES:
+            return NULL + (f" {'plus' if offset > 0 else 'minus'} {abs(offset)} bytes" if offset else "")
+        return self._neighbour(address, nbytes)
 
     def refuse(self, found: Allocation, address: int, nbytes: int) -> str:
         """Describe an access to memory that the device may not use."""
@@ -407,22 +428,17 @@ class Space:
         return f"{self.explain(address, nbytes)}, to which this device was given no access"
 
     def _neighbour(self, address: int, nbytes: int) -> str:
-        choices = []
         live = self.live()
-        at = bisect_right([each.base for each in live], address) - 1
-        if at >= 0:
-            below = live[at]
-            choices.append((address - below.base - below.size, "past the end of", below))
-        if at + 1 < len(live):
-            above = live[at + 1]
-            choices.append((above.base - address, "before the start of", above))
-        near = [choice for choice in choices if choice[0] < GAP]
+        at = bisect_right([each.base for each in live], address)
+        near = [(address - each.base - each.size, each) for each in live[max(at - 1, 0) : at]]
+        near += [(each.base - address, each) for each in live[at : at + 1]]
+        near = [each for each in near if each[0] < GAP]
         if not near:
             if address < FIRST_ADDRESS:
                 return "not device memory; is it a host address?"
             return "no allocation is near"
-        distance, side, which = min(near, key=lambda choice: choice[0])
-        return f"{distance} bytes {side} a {_place(which)}"
+        _, which = min(near, key=lambda each: each[0])
+        return position(address - which.base, nbytes, which.size, f"a {_place(which)}")
 
     def _overlapping(self, address: int, size: int) -> Allocation | None:
         with self.lock:

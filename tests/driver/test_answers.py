@@ -98,6 +98,31 @@ def test_bytes_that_a_load_uses_are_checked(
     assert (answer or client.code("cuCtxSynchronize")) == code
 
 
+@pytest.mark.emulator_only("a report of the emulator")
+@pytest.mark.parametrize(
+    "start,space,words",
+    [
+        ("ld.param.u64 %d2, [in]", ".global", "8 bytes into a 32-byte device allocation"),
+        ("ld.param.u64 %d2, [in]", "", "8 bytes into a 32-byte device allocation"),
+        ("mov.u64 %d2, tile", ".shared", "8 bytes into the 64-byte shared variable 'tile'"),
+        ("mov.u64 %d2, own", ".local", "8 bytes into a function's 64 bytes of variables"),
+        ("mov.u64 %d2, own; cvta.local.u64 %d2, %d2", "", "8 bytes into a function's 64 bytes of variables"),
+    ],
+)
+def test_a_vector_of_which_a_part_is_loaded_is_misaligned_as_a_whole(start: str, space: str, words: str) -> None:
+    from tests.null.emulator_client import Client
+
+    client = Client()
+    text = (
+        f"{HEAD}.visible .entry k(.param .u64 in) {{\n{REGISTERS}.shared .align 16 .b8 tile[64];\n"
+        f".local .align 16 .b8 own[64];\n{start};\n"
+        f'.pragma "used_bytes_mask 0xff00";\nld{space}.v4.f32 {{%f1, %f2, %f3, %f4}}, [%d2+8];\nret;\n}}\n'
+    )
+    function = client.get("cuModuleGetFunction", client.load(text), b"k")
+    assert (client.launch(function, [client.allocate(32)]) or client.code("cuCtxSynchronize")) == 716
+    assert f"is not a multiple of 16: {words}" in client.emulator.reports[-1]
+
+
 def test_the_mask_concerns_only_the_next_load(run: Run) -> None:
     body = (
         '.pragma "used_bytes_mask 15";\nld.global.v2.u32 {%r1, %r2}, [%d2];\nld.global.v2.u32 {%r3, %r4}, [%d2];\n'

@@ -80,9 +80,27 @@ MISTAKES = {
         "4 bytes before the start of a 400-byte device allocation at 0x",
         101,
     ),
-    "global, misaligned": ("ld.global.u32 %r5, [%d4+2];", 716, "not a multiple of 4", 101),
+    "global, misaligned": (
+        "ld.global.u32 %r5, [%d4+2];",
+        716,
+        "is not a multiple of 4: 2 bytes into a 400-byte device allocation at 0x",
+        101,
+    ),
     "global, a vector misaligned": ("ld.global.v2.u32 {%r5, %r6}, [%d2+396];", 716, "not a multiple of 8", 101),
-    "global, null": ("mov.u64 %d6, 0;\nst.global.u32 [%d6], 1;", 700, "a null pointer", 102),
+    "global, null": ("mov.u64 %d6, 0;\nst.global.u32 [%d6], 1;", 700, "address 0x0: a null pointer; the kernel", 102),
+    "global, null and an offset": (
+        "mov.u64 %d6, 0;\nst.global.u32 [%d6+40], 1;",
+        700,
+        "address 0x28: a null pointer plus 40 bytes; the kernel",
+        102,
+    ),
+    "global, null, before": ("mov.u64 %d6, 0;\nld.u32 %r5, [%d6+-4];", 700, "a null pointer minus 4 bytes", 102),
+    "global, null, misaligned": (
+        "mov.u64 %d6, 0;\nst.global.u32 [%d6+2], 1;",
+        716,
+        "address 0x2 is not a multiple of 4: a null pointer plus 2 bytes",
+        102,
+    ),
     "global, never written": (USE, 719, "0 bytes into a 400-byte device allocation at 0x", 101),
     "global, never written, atomic": ("atom.global.add.u32 %r5, [%d4], 1;", 719, "and never written", 101),
     "generic, past the end": (
@@ -100,10 +118,27 @@ MISTAKES = {
     "shared, past the end": (
         "st.shared.u32 [%r4+1024], 1;",
         700,
-        "shared address 0x400: 4 bytes past the end of the block's 1024",
+        "shared address 0x400: 0 bytes past the end of the block's 1024 bytes of shared memory",
         101,
     ),
-    "shared, misaligned": ("st.shared.u32 [%r4+2], 1;", 716, "shared address 0x2 is not a multiple of 4", 101),
+    "shared, before the start": (
+        "st.shared.u32 [%r4+-8], 1;",
+        700,
+        "shared address 0xfffffff8: 8 bytes before the start of the block's 1024 bytes of shared memory",
+        101,
+    ),
+    "shared, generic, past the end": (
+        "cvt.u64.u32 %d6, %r4;\ncvta.shared.u64 %d6, %d6;\nst.u32 [%d6+1028], 1;",
+        700,
+        "shared address 0x404: 4 bytes past the end of the block's 1024 bytes of shared memory",
+        103,
+    ),
+    "shared, misaligned": (
+        "st.shared.u32 [%r4+2], 1;",
+        716,
+        "shared address 0x2 is not a multiple of 4: 2 bytes into the 1024-byte shared variable 'tile'",
+        101,
+    ),
     "shared, never written": (
         "ld.shared.u32 %r5, [%r4];\nadd.u32 %r5, %r5, 1;\nst.global.u32 [%d5], %r5;",
         719,
@@ -119,16 +154,21 @@ MISTAKES = {
     "local, past the end": (
         LOCAL + "st.local.u32 [%d6+64], 1;",
         700,
-        "4 bytes past the end of a function's 64 bytes of variables",
+        "0 bytes past the end of a function's 64 bytes of variables",
         102,
     ),
     "local, before the start": (
         LOCAL + "ld.local.u32 %r5, [%d6+-4];",
         700,
-        "4 bytes before a function's 64 bytes of variables",
+        "4 bytes before the start of a function's 64 bytes of variables",
         102,
     ),
-    "local, misaligned": (LOCAL + "ld.local.u64 %d7, [%d6+4];", 716, "is not a multiple of 8", 102),
+    "local, misaligned": (
+        LOCAL + "ld.local.u64 %d7, [%d6+4];",
+        716,
+        "is not a multiple of 8: 4 bytes into a function's 64 bytes of variables",
+        102,
+    ),
     "local, never written": (
         LOCAL + "st.local.u32 [%d6+4], 1;\nld.local.u32 %r5, [%d6+8];\nadd.u32 %r5, %r5, 1;\nst.global.u32 [%d5], %r5;",
         719,
@@ -148,7 +188,12 @@ MISTAKES = {
         "0 bytes past the end of a 32-byte variable allocation '.const table' at 0x",
         102,
     ),
-    "constant, misaligned": ("mov.u64 %d6, table;\nld.const.u32 %r5, [%d6+1];", 716, "not a multiple of 4", 102),
+    "constant, misaligned": (
+        "mov.u64 %d6, table;\nld.const.u32 %r5, [%d6+1];",
+        716,
+        "is not a multiple of 4: 1 bytes into a 32-byte variable allocation '.const table' at 0x",
+        102,
+    ),
     "trap": ("trap;", 719, "trap", 101),
 }
 

@@ -30,19 +30,19 @@ FAULTS = {
         """
     mapa.shared::cluster.u32 %r8, mine, %r1;
     st.shared::cluster.u32 [%r8+64], %r1;""",
-        "4 bytes past the end of the 64 bytes of block 0",
+        "shared address 0x40: 0 bytes past the end of the 64 bytes of shared memory of block 0 of the cluster",
     ),
     "misaligned": (
         """
     mapa.shared::cluster.u32 %r8, mine, %r1;
     st.shared::cluster.u32 [%r8+2], %r1;""",
-        "is not a multiple of 4",
+        "is not a multiple of 4: 2 bytes into the 64-byte shared variable 'mine' of block 0 of the cluster",
     ),
     "in the wrong space": (
         """
     mapa.shared::cluster.u32 %r8, mine, %r1;
     st.shared.u32 [%r8], %r1;""",
-        "past the end of the block's 64 bytes",
+        "bytes past the end of the 64 bytes of shared memory of block 0 of the cluster",
     ),
     "two arrivals": (
         "barrier.cluster.arrive; barrier.cluster.arrive;",

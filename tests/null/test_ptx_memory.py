@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from typing import Any
 
@@ -60,7 +61,28 @@ def test_before_the_start() -> None:
 
 
 def test_a_null_pointer() -> None:
-    fails("mov.u64 %d1, 0;\n ld.global.u32 %r1, [%d1];", 700, "address 0x0: a null pointer")
+    fails("mov.u64 %d1, 0;\n ld.global.u32 %r1, [%d1];", 700, "address 0x0: a null pointer\n")
+    fails("mov.u64 %d1, 1048572;\n ld.global.u32 %r1, [%d1];", 700, "a null pointer plus 1048572 bytes\n")
+    fails("mov.u64 %d1, 1048576;\n ld.global.u32 %r1, [%d1];", 700, "not device memory; is it a host address")
+    fails("mov.u64 %d1, 0;\n ld.u64 %d2, [%d1+-8];", 700, "address 0xfffffffffffffff8: a null pointer minus 8 bytes\n")
+
+
+@pytest.mark.parametrize(
+    "given,words",
+    [
+        ((1, 0), "argument 2, counted from 0, is 0"),
+        ((0, 0), "arguments 1 and 2, counted from 0, are 0"),
+        ((1, 1), ""),
+    ],
+)
+def test_the_argument_that_is_a_null_pointer(given: tuple[int, int], words: str) -> None:
+    parameters = ".param .u64 out, .param .u64 a, .param .u64 b, .param .u32 count, .param .u32 other"
+    here = Machine(kernel("mov.u64 %d1, 0; ld.global.u32 %r1, [%d1+40];", parameters))
+    far = [each * (5 << 48) for each in given]
+    with pytest.raises(Fault) as caught:
+        here.run("k", here.buffer("I", 1), *far, 0, 0)
+    named = f"; {words}" if words else ""
+    assert f"address 0x28: a null pointer plus 40 bytes{named}\n" in caught.value.report
 
 
 def test_a_host_address() -> None:
@@ -123,24 +145,62 @@ def test_misalignment(instruction: str, width: int) -> None:
     )
 
 
+def test_a_misaligned_access_names_the_memory_and_the_argument() -> None:
+    here = Machine(kernel("ld.param.u64 %d1, [in]; ld.v2.u32 {%r1, %r2}, [%d1+4];", BOTH))
+    with pytest.raises(Fault) as caught:
+        here.run("k", here.buffer("I", 1), here.buffer("I", 4))
+    assert re.search(
+        r"address 0x[0-9a-f]+ is not a multiple of 8: 4 bytes into a 16-byte device allocation at 0x[0-9a-f]+; "
+        "this is the memory of argument 1, counted from 0\n",
+        caught.value.report,
+    )
+
+
+def test_a_misaligned_access_names_the_shared_variable() -> None:
+    before = ".extern .shared .align 4 .b8 rest[];\n"
+    body = ".shared .align 4 .b8 one[12]; .shared .align 16 .b8 two[20]; mov.u32 %r1, {}; ld.shared.u64 %d1, [%r1+{}];"
+    for name, offset, size, kind in (
+        ("one", 4, 12, "shared"),
+        ("two", 12, 20, "shared"),
+        ("rest", 8, 16, "dynamic shared"),
+    ):
+        words = f"{offset} bytes into the {size}-byte {kind} variable '{name}'"
+        fails(body.format(name, offset) + "mov.u32 %r2, rest;", 716, words, before=before, shared=16)
+
+
+def test_a_misaligned_access_in_a_parameter() -> None:
+    body = "mov.b64 %d1, out; cvta.param.u64 %d1, %d1; ld.u32 %r1, [%d1+{}];"
+    fails(body.format(2), 716, "parameter address 0x2 is not a multiple of 4: 2 bytes into the kernel's 8 bytes of")
+    fails(body.format(8), 700, "parameter address 0x8: 0 bytes past the end of the kernel's 8 bytes of parameters")
+
+
 def test_shared_memory_has_exact_bounds() -> None:
     body = ".shared .align 4 .b8 kept[10];\n mov.u32 %r1, kept;\n {}"
     fails(
         body.format("ld.shared.u32 %r2, [%r1+8];"),
         700,
-        "invalid read of 4 bytes of shared memory: shared address 0x8: 2 bytes past the end of the block's 10 bytes",
+        "invalid read of 4 bytes of shared memory: shared address 0x8: "
+        "the last 2 of 4 bytes lie past the end of the block's 10 bytes of shared memory",
     )
     fails(
         body.format("st.shared.u8 [%r1+10], %r2;"),
         700,
-        "shared address 0xa: 1 bytes past the end of the block's 10 bytes",
+        "shared address 0xa: 0 bytes past the end of the block's 10 bytes",
     )
-    fails(body.format("st.shared.u16 [%r1+1], %r2;"), 716, "shared address 0x1 is not a multiple of 2")
-    fails(body.format("ld.shared.u8 %r2, [%r1+-1];"), 700, "shared address")
+    fails(
+        body.format("st.shared.u16 [%r1+1], %r2;"),
+        716,
+        "shared address 0x1 is not a multiple of 2: 1 bytes into the 10-byte shared variable 'kept'",
+    )
+    fails(
+        body.format("ld.shared.u8 %r2, [%r1+-1];"),
+        700,
+        "shared address 0xffffffff: 1 bytes before the start of the block's 10 bytes",
+    )
     fails(
         body.format("cvt.u64.u32 %d1, %r1; cvta.shared.u64 %d1, %d1; ld.u8 %r2, [%d1+10];"),
         700,
-        "1 bytes past the end of 10 bytes of shared memory",
+        "shared address 0xa: 0 bytes past the end of the block's 10 bytes of shared memory",
     )
     fails(
         body.format("cvt.u64.u32 %d1, %r1; cvta.shared.u64 %d1, %d1; ld.global.u8 %r2, [%d1];"),
@@ -157,7 +217,7 @@ def test_shared_addresses_wrap_round() -> None:
     )
     assert values(body.format(12, 12), "I", 1) == [5]
     fails(body.format(4, 4), 700, "invalid write of 4 bytes of shared memory: shared address 0xfffffffc")
-    fails(body.format(24, 24), 700, "shared address 0x10: 4 bytes past the end")
+    fails(body.format(24, 24), 700, "shared address 0x10: 0 bytes past the end")
     fails("mov.u32 %r1, -6; st.shared.u32 [%r1+8], 5;", 716, "shared address .* is not a multiple of 4", before="")
     assert values(
         ".shared .b8 kept[4]; mov.u64 %d1, -1; st.shared.u8 [%d1+3], 7; "
@@ -179,14 +239,24 @@ def test_local_memory_has_exact_bounds() -> None:
         body.format("ld.local.u32 %r1, [%d1+16];"),
         700,
         "invalid read of 4 bytes of local memory: local address 0x[0-9a-f]+: "
-        "4 bytes past the end of a function's 16 bytes",
+        "0 bytes past the end of a function's 16 bytes of variables",
     )
-    fails(body.format("ld.local.u32 %r1, [%d1+-4];"), 700, "4 bytes before a function's 16 bytes")
-    fails(body.format("ld.local.u64 %d2, [%d1+4];"), 716, "is not a multiple of 8")
+    fails(
+        body.replace("16", "12").format("ld.local.u64 %d2, [%d1+8];"),
+        700,
+        "the last 4 of 8 bytes lie past the end of a function's 12 bytes of variables",
+    )
+    fails(
+        body.format("ld.local.u64 %d2, [%d1+4];"),
+        716,
+        "is not a multiple of 8: 4 bytes into a function's 16 bytes of variables",
+    )
+    fails(body.format("ld.local.u32 %r1, [%d1+-4];"), 700, "4 bytes before the start of a function's 16 bytes")
+    fails("mov.u64 %d1, 64; ld.local.u32 %r1, [%d1];", 700, "local address 0x40: this thread has no local memory")
     fails(
         body.format("cvta.local.u64 %d1, %d1; st.u8 [%d1+16], %r1;"),
         700,
-        "1 bytes past the end of a function's 16 bytes",
+        "0 bytes past the end of a function's 16 bytes",
     )
 
 
@@ -253,7 +323,7 @@ def test_where_it_was_called_from_and_where_that_is_in_the_source() -> None:
         "ld.param.u64 %d, [p];\nld.u32 %r, [%d];\nret; }\n"
     )
     body = ".loc 7 30 1\n{ .param .b64 a; st.param.b64 [a], 8; call f, (a); }"
-    report = fails(body, 700, "not device memory", before=before).report
+    report = fails(body, 700, "a null pointer plus 8 bytes", before=before).report
     assert "ptx line 9 (demo.cu:12), called from ptx line 23 (demo.cu:30), kernel k" in report
 
 

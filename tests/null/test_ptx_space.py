@@ -60,6 +60,20 @@ def test_a_find_among_many(memory: space.Space) -> None:
     assert memory.live() == [each for at, each in enumerate(made) if at % 3]
 
 
+def test_the_words_for_a_place_count_from_the_beginning_of_the_access() -> None:
+    words = [space.position(start, 4, 16, "it") for start in (-4, -2, 0, 12, 13, 15, 16, 18)]
+    assert words == [
+        "4 bytes before the start of it",
+        "2 bytes before the start of it",
+        "0 bytes into it",
+        "12 bytes into it",
+        "the last 1 of 4 bytes lie past the end of it",
+        "the last 3 of 4 bytes lie past the end of it",
+        "0 bytes past the end of it",
+        "2 bytes past the end of it",
+    ]
+
+
 @pytest.mark.parametrize("size", [0, -1])
 def test_no_size_no_allocation(memory: space.Space, size: int) -> None:
     for call in (

@@ -72,9 +72,8 @@ class Entry:
         self._translated = translated
         self.name = function.name
         self.parameters = [(variable.offset, variable.size) for variable in function.parameters]
-        self._offsets = [offset for offset, _ in self.parameters]
         self.parameter_bytes = max((offset + size for offset, size in self.parameters), default=0)
-        self.static_shared = translated.shared_size
+        self.static_shared, self.shared_names = translated.shared_size, translated.shared_names
         self.local_bytes = sum(
             t.frame_size for t in code.translated if t.prepared.function.name in translated.prepared.reaches
         )
@@ -139,7 +138,7 @@ class Entry:
         )
         launch.number = next(_serial)
         launch.rights, launch.opaque, launch.site = rights, opaque, site
-        launch.offsets = self._offsets
+        launch.kernel = self
         if cluster is not None:
             divide(launch, cluster)
         launch.code_name = code.filename

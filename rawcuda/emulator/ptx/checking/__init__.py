@@ -2,6 +2,6 @@
 
 What it is   history.py decides whether two accesses are ordered; delays.py lets stores of a block arrive late. The code
              that translating/ writes calls both, if the settings turn them on. sources.py finds the source line of a
-             PTX line.
+             PTX line; places.py words where a wrong access is.
 Read next    history.py
 """

@@ -10,11 +10,14 @@ from struct import pack_into, unpack_from
 from types import GeneratorType
 
 from ...space import Fault
-from .machine import LAUNCH_FAILED, MISALIGNED_ADDRESS
+from ..checking.places import shared_fault
+from .machine import LAUNCH_FAILED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+    from .machine import Launch
 
 __all__ = ["barrier", "caller", "finish", "misaligned", "pack", "trap", "unpack", "wrapped"]
 
@@ -47,12 +50,12 @@ def barrier(number: int) -> int:
     return number
 
 
-def misaligned(address: int, width: int, space: str) -> None:
-    """Report a misaligned access.
+def misaligned(launch: Launch, address: int, width: int) -> None:
+    """Report a misaligned access to shared memory.
 
     raises  Fault   always (716)
     """
-    raise Fault(MISALIGNED_ADDRESS, f"{space} address {address:#x} is not a multiple of {width}")
+    raise shared_fault(launch, address, width, width)
 
 
 class Wrapped(int):
@@ -70,13 +73,14 @@ class Wrapped(int):
         return (int(self) + offset) % self.modulus
 
 
-def wrapped(address: int, bits: int, total: int, shift: int) -> int:
+def wrapped(launch: Launch, address: int, bits: int, total: int, shift: int, offset: int) -> int:
     """Return the index of a shared address that wraps around, or raise for a misaligned one.
 
+    offset  what the access adds to the address, a multiple of its width
     raises  Fault   misaligned (716)
     """
     if address % total:
-        misaligned(address, total, "shared")
+        misaligned(launch, address + offset & (1 << bits) - 1, total)
     return Wrapped(address >> shift, 1 << bits - shift)
 
 

@@ -14,8 +14,9 @@ Read next    ../program.py
 from __future__ import annotations
 
 from ...space import Fault
+from ..checking.places import shared_fault
 from ..translating.unit import CLUSTER_BITS, SHARED_WINDOW
-from .machine import ILLEGAL_ADDRESS, LAUNCH_FAILED, MISALIGNED_ADDRESS, Block, Launch
+from .machine import ILLEGAL_ADDRESS, LAUNCH_FAILED, Block, Launch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -96,8 +97,6 @@ class Cluster:
         raises  Fault   misaligned (716); past the end, or no such block (700); a block that does not run (719)
         """
         rank, place = ((address & 0xFFFFFFFF) >> CLUSTER_BITS) - 1, address & _OFFSET
-        if place % total:
-            raise Fault(MISALIGNED_ADDRESS, f"shared address {place:#x} is not a multiple of {total}")
         if rank >= 0:
             if rank >= len(self.blocks):
                 raise Fault(
@@ -112,13 +111,8 @@ class Cluster:
                     f"shared memory of block {rank} of the cluster, which {happened}: a barrier of the cluster must "
                     "keep it running",
                 )
-        size = len(block.shared)
-        if place + total > size:
-            raise Fault(
-                ILLEGAL_ADDRESS,
-                f"shared address {place:#x}: {place + total - size} bytes past the end of the {size} bytes of block "
-                f"{block.cluster_rank} of the cluster",
-            )
+        if place % total or place + total > len(block.shared):
+            raise shared_fault(block.launch, place, total, total, block.cluster_rank)
         return block.shared_view(code), place
 
     def mapped(self, address: int, rank: int, generic: bool) -> int:

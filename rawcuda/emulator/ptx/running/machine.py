@@ -15,22 +15,19 @@ from itertools import chain, repeat
 from struct import unpack_from
 
 from ...space import POISON, WIDTH, Allocation, Fault, Space, elements, say
-from ..translating.unit import (
-    CLUSTER_BITS,
-    LOCAL_WINDOW,
-    PARAMETER_WINDOW,
-    SHARED_WINDOW,
-)
+from ..checking.places import misalignment, whereabouts
+from ..translating.unit import CLUSTER_BITS, LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
 from .races import Watch
 from .sampling import Pixels, Sampler, open_surface, open_texture
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
     from types import FrameType
     from typing import Any, Callable
 
     from ..checking.history import Found, History
+    from ..program import Entry
 
     Keep = tuple[memoryview, int, int]
 
@@ -86,6 +83,7 @@ class Launch:
     rights: Callable[[Allocation], int] | None = None  # the access of the device: 0, 1 to read, 3; None: 3
     opaque: Callable[[int], Any] | None = None  # the texture or surface of a handle, or None
     marked: memoryview | None = None  # which elements were written in the memory that `reach` found last
+    kernel: Entry | None = None  # for reports
     code_name = ""  # the file name of the generated code
     say: Callable[[str, FrameType | Found], str] | None = None  # returns the report of a finding
     _workspace = 0
@@ -114,7 +112,6 @@ class Launch:
         self.limits = limits
         self.functions: dict[int, Callable[..., Any]] = {}
         self.arity: dict[int, int] = {}
-        self.offsets: Sequence[int] = ()  # of the parameters
         self.clusters = grid
         self.output: list[str] = []
         self.block: Block | None = None
@@ -134,10 +131,10 @@ class Launch:
         """
         address = base + offset & 0xFFFFFFFFFFFFFFFF
         if address % total:
-            raise Fault(MISALIGNED_ADDRESS, f"address {address:#x} is not a multiple of {total}")
+            raise misalignment("address", address, total, whereabouts(self, address, total))
         found = self.space.find(address)
         if found is None or address + total > found.base + found.size:
-            raise Fault(ILLEGAL_ADDRESS, self._whereabouts(address, total))
+            raise Fault(ILLEGAL_ADDRESS, f"address {address:#x}: {whereabouts(self, address, total)}")
         rights = 3 if self.rights is None else self.rights(found)
         if not rights:
             raise Fault(ILLEGAL_ADDRESS, self.space.refuse(found, address, total))
@@ -191,12 +188,6 @@ class Launch:
     def index_of_block(self, number: int) -> tuple[int, int, int]:
         """Return the index of a block in the grid."""
         return number % self.gx, number // self.gx % self.gy, number // self.gx // self.gy
-
-    def _whereabouts(self, address: int, total: int) -> str:
-        for window, name in ((SHARED_WINDOW, "shared"), (LOCAL_WINDOW, "local"), (PARAMETER_WINDOW, "parameter")):
-            if 0 <= address - window < 1 << 40:
-                return f"address {address:#x}: a generic address of {name} memory, used as a global one"
-        return self.space.explain(address, total)
 
     def parameter(self, offset: int, code: str) -> Any:
         """Read a kernel parameter.

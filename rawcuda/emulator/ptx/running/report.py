@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import re
 
-from ...space import Fault
+from ...space import NULL, Fault
 from ..checking.history import Found
+from ..checking.places import shared_fault
 from ..checking.sources import place_of, texts_of_line
 from .machine import ASSERT, ILLEGAL_ADDRESS, LAUNCH_FAILED, LAUNCH_TIMEOUT, MISALIGNED_ADDRESS, Launch
 
@@ -127,26 +128,38 @@ def _kind(code: int, text: str) -> str:
 
 
 def _argument(text: str, launch: Launch) -> str:
-    """Return the words for the argument of the kernel through which it got the memory that a report names."""
-    found = re.search(r"\baddress (0x[0-9a-f]+): ", text)
-    if found is None:
+    """Return the words for the argument through which the kernel got the memory, or the null pointer, of a report."""
+    found = re.search(r"\baddress (0x[0-9a-f]+)(?: is not a multiple of \d+)?: ", text)
+    if found is None or launch.kernel is None:
         return ""
+    pointers = {  # those that can be pointers, by their number
+        number: int.from_bytes(launch.parameters[offset : offset + 8], "little")
+        for number, (offset, size) in enumerate(launch.kernel.parameters)
+        if size >= 8
+    }
+    if text.startswith(NULL, found.end()):
+        return _null([number for number, given in pointers.items() if not given])
     address = int(found[1], 16)
     base = re.search(r" allocation(?: '[^']*')? at (0x[0-9a-f]+)", text)
     into = re.search(r": (\d{1,18}) bytes into a (\d{1,18})-byte ", text)
-    low, size = address, 1
     if base is not None:
         held = launch.space.find(int(base[1], 16))
         low, size = int(base[1], 16), held.size if held is not None else 1
     elif into is not None:
         low, size = address - int(into[1]), int(into[2])
-    elif address:
+    else:
         return ""
-    for number, offset in enumerate(launch.offsets):
-        given = int.from_bytes(launch.parameters[offset : offset + 8], "little")
-        if low <= given < low + size and len(launch.parameters) >= offset + 8:
+    for number, given in pointers.items():
+        if low <= given < low + size:
             return f"; this is the memory of argument {number}, counted from 0"
     return ""
+
+
+def _null(numbers: list[int]) -> str:
+    """Return the words for the arguments that are 0."""
+    if len(numbers) > 1:
+        return f"; arguments {', '.join(map(str, numbers[:-1]))} and {numbers[-1]}, counted from 0, are 0"
+    return f"; argument {numbers[0]}, counted from 0, is 0" if numbers else ""
 
 
 def _frames(trace: TracebackType | None, filename: str) -> list[tuple[FrameType, int]]:
@@ -166,12 +179,8 @@ def _translated(
     if note is not None and found is not None:
         address = _address(found[0], note.register) + note.offset
         if isinstance(reason, IndexError) and note.space == "shared":
-            size = launch.shared_bytes
-            address &= 0xFFFFFFFF
-            return ILLEGAL_ADDRESS, (
-                f"shared address {address:#x}: {address + note.width - size} bytes past the end of the block's "
-                f"{size} bytes"
-            )
+            outside = shared_fault(launch, address & 0xFFFFFFFF, note.width, 1)
+            return outside.code, outside.report
         if isinstance(reason, ValueError) and "released" in str(reason):
             return ILLEGAL_ADDRESS, launch.space.explain(address, note.width)
         if isinstance(reason, TypeError) and "read-only memory" in str(reason):

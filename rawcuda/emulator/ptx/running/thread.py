@@ -5,7 +5,8 @@ Read next    called.py, builtins.py
 
 from __future__ import annotations
 
-from ...space import POISON, UNSIGNED, WIDTH, Fault, elements
+from ...space import POISON, UNSIGNED, WIDTH, Fault, elements, position
+from ..checking.places import misalignment, shared_fault
 from ..translating.unit import (
     CLUSTER_BITS,
     CODE_BASE,
@@ -15,7 +16,7 @@ from ..translating.unit import (
     PARAMETER_WINDOW,
     SHARED_WINDOW,
 )
-from .machine import ILLEGAL_ADDRESS, INVALID_PC, LAUNCH_FAILED, LOCAL_LIMIT, MISALIGNED_ADDRESS, Block
+from .machine import ILLEGAL_ADDRESS, INVALID_PC, LAUNCH_FAILED, LOCAL_LIMIT, Block
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -118,19 +119,24 @@ class Thread:
         """
         address &= 0xFFFFFFFF
         if address % total:
-            raise Fault(MISALIGNED_ADDRESS, f"local address {address:#x} is not a multiple of {total}")
+            raise misalignment("local address", address, total, self._whereabouts(address, total))
         for frame in [*reversed(self.frames), *self.placed.values()]:
             if 0 <= address - frame.low <= frame.size - total:
                 self.launch.marked = frame.marks(code)
                 return frame.view(code), address - frame.low
-        if self.frames:
-            frame = min(self.frames, key=lambda each: abs(address - each.low))
-            over = address + total - frame.low - frame.size
-            side = f"{over} bytes past the end of" if over > 0 else f"{frame.low - address} bytes before"
-            raise Fault(
-                ILLEGAL_ADDRESS, f"local address {address:#x}: {side} a function's {frame.size} bytes of variables"
-            )
-        raise Fault(ILLEGAL_ADDRESS, f"local address {address:#x}: this thread has no local memory there")
+        raise Fault(ILLEGAL_ADDRESS, f"local address {address:#x}: {self._whereabouts(address, total)}")
+
+    def _whereabouts(self, address: int, nbytes: int) -> str:
+        """Return the words for a place in local memory, or next to the nearest frame."""
+        if not self.frames and not self.placed:
+            return "this thread has no local memory"
+        distances = [(max(each.low - address, address - each.low - each.size + 1, 0), each) for each in self.frames]
+        distances += [
+            (max(each.low - address, address - each.low - each.size + 1, 0), each) for each in self.placed.values()
+        ]
+        _, frame = min(distances, key=lambda each: each[0])
+        kind = "variables" if frame in self.frames else "parameters"
+        return position(address - frame.low, nbytes, frame.size, f"a function's {frame.size} bytes of {kind}")
 
     def parameter(self, address: int, code: str) -> Any:
         """Read a device function's parameter through its address."""
@@ -149,7 +155,7 @@ class Thread:
         self.launch.marked = None
         if 0 <= place < 3 << 40:
             if place < 1 << 40:
-                return self._shared(address, place, code, total)
+                return self._shared(place, code, total)
             if place < 2 << 40:
                 view, at = self.local(address - LOCAL_WINDOW, code, total)
                 return view, at, None
@@ -157,25 +163,20 @@ class Thread:
         keep = self.launch.reach(base, offset, code, total)
         return keep[0], base - keep[1], keep
 
-    def _shared(self, address: int, place: int, code: str, total: int) -> tuple[memoryview, int, None]:
+    def _shared(self, place: int, code: str, total: int) -> tuple[memoryview, int, None]:
         if place >> CLUSTER_BITS:
             return (*self.block.mates.reach(self.block, place, code, total), None)
-        if place % total:
-            raise Fault(MISALIGNED_ADDRESS, f"address {address:#x} is not a multiple of {total}")
-        size = len(self.block.shared)
-        if place + total > size:
-            raise Fault(
-                ILLEGAL_ADDRESS,
-                f"address {address:#x}: {place + total - size} bytes past the end of {size} bytes of shared memory",
-            )
+        if place % total or place + total > len(self.block.shared):
+            raise shared_fault(self.launch, place, total, total)
         return self.block.shared_view(code), place, None
 
     def _parameters(self, place: int, code: str, total: int) -> tuple[memoryview, int, None]:
         size = len(self.launch.parameters)
-        if place % total:
-            raise Fault(MISALIGNED_ADDRESS, f"parameter address {place:#x} is not a multiple of {total}")
-        if place + total > size:
-            raise Fault(ILLEGAL_ADDRESS, f"parameter address {place:#x}: there are {size} bytes of parameters")
+        if place % total or place + total > size:
+            where = position(place, total, size, f"the kernel's {size} bytes of parameters")
+            if place % total:
+                raise misalignment("parameter address", place, total, where)
+            raise Fault(ILLEGAL_ADDRESS, f"parameter address {place:#x}: {where}")
         whole = size // WIDTH[code] * WIDTH[code]
         return elements(memoryview(self.launch.parameters)[:whole], code), place, None
 

@@ -62,6 +62,7 @@ class Translated:
         self.blocking = prepared.blocking
         self.shared: dict[int, int] = writer.shared
         self.shared_size = writer.shared_size
+        self.shared_names = writer.shared_names
 
 
 class Writer(AsyncEmitter, MatrixEmitter, SmallEmitter, TextureEmitter):
@@ -79,10 +80,12 @@ class Writer(AsyncEmitter, MatrixEmitter, SmallEmitter, TextureEmitter):
         self.local_pointers = local_pointers(function, judged) if self.frame_size else set()
         self.shared: dict[int, int] = {}
         self.shared_size = 0
+        self.shared_names: list[tuple[int, int, str]] = []  # offset, size (0: dynamic) and name of each variable
         self.uniform: set[int] = set()
         self._todo: list[Callable[[], None]] = []  # what remains to be written, last first
         if function.entry:
-            self.shared, self.shared_size = unit.shared_layout(prepared)
+            self.shared, self.shared_size, held = unit.shared_layout(prepared)
+            self.shared_names = [(self.shared[id(each)], each.size, each.name) for each in held]
             self.uniform = uniform(function, judged, self.late)
         if unit.watch:
             self.judged = values_that_matter(judged)

@@ -277,8 +277,11 @@ class Unit:
 
     # -- shared memory
 
-    def shared_layout(self, kernel: Prepared) -> tuple[dict[int, int], int]:
-        """Lay out the shared variables of a kernel and its callees: offsets by id of the variable, and total size."""
+    def shared_layout(self, kernel: Prepared) -> tuple[dict[int, int], int, list[Variable]]:
+        """Lay out the shared variables of a kernel and its callees.
+
+        returns   their offsets by id of the variable, the total size, and the variables
+        """
         wanted: dict[int, Variable] = {}
         for name in kernel.reaches:
             made = self.prepared.get(name)
@@ -309,7 +312,7 @@ class Unit:
             start = max(start, -(-offset // variable.alignment) * variable.alignment)
         for variable in dynamic:
             placed[id(variable)] = start
-        return placed, start if dynamic else offset
+        return placed, start if dynamic else offset, list(wanted.values())
 
 
 def _spins(made: Prepared, watchers: set[str]) -> set[int]:

@@ -16,9 +16,10 @@ from __future__ import annotations
 import struct
 
 from ....space import POISON, Fault
+from ...checking.places import shared_fault
 from ...translating.unit import CLUSTER_BITS, SHARED_WINDOW
 from ..half import half_add, half_max, half_min
-from ..machine import ILLEGAL_ADDRESS, LAUNCH_FAILED, MISALIGNED_ADDRESS, Block
+from ..machine import LAUNCH_FAILED, Block
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -120,14 +121,8 @@ class Late:
             block = block.mates.blocks[(address >> CLUSTER_BITS) - 1]
             address &= (1 << CLUSTER_BITS) - 1
         unit = min(total & -total, 16) if total else 1
-        if address % unit:
-            raise Fault(MISALIGNED_ADDRESS, f"shared address {address:#x} is not a multiple of {unit}")
-        size = len(block.shared)
-        if address + total > size:
-            raise Fault(
-                ILLEGAL_ADDRESS,
-                f"shared address {address:#x}: {address + total - size} bytes past the end of the block's {size} bytes",
-            )
+        if address % unit or address + total > len(block.shared):
+            raise shared_fault(block.launch, address, total, unit, block.cluster_rank)
         return block, address
 
     def expect(self, block: Block, place: int, count: int, line: int) -> None:
@@ -313,7 +308,7 @@ class Late:
                 to, at = (rank + 1 << CLUSTER_BITS | each & low for each in (target, barrier))
             block, place = self.home(to, False, count)
             if place % 16:
-                raise Fault(MISALIGNED_ADDRESS, f"shared address {place:#x} is not a multiple of 16")
+                raise shared_fault(block.launch, place, count, 16, block.cluster_rank)
             if count:
                 self.expect(block, place, count, line)
             self.promise(at, False, self._arrival(block, place, data, at, count))

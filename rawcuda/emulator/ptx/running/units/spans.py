@@ -32,7 +32,7 @@ def span(thread: Thread, address: int, count: int, unit: int, line: int, *, writ
     """
     address &= 0xFFFFFFFFFFFFFFFF
     if address % unit:
-        raise Fault(MISALIGNED_ADDRESS, f"address {address:#x} is not a multiple of {unit}")
+        thread.reach(address, 0, "B", unit)  # which raises
     launch = thread.launch
     view, at, _ = thread.reach(address, 0, "B", 1)
     marks = launch.marked
@@ -119,11 +119,12 @@ def _whole(
     by_rows = layout == "row"
     if stride is None:
         stride = _default_stride(shape, matrix, by_rows)
-    if address % 16 or stride * BITS_OF[type] % 128:
+    if address % 16:
+        thread.reach(address, 0, "B", 16)  # which raises
+    if stride * BITS_OF[type] % 128:
         raise Fault(
             MISALIGNED_ADDRESS,
-            f"a matrix of {type} at address {address:#x} with a stride of {stride} elements: both must be multiples "
-            "of 16 bytes",
+            f"the stride of a matrix of {type}, {stride} elements, is not a multiple of 16 bytes",
         )
     offsets, size = _offsets(shape, matrix, type, by_rows, stride, thread.place_in_block[0] % 32)
     halves = BITS_OF[type] == 4

@@ -16,7 +16,8 @@ import struct
 from itertools import product
 
 from ....space import Fault
-from ..machine import LAUNCH_FAILED, MISALIGNED_ADDRESS
+from ...checking.places import shared_fault
+from ..machine import LAUNCH_FAILED
 from .late import Late, combine
 from .spans import span
 
@@ -114,18 +115,21 @@ class TensorMap:
 
 def _open(thread: Thread, address: int) -> TensorMap:
     if address % 64:
-        raise Fault(MISALIGNED_ADDRESS, f"the tensor map is at {address:#x}, which is not a multiple of 64")
+        try:
+            thread.reach(address, 0, "B", 64)  # which raises
+        except Fault as found:
+            raise Fault(found.code, f"the tensor map: {found.report}") from None
     view, at, _ = thread.reach(address, 0, "B", 1)
     if at + SIZE > len(view):
         thread.reach(address + SIZE - 1, 0, "B", 1)
     return TensorMap(bytes(view[at : at + SIZE]))
 
 
-def _check_place(made: TensorMap, place: int, coordinates: tuple[int, ...]) -> None:
+def _check_place(thread: Thread, made: TensorMap, place: int, coordinates: tuple[int, ...]) -> None:
     if len(coordinates) != made.rank:
         raise Fault(LAUNCH_FAILED, f"{len(coordinates)} coordinates for a tensor map of {made.rank} dimensions")
     if place % 128:
-        raise Fault(MISALIGNED_ADDRESS, f"the box is at shared address {place:#x}, which is not a multiple of 128")
+        raise shared_fault(thread.launch, place, made.nbytes, 128)
 
 
 def tensor_in(
@@ -134,7 +138,7 @@ def tensor_in(
 ) -> None:  # fmt: skip
     """Start the copy of a box to shared memory."""
     made = _open(thread, address)
-    _check_place(made, target & 0xFFFFFF, coordinates)
+    _check_place(thread, made, target & 0xFFFFFF, coordinates)
     late.home(target, False, made.nbytes)  # before the rows of a box that fits nowhere are made
     rows = list(made.rows(coordinates))
     places = [
@@ -173,7 +177,7 @@ def tensor_out(
 ) -> None:
     """Start the copy of a box from shared memory, or its combination with the tensor."""
     made = _open(thread, address)
-    _check_place(made, source & 0xFFFFFF, coordinates)
+    _check_place(thread, made, source & 0xFFFFFF, coordinates)
     block, base = late.home(source, False, made.nbytes)
     rows = [row for row in made.rows(coordinates) if row[2]]
     size, step = made.size, made.steps[0]

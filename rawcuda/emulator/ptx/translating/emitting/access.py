@@ -63,8 +63,10 @@ class AccessEmitter(CheckEmitter):
             note = Note(space or "generic", "read", width * len(targets), base, offset)
             offset -= instruction.inside
             start = f"{base} + {offset}" if offset else base
-            call = f"misaligned({start}, {instruction.alignment}, {space or 'generic'!r})"
-            self.put(f"if {start} & {instruction.alignment - 1}: {call}", note)
+            self.put(f"if {start} & {instruction.alignment - 1}:")
+            self.indent += 1
+            self._put_misaligned(space, start, instruction.alignment, note)
+            self.indent -= 1
         view, index, note = self.place(space, address, code, width * len(targets), "read")
         if len(targets) > 1 or type == "b128":
             self.put(f"j = {index}")
@@ -206,6 +208,18 @@ class AccessEmitter(CheckEmitter):
             return self._place_in_cluster(address, code, total, verb)
         return self._place_global(space, address, code, total, verb)
 
+    def _put_misaligned(self, space: str, start: str, unit: int, note: Note) -> None:
+        """Write a call that raises the error of an address that is not a multiple of some bytes."""
+        self.needs_thread = self.needs_thread or space in ("", "local")
+        self.needs_block = self.needs_block or space == "shared::cluster"
+        call = {
+            "shared": f"misaligned(L, {start}, {unit})",
+            "shared::cluster": f"B.mates.reach(B, {start}, 'B', {unit})",
+            "local": f"T.local({start}, 'B', {unit})",
+            "": f"T.reach({start}, 0, 'B', {unit})",
+        }
+        self.put(call.get(space, f"L.reach({start}, 0, 'B', {unit})"), note)
+
     def _address(self, address: Address) -> tuple[str, int]:
         """Return the base of an address as an expression, and the offset to add."""
         if isinstance(address.base, Register):
@@ -290,7 +304,7 @@ class AccessEmitter(CheckEmitter):
             place = int(base) + offset
             note = Note("shared", verb, total, "", place)
             if place % total:
-                self.put(f"misaligned({place}, {total}, 'shared')", note)
+                self.put(f"misaligned(L, {place}, {total})", note)
             return f"s_{code}", str(max(place, 0) >> shift) if place >= 0 else "0x40000000", note
         bits = BITS[address.base.type] if isinstance(address.base, Register) else 32
         if base.isidentifier() and offset % total == 0 and offset >= 0:
@@ -300,7 +314,7 @@ class AccessEmitter(CheckEmitter):
         if total > 1:
             self.put(f"if i & {total - 1}:")
             self.indent += 1
-            self.put(f"misaligned(i, {total}, 'shared')", note)
+            self.put(f"misaligned(L, i, {total})", note)
             self.indent -= 1
         return f"s_{code}", f"i >> {shift}" if shift else "i", note
 
@@ -315,8 +329,8 @@ class AccessEmitter(CheckEmitter):
             known.add(name)
             plain = f"{base} >> {shift}" if shift else base
             self.put(
-                f"{name} = {plain} if not {base} & {1 << bits - 1 | total - 1:#x} else wrapped({base}, {bits}, "
-                f"{total}, {shift})",
+                f"{name} = {plain} if not {base} & {1 << bits - 1 | total - 1:#x} else wrapped(L, {base}, {bits}, "
+                f"{total}, {shift}, {note.offset})",
                 note,
             )
         return name

@@ -1,0 +1,60 @@
+"""The words for the place of an access that is misaligned, or outside memory.
+
+What it is   `whereabouts`, for an address of global memory; `shared_fault`, for one of shared memory; `misalignment`,
+             for one of any memory. ../running/thread.py words local memory. All use the sentence of `position`.
+Read next    ../../space.py, which words the places of allocations; ../running/report.py, which names the argument
+"""
+
+from __future__ import annotations
+
+from ...space import Fault, position
+from ..translating.unit import LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..running.machine import Launch
+
+__all__ = ["misalignment", "shared_fault", "whereabouts"]
+
+_ILLEGAL_ADDRESS, _MISALIGNED_ADDRESS = 700, 716
+
+
+def misalignment(what: str, address: int, unit: int, place: str) -> Fault:
+    """Return the fault of an access to an address that is not a multiple of a number of bytes.
+
+    shape   what: the kind of the address, such as "shared address"; place: the words for the memory that is there
+    """
+    return Fault(_MISALIGNED_ADDRESS, f"{what} {address:#x} is not a multiple of {unit}: {place}")
+
+
+def whereabouts(launch: Launch, address: int, nbytes: int) -> str:
+    """Return the words for the place of an access to global memory."""
+    for window, name in ((SHARED_WINDOW, "shared"), (LOCAL_WINDOW, "local"), (PARAMETER_WINDOW, "parameter")):
+        if 0 <= address - window < 1 << 40:
+            return f"a generic address of {name} memory, used as a global one"
+    return launch.space.whereabouts(address, nbytes)
+
+
+def shared_fault(launch: Launch, address: int, nbytes: int, unit: int, rank: int | None = None) -> Fault:
+    """Return the fault of an access to shared memory that is misaligned, or else outside it.
+
+    shape   unit: what the address must be a multiple of; rank: of the block in the cluster, or None: the running block
+    """
+    place = _in_shared(launch, address - (1 << 32) if address >> 31 else address, nbytes, rank)
+    if address % unit:
+        return misalignment("shared address", address, unit, place)
+    return Fault(_ILLEGAL_ADDRESS, f"shared address {address:#x}: {place}")
+
+
+def _in_shared(launch: Launch, start: int, nbytes: int, rank: int | None) -> str:
+    """Return the words for a place in the shared memory of a block: in a variable, if it is in the block."""
+    size, block, of = launch.shared_bytes, launch.block, ""
+    if launch.cluster_size > 1 and (block is not None or rank is not None):
+        of = f" of block {block.cluster_rank if rank is None and block is not None else rank} of the cluster"
+    if launch.kernel is not None and 0 <= start <= size - nbytes:
+        for offset, length, name in launch.kernel.shared_names:
+            kind, length = ("shared", length) if length else ("dynamic shared", size - offset)
+            if offset <= start < offset + length:
+                return position(start - offset, nbytes, length, f"the {length}-byte {kind} variable {name!r}{of}")
+    whole = f"the {size} bytes of shared memory{of}" if of else f"the block's {size} bytes of shared memory"
+    return position(start, nbytes, size, whole)
