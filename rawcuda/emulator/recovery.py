@@ -53,20 +53,31 @@ def answer(machine: Machine, name: str, caught: BaseException, again: Callable[[
         caught.__traceback__ = caught.__context__ = caught.__cause__ = (
             None  # frees them here, where an interrupt is caught
         )
-        if caught.report and machine.refused is not None:
-            machine.refused(f"{name} returned {caught.code}: {caught.report}")
+        _tell(machine, name, caught.code, caught.report)
         return machine.refuse(caught.code, caught.report)
     recover(machine)
     caught = _origin(caught)
     if is_outside(caught):
         caught.__traceback__ = caught.__context__ = None
         machine.interrupts.keep(caught)
-        return _UNKNOWN if again is None else again()
+        if again is not None:
+            return again()
+        _tell(machine, name, _UNKNOWN, f"{caught!r} ended it, and perhaps only a part of its work was done")
+        return _UNKNOWN
     if isinstance(caught, MemoryError):
-        return machine.refuse(_OUT_OF_MEMORY, "the host has no memory left for the emulated device")
+        report = "the host has no memory left for the emulated device"
+        _tell(machine, name, _OUT_OF_MEMORY, report)
+        return machine.refuse(_OUT_OF_MEMORY, report)
     machine.kept_exceptions.append(caught)
+    _tell(machine, name, _UNKNOWN, f"the emulator itself failed: {caught!r}")
     machine.report(_UNKNOWN, f"{name} failed inside the emulator: {caught!r}")
     return _UNKNOWN
+
+
+def _tell(machine: Machine, name: str, code: int, report: str) -> None:
+    """Tell the observer of refused calls why a call returns a code, if a reason is known."""
+    if report and machine.refused is not None:
+        machine.refused(f"{name} returned {code}: {report}")
 
 
 # -- which exceptions are interrupts

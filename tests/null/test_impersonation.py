@@ -508,6 +508,34 @@ sys.exit(int(sys.argv[1]))
     assert told in asked.stderr
 
 
+@pytest.mark.parametrize("mode,call", [("eager", "cuLaunchKernel"), ("lazy", "cuCtxSynchronize")])
+def test_an_interrupt_is_named_as_the_reason_of_a_failed_call(python, mode: str, call: str) -> None:
+    code = (
+        BEGIN
+        + """
+import signal, time
+start()
+ptx = b".version 7.0\\n.target sm_70\\n.address_size 64\\n.visible .entry spins() { .reg .b32 r; .reg .pred p;" + (
+    b"mov.u32 r, 0; L: add.u32 r, r, 1; setp.lt.u32 p, r, 90000000; @p bra L; ret; }\\0")
+loaded, kernel = ctypes.c_void_p(), ctypes.c_void_p()
+assert not cuda.cuModuleLoadData(ctypes.byref(loaded), ptx)
+assert not cuda.cuModuleGetFunction(ctypes.byref(kernel), loaded, b"spins")
+signal.signal(signal.SIGALRM, signal.default_int_handler)
+signal.setitimer(signal.ITIMER_REAL, 0.3)
+try:
+    codes = [cuda.cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, None, None, None), cuda.cuCtxSynchronize()]
+    time.sleep(5)
+except KeyboardInterrupt:
+    print(*codes, cuda.cuCtxSynchronize())
+sys.exit(3)
+"""
+    )
+    result = python(["-m", NAME, "emulate", "--set", mode, sys.executable, "-c", code])
+    assert (result.stdout, result.returncode) == ("999 0 0\n" if mode == "eager" else "0 999 0\n", 3)
+    words = f"emulate: the last call that was refused: {call} returned 999: KeyboardInterrupt() ended it, and perhaps"
+    assert result.stderr.startswith(words)
+
+
 # -- NVML
 
 
