@@ -22,6 +22,7 @@ from __future__ import annotations
 import _thread
 import ctypes
 import os
+import signal
 import sys
 import threading
 import time
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from .machine import Machine
     from .queues import Work
 
-__all__ = ["RUNNING", "Interrupts", "answer", "covered", "is_outside", "recover"]
+__all__ = ["RUNNING", "Interrupts", "answer", "covered", "is_outside", "recover", "undivided"]
 
 _OUT_OF_MEMORY, _UNKNOWN = 2, 999
 RUNNING = threading.RLock()  # held while a kernel runs: generated code rounds through cells that all kernels share
@@ -239,6 +240,49 @@ class _Late:
 
 _LATE: list[_Late] = []  # what the main thread has been asked to look at: they stay alive until it has
 _SECONDS = 0.05  # long after the call has returned
+
+
+# -- a function that no signal divides
+
+
+def undivided(function: Callable[[], None]) -> Callable[[], None]:
+    """Return a version of a function during which no signal handler runs: those that are due run after it."""
+    handlers: dict[int, Any] = {}
+    late: set[int] = set()
+
+    def collect(number: int, frame: object) -> None:
+        late.add(number)
+
+    def hold() -> None:
+        if threading.current_thread() is threading.main_thread():  # handlers run in no other
+            for number in signal.valid_signals():
+                handler = signal.getsignal(number)
+                if callable(handler) and handler is not collect:
+                    handlers[number] = handler
+                    signal.signal(number, collect)
+
+    def run() -> None:
+        try:
+            hold()
+        except BaseException:  # of a signal that came before its handler was replaced; this also ends the program
+            hold()
+        try:
+            function()
+        finally:
+            while handlers:
+                signal.signal(*handlers.popitem())
+            _raise_all(late)
+
+    return covered(run)  # type: ignore[arg-type]
+
+
+def _raise_all(signals: set[int]) -> None:
+    """Raise signals, also if the handler of one raises an exception."""
+    while signals:
+        try:
+            signal.raise_signal(signals.pop())
+        finally:
+            _raise_all(signals)
 
 
 # -- an entry point that covers itself

@@ -14,6 +14,8 @@ import signal
 import sys
 import threading
 import time
+from functools import partial
+from typing import Any
 
 import pytest
 
@@ -21,7 +23,8 @@ from tests.null.emulator_client import HEAD, KERNELS, Client
 from tests.subject import FOLDER, module
 
 FOLDER_OF_EMULATOR = str(FOLDER / "emulator")
-RUNNING = module("emulator.recovery").RUNNING
+recovery = module("emulator.recovery")
+RUNNING = recovery.RUNNING
 HOST = ctypes.CFUNCTYPE(None, ctypes.c_size_t)
 
 
@@ -573,3 +576,42 @@ def test_a_kernel_prints_where_nothing_can_be_printed(stdout, why, monkeypatch):
         assert why in client.emulator.reports[-1] and "kernel k" in client.emulator.reports[-1]
     else:
         assert stdout == ["h\\xe9\n"] and not client.emulator.reports
+
+
+def test_signals_during_an_undivided_function_are_handled_after_it() -> None:
+    done: list[object] = []
+
+    def work() -> None:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.raise_signal(number)
+        done.append("work")
+
+    before = signal.signal(signal.SIGTERM, lambda number, frame: done.append(number))
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            recovery.undivided(work)()
+        assert done == ["work", signal.SIGTERM]
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        recovery.undivided(partial(signal.raise_signal, signal.SIGTERM))()
+        assert done == ["work", signal.SIGTERM, signal.SIGTERM]
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def test_a_signal_before_the_handlers_are_replaced_does_not_divide_the_function(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    done: list[str] = []
+    real = signal.valid_signals
+    interrupts = [KeyboardInterrupt()]
+
+    def interrupted() -> Any:
+        if interrupts:
+            raise interrupts.pop()
+        return real()
+
+    monkeypatch.setattr(signal, "valid_signals", interrupted)
+    recovery.undivided(partial(done.append, "work"))()
+    assert done == ["work"] and not interrupts

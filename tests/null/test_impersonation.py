@@ -458,6 +458,25 @@ module("emulator").shared()._machine.interrupts.keep(KeyboardInterrupt())
     assert (result.returncode, result.stderr) == (0, "")
 
 
+def test_an_interrupt_during_the_end_does_not_divide_it(python, tmp_path) -> None:
+    result = python(
+        BEGIN
+        + """
+import signal
+start()
+attaching = module("emulator.impersonating.attaching")
+class Interrupting:
+    def search(self, name):
+        signal.raise_signal(signal.SIGINT)
+attaching._RELEASING = Interrupting()
+""",
+        env={loading.VARIABLE: str(tmp_path)},
+    )
+    assert result.stderr.count("KeyboardInterrupt") == 1 and result.returncode == 0
+    (record,) = module("emulator.impersonating.journal").read(str(tmp_path))
+    assert record.ended
+
+
 def emulated(python, code):
     """Run a program under `emulate` with the status 0, with the status 1, and with --doctor."""
     run = ["-m", NAME, "emulate"]

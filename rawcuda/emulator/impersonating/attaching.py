@@ -19,7 +19,7 @@ import time
 
 from .. import shared
 from ..abis import of_thread
-from ..recovery import answer, covered
+from ..recovery import answer, covered, undivided
 from ..thunks import ENTRIES, keep_for_ever
 from . import table as layout
 from .journal import Journal, create
@@ -108,7 +108,7 @@ def attach(address: int, folder: str) -> None:
         resolver = _pointer(_Resolve(covered(resolve)))  # type: ignore[arg-type]
         if not ATTACHED:
             os.register_at_fork(after_in_child=_forked)
-            atexit.register(_ended)
+            atexit.register(undivided(_ended))
         ATTACHED.append(attached)
         table.put_pointer(layout.RESOLVE, resolver)
 

@@ -18,8 +18,10 @@ import itertools
 import os
 import sys
 import threading
+from functools import partial
 
 from .. import shared
+from ..recovery import undivided
 from . import table as layout
 from .attaching import ATTACHED, attach
 from .elf import SYMBOL, write
@@ -189,7 +191,7 @@ def _take() -> None:
     if not os.path.isdir(folder):
         folder, variables = prepare()
         os.environ.update(variables)
-        atexit.register(_finish, folder, os.getpid())
+        atexit.register(undivided(partial(_finish, folder, os.getpid())))
     for (key, soname), loaded in found.items():
         table = _table_of(loaded or _load(key, soname, folder))
         if table is not None:
