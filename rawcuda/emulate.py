@@ -1,8 +1,9 @@
 """A plugin of pytest, `pytest -p` with the name of this module: tests that use CUDA run on the emulator.
 
 What it is   the emulator becomes this process's libcuda.so.1 before the first conftest is imported. If a kernel makes
-             an invalid access, or the checkers find another error, the test fails, and the message gives the line of
-             the launch. After an error that makes a context unusable, the next test can use it again.
+             an invalid access, or the checkers find another error, the test fails, also if it is skipped after that,
+             and the message gives the line of the launch. After an error that makes a context unusable, the next test
+             can use it again.
 What not     it adds no fixture and no assertion: tests need no change.
 Read next    emulator/impersonating/loading.py
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 import gc
 import linecache
 import re
+import unittest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["pytest_addoption"]
 
 _PLACE = re.compile(r"; the kernel was launched at (.+):(\d+)$", re.M)
-_MARK, _LEAK = "emulate", "memory left allocated"
+_MARK, _LEAK, _EXPECTED = "emulate", "memory left allocated", "found in a test that was expected to fail"
 _SETTINGS = "RAWCUDA_EMULATOR"
 
 
@@ -119,10 +121,14 @@ def _follower() -> Any:
             if not found or mark is not None and mark.kwargs.get("reports"):
                 return
             text = "\n\n".join(map(_worded, found))
-            if outcome.excinfo is None:
+            raised = _raised(item, outcome)
+            if raised is None or isinstance(raised, (pytest.skip.Exception, unittest.SkipTest)):
+                vars(item).pop("_excinfo", None)  # of a test of unittest, which would replace ours
                 outcome.force_exception(pytest.fail.Exception(text, pytrace=False))
             else:
                 item.add_report_section(when, "emulator", text)
+            if isinstance(raised, pytest.xfail.Exception) or item.get_closest_marker("xfail") is not None:
+                item.user_properties.append((_EXPECTED, text))  # nothing else of it is shown
 
         def leaked(self, before: dict[int, Holding]) -> list[str]:
             """Return a line for each allocation that is not in `before` and was not freed."""
@@ -136,7 +142,17 @@ def _follower() -> Any:
             ]
 
         def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-            """Show leaks, and the functions that were called."""
+            """Show the findings in tests that were expected to fail, leaks, and the functions that were called."""
+            expected = {
+                f"{report.nodeid}: {text}": None
+                for report in terminalreporter.stats.get("xfailed", ())
+                for name, text in report.user_properties
+                if name == _EXPECTED
+            }
+            if expected:
+                terminalreporter.section("findings in tests that were expected to fail")
+                for line in expected:
+                    terminalreporter.write_line(line)
             left = {
                 f"{report.nodeid}: {text}": None
                 for reports in terminalreporter.stats.values()
@@ -186,6 +202,15 @@ def _take(emulator: Any) -> list[str]:
         with machine.lock:
             _each_context(machine, lambda context: context.revive())
     return found
+
+
+def _raised(item: Any, outcome: Any) -> BaseException | None:
+    """Return what a test raised, or None; pytest keeps what a test of unittest raised in the item."""
+    if outcome.excinfo is not None:
+        raised: BaseException = outcome.excinfo[1]
+        return raised
+    kept = getattr(item, "_excinfo", None)
+    return kept[0].value if kept else None
 
 
 def _each_context(machine: Any, do: Callable[[Any], object]) -> None:

@@ -115,6 +115,80 @@ def test_findings_are_failures_with_the_line_of_the_launch(suite, tmp_path, sett
     assert f"CUDA: <emulator, {settings.replace('=', ' seed ')}" in out
 
 
+AFTERWARDS = """
+import unittest
+from test_suite import pytest, run
+
+def test_skipped():
+    run(b"writes", 16)
+    pytest.skip("afterwards")
+
+def test_skipped_without_a_module():
+    run(b"writes", 16)
+    pytest.importorskip("no_such_module")
+
+@pytest.fixture
+def skipping():
+    run(b"writes", 16)
+    pytest.skip("afterwards")
+
+def test_skipped_by_a_fixture(skipping):
+    pass
+
+def test_skipped_before():
+    pytest.skip("before")
+
+def test_xfail():
+    run(b"writes", 16)
+    pytest.xfail("afterwards")
+
+@pytest.mark.xfail(reason="it is wrong")
+def test_marked():
+    run(b"writes", 16)
+
+@pytest.mark.xfail(reason="it is wrong")
+def test_marked_and_failed():
+    run(b"writes", 16)
+    assert False
+
+@pytest.mark.xfail(reason="it is wrong")
+def test_marked_and_failed_without_findings():
+    assert False
+
+class TestOfUnittest(unittest.TestCase):
+    def test_unittest_skipped(self):
+        run(b"writes", 16)
+        self.skipTest("afterwards")
+
+    def test_unittest_failed(self):
+        run(b"writes", 16)
+        self.fail("noticed")
+
+    def test_unittest_skipped_before(self):
+        self.skipTest("before")
+"""
+
+
+@pytest.mark.parametrize("processes", [[], ["-n", "2"]], ids=["one process", "two processes"])
+def test_what_is_found_before_a_test_is_skipped_or_fails_as_expected_is_shown(suite, tmp_path, processes) -> None:
+    if processes:
+        pytest.importorskip("xdist")
+    (tmp_path / "test_afterwards.py").write_text(AFTERWARDS)
+    out = suite(*processes, "-k", "skipped or xfail or marked or unittest").stdout
+    assert re.search(r"4 failed, 2 skipped,.* 4 xfailed, 1 error in", out), out
+    assert re.findall(r"^ERROR .*::(\S+)", out, re.M) == ["test_skipped_by_a_fixture"]
+    assert set(re.findall(r"^FAILED .*::(\S+)", out, re.M)) == {
+        "test_skipped", "test_skipped_without_a_module", "test_unittest_skipped", "test_unittest_failed"
+    }  # fmt: skip
+    for name in ("test_skipped", "test_skipped_without_a_module", "test_unittest_skipped", "test_unittest_failed"):
+        part = re.search(rf"^_+ (?:\w+\.)?{name} _+\n(.*?)^(_____|====)", out, re.M | re.S)
+        assert part and "past the end of a 60-byte device allocation" in part[1], (name, out)
+    expected = out.partition("findings in tests that were expected to fail")[2].partition("=====\n")[2]
+    expected = expected.partition("\n====")[0]
+    assert expected.count("past the end of a 60-byte device allocation") == 3
+    assert set(re.findall(r"::(\w+): ", expected)) == {"test_xfail", "test_marked", "test_marked_and_failed"}
+
+
 def test_leaks_are_reported_or_failures(suite, tmp_path) -> None:
     line = SUITE[: SUITE.index("# allocated")].count("\n") + 1
     left = rf"60-byte device allocation at 0x[0-9a-f]+, allocated at {tmp_path / 'test_suite.py'}:{line}"
