@@ -621,6 +621,21 @@ def test_the_command_passes_everything_on(python, tmp_path) -> None:
 
 
 @pytest.mark.parametrize(
+    "words",
+    [["-"], ["--set", "devices=3", "-"], ["--", "-"], ["-c", "{}"], ["-c{}"], ["-m", "given"], ["-mgiven"]],
+    ids=" ".join,
+)
+def test_a_program_is_given_as_to_the_command_python(python, tmp_path, words: list[str]) -> None:
+    program = "import ctypes, sys; print(ctypes.CDLL('libcuda.so.1').cuInit(0), sys.argv[1:]); sys.exit(7)"
+    (tmp_path / "given.py").write_text(program)
+    command = [sys.executable, "-m", NAME, "emulate", *(word.format(program) for word in words), "-x", "-"]
+    result = python(
+        f"import subprocess, sys; sys.exit(subprocess.run({command}, input={program!r}, text=True).returncode)"
+    )
+    assert (result.returncode, result.stdout, result.stderr) == (7, "0 ['-x', '-']\n", "")
+
+
+@pytest.mark.parametrize(
     "words, said",
     [
         ([], "no program is given"),

@@ -41,7 +41,7 @@ def main(arguments: list[str]) -> int:
         return 0
     if not command:
         raise Refusal(f"no program is given; see {PROGRAM} emulate --help")
-    if command[0] in ("-m", "-c") or command[0].endswith(".py"):
+    if _is_for_python(command[0]) or command[0].endswith(".py"):
         command.insert(0, sys.executable)
     why = unusable()
     if why:
@@ -73,7 +73,7 @@ def make_parser() -> Parser:
         "emulator.",
         f"examples:\n  {PROGRAM} emulate saxpy.py\n  {PROGRAM} emulate --set devices=2,strict -- ./program --steps 5",
     )
-    parser.usage = f"{PROGRAM} emulate [options] [--] program [arguments ...]"
+    parser.usage = f"{PROGRAM} emulate [options] [--] (program | -m module | -c code | -) [arguments ...]"
     parser.add_argument(
         "--set", dest="words", action="append", default=[], metavar="WORDS", help=f"words for {_SETTINGS}"
     )
@@ -94,10 +94,15 @@ def _first_word(arguments: list[str]) -> int:
     place = 0
     while place < len(arguments):
         word = arguments[place]
-        if word == "--" or not word.startswith("-") or word in ("-m", "-c"):
+        if word == "--" or not word.startswith("-") or _is_for_python(word):
             return place
         place += 2 if word in ("--set", "--crashed") else 1
     return place
+
+
+def _is_for_python(word: str) -> bool:
+    """Tell whether the command `python` takes a program after a word: -m, -c, or - for the standard input."""
+    return word == "-" or word[:2] in ("-m", "-c")
 
 
 def _run(command: list[str], environment: dict[str, str]) -> int:
