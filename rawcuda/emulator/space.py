@@ -202,6 +202,7 @@ class Space:
         self.spent = 0.0  # seconds of kernels in the scalar executor that may run as arrays
         self.races = False  # whether races are searched in all memory, and more exactly
         self.meetings = False  # whether a doubtful barrier or member mask stops a kernel, or is only reported
+        self.copies = False  # whether copies to the host of memory that was never written are reported
         self.delays = False  # whether plain stores may be visible to other blocks late
         self.timeout = 0.0  # seconds after which a kernel is ended; 0: never
         self.choose = random.Random(0)  # how late

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 import random
 import re
@@ -376,6 +377,64 @@ def test_what_was_written_may_be_read(how: str) -> None:
         for at in range(0, 400, 4):
             do("cuMemsetD8_v2", bench.source + at, 7, 1)
     assert bench.run() == 0
+
+
+def read_back(bench: Bench, how: str) -> None:
+    """Copy 400 bytes to the host."""
+    client, target = bench.client, ctypes.create_string_buffer(400)
+    host = ctypes.addressof(target)
+    if how == "unified":
+        client.do("cuMemcpy", host, bench.source, 400)
+    elif how == "stream":
+        client.do("cuMemcpyDtoHAsync_v2", host, bench.source, 400, 0)
+        client.do("cuCtxSynchronize")
+    elif how == "rows":
+        sides = (0, 0, 2, 0, bench.source, 0, 40, 0, 0, 1, host, 0, 0, 40)
+        client.do("cuMemcpy2D_v2", module("emulator.thunks").MEMCPY2D.pack(*sides, 40, 10))
+    else:
+        client.do("cuMemcpyDtoH_v2", host, bench.source, 400)
+
+
+@pytest.mark.parametrize(
+    "how, call",
+    [
+        ("plain", "cuMemcpyDtoH_v2"),
+        ("unified", "cuMemcpy"),
+        ("stream", "cuMemcpyDtoHAsync_v2"),
+        ("rows", "cuMemcpy2D_v2"),
+    ],
+)
+def test_a_copy_to_the_host_of_what_nobody_wrote_is_reported_on_demand(
+    how: str, call: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bench = Bench(USE, strict=False, checks=["initcheck"])
+    reports = bench.client.emulator.reports
+    bench.client.do("cuMemsetD8_v2", bench.source, 7, 300)
+    for _ in range(2):
+        read_back(bench, how)
+    (report,) = reports
+    assert re.search(
+        rf"^initcheck: {call} copies 400 bytes to the host, of which 100 were never written, the first at address "
+        r"0x[0-9a-f]+: 300 bytes into a 400-byte device allocation at 0x[0-9a-f]+, allocated at "
+        r".*emulator_client.py:\d+; the call is at .*emulator_client.py:\d+$",
+        report,
+    )
+    assert capsys.readouterr().err == f"emulator: {report}\n"
+    bench.client.do("cuMemsetD8_v2", bench.source, 7, 400)
+    bench.client.emulator._machine.space.told.clear()
+    read_back(bench, how)
+    assert len(reports) == 1
+
+
+def test_a_copy_to_the_host_of_what_nobody_wrote_is_not_reported_otherwise() -> None:
+    bench = Bench(USE, strict=False, checks=["racecheck"])
+    read_back(bench, "plain")
+    assert not bench.client.emulator.reports
+    bench = Bench(USE, strict=False, checks=["initcheck"])
+    bench.client.do("cuMemcpyDtoD_v2", bench.source, bench.client.allocate(400), 400)  # the target stays unwritten
+    assert not bench.client.emulator.reports
+    read_back(bench, "plain")
+    assert "copies 400 bytes to the host, of which 400 were never written" in bench.report
 
 
 def test_a_copy_of_unwritten_memory_stays_unwritten() -> None:

@@ -63,7 +63,7 @@ SETTINGS = {
     "racecheck": "driver/test_buggy_kernels.py::test_a_buggy_kernel_is_reported",
     "synccheck": "driver/test_buggy_kernels.py::test_a_buggy_kernel_is_reported",
     "memcheck": "driver/test_checker.py::test_a_mistake_names_kernel_lines_block_and_thread",
-    "initcheck": "driver/test_checker.py::test_what_nobody_wrote_is_only_reported_unless_all_is_strict",
+    "initcheck": "driver/test_checker.py::test_a_copy_to_the_host_of_what_nobody_wrote_is_reported_on_demand",
     "timeout=30": "null/test_ptx_hostile.py::test_an_endless_kernel_ends_after_the_time_that_was_set",
     "unchecked": "null/test_executors.py::test_ways",
     "executor=scalar": "null/test_executors.py::test_random_programs",

@@ -16,6 +16,7 @@ from ...codes import Refused
 from ...machine import Machine
 from ...thunks import entry, read, take
 from .copies import Box, any_box, move, span_of
+from .unwritten import checked
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -66,10 +67,13 @@ def _submit(machine: Machine, handle: int, copies: Callable[[], list[_Copy]]) ->
         furthest, furthest_target = max(furthest, end), max(furthest_target, end if is_target else 0)
     chance = machine.queues.chance
     made = chance.sample(made, len(made)) if chance is not None else made[::-1]
+    works = [
+        checked(machine, each.target, each.source, (each.width, each.height, each.depth), each.run) for each in made
+    ]
 
     def run() -> None:
-        for each in made:
-            each.run()
+        for work in works:
+            work()
 
     machine.queues.submit(stream, run, "a batch of copies")
 

@@ -21,6 +21,7 @@ from ...queues import Stream
 from ...space import FIRST_ADDRESS, Fault
 from ...thunks import MEMCPY2D, MEMCPY3D, entry, read
 from ..hardware.devices import ATTRIBUTES
+from .unwritten import checked
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -241,12 +242,14 @@ def copy_boxes(
             stream.context.check()
         span = span_of(source, width, height, depth)
         source.image = memoryview(ctypes.string_at(source.start, span))
+    extents = width, height, depth
+    function = checked(machine, target, source, extents, lambda: move(target, source, *extents))
     if stream.capture is not None:  # (of an array whose copy no CUDA_MEMCPY3D describes)
         from ..graphs.operations import Other
 
-        stream.capture.add(stream, Other(lambda: move(target, source, width, height, depth), "a copy", type=1))
+        stream.capture.add(stream, Other(function, "a copy", type=1))
         return
-    work = queues.submit(stream, lambda: move(target, source, width, height, depth), "a copy")
+    work = queues.submit(stream, function, "a copy")
     seen = not target.is_device or not (
         source.is_device or source.allocation is None
     )  # whether the host could notice that it did not wait
@@ -276,7 +279,8 @@ def copy_work(machine: Machine, words: tuple[int, ...]) -> Callable[[], None]:
         raise Refused(1, "levels of detail exist only in mipmapped arrays")
     target = _Side(tx, ty, tz, tk, th, td, ta, tp, tr).box(machine, width, height, depth)
     source = _Side(sx, sy, sz, sk, sh, sd, sa, sp, sr).box(machine, width, height, depth)
-    return lambda: move(target, source, width, height, depth)
+    extents = width, height, depth
+    return checked(machine, target, source, extents, lambda: move(target, source, *extents))
 
 
 # -- one row
