@@ -255,7 +255,7 @@ def test_other_orders_are_those_of_numpy():
         lambda: v.moveaxis((0, 0), (1, 2)),
         lambda: v.moveaxis((0, 1), (2, 2)),
     ):
-        with pytest.raises(ValueError, match="moveaxis"):
+        with pytest.raises(ValueError, match="moveaxis|each axis once"):
             wrong()
 
 
