@@ -48,7 +48,7 @@ def image(device: Any) -> Any:
         ({"filter_mode": "cubic"}, ValueError, "filter_mode"),
         ({"filter_mode": None}, TypeError, "filter_mode"),
         ({"read_mode": "float"}, ValueError, "element_type"),
-        ({"normalized_coords": 1}, TypeError, "normalized_coords"),
+        ({"normalized_coords": 2}, TypeError, "normalized_coords"),
         ({"border_color": 1.0}, ValueError, 'address_mode="border"'),
         ({"border_color": (1, 2, 3, 4, 5), "address_mode": "border"}, ValueError, "at most 4"),
         ({"border_color": "red", "address_mode": "border"}, TypeError, "border_color"),
