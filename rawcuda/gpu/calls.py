@@ -198,6 +198,7 @@ class Calls:
 
     def _prepare(self, function: Any) -> Callable[..., int]:
         inside, finish, current_context = self._inside, self.finish, self._driver.current_context
+        context: Any = inside
 
         def call_directly(*arguments: Any) -> int:
             code: int = UNTRIED if careful else function(*arguments)
@@ -206,8 +207,10 @@ class Calls:
         def call_inside(*arguments: Any) -> int:
             code: int = UNTRIED
             if not careful:
-                is_current = current_context() == inside._handle  # type: ignore[union-attr]
-                code = function(*arguments) if is_current else _run_inside((function, *arguments), inside)  # type: ignore[arg-type]
+                if current_context() == context._handle:
+                    code = function(*arguments)
+                else:
+                    code = _run_inside((function, *arguments), context)
             return finish(function, code, arguments) if code else 0
 
         return call_directly if inside is None else call_inside
