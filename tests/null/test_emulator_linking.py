@@ -134,11 +134,19 @@ def test_the_grid_functions_of_the_runtime_library(client: Any) -> None:
     client.do("cuLinkDestroy", state)
     kernel = client.get("cuModuleGetFunction", loaded, b"turn")
     memory, values = client.get("cuMemAlloc_v2", 256), (ctypes.c_uint32 * 64)(*range(64))
-    for scope, wanted in ((1, [66 - at for at in range(64)]), (2, [1] * 64)):  # 2: a handle of no grid, an error
+    cases = (
+        (1, True, [66 - at for at in range(64)]),
+        (2, True, [1] * 64),  # a handle of no grid, an error
+        (1, False, [1] * 64),  # only a cooperative launch has one
+    )
+    for scope, cooperative, wanted in cases:
         client.do("cuMemcpyHtoD_v2", memory, values, 256)
         given = ctypes.c_uint64(memory), ctypes.c_uint32(scope)
         arguments = (ctypes.c_uint64 * 2)(*map(ctypes.addressof, given))
-        client.do("cuLaunchCooperativeKernel", kernel, 4, 1, 1, 16, 1, 1, 0, 0, arguments)
+        if cooperative:
+            client.do("cuLaunchCooperativeKernel", kernel, 4, 1, 1, 16, 1, 1, 0, 0, arguments)
+        else:
+            client.do("cuLaunchKernel", kernel, 4, 1, 1, 16, 1, 1, 0, 0, arguments, 0)
         back = (ctypes.c_uint32 * 64)()
         client.do("cuMemcpyDtoH_v2", back, memory, 256)
         assert list(back) == wanted

@@ -131,6 +131,12 @@ class TestCompiled:
         here.run("grid_wide", data, 20, grid=3, block=8, cooperative=True)
         assert data.values() == [i + 1 + (20 - i) * 10 for i in range(20)]
 
+    def test_only_a_cooperative_launch_has_a_grid_barrier(self, here: Machine) -> None:
+        data = here.buffer("i", list(range(20)))
+        with pytest.raises(Fault, match=r"trap instruction.* with cooperative=True") as caught:
+            here.run("grid_wide", data, 20, grid=3, block=8)
+        assert caught.value.code == 719
+
     def test_tiles(self, here: Machine) -> None:
         out = here.buffer("i", 32)
         here.run("tiles", out, block=32)

@@ -31,7 +31,7 @@ from .reading.syntax import (
     Variable,
 )  # fmt: skip
 from .running import half, integers, rounding
-from .running.called import barrier, caller, finish, misaligned, pack, trap, unpack, wrapped
+from .running.called import barrier, caller, finish, misaligned, pack, unpack, wrapped
 from .running.clusters import Group, clusters_of, divide
 from .running.machine import LOCAL_LIMIT, Exited, Launch, Limits, Quiet
 from .running.report import explain, finding
@@ -111,7 +111,7 @@ class Entry:
         parameters: bytes,
         *,
         progress: Progress | None = None,
-        cooperative: bool = False,  # without an effect, because the blocks run one after another
+        cooperative: bool = False,
         limits: Limits | None = None,
         rights: Callable[[Allocation], int] | None = None,
         cluster: tuple[int, int, int] | None = None,
@@ -120,9 +120,10 @@ class Entry:
     ) -> None:
         """Run the kernel over a grid.
 
-        shape   parameters: parameter_bytes bytes, in the layout of PTX; rights: the access to an allocation, 0, 1 or 3;
-                cluster: blocks in a cluster, which divide the grid, or None; opaque: the texture or surface of a
-                handle; site: the line of the program that launched the kernel, for reports
+        shape   parameters: parameter_bytes bytes, in the layout of PTX; cooperative: the blocks may synchronize;
+                rights: the access to an allocation, 0, 1 or 3; cluster: blocks in a cluster, which divide the grid, or
+                None; opaque: the texture or surface of a handle; site: the line of the program that launched the
+                kernel, for reports
         raises  Fault   an error of the kernel
         """
         code = self._code
@@ -137,7 +138,7 @@ class Entry:
             limits or Limits(),
         )
         launch.number = next(_serial)
-        launch.rights, launch.opaque, launch.site = rights, opaque, site
+        launch.rights, launch.opaque, launch.site, launch.cooperative = rights, opaque, site, cooperative
         launch.kernel = self
         if cluster is not None:
             divide(launch, cluster)
@@ -467,7 +468,7 @@ _UNITS = re.compile(r"\b(?:started|fetch_|store_|cvt_small|to_half_randomly|tens
 _BUILTINS = {each.__name__: each for each in (abs, bin, bytearray, bytes, float, len, max, min)}
 _NAMES: dict[str, Any] = {
     "Thread": Thread, "Exited": Exited, "barrier": barrier, "caller": caller, "finish": finish, "pack": pack,
-    "misaligned": misaligned, "trap": trap, "unpack": unpack, "wrapped": wrapped,
+    "misaligned": misaligned, "unpack": unpack, "wrapped": wrapped,
 }  # fmt: skip
 for _room in (integers, half, rounding):
     _NAMES.update((name, getattr(_room, name)) for name in _room.__all__)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from .machine import Launch
 
-__all__ = ["barrier", "caller", "finish", "misaligned", "pack", "trap", "unpack", "wrapped"]
+__all__ = ["barrier", "caller", "finish", "misaligned", "pack", "unpack", "wrapped"]
 
 
 def caller() -> tuple[int, ...]:
@@ -82,14 +82,6 @@ def wrapped(launch: Launch, address: int, bits: int, total: int, shift: int, off
     if address % total:
         misaligned(launch, address + offset & (1 << bits) - 1, total)
     return Wrapped(address >> shift, 1 << bits - shift)
-
-
-def trap() -> None:
-    """Stop the kernel.
-
-    raises  Fault   always (719)
-    """
-    raise Fault(LAUNCH_FAILED, "the kernel executed a trap instruction")
 
 
 def pack(code: str, memory: bytearray, offset: int, value: Any) -> None:

@@ -86,7 +86,8 @@ class Launch:
     kernel: Entry | None = None  # for reports
     code_name = ""  # the file name of the generated code
     say: Callable[[str, FrameType | Found], str] | None = None  # returns the report of a finding
-    _workspace = 0
+    cooperative = False  # whether its blocks may synchronize
+    _workspace, _refused = 0, False
 
     def __init__(
         self,
@@ -236,12 +237,28 @@ class Launch:
         return time.time_ns() & 0xFFFFFFFFFFFFFFFF
 
     def workspace(self) -> int:
-        """Return the memory in which the blocks of a cooperative launch synchronize."""
+        """Return the memory in which the blocks of a cooperative launch synchronize; 0 in other launches."""
+        if not self.cooperative:
+            self._refused = True
+            return 0
         if not self._workspace:
             made = self.space.allocate(64, kind="variable", label="cooperative launch", poison=False)
             self._workspace = made.base
             made.data[0:4] = (64).to_bytes(4, "little")
         return self._workspace
+
+    def trap(self) -> None:
+        """Stop the kernel.
+
+        raises  Fault   always (719)
+        """
+        text = "the kernel executed a trap instruction"
+        if self._refused:
+            text += (
+                ", as cooperative groups does if this_grid().sync() has no barrier of the grid; only a cooperative "
+                "launch has one, and this launch is not cooperative: launch the kernel with cooperative=True"
+            )
+        raise Fault(LAUNCH_FAILED, text)
 
     def close(self) -> None:
         """Free the memory that the launch itself allocated, and what would keep it until a garbage collection."""

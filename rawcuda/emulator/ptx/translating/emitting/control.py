@@ -69,7 +69,7 @@ class ControlEmitter(ConvertEmitter):
 
     def do_trap(self, instruction: Instruction, shape: Shape) -> None:
         """Write a trap."""
-        self.put("trap()")
+        self.put("L.trap()")
 
     def leave(self) -> None:
         """Write the end of the function, with its results."""
