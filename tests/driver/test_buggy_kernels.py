@@ -80,6 +80,12 @@ CASES = {
     "last_block": Case("racecheck: read after write", "f256 u8 u1", 32, 8),
     "message": Case("racecheck: read after write", "0x1 0x1 u1", 32, 2),
     "a_lock": Case("racecheck: read after write", "0x1 0x1", 32, 4),
+    "bins_without_start": Case("racecheck: write after write", "i64 u64 64", 64),
+    "reset_too_early": Case("racecheck: write after write", "0x1 u64", 64),
+    "last_block_of_many": Case("racecheck: read after write", "f256 u256 u256", 64, 4),
+    "last_warp_of_many": Case("racecheck: read after write", "f256 u256 u256", 64, 4),
+    "first_warp_publishes": Case("racecheck: read after write", "u32 0x1 u32", 64, 2),
+    "fence_of_the_block_only": Case("racecheck: read after write", "u32 0x1 u32", 32, 2),
     "asserts": Case("assertion failed", "i32 u32", 32),
     "traps": Case("the kernel executed a trap", "i32 u32", 32),
     "endless": Case("endless loop: ", "i32 u32", 32),
@@ -97,6 +103,7 @@ CASES = {
     "bulk_without_fence": Case("racecheck: read after write: the bulk copy of", "f64 u64"),
     "source_overwritten": Case("racecheck: write before the end of a copy", "f64 u128"),
     "neighbours_in_a_cluster": Case("racecheck: ", "f64 u64", 32, 2),
+    "last_cluster": Case("racecheck: read after write", "f256 u256 u256", 64, 4),
 }
 
 

@@ -72,6 +72,13 @@ PATTERNS = {  # grid, block, bytes of dynamic shared memory, arguments: arrays o
     "bytes_of_neighbours": (2, 64, 0, [32]),
     "votes_of_a_block": (2, 64, 0, [64, 2]),
     "divergent_warp": (1, 64, 0, [64, 64]),
+    "lock_with_plain_release": (4, 32, 0, [1, 1]),
+    "lock_with_volatile_release": (4, 32, 0, [1, 1]),
+    "lock_tested_first": (2, 64, 0, [1, 1]),
+    "barrier_by_hand": (3, 64, 0, [192]),
+    "split_reduction": (4, 64, 0, [256, 256, 1]),
+    "flag_after_a_barrier": (3, 32, 0, [128, 1, 96]),
+    "found_by_one": (2, 64, 0, [128, 1]),
     "transposed": ((2, 2), (16, 16), 0, [1024, 1024, ("i", 32)]),
 }
 GROUPS = {  # as above; the PTX of groups.cu

@@ -334,3 +334,104 @@ extern "C" __global__ void a_lock(int *lock, int *total)
         atomicExch(lock, 0);
     }
 }
+
+extern "C" __global__ void bins_without_start(const int *in, int *bins, int n)
+{
+    __shared__ int counts[64];
+    int t = threadIdx.x;
+    counts[t] = 0; // race
+    ONLY_RIGHT(__syncthreads());
+    atomicAdd(&counts[t], 1);
+    for (int i = t; i < n; i += blockDim.x)
+        atomicAdd(&counts[in[i] & 7], 1); // race
+    __syncthreads();
+    bins[t] = counts[t];
+}
+
+extern "C" __global__ void reset_too_early(int *total, int *out)
+{
+    int t = threadIdx.x;
+    atomicAdd(total, 1); // race
+    ONLY_RIGHT(__syncthreads());
+    if (t == 5)
+        *total = 0; // race
+    __syncthreads();
+    out[t] = *total;
+}
+
+__device__ unsigned finished;
+
+extern "C" __global__ void last_block_of_many(const float *in, float *part, float *out)
+{
+    __shared__ bool last;
+    int t = threadIdx.x, n = gridDim.x * blockDim.x;
+    part[blockIdx.x * blockDim.x + t] = in[blockIdx.x * blockDim.x + t] * 2.0f; // race
+    ONLY_RIGHT(__threadfence());
+    __syncthreads();
+    if (t == 0)
+        last = atomicAdd(&finished, 1) == gridDim.x - 1;
+    __syncthreads();
+    if (!last)
+        return;
+    for (int i = t; i < n; i += blockDim.x)
+        out[i] = part[n - 1 - i]; // race
+    if (t == 0)
+        finished = 0;
+}
+
+__device__ unsigned warps_finished;
+
+extern "C" __global__ void last_warp_of_many(const float *in, float *part, float *out)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x, n = gridDim.x * blockDim.x;
+    part[i] = in[i]; // race
+    ONLY_RIGHT(__threadfence());
+    __syncwarp();
+    unsigned before = 0;
+    if (threadIdx.x % 32 == 0)
+        before = atomicInc(&warps_finished, n / 32 - 1);
+    before = __shfl_sync(0xffffffffu, before, 0);
+    if (before == n / 32 - 1)
+        for (int k = threadIdx.x % 32; k < n; k += 32)
+            out[k] = part[n - 1 - k]; // race
+}
+
+extern "C" __global__ void first_warp_publishes(int *data, int *flag, int *out)
+{
+    int t = threadIdx.x;
+    if (blockIdx.x == 0) {
+        if (t >= 32) {
+            data[t - 32] = t; // race
+            ONLY_RIGHT(__threadfence());
+            asm volatile("bar.arrive 1, 64;" ::: "memory");
+        } else {
+            asm volatile("bar.sync 1, 64;" ::: "memory");
+            if (t == 0)
+                atomicExch(flag, 1);
+        }
+    } else if (t < 32) {
+        if (t == 0)
+            while (atomicAdd(flag, 0) == 0) {
+            }
+        __syncwarp();
+        out[t] = data[31 - t]; // race
+    }
+}
+
+extern "C" __global__ void fence_of_the_block_only(int *data, int *flag, int *out)
+{
+    int t = threadIdx.x;
+    if (blockIdx.x == 0) {
+        data[t] = t; // race
+        IF_WRONG(__threadfence_block, __threadfence)();
+        __syncthreads();
+        if (t == 0)
+            *(volatile int *)flag = 1;
+    } else {
+        if (t == 0)
+            while (*(volatile int *)flag == 0) {
+            }
+        __syncthreads();
+        out[t] = data[31 - t]; // race
+    }
+}

@@ -163,3 +163,132 @@ extern "C" __global__ void transposed(const float *in, float *out, int n)
     y = blockIdx.x * 16 + threadIdx.y;
     out[y * n + x] = tile[threadIdx.x][threadIdx.y];
 }
+
+extern "C" __global__ void lock_with_plain_release(int *lock, int *total)
+{
+    if (threadIdx.x == 0) {
+        while (atomicCAS(lock, 0, 1) != 0) {
+        }
+        __threadfence();
+        *total += 1;
+        __threadfence();
+        *lock = 0;
+    }
+}
+
+extern "C" __global__ void lock_with_volatile_release(int *lock, int *total)
+{
+    if (threadIdx.x == 0) {
+        while (atomicExch(lock, 1) != 0) {
+        }
+        *total += 1;
+        __threadfence();
+        *(volatile int *)lock = 0;
+    }
+}
+
+extern "C" __global__ void lock_tested_first(int *lock, int *total)
+{
+    if (threadIdx.x % 32 == 0) {
+        do {
+            while (*(volatile int *)lock) {
+            }
+        } while (atomicCAS(lock, 0, 1));
+        __threadfence();
+        total[0] += 1;
+        __threadfence();
+        atomicExch(lock, 0);
+    }
+}
+
+__device__ unsigned blocks_here;
+__device__ volatile unsigned generation;
+
+__device__ void all_blocks()
+{
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        __threadfence();
+        unsigned mine = generation;
+        if (atomicAdd(&blocks_here, 1) == gridDim.x - 1) {
+            blocks_here = 0;
+            __threadfence();
+            generation = mine + 1;
+        } else {
+            while (generation == mine) {
+            }
+        }
+        __threadfence();
+    }
+    __syncthreads();
+}
+
+extern "C" __global__ void barrier_by_hand(int *data)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x, n = gridDim.x * blockDim.x, v;
+    for (int k = 0; k < 3; ++k) {
+        v = data[n - 1 - i];
+        all_blocks();
+        data[i] = v + k;
+        all_blocks();
+    }
+}
+
+// As reductions in several blocks: each thread stores and executes a fence before the block is counted.
+__device__ unsigned counted;
+
+extern "C" __global__ void split_reduction(const float *in, float *part, float *out)
+{
+    __shared__ float sums[64];
+    __shared__ bool last;
+    int t = threadIdx.x;
+    part[blockIdx.x * 64 + t] = in[blockIdx.x * 64 + t];
+    __threadfence();
+    __syncthreads();
+    if (t == 0)
+        last = atomicAdd(&counted, 1) == gridDim.x - 1;
+    __syncthreads();
+    if (last) {
+        __threadfence();
+        float sum = 0.0f;
+        for (int k = 0; k < gridDim.x; ++k)
+            sum += part[k * 64 + 63 - t];
+        sums[t] = sum;
+        __syncthreads();
+        if (t == 0) {
+            for (int k = 1; k < 64; ++k)
+                sum += sums[k];
+            *out = sum;
+            counted = 0;
+        }
+    }
+}
+
+extern "C" __global__ void flag_after_a_barrier(int *data, int *flag, int *out)
+{
+    int t = threadIdx.x;
+    if (blockIdx.x == 0) {
+        for (int k = 0; k < 4; ++k) {
+            data[k * 32 + t] = t;
+            __threadfence();
+            __syncthreads();
+            if (t == 31)
+                *(volatile int *)flag = k + 1;
+        }
+    } else {
+        for (int k = 0; k < 4; ++k) {
+            if (t == 7)
+                while (*(volatile int *)flag <= k) {
+                }
+            __syncthreads();
+            out[blockIdx.x * 32 + t] += data[k * 32 + 31 - t];
+        }
+    }
+}
+
+extern "C" __global__ void found_by_one(const int *in, int *found)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (in[i] % 7 == 3 && !*found)
+        *(volatile int *)found = 1;
+}

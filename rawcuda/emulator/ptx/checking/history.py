@@ -1,19 +1,31 @@
-"""The race checker for shared and global memory: which accesses of a launch happen before which others.
+"""The race checker for shared and global memory: which accesses to the same place race.
 
-What it is   `History`. It stores, for each granule of memory, the last write and a few reads since. Two accesses of
-             different threads race if at least one of them writes, if not both are strong (atomic or volatile), and if
-             neither happens before the other.
-How          The threads of a launch run one after another, so one number that grows with each synchronization is the
-             time of every access. A thread knows of other threads' accesses up to a time: its knowledge is a dictionary
-             from a thread, a warp or a block (as a number) to a time. A barrier merges the knowledge of the threads
-             that meet. A fence makes a thread's knowledge a snapshot, and the thread's next strong write publishes the
-             snapshot at its address. A strong read of that address adds what was published there.
-Lenient      A report that is wrong is worse than a race that is missed. So a strong read needs no fence after it, a
-             failed compare-and-swap is a read, a store by the thread whose atomic was the last at the place counts as
-             strong (it releases a lock), and so does any store after a fence (it sets a flag). A plain read beside
-             atomics is reported only when the launch has ended, and only if no thread follows the same read with an
-             atomic at the same place: such a read only decides whether an atomic is worth its cost. Instructions whose
-             effect is not modelled count as a barrier of the block.
+What it is   `History`. It stores, for each granule of memory, the last plain store, the last strong write since, and a
+             few reads since. An access is plain, or strong: volatile, atomic, or with an order and a scope. Accesses of
+             different threads race if at least one of them writes, if not both are strong, and if neither happens
+             before the other (order.py).
+Table        What is done if nothing orders an access of one thread (rows) and a later one of another (columns):
+
+             the earlier access   plain read   strong read   plain store   strong store   atomic
+             plain read           -            -             report v      suspect        suspect
+             strong read          -            -             -             -              -
+             plain store          report s     -             report s v    report s v f   report
+             strong store         suspect s    -             report s v f  -              -
+             atomic               suspect s    -             report s      -              report, if a scope excludes it
+
+Lenient      A report that is wrong is worse than a race that is missed. So:
+             - a strong read needs no fence after it, and a failed compare-and-swap is a strong read;
+             - a strong read never races, because it may wait for a flag that a plain store sets;
+             - a suspect is a plain read beside strong writes. It is reported when the launch has ended, if no thread
+               follows the same read with a strong write or an attempt at the same place: such a read only avoids writes
+               that are not needed;
+             - s: a thread may access what it has seen, which is what precedes its last atomic or strong read at the
+               place. So the last of several blocks may set their counter to 0 again;
+             - v: a store of the value that is there already is at most a warning;
+             - f: a plain store after a fence of its thread sets a flag, so it counts as strong beside strong stores;
+             - a plain store by the thread that took a lock there, by compare-and-swap or exchange, releases the lock,
+               so it is a strong store.
+             Instructions whose effect is not modelled count as a barrier of the block.
 What not     a proof: a granule remembers a few of its readers, and a run shows the races of one order of the threads.
 Source       PTX ISA, "Memory Consistency Model"; C. Flanagan, S. Freund, "FastTrack" (2009)
 Read next    ../running/scheduler.py, which reports the threads that have met at a barrier
@@ -25,29 +37,25 @@ import sys
 
 from ...space import Fault
 from ..translating.unit import CLUSTER_BITS, SHARED_WINDOW
+from .order import SCOPES, THREADS, Access, Order
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import FrameType
-    from typing import Any, Union
+    from typing import Any
 
     from ..running.machine import Block, Launch
-
-    Knowledge = dict[int, int]
-    # a line of the PTX; in a function, also the generated lines above it
-    Line = Union[int, tuple[int, tuple[int, ...]]]
+    from .order import Line, Released
 
 __all__ = ["Found", "History", "no_proxy_fence"]
 
 LAUNCH_FAILED = 719  # CUDA_ERROR_LAUNCH_FAILED: the driver has no code for races
 _MOST_READERS = 4
 _MOST_SUSPECTS = 256
-_THREADS = 1024  # of a block, at most
 _WINDOW = 3 << 40  # generic addresses that are not global
 _MANY = 8  # places in shared memory
 _PLAIN, _STRONG, _ATOMIC = 0, 1, 2
 _VOLATILE = 2  # how strong an access is: 0 weak, 1 relaxed or more
-_SCOPES = {"cta": 0, "cluster": 1, "gpu": 2, "sys": 3}
 
 
 class Found(Fault):
@@ -58,111 +66,39 @@ class Found(Fault):
     frames: list[tuple[FrameType, int]] = []
 
 
-class _Access:
-    """One access to a granule."""
-
-    __slots__ = ("time", "who", "line", "kind", "scope")
-
-    def __init__(self, time: int, who: int, line: Line, kind: int, scope: int) -> None:
-        self.time, self.who, self.line, self.kind, self.scope = time, who, line, kind, scope
-
-
 class _Cell:
-    """A granule: its last write, and the reads since."""
+    """A granule: its last plain store, the last strong write since, and a few reads since.
 
-    __slots__ = ("write", "reads", "released")
+    owner   the thread that took a lock there, or -1
+    looked  the last plain reads beside strong writes: thread -> (line, time)
+    """
+
+    __slots__ = ("store", "strong", "reads", "owner", "released", "looked")
 
     def __init__(self) -> None:
-        self.write: _Access | None = None
-        self.reads: list[_Access] = []
-        self.released: list[tuple[int, int, Knowledge]] | None = None  # (scope, block, snapshot)
+        self.store: Access | None = None
+        self.strong: Access | None = None
+        self.reads: list[Access] = []
+        self.owner = -1
+        self.released: Released | None = None
+        self.looked: dict[int, tuple[Line, int]] | None = None
 
 
-class History:
+class History(Order):
     """The accesses of one launch.
 
-    shape   granule: bytes; who: a thread of the launch, as 1024 times its block plus its number there
+    shape   granule: bytes
     """
 
     def __init__(self, launch: Launch, granule: int) -> None:
-        self.launch, self.granule = launch, granule
-        self.time = 1
+        super().__init__(launch)
+        self.granule = granule
         self.cells: dict[int, _Cell] = {}
-        self.shared: dict[int, dict[int, _Cell]] = {}
-        self.known: dict[int, Knowledge] = {}
-        self.fences: dict[int, tuple[int, Knowledge]] = {}
-        self.arrivals: dict[tuple[int, int], list[Knowledge]] = {}
+        self.shared_cells: dict[int, dict[int, _Cell]] = {}  # by block
         self.suspects: dict[tuple[Line, _Cell], Found] = {}  # by the plain read: its line, and its granule
-        self.guards: set[Line | _Cell] = set()  # lines and granules of plain reads that an atomic follows there
+        self.guards: set[Line | _Cell] = set()  # lines and granules of plain reads that a strong write follows there
         self.watched: dict[tuple[Line, Line], set[int]] = {}  # granules, by the lines of volatile accesses in a warp
         self.proxied: dict[int, int] = {}  # when a block's threads last executed fence.proxy.async
-        self.looked: dict[tuple[int, int], tuple[Line, int]] = {}  # plain reads beside atomics: line, time
-
-    # -- who knows what
-
-    def _knows(self, who: int) -> Knowledge:
-        return self.known.get(who) or {}
-
-    def _ordered(self, access: _Access, who: int) -> bool:
-        """Tell whether an access happens before what a thread does now."""
-        other = access.who
-        if other == who:
-            return True
-        known = self.known.get(who)
-        if known is None:
-            return False
-        time, block = access.time, other // _THREADS
-        return (
-            known.get(other, 0) >= time
-            or known.get(-1 - (block << 6 | other % _THREADS >> 5) * 2, 0) >= time
-            or known.get(-2 - block * 2, 0) >= time
-        )
-
-    def meet(self, blocks: list[Block], members: list[int] | None, barrier: int = -1, warp: int = -1) -> None:
-        """Record that threads have synchronized: all of these blocks, or members of one, perhaps a whole warp."""
-        now, self.time = self.time, self.time + 1
-        made: Knowledge = {}
-        seen: set[int] = set()
-        everyone = [
-            block.number * _THREADS + t
-            for block in blocks
-            for t in (range(self.launch.threads) if members is None else members)
-        ]
-        for who in everyone:
-            known = self.known.get(who)
-            if known is not None and id(known) not in seen:
-                seen.add(id(known))
-                _merge(made, known)
-        for known in self.arrivals.pop((blocks[0].number, barrier), ()):
-            _merge(made, known)
-        if members is None:
-            for block in blocks:
-                made[-2 - block.number * 2] = now
-        elif warp >= 0:
-            made[-1 - (blocks[0].number << 6 | warp) * 2] = now
-        else:
-            made.update(dict.fromkeys(everyone, now))
-        for who in everyone:
-            self.known[who] = made
-
-    def arrive(self, block: Block, t: int, barrier: int) -> None:
-        """Record that a thread has arrived at a barrier without waiting for it."""
-        self.arrivals.setdefault((block.number, barrier), []).append(self._snapshot(block.number * _THREADS + t))
-
-    def order(self) -> None:
-        """Record an instruction whose effect on the order is not modelled: it counts as a barrier of the block."""
-        block = self.launch.block
-        if block is not None:
-            self.meet([block], None)
-
-    def fence(self, scope: str) -> None:
-        """Record a fence of the running thread."""
-        who, level = self._who(), _SCOPES[scope]
-        made = self._snapshot(who)
-        old = self.fences.get(who)
-        if old is not None and old[0] > level:  # what the wider fence covered stays so
-            return
-        self.fences[who] = level, made
 
     def fence_proxy(self, block: Block) -> None:
         """Record a fence.proxy.async of a thread of a block."""
@@ -174,42 +110,12 @@ class History:
 
         raises  Fault   it does not (719)
         """
-        since, cells = self.proxied.get(block.number, 0), self.shared.get(block.number, {})
+        since, cells = self.proxied.get(block.number, 0), self.shared_cells.get(block.number, {})
         for q in range(place // self.granule, (place + count - 1) // self.granule + 1):
-            write = cells[q].write if q in cells else None
+            write = cells[q].strong or cells[q].store if q in cells else None
             if write is not None and write.time >= since:
-                who = self.launch.index_of(block.running or 0), self.launch.index_of(write.who % _THREADS)
+                who = self.launch.index_of(block.running or 0), self.launch.index_of(write.who % THREADS)
                 raise no_proxy_fence(f"shared address {q * self.granule:#x}", *who, _words(write.line))
-
-    def _snapshot(self, who: int) -> Knowledge:
-        now, self.time = self.time, self.time + 1
-        made = dict(self._knows(who))
-        made[who] = now
-        return made
-
-    def _who(self) -> int:
-        block: Any = self.launch.block
-        return block.number * _THREADS + block.running  # type: ignore[no-any-return]
-
-    def _publish(self, cell: _Cell, who: int, replace: bool) -> None:
-        fenced = self.fences.get(who)
-        if replace or cell.released is None:
-            cell.released = []
-        if fenced is not None:
-            cell.released = [entry for entry in cell.released if entry[1] != who]
-            cell.released.append((fenced[0], who, fenced[1]))
-
-    def _acquire(self, cell: _Cell, who: int) -> None:
-        if not cell.released:
-            return
-        made: Knowledge | None = None
-        for scope, other, snapshot in cell.released:
-            if other != who and (scope >= 2 or other // _THREADS == who // _THREADS or scope == 1):
-                if made is None:
-                    made = dict(self._knows(who))
-                _merge(made, snapshot)
-        if made is not None:
-            self.known[who] = made
 
     # -- accesses
 
@@ -228,8 +134,8 @@ class History:
                     return None
                 block = others[rank - 1]
             number = block.number
-            found = self.shared.get(number)
-            cells = self.shared[number] = {} if found is None else found
+            found = self.shared_cells.get(number)
+            cells = self.shared_cells[number] = {} if found is None else found
             address = place
         return cells, range(address // self.granule, (address + total - 1) // self.granule + 1)
 
@@ -241,38 +147,40 @@ class History:
         places = self._places(address & 0xFFFFFFFFFFFFFFFF, total)
         if places is None:
             return
-        who, cells = self._who(), places[0]
+        who, cells = self.running(), places[0]
         for q in places[1]:
             cell = cells.get(q)
             if cell is None:
                 cell = cells[q] = _Cell()
+            last = cell.strong
             if strong:
-                write = cell.write
-                if strong == _VOLATILE and write is not None and write.kind == _STRONG and cells is not self.cells:
-                    self._in_step(write, "reads", "wrote", who, line, q, cells)
-                self._acquire(cell, who)
+                if strong == _VOLATILE and last is not None and last.kind == _STRONG and cells is not self.cells:
+                    self._in_step(last, "reads", "wrote", who, line, q, cells)
+                if cell.released:
+                    self.acquire(cell.released, who)
             else:
-                write = cell.write
-                if write is not None and write.who != who and write.kind != _STRONG and not self._ordered(write, who):
-                    if write.kind == _ATOMIC:
-                        self._suspect(cell, line, who, q, cells, write, True)
-                    else:
-                        raise self._race("read after write", "reads", who, line, q, cells, "wrote", write)
-                elif write is not None and write.kind == _ATOMIC:
-                    self.looked[who, q] = line, self.time
+                store = cell.store
+                if store is not None and store.who != who and not self.ordered(store, who) and not _saw(cell, who):
+                    raise self._race("read after write", "reads", who, line, q, cells, "wrote", store)
+                if last is not None:
+                    if cell.looked is None:
+                        cell.looked = {}
+                    cell.looked[who] = line, self.time
+                    if last.who != who and not self.ordered(last, who) and not _saw(cell, who):
+                        self._suspect("reads", cell, line, who, q, cells, last)
             self._remember(cell, who, line, _STRONG if strong else _PLAIN)
 
     def _remember(self, cell: _Cell, who: int, line: Line, kind: int) -> None:
+        """Record a read, in the place of one that it stands for: no strong read stands for a plain one."""
         reads = cell.reads
         for at, old in enumerate(reads):
-            if old.who == who or self._ordered(old, who):
-                reads[at] = _Access(self.time, who, line, kind, 3)
+            if (old.who == who or self.ordered(old, who)) and (kind == _PLAIN or old.kind == _STRONG):
+                reads[at] = Access(self.time, who, line, kind, 3)
                 return
-        made = _Access(self.time, who, line, kind, 3)
         if len(reads) < _MOST_READERS:
-            reads.append(made)
-        else:
-            reads[-1] = made
+            reads.append(Access(self.time, who, line, kind, 3))
+        elif kind == _PLAIN or reads[-1].kind == _STRONG:
+            reads[-1] = Access(self.time, who, line, kind, 3)
 
     def write(
         self, address: int, total: int, line: Line, strong: int, releases: str, view: Any, index: int, values: Any
@@ -285,55 +193,83 @@ class History:
         places = self._places(address & 0xFFFFFFFFFFFFFFFF, total)
         if places is None:
             return
-        who, cells = self._who(), places[0]
+        who, cells = self.running(), places[0]
         if releases:
             self.fence(releases)
-        kind = _STRONG if strong else _PLAIN
+        publishes = strong or who in self.fences
+        released = self.published(None, who) if publishes else None
         for q in places[1]:
             cell = cells.get(q)
             if cell is None:
                 cell = cells[q] = _Cell()
-            write = cell.write
-            plain = not strong and not (write is not None and write.kind == _ATOMIC and write.who == who)
-            if plain:
-                self._check_write(cell, who, line, q, cells, view, index, values)
-            elif strong == _VOLATILE and cells is not self.cells:
-                for read in cell.reads:
-                    if read.kind == _STRONG:
-                        self._in_step(read, "writes", "read", who, line, q, cells)
-            if who in self.fences or strong:
-                self._publish(cell, who, True)
-            cell.write = _Access(self.time, who, line, kind if plain or strong else _STRONG, 3)
-            cell.reads.clear()
+            made = Access(self.time, who, line, _STRONG if strong or cell.owner == who else _PLAIN, 3)
+            if cell.store is not None or cell.strong is not None or cell.reads:
+                self._check_store(cell, made, q, cells, view, index, values)
+            if made.kind == _PLAIN:
+                cell.store, cell.strong = made, None
+                cell.reads.clear()
+            else:
+                if cell.reads or cell.looked:
+                    self._guard(cell, who)
+                    self._check_reads(cell, made, q, cells, "writes", strong == _VOLATILE)
+                cell.strong = made
+            if publishes:
+                cell.released = released
+            cell.owner = -1
 
-    def _check_write(
-        self, cell: _Cell, who: int, line: Line, q: int, cells: Any, view: Any, index: int, values: Any
-    ) -> None:
-        write = cell.write
-        if write is not None and write.who != who and write.kind != _STRONG and not self._ordered(write, who):
-            if write.kind == _PLAIN and _same(view, index, values):
+    def _check_store(self, cell: _Cell, made: Access, q: int, cells: Any, view: Any, index: int, values: Any) -> None:
+        """Look for races of a store with earlier writes, and of a plain store with earlier plain reads."""
+        who, line, store, last, plain = made.who, made.line, cell.store, cell.strong, made.kind == _PLAIN
+        if store is not None and store.who != who and not self.ordered(store, who) and not _saw(cell, who):
+            if _same(view, index, values):
                 self._warn(
-                    self._race("write after write", "writes the same value to", who, line, q, cells, "wrote", write)
+                    self._race("write after write", "writes the same value to", who, line, q, cells, "wrote", store)
                 )
                 return
-            raise self._race("write after write", "writes", who, line, q, cells, _DID[write.kind], write)
+            if plain or not any(each[1] == store.who for each in cell.released or ()):
+                raise self._race("write after write", "writes", who, line, q, cells, "wrote", store)
+        if not plain:
+            return
+        if last is not None and last.who != who and not self.ordered(last, who) and not _saw(cell, who):
+            if last.kind == _ATOMIC or who not in self.fences and not _same(view, index, values):
+                raise self._race("write after write", "writes", who, line, q, cells, "wrote", last)
         for read in cell.reads:
-            if read.who != who and read.kind != _STRONG and not self._ordered(read, who):
+            if read.who != who and read.kind != _STRONG and not self.ordered(read, who):
                 if _same(view, index, values):
                     continue
                 raise self._race("write after read", "writes", who, line, q, cells, "read", read)
 
-    def _in_step(self, other: _Access, does: str, did: str, who: int, line: Line, q: int, cells: Any) -> None:
+    def _check_reads(self, cell: _Cell, made: Access, q: int, cells: Any, does: str, volatile: bool) -> None:
+        """Compare a strong write with earlier reads, of which it leaves the plain ones of other threads."""
+        who, line = made.who, made.line
+        for read in cell.reads:
+            if read.kind == _STRONG:
+                if volatile and cells is not self.cells:
+                    self._in_step(read, "writes", "read", who, line, q, cells)
+            elif not self.ordered(read, who):
+                self._suspect(does, cell, line, who, q, cells, read)
+        cell.reads = [read for read in cell.reads if read.kind == _PLAIN and read.who != who]
+
+    def _guard(self, cell: _Cell, who: int) -> None:
+        """Record that a strong write follows the plain reads of a thread there since its last barrier."""
+        since = self.knows(who).get(-2 - who // THREADS * 2, 0)
+        looked = cell.looked.pop(who, None) if cell.looked else None
+        if looked is not None and looked[1] > since:
+            self.guards.update((looked[0], cell))
+        for read in cell.reads:
+            if read.who == who and read.kind == _PLAIN and read.time > since:
+                self.guards.update((read.line, cell))
+
+    def _in_step(self, other: Access, does: str, did: str, who: int, line: Line, q: int, cells: Any) -> None:
         """Look for volatile accesses without __syncwarp(), which are right only if the threads of a warp run in step.
 
         One such pair of accesses may be a flag. If the same two lines access many shared addresses, it is not.
 
         raises  Fault   many (719)
         """
-        if other.who == who or other.who >> 5 != who >> 5 or self._ordered(other, who):
+        if other.who == who or other.who >> 5 != who >> 5 or self.ordered(other, who):
             return
-        fenced = self.fences.get(other.who)
-        if fenced is not None and fenced[1].get(other.who, 0) >= other.time:
+        if any(time >= other.time for _, time in self.fences.get(other.who, {}).values()):
             return
         places = self.watched.setdefault((other.line, line), set())
         places.add(q)
@@ -341,82 +277,73 @@ class History:
             kind = "read after write" if does == "reads" else f"write after {'read' if did == 'read' else 'write'}"
             raise self._race(kind, does, who, line, q, cells, did, other)
 
-    def atomic(self, address: int, total: int, line: Line, scope: str, order: str, changes: bool) -> None:
+    def atomic(
+        self, address: int, total: int, line: Line, scope: str, order: str, changes: bool, takes: bool = False
+    ) -> None:
         """Check and record an atomic operation, before it happens.
 
-        shape   order: "", "acquire", "release" or "acq_rel"; changes: whether it writes (a compare-and-swap may not)
-        raises  Fault   an unordered plain access by another thread, or an atomic whose scope excludes it (719)
+        shape   order: "", "acquire", "release" or "acq_rel"; changes: whether it writes (a compare-and-swap may not);
+                takes: whether it may take a lock
+        raises  Fault   an unordered plain store by another thread, or an atomic whose scope excludes it (719)
         """
         places = self._places(address & 0xFFFFFFFFFFFFFFFF, total)
         if places is None:
             return
-        who, cells, level = self._who(), places[0], _SCOPES[scope]
-        since = self._knows(who).get(-2 - who // _THREADS * 2, 0)  # the last barrier
+        who, cells, level = self.running(), places[0], SCOPES[scope]
         if order in ("release", "acq_rel"):
             self.fence(scope)
         for q in places[1]:
             cell = cells.get(q)
             if cell is None:
                 cell = cells[q] = _Cell()
-            looked = self.looked.pop((who, q), None)
-            if looked is not None and looked[1] > since:
-                self.guards.update((looked[0], cell))
-            self._acquire(cell, who)
+            if cell.reads or cell.looked:
+                self._guard(cell, who)
+            if cell.released:
+                self.acquire(cell.released, who)
             if not changes:
                 self._remember(cell, who, line, _STRONG)
                 continue
-            write = cell.write
-            if write is not None and write.who != who and not self._ordered(write, who):
-                if write.kind == _PLAIN:
-                    raise self._race("write after write", "atomically changes", who, line, q, cells, "wrote", write)
-                if write.kind == _ATOMIC and not min(level, write.scope) and write.who // _THREADS != who // _THREADS:
+            store, last = cell.store, cell.strong
+            if store is not None and store.who != who and not self.ordered(store, who):
+                raise self._race("write after write", "atomically changes", who, line, q, cells, "wrote", store)
+            if last is not None and last.kind == _ATOMIC and not min(level, last.scope):
+                if last.who // THREADS != who // THREADS and not self.ordered(last, who):
                     raise self._race(
-                        "write after write", "atomically changes", who, line, q, cells, "changed", write,
+                        "write after write", "atomically changes", who, line, q, cells, "changed", last,
                         "the scope of one of these atomics is the block, which does not include the other thread",
                     )  # fmt: skip
-            for read in cell.reads:
-                if read.who == who:
-                    if read.kind == _PLAIN and read.time > since:
-                        self.guards.update((read.line, cell))
-                elif read.kind == _PLAIN and not self._ordered(read, who):
-                    self._suspect(cell, line, who, q, cells, read, False)
-            self._publish(cell, who, False)
-            cell.write = _Access(self.time, who, line, _ATOMIC, level)
-            cell.reads = [read for read in cell.reads if read.kind == _PLAIN and read.who != who]
+            cell.strong = made = Access(self.time, who, line, _ATOMIC, level)
+            if cell.reads:
+                self._check_reads(cell, made, q, cells, "atomically changes", False)
+            if self.fences or self.shared:
+                cell.released = self.published(cell.released, who)
+            if takes:
+                cell.owner = who
 
     # -- reports
 
-    def _suspect(
-        self, cell: _Cell, line: Line, who: int, q: int, cells: Any, other: _Access, reads: bool
-    ) -> None:  # fmt: skip
-        """Keep a race between a plain read and an atomic until it is known whether the read only guards an atomic."""
+    def _suspect(self, does: str, cell: _Cell, line: Line, who: int, q: int, cells: Any, other: Access) -> None:
+        """Keep a race of a plain read until it is known whether the read only decides about a strong write."""
+        reads = does == "reads"
         key = line if reads else other.line
-        if reads:
-            self.looked[who, q] = line, self.time
         if (key, cell) in self.suspects or key in self.guards or len(self.suspects) > _MOST_SUSPECTS:
             return
-        self.suspects[key, cell] = (
-            self._race("read after write", "reads", who, line, q, cells, "changed", other)
-            if reads
-            else self._race("write after read", "atomically changes", who, line, q, cells, "read", other)
-        )
+        kind, did = ("read after write", "wrote") if reads else ("write after read", "read")
+        self.suspects[key, cell] = self._race(kind, does, who, line, q, cells, did, other)
 
     def end(self) -> None:
         """Report what was kept until the end of the launch.
 
-        raises  Fault   a race of a plain read and an atomic (719)
+        raises  Fault   a race of a plain read and a strong write (719)
         """
         for (line, cell), found in self.suspects.items():
             if line not in self.guards and cell not in self.guards:
                 raise found
 
     def leave(self, block: Block) -> None:
-        """Forget the shared memory of a block that has ended."""
-        self.shared.pop(block.number, None)
-        first = block.number * _THREADS
-        for who in range(first, first + self.launch.threads):
-            self.known.pop(who, None)
-            self.fences.pop(who, None)
+        """Forget the shared memory and the threads of a block that has ended."""
+        self.shared_cells.pop(block.number, None)
+        super().leave(block)
 
     def _warn(self, found: Fault) -> None:
         frame: Any = sys._getframe(1)
@@ -425,18 +352,18 @@ class History:
         self.launch.warn(found.report, frame)
 
     def _race(
-        self, kind: str, does: str, who: int, line: Line, q: int, cells: Any, did: str, other: _Access, why: str = ""
+        self, kind: str, does: str, who: int, line: Line, q: int, cells: Any, did: str, other: Access, why: str = ""
     ) -> Found:
         launch, address = self.launch, q * self.granule
-        same = who // _THREADS == other.who // _THREADS
-        here = launch.index_of(who % _THREADS)
-        there = f"thread {launch.index_of(other.who % _THREADS)}"
+        same = who // THREADS == other.who // THREADS
+        here = launch.index_of(who % THREADS)
+        there = f"thread {launch.index_of(other.who % THREADS)}"
         if not same:
-            there += f" of block {launch.index_of_block(other.who // _THREADS)}"
+            there += f" of block {launch.index_of_block(other.who // THREADS)}"
         place = (
             f"shared address {address:#x}" if cells is not self.cells else launch.space.explain(address, self.granule)
         )
-        warp = same and who % _THREADS >> 5 == other.who % _THREADS >> 5
+        warp = same and who % THREADS >> 5 == other.who % THREADS >> 5
         if not why:
             if not same:
                 why = (
@@ -455,7 +382,7 @@ class History:
             f"barrier in between: {why}",
         )
         found.line, found.callers = (line, ()) if isinstance(line, int) else line
-        found.block, found.thread = who // _THREADS, who % _THREADS
+        found.block, found.thread = who // THREADS, who % THREADS
         return found
 
 
@@ -476,15 +403,11 @@ def _words(line: Line) -> str:
     return ", called from ".join([f"ptx line {line[0]}", *(f"generated line {each}" for each in line[1])])
 
 
-_DID = {_PLAIN: "wrote", _ATOMIC: "changed", _STRONG: "wrote"}
+def _saw(cell: _Cell, who: int) -> bool:
+    """Tell whether a thread has read by a strong access what was last written."""
+    return any(read.who == who and read.kind == _STRONG for read in cell.reads)
 
 
 def _same(view: Any, index: int, values: Any) -> bool:
     """Tell whether a store would change nothing."""
     return view is not None and tuple(view[index : index + len(values)]) == tuple(values)
-
-
-def _merge(made: Knowledge, more: Knowledge) -> None:
-    for key, time in more.items():
-        if made.get(key, 0) < time:
-            made[key] = time

@@ -215,17 +215,20 @@ class CheckEmitter(Emitter):
         note: Note,
         strength: str = "",
         changes: str = "True",
+        takes: str = "",
     ) -> None:
         """Write the calls that notify the checkers of an atomic, which reads the old value unless it replaces it.
 
-        shape   strength: its order and its scope; changes: whether it writes, as an expression
+        shape   strength: its order and its scope; changes: whether it writes, as an expression; takes: whether it may
+                take a lock, as an expression
         """
         total = WIDTH[code] * count
         order, _, scope = strength.partition(".")
         if self.unit.races:
             self.needs_past = True
             start = f"{self._generic(note)}, {total}, {self._place()}"
-            self.put(f"past_atomic({start}, {scope or 'gpu'!r}, {order!r}, {changes})", note)
+            more = f", {takes}" if takes else ""
+            self.put(f"past_atomic({start}, {scope or 'gpu'!r}, {order!r}, {changes}{more})", note)
         if self.unit.delays and space != "shared":
             self.needs_delays = True
             place = self._generic(note)

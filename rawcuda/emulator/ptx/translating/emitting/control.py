@@ -374,7 +374,9 @@ class ControlEmitter(ConvertEmitter):
         strength = f"{order}.{shape.chosen.get('scope', 'gpu')}"
         held = f"{view}[j] | {view}[j + 1] << 64" if type == "b128" else f"{view}[j]"
         changes = f"({held}) == {values[0]}" if verb == "cas" else "True"
-        self.touch_atomic(space, "j", code, 2 if type == "b128" else 1, verb == "exch", note, strength, changes)
+        takes = {"cas": f"{values[0]} != {values[-1]}", "exch": f"({held}) != {values[0]}"}.get(verb, "")
+        count = 2 if type == "b128" else 1
+        self.touch_atomic(space, "j", code, count, verb == "exch", note, strength, changes, takes)
         self.put(f"x = {held}", note)
         if verb in ("cas", "exch") or order != "relaxed":
             self.put_order(True)
