@@ -146,6 +146,12 @@ MISTAKES = {
         "shared address 0x0 was never written",
         101,
     ),
+    "shared, never written, atomic": (
+        "setp.ge.u32 %p1, %r1, 32;\n@%p1 st.shared.u32 [%r4+-128], 0;\nred.shared.add.u32 [%r4], 1;",
+        719,
+        "shared address 0x0 was never written",
+        103,
+    ),
     "shared, read after write": (
         "st.shared.u32 [%r4], %r1;\nxor.b32 %r6, %r4, 4;\nld.shared.u32 %r5, [%r4];\nst.shared.u32 [%r6], 77;",
         719,
@@ -290,6 +296,11 @@ ORDERED = {
     "all write the same": ("st.shared.u32 [tile], 3;", 0),
     "neighbouring bytes": ("add.u32 %r6, %r2, %r1;\nst.shared.u8 [%r6], %r1;", 0),
     "atomics": ("st.volatile.shared.u32 [tile], 0;\nbar.sync 0;\natom.shared.add.u32 %r5, [tile], 1;", 0),
+    "volatile, at generic addresses": (
+        "cvt.u64.u32 %d6, %r4;\ncvta.shared.u64 %d6, %d6;\nxor.b64 %d7, %d6, 4;\nst.volatile.u32 [%d6], %r1;\n"
+        "ld.volatile.u32 %r5, [%d7];\nst.volatile.u32 [%d7], %r5;",
+        0,
+    ),
     "volatile": (
         "st.volatile.shared.u32 [%r4], %r1;\n" + READ.format(lane=1).replace("ld.shared", "ld.volatile.shared"),
         0,

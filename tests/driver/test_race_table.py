@@ -24,7 +24,7 @@ A:  {between}
 B:  ret;
 }}
 """
-START = "setp.eq.u32 %p3, %r1, 0; @%p3 st.volatile.shared.u32 [tile], 0; bar.sync 0;"
+START = "setp.eq.u32 %p3, %r1, 0; @%p3 st.volatile.shared.v2.u32 [tile], {0, 0}; bar.sync 0;"
 KINDS = {
     "a plain read": ["ld.{s}.u32 %r5, [{a}];"],
     "a strong read": ["ld.volatile.{s}.u32 %r5, [{a}];", "ld.acquire.gpu.{s}.u32 %r5, [{a}];",

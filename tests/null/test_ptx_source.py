@@ -24,7 +24,8 @@ OF_OURS = re.compile(r"(v|lo|n|m|x)\d+\Z|q\d*_\w*\Z|(s|frame|mark)_[BHIQbhiqfd]\
 LOCALS = set(
     """
     L B F T t tx ty tz at fuel i j k m u w x y z cf frame frame_lo keep make made functions thread _ old
-    watch watch_read_one watch_read watch_reads watch_write_one watch_write watch_mark watch_order watch_mine mine
+    watch watch_read_one watch_read watch_reads watch_write_one watch_write watch_mark watch_need watch_update
+    watch_order watch_mine mine
 """.split()
 )
 STRINGS = re.compile(r"[A-Za-z0-9]{0,10}([,.][A-Za-z0-9]{0,10}){0,8}\Z")  # 'rn', 'f16', 'ftz,sat', 'min.NaN'

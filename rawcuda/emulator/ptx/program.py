@@ -111,7 +111,7 @@ class Entry:
         parameters: bytes,
         *,
         progress: Progress | None = None,
-        cooperative: bool = False,
+        cooperative: bool = False,  # whether the blocks may wait for each other
         limits: Limits | None = None,
         rights: Callable[[Allocation], int] | None = None,
         cluster: tuple[int, int, int] | None = None,
@@ -120,10 +120,9 @@ class Entry:
     ) -> None:
         """Run the kernel over a grid.
 
-        shape   parameters: parameter_bytes bytes, in the layout of PTX; cooperative: the blocks may synchronize;
-                rights: the access to an allocation, 0, 1 or 3; cluster: blocks in a cluster, which divide the grid, or
-                None; opaque: the texture or surface of a handle; site: the line of the program that launched the
-                kernel, for reports
+        shape   parameters: parameter_bytes bytes, in the layout of PTX; rights: the access to an allocation, 0, 1 or 3;
+                cluster: blocks in a cluster, which divide the grid, or None; opaque: the texture or surface of a
+                handle; site: the line of the program that launched the kernel, for reports
         raises  Fault   an error of the kernel
         """
         code = self._code

@@ -1,7 +1,7 @@
 """The checks of a kernel that cost more than an access itself, and the source lines of what they find.
 
-What it is   history.py finds races, and order.py decides whether two accesses are ordered; delays.py lets stores of a block arrive late. The code
-             that translating/ writes calls both, if the settings turn them on. sources.py finds the source line of a
-             PTX line; places.py words where a wrong access is.
+What it is   history.py finds races, and order.py decides which accesses are ordered; delays.py lets stores of a block
+             arrive late. The code that translating/ writes calls them, if the settings turn them on. sources.py finds
+             the source line of a PTX line; places.py words where a wrong access is.
 Read next    history.py
 """

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
+    from .races import Watch
     from .scheduler import Team
 
 __all__ = ["Cluster", "Group", "clusters_of", "divide"]
@@ -114,6 +115,35 @@ class Cluster:
         if place % total or place + total > len(block.shared):
             raise shared_fault(block.launch, place, total, total, block.cluster_rank)
         return block.shared_view(code), place
+
+    def need(self, block: Block, address: int, total: int, line: int) -> None:
+        """Check that memory which a block's thread reads was written.
+
+        raises  Fault   it was not, and the emulator is strict (719)
+        """
+        watch, place = self._watch_of(block, address)
+        if watch is not None:
+            watch.need(place // watch.granule, max(1, total // watch.granule), line)
+
+    def mark(self, block: Block, address: int, total: int) -> None:
+        """Record that a block's thread writes memory."""
+        watch, place = self._watch_of(block, address)
+        if watch is not None:
+            watch.mark(place // watch.granule, max(1, total // watch.granule))
+
+    def update(self, block: Block, address: int, total: int, line: int) -> None:
+        """Record that a block's thread changes memory by an atomic.
+
+        raises  Fault   it was never written, and the emulator is strict (719)
+        """
+        watch, place = self._watch_of(block, address)
+        if watch is not None:
+            watch.update(place // watch.granule, max(1, total // watch.granule), line)
+
+    def _watch_of(self, block: Block, address: int) -> tuple[Watch | None, int]:
+        """Return the history of the shared memory that an address names, and the place in it."""
+        rank = ((address & 0xFFFFFFFF) >> CLUSTER_BITS) - 1
+        return (block if rank < 0 else self.blocks[rank])._watch, address & _OFFSET
 
     def mapped(self, address: int, rank: int, generic: bool) -> int:
         """Return the address of the same place in another block's shared memory (mapa).

@@ -151,7 +151,9 @@ class Launch:
 
         raises  Fault   strict (719)
         """
-        frame = sys._getframe(1)
+        frame: Any = sys._getframe(1)
+        while frame.f_code.co_filename != self.code_name and frame.f_back is not None:
+            frame = frame.f_back
         if not self.space.strict and _place(frame) in self.space.told:
             return
         address = base + offset & 0xFFFFFFFFFFFFFFFF

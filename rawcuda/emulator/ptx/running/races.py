@@ -182,11 +182,36 @@ class Watch:
                         raise self._not_seen(q, thread)
                     unwritten -= 1
         if judged and unwritten == count:
-            found = Unwritten(f"{self._place(at)} was never written: its content is undefined", line, self.block)
-            if self.block.launch.space.strict:
-                raise found
-            self.pending.append(found)
-            del self.pending[_MOST_PENDING:]
+            self._undefined(at, line)
+
+    def need(self, at: int, count: int, line: int) -> None:
+        """Check that some of the granules were written, for a read that takes part in no race.
+
+        raises  Fault   none was, and the emulator is strict (719)
+        """
+        for q in range(at, at + count):
+            if self.writes[q] or q in self.arrived or self.reads[q] == _COPIED:
+                return
+        self._undefined(at, line)
+
+    def update(self, at: int, count: int, line: int) -> None:
+        """Record an access that takes part in no race, and reads what was there before it writes.
+
+        raises  Fault   nothing was, and the emulator is strict (719)
+        """
+        if self.copying or count > 1 or not self.writes[at]:
+            self.need(at, count, line)
+            self.mark(at, count)
+
+    def _undefined(self, at: int, line: int) -> None:
+        launch = self.block.launch
+        found = Unwritten(
+            f"{self._place(at)} was never written: its content is undefined", line, launch.block or self.block
+        )
+        if launch.space.strict:
+            raise found
+        self.pending.append(found)
+        del self.pending[_MOST_PENDING:]
 
     def write(self, at: int, count: int, line: int, code: str = "", *values: Any) -> None:
         """Check and record a write of granules, before it happens.

@@ -102,6 +102,14 @@ class Team:
 
         raises  Fault   a deadlock (719), an endless wait (702)
         """
+        try:
+            return self._run()
+        except Fault as reason:
+            if self.early is None or reason.report.startswith("racecheck"):
+                raise
+            raise self.early from None  # a thread that ended early may be the reason of the other error
+
+    def _run(self) -> bool:
         while self.left:
             moved = False
             for number in range(len(self.warps)):

@@ -460,7 +460,7 @@ class Writer(AsyncEmitter, MatrixEmitter, SmallEmitter, TextureEmitter):
             return more
         names = [
             name
-            for name in ("read_one", "read", "reads", "write_one", "write", "mark", "order", "mine")
+            for name in ("read_one", "read", "reads", "write_one", "write", "mark", "need", "update", "order", "mine")
             if name != "mine" or self.needs_mine
         ]
         calls = "; ".join(f"watch_{name} = watch.{name}" for name in names)

@@ -140,7 +140,7 @@ class Unit:
                     space = (chosen.get("space") or chosen.get("atomspace") or "").split("::")[0]
                     if space in ("", "shared"):
                         widths.add(min(BITS[made.shapes[id(instruction)].type] // 8, 8))
-                elif instruction.opcode == "cp":
+                elif instruction.opcode in ("cp", "ldmatrix", "stmatrix", "wmma"):
                     widths.add(4)
         return widths
 

@@ -43,11 +43,14 @@ def bulk_in(
     """
     _check(count)
     type, _, verb = kind.partition(".")
-    view, at = span(thread, source, count, 16, line, writes=False) if count else (memoryview(b""), 0)
+    view, at = memoryview(b""), 0
+    if count:
+        view, at = span(thread, source, count, 16, line, writes=False, needs=bool(verb))
     if not verb:
         late.bulk_in(target, lambda: bytes(view[at : at + count]), count, barrier, ranks, line)
         return
     block, place = late.home(target, False, count)
+    late.update(block, place, count, line)
 
     def work() -> None:
         combine(verb, type, memoryview(block.shared)[place : place + count], view[at : at + count])
@@ -67,8 +70,8 @@ def bulk_out(
     if not count:
         return
     type, _, verb = kind.partition(".")
-    view, at = span(thread, source, count, 16, line, writes=False)
-    to, place = span(thread, target, count, 16, line, writes=True)
+    view, at = span(thread, source, count, 16, line, writes=False, needs=bool(verb))
+    to, place = span(thread, target, count, 16, line, writes=True, needs=bool(verb))
     home = source - SHARED_WINDOW & 0xFFFFFF
     late.leaving(home, count, line)
 

@@ -139,6 +139,15 @@ class Late:
         if watch is not None:
             watch.arrive(place // watch.granule, max(1, len(data) // watch.granule), line)
 
+    def update(self, block: Block, place: int, count: int, line: int) -> None:
+        """Record a reduction into the shared memory of a block, which reads what is there.
+
+        raises  Fault   nothing was ever written there, and the emulator is strict (719)
+        """
+        watch = block._watch
+        if watch is not None and count:
+            watch.update(place // watch.granule, max(1, count // watch.granule), line)
+
     def copy_group(self, place: int, total: int, view: memoryview, at: int, used: int, line: int) -> None:
         """Start cp.async: `used` bytes of a view to shared memory, and zeros up to `total`."""
         block = self.block
@@ -331,10 +340,13 @@ class Late:
 
         self.promise(barrier, generic, work)
 
-    def async_reduction(self, target: int, generic: bool, verb: str, type: str, value: int, barrier: int) -> None:
+    def async_reduction(
+        self, target: int, generic: bool, verb: str, type: str, value: int, barrier: int, line: int
+    ) -> None:
         """Start an atomic operation on shared memory that arrives on a barrier (red.async)."""
         width = int(type.strip("usbf")) // 8
         block, place = self.home(target, generic, width)
+        self.update(block, place, width, line)
 
         def work() -> None:
             combine(verb, type, memoryview(block.shared)[place : place + width], value.to_bytes(width, "little"))

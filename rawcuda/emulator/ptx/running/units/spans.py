@@ -25,8 +25,12 @@ if TYPE_CHECKING:
 __all__ = ["fetch_fragment", "fetch_row", "span", "store_fragment", "store_row", "store_zeros"]
 
 
-def span(thread: Thread, address: int, count: int, unit: int, line: int, *, writes: bool) -> tuple[memoryview, int]:
+def span(
+    thread: Thread, address: int, count: int, unit: int, line: int, *, writes: bool, needs: bool = False
+) -> tuple[memoryview, int]:
     """Return the memory of a range, as bytes, and where the range begins.
+
+    shape   needs: the instruction computes with what is there; if it writes, too, by atomics
 
     raises  Fault   not a multiple of the unit (716), not inside one piece of memory (700)
     """
@@ -39,7 +43,9 @@ def span(thread: Thread, address: int, count: int, unit: int, line: int, *, writ
     if count > 1 and at + count > len(view):
         thread.reach(address + count - 1, 0, "B", 1)
         raise Fault(ILLEGAL_ADDRESS, f"{count} bytes at address {address:#x} are not in one piece of memory")
-    if launch.history is not None and writes:
+    if launch.history is not None and writes and needs:  # the reductions of a bulk copy are relaxed atomics
+        launch.history.atomic(address, count, line, "gpu", "", True)
+    elif launch.history is not None and writes:
         launch.history.write(address, count, line, 0, "", None, 0, None)
     elif launch.history is not None:
         launch.history.read(address, count, line, 0)
@@ -50,22 +56,30 @@ def span(thread: Thread, address: int, count: int, unit: int, line: int, *, writ
             first = place // watch.granule
             granules = -(-(place + count) // watch.granule) - first
             if writes:
+                if needs:
+                    watch.need(first, granules, line)
                 watch.write(first, granules, line)
             else:
-                watch.read(first, granules, False, line)
-    elif marks is not None and writes:
-        marks[at : at + count] = b"\1" * count
+                watch.read(first, granules, needs, line)
+    elif marks is not None:
+        if needs and not any(marks[at : at + count]):
+            launch.unwritten(address, 0, count, "generic")
+        if writes:
+            marks[at : at + count] = b"\1" * count
     return view, at
 
 
 # -- ldmatrix and stmatrix: the row that a lane names
 
 
-def fetch_row(thread: Thread, address: int, lanes: int, size: int, line: int) -> bytes:
-    """Return the row of a matrix whose address a lane has; the lanes after the last row read nothing."""
+def fetch_row(thread: Thread, address: int, lanes: int, size: int, line: int, matters: bool = True) -> bytes:
+    """Return the row of a matrix whose address a lane has; the lanes after the last row read nothing.
+
+    shape   matters: the result is used for more than a store
+    """
     if thread.place_in_block[0] % 32 >= lanes:
         return b""
-    view, at = span(thread, address, size, 16, line, writes=False)
+    view, at = span(thread, address, size, 16, line, writes=False, needs=matters)
     return bytes(view[at : at + size])
 
 
@@ -113,7 +127,7 @@ def _default_stride(shape: str, matrix: str, by_rows: bool) -> int:
 
 
 def _whole(
-    thread: Thread, key: str, address: int, stride: int | None, line: int, writes: bool
+    thread: Thread, key: str, address: int, stride: int | None, line: int, writes: bool, needs: bool = False
 ) -> tuple[list[int], int, int, list[tuple[Any, int]]]:
     shape, matrix, type, layout = key.split(".")
     by_rows = layout == "row"
@@ -129,17 +143,20 @@ def _whole(
     offsets, size = _offsets(shape, matrix, type, by_rows, stride, thread.place_in_block[0] % 32)
     halves = BITS_OF[type] == 4
     starts = [offset // 2 for offset in offsets] if halves else offsets
-    places = [span(thread, address + start, size, size, line, writes=writes) for start in starts]
+    places = [span(thread, address + start, size, size, line, writes=writes, needs=needs) for start in starts]
     return offsets, size, stride, places
 
 
-def fetch_fragment(thread: Thread, key: str, address: int, stride: int | None, line: int) -> tuple[Any, ...]:
+def fetch_fragment(
+    thread: Thread, key: str, address: int, stride: int | None, line: int, matters: bool = True
+) -> tuple[Any, ...]:
     """Return the registers of a wmma fragment.
 
-    shape   key: shape, matrix, type, layout; stride: in elements between rows or columns, or None
+    shape   key: shape, matrix, type, layout; stride: in elements between rows or columns, or None; matters: the
+            registers are used for more than a store
     """
     _, _, type, _ = key.split(".")
-    offsets, size, _, places = _whole(thread, key, address, stride, line, False)
+    offsets, size, _, places = _whole(thread, key, address, stride, line, False, matters)
     if BITS_OF[type] == 4:
         parts = [view[at] >> 4 * (offset & 1) & 15 for (view, at), offset in zip(places, offsets)]
         return tuple(sum(part << 4 * at for at, part in enumerate(parts[i : i + 8])) for i in range(0, len(parts), 8))

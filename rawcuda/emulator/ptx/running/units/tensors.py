@@ -182,7 +182,7 @@ def tensor_out(
     rows = [row for row in made.rows(coordinates) if row[2]]
     size, step = made.size, made.steps[0]
     places = [
-        span(thread, made.address + offset, (inside - 1) * step * size + size, 1, line, writes=True)
+        span(thread, made.address + offset, (inside - 1) * step * size + size, 1, line, writes=True, needs=bool(verb))
         for offset, _, inside, _ in rows
     ]
     type = _TYPES[made.type]

@@ -58,6 +58,7 @@ class AccessEmitter(CheckEmitter):
         elif type[0] == "s" and any(isinstance(t, Register) and BITS[t.type] > BITS[type] for t in targets):
             code = _SIGNED[BITS[type]]
         self.matters = any(isinstance(each, Register) and each.index in self.judged for each in targets)
+        self.order = self.strength(shape)
         if instruction.alignment:
             base, offset = self._address(address)
             note = Note(space or "generic", "read", width * len(targets), base, offset)
@@ -71,7 +72,7 @@ class AccessEmitter(CheckEmitter):
         if len(targets) > 1 or type == "b128":
             self.put(f"j = {index}")
             index = "j"
-        self.touch(index, code, width * len(targets), self.matters, None, self.strength(shape), note, view)
+        self.touch(index, code, width * len(targets), self.matters, None, self.order, note, view)
         for at, target in enumerate(targets):
             if isinstance(target, Sink):
                 continue
@@ -109,13 +110,13 @@ class AccessEmitter(CheckEmitter):
         as_float = any(floats) and BITS[type] in (32, 64)
         code = ("f" if BITS[type] == 32 else "d") if as_float else _CODES[BITS[type]]
         values = [self._stored(source, type, as_float) for source in sources]
+        self.order = self.strength(shape)
         view, index, note = self.place(space, address, code, width * len(sources), "write")
         if len(sources) > 1 or type == "b128":
             self.put(f"j = {index}")
             index = "j"
-        self.touch(
-            index, code, width * len(sources), False, [] if type == "b128" else values, self.strength(shape), note, view
-        )
+        given = [] if type == "b128" else values
+        self.touch(index, code, width * len(sources), False, given, self.order, note, view)
         for at, text in enumerate(values):
             if type == "b128":
                 where = f"{index} + {2 * at}" if at else index
@@ -285,15 +286,37 @@ class AccessEmitter(CheckEmitter):
             self.put("m = L.marked")
             self.marks = "m"
         granule = self.granule
-        if granule and (not self.unit.races or verb != "read" or self.matters or self.unit.copies):
-            self.needs_watch = True
-            place, count = f"{base} + {offset - self.unit.WINDOWS['shared']}", total // granule
-            start = f"({place}) // {granule}, {count}"
-            call = {
-                "read": f"watch_read({start}, {self.matters}, {self.line})",
-                "write": f"watch_write({start}, {self.line})",
-            }.get("" if self.unit.races and verb == "write" else verb, f"watch_mark({start})")
+        if not granule:
+            return
+        self.needs_watch = self.needs_block = True
+        place, count = f"{base} + {offset - self.unit.WINDOWS['shared']}", total // granule
+        start, line = f"({place}) // {granule}, {count}", self.line
+        kind = self._kind(verb)
+        if kind == "need" and not self.order and (not self.unit.races or self.unit.copies):
+            call = f"watch_read({start}, {self.matters}, {line})"
+        elif kind == "mark" and not self.order and not self.unit.races and verb == "write":
+            call = f"watch_write({start}, {line})"
+        else:
+            call = self._told(kind, f"watch_{kind}", start)
+        if call:
             self.put(f"if 0 <= {place} < {1 << CLUSTER_BITS:#x}: {call}", note)
+        call = self._told(kind, f"B.mates.{kind}", f"B, {place}, {total}")
+        if call:
+            self.put(f"if {1 << CLUSTER_BITS:#x} <= {place} < {1 << 32:#x}: {call}", note)
+
+    def _kind(self, verb: str) -> str:
+        """Return what the checker of unwritten shared memory does for an access that takes part in no race."""
+        return {"read": "need", "write": "mark", "atomic exch": "mark"}.get(verb, "update")
+
+    def _told(self, kind: str, function: str, start: str) -> str:
+        """Return a call of the checker, or "" for a read that is not checked.
+
+        A volatile read of shared memory is none: older code relies on threads of a warp that run in step.
+        """
+        if kind == "mark":
+            return f"{function}({start})"
+        checked = kind == "update" or self.matters and not self.order.startswith("volatile")
+        return f"{function}({start}, {self.line})" if checked else ""
 
     def _place_shared(self, address: Address, code: str, total: int, verb: str) -> tuple[str, str, Note]:
         base, offset = self._address(address)
@@ -340,7 +363,12 @@ class AccessEmitter(CheckEmitter):
         self.needs_block = True
         shift = _SHIFT[WIDTH[code]]
         note = Note("shared::cluster", verb, total, base, offset)
-        self.put(f"w, i = B.mates.reach(B, {f'{base} + {offset}' if offset else base}, {code!r}, {total})", note)
+        where = f"{base} + {offset}" if offset else base
+        self.put(f"w, i = B.mates.reach(B, {where}, {code!r}, {total})", note)
+        kind = self._kind(verb)
+        call = self._told(kind, f"B.mates.{kind}", f"B, {where}, {total}") if self.granule else ""
+        if call:
+            self.put(call, note)
         return "w", f"i >> {shift}" if shift else "i", note
 
     def _place_local(self, address: Address, code: str, total: int, verb: str) -> tuple[str, str, Note]:

@@ -349,8 +349,8 @@ class AsyncEmitter(ClusterEmitter):
         target, given, barrier = instruction.operands
         verb = next(word for word in instruction.modifiers if word in _REDUCTIONS)
         place, at, generic = self._places(instruction, target, barrier, shape)
-        value = self.value(given, shape.type)
-        self.put(f"{self.started()}.async_reduction({place}, {generic}, {verb!r}, {shape.type!r}, {value}, {at})")
+        kind = f"{verb!r}, {shape.type!r}, {self.value(given, shape.type)}"
+        self.put(f"{self.started()}.async_reduction({place}, {generic}, {kind}, {at}, {self.line})")
 
 
 _VERBS = (

@@ -189,6 +189,8 @@ class CheckEmitter(Emitter):
         if watched or self.unit.races:
             if values is not None:
                 self.put(f"watch_mark({start}, {count})", note)
+            elif watched and judged and not self.order.startswith("volatile"):
+                self.put(f"watch_need({start}, {count}, {self.line})", note)
             elif (judged or self.unit.copies) and not watched:
                 self.put(f"watch_read({start}, {count}, {judged}, {self.line})", note)
             if watched:
@@ -239,7 +241,8 @@ class CheckEmitter(Emitter):
             if self.granule:
                 self.needs_watch = True
                 factor = WIDTH[code] // self.granule
-                self.put(f"watch_mark({index} * {factor}, {count * factor})", note)
+                call = f"{index} * {factor}, {count * factor}"
+                self.put(f"watch_mark({call})" if replaces else f"watch_update({call}, {self.line})", note)
             return
         saved, self.unit.races = self.unit.races, False  # the history was told of the atomic itself
         delays, self.unit.delays = self.unit.delays, False

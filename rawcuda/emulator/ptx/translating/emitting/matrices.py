@@ -82,6 +82,14 @@ class MatrixEmitter(ControlEmitter):
         for at, target in enumerate(targets):
             self.assign(target, type, f"x[{at}]")
 
+    def _watch(self) -> None:
+        """Let the checker of shared memory exist: it is told of ranges by the functions that access them."""
+        self.needs_watch = self.needs_watch or bool(self.granule)
+
+    def _matter(self, targets: list[Operand]) -> bool:
+        """Tell whether what is loaded is used for more than a store."""
+        return any(isinstance(each, Register) and each.index in self.judged for each in targets)
+
     # -- fragments in memory
 
     def _fragment(self, instruction: Instruction, shape: Shape, matrix: str) -> tuple[str, int, str]:
@@ -96,6 +104,7 @@ class MatrixEmitter(ControlEmitter):
 
     def _where(self, instruction: Instruction, shape: Shape, address: Operand, stride: Operand | None) -> str:
         self.needs_thread = True
+        self._watch()
         assert isinstance(address, Address)
         space = shape.chosen.get("matrix_space", "").partition("::")[0]
         given = self.value(stride, "u32") if stride is not None else "None"
@@ -108,7 +117,8 @@ class MatrixEmitter(ControlEmitter):
         operands = instruction.operands
         targets = self._items(instruction, operands[0], count, type)
         where = self._where(instruction, shape, operands[1], operands[2] if len(operands) == 3 else None)
-        self.put(f"x = fetch_fragment(T, {key!r}, {where}, {self.line})", Note("generic", "read", 16, "", 0))
+        matters = self._matter(targets)
+        self.put(f"x = fetch_fragment(T, {key!r}, {where}, {self.line}, {matters})", Note("generic", "read", 16, "", 0))
         self._spread(targets, type)
 
     def do_wmma_store(self, instruction: Instruction, shape: Shape) -> None:
@@ -124,6 +134,7 @@ class MatrixEmitter(ControlEmitter):
 
     def _rows(self, instruction: Instruction, shape: Shape, address: Operand) -> tuple[int, str, str]:
         self.needs_thread = True
+        self._watch()
         assert isinstance(address, Address)
         count = int(next(word for word in ("x1", "x2", "x4") if word in shape.chosen.values())[1])
         space = "shared" if "incta" in shape.chosen else ""
@@ -135,7 +146,8 @@ class MatrixEmitter(ControlEmitter):
         target, address = instruction.operands
         count, verb, where = self._rows(instruction, shape, address)
         targets = self._items(instruction, target, count)
-        self.put(f"x = fetch_row(T, {where}, {8 * count}, 16, {self.line})", Note("shared", "read", 16, "", 0))
+        note = Note("shared", "read", 16, "", 0)
+        self.put(f"x = fetch_row(T, {where}, {8 * count}, 16, {self.line}, {self._matter(targets)})", note)
         self.put(f"x = yield 'ldmatrix', {verb!r}, 0xffffffff, {self.line}, x")
         self._spread(targets, "b32")
 

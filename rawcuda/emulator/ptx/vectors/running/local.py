@@ -143,7 +143,6 @@ class AllMemory(SharedMemory):
             return made
         if space == "shared":
             address = address - np.u8(SHARED_WINDOW)
-            judged = False
         elif space == "local":
             address = address - np.u8(LOCAL_WINDOW)
         load = getattr(self, f"load_{space}")

@@ -133,6 +133,15 @@ class SharedMemory(Chunk):
         start = index * factor if factor > 1 else index
         return [start + at if at else start for at in range(factor * count)]
 
+    def _need(self, index: Array, width: int, count: int) -> None:
+        """Check that memory which an access reads was written."""
+        granules = self._granules(index, width, count)
+        some = self.written[granules[0]]
+        for q in granules[1:]:
+            some = some | self.written[q]
+        if not some.all():
+            raise Trouble("shared memory that was never written")
+
     def _note(
         self, writes: bool, index: Array, width: int, count: int, watched: bool, judged: bool, lanes: Array | None
     ) -> None:
@@ -143,12 +152,7 @@ class SharedMemory(Chunk):
                     self.written[q] = 1
                 self.changed = True
         elif judged and not self.whole:
-            granules = self._granules(index, width, count)
-            some = self.written[granules[0]]
-            for q in granules[1:]:
-                some = some | self.written[q]
-            if not some.all():
-                raise Trouble("shared memory that was never written")
+            self._need(index, width, count)
         if watched:
             return
         self.kept.append((writes, index, width, count, lanes))

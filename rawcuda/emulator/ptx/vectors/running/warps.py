@@ -126,6 +126,8 @@ class Threads(AllMemory):
         if not len(index):
             return np.empty(0, f"u{width}")
         if self.granule and not self.whole:
+            if verb != "exch":
+                self._need(index, width, 1)
             for q in self._granules(index, width, 1):
                 self.written[q] = 1
             self.changed = True
