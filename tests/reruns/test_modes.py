@@ -23,5 +23,6 @@ def test_driver_tests_pass(rerun: Rerun, mode: str, seed: int) -> None:
     assert f"{mode} mode, seed {seed}" in output
 
 
-def test_everything_passes_with_the_fast_paths_off(rerun: Rerun) -> None:
-    rerun([sys.executable, "-m", "pytest", "tests/null", "tests/driver", "tests/interop", "--plain", "--again"])
+def test_interop_passes_with_the_fast_paths_off(rerun: Rerun) -> None:
+    """null/ and driver/ run without them on a renamed copy: vendored/test_renamed.py."""
+    rerun([sys.executable, "-m", "pytest", "tests/interop", "--plain", "--again"])

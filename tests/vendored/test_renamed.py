@@ -11,24 +11,28 @@ from tests.conftest import Python, Rerun
 
 from .conftest import NESTED
 
+SAMPLE = "null/test_view", "null/test_dlpack_import", "driver/test_launch", "driver/test_stream", "driver/test_copies"
 
-@pytest.mark.parametrize("folder", ["null", "driver"])
-def test_a_renamed_copy_passes_the_tests(rerun: Rerun, site: Path, pytestconfig: pytest.Config, folder: str) -> None:
+
+def run_on_the_copy(rerun: Rerun, site: Path, pytestconfig: pytest.Config, *tests: str) -> None:
+    """Run tests on the renamed copy, where the original cannot be imported."""
     output = rerun(
-        [
-            sys.executable,
-            "-m",
-            "pytest",
-            f"tests/{folder}",
-            "-p",
-            "no:cacheprovider",
-            "--again",
-            "--driver",
-            pytestconfig.getoption("driver"),
-        ],
+        [sys.executable, "-m", "pytest", *tests, "-p", "no:cacheprovider", "--again"]
+        + ["--driver", pytestconfig.getoption("driver")],
         env={"TESTED_PACKAGE": NESTED, "PYTHONPATH": str(site)},
     )
     assert f"package: {NESTED}" in output
+
+
+def test_a_renamed_copy_passes_a_sample_of_the_tests(rerun: Rerun, site: Path, pytestconfig: pytest.Config) -> None:
+    run_on_the_copy(rerun, site, pytestconfig, *(f"tests/{name}.py" for name in SAMPLE))
+
+
+@pytest.mark.heavy
+def test_a_renamed_copy_passes_the_tests_with_the_fast_paths_off(
+    rerun: Rerun, site: Path, pytestconfig: pytest.Config
+) -> None:
+    run_on_the_copy(rerun, site, pytestconfig, "tests/null", "tests/driver", "--plain")
 
 
 def test_a_renamed_copy_runs_its_demo(python: Python, site: Path) -> None:
