@@ -58,7 +58,7 @@ class InContext(Owned):
     _calls: names.Any
     _argument: names.Any  # the handle as an argument of prepared calls, once it was needed; None when closed
 
-    def _create(self, device: Any, kind: Any, arguments: tuple[Any, ...]) -> Any:
+    def _create(self, device: Any, kind: Any, arguments: tuple[Any, ...], by: Any = None) -> Any:
         primary = getattr(device, "_held", None)
         if type(primary) is not PrimaryContext:
             primary = primary_of(device)
@@ -66,7 +66,7 @@ class InContext(Owned):
                 raise TypeError(f"{type(self).__name__} needs a Device, not {a_kind(device)}")
         self.device, self._primary = device, primary
         self._calls, self._argument = primary.direct, None
-        make(self, kind, primary, arguments)
+        make(self, kind, primary, arguments, by)
         return self
 
     def _prepare(self) -> Any:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import ctypes
 
 from .. import names
-from ..errors import a_kind, worded
+from ..errors import CudaError, a_kind, worded
 from ..given import flag, whole
 from ..owned import _nothing, drain, dropped
 from .calls import Explained
@@ -170,21 +170,32 @@ class Stream(StreamHandle):
         raises  ValueError  a new event for a borrowed stream, whose device is not known
         """
         if event is None:
-            if self.device is None:
-                raise ValueError("this stream is borrowed, so its device is not known: give an event to record")
-            event = new_event(self.device)
-            point: Any = event._release  # (making the argument that later calls use takes 100 ns)
-        elif not isinstance(event, Event):
+            return self._record_new()
+        if not isinstance(event, Event):
             raise TypeError(f"record() needs an Event, not {a_kind(event)}")
-        else:
-            point = event._argument or event._prepare()
         primary = event._primary
         if self._primary is primary:
             calls, queue = primary.direct, self._argument or self._prepare()
         else:
             _check_device(event, self)
             calls, queue = calls_on(self, primary)
-        calls.cuEventRecord(point, queue)
+        calls.cuEventRecord(event._argument or event._prepare(), queue)
+        return event
+
+    def _record_new(self) -> Event:
+        """Record a new event, without asking before in which context it is made: the driver refuses a wrong one."""
+        device, primary = self.device, self._primary
+        if device is None or primary is None:
+            raise ValueError("this stream is borrowed, so its device is not known: give an event to record")
+        queue = self._argument or self._prepare()
+        event = new_event(device, None if capturing else primary.direct)  # (an error could end a capture)
+        try:
+            primary.direct.cuEventRecord(event._release, queue)  # (making event._argument takes 100 ns)
+        except CudaError:
+            event.close()
+            if primary.current_context() in (None, primary._handle):
+                raise
+            return self.record(Event(device))
         return event
 
     def wait(self, other: names.Any, *, external: bool = False) -> None:
@@ -508,11 +519,11 @@ def new_stream(device: Any) -> Stream:
     return made
 
 
-def new_event(device: Any) -> Event:
-    """Return what Event(device) returns, in 100 ns less."""
+def new_event(device: Any, by: Any = None) -> Event:
+    """Return what Event(device) returns, in 100 ns less; for `by`, see make()."""
     made: Event = _new(Event)
     made.timing = made.blocking = False
-    made._create(device, EVENT, EVENT.numbers)
+    made._create(device, EVENT, EVENT.numbers, by)
     return made
 
 

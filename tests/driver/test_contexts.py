@@ -56,6 +56,7 @@ def every_call(device):
         event.query(),
         event.synchronize(),
         end.elapsed_ms(event),
+        stream.record().query(),
         stream.query(),
         stream.synchronize(),
     )
@@ -163,6 +164,56 @@ def test_a_context_of_somebody_else_is_current(device):
     finally:
         rawcuda.cu.cuCtxDestroy_v2(theirs)
     assert current() is None
+
+
+@pytest.mark.parametrize("captured", [False, True])
+def test_a_new_event_is_of_the_streams_context_whichever_is_current(device, captured):
+    """Stream.record() makes it without asking first: the driver refuses to record an event of another context."""
+    theirs = cuda_h.CUcontext()
+    with device.stream() as stream, device.stream() as other:
+        rawcuda.cu.cuCtxCreate_v2(ctypes.byref(theirs), 0, device.ordinal)
+        try:
+            if captured:
+                with stream.capture():
+                    event = stream.record()
+                    other.wait(event)
+                    joined = other.record()
+                    stream.wait(joined)
+                joined.close()
+            else:
+                event = stream.record()
+                other.wait(event)
+                assert event.query() in (True, False)
+            assert current() == theirs.value
+        finally:
+            rawcuda.cu.cuCtxDestroy_v2(theirs)  # with what was made in it
+        event.record(stream)
+        event.synchronize()
+        event.close()
+
+
+def test_what_refuses_a_new_event_is_told(device, monkeypatch):
+    """An error that no other context explains: nothing is tried again, and nothing is left."""
+    with device.stream() as stream, device.current():
+        calls = device._primary.direct
+        refused, created = [], []
+        real = device._primary.functions["cuEventCreate"]
+
+        def create(*arguments):
+            created.append(arguments)
+            return real(*arguments)
+
+        monkeypatch.setitem(device._primary.functions, "cuEventCreate", create)
+        error = errors.from_code(400, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle", "cuEventRecord", [], "")
+
+        def record(*arguments):
+            refused.append(arguments)
+            raise error
+
+        monkeypatch.setitem(vars(calls), "cuEventRecord", record)
+        with pytest.raises(errors.InvalidUse):
+            stream.record()
+        assert len(refused) == len(created) == 1
 
 
 def test_none_is_current_on_top_of_another(device):
