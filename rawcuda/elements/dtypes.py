@@ -293,7 +293,7 @@ def _from_attributes(spec: object) -> DType | None:
 
 
 def _from_numpy_equal(spec: Any) -> DType | None:
-    """Read a dtype of pandas or pyarrow, which tells an equal dtype of NumPy, sometimes one of another size."""
+    """Read a dtype of pandas or pyarrow, which names the equal dtype of NumPy, or one of another size."""
     try:
         given = spec.to_pandas_dtype() if hasattr(spec, "to_pandas_dtype") else spec.numpy_dtype
         made = of(given)
