@@ -70,7 +70,7 @@ def _look(machine: Machine, source: Box, extents: tuple[int, int, int], name: st
 
 
 def _ranges(source: Box, extents: tuple[int, int, int]) -> Iterator[tuple[Allocation, int, int]]:
-    """Yield each range of bytes that a copy reads: the allocation, and its first and last byte in it."""
+    """Yield each range of bytes that a copy reads: its allocation, and where it begins and ends there, in bytes."""
     width, height, depth = extents
     assert source.allocation is not None
     pieces = source.pieces or [source.allocation]

@@ -2,8 +2,8 @@
 
 What it is   `History`. It stores, for each granule of memory, the last plain store, the last strong write since, and a
              few reads since. An access is plain, or strong: volatile, atomic, or with an order and a scope. Two
-             accesses of different threads race if at least one of them writes, if at least one of them is plain, and if
-             neither happens before the other (order.py).
+             accesses of different threads race if at least one of them writes, if not both are strong (or if the scope
+             of an atomic excludes the other thread), and if neither happens before the other (order.py).
 Table        What is done if nothing orders an access of one thread (rows) and a later one of another (columns):
 
              the earlier access   plain read   strong read   plain store   strong store   atomic
