@@ -117,7 +117,8 @@ class Emulator:
         if not 0 <= timeout < float("inf"):
             raise ValueError(f"timeout={timeout}: must be a number of seconds, or 0 for none")
         if not checked and chosen & {"racecheck", "initcheck"}:
-            raise ValueError(f"{' and '.join(sorted(chosen & {'racecheck', 'initcheck'}))} of unchecked kernels")
+            given = " and ".join(sorted(chosen & {"racecheck", "initcheck"}))
+            raise ValueError(f"{given} of unchecked kernels: leave out {given}, or checked=False (the word unchecked)")
         if peers not in PEERS:
             raise ValueError(f"peers {peers!r}: must be {', '.join(map(repr, PEERS[:-1]))} or {PEERS[-1]!r}")
         # each of these modules adds its entry points to the table
