@@ -1,7 +1,7 @@
 """A plugin of pytest, `pytest -p` with the name of this module: tests that use CUDA run on the emulator.
 
 What it is   the emulator becomes this process's libcuda.so.1 before the first conftest is imported. If a kernel makes
-             an invalid access, or the checkers find another error, the test fails, also if it is skipped after that,
+             an invalid access, or the checkers find another error, the test fails, even if it is skipped afterwards,
              and the message gives the line of the launch. After an error that makes a context unusable, the next test
              can use it again.
 What not     it adds no fixture and no assertion: tests need no change.
@@ -123,12 +123,12 @@ def _follower() -> Any:
             text = "\n\n".join(map(_worded, found))
             raised = _raised(item, outcome)
             if raised is None or isinstance(raised, (pytest.skip.Exception, unittest.SkipTest)):
-                vars(item).pop("_excinfo", None)  # of a test of unittest, which would replace ours
+                vars(item).pop("_excinfo", None)  # what a test of unittest raised: pytest would report it instead
                 outcome.force_exception(pytest.fail.Exception(text, pytrace=False))
             else:
                 item.add_report_section(when, "emulator", text)
             if isinstance(raised, pytest.xfail.Exception) or item.get_closest_marker("xfail") is not None:
-                item.user_properties.append((_EXPECTED, text))  # nothing else of it is shown
+                item.user_properties.append((_EXPECTED, text))  # pytest shows nothing else of such a test
 
         def leaked(self, before: dict[int, Holding]) -> list[str]:
             """Return a line for each allocation that is not in `before` and was not freed."""
@@ -205,7 +205,7 @@ def _take(emulator: Any) -> list[str]:
 
 
 def _raised(item: Any, outcome: Any) -> BaseException | None:
-    """Return what a test raised, or None; pytest keeps what a test of unittest raised in the item."""
+    """Return what a test raised, or None; for a test of unittest, pytest keeps this in the item."""
     if outcome.excinfo is not None:
         raised: BaseException = outcome.excinfo[1]
         return raised

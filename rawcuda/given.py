@@ -1,4 +1,4 @@
-"""What callers give for a parameter: checks whose errors name the parameter, the object and what it should be.
+"""Checks of what callers pass for a parameter; their errors name the parameter, the object and what it should be.
 
 What it is   one function for each kind of parameter that many functions have: an int, a bool, a word, several things.
 What not     it knows no class of this package, and it converts nothing that a plain int() or list() would not.
@@ -59,7 +59,7 @@ def several(what: str, given: Any, of: str) -> list[Any]:
 
 
 def in_order(what: str, given: Any) -> list[Any]:
-    """Return the numbers of a sequence, or one number alone, as a list; raises TypeError, also for a set or a dict.
+    """Return the items of a sequence of numbers, or one number, as a list; raises TypeError, also for a set or a dict.
 
     The items are not checked.
     """
@@ -68,12 +68,12 @@ def in_order(what: str, given: Any) -> list[Any]:
         if hasattr(kind, "__index__") and not getattr(given, "shape", None):  # (arrays have __index__, too)
             return [given]
         if hasattr(kind, "isdisjoint") or hasattr(kind, "keys"):
-            raise TypeError(f"{what} must be an int or a sequence of ints, not {a_kind(given)}, which has no order")
+            raise TypeError(f"{what} must be an int or a sequence of ints, such as a list, not {a_kind(given)}")
     return several(what, given, "ints")
 
 
 def flag(name: str, given: Any) -> bool:
-    """Return a bool that is given for a parameter; also 0, 1 and a bool of NumPy. Raises TypeError, also for a str."""
+    """Return what is given for a parameter that is a bool: a bool, NumPy's bool, 0 or 1; raises TypeError otherwise."""
     if type(given) is bool:
         return given
     if type(given).__name__.startswith("bool") and getattr(given, "shape", None) == ():  # NumPy's

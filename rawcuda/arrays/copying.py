@@ -261,6 +261,7 @@ def copy(dst: names.Any, src: names.Any, *, stream: names.Any = None) -> None:
     raises  TypeError       different dtypes: nothing is converted
             ValueError      shapes that do not broadcast, or different sizes in bytes
             ProtocolError   dst is read-only
+            InvalidUse      the stream is being captured, and a graph cannot contain this copy
     """
     if isinstance(dst, Description) and isinstance(src, Description):
         to, of = getattr(dst, "_side", None) or examine(dst), getattr(src, "_side", None) or examine(src)

@@ -70,7 +70,13 @@ class Reshaped(Description):
         return self._derived(self.ptr, self.shape[::-1], self.strides[::-1])
 
     def transpose(self, *axes: int | tuple[int, ...] | None) -> names.StridedView:
-        """Return the view with its dimensions in another order, reversed if no axes are given; raises ValueError."""
+        """Return the view with its dimensions in another order, reversed if no axes are given.
+
+        axes    ints, or one sequence of them: the old dimension for each new one; negative ones count from the end
+        raises  TypeError   an axis that is no int, or a set
+                IndexError  a dimension that does not exist
+                ValueError  another number of axes, or a dimension that is given twice
+        """
         given = axes[0] if len(axes) == 1 else axes or None
         return self._ordered(layout.move_axes(len(self.shape), given))
 
@@ -87,7 +93,9 @@ class Reshaped(Description):
     def moveaxis(self, source: int | tuple[int, ...], destination: int | tuple[int, ...]) -> names.StridedView:
         """Return the view with some dimensions at other positions; the others keep their order.
 
-        raises  ValueError  different numbers of positions, or a dimension that is named twice
+        raises  TypeError   an axis that is no int, or a set
+                IndexError  a dimension that does not exist
+                ValueError  different numbers of dimensions, or one that is given twice
         """
         ndim = len(self.shape)
         taken, placed = layout.normal_axes(source, ndim), layout.normal_axes(destination, ndim)
@@ -101,7 +109,8 @@ class Reshaped(Description):
     def reshape(self, *shape: int | tuple[int, ...]) -> names.StridedView:
         """Return a view of the same elements, in C order, in another shape; one extent may be -1.
 
-        raises  ValueError   another number of elements, or a layout that needs a copy for this shape
+        raises  TypeError    an extent that is no int, or a set
+                ValueError   another number of elements, or a layout that needs a copy for this shape
         """
         given = layout.as_extents(shape[0] if len(shape) == 1 else shape)
         new, strides = layout.reshape(self.shape, self.strides, given, self.dtype.itemsize)

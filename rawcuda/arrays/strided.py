@@ -297,6 +297,7 @@ class StridedView(Reshaped, Numeric):
         order   host memory is filled on return, device memory when the stream reaches the fill
         raises  ProtocolError   the view is read-only
                 ValueError      the number does not fit
+                InvalidUse      the stream is being captured, and the fill would be too many calls of the driver
         """
         (_copying or _begin_copying()).fill(self, value, stream)
         return self

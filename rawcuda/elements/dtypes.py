@@ -231,7 +231,7 @@ _NUMPY = {
 def of(spec: object) -> DType:
     """Find the element type that a value names.
 
-    spec     a DType, a name ("float32"), a typestr ("<f4", "f4"), bool, int, float or complex, or a
+    spec     a DType, a name ("float32", "datetime64[ns]"), a typestr ("<f4", "f4"), bool, int, float or complex, a
              NumPy dtype or scalar type, an ml_dtypes type, or a dtype of torch, pandas or pyarrow
     raises   TypeError       no element type has that name
              ProtocolError   the type is not supported: another byte order, Python objects
@@ -293,7 +293,7 @@ def _from_attributes(spec: object) -> DType | None:
 
 
 def _from_numpy_equal(spec: Any) -> DType | None:
-    """Read a dtype of pandas or pyarrow, which tells an equal dtype of NumPy, sometimes one of another size."""
+    """Read a dtype of pandas or pyarrow, which names the equal dtype of NumPy, or one of another size."""
     try:
         given = spec.to_pandas_dtype() if hasattr(spec, "to_pandas_dtype") else spec.numpy_dtype
         made = of(given)

@@ -206,7 +206,10 @@ def _really_repeats(dimensions: list[tuple[int, int]], itemsize: int) -> bool:
 
 
 def move_axes(ndim: int, axes: object) -> Ints:
-    """Return a permutation of the dimensions: reversed for None, or as given; see normal_axes."""
+    """Return a permutation of the dimensions: reversed for None, or as given.
+
+    raises  TypeError, IndexError, ValueError  see normal_axes; ValueError also for another number of axes
+    """
     if axes is None:
         return tuple(range(ndim))[::-1]
     out = normal_axes(axes, ndim)
@@ -216,10 +219,10 @@ def move_axes(ndim: int, axes: object) -> Ints:
 
 
 def normal_axes(axes: object, ndim: int) -> Ints:
-    """Return one axis or several, in their order, each counted from the front.
+    """Return one axis or several, in their order, as numbers from 0 to ndim - 1.
 
     axes    an int or a sequence of ints; negative ones are counted from the end
-    raises  TypeError   other objects, also a set
+    raises  TypeError   another object, also a set
             IndexError  a dimension that does not exist
             ValueError  a dimension that is given twice
     """

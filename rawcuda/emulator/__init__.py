@@ -75,10 +75,10 @@ class Emulator:
     leaks     print what is left in a context when it is destroyed; `reports` always contains it
     executor  "scalar": each thread is a Python function; "numpy": whole blocks run as arrays, where that is possible;
               "auto": as arrays if the launch is large enough to profit and NumPy is installed
-    checks    checkers by the names of compute-sanitizer: "memcheck" is on anyway; "initcheck" is, too, for kernels, and
-              also reports copies to the host of memory that was never written; "racecheck" searches all memory for
-              races, and not only shared memory; "synccheck" lets a doubtful barrier stop the kernel, and not only be
-              reported; "leakcheck" is the same as leaks
+    checks    checkers by the names of compute-sanitizer: "memcheck" is always on; "initcheck" is always on for kernels,
+              and this word also reports copies to the host of memory that was never written; "racecheck" searches all
+              memory for races, and not only shared memory; with "synccheck", a doubtful barrier stops the kernel, and
+              is not only reported, and shuffles of absent lanes are reported; "leakcheck" is the same as leaks
     timeout   seconds after which a kernel ends with CUDA_ERROR_LAUNCH_TIMEOUT (702); 0: never
     peers     which devices can access the memory of each other: "on", all; "off", none; "pairs", 0 and 1, 2 and 3, ...
     """
@@ -117,7 +117,8 @@ class Emulator:
         if not 0 <= timeout < float("inf"):
             raise ValueError(f"timeout={timeout}: must be a number of seconds, or 0 for none")
         if not checked and chosen & {"racecheck", "initcheck"}:
-            raise ValueError(f"{' and '.join(sorted(chosen & {'racecheck', 'initcheck'}))} of unchecked kernels")
+            given = " and ".join(sorted(chosen & {"racecheck", "initcheck"}))
+            raise ValueError(f"{given} of unchecked kernels: leave out {given}, or checked=False (the word unchecked)")
         if peers not in PEERS:
             raise ValueError(f"peers {peers!r}: must be {', '.join(map(repr, PEERS[:-1]))} or {PEERS[-1]!r}")
         # each of these modules adds its entry points to the table

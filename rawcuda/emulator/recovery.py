@@ -76,7 +76,7 @@ def answer(machine: Machine, name: str, caught: BaseException, again: Callable[[
 
 
 def _tell(machine: Machine, name: str, code: int, report: str) -> None:
-    """Tell the observer of refused calls why a call returns a code, if a reason is known."""
+    """Tell the observer of refused calls why a call returns a code, if the reason is known."""
     if report and machine.refused is not None:
         machine.refused(f"{name} returned {code}: {report}")
 
@@ -246,7 +246,7 @@ _SECONDS = 0.05  # long after the call has returned
 
 
 def undivided(function: Callable[[], None]) -> Callable[[], None]:
-    """Return a version of a function during which no signal handler runs: those that are due run after it."""
+    """Return a version of a function that no signal handler interrupts; handlers that are due run after it."""
     handlers: dict[int, Any] = {}
     late: set[int] = set()
 
@@ -264,7 +264,7 @@ def undivided(function: Callable[[], None]) -> Callable[[], None]:
     def run() -> None:
         try:
             hold()
-        except BaseException:  # of a signal that came before its handler was replaced; this also ends the program
+        except BaseException:  # of a handler that was not replaced yet; the program ends in any case
             hold()
         try:
             function()
@@ -277,7 +277,7 @@ def undivided(function: Callable[[], None]) -> Callable[[], None]:
 
 
 def _raise_all(signals: set[int]) -> None:
-    """Raise signals, also if the handler of one raises an exception."""
+    """Raise signals, all of them even if the handler of one raises an exception."""
     while signals:
         try:
             signal.raise_signal(signals.pop())

@@ -71,10 +71,10 @@ def say(report: str) -> None:
 
 
 def position(start: int, nbytes: int, size: int, whole: str) -> str:
-    """Return the words for the place of an access in memory, or next to it.
+    """Return the words for the place of an access in a piece of memory, or next to it.
 
-    shape   start: where the access begins, counted from the beginning of the memory, and below 0 before it; nbytes: of
-            the access; size: of the memory; whole: the words for the memory
+    shape   start: where the access begins, in bytes from the start of the memory, negative before it; nbytes: of the
+            access; size: of the memory, in bytes; whole: the words for the memory
     """
     if start < 0:
         return f"{-start} bytes before the start of {whole}"
@@ -201,14 +201,14 @@ class Space:
         self.executor = "auto"  # how kernels run: "scalar", "numpy", or what is faster
         self.spent = 0.0  # seconds of kernels in the scalar executor that may run as arrays
         self.races = False  # whether races are searched in all memory, and more exactly
-        self.meetings = False  # whether a doubtful barrier or member mask stops a kernel, or is only reported
+        self.meetings = False  # whether a doubtful barrier or member mask stops a kernel; else it is only reported
         self.copies = False  # whether copies to the host of memory that was never written are reported
         self.delays = False  # whether plain stores may be visible to other blocks late
         self.timeout = 0.0  # seconds after which a kernel is ended; 0: never
         self.choose = random.Random(0)  # how late
         self.watch = watch  # whether writes are tracked, and reads of uninitialized memory are found
         self.warnings: list[str] = []  # findings that stopped no kernel
-        self.told: set[tuple[str, int]] = set()  # the places in generated code of these findings
+        self.told: set[tuple[str, int]] = set()  # their places: in generated code, or in the program
         self.lock = threading.RLock()  # held while allocations change; kernels allocate and free, too
         self._next = FIRST_ADDRESS
         self._bases: list[int] = []  # the keys of _live, sorted; _ordered() repairs it after an interrupt

@@ -105,7 +105,7 @@ def run(steps: Iterable[Step], context: PrimaryContext | None = None) -> list[in
 
 
 def _run_inside(step: Step, context: PrimaryContext) -> int:
-    """Do what run((step,), context) does where no call is reported; return the code. It saves 300 ns of 1,500."""
+    """Make one call as run((step,), context) does without listeners, and return its code; it saves 300 of 1,500 ns."""
     push, pop = context.pushing
     codes: list[int] = []
     inside = partial(codes.extend, starmap(invoke, (step, pop)))

@@ -137,12 +137,12 @@ class Memory(Owned, Bytes):
         read_only: bool = False,
         io_memory: bool = False,
     ) -> Memory:
-        """Page-lock an array in host memory where it is, and return it as "pinned" memory, which close() undoes.
+        """Page-lock an array in host memory where it is, and return it as "pinned" memory; close() undoes this.
 
-        Until then the exporter is kept alive, and devices can access its memory.
+        Until it is closed, the exporter is kept alive, and devices can access its memory.
 
         exporter   an array whose elements are one run of bytes; for 0 bytes nothing is page-locked
-        device     the device in whose context this is done; by default one that is in use
+        device     the device in whose context it is page-locked; by default one that is in use
         portable   page-locked for all devices
         read_only  devices only read it; necessary for an exporter that is read-only
         io_memory  it is memory of a device on the bus, mapped into this process

@@ -120,10 +120,10 @@ def _is_outside(primary: PrimaryContext, stream: Any, working: Any) -> bool:
 
 
 def refuse_capture(primary: PrimaryContext, stream: Any, why: str) -> None:
-    """Refuse work that needs the CPU if the stream takes part in one of our captures, which this leaves intact.
+    """Refuse work that cannot be captured if the stream takes part in one of our captures; the capture stays valid.
 
-    why     what it is, why it cannot be captured, and the remedy
-    raises  InvalidUse
+    why     the work, why it cannot be captured, and the remedy
+    raises  InvalidUse  the stream is being captured
     """
     if capturing and capture_number(primary, work_handle(stream)) is not None:
         raise InvalidUse(f"the stream is being captured, and {why}")

@@ -361,6 +361,9 @@ def test_declarations_that_do_not_fit(device):
         for what in ("float", int, float, "float31", 3, None):
             with pytest.raises(TypeError, match="declares no parameter"):
                 loaded.kernel("add", parameters=["pointer"] * 3 + [what])
+        for what in ("int4", "datetime64[ns]"):  # element types that no parameter has: the remedy names another one
+            with pytest.raises(TypeError, match=r"declares no parameter: give a dtype \(int32\)"):
+                loaded.kernel("add", parameters=["pointer"] * 3 + [what])
 
 
 # -- modules

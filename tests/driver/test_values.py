@@ -131,7 +131,10 @@ def test_batch(device):
 def test_an_operation_that_is_none_is_named(device):
     value = device.upload(array.array("I", [0]))
     with device.stream() as stream:
-        for operation, words in ((("foo", value, 1), "'foo' with 2 more"), (("write", value), "'write' with 1 more")):
+        for operation, words in (
+            (("foo", value, 1), "'foo' with 2 more items"),
+            (("write", value), "'write' with 1 more item"),
+        ):
             with pytest.raises(ValueError, match=f"operation 1 of the batch is {words}: give "):
                 stream.batch([("write", value, 1), operation])
         stream.synchronize()

@@ -111,7 +111,7 @@ class Entry:
         parameters: bytes,
         *,
         progress: Progress | None = None,
-        cooperative: bool = False,  # whether the blocks may wait for each other
+        cooperative: bool = False,  # whether all blocks may synchronize with each other
         limits: Limits | None = None,
         rights: Callable[[Allocation], int] | None = None,
         cluster: tuple[int, int, int] | None = None,

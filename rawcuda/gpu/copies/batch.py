@@ -47,13 +47,14 @@ def copy_batch(
 
     pairs           (dst, src) of each copy
     stream          the stream on which device memory is copied; None is the legacy default stream
-    source_order    when sources are read: "stream", in its order; "during_api_call", before this returns, or "any"
-                    time: for these two, no earlier work may still write the sources
+    source_order    when sources are read: "stream", in the order of the stream; "during_api_call", before this
+                    function returns; or "any", at any time: for the last two, no earlier work may still write them
     prefer_overlap  try to copy while kernels run
     calls           cuMemcpyBatchAsync_v2, cuMemcpy3DBatchAsync_v2
     order           if pageable host memory takes part, all is complete on return; otherwise when the stream reaches it
     raises          TypeError   not a pair, or what copy() raises; the message names the pair
                     ValueError  an unknown source_order; "during_api_call" in a capture
+                    InvalidUse  a capture, and pageable host memory or a copy that a graph cannot contain
     """
     order = _ORDERS.get(source_order) if isinstance(source_order, str) else None
     if order is None:

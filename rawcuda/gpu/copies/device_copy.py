@@ -104,7 +104,7 @@ def _do_copy(
         elif kinds == ("device", "device") and to.primary is not of.primary:
             copy_across(walk, device, of.primary, stream)
         elif walk.overlaps() and (walk.shape or walk.target != walk.source):
-            refuse_capture(device, stream, "overlapping sides need temporary memory: copy through your own array")
+            refuse_capture(device, stream, "overlapping sides need temporary memory: copy to another array first")
             _copy_aside(walk, kinds, device, handle)
         else:
             _copy_walk(walk, kinds, device, handle)
@@ -238,8 +238,8 @@ def _wait(device: PrimaryContext, handle: int) -> None:
 def fill_on_device(target: Any, to: Side, pattern: bytes, stream: Any) -> None:
     """Set every element of a view of device-accessible memory to these bytes, which the driver cannot repeat.
 
-    order   in the order of the stream if few calls fill the words of the elements; else one element is copied to all,
-            which is complete on return, and which no stream can capture
+    order   in the order of the stream if few calls fill the words of the elements; otherwise, one element is copied to
+            all the others: this is complete on return, and cannot be captured
     """
     form, device = to.form, to.primary
     address = to.address + form.offset
@@ -252,8 +252,8 @@ def fill_on_device(target: Any, to: Side, pattern: bytes, stream: Any) -> None:
             refuse_capture(
                 device,
                 handle,
-                f"a captured fill takes at most {_MOST_CALLS} calls, this one, of {layout.size(shape)} separate "
-                f"elements of {len(pattern)} bytes, takes more: add it with graph.fill()",
+                f"a captured fill takes at most {_MOST_CALLS} calls; this one, of {layout.size(shape)} separate "
+                f"elements of {len(pattern)} bytes, needs more: add it with graph.fill()",
             )
             _fill_by_copy(Walk(len(pattern), shape, address, strides, 0, (0,) * len(shape)), pattern, device, handle)
         keep(device, stream, target, to)

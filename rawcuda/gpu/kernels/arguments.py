@@ -173,15 +173,17 @@ def declared(what: Any) -> Declared:
     hint = {"int": ": int32 or int64?", "float": ": float32 or float64?"}.get(name) or _hint(what)
     raise TypeError(
         f"{worded(what)} declares no parameter"
-        f"{hint or ': give a dtype name, a PTX type, pointer, In, or a ctypes type'}"
+        f"{hint or ': give a dtype (int32), a PTX type (u32), pointer, In, or a ctypes type'}"
     )
 
 
 def _hint(what: Any) -> str:
-    try:  # (a typestr is no declaration, because PTX's u8 has 1 byte and NumPy's 8)
-        return f": {of(what).name!r}?"
+    """Return the words for the name that declares what a typestr means, or ""."""
+    try:  # (a typestr is no declaration, because PTX's u8 has 1 byte and NumPy's has 8)
+        name = of(what).name
     except (TypeError, ProtocolError):
         return ""
+    return f": {name!r}?" if name in _NAMES else ""
 
 
 def _declared_pointer(text: str) -> Declared:
@@ -396,7 +398,7 @@ def refuse_sequence(slot: Slot, argument: Any, kept: Any) -> NoReturn:
 
 def refuse_numpy(slot: Slot, argument: Any, kept: Any) -> NoReturn:
     """Refuse a NumPy scalar that is neither an int nor a float."""
-    slot.refuse(TypeError, argument, f"({argument.dtype}) is no int or float: give int(it), or bytes(it)")
+    slot.refuse(TypeError, argument, f"({argument.dtype}) is neither an int nor a float: give bytes(it)")
 
 
 def refuse_object(slot: Slot, argument: Any, kept: Any) -> NoReturn:

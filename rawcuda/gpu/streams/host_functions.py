@@ -2,8 +2,8 @@
 
 What it is   `call`, which queues the call of a function; `raise_from` and others, which raise its exception later.
 How          The driver calls one C function of ours, with a number, in a thread of its own. The number leads to the
-             Python function, which a table keeps alive until it has run. A function in a graph is kept by the graph,
-             and the table has only a weak reference: the function may refer to the graph.
+             Python function, which a table keeps alive until it has run. A function in a graph is kept alive by the
+             graph. The table has only a weak reference to it, because the function may refer to the graph.
              An exception cannot pass through the driver. It is put into the list `failed` of queue.py, together with
              an Origin, which represents the stream. The next synchronization of the stream or its device raises it.
              When the interpreter ends, we wait for the functions that have not run yet, because Python code cannot
@@ -92,11 +92,11 @@ def _run(number: int | None) -> None:
 
 
 def _no_call() -> None:
-    """Return what a reference to a call of a destroyed graph returns."""
+    """Return None, as the weak reference to the call of a destroyed graph does."""
 
 
 def _in_graph(ordinal: int, function: Any, arguments: tuple[Any, ...]) -> tuple[int, _Call]:
-    """Number a call by a graph on a device; it is made as long as the returned object exists."""
+    """Return a number for a call by a graph on a device, and an object: the call is made only while this exists."""
     made, number = _Call(function, arguments, _in_graphs.setdefault(ordinal, Origin(ordinal, None))), next(_numbers)
     forget = partial(_graph_calls.pop, number, None)  # (at the interpreter's exit, a module's names may be None)
     _graph_calls[number] = ref(made, lambda _: forget())

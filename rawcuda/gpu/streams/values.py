@@ -107,8 +107,8 @@ def _one_of(stream: StreamHandle, number: int, operation: Any) -> _Operation:
         error.args = (f"operation {number} of the batch: {error}", *error.args[1:])
         raise
     raise ValueError(
-        f'operation {number} of the batch is {worded(name)} with {len(rest)} more: give ("wait", where, value[, how]), '
-        '("write", where, value) or ("barrier",)'
+        f"operation {number} of the batch is {worded(name)} with {len(rest)} more item{'s' * (len(rest) != 1)}: "
+        'give ("wait", where, value[, how]), ("write", where, value) or ("barrier",)'
     )
 
 

@@ -237,7 +237,7 @@ def _extents(shape: Any) -> tuple[int, ...]:
     given = in_order("a shape", shape)
     for extent in given:
         if isinstance(extent, bool) or not hasattr(type(extent), "__index__"):
-            raise TypeError(f"a shape is an int or a tuple of ints, not with {a_kind(extent)}")
+            raise TypeError(f"each extent of a shape must be an int, not {a_kind(extent)}")
     extents = tuple([int.__index__(index(extent)) for extent in given])
     for extent in extents:
         if not 0 <= extent < 2**63:

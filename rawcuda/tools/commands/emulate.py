@@ -101,7 +101,7 @@ def _first_word(arguments: list[str]) -> int:
 
 
 def _is_for_python(word: str) -> bool:
-    """Tell whether the command `python` takes a program after a word: -m, -c, or - for the standard input."""
+    """Tell whether a word tells Python where its program is: -m, -c, or - for the standard input."""
     return word == "-" or word[:2] in ("-m", "-c")
 
 

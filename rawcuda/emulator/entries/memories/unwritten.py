@@ -1,8 +1,8 @@
-"""Copies to the host of device memory that was never written, which the word `initcheck` asks for.
+"""The check for copies to the host of device memory that was never written, with the word `initcheck`.
 
 What it is   `checked`, which adds the check to the work of a copy.
-What not     an error: programs may copy memory that they do not use, such as padding. So the check is not made without
-             the word.
+What not     an error: programs may copy memory that they do not use, such as padding. So there is no check without the
+             word, and the copy is done in any case.
 Source       Compute Sanitizer, "Initcheck Tool", whose reports say "Uninitialized access ... by cudaMemcpy source"
 Read next    copies.py
 """
@@ -28,7 +28,7 @@ __all__ = ["checked"]
 def checked(
     machine: Machine, target: Box, source: Box, extents: tuple[int, int, int], work: Callable[[], None]
 ) -> Callable[[], None]:
-    """Return the work of a copy, which first looks for bytes that were never written, if that is wanted."""
+    """Return the work of a copy; with `initcheck`, it first looks for bytes that were never written."""
     if not machine.space.copies or not target.is_host or source.allocation is None:
         return work
     name, site = _entry(), machine.caller()
@@ -70,7 +70,7 @@ def _look(machine: Machine, source: Box, extents: tuple[int, int, int], name: st
 
 
 def _ranges(source: Box, extents: tuple[int, int, int]) -> Iterator[tuple[Allocation, int, int]]:
-    """Yield each range of bytes that a copy reads: the allocation, and its first and last byte in it."""
+    """Yield each range of bytes that a copy reads: its allocation, and where it begins and ends there, in bytes."""
     width, height, depth = extents
     assert source.allocation is not None
     pieces = source.pieces or [source.allocation]

@@ -2,6 +2,6 @@
 
 What it is   history.py finds races, and order.py decides which accesses are ordered; delays.py lets stores of a block
              arrive late. The code that translating/ writes calls them, if the settings turn them on. sources.py finds
-             the source line of a PTX line; places.py words where a wrong access is.
+             the source line of a PTX line; places.py describes the place of a wrong access.
 Read next    history.py
 """

@@ -1,9 +1,9 @@
 """The race checker for shared and global memory: which accesses to the same place race.
 
 What it is   `History`. It stores, for each granule of memory, the last plain store, the last strong write since, and a
-             few reads since. An access is plain, or strong: volatile, atomic, or with an order and a scope. Accesses of
-             different threads race if at least one of them writes, if not both are strong, and if neither happens
-             before the other (order.py).
+             few reads since. An access is plain, or strong: volatile, atomic, or with an order and a scope. Two
+             accesses of different threads race if at least one of them writes, if not both are strong (or if the scope
+             of an atomic excludes the other thread), and if neither happens before the other (order.py).
 Table        What is done if nothing orders an access of one thread (rows) and a later one of another (columns):
 
              the earlier access   plain read   strong read   plain store   strong store   atomic
@@ -15,17 +15,18 @@ Table        What is done if nothing orders an access of one thread (rows) and a
 
 Lenient      A report that is wrong is worse than a race that is missed. So:
              - a strong read needs no fence after it, and a failed compare-and-swap is a strong read;
-             - a strong read never races, because it may wait for a flag that a plain store sets;
-             - a suspect is a plain read beside strong writes. It is reported when the launch has ended, if no thread
-               follows the same read with a strong write or an attempt at the same place: such a read only avoids writes
-               that are not needed;
-             - s: a thread may access what it has seen, which is what precedes its last atomic or strong read at the
+             - a strong read does not race with a plain store, because it may wait for a flag that the store sets;
+             - a suspect is a plain read beside strong writes. It is reported when the launch has ended, unless a thread
+               follows the same read with a strong write or a failed compare-and-swap at the same place: then the read
+               only avoids writes that are not needed;
+             - s: not reported if the later thread has seen the earlier access, by an atomic or a strong read at the
                place. So the last of several blocks may set their counter to 0 again;
              - v: a store of the value that is there already is at most a warning;
              - f: a plain store after a fence of its thread sets a flag, so it counts as strong beside strong stores;
              - a plain store by the thread that took a lock there, by compare-and-swap or exchange, releases the lock,
                so it is a strong store.
              Instructions whose effect is not modelled count as a barrier of the block.
+Strict       Volatile accesses of a warp to shared memory need __syncwarp() between them: see `_in_step`.
 What not     a proof: a granule remembers a few of its readers, and a run shows the races of one order of the threads.
 Source       PTX ISA, "Memory Consistency Model"; C. Flanagan, S. Freund, "FastTrack" (2009)
 Read next    ../running/scheduler.py, which reports the threads that have met at a barrier
@@ -171,7 +172,7 @@ class History(Order):
             self._remember(cell, who, line, _STRONG if strong else _PLAIN)
 
     def _remember(self, cell: _Cell, who: int, line: Line, kind: int) -> None:
-        """Record a read, in the place of one that it stands for: no strong read stands for a plain one."""
+        """Record a read. It replaces an earlier read that happens before it, but a strong one replaces no plain one."""
         reads = cell.reads
         for at, old in enumerate(reads):
             if (old.who == who or self.ordered(old, who)) and (kind == _PLAIN or old.kind == _STRONG):
@@ -240,7 +241,7 @@ class History(Order):
                 raise self._race("write after read", "writes", who, line, q, cells, "read", read)
 
     def _check_reads(self, cell: _Cell, made: Access, q: int, cells: Any, does: str, volatile: bool) -> None:
-        """Compare a strong write with earlier reads, of which it leaves the plain ones of other threads."""
+        """Compare a strong write with the earlier reads, and keep only the plain reads of other threads."""
         who, line = made.who, made.line
         for read in cell.reads:
             if read.kind == _STRONG:
@@ -251,7 +252,7 @@ class History(Order):
         cell.reads = [read for read in cell.reads if read.kind == _PLAIN and read.who != who]
 
     def _guard(self, cell: _Cell, who: int) -> None:
-        """Record that a strong write follows the plain reads of a thread there since its last barrier."""
+        """Record that a strong write follows the plain reads that a thread made there since its last barrier."""
         since = self.knows(who).get(-2 - who // THREADS * 2, 0)
         looked = cell.looked.pop(who, None) if cell.looked else None
         if looked is not None and looked[1] > since:
@@ -323,7 +324,7 @@ class History(Order):
     # -- reports
 
     def _suspect(self, does: str, cell: _Cell, line: Line, who: int, q: int, cells: Any, other: Access) -> None:
-        """Keep a race of a plain read until it is known whether the read only decides about a strong write."""
+        """Keep a race of a plain read until it is known whether the read only decides if a strong write is needed."""
         reads = does == "reads"
         key = line if reads else other.line
         if (key, cell) in self.suspects or key in self.guards or len(self.suspects) > _MOST_SUSPECTS:
@@ -404,7 +405,7 @@ def _words(line: Line) -> str:
 
 
 def _saw(cell: _Cell, who: int) -> bool:
-    """Tell whether a thread has read by a strong access what was last written."""
+    """Tell whether a strong read of a thread has seen the last write."""
     return any(read.who == who and read.kind == _STRONG for read in cell.reads)
 
 

@@ -2,13 +2,14 @@
 
 What it is   `Order`. The threads of a launch run one after another, so one number that grows with each synchronization
              is the time of every access. A thread knows of other threads' accesses up to a time: its knowledge is a
-             dictionary from a thread, a warp or a block (as a number) to a time. It is replaced, and never changed.
+             dictionary from a thread, a warp or a block (as a number) to a time. Such a dictionary is never changed,
+             but replaced by another one.
 How          A barrier merges the knowledge of the threads that meet. The next strong write of a thread after a fence
              publishes, at its address, what the thread knew and had done at the fence. A strong read of this address
-             adds what was published to the knowledge of its thread. After a barrier, each of its threads publishes what
-             the fences of all of them cover: all threads of a block may store, execute a fence and meet, before one of
-             them counts the block as finished. The knowledge then has one number for the fences of a whole block or
-             warp: the time of the barrier.
+             adds what was published to the knowledge of its thread. After a barrier, each thread that took part in it
+             publishes what the fences of all of them cover, because all threads of a block may store, execute a fence
+             and meet at a barrier, before one of them counts the block as finished. The knowledge then has one number
+             for the fences of a whole block or warp: the time of the barrier.
 Source       PTX ISA, "Memory Consistency Model": fences are cumulative, and causality order is transitive
 Read next    history.py
 """
@@ -90,7 +91,7 @@ class Order:
         )
 
     def _fenced_off(self, access: Access, known: Knowledge) -> bool:
-        """Tell whether a fence follows an access, and a barrier follows the fence, of which a thread knows."""
+        """Tell whether the thread of an access then executed a fence, and then met a barrier that is in `known`."""
         other = access.who
         for scope in SCOPES.values():
             times = self.fence_times.get(other << 2 | scope)
@@ -177,7 +178,7 @@ class Order:
     def _share(self, members: list[int], arrived: list[Shared], blocks: list[int], warps: list[int], now: int) -> None:
         """Let each member of a barrier publish what the fences of all of them cover.
 
-        shape   blocks, warps: a thread of each one of which all threads are members
+        shape   blocks, warps: one thread of each block or warp whose threads are all members
         """
         found = {id(each): each for each in arrived}
         several, own = False, []
@@ -213,7 +214,7 @@ class Order:
             self.publishes.pop(who, None)
 
     def published(self, released: Released | None, who: int) -> Released | None:
-        """Return what a place publishes after a strong write of a thread, and what it published before."""
+        """Return what a place publishes after a strong write of a thread, in addition to what it published before."""
         own = self.publishes.get(who)
         if own is None:
             own = [(scope, who, known, time) for scope, (known, time) in self.fences.get(who, {}).items()]

@@ -1,7 +1,7 @@
 """The words for the place of an access that is misaligned, or outside memory.
 
 What it is   `whereabouts`, for an address of global memory; `shared_fault`, for one of shared memory; `misalignment`,
-             for one of any memory. ../running/thread.py words local memory. All use the sentence of `position`.
+             for one of any memory. For local memory, see ../running/thread.py. All use the words of `position`.
 Read next    ../../space.py, which words the places of allocations; ../running/report.py, which names the argument
 """
 
@@ -20,9 +20,10 @@ _ILLEGAL_ADDRESS, _MISALIGNED_ADDRESS = 700, 716
 
 
 def misalignment(what: str, address: int, unit: int, place: str) -> Fault:
-    """Return the fault of an access to an address that is not a multiple of a number of bytes.
+    """Return the fault of an access to a misaligned address.
 
-    shape   what: the kind of the address, such as "shared address"; place: the words for the memory that is there
+    shape   what: the kind of the address, such as "shared address"; unit: what the address must be a multiple of, in
+            bytes; place: the words for the memory that is there
     """
     return Fault(_MISALIGNED_ADDRESS, f"{what} {address:#x} is not a multiple of {unit}: {place}")
 
@@ -47,7 +48,7 @@ def shared_fault(launch: Launch, address: int, nbytes: int, unit: int, rank: int
 
 
 def _in_shared(launch: Launch, start: int, nbytes: int, rank: int | None) -> str:
-    """Return the words for a place in the shared memory of a block: in a variable, if it is in the block."""
+    """Return the words for a place in the shared memory of a block, by its variable, or for a place outside of it."""
     size, block, of = launch.shared_bytes, launch.block, ""
     if launch.cluster_size > 1 and (block is not None or rank is not None):
         of = f" of block {block.cluster_rank if rank is None and block is not None else rank} of the cluster"

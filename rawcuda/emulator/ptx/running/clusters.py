@@ -117,7 +117,7 @@ class Cluster:
         return block.shared_view(code), place
 
     def need(self, block: Block, address: int, total: int, line: int) -> None:
-        """Check that memory which a block's thread reads was written.
+        """Check that the memory that a thread of a block reads was written.
 
         raises  Fault   it was not, and the emulator is strict (719)
         """
@@ -126,22 +126,22 @@ class Cluster:
             watch.need(place // watch.granule, max(1, total // watch.granule), line)
 
     def mark(self, block: Block, address: int, total: int) -> None:
-        """Record that a block's thread writes memory."""
+        """Record that a thread of a block writes memory."""
         watch, place = self._watch_of(block, address)
         if watch is not None:
             watch.mark(place // watch.granule, max(1, total // watch.granule))
 
     def update(self, block: Block, address: int, total: int, line: int) -> None:
-        """Record that a block's thread changes memory by an atomic.
+        """Record that a thread of a block changes memory by an atomic.
 
-        raises  Fault   it was never written, and the emulator is strict (719)
+        raises  Fault   the memory was never written, and the emulator is strict (719)
         """
         watch, place = self._watch_of(block, address)
         if watch is not None:
             watch.update(place // watch.granule, max(1, total // watch.granule), line)
 
     def _watch_of(self, block: Block, address: int) -> tuple[Watch | None, int]:
-        """Return the history of the shared memory that an address names, and the place in it."""
+        """Return the Watch of the shared memory that an address names, if it has one, and the place in this memory."""
         rank = ((address & 0xFFFFFFFF) >> CLUSTER_BITS) - 1
         return (block if rank < 0 else self.blocks[rank])._watch, address & _OFFSET
 

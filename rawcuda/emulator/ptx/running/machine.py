@@ -86,7 +86,7 @@ class Launch:
     kernel: Entry | None = None  # for reports
     code_name = ""  # the file name of the generated code
     say: Callable[[str, FrameType | Found], str] | None = None  # returns the report of a finding
-    cooperative = False  # whether its blocks may synchronize
+    cooperative = False  # whether all of its blocks may synchronize with each other
     _workspace, _refused = 0, False
 
     def __init__(
@@ -257,8 +257,8 @@ class Launch:
         text = "the kernel executed a trap instruction"
         if self._refused:
             text += (
-                ", as cooperative groups does if this_grid().sync() has no barrier of the grid; only a cooperative "
-                "launch has one, and this launch is not cooperative: launch the kernel with cooperative=True"
+                ", as this_grid().sync() of cooperative groups does in a launch that is not cooperative: launch the "
+                "kernel with cooperative=True"
             )
         raise Fault(LAUNCH_FAILED, text)
 

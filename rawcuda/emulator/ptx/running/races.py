@@ -185,9 +185,9 @@ class Watch:
             self._undefined(at, line)
 
     def need(self, at: int, count: int, line: int) -> None:
-        """Check that some of the granules were written, for a read that takes part in no race.
+        """Check that at least one of the granules was written, for a read that takes part in no race.
 
-        raises  Fault   none was, and the emulator is strict (719)
+        raises  Fault   none was written, and the emulator is strict (719)
         """
         for q in range(at, at + count):
             if self.writes[q] or q in self.arrived or self.reads[q] == _COPIED:
@@ -195,9 +195,9 @@ class Watch:
         self._undefined(at, line)
 
     def update(self, at: int, count: int, line: int) -> None:
-        """Record an access that takes part in no race, and reads what was there before it writes.
+        """Check and record an access that reads granules and then writes them, and takes part in no race.
 
-        raises  Fault   nothing was, and the emulator is strict (719)
+        raises  Fault   none was written before, and the emulator is strict (719)
         """
         if self.copying or count > 1 or not self.writes[at]:
             self.need(at, count, line)

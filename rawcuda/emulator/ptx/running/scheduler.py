@@ -107,7 +107,7 @@ class Team:
         except Fault as reason:
             if self.early is None or reason.report.startswith("racecheck"):
                 raise
-            raise self.early from None  # a thread that ended early may be the reason of the other error
+            raise self.early from None  # a thread that ended early may have caused the other error
 
     def _run(self) -> bool:
         while self.left:
@@ -265,9 +265,8 @@ class Team:
     def _absent(self, number: int, members: list[int], requests: list[Request]) -> None:
         """Report a shuffle by which several threads read one lane that takes no part in it.
 
-        The value is undefined. A lane reads the value of an absent one, and does not use it, in many right programs: at
-        the ends of a reduction or a scan. So only a lane that all threads of a segment read is reported, and the kernel
-        goes on.
+        The value is undefined. Many correct programs read the value of an absent lane and do not use it, at the ends of
+        a reduction or a scan. So only a lane that all threads of a segment read is reported, and the kernel continues.
         """
         first, mask = self.warps[number][0], requests[0][2]
         readers: dict[int, list[int]] = {}  # of each segment

@@ -140,7 +140,7 @@ class Late:
             watch.arrive(place // watch.granule, max(1, len(data) // watch.granule), line)
 
     def update(self, block: Block, place: int, count: int, line: int) -> None:
-        """Record a reduction into the shared memory of a block, which reads what is there.
+        """Check and record a reduction into the shared memory of a block: it reads what is there.
 
         raises  Fault   nothing was ever written there, and the emulator is strict (719)
         """

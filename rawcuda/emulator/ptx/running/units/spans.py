@@ -30,7 +30,7 @@ def span(
 ) -> tuple[memoryview, int]:
     """Return the memory of a range, as bytes, and where the range begins.
 
-    shape   needs: the instruction computes with what is there; if it writes, too, by atomics
+    shape   needs: whether the instruction computes with what is there; if it also writes, it does so by atomics
 
     raises  Fault   not a multiple of the unit (716), not inside one piece of memory (700)
     """
@@ -75,7 +75,7 @@ def span(
 def fetch_row(thread: Thread, address: int, lanes: int, size: int, line: int, matters: bool = True) -> bytes:
     """Return the row of a matrix whose address a lane has; the lanes after the last row read nothing.
 
-    shape   matters: the result is used for more than a store
+    shape   matters: whether the result is used for more than a store
     """
     if thread.place_in_block[0] % 32 >= lanes:
         return b""
@@ -152,8 +152,8 @@ def fetch_fragment(
 ) -> tuple[Any, ...]:
     """Return the registers of a wmma fragment.
 
-    shape   key: shape, matrix, type, layout; stride: in elements between rows or columns, or None; matters: the
-            registers are used for more than a store
+    shape   key: shape, matrix, type, layout; stride: in elements between rows or columns, or None; matters:
+            whether the registers are used for more than a store
     """
     _, _, type, _ = key.split(".")
     offsets, size, _, places = _whole(thread, key, address, stride, line, False, matters)

@@ -210,7 +210,7 @@ class AccessEmitter(CheckEmitter):
         return self._place_global(space, address, code, total, verb)
 
     def _put_misaligned(self, space: str, start: str, unit: int, note: Note) -> None:
-        """Write a call that raises the error of an address that is not a multiple of some bytes."""
+        """Write a call that raises the error of an address that is not a multiple of `unit` bytes."""
         self.needs_thread = self.needs_thread or space in ("", "local")
         self.needs_block = self.needs_block or space == "shared::cluster"
         call = {
@@ -311,7 +311,7 @@ class AccessEmitter(CheckEmitter):
     def _told(self, kind: str, function: str, start: str) -> str:
         """Return a call of the checker, or "" for a read that is not checked.
 
-        A volatile read of shared memory is none: older code relies on threads of a warp that run in step.
+        Volatile reads of shared memory are not checked, because older code relies on warps that run in step.
         """
         if kind == "mark":
             return f"{function}({start})"

@@ -83,7 +83,7 @@ class MatrixEmitter(ControlEmitter):
             self.assign(target, type, f"x[{at}]")
 
     def _watch(self) -> None:
-        """Let the checker of shared memory exist: it is told of ranges by the functions that access them."""
+        """Make sure that the checker of shared memory exists: the functions that access ranges notify it."""
         self.needs_watch = self.needs_watch or bool(self.granule)
 
     def _matter(self, targets: list[Operand]) -> bool:
