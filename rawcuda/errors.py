@@ -285,4 +285,4 @@ def worded(value: Any, longest: int = 60) -> str:
 def a_kind(value: Any) -> str:
     """Return the name of a value's type with its article: "an int", "a Memory"."""
     name = type(value).__name__
-    return f"{'an' if name[:1].lower() in 'aeio' else 'a'} {name}"
+    return f"{'an' if name[:1].lower() in 'aeio' or name == 'ndarray' else 'a'} {name}"

@@ -259,7 +259,7 @@ def of(spec: object) -> DType:
     if isinstance(spec, type) and spec in _PYTHON:
         return _BY_NAME[_PYTHON[spec]]
     named = _from_attributes(spec)
-    if named is None:
+    if named is None or getattr(spec, "bit_width", named.bits) != named.bits:  # (pyarrow's bool has 1 bit)
         raise TypeError(f"{worded(spec)} does not name an element type: give a name such as 'float32'")
     if named.name in _BY_NAME:  # (a dtype with fields can be changed: it is read each time)
         if len(_known) >= _MOST_KNOWN:
@@ -293,11 +293,9 @@ def _from_attributes(spec: object) -> DType | None:
 
 
 def _from_numpy_equal(spec: Any) -> DType | None:
-    """Read a dtype of pandas or pyarrow, which names the equal dtype of NumPy, or one of another size."""
+    """Read a dtype of pandas or pyarrow, which names the equal dtype of NumPy, or one of another width."""
     try:
-        given = spec.to_pandas_dtype() if hasattr(spec, "to_pandas_dtype") else spec.numpy_dtype
-        made = of(given)
-        return made if getattr(spec, "bit_width", made.bits) == made.bits else None
+        return of(spec.to_pandas_dtype() if hasattr(spec, "to_pandas_dtype") else spec.numpy_dtype)
     except (AttributeError, NotImplementedError, TypeError, ValueError, ProtocolError):
         return None
 

@@ -99,6 +99,34 @@ def test_strange_values_are_refused_by_name(device, kind, argument, error, words
     assert "kernel echo: parameter 'p0'" in str(raised.value)
 
 
+NO_NUMBERS = [
+    1j,
+    "1",
+    object(),
+    {1},
+    {},
+    slice(1),
+    range(2),
+    type,
+    print,
+    [1],
+    (),
+    bytearray(2),
+    ctypes.byref(ctypes.c_int()),
+]
+
+
+@pytest.mark.parametrize("kind", [".u32", ".f32"])
+def test_whatever_is_no_number_is_refused_with_a_remedy(device, kind):
+    numpy = pytest.importorskip("numpy")
+    arrays = numpy.zeros(1), numpy.complex64(1), numpy.str_("1"), numpy.datetime64("2020"), numpy.zeros(1, "i4,i4")[0]
+    for argument in (*NO_NUMBERS, *arrays, *([1.5, numpy.float32(1), None] if kind == ".u32" else [None])):
+        with pytest.raises(TypeError, match="parameter 'p0' is .*: (give|round|make|declare) ") as raised:
+            echoed(device, [kind], argument)
+        is_complex = isinstance(argument, (complex, numpy.complex64))
+        assert ("its .real" in str(raised.value)) == is_complex, str(raised.value)
+
+
 class Telling(ctypes.Structure):
     """A structure with its own __bytes__, as structures of network protocols have."""
 

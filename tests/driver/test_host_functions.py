@@ -1,5 +1,7 @@
 """Host functions: Python functions that a stream calls."""
 
+import contextlib
+import ctypes
 import gc
 import threading
 import weakref
@@ -7,7 +9,9 @@ import weakref
 import pytest
 
 from tests.driver import kernels
-from tests.subject import rawcuda
+from tests.subject import module, rawcuda
+
+cuda_h, errors = module("headers.cuda_h"), module("errors")
 
 
 class Broken(Exception):
@@ -279,3 +283,35 @@ def test_functions_are_waited_for_at_the_end_of_python(python):
         stream.call(fail)
     """)
     assert result.returncode == 0 and result.stdout == "it ran\n" and "ValueError: unseen" in result.stderr, result
+
+
+@pytest.mark.parametrize("whose", ["ours", "theirs", "none"])
+def test_a_call_that_the_driver_refuses_keeps_nothing(device, whose, monkeypatch):
+    """Whether the stream is not captured, or is captured by us or by other software."""
+
+    class Function:
+        def __call__(self):
+            raise AssertionError("the driver refused the call")
+
+    function = Function()
+    gone = weakref.ref(function)
+    error = errors.from_code(1, "CUDA_ERROR_INVALID_VALUE", "invalid argument", "cuLaunchHostFunc", [], "")
+
+    def refuse(*arguments):
+        raise error
+
+    with device.stream() as stream, device.current():
+        graph = cuda_h.CUgraph()
+        if whose == "theirs":
+            rawcuda.cu.cuStreamBeginCapture_v2(cuda_h.CUstream(stream.handle), 1)
+        monkeypatch.setitem(vars(device._primary.direct), "cuLaunchHostFunc", refuse)
+        with stream.capture() if whose == "ours" else contextlib.nullcontext():
+            with pytest.raises(errors.InvalidUse):
+                stream.call(function)
+            del function
+            error.__traceback__ = None
+            gc.collect()
+            assert gone() is None
+        if whose == "theirs":
+            rawcuda.cu.cuStreamEndCapture(cuda_h.CUstream(stream.handle), ctypes.byref(graph))
+            rawcuda.cu.cuGraphDestroy(graph)

@@ -281,12 +281,12 @@ def test_of_takes_whatever_names_a_type():
 
 
 def test_of_takes_dtypes_of_arrow_and_pandas():
-    """Those that have an equal dtype in NumPy, of the same size."""
+    """Those that have an equal dtype in NumPy, of the same width: a bool has 1 bit there."""
     arrow = pytest.importorskip("pyarrow")
     for mine, theirs in (("float16", arrow.float16()), ("float32", arrow.float32()), ("float64", arrow.float64())):
         assert str(dtypes.of(theirs)) == mine
     assert str(dtypes.of(arrow.timestamp("ns"))) == "datetime64[ns]"
-    for other in (arrow.date32(), arrow.string(), arrow.list_(arrow.int8()), arrow.decimal128(3)):
+    for other in (arrow.bool_(), arrow.date32(), arrow.string(), arrow.list_(arrow.int8()), arrow.decimal128(3)):
         with pytest.raises(TypeError, match="does not name an element type"):
             dtypes.of(other)
 

@@ -407,19 +407,23 @@ def _refuse_address(slot: Slot, argument: Any, kept: Kept) -> NoReturn:
 
 
 def _refuse_integer(slot: Slot, argument: Any, kept: Kept) -> NoReturn:
-    why = "cannot be converted to an integer"
-    if _is_array(argument):
-        why += ": give a number" + _item_hint(argument)
-    elif hasattr(type(argument), "__float__"):
-        why += ": round it, or pass it for another parameter"
-    slot.refuse(TypeError, argument, why)
+    _refuse_number(slot, argument, "an integer")
 
 
 def _refuse_real(slot: Slot, argument: Any, kept: Kept) -> NoReturn:
-    why = "cannot be converted to a float"
-    if _is_array(argument) or isinstance(argument, (str, type(None))):
-        why += ": give a number" + _item_hint(argument)
-    slot.refuse(TypeError, argument, why)
+    _refuse_number(slot, argument, "a float")
+
+
+def _refuse_number(slot: Slot, argument: Any, wanted: str) -> NoReturn:
+    if isinstance(argument, complex) or getattr(getattr(argument, "dtype", None), "kind", "") == "c":
+        remedy = "give its .real or its .imag"
+    elif isinstance(argument, str):
+        remedy = "give " + ("float(it)" if wanted == "a float" else "int(it)")
+    elif not _is_array(argument) and wanted == "an integer" and hasattr(type(argument), "__float__"):
+        remedy = "round it, or pass it for another parameter"
+    else:
+        remedy = "give a number" + (" (its .item()?)" if hasattr(argument, "item") else "")
+    slot.refuse(TypeError, argument, f"cannot be converted to {wanted}: {remedy}")
 
 
 def _refuse_bytes(slot: Slot, argument: Any, kept: Kept) -> NoReturn:
@@ -449,10 +453,6 @@ def _pack_other_real(slot: Slot, argument: Any, kept: Kept) -> float:
 
 def _is_array(value: Any) -> bool:
     return kind_of(type(value)) in _ARRAYS - {"none"} or kind_of(type(value)) == "other" and is_exporter(value)
-
-
-def _item_hint(value: Any) -> str:
-    return " (its .item()?)" if hasattr(value, "item") else ""
 
 
 # -- the packers of each kind of argument; kinds that are not listed are refused

@@ -132,11 +132,14 @@ def call(stream: StreamHandle, function: Any, arguments: tuple[Any, ...]) -> Non
         _calls[number] = _Call(function, arguments, _origin_of(stream, ordinal))
     else:  # (in a capture of other software, we are not told when the graph is destroyed)
         number, made = _in_graph(ordinal, function, arguments)
-        capturing.get(captured, _forever).append(made)
+        kept = capturing.get(captured, _forever)
+        kept.append(made)
     try:
         stream._calls.cuLaunchHostFunc(queue, _function(), as_argument(number))
     except (CudaError, ValueError):  # after an interrupt, the function may be queued
         _calls.pop(number, None)
+        if captured is not None:
+            kept.remove(made)
         raise
 
 
