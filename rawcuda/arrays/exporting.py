@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "array_interface",
+    "buffer",
     "cuda_array_interface",
     "dlpack_capsule",
     "dlpack_device",
@@ -332,6 +333,25 @@ def numpy_array(view: StridedView, dtype: Any, copy: bool | None) -> Any:
 # -- the buffer protocol
 
 _NOTHING = ctypes.create_string_buffer(64)  # the address of empty arrays where a protocol does not accept null
+
+
+_WRITABLE, _FORMAT = 1, 4  # PyBUF_WRITABLE, PyBUF_FORMAT
+
+
+def buffer(view: StridedView, flags: int) -> memoryview:
+    """Implement `__buffer__`, where the consumer decides what the format means.
+
+    raises   BufferError   as memory_view(), or NumPy would read another type: dates, bfloat16 and vectors, for example
+    """
+    said = view.dtype.format
+    if flags & _FORMAT and (said.endswith("x") or said[0] == "(" or said == "Ze"):
+        raise refusal(
+            "buffer",
+            "dtype",
+            str(view.dtype),
+            f"has the format {said!r}, which says too little; call memoryview() of the view for that, or tobytes()",
+        )
+    return memory_view(view, bool(flags & _WRITABLE))
 
 
 def memory_view(view: StridedView, writable: bool = False) -> memoryview:

@@ -421,8 +421,8 @@ class StridedView(Reshaped, Numeric):
         return arrow_exporter(self)
 
     def __buffer__(self, flags: int) -> memoryview:
-        """Export the view by the buffer protocol, on Python 3.12 and later; see memoryview()."""
-        return (_exporting or _begin_exporting()).memory_view(self, bool(flags & 1))  # type: ignore[no-any-return]
+        """Export the view by the buffer protocol, on Python 3.12 and later; not what NumPy would misread."""
+        return (_exporting or _begin_exporting()).buffer(self, flags)  # type: ignore[no-any-return]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         """Return a NumPy array.

@@ -211,6 +211,43 @@ def test_numpy_takes_ours():
             assert not VERSIONED or not a.size or b.flags.writeable == a.flags.writeable
 
 
+VECTORS = "float32x4", "complex64x2", "bfloat16x2", "uint8x16"
+OTHERS = "datetime64[ms]", "timedelta64[ns]", "V3", "S2", "U2"
+
+
+@pytest.mark.parametrize("name", [*dtypes._BY_NAME, *VECTORS, *OTHERS])
+def test_numpy_reads_the_same_type_on_every_python(name):
+    """NumPy asks for a buffer first, which views offer since Python 3.12, and its formats cannot say every type."""
+    made = view(bytearray(192)).reinterpret(dtypes.of(name))
+
+    class Told:
+        __array_interface__ = made.__array_interface__
+
+    read, expected = numpy.asarray(made), numpy.asarray(Told())
+    assert (read.dtype, read.shape, read.ctypes.data) == (expected.dtype, expected.shape, made.ptr)
+    if read.dtype.kind == "V":  # NumPy knows no such numbers
+        with pytest.raises(BufferError, match="says too little; call memoryview"):
+            made.__buffer__(0x11C)  # PyBUF_FULL_RO
+    assert bytes(made.__buffer__(0)) == made.tobytes() == bytes(192)  # without a format, it is bytes
+    assert made.memoryview().nbytes == 192
+
+
+FIELDS = [("a", "u1"), ("b", "<i4")], [("a", "M8[s]"), ("b", "f4")], [("a", "f4"), ("b", "i4", (2,))], [("a", "V3")]
+
+
+@pytest.mark.parametrize("fields", FIELDS)
+@pytest.mark.parametrize("align", [False, True])
+def test_numpy_reads_the_same_structure_on_every_python(fields, align):
+    given = numpy.zeros(3, numpy.dtype(fields, align=align))
+    made = view(given)
+
+    class Told:
+        __array_interface__ = made.__array_interface__
+
+    assert numpy.asarray(made).dtype == numpy.asarray(Told()).dtype
+    assert numpy.asarray(made)["a"].dtype == given["a"].dtype
+
+
 @pytest.mark.skipif(not VERSIONED, reason="from_dlpack has no copy and device before NumPy 2.1")
 def test_numpy_asks_for_copies_and_devices():
     a = numpy.arange(6.0)
