@@ -3,9 +3,9 @@
     python3 -m tests                     the folders null, driver, interop, vendored and docs
     python3 -m tests null driver         these folders only
     python3 -m tests --heavy             only the tests that the plain command omits: those marked heavy, driver again
-                                         in every mode of the emulator, all again without fast paths, null and driver
-                                         again on every other Python of this machine, and interop with the large
-                                         libraries (PyTorch, JAX, Warp, DALI, TensorFlow...)
+                                         in every mode of the emulator, all again without fast paths, null, driver
+                                         and interop again on every other Python of this machine, and interop with
+                                         the large libraries (PyTorch, JAX, Warp, DALI, TensorFlow...)
     python3 -m tests --heavy reruns      only the heavy tests of these folders
     python3 -m tests --attack            the campaign: random programs, objects and inputs, for ten minutes
     python3 -m tests --attack --minutes 60

@@ -22,7 +22,7 @@ How          No Python code may run while an exception is set, nor between savin
                 any __del__, and reports an exception raised inside.
 To raise     Exceptions in a callback are reported and lost. But ctypes drops the function's result after converting it
              to a C int, so an int whose finalizer calls it (by a slot again) can raise then: `raising`.
-Not known    CPython 3.15 and later, free-threaded and debug builds, and subinterpreters before 3.12: `available()` is
+Not known    CPython 3.16 and later, free-threaded and debug builds, and subinterpreters before 3.12: `available()` is
              False there, and dlpack.py uses no callback. Near the recursion limit, or if a signal handler raises, our
              function may be cut short.
 Source       Python/C API Reference Manual: Exception Handling, Type Objects, PyCapsule_Destructor
@@ -52,13 +52,13 @@ _kinds: dict[str, Any] = {}  # the types that are made once, for the first callb
 
 
 def available() -> bool:
-    """Tell whether this interpreter is known to work: a release build of CPython 3.9 to 3.14.
+    """Tell whether this interpreter is known to work: a release build of CPython 3.9 to 3.15.
 
     In a subinterpreter, only Python 3.12 and later work.
     """
     return (
         sys.implementation.name == "cpython"
-        and (3, 9) <= sys.version_info[:2] <= (3, 14)
+        and (3, 9) <= sys.version_info[:2] <= (3, 15)
         and ctypes.sizeof(ctypes.c_void_p) == 8
         and not hasattr(sys, "gettotalrefcount")
         and getattr(sys, "_is_gil_enabled", lambda: True)()

@@ -1,4 +1,4 @@
-"""null/ and driver/ again, on every other Python of this machine, each in its own environment."""
+"""null/, driver/ and interop/ again, on every other Python of this machine, each in its own environment."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.conftest import Rerun
 
 pytestmark = pytest.mark.heavy
 
-VERSIONS = ("3.9", "3.10", "3.11", "3.12", "3.13", "3.14")
+VERSIONS = ("3.9", "3.10", "3.11", "3.12", "3.13", "3.14", "3.15")
 THIS = "{}.{}".format(*sys.version_info[:2])
 
 
@@ -60,9 +60,9 @@ NEWEST = max((*PYTHONS, THIS), key=VERSIONS.index)
 
 
 @pytest.mark.parametrize("version", PYTHONS)
-def test_null_and_driver_tests_pass(rerun: Rerun, version: str) -> None:
+def test_null_driver_and_interop_tests_pass(rerun: Rerun, version: str) -> None:
     again = ["--again"] * (version != NEWEST)
-    command = [str(PYTHONS[version]), "-m", "tests", "null", "driver", "--", "--numprocesses=0", *again]
+    command = [str(PYTHONS[version]), "-m", "tests", "null", "driver", "interop", "--", "--numprocesses=0", *again]
     output = rerun(command, timeout=1800)
     assert f"-- Python {version}." in output
 
