@@ -64,6 +64,7 @@ def ordered(device):
 def events(device):
     with device.stream() as stream, device.stream(priority=-1) as other, device.event(timing=True) as event:
         other.wait(stream.record(event))
+        stream.record().close()
         other.wait(stream)
         other.synchronize()
         event.query()
