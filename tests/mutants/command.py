@@ -104,6 +104,8 @@ class Run:
         everything = [mutant for room, source in sources.items() for mutant in mutants_of(room, source)]
         self.equivalent = equivalent()
         wanted = [mutant for mutant in everything if options.only in mutant.name]
+        if not wanted:
+            sys.exit(f"no mutant has {options.only!r} in its name; names are like {everything[0].name!r}")
         self.drawn = random.Random(seed).sample(wanted, min(options.number, len(wanted)))
         print(f"{len(self.drawn)} of {len(everything)} mutants of {len(sources)} rooms", flush=True)
         running.prepare(rooms())
