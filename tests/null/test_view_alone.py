@@ -100,7 +100,7 @@ def test_no_heavy_import_for_a_view(python, name):
         rawcuda.view(bytearray(6)).tolist()
         new = set(sys.modules) - subject
         assert {name!r} not in new, sorted(new)
-        theirs = "warnings _py_warnings ctypes._layout math.integer _math_integer".split()  # of ctypes (3.14), math (3.15)
+        theirs = "warnings _py_warnings ctypes._layout math.integer _math_integer".split()  # since 3.14, 3.15
         print(len([name for name in new if name not in theirs]))
     """,
         env={"RAWCUDA_DRIVER": None},
