@@ -328,18 +328,18 @@ def test_the_exception_of_a_signal_handler_ends_a_kernel_and_reaches_the_caller(
 def test_an_exception_that_comes_before_the_last_one_was_claimed_keeps_it_as_its_context():
     emulator = Client().emulator
     first, second = KeyboardInterrupt("first"), Late("second")
-    emulator._machine.interrupts.keep(first)
-    emulator._machine.interrupts.keep(second)
 
     def claim():
+        emulator._machine.interrupts.keep(first)
+        emulator._machine.interrupts.keep(second)
         with pytest.raises(Late, match="second") as caught:
             emulator.explain(999)
         assert caught.value is second and second.__context__ is first
+        emulator.explain(999)
 
     # In another thread: tests that raise at each line may leave this one in the state of handling an exception.
     with ThreadPoolExecutor(1) as pool:
         pool.submit(claim).result()
-    emulator.explain(999)
 
 
 def test_what_a_progress_function_raises_reaches_the_caller():
