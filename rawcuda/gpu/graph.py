@@ -197,6 +197,7 @@ class Graph(Owned):
         """
         executable = self._executable
         if executable is None or executable._version != self._version or self._handle is None:
+            executable = None  # so that the old one can be destroyed
             executable = self._instantiated()
         executable.launch(stream)
 
@@ -214,10 +215,7 @@ class Graph(Owned):
         priorities  kernels run with the priorities of their nodes, not with that of the stream
         calls       cuGraphInstantiateWithFlags
         """
-        own = self._executable
-        if own is not None:  # a graph with allocations or conditional nodes may have one only
-            self._executable = None
-            own.close()
+        self._executable = None  # a graph with allocations or conditional nodes may have one only; see _instantiated()
         return Executable(
             self, _AUTO_FREE * flag("auto_free", auto_free) | _PRIORITIES * flag("priorities", priorities)
         )
@@ -228,9 +226,8 @@ class Graph(Owned):
         with Held(self._lock):
             own = self._executable
             if own is None or own._version != self._version:
-                if own is not None:
-                    self._executable = None
-                    own.close()
+                # Another thread may be launching it; after its last use, at the latest the next call destroys it.
+                self._executable = own = None
                 own = self._executable = Executable(self)
         return own
 

@@ -14,7 +14,7 @@ from _weakref import ref
 
 from ... import names
 from ...driver import as_argument
-from ...errors import Closed
+from ...errors import Closed, InvalidUse
 from ...headers import cuda_h
 from ...owned import Held, Owned, drain, dropped, invalidate
 from ...protocols.description import Bytes
@@ -50,7 +50,10 @@ class Executable(Owned):
         with Held(graph._lock):
             if graph._recording is not None and graph._recording.is_in_progress:
                 raise ValueError(f"{graph._recording!r} is in progress: instantiate the graph after its with block")
-            make(self, EXECUTABLE, primary, (as_argument(graph.handle), ctypes.c_uint64(flags)))
+            try:
+                make(self, EXECUTABLE, primary, (as_argument(graph.handle), ctypes.c_uint64(flags)))
+            except InvalidUse as error:
+                raise _explained(error, graph) from None
             self._nodes = _nodes_of(graph)  # for the error of an update with other nodes
         self._note()
 
@@ -125,6 +128,20 @@ class Executable(Owned):
 
     def __repr__(self) -> str:
         return f"<Executable {'closed' if self._handle is None else hex(self._handle)}>"
+
+
+def _explained(error: InvalidUse, graph: names.Graph) -> InvalidUse:
+    """Say in the driver's error which nodes permit one executable graph only, if there are such nodes."""
+    if not any(node.kind in _ONE_ONLY for node in graph.nodes):
+        return error
+    return InvalidUse(
+        f"{error}\nA graph with nodes of the kinds {', '.join(_ONE_ONLY)} can have one executable graph only: "
+        "close() the Executable that instantiate() returned, or launch that",
+        code=error.code, name=error.name, call=error.call, arguments=error.arguments,
+    )  # fmt: skip
+
+
+_ONE_ONLY = "allocation", "free", "conditional"
 
 
 def _nodes_of(graph: Any) -> tuple[int, ...]:
