@@ -12,7 +12,7 @@ from ctypes import byref
 
 from ... import names
 from ...errors import Unsupported, worded
-from ...given import whole
+from ...given import SetOnce, whole
 from ...headers import cuda_h
 
 TYPE_CHECKING = False
@@ -35,7 +35,7 @@ def refused(driver: Any, what: str, since: str) -> Unsupported:
     )
 
 
-class Condition:
+class Condition(SetOnce):
     """A value that kernels set, and by which one conditional node chooses a graph; made by create_condition().
 
     graph    the graph that it belongs to
@@ -43,6 +43,7 @@ class Condition:
     """
 
     __slots__ = ("graph", "default", "_handle")
+    _instead = "create another condition"
 
     graph: names.Graph
     default: int | None
