@@ -22,6 +22,7 @@ from ..errors import Closed, CudaError
 from ..given import flag
 from ..owned import Held, Owned, drain, dropped, invalidate
 from .context import PrimaryContext, primary_of
+from .graphs.conditions import explained
 from .graphs.executable import Executable
 from .graphs.recording import Changing, ExitOf, Recording
 from .handles import CLONE, GRAPH, make
@@ -508,7 +509,7 @@ class Graph(Owned):
         """Return a new graph with copies of the nodes."""
         made = Graph.__new__(Graph)
         made._prepare(self._primary, self.device)
-        with self._changing():
+        with self._changing(), explained(self, "cannot be cloned: build it a second time"):
             make(made, CLONE, self._primary, (as_argument(self.handle),))
         return made
 

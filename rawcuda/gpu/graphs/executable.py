@@ -14,13 +14,14 @@ from _weakref import ref
 
 from ... import names
 from ...driver import as_argument
-from ...errors import Closed, InvalidUse
+from ...errors import Closed
 from ...headers import cuda_h
 from ...owned import Held, Owned, drain, dropped, invalidate
 from ...protocols.description import Bytes
 from ..handles import EXECUTABLE, make
 from ..queue import calls_on, home_of, work_handle
 from ..retention import retain
+from .conditions import explained
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,10 +51,8 @@ class Executable(Owned):
         with Held(graph._lock):
             if graph._recording is not None and graph._recording.is_in_progress:
                 raise ValueError(f"{graph._recording!r} is in progress: instantiate the graph after its with block")
-            try:
+            with explained(graph, _ONE):
                 make(self, EXECUTABLE, primary, (as_argument(graph.handle), ctypes.c_uint64(flags)))
-            except InvalidUse as error:
-                raise _explained(error, graph) from None
             self._nodes = _nodes_of(graph)  # for the error of an update with other nodes
         self._note()
 
@@ -130,18 +129,7 @@ class Executable(Owned):
         return f"<Executable {'closed' if self._handle is None else hex(self._handle)}>"
 
 
-def _explained(error: InvalidUse, graph: names.Graph) -> InvalidUse:
-    """Say in the driver's error which nodes permit one executable graph only, if there are such nodes."""
-    if not any(node.kind in _ONE_ONLY for node in graph.nodes):
-        return error
-    return InvalidUse(
-        f"{error}\nA graph with nodes of the kinds {', '.join(_ONE_ONLY)} can have one executable graph only: "
-        "close() the Executable that instantiate() returned, or launch that",
-        code=error.code, name=error.name, call=error.call, arguments=error.arguments,
-    )  # fmt: skip
-
-
-_ONE_ONLY = "allocation", "free", "conditional"
+_ONE = "can have one executable graph only: close() the Executable that instantiate() returned, or launch that"
 
 
 def _nodes_of(graph: Any) -> tuple[int, ...]:

@@ -395,8 +395,12 @@ def free(graph: Any, allocation: Any) -> Given:
     """Read a node that frees the allocation of a node in this or another graph."""
     if getattr(allocation, "kind", "") != "allocation":
         raise TypeError(f"free() needs the node of an allocation, not {a_kind(allocation)}")
-    symbols = "cuGraphAddMemFreeNode", "", ""
-    return Given("free", allocation.label, (), (cuda_h.CUdeviceptr(allocation.ptr),), symbols)
+    address, symbols = allocation.ptr, ("cuGraphAddMemFreeNode", "", "")
+    for owner in (allocation.graph, graph):
+        for each in owner._root._given.values():
+            if each.kind == "free" and each.arguments[0].value == address:
+                raise ValueError(f"{allocation!r} is freed by another node of {owner!r} already")
+    return Given("free", allocation.label, (), (cuda_h.CUdeviceptr(address),), symbols)
 
 
 # -- conditional nodes
