@@ -30,7 +30,7 @@ class SetOnce:
     __slots__ = ()
     _instead: str
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         if name[:1] != "_" and type(getattr(type(self), name, None)) is _Slot and hasattr(self, name):
             raise AttributeError(f"{type(self).__name__}.{name} cannot be set: {self._instead}")
         object.__setattr__(self, name, value)

@@ -152,6 +152,27 @@ def test_a_graph_that_can_have_one_executable_only_says_so(device, graph):
     run(graph, device)  # closed: so the graph has its own
 
 
+def test_what_a_graph_with_allocations_cannot_do_is_said(device, graph):
+    freed = graph.allocate(4)
+    last = graph.free(freed, after=freed)
+    with device.graph() as outer:
+        for attempt, why in (
+            (graph.clone, "cannot be cloned: build it a second time"),
+            (last.destroy, "cannot lose a node: build another graph"),
+            (lambda: outer.embed(graph), "cannot be a child graph"),
+        ):
+            try:
+                attempt()
+            except (errors.Unsupported, errors.InvalidUse) as error:  # (a newer driver may permit it)
+                assert f"A graph with allocation and free nodes {why}" in str(error)
+        for each in (graph, outer):
+            with pytest.raises(ValueError, match="<allocation node .* is freed by another node of <Graph .*> already"):
+                each.free(freed)
+        with pytest.raises(errors.CudaError) as caught:  # another refusal in such a graph says nothing of that
+            graph.allocate(2**62)
+        assert "A graph with" not in str(caught.value)
+
+
 # -- functions that others call
 
 
@@ -191,6 +212,28 @@ def test_a_function_whose_call_would_run_nothing_is_refused(device, graph, taker
     take = TAKERS[taker](device, graph)
     with pytest.raises(TypeError, match="a call of the coroutine or generator function .* would run none of its code"):
         take(function)
+
+
+# -- classes that are not called
+
+
+NOT_CALLED = (
+    "Kernel",
+    "Launch",
+    "MipmappedArray",
+    "OpaqueArray",
+    "SharedHandle",
+    "StridedView",
+    "SurfaceObject",
+    "TensorMap",
+)
+
+
+@pytest.mark.parametrize("name", [*NOT_CALLED, "TextureObject"])
+@pytest.mark.parametrize("args, named", [((), {}), ((16,), {}), ((None, 0, "x"), {}), ((), {"size": 4})])
+def test_a_class_that_is_not_called_says_how_its_objects_are_made(name, args, named):
+    with pytest.raises(TypeError, match=f"an? {name} is made by "):
+        getattr(rawcuda, name)(*args, **named)
 
 
 # -- textures

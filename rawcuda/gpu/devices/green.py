@@ -73,7 +73,7 @@ class GreenContext(SetOnce, InContext):
         _primary: PrimaryContext
         _streams: list[ref[Stream]]
 
-    def __init__(self) -> None:
+    def __init__(self, *_: object, **__: object) -> None:
         raise TypeError("a GreenContext is made by Device.split()")
 
     @classmethod

@@ -243,7 +243,7 @@ class Launch:
         _module: ref[Module]
         _symbol: str
 
-    def __init__(self) -> None:
+    def __init__(self, *_: object, **__: object) -> None:
         raise TypeError("a Launch is made by Kernel.configure(grid=..., block=...)")
 
     def __call__(self, *arguments: names.Any) -> None:

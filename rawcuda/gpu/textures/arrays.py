@@ -134,7 +134,7 @@ class OpaqueArray(SetOnce, _Copies, InContext, Passed):
     parent: names.MipmappedArray | None
     level: int
 
-    def __init__(self) -> None:
+    def __init__(self, *_: object, **__: object) -> None:
         raise TypeError(
             "an OpaqueArray is made by Device.array(), or by OpaqueArray.borrow() for another owner's array"
         )

@@ -40,7 +40,7 @@ class MipmappedArray(SetOnce, InContext, Passed):
     form: names.Any
     num_levels: int
 
-    def __init__(self) -> None:
+    def __init__(self, *_: object, **__: object) -> None:
         raise TypeError("a MipmappedArray is made by Device.mipmapped_array()")
 
     @classmethod

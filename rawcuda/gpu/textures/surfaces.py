@@ -37,7 +37,7 @@ class SurfaceObject(SetOnce, InContext, Passed):
 
     resource: OpaqueArray
 
-    def __init__(self) -> None:
+    def __init__(self, *_: object, **__: object) -> None:
         raise TypeError("a SurfaceObject is made by Device.surface()")
 
     @classmethod

@@ -75,7 +75,7 @@ class TensorMap(SetOnce, Passed):
         _ordinal: int
         _primary: PrimaryContext
 
-    def __init__(self) -> None:
+    def __init__(self, *_: object, **__: object) -> None:
         raise TypeError("a TensorMap is made by TensorMap.tiled(view, box=...) or TensorMap.im2col(view, ...)")
 
     @classmethod

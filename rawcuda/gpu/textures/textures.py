@@ -356,7 +356,7 @@ class TextureObject(SetOnce, InContext, Passed):
     options: TextureOptions
     kind: str
 
-    def __init__(self) -> None:
+    def __init__(self, *_: object, **__: object) -> None:
         raise TypeError("a TextureObject is made by Device.texture()")
 
     @classmethod
