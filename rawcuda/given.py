@@ -18,7 +18,22 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
-__all__ = ["chosen", "flag", "in_order", "one_of", "several", "whole"]
+__all__ = ["SetOnce", "called_later", "chosen", "flag", "in_order", "is_suspended", "one_of", "several", "whole"]
+
+
+class SetOnce:
+    """A base class for objects whose public attributes are facts: their methods set them once, and nobody later.
+
+    _instead  what the error of another attempt says to do: "make another pool"
+    """
+
+    __slots__ = ()
+    _instead: str
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name[:1] != "_" and type(getattr(type(self), name, None)) is _Slot and hasattr(self, name):
+            raise AttributeError(f"{type(self).__name__}.{name} cannot be set: {self._instead}")
+        object.__setattr__(self, name, value)
 
 
 def whole(what: str, given: Any) -> int:
@@ -70,6 +85,30 @@ def in_order(what: str, given: Any) -> list[Any]:
         if hasattr(kind, "isdisjoint") or hasattr(kind, "keys"):
             raise TypeError(f"{what} must be an int or a sequence of ints, such as a list, not {a_kind(given)}")
     return several(what, given, "ints")
+
+
+def called_later(what: str, given: Any) -> Any:
+    """Return a function that is given to be called later; raises TypeError, also for one whose call would do nothing.
+
+    what  what needs the function: "call()"
+    """
+    if not callable(given):
+        raise TypeError(f"{what} needs a function, not {a_kind(given)}")
+    if is_suspended(getattr(given, "func", given)):  # (func: of a functools.partial)
+        raise TypeError(
+            f"{what} needs a plain function: a call of the coroutine or generator function {worded(given)} would run "
+            "none of its code"
+        )
+    return given
+
+
+def is_suspended(function: Any) -> bool:
+    """Tell whether a function is a coroutine or generator function, whose call only makes an object."""
+    return bool(getattr(getattr(function, "__code__", None), "co_flags", 0) & _SUSPENDED)
+
+
+_Slot = type(vars(type(whole))["__globals__"])  # the type of the descriptors of slots
+_SUSPENDED = 0x20 | 0x80 | 0x200  # CO_GENERATOR, CO_COROUTINE, CO_ASYNC_GENERATOR
 
 
 def flag(name: str, given: Any) -> bool:

@@ -8,6 +8,7 @@ Read next    strided.py
 from __future__ import annotations
 
 from ..errors import worded
+from ..given import SetOnce
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ _KEYS = {
 }
 
 
-class Flags:
+class Flags(SetOnce):
     """The flags of a view; each flag is an attribute, and also a key such as "C_CONTIGUOUS".
 
     owndata   whether the memory belongs to this package, and not to another library
@@ -41,6 +42,7 @@ class Flags:
     """
 
     __slots__ = ("c_contiguous", "f_contiguous", "owndata", "writeable", "aligned")
+    _instead = "view(array, writable=False) makes a view that is read-only"
 
     def __init__(self, view: StridedView) -> None:
         self.c_contiguous, self.f_contiguous = view.is_c_contiguous, view.is_f_contiguous

@@ -92,7 +92,7 @@ class StridedView(Reshaped, Numeric):
     __dlpack_c_exchange_api__ = _Table()
     _plain_kind: type[StridedView]  # the class of plain views, and of copies in new host memory
 
-    def __init__(self, *_: object) -> None:
+    def __init__(self, *_: object, **__: object) -> None:
         raise TypeError(
             "a StridedView is made by view(exporter), by Device.empty() and upload(), by Memory.view(), or by indexing"
         )

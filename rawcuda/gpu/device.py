@@ -338,7 +338,7 @@ class Device(Facts):
         """
         from .textures.textures import TextureObject, TextureOptions
 
-        return TextureObject.create(self, source, channels, TextureOptions(**options))
+        return TextureObject.create(self, source, channels, TextureOptions.read(options))
 
     def surface(self, array: names.OpaqueArray) -> names.SurfaceObject:
         """Make a surface over an array that was made with surface=True, so that kernels can write it."""

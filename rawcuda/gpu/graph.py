@@ -22,6 +22,7 @@ from ..errors import Closed, CudaError
 from ..given import flag
 from ..owned import Held, Owned, drain, dropped, invalidate
 from .context import PrimaryContext, primary_of
+from .graphs.conditions import explained
 from .graphs.executable import Executable
 from .graphs.recording import Changing, ExitOf, Recording
 from .handles import CLONE, GRAPH, make
@@ -197,6 +198,7 @@ class Graph(Owned):
         """
         executable = self._executable
         if executable is None or executable._version != self._version or self._handle is None:
+            executable = None  # so that the old one can be destroyed
             executable = self._instantiated()
         executable.launch(stream)
 
@@ -214,10 +216,7 @@ class Graph(Owned):
         priorities  kernels run with the priorities of their nodes, not with that of the stream
         calls       cuGraphInstantiateWithFlags
         """
-        own = self._executable
-        if own is not None:  # a graph with allocations or conditional nodes may have one only
-            self._executable = None
-            own.close()
+        self._executable = None  # a graph with allocations or conditional nodes may have one only; see _instantiated()
         return Executable(
             self, _AUTO_FREE * flag("auto_free", auto_free) | _PRIORITIES * flag("priorities", priorities)
         )
@@ -228,9 +227,8 @@ class Graph(Owned):
         with Held(self._lock):
             own = self._executable
             if own is None or own._version != self._version:
-                if own is not None:
-                    self._executable = None
-                    own.close()
+                # Another thread may be launching it; after its last use, at the latest the next call destroys it.
+                self._executable = own = None
                 own = self._executable = Executable(self)
         return own
 
@@ -511,7 +509,7 @@ class Graph(Owned):
         """Return a new graph with copies of the nodes."""
         made = Graph.__new__(Graph)
         made._prepare(self._primary, self.device)
-        with self._changing():
+        with self._changing(), explained(self, "cannot be cloned: build it a second time"):
             make(made, CLONE, self._primary, (as_argument(self.handle),))
         return made
 

@@ -13,6 +13,7 @@ import os
 import re
 import sys
 
+from ..errors import worded
 from ..tracing import Call, Step
 
 TYPE_CHECKING = False
@@ -41,6 +42,12 @@ def form_of(to: Any, form: str | None) -> str:
 def writer(to: Any, form: str) -> _Writer:
     """Return a writer to a text file, to a path, or to standard error; its end() closes a file that it opened."""
     is_path = isinstance(to, str) or hasattr(to, "__fspath__")
+    if not is_path and to is not None:
+        try:
+            to.write("")
+        except (TypeError, ValueError) as error:
+            wrong = f"trace() cannot write text to {worded(to)} ({error}): give a text file that is open"
+            raise type(error)(wrong) from None
     made: _Writer = FORMS[form](open(to, "w", encoding="utf-8") if is_path else sys.stderr if to is None else to)
     made.closes = is_path
     return made

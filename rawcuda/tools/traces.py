@@ -13,6 +13,7 @@ import os
 
 from .. import names
 from ..errors import worded
+from ..given import called_later
 from ..owned import Held
 from ..tracing import Call, Step, careful, listeners, observers
 
@@ -82,6 +83,8 @@ class Trace:
             )
         if not (is_asked or to is None or isinstance(to, str) or hasattr(to, "write") or hasattr(to, "__fspath__")):
             raise TypeError(f"trace() takes a function, a text file, a path, a list or None, not {type(to).__name__}")
+        if callable(to):
+            called_later("trace()", to)
         self._to, self._form = to, ""
         if not is_asked:
             from .trace_forms import form_of
@@ -129,6 +132,9 @@ class Trace:
         self._listener = self._writer = None
         if writer is not None:
             writer.end()
+
+    def __reduce_ex__(self, protocol: object) -> names.NoReturn:
+        raise TypeError("a Trace is one with block, and cannot be copied or pickled: copy its events, trace.events")
 
     def _repr_svg_(self) -> str | None:
         from .trace_forms import picture

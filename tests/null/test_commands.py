@@ -184,6 +184,8 @@ BAD = {
     "missing array": (("run", KERNELS, "saxpy", "missing.npy", *ARGUMENTS), "missing.npy"),
     "pickle": (("run", KERNELS, "saxpy", "objects.npy", *ARGUMENTS), "objects.npy: holds pickled Python objects"),
     "truncated": (("run", KERNELS, "saxpy", "short.npy", *ARGUMENTS), "short.npy: is truncated"),
+    "no folder for -o": (("compile", "source.txt", "-o", "no/r.ptx"), "no such folder"),
+    "no folder for the figures": (("bench", "--driver", "emulator", "--json", "no/r.json"), "no such folder"),
     "no folder for out": (("run", KERNELS, "saxpy", *ARGUMENTS, "--out", "3=no/r.npy"), "no such folder"),
 }
 
@@ -196,6 +198,19 @@ def test_a_bad_file(cli, files, case):
     assert (status, out) == (1, "")
     assert err.startswith("error: ") and finding in err and err.count("\n") == 1
     assert sorted(os.listdir()) == before
+
+
+def test_an_error_never_names_a_file_that_is_there_for_a_moment(cli, files, monkeypatch):
+    """`compile` and `vendor` write beside the place and rename: the error of the system is about the place."""
+
+    def full(*_, **given):
+        raise OSError(28, "No space left on device", str(files / ".something.random"))
+
+    monkeypatch.setattr(module("tools.commands.compile").tempfile, "mkstemp", full)
+    with pytest.raises(OSError, match="No space left on device: .*/r.ptx'"):
+        module("tools.commands.compile").write(files / "r.ptx", b"code")
+    monkeypatch.setattr(module("tools.commands.vendor").tempfile, "mkdtemp", full)
+    assert cli("vendor", "taken") == (1, "", "error: taken: No space left on device\n")
 
 
 def test_debug_shows_the_traceback(files):

@@ -488,6 +488,7 @@ def test_what_is_not_ours_is_left_alone(told: Told, tmp_path: Path, monkeypatch:
     assert "not a folder" in told(tmp_path / "link", status=2)
     assert "does not exist" in told(tmp_path / "nowhere" / "taken", status=2)
     assert all("cannot be imported" in told(tmp_path / name, status=2) for name in ("my-copy", "3d", "class"))
+    assert "'class' is a keyword of Python" in told(tmp_path / "class", status=2)
     assert "being copied" in told(FOLDER, status=2)
     assert "being copied" in told(FOLDER / "inside", status=2)
     assert "not a copy of a package" in told("--check", tmp_path / "theirs", status=2)
@@ -694,15 +695,19 @@ def test_the_commit_is_recorded(told: Told, tmp_path: Path) -> None:
     assert re.fullmatch(r"Commit ([0-9a-f]{40,64}(, with changes)?|unknown: .*)\.", second), second
 
 
-def test_an_update_keeps_the_part(told: Told, tmp_path: Path) -> None:
+def test_an_update_keeps_the_part(told: Told, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     told(tmp_path / "taken", "--only", "dlpack")
     manifest = tmp_path / "taken" / "VENDORED.txt"
     now = rawcuda.__version__
     manifest.write_text(manifest.read_text("utf-8").replace(f" {now}, ", " 0.0.1, ", 1), "utf-8")
     assert "It is older" in told("--check", tmp_path / "taken")
     said = told("--update", tmp_path / "taken")
-    assert f"0.0.1 is replaced by {now}" in said and "the part 'dlpack'" in said
+    assert f"0.0.1 was replaced by {now}" in said and "the part 'dlpack'" in said
     assert "It has the version of the running package" in told("--check", tmp_path / "taken")
+    (tmp_path / "taken" / "added.py").write_text("")
+    (tmp_path / "taken" / "dlpack.py").write_text("")
+    assert main(["vendor", "--update", str(tmp_path / "taken")]) == 2
+    assert capsys.readouterr().out == ""  # nothing was replaced, so nothing says so
     with pytest.raises(AssertionError):
         told("--update", tmp_path / "nothing")
     with pytest.raises(AssertionError):

@@ -21,7 +21,7 @@ from math import gcd
 from ... import names
 from ...driver import as_argument
 from ...errors import Unsupported, a_kind, worded
-from ...given import whole
+from ...given import SetOnce, whole
 from ...headers import cuda_h
 from ...owned import drain, dropped
 from ..handles import GREEN, GREEN_STREAM
@@ -57,7 +57,7 @@ class Split(tuple):  # type: ignore[type-arg]
         self.close()
 
 
-class GreenContext(InContext):
+class GreenContext(SetOnce, InContext):
     """A part of a device's multiprocessors, made by Device.split().
 
     device    the device; sm_count: how many multiprocessors it has
@@ -65,6 +65,7 @@ class GreenContext(InContext):
     """
 
     __slots__ = ("sm_count", "_streams")
+    _instead = "split the device again"
 
     device: names.Device
     sm_count: int
@@ -72,7 +73,7 @@ class GreenContext(InContext):
         _primary: PrimaryContext
         _streams: list[ref[Stream]]
 
-    def __init__(self) -> None:
+    def __init__(self, *_: object, **__: object) -> None:
         raise TypeError("a GreenContext is made by Device.split()")
 
     @classmethod

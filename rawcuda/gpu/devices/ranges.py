@@ -18,6 +18,7 @@ from time import perf_counter_ns
 
 from ... import names, tracing
 from ...errors import a_kind, worded
+from ...given import is_suspended, whole
 from ...interpreter.cpython import immortal
 from ...owned import Held
 from ...tracing import listeners
@@ -230,8 +231,7 @@ class range:  # noqa: A001
         """Return the function with this range around each call; generators and coroutines are refused."""
         if not callable(function):
             raise TypeError(f"a range decorates a function, not {a_kind(function)}")
-        flags = getattr(getattr(function, "__code__", None), "co_flags", 0)
-        if flags & 0x2A0:  # CO_GENERATOR, CO_COROUTINE, CO_ASYNC_GENERATOR
+        if is_suspended(function):
             raise TypeError(
                 f"{worded(function)} is a generator or a coroutine, which can be suspended: use the range inside it"
             )
@@ -244,13 +244,22 @@ class range:  # noqa: A001
 
         return inside
 
+    def __reduce_ex__(self, protocol: object) -> tuple[Any, ...]:
+        color = self._attributes.color & 0xFFFFFF if self._attributes.colorType else None
+        return _again, (self.name, color)
+
     def __repr__(self) -> str:
         return f"<range {self.name!r}>"
+
+
+def _again(name: str, color: int | None) -> range:
+    """Make a range that was pickled or copied; it is not entered."""
+    return range(name, color=color)
 
 
 def _color(given: Any) -> int:
     if isinstance(given, str) and given in _COLORS:
         return _COLORS[given]
-    if isinstance(given, int) and not isinstance(given, bool) and 0 <= given <= 0xFFFFFF:
-        return given
+    if hasattr(type(given), "__index__") and not isinstance(given, bool) and 0 <= whole("color", given) <= 0xFFFFFF:
+        return whole("color", given)
     raise ValueError(f"color={worded(given)}: give a number 0xRRGGBB, or one of {', '.join(map(repr, _COLORS))}")

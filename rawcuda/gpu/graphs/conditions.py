@@ -1,5 +1,6 @@
 """Conditions: values that kernels set, and that decide which graph of a conditional node runs.
 
+What else    `explained`: what graphs with conditional nodes, or with memory of their own, cannot do.
 Source       CUDA Driver API, cuGraphConditionalHandleCreate, CUDA_CONDITIONAL_NODE_PARAMS; CUDA Programming Guide,
              "Conditional Graph Nodes": cudaGraphSetConditional
 Read next    parameters.py
@@ -11,15 +12,15 @@ import ctypes
 from ctypes import byref
 
 from ... import names
-from ...errors import Unsupported, worded
-from ...given import whole
+from ...errors import InvalidUse, Unsupported, worded
+from ...given import SetOnce, whole
 from ...headers import cuda_h
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["Condition", "refused"]
+__all__ = ["Condition", "explained", "refused"]
 
 _NEEDED = "cuGraphConditionalHandleCreate"
 
@@ -35,7 +36,7 @@ def refused(driver: Any, what: str, since: str) -> Unsupported:
     )
 
 
-class Condition:
+class Condition(SetOnce):
     """A value that kernels set, and by which one conditional node chooses a graph; made by create_condition().
 
     graph    the graph that it belongs to
@@ -43,6 +44,7 @@ class Condition:
     """
 
     __slots__ = ("graph", "default", "_handle")
+    _instead = "create another condition"
 
     graph: names.Graph
     default: int | None
@@ -101,3 +103,32 @@ class Condition:
 
     def __repr__(self) -> str:
         return f"<Condition {self._handle:#x}{'' if self.default is None else f', default {self.default}'}>"
+
+
+class explained:
+    """A with block in which a refusal of the driver says which nodes of a graph do not permit what was asked.
+
+    graph None: the refusal stays as it is
+    what  what such a graph cannot do, and the remedy
+    """
+
+    __slots__ = ("graph", "what")
+
+    def __init__(self, graph: names.Graph | None, what: str) -> None:
+        self.graph, self.what = graph, what
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
+        if self.graph is None or not isinstance(error, (InvalidUse, Unsupported)) or error.code not in _REFUSED:
+            return
+        found = sorted({node.kind for node in self.graph.nodes} & _SPECIAL)
+        if found:
+            raise type(error)(
+                f"{error}\nA graph with {' and '.join(found)} nodes {self.what}",
+                code=error.code, name=error.name, call=error.call, arguments=error.arguments,
+            ) from None  # fmt: skip
+
+
+_REFUSED = 1, 801  # CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_NOT_SUPPORTED
+_SPECIAL = {"allocation", "free", "conditional"}

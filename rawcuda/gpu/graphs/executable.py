@@ -21,6 +21,7 @@ from ...protocols.description import Bytes
 from ..handles import EXECUTABLE, make
 from ..queue import calls_on, home_of, work_handle
 from ..retention import retain
+from .conditions import explained
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,7 +51,8 @@ class Executable(Owned):
         with Held(graph._lock):
             if graph._recording is not None and graph._recording.is_in_progress:
                 raise ValueError(f"{graph._recording!r} is in progress: instantiate the graph after its with block")
-            make(self, EXECUTABLE, primary, (as_argument(graph.handle), ctypes.c_uint64(flags)))
+            with explained(graph, _ONE):
+                make(self, EXECUTABLE, primary, (as_argument(graph.handle), ctypes.c_uint64(flags)))
             self._nodes = _nodes_of(graph)  # for the error of an update with other nodes
         self._note()
 
@@ -125,6 +127,9 @@ class Executable(Owned):
 
     def __repr__(self) -> str:
         return f"<Executable {'closed' if self._handle is None else hex(self._handle)}>"
+
+
+_ONE = "can have one executable graph only: close() the Executable that instantiate() returned, or launch that"
 
 
 def _nodes_of(graph: Any) -> tuple[int, ...]:

@@ -19,7 +19,7 @@ from ...errors import Closed, a_kind
 from ...given import several
 from ...headers import cuda_h
 from . import parameters
-from .conditions import Condition
+from .conditions import Condition, explained
 from .updates import set_executable_node, set_node
 
 TYPE_CHECKING = False
@@ -77,7 +77,7 @@ class Node:
         _handle: int | None
         _label: str | None
 
-    def __init__(self) -> None:
+    def __init__(self, *_: object, **__: object) -> None:
         raise TypeError("nodes are added by the methods of a Graph: kernel(), copy(), ...")
 
     @classmethod
@@ -150,7 +150,7 @@ class Node:
         handle, graph = self._handle, self.graph
         if handle is None:
             return
-        with graph._changing():
+        with graph._changing(), explained(graph, "cannot lose a node: build another graph"):
             graph._primary.driver.cuGraphDestroyNode(cuda_h.CUgraphNode(handle))
             self._handle = None
             graph._root._nodes.pop(handle, None)
@@ -397,8 +397,10 @@ def add(graph: Any, what: str, after: Any, given: tuple[Any, ...], named: dict[s
         others = dependencies(graph, after)
         read = getattr(parameters, what)(graph, *given, **named)
         graph._keep(key, read.kept)  # before the call, so that what the node uses is alive even after an interrupt
+        inner = given[0] if what == "embed" else None
         try:
-            read.add(graph, handle, array_of(others), len(others))
+            with explained(inner, "cannot be a child graph, or not of this driver: add its nodes to this graph"):
+                read.add(graph, handle, array_of(others), len(others))
         except Exception:
             graph._keep(key, None)
             raise

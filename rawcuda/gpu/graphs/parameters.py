@@ -161,7 +161,7 @@ _KERNEL = "cuGraphAddKernelNode", "cuGraphKernelNodeSetParams", "cuGraphExecKern
 
 def kernel(graph: Any, launch: Any, *arguments: Any, **configuration: Any) -> Given:
     """Read the launch of a kernel: a Launch, or a Kernel and its configuration, and the arguments."""
-    configure = getattr(launch, "configure", None)
+    configure, pack = getattr(launch, "configure", None), getattr(type(launch), "pack_for_graph", None)
     if configure is not None and hasattr(launch, "parameters"):
         if "stream" in configuration:
             raise TypeError("a node has no stream: leave it out, and give the stream to Graph.launch()")
@@ -169,13 +169,12 @@ def kernel(graph: Any, launch: Any, *arguments: Any, **configuration: Any) -> Gi
         if missing:
             raise TypeError(f"{' and '.join(missing)}: a node of {launch!r} needs them, or give a Launch")
         launch = configure(**configuration)
+    elif pack is None:
+        raise TypeError(f"a kernel node needs a Launch or a Kernel, not {a_kind(launch)}")
     elif configuration:
         raise TypeError(
             f"{next(iter(configuration))}: a Launch is already configured: leave this out, or give the Kernel instead"
         )
-    pack = getattr(type(launch), "pack_for_graph", None)
-    if pack is None:
-        raise TypeError(f"a kernel node needs a Launch or a Kernel, not {a_kind(launch)}")
     _check_device(graph, launch._primary, f"kernel {launch.kernel.name}")
     kept = [thing for argument in arguments for thing in keep(graph, argument)]
     packed = launch.pack_for_graph(arguments)
@@ -202,10 +201,10 @@ def kernel(graph: Any, launch: Any, *arguments: Any, **configuration: Any) -> Gi
 
 
 def copy(graph: Any, dst: Any, src: Any) -> Given:
-    """Read a copy between two exporters."""
+    """Read a copy between two exporters; of an object that has only `__array__`, the present elements are kept."""
     for side in (dst, src):
         _check_addressed(side)
-    dst, to, src, of, walk = copying.plan(dst, src)
+    dst, to, src, of, walk = copying.plan(dst, copying.readable(src))
     label = f"{to.form.nbytes} bytes"
     if walk.is_empty():
         raise ValueError(f"there is nothing to copy into {dst!r}, which has no elements: leave this node out")
@@ -218,10 +217,7 @@ def copy(graph: Any, dst: Any, src: Any) -> Given:
     kinds = to.kind, of.kind
     if extent is None:
         if "host" in kinds:
-            raise ValueError(
-                "a copy node between host memory and memory of another layout is not possible: make the array in host "
-                "memory contiguous, or allocate it as pinned memory"
-            )
+            raise _impossible(dst, src)
         return _by_kernel(graph, walk, "copy", label, kept)
     parameters = cuda_h.CUDA_MEMCPY3D()
     width, height, depth, pitches, rows = extent
@@ -238,6 +234,21 @@ def copy(graph: Any, dst: Any, src: Any) -> Given:
     context = cuda_h.CUcontext(graph._primary.handle)
     symbols = "cuGraphAddMemcpyNode", "cuGraphMemcpyNodeSetParams", "cuGraphExecMemcpyNodeSetParams"
     return Given("copy", label, kept, (byref(parameters), context), symbols, 1)
+
+
+def _impossible(dst: Any, src: Any) -> ValueError:
+    """Return the error for a copy of pageable host memory whose layouts no node can copy."""
+    shapes = [getattr(side, "shape", None) for side in (dst, src)]
+    if None not in shapes and shapes[0] != shapes[1]:
+        return ValueError(
+            f"a copy node cannot repeat elements of host memory: give a source of shape {shapes[0]} instead of "
+            f"{shapes[1]}, or put it into pinned memory"
+        )
+    strides = [getattr(side, "strides", (1,)) for side in (dst, src)]
+    return ValueError(
+        "a copy node cannot copy between host memory and memory of another layout (the strides are "
+        f"{strides[0]} and {strides[1]}): make both sides contiguous, or put the host's into pinned memory"
+    )
 
 
 def _are_beside(walk: Any) -> bool:
@@ -384,8 +395,12 @@ def free(graph: Any, allocation: Any) -> Given:
     """Read a node that frees the allocation of a node in this or another graph."""
     if getattr(allocation, "kind", "") != "allocation":
         raise TypeError(f"free() needs the node of an allocation, not {a_kind(allocation)}")
-    symbols = "cuGraphAddMemFreeNode", "", ""
-    return Given("free", allocation.label, (), (cuda_h.CUdeviceptr(allocation.ptr),), symbols)
+    address, symbols = allocation.ptr, ("cuGraphAddMemFreeNode", "", "")
+    for owner in (allocation.graph, graph):
+        for each in owner._root._given.values():
+            if each.kind == "free" and each.arguments[0].value == address:
+                raise ValueError(f"{allocation!r} is freed by another node of {owner!r} already")
+    return Given("free", allocation.label, (), (cuda_h.CUdeviceptr(address),), symbols)
 
 
 # -- conditional nodes

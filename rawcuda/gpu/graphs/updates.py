@@ -35,6 +35,7 @@ _REASONS = {
     7: "its kernel cannot be replaced by this one",
     8: "its attributes differ",
 }
+_TAKES_MORE = 0x4  # CO_VARARGS
 _READERS = {
     "copy": parameters.copy,
     "fill": parameters.fill,
@@ -62,10 +63,24 @@ def _read(node: Node, args: tuple[Any, ...], named: dict[str, Any]) -> Given:
     read: Any = _READERS.get(node.kind)
     if read is None:
         raise TypeError(f"{node!r} cannot be changed: destroy it, and add another node")
+    _check_given(node, read, args, named)
     made: Given = read(graph, *args, **named)
     if made.kind != node.kind:
         raise ValueError(f"{node!r} would become a {made.kind} node, because of the layout: add another node instead")
     return made
+
+
+def _check_given(node: Node, read: Any, args: tuple[Any, ...], named: dict[str, Any]) -> None:
+    """Check the number and the names of the arguments of update(), which are those of a function in parameters.py."""
+    code = read.__code__
+    wanted = code.co_varnames[1 : code.co_argcount]
+    many = bool(code.co_flags & _TAKES_MORE)
+    unknown = [name for name in named if name not in wanted[len(args) :]]
+    if unknown or len(args) + len(named) < len(wanted) or len(args) > len(wanted) and not many:
+        got = f"{unknown[0]}= cannot be given" if unknown else f"it was called with {len(args) + len(named)} of them"
+        raise TypeError(
+            f"update() of {node!r} takes the arguments {', '.join(wanted)}{' and more' if many else ''}: {got}"
+        )
 
 
 def set_node(node: Node, args: tuple[Any, ...], named: dict[str, Any]) -> None:

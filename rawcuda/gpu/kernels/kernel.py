@@ -65,9 +65,22 @@ class Kernel:
 
     __slots__ = ("module", "name", "_known", "_idle", "_primary")
 
-    def __init__(self, module: names.Module, name: str, known: Known) -> None:
-        self.module, self.name, self._known, self._idle = module, name, known, known.idle
-        self._primary = module.device._primary
+    module: names.Module
+    name: str
+    if TYPE_CHECKING:
+        _known: Known
+        _idle: dict[Any, list[Launch]]
+        _primary: Any
+
+    def __init__(self, *_: object, **__: object) -> None:
+        raise TypeError("a Kernel is made by Module[name], or by Module.kernel(name)")
+
+    @classmethod
+    def _of(cls, module: names.Module, name: str, known: Known) -> Kernel:
+        made = cls.__new__(cls)
+        made.module, made.name, made._known, made._idle = module, name, known, known.idle
+        made._primary = module.device._primary
+        return made
 
     @property
     def handle(self) -> int:

@@ -199,7 +199,7 @@ class Launch:
 
     __slots__ = (
         "kernel",
-        "stream",
+        "_stream",
         "_token",  # true as long as the last _check() holds
         "_call",  # f(config, function, pointers, None) -> CUresult
         "_config",
@@ -223,8 +223,8 @@ class Launch:
     __signature__ = _Signature()
 
     kernel: names.Kernel
-    stream: names.Any
     if TYPE_CHECKING:
+        _stream: Any
         _token: Any
         _call: Callable[..., int]
         _config: Any
@@ -243,7 +243,7 @@ class Launch:
         _module: ref[Module]
         _symbol: str
 
-    def __init__(self) -> None:
+    def __init__(self, *_: object, **__: object) -> None:
         raise TypeError("a Launch is made by Kernel.configure(grid=..., block=...)")
 
     def __call__(self, *arguments: names.Any) -> None:
@@ -271,6 +271,11 @@ class Launch:
                 self._retain(kept)
             raise
         self._pool.append(buffer)
+
+    @property
+    def stream(self) -> names.Any:
+        """Return the stream as it was given, or None; another one needs another configure()."""
+        return self._stream
 
     @property
     def grid(self) -> tuple[int, int, int]:
@@ -312,7 +317,7 @@ class Launch:
             raise Closed(f"the module of kernel {packing.name} is closed: load it again")
         if packing.device._handle is None:
             raise Closed(f"the device of kernel {packing.name} is closed: load it on another Device object")
-        if isinstance(self.stream, Stream) and self.stream._handle is None:
+        if isinstance(self._stream, Stream) and self._stream._handle is None:
             raise Closed(f"the stream of this launch of {packing.name} is closed: configure another launch")
         if packing.driver.forked:
             packing.driver.refuse_forked(self._symbol)
@@ -325,7 +330,7 @@ class Launch:
         if tracing.listeners:
             return self._call_traced
         self._token = token
-        if self.stream is None and token:  # also valid for the next Launch that Kernel.launch prepares
+        if self._stream is None and token:  # also valid for the next Launch that Kernel.launch prepares
             packing.token = token
         return self._call
 
@@ -341,7 +346,7 @@ class Launch:
         self._packing.pack_into(storage, 0, *values)
 
     def _new_buffer(self) -> Buffer:
-        stream = self.stream if isinstance(self.stream, Stream) else self._handle
+        stream = self._stream if isinstance(self._stream, Stream) else self._handle
         return self._packing.new_buffer(self._config, self._handle, stream)
 
     def _call_traced(self, *arguments: Any) -> int:
@@ -503,7 +508,7 @@ def prepare(packing: Packing, module: Module, handle: int, stream: Any, asked: A
     calls   cuLaunchKernelEx (since 11.8), cuLaunchKernel, cuLaunchCooperativeKernel
     """
     launch: Launch = object.__new__(packing.type_for(handle <= _PER_THREAD))
-    launch.stream = stream
+    launch._stream = stream
     launch._packing, launch._module, launch._pool = packing, ref(module), []
     launch._slots, launch._here, launch._handle, launch._ask = packing.slots, packing.here, handle, packing.ask
     launch._primary = packing.device._primary

@@ -112,7 +112,7 @@ class Module(Owned):
         if known is None:
             there = self._in_code(name)
             known = self._known.setdefault(name, Known(self, there, self._function(there), None))
-        return Kernel(self, name, known)
+        return Kernel._of(self, name, known)
 
     def kernel(self, name: str, parameters: hints.Sequence[hints.Any] | None = None) -> Kernel:
         """Return a kernel whose parameters are declared: each a dtype, a PTX type, "pointer", In, or a ctypes type.
@@ -125,7 +125,8 @@ class Module(Owned):
             return self[name]
         declarations = several("parameters", parameters, "declarations, one for each parameter")
         there = self._in_code(name)
-        return Kernel(self, name, Known(self, there, self._function(there), [declared(what) for what in declarations]))
+        known = Known(self, there, self._function(there), [declared(what) for what in declarations])
+        return Kernel._of(self, name, known)
 
     def _in_code(self, name: str) -> str:
         """Return the name in the code for a name that a user gives."""

@@ -208,7 +208,7 @@ class Devices(MutableSet):  # type: ignore[type-arg]
         return set(items)
 
     def __contains__(self, item: object) -> bool:
-        return item in self._read()
+        return _public(item) in self._read()
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self._read())
@@ -222,8 +222,8 @@ class Devices(MutableSet):  # type: ignore[type-arg]
 
     def discard(self, value: Any) -> None:
         """Remove a device, if it is in the set."""
-        if value in self._read():
-            self._change([], [value])
+        if value in self:
+            self._change([], [_public(value)])
 
     def replace(self, values: Iterable[Any]) -> None:
         """Make the set contain these devices and no others."""
@@ -233,3 +233,11 @@ class Devices(MutableSet):  # type: ignore[type-arg]
 
     def __repr__(self) -> str:
         return f"{{{', '.join(map(repr, self._read()))}}}"
+
+
+def _public(given: Any) -> Any:
+    """Return the Device for the ordinal of one, and anything else as it is."""
+    try:
+        return device_from(ordinal_from(given))
+    except (TypeError, ValueError):  # (also Closed)
+        return given

@@ -15,7 +15,7 @@ from ctypes import byref
 from ... import names
 from ...driver import as_argument
 from ...errors import NotFound, OutOfMemory, Unsupported, a_kind, worded
-from ...given import flag, one_of, several, whole
+from ...given import SetOnce, flag, one_of, several, whole
 from ...headers import cuda_h
 from ...owned import Owned
 from ..context import PrimaryContext, count, is_device, primary_of
@@ -119,7 +119,7 @@ class PoolAttributes:
         return f"<attributes of a pool: {', '.join(f'{name}={self[name]}' for name in self)}>"
 
 
-class MemoryPool(Owned):
+class MemoryPool(SetOnce, Owned):
     """A pool from which memory is allocated in the order of a stream.
 
     Freed memory stays in the pool for later allocations. At each call that waits for the device, the driver returns the
@@ -137,6 +137,7 @@ class MemoryPool(Owned):
 
     # location   of a "pinned" pool "host" or a node, "numa:0"; of a "managed" one the preferred location
     __slots__ = ("device", "kind", "max_size", "_primary", "_where")
+    _instead = "make another pool"
 
     device: names.Device
     kind: str

@@ -76,6 +76,7 @@ class VirtualMemory(Memory):
     """
 
     __slots__ = ("granularity", "reserved", "shareable", "_reservation", "_windows", "_lock")
+    borrow = Memory.borrow  # a Memory: only reserved addresses can grow
 
     granularity: int
     reserved: int

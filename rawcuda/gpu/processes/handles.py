@@ -65,7 +65,7 @@ class SharedHandle:
         _nonce: bytes
         _offer: Any
 
-    def __init__(self) -> None:
+    def __init__(self, *_: object, **__: object) -> None:
         raise TypeError("a SharedHandle is made by Memory.share() or Event.share()")
 
     @classmethod

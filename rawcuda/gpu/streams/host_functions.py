@@ -21,7 +21,8 @@ from functools import partial
 from itertools import count
 
 from ...driver import as_argument
-from ...errors import CudaError, ForkedAfterInit, a_kind
+from ...errors import CudaError, ForkedAfterInit
+from ...given import called_later
 from ...interpreter.cpython import immortal
 from ...owned import forked
 from ..calls import scratches, take_scratch
@@ -119,11 +120,10 @@ def call(stream: StreamHandle, function: Any, arguments: tuple[Any, ...]) -> Non
     """Queue the call of a function on a stream; it runs when the work before it is done, and later work waits for it.
 
     calls   cuLaunchHostFunc, cuStreamGetCaptureInfo
-    raises  TypeError   not a function
+    raises  TypeError   not a function, or a coroutine or generator function
             Closed      the stream is closed
     """
-    if not callable(function):
-        raise TypeError(f"call() needs a function, not {a_kind(function)}")
+    called_later("call()", function)
     queue = stream._argument or stream._prepare()
     ordinal = _ANY if stream._primary is None else stream._primary.ordinal
     captured = _capture_of(stream, queue)
@@ -149,8 +149,7 @@ def for_graph(ordinal: int, function: Any, arguments: tuple[Any, ...]) -> tuple[
     returns  the address of the C function, its argument, and an object to keep as long as the node may run
     raises   TypeError  not a function
     """
-    if not callable(function):
-        raise TypeError(f"callback() needs a function, not {a_kind(function)}")
+    called_later("callback()", function)
     number, made = _in_graph(ordinal, function, arguments)
     _function()
     return _addresses[0], number, made

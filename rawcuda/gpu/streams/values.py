@@ -139,8 +139,9 @@ def _place(stream: StreamHandle, where: Any, value: Any, bits: Any) -> _Operatio
     if bits is not None and (getattr(bits, "shape", None) or bits not in (32, 64)):
         raise ValueError(f"bits={worded(bits)}: a value has 32 or 64 bits")
     seen = None
-    if isinstance(where, int) and not isinstance(where, bool):  # (arrays of other libraries have __index__, too)
-        address, width = int.__index__(where), (bits or 32) // 8
+    # (arrays of other libraries have __index__, too, and NumPy's numbers are exporters)
+    if hasattr(type(where), "__index__") and not hasattr(type(where), "__setitem__") and not isinstance(where, bool):
+        address, width = whole("where", where), (bits or 32) // 8
         if not 0 < address < 2**64:
             raise ValueError(f"{worded(address)} is not an address")
     else:

@@ -17,7 +17,7 @@ from ...arrays.strided import StridedView, view
 from ...elements import layout
 from ...elements.dtypes import of
 from ...errors import Closed, a_kind, worded
-from ...given import whole
+from ...given import SetOnce, whole
 from ...headers import cuda_h
 from ...protocols.description import Unaddressed
 from ..context import PrimaryContext, is_device, primary_of
@@ -103,6 +103,10 @@ class _Copies(Unaddressed):
     def __setitem__(self, key: object, value: names.Any) -> None:
         self[key].copy_from(value)
 
+    def __array__(self, dtype: names.Any = None, copy: bool | None = None) -> names.NoReturn:
+        """Refuse NumPy's conversions, as those of device memory are."""
+        raise TypeError("a copy from an array on the device to the host is never made implicitly: call download()")
+
     def __len__(self) -> int:
         shape = self._box().shape
         if not shape:
@@ -116,7 +120,7 @@ class _Copies(Unaddressed):
     __contains__ = None
 
 
-class OpaqueArray(_Copies, InContext, Passed):
+class OpaqueArray(SetOnce, _Copies, InContext, Passed):
     """A CUDA array: `shape`, `dtype`, `channels`, `device`; made by Device.array(), or a level of a MipmappedArray.
 
     shape   (width,), (height, width) or (depth, height, width); the first of (layers, width), (layers, height, width)
@@ -124,12 +128,13 @@ class OpaqueArray(_Copies, InContext, Passed):
     """
 
     __slots__ = ("form", "parent", "level")
+    _instead = "make another array"
 
     form: names.Any
     parent: names.MipmappedArray | None
     level: int
 
-    def __init__(self) -> None:
+    def __init__(self, *_: object, **__: object) -> None:
         raise TypeError(
             "an OpaqueArray is made by Device.array(), or by OpaqueArray.borrow() for another owner's array"
         )
@@ -345,6 +350,11 @@ def shape_or_view(given: Any, dtype: Any, channels: Any, stream: Any) -> tuple[A
     """
     # The arrays of some libraries also have __index__, for those without dimensions.
     if isinstance(given, (tuple, list)) or hasattr(type(given), "__index__") and not getattr(given, "ndim", 0):
+        if isinstance(given, (tuple, list)) and any([isinstance(each, (tuple, list, float)) for each in given]):
+            raise TypeError(
+                f"a {type(given).__name__} is read as a shape, which has ints only: for its elements, make an array of "
+                "it with numpy.asarray or array.array"
+            )
         if dtype is None:
             raise TypeError('an array with a shape also needs a dtype: give one, such as "float32"')
         component, lanes = vector_of(of(dtype))

@@ -12,7 +12,7 @@ import ctypes
 
 from ... import names
 from ...errors import Closed, worded
-from ...given import whole
+from ...given import SetOnce, whole
 from ...headers import cuda_h
 from ..handles import MIPMAPPED
 from ..kernels.arguments import Passed
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["MipmappedArray"]
 
 
-class MipmappedArray(InContext, Passed):
+class MipmappedArray(SetOnce, InContext, Passed):
     """A mipmapped array: `shape` (of level 0), `dtype`, `channels`, `num_levels`; made by Device.mipmapped_array().
 
     `mipmapped[0]` is the largest level, and each of the following ones has half its extents, rounded down, at least 1.
@@ -35,11 +35,12 @@ class MipmappedArray(InContext, Passed):
     """
 
     __slots__ = ("form", "num_levels")
+    _instead = "make another array"
 
     form: names.Any
     num_levels: int
 
-    def __init__(self) -> None:
+    def __init__(self, *_: object, **__: object) -> None:
         raise TypeError("a MipmappedArray is made by Device.mipmapped_array()")
 
     @classmethod

@@ -12,6 +12,7 @@ import ctypes
 
 from ... import names
 from ...errors import a_kind
+from ...given import SetOnce
 from ...headers import cuda_h
 from ..handles import SURFACE
 from ..kernels.arguments import Passed
@@ -27,15 +28,16 @@ if TYPE_CHECKING:
 __all__ = ["SurfaceObject"]
 
 
-class SurfaceObject(InContext, Passed):
+class SurfaceObject(SetOnce, InContext, Passed):
     """A surface over an OpaqueArray, which is its `resource`; made by Device.surface()."""
 
     __slots__ = ("resource",)
     declares = "surface"
+    _instead = "make another surface"
 
     resource: OpaqueArray
 
-    def __init__(self) -> None:
+    def __init__(self, *_: object, **__: object) -> None:
         raise TypeError("a SurfaceObject is made by Device.surface()")
 
     @classmethod

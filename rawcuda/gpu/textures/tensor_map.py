@@ -18,7 +18,7 @@ from ...arrays import copying
 from ...arrays.strided import StridedView, view
 from ...elements.dtypes import of
 from ...errors import Unsupported, a_kind, worded
-from ...given import in_order, whole
+from ...given import SetOnce, in_order, whole
 from ...headers import cuda_h
 from ..kernels.arguments import Passed
 
@@ -58,11 +58,12 @@ _FILL: dict[Any, int] = {None: 0, "zero": 0, "nan": 1}
 _CORNERS = {3: 1 << 15, 4: 1 << 7, 5: 1 << 4}
 
 
-class TensorMap(Passed):
+class TensorMap(SetOnce, Passed):
     """A tensor map: `view`, `kind` ("tiled" or "im2col"), `box`; bytes(map) is what a kernel gets."""
 
     __slots__ = ("view", "kind", "box", "_map", "_strides", "_interleave", "_ordinal", "_primary", "__weakref__")
     declares = "tensor map"
+    _instead = "make another tensor map, or use replace_address()"
 
     view: StridedView
     kind: str
@@ -74,7 +75,7 @@ class TensorMap(Passed):
         _ordinal: int
         _primary: PrimaryContext
 
-    def __init__(self) -> None:
+    def __init__(self, *_: object, **__: object) -> None:
         raise TypeError("a TensorMap is made by TensorMap.tiled(view, box=...) or TensorMap.im2col(view, ...)")
 
     @classmethod
@@ -270,7 +271,7 @@ class TensorMap(Passed):
         _check_address(seen.ptr, 32 if self._interleave == 2 else 16)
         with primary.current():
             primary.driver.cuTensorMapReplaceAddress(ctypes.byref(self._map), seen.ptr)
-        self.view = seen
+        object.__setattr__(self, "view", seen)
         return self
 
     def __bytes__(self) -> bytes:

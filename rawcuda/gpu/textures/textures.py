@@ -13,13 +13,12 @@ Read next    surfaces.py
 from __future__ import annotations
 
 import ctypes
-import math
 
 from ... import names
 from ...arrays import copying
 from ...arrays.strided import StridedView, view
 from ...errors import Closed, a_kind, worded
-from ...given import flag
+from ...given import SetOnce, flag, several, whole
 from ...headers import cuda_h
 from ..context import is_device
 from ..handles import TEXTURE
@@ -40,10 +39,11 @@ __all__ = ["TextureObject", "TextureOptions", "check_passing"]
 _ADDRESS = {"wrap": 0, "clamp": 1, "mirror": 2, "border": 3}  # CUaddress_mode
 _FILTER = {"point": 0, "linear": 1}  # CUfilter_mode
 _READ = {"element_type": 0, "normalized_float": 1}
+_LARGEST = 2.0**128 - 2.0**104  # of the floats of 32 bits
 _INTEGERS, _NORMALIZED, _SRGB, _NO_TRILINEAR, _SEAMLESS = 1, 2, 0x10, 0x20, 0x40  # CU_TRSF_*
 
 
-class TextureOptions:
+class TextureOptions(SetOnce):
     """How a texture is read; the arguments of Device.texture().
 
     address_mode   what a coordinate out of range reads: "clamp", "border", "wrap" or "mirror"; a tuple has one for each
@@ -74,6 +74,7 @@ class TextureOptions:
         "disable_trilinear_optimization",
         "seamless_cubemap",
     )
+    _instead = "make another texture"
 
     address_mode: tuple[str, ...]
     filter_mode: str
@@ -119,11 +120,9 @@ class TextureOptions:
         self.srgb = flag("srgb", srgb)
         self.disable_trilinear_optimization = flag("disable_trilinear_optimization", disable_trilinear_optimization)
         self.seamless_cubemap = flag("seamless_cubemap", seamless_cubemap)
-        if isinstance(max_anisotropy, bool) or not isinstance(max_anisotropy, int):
-            raise TypeError(f"max_anisotropy must be an int, not {a_kind(max_anisotropy)}")
-        if not 0 <= max_anisotropy <= 16:
+        self.max_anisotropy = whole("max_anisotropy", max_anisotropy)
+        if not 0 <= self.max_anisotropy <= 16:
             raise ValueError(f"max_anisotropy={worded(max_anisotropy)}: give a number from 0 to 16")
-        self.max_anisotropy = max_anisotropy
         self.mipmap_level_bias = _number("mipmap_level_bias", mipmap_level_bias)
         self.min_mipmap_level_clamp = _number("min_mipmap_level_clamp", min_mipmap_level_clamp)
         given = max_mipmap_level_clamp
@@ -140,6 +139,14 @@ class TextureOptions:
             raise ValueError(
                 'the address modes "wrap" and "mirror" need normalized_coords=True: without, a GPU would clamp'
             )
+
+    @classmethod
+    def read(cls, options: dict[str, Any]) -> TextureOptions:
+        """Return the options that were given by name to Device.texture()."""
+        for name in options:
+            if name not in cls.__slots__:
+                raise TypeError(f"a texture has no option {worded(name)}: it has {', '.join(cls.__slots__)}")
+        return cls(**options)
 
     def check(self, what: _Source) -> None:
         """Refuse combinations that the driver refuses, or that have no effect."""
@@ -215,16 +222,17 @@ def _number(name: str, value: Any) -> float:
     except TypeError:  # an array of several elements
         raise TypeError(f"{name} must be a number, not {a_kind(value)}") from None
     except OverflowError:
-        number = math.inf
-    if not math.isfinite(number):
-        raise ValueError(f"{name}={worded(value)}: must be finite")
+        number = float("inf")
+    if not abs(number) <= _LARGEST:
+        raise ValueError(f"{name}={worded(value)}: must be finite, and fit into a float of 32 bits")
     return number
 
 
 def _color(given: Any) -> tuple[float, ...]:
     if given is None:
         return (0.0, 0.0, 0.0, 0.0)
-    values = list(given) if isinstance(given, (tuple, list)) else [given]
+    is_one = isinstance(given, str) or hasattr(type(given), "__float__") and not getattr(given, "shape", None)
+    values = [given] if is_one else several("border_color", given, "numbers")
     if len(values) > 4:
         raise ValueError(f"border_color has {len(values)} numbers: at most 4, one for each channel")
     color = [_number("border_color", value) for value in values]
@@ -337,17 +345,18 @@ def _check_memory(data: StridedView, device: Any) -> None:
         raise ValueError(f"{data!r} is not on device {device.ordinal}: use the device of the memory, or copy it")
 
 
-class TextureObject(InContext, Passed):
+class TextureObject(SetOnce, InContext, Passed):
     """A texture: its `resource` (an array or a view) and its `options`; made by Device.texture()."""
 
     __slots__ = ("resource", "options", "kind")
     declares = "texture"
+    _instead = "make another texture"
 
     resource: names.Any
     options: TextureOptions
     kind: str
 
-    def __init__(self) -> None:
+    def __init__(self, *_: object, **__: object) -> None:
         raise TypeError("a TextureObject is made by Device.texture()")
 
     @classmethod

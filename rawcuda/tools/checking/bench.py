@@ -12,7 +12,18 @@ import json
 
 from ...gpu.device import Device, devices
 from .. import terminal
-from ..commands.console import NoGpu, Parser, Refusal, add_driver, advised, chosen_by, connect, first_line, is_emulator
+from ..commands.console import (
+    NoGpu,
+    Parser,
+    Refusal,
+    add_driver,
+    advised,
+    check_folder,
+    chosen_by,
+    connect,
+    first_line,
+    is_emulator,
+)
 from . import rows, speed
 from .check import report
 
@@ -51,6 +62,8 @@ def main(arguments: list[str]) -> int:
             f"no row contains {' and '.join(options.words)}: the rows are {', '.join(r.name for r in speed.ROWS)}"
         )
     quiet = options.json == "-"
+    if not quiet and options.json is not None:
+        check_folder(options.json)
     if not quiet:
         print(terminal.folded(first_line(loaded, chosen_by(options.driver))) + "\n", flush=True)
     given, figures, failed = rows.Given(Device(options.device)), [], 0

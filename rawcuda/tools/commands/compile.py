@@ -16,7 +16,7 @@ from pathlib import Path
 
 from ...compiler.program import compile, compiler
 from ...compiler.request import OUTPUTS
-from .console import PROGRAM, Parser, Refusal
+from .console import PROGRAM, Parser, Refusal, check_folder, speaking_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ def main(arguments: list[str]) -> int:
     result = Path(options.result) if options.result else source.with_suffix(f".{output}")
     if result.exists() and source.exists() and result.samefile(source):
         raise Refusal(f"-o {options.result}: this is the source")
+    check_folder(str(result))
     with showing_warnings():
         code = compile(source, options.target, output, options=options.option)
     write(result, code)
@@ -78,8 +79,12 @@ def showing_warnings() -> Iterator[None]:
 
 def write(path: Path, data: bytes) -> None:
     """Write a file beside its place, and rename it: an error leaves the old one as it was."""
-    folder = path.parent
-    descriptor, aside = tempfile.mkstemp(dir=folder, prefix=f".{path.name}.")
+    with speaking_of(path):
+        _replace(path, data)
+
+
+def _replace(path: Path, data: bytes) -> None:
+    descriptor, aside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with open(descriptor, "wb") as file:
             file.write(data)

@@ -11,6 +11,7 @@ import argparse
 import os
 import sys
 import time
+from contextlib import contextmanager
 
 from ... import driver, use
 from ...driver import is_emulator
@@ -19,6 +20,7 @@ from .. import terminal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any, NoReturn
 
 __all__ = [
@@ -29,10 +31,12 @@ __all__ = [
     "NoGpu",
     "Parser",
     "add_driver",
+    "check_folder",
     "choose",
     "chosen_by",
     "connect",
     "reason",
+    "speaking_of",
     "first_line",
     "is_emulator",
     "Progress",
@@ -115,6 +119,30 @@ def add_driver(parser: Parser, otherwise: str) -> None:
         metavar="nvidia|emulator|PATH",
         help=f"the GPU's driver, the emulator, or the path of a libcuda; {otherwise}",
     )
+
+
+# -- files
+
+
+def check_folder(path: str) -> None:
+    """Check, before the work is done, that there is a folder for the file with its results.
+
+    raises  FileNotFoundError  there is none
+    """
+    folder = os.path.dirname(os.path.abspath(path))
+    if not os.path.isdir(folder):
+        raise FileNotFoundError(2, "there is no such folder to write to", folder)
+
+
+@contextmanager
+def speaking_of(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Let an OSError speak of this path, and not of a file beside it that is only there for a moment."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None:
+            raise
+        raise OSError(error.errno, error.strerror, os.fspath(path)) from error
 
 
 # -- the driver

@@ -21,7 +21,7 @@ from keyword import iskeyword
 from typing import NamedTuple
 
 from ... import __version__
-from .console import PACKAGE, PROGRAM, Parser, Refusal
+from .console import PACKAGE, PROGRAM, Parser, Refusal, speaking_of
 from .parts import MANIFEST, PARTS, part
 
 TYPE_CHECKING = False
@@ -77,6 +77,7 @@ def main(arguments: list[str]) -> int:
         if options.only:
             raise Refusal("--check finds in the copy which part it is: omit --only")
         return check(options.dest)
+    before = None
     if options.update:
         before = _read(options.dest)
         if options.only or before is None:
@@ -86,9 +87,10 @@ def main(arguments: list[str]) -> int:
                 else f"{options.dest} has no {MANIFEST} that `vendor` wrote: it is not a copy of a package"
             )
         options.only = None if before.part == "all" else before.part
-        print(f"{options.dest}: {before.version} is replaced by {__version__}.")
     made = part(options.only, _origin())
     left = write(options.dest, made, options.only or "all")
+    if before is not None:
+        print(f"{options.dest}: {before.version} was replaced by {__version__}.")
     name = os.path.basename(os.path.abspath(options.dest))
     print(
         f"{options.dest}: {_what(options.only or 'all')} of {_origin()} {__version__}, {len(made) + 1} files, "
@@ -224,7 +226,8 @@ def write(dest: str, content: Files, name: str) -> str:
     place = os.path.abspath(dest)
     parent, last = os.path.split(place)
     if not last.isidentifier() or iskeyword(last):
-        raise Refusal(f"{dest}: {last!r} cannot be imported; choose a name of letters, digits and _")
+        why = "is a keyword of Python" if iskeyword(last) else "is not made of letters, digits and _"
+        raise Refusal(f"{dest}: {last!r} {why}, so it cannot be imported; choose another name")
     if not os.path.isdir(parent):
         raise Refusal(f"{dest}: the folder {parent} does not exist")
     if place == os.getcwd():  # the whole folder is replaced
@@ -246,8 +249,16 @@ def write(dest: str, content: Files, name: str) -> str:
                 f"{dest} is a copy that was edited: {'; '.join(changes)}. "
                 "Move your changes away, or remove the folder, first"
             )
-    beside, files_of_new = "", {**content, MANIFEST: _manifest(content, name)}
+    files_of_new = {**content, MANIFEST: _manifest(content, name)}
     files_of_old = [*before.hashes, MANIFEST] if before is not None else []
+    with speaking_of(dest):
+        old = _place(place, files_of_new, files_of_old)
+    return old if os.path.isdir(old) else ""
+
+
+def _place(place: str, files_of_new: dict[str, bytes], files_of_old: list[str]) -> str:
+    """Write the new copy beside its place and exchange it; return the folder for the rest of the old one."""
+    beside, (parent, last) = "", os.path.split(place)
     try:
         beside = tempfile.mkdtemp(prefix=f".{last}.", dir=parent)
         new, old = os.path.join(beside, "new"), os.path.join(beside, "old")
@@ -255,7 +266,7 @@ def write(dest: str, content: Files, name: str) -> str:
         _exchange(new, place, old)
     finally:
         _clean(beside, [*files_of_new], files_of_old, place)
-    return old if os.path.isdir(old) else ""
+    return old
 
 
 def _clean(beside: str, files_of_new: list[str], files_of_old: list[str], place: str) -> None:
