@@ -18,7 +18,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
-__all__ = ["SetOnce", "called_later", "chosen", "flag", "in_order", "is_suspended", "one_of", "several", "whole"]
+__all__ = [
+    "SetOnce",
+    "called_later",
+    "chosen",
+    "flag",
+    "in_order",
+    "is_suspended",
+    "one_of",
+    "real",
+    "several",
+    "whole",
+]
 
 
 class SetOnce:
@@ -49,6 +60,23 @@ def whole(what: str, given: Any) -> int:
         except TypeError:  # an array of several elements
             pass
     raise TypeError(f"{what} must be an int, not {a_kind(given)}")
+
+
+def real(what: str, given: Any) -> float:
+    """Return a number that is given for a parameter as a float, which is infinite if it is too large for one.
+
+    raises  TypeError  another object, also a bool, a str or an array with dimensions
+    """
+    kind = type(given)
+    if kind is not bool and (hasattr(kind, "__float__") or hasattr(kind, "__index__")):
+        try:
+            if not getattr(given, "shape", None):
+                return float(given)
+        except TypeError:  # NumPy's dates have __float__, too
+            pass
+        except OverflowError:
+            return float("inf")
+    raise TypeError(f"{what} must be a number, not {a_kind(given)}")
 
 
 def one_of(what: str, given: Any, words: Iterable[str]) -> str:

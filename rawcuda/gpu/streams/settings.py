@@ -15,7 +15,7 @@ from collections import namedtuple
 from struct import pack
 
 from ...errors import a_kind, worded
-from ...given import chosen, whole
+from ...given import chosen, real, whole
 from ..context import require
 
 TYPE_CHECKING = False
@@ -127,13 +127,12 @@ def value_of_window(of: Any, name: str, given: Any) -> bytes:
             f"{_LARGEST_WINDOW}"
         )
     ratio = given.get("hit_ratio", 1.0)
-    if isinstance(ratio, bool) or not hasattr(type(ratio), "__float__") or getattr(ratio, "shape", None):
-        raise TypeError(f"{name}: hit_ratio must be a number from 0 to 1, not {a_kind(ratio)}")
-    if not 0 <= ratio <= 1:
+    share = real(f"{name}: hit_ratio", ratio)
+    if not 0 <= share <= 1:
         raise ValueError(f"{name}: hit_ratio={worded(ratio)}: give a number from 0 to 1")
     hit = chosen(f"{name}: hit", given.get("hit", "persisting"), PROPERTIES)
     miss = chosen(f"{name}: miss", given.get("miss", "streaming"), PROPERTIES[:2])
-    return pack("<QQfii", start, size, float(ratio), hit, miss)
+    return pack("<QQfii", start, size, share, hit, miss)
 
 
 def _span(name: str, given: Any) -> tuple[int, int]:

@@ -18,7 +18,7 @@ from ... import names
 from ...arrays import copying
 from ...arrays.strided import StridedView, view
 from ...errors import Closed, a_kind, worded
-from ...given import SetOnce, flag, several, whole
+from ...given import SetOnce, flag, real, several, whole
 from ...headers import cuda_h
 from ..context import is_device
 from ..handles import TEXTURE
@@ -215,14 +215,7 @@ class TextureOptions(SetOnce):
 
 
 def _number(name: str, value: Any) -> float:
-    if isinstance(value, bool) or not (hasattr(type(value), "__float__") or hasattr(type(value), "__index__")):
-        raise TypeError(f"{name} must be a number, not {a_kind(value)}")
-    try:
-        number = float(value)
-    except TypeError:  # an array of several elements
-        raise TypeError(f"{name} must be a number, not {a_kind(value)}") from None
-    except OverflowError:
-        number = float("inf")
+    number = real(name, value)
     if not abs(number) <= _LARGEST:
         raise ValueError(f"{name}={worded(value)}: must be finite, and fit into a float of 32 bits")
     return number
