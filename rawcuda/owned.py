@@ -85,7 +85,10 @@ def drain() -> None:
     """Do the pending releases; called where our own calls create or release a handle."""
     # An entry is removed after its release, so that an interrupt leaves it to the next drain(). If several threads are
     # here, or an interrupt comes before the removal, an entry is released again, which does nothing.
-    while dropped:
+    # A listener of a trace may drop something in each release, so the number of releases is limited.
+    for _ in range(len(dropped) + 100):
+        if not dropped:
+            break
         try:
             first = dropped[0]
             if not forked:
@@ -93,6 +96,8 @@ def drain() -> None:
             dropped.remove(first)
         except (IndexError, ValueError):  # another thread removed it
             pass
+        except ImportError:  # the interpreter ends; see close()
+            dropped.clear()
 
 
 class Held:
@@ -205,6 +210,8 @@ class Owned:
                 if not forked:
                     release.release(False)
                 self.__del__ = _nothing
+        except ImportError:  # the interpreter ends and imports nothing more: the driver releases everything
+            self.__del__ = _nothing
         except BaseException:  # an interrupt: the next drain() releases the handle
             if not self._closing() and release is not None:
                 dropped.append(release)

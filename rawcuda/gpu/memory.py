@@ -22,7 +22,7 @@ from ..owned import Once, Owned, _nothing
 from ..protocols.description import Bytes
 from .context import PrimaryContext, context_of, is_device, primary_of, reaches
 from .handles import DEVICE, MANAGED, ORDERED, PINNED, POOLED, Kind, Leased, Lifetime, make
-from .queue import Ordering, StreamHandle, calls_on
+from .queue import Ordering, StreamHandle, calls_on, is_elsewhere
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -479,7 +479,7 @@ def allocate(device: Any, nbytes: int, kind: str = "device", stream: Any = None)
     units   bytes; for 0 nothing is allocated, and the address is 0
     kind    "device"; "pinned": host memory that the device can access; "managed": migrates between host and device
     stream  if given, "device" memory is allocated and freed in the order of this stream
-    calls   cuMemAlloc_v2, cuMemAllocAsync, cuMemHostAlloc, cuMemAllocManaged
+    calls   cuMemAlloc_v2, cuMemAllocAsync, cuMemAllocFromPoolAsync, cuMemHostAlloc, cuMemAllocManaged
     raises  OutOfMemory  not enough memory is free
             ValueError   a negative or impossible size, an unknown kind, a stream with another kind than "device"
     """
@@ -505,6 +505,12 @@ def allocate(device: Any, nbytes: int, kind: str = "device", stream: Any = None)
         else:
             ordering = Ordering(stream)
             calls, queue = calls_on(ordering.handle, primary)
+            if is_elsewhere(stream, primary):  # cuMemAllocAsync would allocate on the device of the stream
+                pool = ctypes.c_uint64()
+                primary.inside.cuDeviceGetMemPool(ctypes.byref(pool), ctypes.c_int(primary.ordinal))
+                arguments = as_argument(nbytes), as_argument(pool.value), queue
+                make(memory, POOLED, primary, arguments, calls, ordering)
+                return memory
         make(memory, ORDERED, primary, (as_argument(nbytes), queue), calls, ordering)
     return memory
 

@@ -36,9 +36,11 @@ __all__ = [
     "PER_THREAD",
     "StreamHandle",
     "calls_on",
+    "check_device",
     "failed",
     "handle_of",
     "home_of",
+    "is_elsewhere",
     "work_handle",
 ]
 
@@ -228,6 +230,24 @@ def _foreign_home(primary: PrimaryContext, context: int, handle: int) -> Primary
         f"the stream {handle:#x} belongs to another context than the primary context of a device, so that the end "
         "of its work cannot be found out: give a stream of Device.stream()"
     )
+
+
+def is_elsewhere(stream: Any, primary: PrimaryContext) -> bool:
+    """Tell whether a stream is of another device; a stream of a context that is not primary counts as one of this."""
+    try:
+        return home_of(stream, primary) is not primary
+    except ValueError:
+        return False
+
+
+def check_device(event: Any, stream: Any) -> None:
+    """Refuse to record an event on a stream of another device."""
+    primary = getattr(stream, "_primary", None)
+    if primary is not None and primary is not event._primary:
+        raise ValueError(
+            f"the event is of device {event._primary.ordinal} and the stream of device {primary.ordinal}: an event can "
+            "be recorded only on its own device, so make the event there; any stream can wait for it"
+        )
 
 
 class Ordering:

@@ -23,6 +23,7 @@ from .queue import (
     InContext,
     StreamHandle,
     calls_on,
+    check_device,
     failed,
     handle_of,
     home_of,
@@ -177,7 +178,7 @@ class Stream(StreamHandle):
         if self._primary is primary:
             calls, queue = primary.direct, self._argument or self._prepare()
         else:
-            _check_device(event, self)
+            check_device(event, self)
             calls, queue = calls_on(self, primary)
         calls.cuEventRecord(event._argument or event._prepare(), queue)
         return event
@@ -211,6 +212,8 @@ class Stream(StreamHandle):
             if external is not False and flag("external", external):
                 with _CAPTURED:
                     calls.cuStreamWaitEvent(queue or self._prepare(), other._argument or other._prepare(), _EXTERNAL)
+                if capturing:
+                    retain(self._primary or other._primary, self.handle, other)  # as long as the graph
                 return
             calls.cuStreamWaitEvent(queue or self._prepare(), other._argument or other._prepare(), _NO_FLAGS)
             return
@@ -325,16 +328,6 @@ def _priority(given: Any) -> ctypes.c_int:
     return ctypes.c_int(number)
 
 
-def _check_device(event: Event, stream: Any) -> None:
-    """Refuse to record an event on a stream of another device."""
-    primary = getattr(stream, "_primary", None)
-    if primary is not None and primary is not event._primary:
-        raise ValueError(
-            f"the event is of device {event._primary.ordinal} and the stream of device {primary.ordinal}: an event can "
-            "be recorded only on its own device, so make the event there; any stream can wait for it"
-        )
-
-
 class _DefaultStream(Stream):
     """One of the two streams that exist without being created; it cannot be closed."""
 
@@ -391,10 +384,12 @@ class Event(InContext):
         """
         calls, queue = calls_on(stream, self._primary)
         if calls is not self._primary.inside:
-            _check_device(self, stream)
+            check_device(self, stream)
         if external is not False and flag("external", external):
             with _CAPTURED:
                 calls.cuEventRecordWithFlags(self._argument or self._prepare(), queue, _EXTERNAL)
+            if capturing:
+                retain(self._primary, handle_of(stream), self)  # as long as the graph
         else:
             calls.cuEventRecord(self._argument or self._prepare(), queue)
         return self
@@ -432,7 +427,7 @@ class Event(InContext):
 
         units   milliseconds, with a resolution of about half a microsecond
         calls   cuEventElapsedTime
-        raises  ValueError  an event without timing
+        raises  ValueError  an event without timing, or of another device
                 InvalidUse  an event that was not recorded, or whose point is not reached yet
         """
         if not isinstance(since, Event):
@@ -440,6 +435,8 @@ class Event(InContext):
         if not (self.timing and since.timing):
             which = "the event to measure from" if self.timing else "this event"
             raise ValueError(f"{which} was made without timing: make both with device.event(timing=True)")
+        if since._primary is not self._primary:
+            raise ValueError("the events are of two devices, whose clocks are not compared: record both on one")
         start, end = since._argument or since._prepare(), self._argument or self._prepare()
         elapsed = ctypes.c_float()
         with _RECORDED:

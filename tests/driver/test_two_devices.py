@@ -1,0 +1,139 @@
+"""Objects of two devices in one call; what graphs, listeners and the end of the interpreter do with owned objects."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import weakref
+
+import pytest
+
+from tests.driver import kernels
+from tests.subject import NAME, module, rawcuda
+
+cuda_h = module("headers.cuda_h")
+
+
+@pytest.fixture
+def other(device):
+    if len(rawcuda.devices()) < 2:
+        pytest.skip("one device only")
+    with rawcuda.Device(1 - device.ordinal) as made:
+        yield made
+
+
+def ordinal_of(address):
+    value = ctypes.c_int(-1)
+    which = rawcuda.cu.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+    with rawcuda.Device(0).current():
+        rawcuda.cu.cuPointerGetAttribute(ctypes.byref(value), which, address)
+    return value.value
+
+
+@pytest.mark.parametrize("form", [lambda s: s, lambda s: s.handle, rawcuda.Stream.from_handle])
+def test_memory_is_on_its_device_whichever_device_the_stream_is_of(device, other, form):
+    with other.stream() as stream:
+        for given in (form(stream), None):
+            made = device.upload(bytes(range(64)), stream=given)
+            stream.synchronize()
+            device.synchronize()
+            assert ordinal_of(made.ptr) == device.ordinal and made.tolist() == list(range(64))
+        with device.allocate(64, stream=form(stream)) as memory:
+            assert memory.device is device and ordinal_of(memory.ptr) == device.ordinal
+            stream.synchronize()
+            memory.fill(3)
+            assert memory.view("uint8").tolist() == [3] * 64
+        stream.synchronize()
+
+
+def test_memory_of_a_stream_of_another_context_of_the_device(device, other):
+    theirs, stream = cuda_h.CUcontext(), cuda_h.CUstream()
+    rawcuda.cu.cuCtxCreate_v2(ctypes.byref(theirs), 0, device.ordinal)
+    try:
+        rawcuda.cu.cuStreamCreate(ctypes.byref(stream), 1)
+        with device.allocate(64, stream=stream.value) as memory:
+            assert ordinal_of(memory.ptr) == device.ordinal
+        rawcuda.cu.cuStreamSynchronize(stream)
+    finally:
+        rawcuda.cu.cuCtxDestroy_v2(theirs)
+
+
+def test_times_of_two_devices_are_not_compared(device, other):
+    with device.event(timing=True) as first, other.event(timing=True) as second:
+        first.record(device.stream()), second.record(other.stream())
+        device.synchronize(), other.synchronize()
+        with pytest.raises(ValueError, match="of two devices, whose clocks are not compared: record both on one"):
+            second.elapsed_ms(first)
+
+
+@pytest.mark.parametrize("how", ["record", "wait"])
+def test_a_graph_keeps_the_external_events_of_its_capture(device, how):
+    event = device.event()
+    gone = weakref.ref(event)
+    with device.stream() as stream:
+        event.record(stream)
+        with stream.capture() as graph:
+            if how == "record":
+                event.record(stream, external=True)
+            else:
+                stream.wait(event, external=True)
+        del event
+        gc.collect()
+        assert gone() is not None
+        graph.launch(stream)
+        stream.synchronize()
+        graph.close()
+        del graph
+        gc.collect()
+        device.synchronize()
+    assert gone() is None
+
+
+def test_a_listener_that_drops_something_in_each_release_does_not_hold_the_call_for_ever(device):
+    seen = []
+
+    def listener(event):
+        if event.name == "cuMemFree_v2":
+            seen.append(event)
+            device.allocate(8)  # collected at once, and released by the next call
+
+    with rawcuda.trace(listener):
+        device.allocate(8)
+        device.allocate(8).close()
+    assert 0 < len(seen) < 1000
+    device.allocate(8).close()
+
+
+KINDS = """
+    import builtins, sys
+    import {name} as rawcuda
+
+    class Closing:
+        def __del__(self):
+            for name, thing in self.things.items():
+                try:
+                    thing.close()
+                except BaseException as error:
+                    print(name, repr(error), flush=True)
+            print("closed", len(self.things), flush=True)
+
+    device = rawcuda.Device(0)
+    stream, pool, graph = device.stream(), device.memory_pool(), device.graph()
+    graph.fill(device.empty(3, "uint32"), 1)
+    kept = builtins.kept = Closing()
+    kept.things = dict(
+        memory=device.allocate(9), ordered=device.allocate(9, stream=stream), pooled=pool.allocate(9, stream=stream),
+        pinned=device.allocate(9, kind="pinned"), managed=device.allocate(9, kind="managed"), event=device.event(),
+        executable=graph.instantiate(), graph=graph, array=device.array((2, 2), "float32"), pool=pool,
+        module=device.load({text!r}), registered=rawcuda.Memory.register(bytearray(100)), stream=stream,
+        virtual=device.virtual_memory(1), mipmapped=device.mipmapped_array((4, 4), "float32"),
+        library=rawcuda.Library({text!r}),
+    )
+    kept.cycle = kept
+"""
+
+
+def test_close_raises_nothing_while_the_interpreter_ends(python):
+    text = kernels.ADD if isinstance(kernels.ADD, str) else kernels.ADD.decode()
+    result = python(KINDS.format(name=NAME, text=text), env={"RAWCUDA_DRIVER": "emulator"})
+    assert result.returncode == 0 and result.stdout.split() == ["closed", "16"], result.stdout + result.stderr
