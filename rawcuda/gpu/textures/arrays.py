@@ -350,10 +350,15 @@ def shape_or_view(given: Any, dtype: Any, channels: Any, stream: Any) -> tuple[A
     """
     # The arrays of some libraries also have __index__, for those without dimensions.
     if isinstance(given, (tuple, list)) or hasattr(type(given), "__index__") and not getattr(given, "ndim", 0):
-        if isinstance(given, (tuple, list)) and any([isinstance(each, (tuple, list, float)) for each in given]):
+        wrong = (
+            [each for each in given if isinstance(each, (tuple, list, float))]
+            if isinstance(given, (tuple, list))
+            else []
+        )
+        if wrong:
             raise TypeError(
-                f"a {type(given).__name__} is read as a shape, which has ints only: for its elements, make an array of "
-                "it with numpy.asarray or array.array"
+                f"a {type(given).__name__} is read as a shape, which has ints only, not {a_kind(wrong[0])}: for its "
+                "elements, make an array of it with numpy.asarray or array.array"
             )
         if dtype is None:
             raise TypeError('an array with a shape also needs a dtype: give one, such as "float32"')

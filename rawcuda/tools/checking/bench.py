@@ -50,6 +50,9 @@ def main(arguments: list[str]) -> int:
     options = make_parser().read(arguments)
     if options.rounds < 1:
         raise Refusal(f"--rounds {options.rounds}: give 1 or more")
+    quiet = options.json == "-"
+    if not quiet and options.json is not None:
+        check_folder(options.json)
     try:
         loaded = connect(options.driver)
     except NoGpu as missing:
@@ -61,9 +64,6 @@ def main(arguments: list[str]) -> int:
         raise Refusal(
             f"no row contains {' and '.join(options.words)}: the rows are {', '.join(r.name for r in speed.ROWS)}"
         )
-    quiet = options.json == "-"
-    if not quiet and options.json is not None:
-        check_folder(options.json)
     if not quiet:
         print(terminal.folded(first_line(loaded, chosen_by(options.driver))) + "\n", flush=True)
     given, figures, failed = rows.Given(Device(options.device)), [], 0
