@@ -899,8 +899,8 @@ CORRECTIONS = [
         "errors",
         "Stream.record(b'') raises an AttributeError",
         "gpu/stream.py",
-        old=('        elif not isinstance(event, Event):\n            raise TypeError(f"record()'),
-        new=('        elif False:\n            raise TypeError(f"record()'),
+        old=('        if not isinstance(event, Event):\n            raise TypeError(f"record()'),
+        new=('        if False:\n            raise TypeError(f"record()'),
         test="driver/test_wrong_objects.py::test_wrong_objects[Stream.record]",
     ),
     Correction(
