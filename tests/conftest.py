@@ -1,4 +1,4 @@
-"""Options, three marks, and two fixtures: `python` runs a snippet in a new process, and `rerun` runs other tests."""
+"""Options, three marks, and fixtures: the driver, a snippet in a new process (`python`), other tests (`rerun`)."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import sys
 import textwrap
 from collections import defaultdict
 from collections.abc import Iterator
-from typing import Callable
+from typing import Any, Callable
 
 import pytest
 
-from .subject import CHECKOUT, NAME, ROOT, module
+from .subject import CHECKOUT, NAME, ROOT, module, rawcuda
 
 # The largest number of tests (parameters not counted) for the emulator only, or for a GPU only.
 CEILINGS = {"emulator_only": 75, "gpu_only": 20}
@@ -197,6 +197,19 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if lines:
         terminalreporter.section("told by tests")
         terminalreporter.write("".join(line + "\n" for line in lines))
+
+
+@pytest.fixture(scope="session")
+def library(pytestconfig: pytest.Config) -> Any:
+    """Choose the driver, once for each process, whichever test comes first. Return the Emulator, or None on a GPU."""
+    option = pytestconfig.getoption
+    if option("driver") == "nvidia":
+        rawcuda.use("nvidia")
+        return None
+    executor = os.environ.get("TESTED_EXECUTOR", "auto")
+    emulator = module("emulator").Emulator(mode=option("mode"), seed=option("seed"), devices=2, executor=executor)
+    rawcuda.use(emulator)
+    return emulator
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -1,10 +1,9 @@
-"""Choose the driver before the first call; after each test, check that nothing is left behind."""
+"""After each test, check that nothing is left behind. (tests/conftest.py chooses the driver.)"""
 
 from __future__ import annotations
 
 import ctypes
 import gc
-import os
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,19 +13,6 @@ import pytest
 from tests.subject import module, rawcuda
 
 FAILED = pytest.StashKey[bool]()
-
-
-@pytest.fixture(scope="session", autouse=True)
-def library(pytestconfig: pytest.Config) -> Any:
-    """Choose the driver, once for each process. Return the Emulator, or None if a real driver is tested."""
-    option = pytestconfig.getoption
-    if option("driver") == "nvidia":
-        rawcuda.use("nvidia")
-        return None
-    executor = os.environ.get("TESTED_EXECUTOR", "auto")
-    emulator = module("emulator").Emulator(mode=option("mode"), seed=option("seed"), devices=2, executor=executor)
-    rawcuda.use(emulator)
-    return emulator
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -39,17 +39,8 @@ def no_driver(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
         monkeypatch.setattr(module("driver"), "_chosen", "/no/such/libcuda.so.1")  # and none is found
 
 
-@pytest.fixture(scope="session")
-def chosen(pytestconfig: pytest.Config) -> str:
-    """Choose the driver of the device half, once for each process."""
-    which = pytestconfig.getoption("driver")
-    if not module("driver").is_loaded():
-        rawcuda.use(module("emulator").Emulator(devices=2) if which == "emulator" else which)
-    return str(which)
-
-
 @pytest.fixture
-def device(chosen: str) -> Any:
+def device(library: Any) -> Any:
     """Return the first device, for tests of device memory."""
     return rawcuda.Device(0)
 

@@ -14,16 +14,6 @@ numpy = pytest.importorskip("numpy")
 VALUES = [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
 
 
-@pytest.fixture(scope="module")
-def device():
-    """Return a device of the emulator, in a process that has no other driver."""
-    try:
-        rawcuda.use(module("emulator").Emulator())
-    except RuntimeError:  # a driver is in use already
-        pass
-    return rawcuda.Device(0)
-
-
 def from_pandas(folder):
     return pytest.importorskip("pandas").DataFrame(numpy.array(VALUES))
 
