@@ -1,7 +1,8 @@
 """Checks of what callers pass for a parameter; their errors name the parameter, the object and what it should be.
 
-What it is   one function for each kind of parameter that many functions have: an int, a bool, a word, several things.
-What not     it knows no class of this package, and it converts nothing that a plain int() or list() would not.
+What it is   one function for each kind of parameter that many functions have: an int, a bool, a word, several things;
+             and `SetOnce`, a base class whose attributes cannot be set later.
+What not     it knows no class of this package, and it converts nothing that int(), float() or list() would not.
 Why so       Python's own words ("unhashable type", "'NoneType' object is not iterable") do not say which argument is
              meant; and an object may have a method that always fails, as NumPy's arrays have __index__.
 Read next    errors.py
@@ -33,9 +34,9 @@ __all__ = [
 
 
 class SetOnce:
-    """A base class for objects whose public attributes are facts: their methods set them once, and nobody later.
+    """A base class for objects whose public attributes can be set once, by the code that makes the object.
 
-    _instead  what the error of another attempt says to do: "make another pool"
+    _instead  the remedy, for the AttributeError of each later attempt: "make another pool"
     """
 
     __slots__ = ()
@@ -116,9 +117,10 @@ def in_order(what: str, given: Any) -> list[Any]:
 
 
 def called_later(what: str, given: Any) -> Any:
-    """Return a function that is given to be called later; raises TypeError, also for one whose call would do nothing.
+    """Return a function that is given for a later call.
 
-    what  what needs the function: "call()"
+    what    what needs the function: "call()"
+    raises  TypeError  another object, or a coroutine or generator function, whose call would run none of its code
     """
     if not callable(given):
         raise TypeError(f"{what} needs a function, not {a_kind(given)}")

@@ -339,9 +339,11 @@ _WRITABLE, _FORMAT = 1, 4  # PyBUF_WRITABLE, PyBUF_FORMAT
 
 
 def buffer(view: StridedView, flags: int) -> memoryview:
-    """Implement `__buffer__`, where the consumer decides what the format means.
+    """Return the buffer for `__buffer__`.
 
-    raises   BufferError   as memory_view(), or NumPy would read another type: dates, bfloat16 and vectors, for example
+    flags    of the consumer's request: PyBUF_WRITABLE, PyBUF_FORMAT
+    raises   BufferError   as memory_view(); also if the consumer requests the format and NumPy would read another type
+                           from it: for example for dates, bfloat16 and vectors
     """
     said = view.dtype.format
     if flags & _FORMAT and (said.endswith("x") or said[0] == "(" or said == "Ze"):
@@ -349,7 +351,7 @@ def buffer(view: StridedView, flags: int) -> memoryview:
             "buffer",
             "dtype",
             str(view.dtype),
-            f"has the format {said!r}, which says too little; call memoryview() of the view for that, or tobytes()",
+            f"has the format {said!r}, which NumPy reads as another type; call view.memoryview() or view.tobytes()",
         )
     return memory_view(view, bool(flags & _WRITABLE))
 

@@ -216,7 +216,9 @@ class StridedView(Reshaped, Numeric):
         """Return the strides in elements; raises ValueError if a stride is not a whole number of elements."""
         itemsize = self.dtype.itemsize or 1
         if any(stride % itemsize for stride in self.strides):
-            raise ValueError(f"strides {self.strides} are not whole numbers of elements of {itemsize} bytes")
+            raise ValueError(
+                f"strides {self.strides} are not whole numbers of elements of {itemsize} bytes: use strides instead"
+            )
         return tuple([stride // itemsize for stride in self.strides])
 
     @property
@@ -421,7 +423,7 @@ class StridedView(Reshaped, Numeric):
         return arrow_exporter(self)
 
     def __buffer__(self, flags: int) -> memoryview:
-        """Export the view by the buffer protocol, on Python 3.12 and later; not what NumPy would misread."""
+        """Export the view by the buffer protocol, on Python 3.12 and later; BufferError if NumPy would misread it."""
         return (_exporting or _begin_exporting()).buffer(self, flags)  # type: ignore[no-any-return]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:

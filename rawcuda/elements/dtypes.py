@@ -293,7 +293,7 @@ def _from_attributes(spec: object) -> DType | None:
 
 
 def _from_numpy_equal(spec: Any) -> DType | None:
-    """Read a dtype of pandas or pyarrow, which names the equal dtype of NumPy, or one of another width."""
+    """Read a dtype of pandas or pyarrow, which names an equal dtype of NumPy; the caller compares the widths."""
     try:
         return of(spec.to_pandas_dtype() if hasattr(spec, "to_pandas_dtype") else spec.numpy_dtype)
     except (AttributeError, NotImplementedError, TypeError, ValueError, ProtocolError):
@@ -400,7 +400,7 @@ def _from_opaque_typestr(typestr: str, order: str, rest: str, descr: list[Any] |
     size = int(digits) * (4 if kind == "U" else 1)
     named = unit[:-1].partition("/")[0].lstrip("0123456789")  # "25us" and "1D/4" have the units us and D
     if bracket and (kind not in "mM" or unit[-1:] != "]" or named not in _UNITS):
-        raise refusal(protocol, "typestr", typestr, "is malformed")
+        raise refusal(protocol, "typestr", typestr, "is malformed; it must be a str such as '<f4'")
     if kind in "mMU" and order not in ("=", "|", ORDER):
         raise refusal(protocol, "typestr", typestr, "has the other byte order; swap the bytes first")
     if kind in "mM" and size != 8:

@@ -335,6 +335,7 @@ class Device(Facts):
         channels  of a view, whose last dimension they are; 1 if it is not given
         options   address_mode, filter_mode, read_mode, normalized_coords, border_color, ...; see TextureOptions
         raises    ValueError  memory that a texture cannot read, or options that cannot be combined
+                  TypeError   an unknown option
         """
         from .textures.textures import TextureObject, TextureOptions
 

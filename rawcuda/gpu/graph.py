@@ -227,7 +227,7 @@ class Graph(Owned):
         with Held(self._lock):
             own = self._executable
             if own is None or own._version != self._version:
-                # Another thread may be launching it; after its last use, at the latest the next call destroys it.
+                # Another thread may be launching the old one: after its last use, the next drain() destroys it.
                 self._executable = own = None
                 own = self._executable = Executable(self)
         return own
@@ -256,6 +256,7 @@ class Graph(Owned):
     def copy(self, dst: names.Any, src: names.Any, *, after: names.Any = None) -> names.Node:
         """Add a copy between two exporters of any layout; host memory is read and written in each launch.
 
+        src     if it has only `__array__`, each launch copies the elements that it has now
         calls   cuGraphAddMemcpyNode, cuGraphAddKernelNode_v2
         raises  TypeError   different dtypes: nothing is converted
                 ValueError  shapes that do not broadcast, memory that overlaps
@@ -280,6 +281,7 @@ class Graph(Owned):
         a stream or of the device.
 
         calls   cuGraphAddHostNode
+        raises  TypeError  not a function, or a coroutine or generator function
         """
         made: names.Node = self._add("callback", after, function, *arguments)
         return made
@@ -332,7 +334,7 @@ class Graph(Owned):
         return made
 
     def free(self, allocation: names.AllocationNode, *, after: names.Any = None) -> names.Node:
-        """Add a node that frees an allocation of this or another graph.
+        """Add a node that frees an allocation of this or another graph; ValueError if one of their nodes does already.
 
         after   give the nodes that use the memory; the default is the allocation, if it is in this graph
         calls   cuGraphAddMemFreeNode

@@ -478,8 +478,9 @@ def allocate(device: Any, nbytes: int, kind: str = "device", stream: Any = None)
     device  a Device, or a PrimaryContext
     units   bytes; for 0 nothing is allocated, and the address is 0
     kind    "device"; "pinned": host memory that the device can access; "managed": migrates between host and device
-    stream  if given, "device" memory is allocated and freed in the order of this stream
-    calls   cuMemAlloc_v2, cuMemAllocAsync, cuMemAllocFromPoolAsync, cuMemHostAlloc, cuMemAllocManaged
+    stream  if given, "device" memory is allocated and freed in the order of this stream, which may be of another device
+    calls   cuMemAlloc_v2, cuMemAllocAsync, cuDeviceGetMemPool, cuMemAllocFromPoolAsync, cuMemHostAlloc,
+            cuMemAllocManaged
     raises  OutOfMemory  not enough memory is free
             ValueError   a negative or impossible size, an unknown kind, a stream with another kind than "device"
     """

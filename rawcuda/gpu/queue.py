@@ -233,7 +233,7 @@ def _foreign_home(primary: PrimaryContext, context: int, handle: int) -> Primary
 
 
 def is_elsewhere(stream: Any, primary: PrimaryContext) -> bool:
-    """Tell whether a stream is of another device; a stream of a context that is not primary counts as one of this."""
+    """Tell whether a stream is of another device; False for a stream of a context that is not primary."""
     try:
         return home_of(stream, primary) is not primary
     except ValueError:

@@ -236,6 +236,7 @@ class Stream(StreamHandle):
         each launch of the graph calls the function.
 
         calls   cuLaunchHostFunc
+        raises  TypeError  not a function, or a coroutine or generator function
         """
         from .streams.host_functions import call
 
@@ -436,7 +437,7 @@ class Event(InContext):
             which = "the event to measure from" if self.timing else "this event"
             raise ValueError(f"{which} was made without timing: make both with device.event(timing=True)")
         if since._primary is not self._primary:
-            raise ValueError("the events are of two devices, whose clocks are not compared: record both on one")
+            raise ValueError("the events are of two devices, whose clocks are not compared: make both on one device")
         start, end = since._argument or since._prepare(), self._argument or self._prepare()
         elapsed = ctypes.c_float()
         with _RECORDED:

@@ -134,7 +134,7 @@ class Trace:
             writer.end()
 
     def __reduce_ex__(self, protocol: object) -> names.NoReturn:
-        raise TypeError("a Trace is one with block, and cannot be copied or pickled: copy its events, trace.events")
+        raise TypeError("a Trace belongs to one with block, and cannot be copied or pickled: copy trace.events")
 
     def _repr_svg_(self) -> str | None:
         from .trace_forms import picture

@@ -252,7 +252,7 @@ FLOATS = "mipmap_level_bias", "min_mipmap_level_clamp", "max_mipmap_level_clamp"
 @pytest.mark.parametrize("name", FLOATS)
 @pytest.mark.parametrize("value", [1e300, -1e300, 2.0**128, 10**400, float("inf"), float("nan")])
 def test_a_number_that_a_float_of_32_bits_cannot_hold(device, image, name, value):
-    with pytest.raises(ValueError, match=f"{name}=.*: must be finite, and fit into a float of 32 bits"):
+    with pytest.raises(ValueError, match=f"{name}=.*: give a finite number that fits into a 32-bit float"):
         device.texture(image, **{name: value})
 
 
@@ -399,7 +399,7 @@ def test_a_trace_writes_text():
                 pass
     with rawcuda.trace([]) as trace:
         for copying in (copy.copy, copy.deepcopy, pickle.dumps):
-            with pytest.raises(TypeError, match="a Trace is one with block"):
+            with pytest.raises(TypeError, match="a Trace belongs to one with block"):
                 copying(trace)
 
 

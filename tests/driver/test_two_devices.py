@@ -62,7 +62,7 @@ def test_times_of_two_devices_are_not_compared(device, other):
     with device.event(timing=True) as first, other.event(timing=True) as second:
         first.record(device.stream()), second.record(other.stream())
         device.synchronize(), other.synchronize()
-        with pytest.raises(ValueError, match="of two devices, whose clocks are not compared: record both on one"):
+        with pytest.raises(ValueError, match="of two devices, whose clocks are not compared: make both on one"):
             second.elapsed_ms(first)
 
 

@@ -226,7 +226,7 @@ def test_numpy_reads_the_same_type_on_every_python(name):
     read, expected = numpy.asarray(made), numpy.asarray(Told())
     assert (read.dtype, read.shape, read.ctypes.data) == (expected.dtype, expected.shape, made.ptr)
     if read.dtype.kind == "V":  # NumPy knows no such numbers
-        with pytest.raises(BufferError, match="says too little; call memoryview"):
+        with pytest.raises(BufferError, match=r"reads as another type; call view\.memoryview"):
             made.__buffer__(0x11C)  # PyBUF_FULL_RO
     assert bytes(made.__buffer__(0)) == made.tobytes() == bytes(192)  # without a format, it is bytes
     assert made.memoryview().nbytes == 192

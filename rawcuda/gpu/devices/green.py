@@ -194,7 +194,7 @@ def split(device: names.Device, sm_counts: tuple[Any, ...], rest: bool) -> Split
     if sum(wanted) > total:
         raise ValueError(
             f"split({', '.join(map(worded, sm_counts))}): device {device.ordinal} has {total} multiprocessors (its "
-            "attribute MULTIPROCESSOR_COUNT)"
+            "attribute MULTIPROCESSOR_COUNT): ask for fewer"
         )
     groups, left = _divided(loaded, whole, gcd(*wanted) if len(wanted) > 1 else wanted[0])
     if not groups and len(wanted) == 1 and not rest:  # nearly all: the size of a group would be rounded up
@@ -204,7 +204,7 @@ def split(device: names.Device, sm_counts: tuple[Any, ...], rest: bool) -> Split
     if sum(needed) > len(groups):
         raise ValueError(
             f"split({', '.join(map(worded, sm_counts))}): device {device.ordinal} divides its {total} multiprocessors "
-            f"into at most {len(groups)} groups of {size or 'this size'}, and {sum(needed)} are needed"
+            f"into at most {len(groups)} groups of {size or 'this size'}, and {sum(needed)} are needed: ask for fewer"
         )
     shares, at = [], 0
     for number in needed:
@@ -213,7 +213,9 @@ def split(device: names.Device, sm_counts: tuple[Any, ...], rest: bool) -> Split
     if rest:
         shares.append([*groups[at:], *([left] if left.type == _SM and left.sm.smCount else [])])
         if not shares[-1]:
-            raise ValueError(f"rest=True: none of the {total} multiprocessors of device {device.ordinal} is left")
+            raise ValueError(
+                f"rest=True: none of the {total} multiprocessors of device {device.ordinal} is left: omit rest=True"
+            )
     made: list[GreenContext] = []
     try:
         made.extend(map(partial(GreenContext._over, device), shares))

@@ -228,12 +228,13 @@ class range:  # noqa: A001
             tracing.emit(tracing.Step("range", "end", f"{self.name} after {(perf_counter_ns() - began) / 1000:.1f} us"))
 
     def __call__(self, function: names.Callable[..., names.Any]) -> names.Callable[..., names.Any]:
-        """Return the function with this range around each call; generators and coroutines are refused."""
+        """Return the function with this range around each call; refuse generator and coroutine functions."""
         if not callable(function):
             raise TypeError(f"a range decorates a function, not {a_kind(function)}")
         if is_suspended(function):
             raise TypeError(
-                f"{worded(function)} is a generator or a coroutine, which can be suspended: use the range inside it"
+                f"{worded(function)} is a generator or coroutine function, whose run can be suspended: use the range "
+                "inside it"
             )
         from functools import wraps
 

@@ -1,6 +1,6 @@
 """Conditions: values that kernels set, and that decide which graph of a conditional node runs.
 
-What else    `explained`: what graphs with conditional nodes, or with memory of their own, cannot do.
+What else    `explained`: the errors for graphs with conditional nodes or allocations, which permit fewer calls.
 Source       CUDA Driver API, cuGraphConditionalHandleCreate, CUDA_CONDITIONAL_NODE_PARAMS; CUDA Programming Guide,
              "Conditional Graph Nodes": cudaGraphSetConditional
 Read next    parameters.py
@@ -106,10 +106,10 @@ class Condition(SetOnce):
 
 
 class explained:
-    """A with block in which a refusal of the driver says which nodes of a graph do not permit what was asked.
+    """Context manager that adds to an error of the driver which nodes of a graph are the probable reason.
 
-    graph None: the refusal stays as it is
-    what  what such a graph cannot do, and the remedy
+    graph   None: the error stays as it is
+    what    what such a graph cannot do, and the remedy
     """
 
     __slots__ = ("graph", "what")

@@ -137,7 +137,7 @@ class Node:
         A kernel node accepts new arguments alone, or a Launch and its arguments. The next launch of the graph uses the
         change; an existing Executable does not.
 
-        raises  TypeError  the node cannot be changed
+        raises  TypeError  the node cannot be changed, or a wrong number or kind of arguments
         """
         set_node(self, args, named)
 
@@ -399,7 +399,7 @@ def add(graph: Any, what: str, after: Any, given: tuple[Any, ...], named: dict[s
         graph._keep(key, read.kept)  # before the call, so that what the node uses is alive even after an interrupt
         inner = given[0] if what == "embed" else None
         try:
-            with explained(inner, "cannot be a child graph, or not of this driver: add its nodes to this graph"):
+            with explained(inner, "cannot be a child graph with this driver: add its nodes to the other graph"):
                 read.add(graph, handle, array_of(others), len(others))
         except Exception:
             graph._keep(key, None)

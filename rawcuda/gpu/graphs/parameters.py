@@ -201,7 +201,7 @@ def kernel(graph: Any, launch: Any, *arguments: Any, **configuration: Any) -> Gi
 
 
 def copy(graph: Any, dst: Any, src: Any) -> Given:
-    """Read a copy between two exporters; of an object that has only `__array__`, the present elements are kept."""
+    """Read a copy between two exporters; of an object with only `__array__`, the node keeps the present elements."""
     for side in (dst, src):
         _check_addressed(side)
     dst, to, src, of, walk = copying.plan(dst, copying.readable(src))
@@ -241,13 +241,13 @@ def _impossible(dst: Any, src: Any) -> ValueError:
     shapes = [getattr(side, "shape", None) for side in (dst, src)]
     if None not in shapes and shapes[0] != shapes[1]:
         return ValueError(
-            f"a copy node cannot repeat elements of host memory: give a source of shape {shapes[0]} instead of "
-            f"{shapes[1]}, or put it into pinned memory"
+            f"a copy node cannot broadcast from or to pageable host memory: give a source of shape {shapes[0]} instead "
+            f"of {shapes[1]}, or use pinned memory"
         )
     strides = [getattr(side, "strides", (1,)) for side in (dst, src)]
     return ValueError(
-        "a copy node cannot copy between host memory and memory of another layout (the strides are "
-        f"{strides[0]} and {strides[1]}): make both sides contiguous, or put the host's into pinned memory"
+        "a copy node cannot copy between pageable host memory and memory of another layout (the strides are "
+        f"{strides[0]} and {strides[1]} bytes): make both sides contiguous, or use pinned memory"
     )
 
 
@@ -399,7 +399,7 @@ def free(graph: Any, allocation: Any) -> Given:
     for owner in (allocation.graph, graph):
         for each in owner._root._given.values():
             if each.kind == "free" and each.arguments[0].value == address:
-                raise ValueError(f"{allocation!r} is freed by another node of {owner!r} already")
+                raise ValueError(f"{allocation!r} is freed by another node of {owner!r} already: leave this node out")
     return Given("free", allocation.label, (), (cuda_h.CUdeviceptr(address),), symbols)
 
 

@@ -77,7 +77,9 @@ def _check_given(node: Node, read: Any, args: tuple[Any, ...], named: dict[str, 
     many = bool(code.co_flags & _TAKES_MORE)
     unknown = [name for name in named if name not in wanted[len(args) :]]
     if unknown or len(args) + len(named) < len(wanted) or len(args) > len(wanted) and not many:
-        got = f"{unknown[0]}= cannot be given" if unknown else f"it was called with {len(args) + len(named)} of them"
+        got = f"the number of arguments is {len(args) + len(named)}"
+        if unknown:
+            got = f"{unknown[0]}= {'was given twice' if unknown[0] in wanted else 'cannot be given'}"
         raise TypeError(
             f"update() of {node!r} takes the arguments {', '.join(wanted)}{' and more' if many else ''}: {got}"
         )

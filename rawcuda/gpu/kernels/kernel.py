@@ -73,7 +73,7 @@ class Kernel:
         _primary: Any
 
     def __init__(self, *_: object, **__: object) -> None:
-        raise TypeError("a Kernel is made by Module[name], or by Module.kernel(name)")
+        raise TypeError("a Kernel is made by module[name], or by module.kernel(name)")
 
     @classmethod
     def _of(cls, module: names.Module, name: str, known: Known) -> Kernel:

@@ -422,7 +422,7 @@ def _refuse_number(slot: Slot, argument: Any, wanted: str) -> NoReturn:
     elif not _is_array(argument) and wanted == "an integer" and hasattr(type(argument), "__float__"):
         remedy = "round it, or pass it for another parameter"
     else:
-        remedy = "give a number" + (" (its .item()?)" if hasattr(argument, "item") else "")
+        remedy = "give a number" + (", such as its item()" if hasattr(argument, "item") else "")
     slot.refuse(TypeError, argument, f"cannot be converted to {wanted}: {remedy}")
 
 

@@ -236,7 +236,7 @@ class Devices(MutableSet):  # type: ignore[type-arg]
 
 
 def _public(given: Any) -> Any:
-    """Return the Device for the ordinal of one, and anything else as it is."""
+    """Return the Device for an ordinal, and any other object unchanged."""
     try:
         return device_from(ordinal_from(given))
     except (TypeError, ValueError):  # (also Closed)

@@ -76,7 +76,7 @@ class VirtualMemory(Memory):
     """
 
     __slots__ = ("granularity", "reserved", "shareable", "_reservation", "_windows", "_lock")
-    borrow = Memory.borrow  # a Memory: only reserved addresses can grow
+    borrow = Memory.borrow  # it returns a Memory: only addresses that this package reserved can grow
 
     granularity: int
     reserved: int

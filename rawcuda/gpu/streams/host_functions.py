@@ -147,7 +147,7 @@ def for_graph(ordinal: int, function: Any, arguments: tuple[Any, ...]) -> tuple[
     """Prepare the call of a function by a node of a graph on a device.
 
     returns  the address of the C function, its argument, and an object to keep as long as the node may run
-    raises   TypeError  not a function
+    raises   TypeError  not a function, or a coroutine or generator function
     """
     called_later("callback()", function)
     number, made = _in_graph(ordinal, function, arguments)

@@ -186,7 +186,7 @@ def _check_place(stream: StreamHandle, seen: StridedView) -> None:
         )
     if kind == "cuda_managed":
         raise ValueError(
-            "the value is in managed memory, for which the driver has no such waits and writes: use pinned"
+            "the value is in managed memory, for which the driver has no such waits and writes: use pinned memory"
         )
     ours, owner = stream._primary, seen.owner
     if kind != "cuda" or ours is None or ordinal is None or ordinal == ours.ordinal:

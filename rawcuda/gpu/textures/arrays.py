@@ -104,7 +104,7 @@ class _Copies(Unaddressed):
         self[key].copy_from(value)
 
     def __array__(self, dtype: names.Any = None, copy: bool | None = None) -> names.NoReturn:
-        """Refuse NumPy's conversions, as those of device memory are."""
+        """Raise TypeError, so that NumPy makes no implicit copy to the host."""
         raise TypeError("a copy from an array on the device to the host is never made implicitly: call download()")
 
     def __len__(self) -> int:
@@ -357,8 +357,8 @@ def shape_or_view(given: Any, dtype: Any, channels: Any, stream: Any) -> tuple[A
         )
         if wrong:
             raise TypeError(
-                f"a {type(given).__name__} is read as a shape, which has ints only, not {a_kind(wrong[0])}: for its "
-                "elements, make an array of it with numpy.asarray or array.array"
+                f"a {type(given).__name__} is read as a shape, which has ints only, not {a_kind(wrong[0])}: to copy "
+                "its elements, make an array of it with numpy.asarray or array.array"
             )
         if dtype is None:
             raise TypeError('an array with a shape also needs a dtype: give one, such as "float32"')

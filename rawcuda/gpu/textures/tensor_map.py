@@ -261,7 +261,7 @@ class TensorMap(SetOnce, Passed):
         if (seen.shape, seen.strides) != (old.shape, old.strides):
             raise ValueError(
                 f"the view has shape {seen.shape}, strides {seen.strides}; the tensor map was made for {old.shape}, "
-                f"{old.strides}"
+                f"{old.strides}: make another one"
             )
         primary, ordinal = _place_of(seen)
         if ordinal != self._ordinal:

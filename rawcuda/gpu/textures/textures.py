@@ -39,7 +39,7 @@ __all__ = ["TextureObject", "TextureOptions", "check_passing"]
 _ADDRESS = {"wrap": 0, "clamp": 1, "mirror": 2, "border": 3}  # CUaddress_mode
 _FILTER = {"point": 0, "linear": 1}  # CUfilter_mode
 _READ = {"element_type": 0, "normalized_float": 1}
-_LARGEST = 2.0**128 - 2.0**104  # of the floats of 32 bits
+_LARGEST = 2.0**128 - 2.0**104  # the largest 32-bit float
 _INTEGERS, _NORMALIZED, _SRGB, _NO_TRILINEAR, _SEAMLESS = 1, 2, 0x10, 0x20, 0x40  # CU_TRSF_*
 
 
@@ -130,7 +130,7 @@ class TextureOptions(SetOnce):
         if self.max_mipmap_level_clamp is not None and self.max_mipmap_level_clamp < self.min_mipmap_level_clamp:
             raise ValueError(
                 f"max_mipmap_level_clamp={self.max_mipmap_level_clamp} is below "
-                f"min_mipmap_level_clamp={self.min_mipmap_level_clamp}"
+                f"min_mipmap_level_clamp={self.min_mipmap_level_clamp}: give a larger one"
             )
         self.border_color = _color(border_color)
         if border_color is not None and "border" not in self.address_mode:
@@ -217,7 +217,7 @@ class TextureOptions(SetOnce):
 def _number(name: str, value: Any) -> float:
     number = real(name, value)
     if not abs(number) <= _LARGEST:
-        raise ValueError(f"{name}={worded(value)}: must be finite, and fit into a float of 32 bits")
+        raise ValueError(f"{name}={worded(value)}: give a finite number that fits into a 32-bit float")
     return number
 
 
@@ -313,7 +313,10 @@ class _Source:
             row = shape[1] * size
             pitch = strides[0] if shape[0] > 1 else -(-row // unit) * unit
             if pitch < row:
-                raise ValueError(f"strides {strides}: rows of {row} bytes overlap, or lie in another order")
+                raise ValueError(
+                    f"strides {strides}: rows of {row} bytes overlap, or lie in another order: copy the data into an "
+                    "array, device.array(view)"
+                )
             if pitch % unit:
                 raise ValueError(
                     f"a pitch of {pitch} bytes is not a multiple of {unit} (TEXTURE_PITCH_ALIGNMENT): copy the data "
@@ -369,7 +372,7 @@ class TextureObject(SetOnce, InContext, Passed):
             raise TypeError("a texture reads a whole array: give the array, or copy the part into a smaller one")
         if isinstance(source, (OpaqueArray, MipmappedArray)):
             if channels is not None and channels_of(channels) != source.channels:
-                raise ValueError(f"channels={channels}: {source!r} has {source.channels}")
+                raise ValueError(f"channels={channels}: {source!r} has {source.channels}: leave channels out")
             what = _Source.over_array(source, device)
         else:
             seen = source if isinstance(source, StridedView) else view(source)

@@ -48,7 +48,7 @@ def main(arguments: list[str]) -> int:
     output = options.output or (suffix if suffix in OUTPUTS else "ptx")
     result = Path(options.result) if options.result else source.with_suffix(f".{output}")
     if result.exists() and source.exists() and result.samefile(source):
-        raise Refusal(f"-o {options.result}: this is the source")
+        raise Refusal(f"-o {options.result}: this is the source; choose another name")
     check_folder(str(result))
     with showing_warnings():
         code = compile(source, options.target, output, options=options.option)
@@ -78,7 +78,7 @@ def showing_warnings() -> Iterator[None]:
 
 
 def write(path: Path, data: bytes) -> None:
-    """Write a file beside its place, and rename it: an error leaves the old one as it was."""
+    """Write a temporary file in the same folder, and rename it: after an error, the old file is unchanged."""
     with speaking_of(path):
         _replace(path, data)
 

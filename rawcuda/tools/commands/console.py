@@ -125,18 +125,18 @@ def add_driver(parser: Parser, otherwise: str) -> None:
 
 
 def check_folder(path: str) -> None:
-    """Check, before the work is done, that there is a folder for the file with its results.
+    """Check before the work begins that the folder of a result file exists.
 
-    raises  FileNotFoundError  there is none
+    raises  FileNotFoundError  it does not exist
     """
     folder = os.path.dirname(os.path.abspath(path))
     if not os.path.isdir(folder):
-        raise FileNotFoundError(2, "there is no such folder to write to", folder)
+        raise FileNotFoundError(2, "there is no such folder to write to: create it first", folder)
 
 
 @contextmanager
 def speaking_of(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Let an OSError speak of this path, and not of a file beside it that is only there for a moment."""
+    """Context manager that makes an OSError name this path, and not a temporary file."""
     try:
         yield
     except OSError as error:

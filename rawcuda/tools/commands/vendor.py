@@ -226,17 +226,17 @@ def write(dest: str, content: Files, name: str) -> str:
     place = os.path.abspath(dest)
     parent, last = os.path.split(place)
     if not last.isidentifier() or iskeyword(last):
-        why = "is a keyword of Python" if iskeyword(last) else "is not made of letters, digits and _"
+        why = "is a keyword of Python" if iskeyword(last) else "is not an identifier of Python"
         raise Refusal(f"{dest}: {last!r} {why}, so it cannot be imported; choose another name")
     if not os.path.isdir(parent):
-        raise Refusal(f"{dest}: the folder {parent} does not exist")
+        raise Refusal(f"{dest}: the folder {parent} does not exist: create it first")
     if place == os.getcwd():  # the whole folder is replaced
         raise Refusal(f"{dest} is the current folder: change to the folder above, and give the name")
     running = os.path.realpath(str(files(PACKAGE)))
     if os.path.realpath(place) == running or os.path.realpath(place).startswith(running + os.sep):
-        raise Refusal(f"{dest} is the package that is being copied")
+        raise Refusal(f"{dest} is the package that is being copied: choose another name")
     if os.path.islink(place) or os.path.exists(place) and not os.path.isdir(place):
-        raise Refusal(f"{dest} exists, and is not a folder")
+        raise Refusal(f"{dest} exists, and is not a folder: choose another name")
     _bring_back(place)
     before = None
     if os.path.isdir(place) and os.listdir(place):
@@ -257,7 +257,7 @@ def write(dest: str, content: Files, name: str) -> str:
 
 
 def _place(place: str, files_of_new: dict[str, bytes], files_of_old: list[str]) -> str:
-    """Write the new copy beside its place and exchange it; return the folder for the rest of the old one."""
+    """Write the new copy beside the old one, and exchange the two; return the folder with the rest of the old one."""
     beside, (parent, last) = "", os.path.split(place)
     try:
         beside = tempfile.mkdtemp(prefix=f".{last}.", dir=parent)
