@@ -126,8 +126,8 @@ def called_later(what: str, given: Any) -> Any:
         raise TypeError(f"{what} needs a function, not {a_kind(given)}")
     if is_suspended(getattr(given, "func", given)):  # (func: of a functools.partial)
         raise TypeError(
-            f"{what} needs a plain function: a call of the coroutine or generator function {worded(given)} would run "
-            "none of its code"
+            f"{what} needs a plain function, and {worded(given)} is a coroutine or generator function: a call would "
+            "run none of its code"
         )
     return given
 

@@ -257,7 +257,7 @@ def check_target(path: Path) -> str:
     real = os.path.realpath(path)
     folder = os.path.dirname(real)
     if not os.path.isdir(folder):
-        raise FileNotFoundError(2, "there is no such folder to write to", folder)
+        raise FileNotFoundError(2, "there is no such folder to write to; create it first", folder)
     if os.path.lexists(real):
         if not os.path.isfile(real):  # renaming over /dev/null would replace the device itself
             _refuse(path, "is not a regular file", "choose another name to write to")

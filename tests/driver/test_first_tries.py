@@ -118,7 +118,7 @@ def test_a_copy_node_that_no_layout_permits_names_what_to_change(device, graph, 
     with pytest.raises(ValueError, match=r"give a source of shape \(4,\) instead of \(1,\)"):
         graph.copy(words, array.array("I", [5]))
     rows = rawcuda.view(array.array("I", range(4))).reshape(2, 2)
-    with pytest.raises(ValueError, match=r"the strides are \(8, 4\) and \(4, 8\)\): make both sides contiguous"):
+    with pytest.raises(ValueError, match=r"the strides are \(8, 4\) and \(4, 8\) bytes\): make both sides contiguous"):
         graph.copy(words.reshape(2, 2), rows.T)
 
 
@@ -210,7 +210,7 @@ TAKERS = {
 @pytest.mark.parametrize("function", SUSPENDED)
 def test_a_function_whose_call_would_run_nothing_is_refused(device, graph, taker, function):
     take = TAKERS[taker](device, graph)
-    with pytest.raises(TypeError, match="a call of the coroutine or generator function .* would run none of its code"):
+    with pytest.raises(TypeError, match="is a coroutine or generator function: a call would run none of its code"):
         take(function)
 
 

@@ -131,7 +131,7 @@ def check_folder(path: str) -> None:
     """
     folder = os.path.dirname(os.path.abspath(path))
     if not os.path.isdir(folder):
-        raise FileNotFoundError(2, "there is no such folder to write to: create it first", folder)
+        raise FileNotFoundError(2, "there is no such folder to write to; create it first", folder)
 
 
 @contextmanager
