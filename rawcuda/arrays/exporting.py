@@ -274,11 +274,29 @@ def _interface(view: StridedView) -> dict[str, Any]:
         "typestr": dtype.typestr,
         "data": (0 if 0 in shape else view.ptr, view._place.readonly),
         "strides": None if plain else strides,
-        "descr": dtype.descr if dtype.descr is not None else [("", dtype.typestr)],
+        "descr": _nameable(dtype.descr) if dtype.descr is not None else [("", dtype.typestr)],
     }
     if tracing.listeners:
         tracing.emit(tracing.Step("array_interface", "export", f"{said!r}"))
     return said
+
+
+def _nameable(descr: list[Any]) -> list[Any]:
+    """Return the fields of a structure, with other names for padding that NumPy would call by the name of a field.
+
+    It calls a field without a name "f1" if it is the second one, and then refuses the structure "i1,f8" of its own.
+    """
+    names = {name for field in descr for name in (field[0] if type(field[0]) is tuple else field[:1])}
+    told: list[Any] = []
+    for place, (label, kind, *shape) in enumerate(descr):
+        called = f"f{place}"
+        if not label and called in names:
+            while called in names:
+                called += "_"
+            label = called
+            names.add(called)
+        told.append((label, _nameable(kind) if isinstance(kind, list) else kind, *shape))
+    return told
 
 
 def array_interface(view: StridedView) -> dict[str, Any]:

@@ -272,14 +272,20 @@ def _describe_of(name: str) -> Reader:
 
 
 def _not_last() -> Reader:
-    """Return a reader of buffers whose ValueError means "not by this protocol": NumPy raises it for datetimes."""
+    """Return a reader of buffers that leaves to the array interface what they do not describe.
+
+    NumPy raises ValueError for datetimes, and its formats do not always tell where the fields of a structure are.
+    """
     read = _room("buffer").describe
 
     def refusing(exporter: Any, kind: Kind, stream: Any) -> Description | None:
         try:
-            return read(exporter, kind, stream)  # type: ignore[no-any-return]
+            made: Description | None = read(exporter, kind, stream)
         except ValueError as error:
             raise BufferError(str(error)) from None
+        if made is not None and made.dtype.format == f"{made.dtype.itemsize}x":
+            raise BufferError("the format of its buffer gives no more than the size of the elements")
+        return made
 
     return refusing
 

@@ -99,7 +99,7 @@ def reader_in_c(type_: type, array: Any, otherwise: Any, rest: Any) -> Any:
     plain: Any = type_.__getattribute__
     ndim_of: Any = by_ndim and modules["numpy"].ndarray.ndim.__get__
     dtype_of: Any = by_ndim and modules["numpy"].ndarray.dtype.__get__
-    unfit: dict[type, Any] = {}  # the readers of dtypes that only the array interface can describe, by their class
+    unfit: dict[Any, Any] = {}  # the readers of dtypes that only the array interface can describe
 
     def read(array: Any, kind: type[Description], stream: Any = None) -> Description | None:
         if can_change:
@@ -136,10 +136,8 @@ def reader_in_c(type_: type, array: Any, otherwise: Any, rest: Any) -> Any:
                 return made  # type: ignore[no-any-return]
         except BufferError:
             try:
-                of_dtype: Any = by_ndim and type(dtype_of(array))
-                if (
-                    of_dtype and of_dtype in unfit
-                ):  # the buffer protocol has no datetimes either, and takes 1,000 ns to refuse them
+                of_dtype: Any = by_ndim and dtype_of(array)
+                if by_ndim and of_dtype in unfit:  # a buffer has no datetimes either, and takes 1,000 ns to refuse them
                     return unfit[of_dtype](array, kind, stream)  # type: ignore[no-any-return]
                 made = rest(array, kind, stream)
                 if by_ndim and made._place.protocol == "array_interface" and len(unfit) < 100:

@@ -76,13 +76,24 @@ class _Unreadable(Exception):
     """A format that this reader does not know; its bytes can still be copied."""
 
 
+class _Ambiguous(Exception):
+    """A format that does not tell where the fields are; its bytes can still be copied."""
+
+
 def _read(format: str, itemsize: int) -> DType:
     try:
         items, total = _Reader(format).items("")
     except _Unreadable:
-        items, total = [], -1
-    if total != itemsize:
         return _bytes(format, itemsize)
+    except _Ambiguous:
+        return _bytes("", itemsize)
+    gap = itemsize - total
+    if len(items) == 1 and isinstance(items[0].kind, list) and 0 < gap == -total % items[0].align:
+        # NumPy's format of an aligned structure leaves out the padding at its end, as the formats of struct do.
+        items[0].kind.append(("", f"|V{gap}"))
+        total = itemsize
+    if total != itemsize:
+        return _bytes("", itemsize)
     if len(items) == 1 and not items[0].shape and items[0].name == "":
         return _single(items[0], format, itemsize)
     if any(item.is_swapped() for item in items):
@@ -168,9 +179,13 @@ class _Reader:
     def _item(self) -> _Item:
         shape = self._shape()
         count = self._number()
-        self._skip_spaces_and_orders()  # some exporters write "(2)<i" and "3<i"
+        self._skip_spaces_and_orders()  # some exporters write "(2)<i" and "3<i", and NumPy "(2)=3s"
+        if count is None:
+            count = self._number()
         item = self._one(count)
         item.shape = shape + item.shape
+        if item.shape and self.depth and isinstance(item.kind, list):  # (each may have padding at its end)
+            raise _Ambiguous
         if self.text[self.at : self.at + 1] == ":":
             name, colon, _ = self.text[self.at + 1 :].partition(":")
             if not colon:
@@ -215,6 +230,10 @@ class _Reader:
                 "elsewhere; convert the array first",
             )
         number = 1 if count is None else count
+        if letter == "x" and count is None:  # NumPy writes padding of three bytes as xxx, and as one field elsewhere
+            run = len(self.text) - self.at - len(self.text[self.at :].lstrip("x"))
+            run -= run > 0 and self.text[self.at + run : self.at + run + 1] == ":"  # (the last one is a field)
+            self.at, number = self.at + run, 1 + run
         if letter in ("s", "p", "x"):
             return _Item(f"|{'S' if letter == 's' else 'V'}{number}", number, 1)
         if letter in ("w", "u"):
@@ -248,6 +267,8 @@ class _Reader:
         items, size = self.items("}")
         self.depth -= 1
         align = max([item.align for item in items], default=1) if self.order == "@" else 1
+        if self.depth and size % align:  # NumPy leaves out the padding at its end, sometimes to add it after the field
+            raise _Ambiguous
         whole = _Item([item.as_field() for item in items], size, align, any(item.is_swapped() for item in items))
         if count is not None:
             whole.shape = (count,)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import random
 import sys
 
 import pytest
@@ -244,8 +245,61 @@ def test_numpy_reads_the_same_structure_on_every_python(fields, align):
     class Told:
         __array_interface__ = made.__array_interface__
 
-    assert numpy.asarray(made).dtype == numpy.asarray(Told()).dtype
+    for read in numpy.asarray(made), numpy.asarray(Told()):  # (a buffer's padding is no field)
+        same_fields(read.dtype, given.dtype)
     assert numpy.asarray(made)["a"].dtype == given["a"].dtype
+
+
+def structure(choose, depth=0):
+    """Return a random structure type of NumPy: nested, aligned or packed, with sub-arrays, gaps, and any names."""
+    names = choose.sample(["f0", "f1", "f2", "f3", "a", "b", "x y"], choose.randint(1, 4))
+    simple = ["u1", "<i2", "<f4", "<f8", "?", "<c8", "S3", "V3", "<U2"] + ["M8[s]"] * (choose.random() < 0.2)
+    kinds = [
+        structure(choose, depth + 1) if depth < 2 and choose.random() < 0.3 else numpy.dtype(choose.choice(simple))
+        for _ in names
+    ]
+    if choose.random() < 0.2:
+        kinds[-1] = numpy.dtype((kinds[-1], choose.choice([(2,), (3, 1)])))
+    how = choose.random()
+    if how < 0.2:  # the gaps that a user asks for
+        offsets, at = [], 0
+        for kind in kinds:
+            offsets.append(at + choose.choice([0, 1, 8]))
+            at = offsets[-1] + kind.itemsize
+        wanted = {"names": names, "formats": kinds, "offsets": offsets, "itemsize": at + choose.choice([0, 4, 5])}
+        return numpy.dtype(wanted)
+    return numpy.dtype(list(zip(names, kinds)), align=how < 0.7)
+
+
+def same_fields(read, given):
+    """Check that fields lie where NumPy has them; a field that it has not is padding."""
+    if given.subdtype:
+        assert read.subdtype and read.shape == given.shape
+        return same_fields(read.base, given.base)
+    if not given.names:
+        assert read == given
+        return None
+    assert [name for name in read.names if name in given.names] == list(given.names)
+    for name in given.names:
+        assert read.fields[name][1] == given.fields[name][1]
+        same_fields(read.fields[name][0], given.fields[name][0])
+    return None
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_numpy_finds_each_field_where_it_was(seed):
+    """Whatever was viewed before: NumPy's buffer formats do not always tell where a field is, its descr does."""
+    choose = random.Random(seed)
+    for dtype in [structure(choose) for _ in range(8)]:
+        given = numpy.zeros(2, dtype)
+        before = view(given)
+        assert view(given).dtype is before.dtype and view(given[::-1]).dtype is before.dtype
+        same_fields(numpy.asarray(before).dtype, dtype)
+        assert numpy.asarray(before).itemsize == dtype.itemsize
+        choosing.forget()
+        assert view(given).dtype is before.dtype
+        copied = before.copy()
+        same_fields(numpy.asarray(copied).dtype, dtype)
 
 
 @pytest.mark.skipif(not VERSIONED, reason="from_dlpack has no copy and device before NumPy 2.1")
