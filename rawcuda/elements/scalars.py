@@ -163,9 +163,8 @@ def _encode(dtype: DType, value: Any) -> bytes:
             return (number & 0xFF).to_bytes(1, "little") if dtype.kind == "uint" else struct.pack("b", number)
         return struct.pack("=" + dtype.format, number)
     if dtype.kind == "complex":
-        number = _complex(dtype, value)
-        part = _COMPLEX_PART[dtype.name]
-        return struct.pack(f"={part}{part}", number.real, number.imag)
+        both, part = _complex(dtype, value), _COMPLEX_PART[dtype.name]
+        return struct.pack(f"={part}{part}", both.real, both.imag)
     kind = type(value)
     try:
         if isinstance(value, (str, complex)) or not (hasattr(kind, "__float__") or hasattr(kind, "__index__")):
