@@ -375,6 +375,8 @@ def select(shape: Ints, strides: Ints, key: object) -> tuple[int, Ints, Ints]:
             if count:
                 offset += start * stride
             new_shape.append(count)
+            if count < 2 and abs(stride * step) > LIMIT:
+                step = 1  # no element is a step away, and C has 64 bits for a stride
             new_strides.append(stride * step)
         elif type(k) is int and -n <= k < n:
             offset += (k if k >= 0 else k + n) * stride

@@ -146,7 +146,11 @@ def encode(dtype: DType, value: Any) -> bytes:
 
 
 def _encode(dtype: DType, value: Any) -> bytes:
+    if getattr(getattr(value, "dtype", None), "kind", "") in ("b", "c", "bool", "complex") and value.shape == ():
+        value = value.item()  # NumPy's bool is no int, and its complex numbers have __float__
     if dtype.kind == "bool":
+        if not isinstance(value, (int, float)):
+            value = _complex(dtype, value)
         return b"\1" if value else b"\0"
     if dtype.kind in ("int", "uint"):
         if not hasattr(type(value), "__index__"):
@@ -158,20 +162,28 @@ def _encode(dtype: DType, value: Any) -> bytes:
                 raise OverflowError
             return (number & 0xFF).to_bytes(1, "little") if dtype.kind == "uint" else struct.pack("b", number)
         return struct.pack("=" + dtype.format, number)
-    if isinstance(value, str) or isinstance(value, complex) and dtype.kind != "complex":
-        raise TypeError(
-            f"{dtype} takes a {'' if dtype.kind == 'complex' else 'real '}number, not {type(value).__name__}"
-        )
-    try:
-        given: Any = complex(value) if dtype.kind == "complex" else float(value)
-    except TypeError:
-        raise TypeError(f"{dtype} takes a number, not {a_kind(value)}") from None
     if dtype.kind == "complex":
-        part = _COMPLEX_PART[dtype.name]
-        return struct.pack(f"={part}{part}", given.real, given.imag)
+        both, part = _complex(dtype, value), _COMPLEX_PART[dtype.name]
+        return struct.pack(f"={part}{part}", both.real, both.imag)
+    kind = type(value)
+    try:
+        if isinstance(value, (str, complex)) or not (hasattr(kind, "__float__") or hasattr(kind, "__index__")):
+            raise TypeError  # float() also reads text, in a str and in any buffer
+        given = float(value)
+    except TypeError:
+        raise TypeError(f"{dtype} takes a real number, not {a_kind(value)}") from None
     if dtype.name in ("float16", "float32", "float64"):
         return struct.pack("=" + dtype.format, given)
     return struct.pack("=H" if dtype.itemsize == 2 else "=B", _small_code(dtype.name, given))
+
+
+def _complex(dtype: DType, value: Any) -> complex:
+    try:
+        if not isinstance(value, str):
+            return complex(value)
+    except TypeError:
+        pass
+    raise TypeError(f"{dtype} takes a number, not {a_kind(value)}")
 
 
 def decode(dtype: DType, data: bytes) -> list[Any]:

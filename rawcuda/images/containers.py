@@ -216,7 +216,7 @@ def fatbin(data: bytes) -> list[Member]:
         if len(data) - at < 16:
             raise ValueError(f"a truncated fatbin: it has {len(data) - at} bytes, but the header alone has 16")
         _, _, header, body = struct.unpack_from("<IHHQ", data, at)
-        if header + body > len(data) - at:
+        if header < 16 or header + body > len(data) - at:
             raise ValueError(f"a truncated fatbin: its header says {header + body} bytes, but it has {len(data) - at}")
         found += _members(data, at + header, at + header + body)
         at += max(16, header + body)

@@ -2,6 +2,7 @@
 
 import array
 import copy
+import ctypes
 import functools
 import io
 import pickle
@@ -411,3 +412,83 @@ def test_ranges_are_copied_and_pickled():
             assert bytes(copied._attributes)[:16] == bytes(made._attributes)[:16]
             with copied:
                 pass
+
+
+# -- numbers, grids and slices
+
+
+NO_NUMBERS = ["12", memoryview(b"12"), None, [1], (1,), object(), ctypes.c_int(0), array.array("b", b"12")]
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "float16", "bfloat16", "float32", "float64", "complex64"])
+def test_what_is_no_number_fills_no_array(device, dtype):
+    for v in (device.empty(2, dtype), rawcuda.view(bytearray(16)).reinterpret(dtype)):
+        v.fill(0)
+        for value in NO_NUMBERS:  # float() reads the bytes of a buffer as text
+            with pytest.raises(TypeError, match=rf"{dtype} takes an? (int|number|real number), not "):
+                v.fill(value)
+        assert not any(v.tolist())
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint64", "float32", "complex64"])
+def test_a_bool_of_numpy_is_the_number_that_pythons_is(device, dtype):
+    numpy = pytest.importorskip("numpy")
+    v = device.empty(2, dtype)
+    assert v.fill(numpy.True_).tolist() == v.fill(True).tolist() == [1, 1]
+    assert v.fill(numpy.bool_(False)).tolist() == [0, 0]
+    with pytest.raises((TypeError, ValueError)):
+        v.fill(numpy.array([True, False]))
+
+
+def test_a_list_does_not_lose_the_imaginary_part_of_numpys_numbers(device):
+    numpy = pytest.importorskip("numpy")
+    encode, of = module("elements.scalars").encode, module("elements.dtypes").of
+    for name in ("float32", "bfloat16", "int32"):
+        with pytest.raises(TypeError, match="not (a )?complex"):
+            encode(of(name), numpy.complex64(1 + 2j))
+
+
+@pytest.mark.parametrize("step", [2**70, -(2**70), 2**62, -(2**63)])
+def test_a_step_beyond_all_elements_makes_a_stride_of_64_bits(device, step):
+    rows = rawcuda.view(array.array("f", range(6))).reshape(2, 3)
+    for v in (rows, device.upload(rows)):
+        part = v[::step, ::2]
+        assert part.shape == (1, 2) and all(-(2**63) <= stride < 2**63 for stride in part.strides)
+        assert part.tolist() == [rows.tolist()[0 if step > 0 else 1][::2]] and v[::5].strides == (60, 4)
+    rows.fill(1)
+    assert rows[::step, ::2].__array_interface__["strides"] == (12, 8)
+
+
+def test_a_grid_of_nested_numbers_names_what_is_not_an_int(step):
+    numpy = pytest.importorskip("numpy")
+    for grid in (numpy.array([[1, 2]]), [numpy.array([1, 2])], ([1], 1), (1, True)):
+        for name in ("grid", "block"):
+            with pytest.raises(TypeError, match=rf"^{name}=.* is not an int$"):
+                step.configure(**{"grid": 1, "block": 1, name: grid})
+
+
+def test_an_option_of_none_is_the_default(step):
+    options = {"cooperative": None, "cluster": None, "priority": None, "is_cooperative": None}
+    for name, value in options.items():
+        assert not step.configure(grid=1, block=1, **{name: value}).attributes
+
+
+@pytest.mark.parametrize("timeout", [True, "1", int, [1]])
+def test_a_timeout_that_is_no_number(device, timeout):
+    with device.stream() as stream, pytest.raises(TypeError, match=r"^timeout must be a number, not an? "):
+        stream.synchronize(timeout=timeout)
+
+
+def test_a_timeout_may_be_any_number(device):
+    with device.stream() as stream:
+        for timeout in (0, 0.5, 10**400, float("inf"), Number(1)):
+            stream.synchronize(timeout=timeout)
+
+
+@pytest.mark.parametrize("header", [0, 8, 15])
+def test_a_fatbin_whose_header_has_no_room_for_itself(device, header):
+    damaged = b"\x50\xed\x55\xba" + b"\1\0" + header.to_bytes(2, "little") + bytes(56)
+    with pytest.raises(ValueError, match="fatbin: its header says"):
+        device.load(damaged)
+    with pytest.raises(ValueError, match="fatbin: its header says"):
+        device.link([damaged])

@@ -86,10 +86,10 @@ def test_a_wait_with_a_time_limit(device):
     stream.synchronize(timeout=None)
     assert array.tolist()[0] == 19.0
     for thing in (stream, event):
-        for wrong in (-1, float("nan"), "5"):
+        for wrong in (-1, float("nan")):
             with pytest.raises(ValueError, match="timeout"):
                 thing.synchronize(timeout=wrong)
-        for wrong in ("soon", [], object()):
+        for wrong in ("soon", "5", True, [], object()):
             with pytest.raises(TypeError, match="timeout"):
                 thing.synchronize(timeout=wrong)
     stream.close()

@@ -103,10 +103,12 @@ def _is_integer(kind: type) -> bool:
 
 
 def _plain(name: str, given: Any, number: Any) -> int:
-    kind = type(number)
-    if kind not in _integers and (kind is bool or not hasattr(kind, "__index__")):
-        raise TypeError(f"{name}={worded(given)}: {worded(number)} is not an int")
-    return int.__index__(index(number))
+    if type(number) is not bool:
+        try:
+            return int.__index__(index(number))
+        except TypeError:  # also an array, which has __index__
+            pass
+    raise TypeError(f"{name}={worded(given)}: {worded(number)} is not an int")
 
 
 def _numbers(name: str, given: Any) -> list[Any]:

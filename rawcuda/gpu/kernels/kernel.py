@@ -357,7 +357,7 @@ class Kernel:
         """
         if cluster is not None:
             cluster = extents("cluster", cluster)
-        known, cooperative = self._known.asked, flag("cooperative", cooperative)
+        known, cooperative = self._known.asked, cooperative is not None and flag("cooperative", cooperative)
         key: Any = cooperative, cluster
         if not (options or cooperative or cluster):
             return None, shared_bytes

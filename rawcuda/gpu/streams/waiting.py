@@ -9,6 +9,7 @@ Read next    stream.py
 from __future__ import annotations
 
 from ...errors import worded
+from ...given import real
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,11 +40,8 @@ def wait_until(thing: Any, timeout: Any) -> None:
     """
     from time import monotonic, sleep
 
-    try:
-        seconds = float(timeout)
-    except (TypeError, ValueError, OverflowError):
-        raise TypeError(f"timeout must be a number of seconds or None, not {worded(timeout)}") from None
-    if isinstance(timeout, str) or not seconds >= 0:
+    seconds = real("timeout", timeout)
+    if not seconds >= 0:
         raise ValueError(f"timeout={worded(timeout)}: give a number of seconds that is not negative, or None")
     end, delay = monotonic() + seconds, 0.0
     while not thing.query():
