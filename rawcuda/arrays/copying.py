@@ -467,8 +467,8 @@ def fill(target: Any, value: Any, stream: Any = None) -> None:
     if to.readonly or to.owner._handle is None or form.size is None:
         _check_target(to, target)
     kind = type(value)
-    if kind is not float and kind is not int and getattr(getattr(value, "dtype", None), "kind", "") == "c":
-        value = complex(value)  # of NumPy's types only complex128 is a complex
+    if kind is not float and kind is not int and (numpys := getattr(getattr(value, "dtype", None), "kind", "")):
+        value = bool(value) if numpys == "b" else complex(value) if numpys == "c" else value  # for struct
     try:
         if kind is float or kind is int or (dtype or _BYTE).kind != "complex" and not isinstance(value, complex):
             pattern = form.pack(value)

@@ -48,7 +48,7 @@ def test_a_fill_of_host_memory_refuses_what_is_no_stream(device):
 
 def test_numpys_small_complex_numbers_are_complex(device):
     numpy = pytest.importorskip("numpy")
-    with pytest.raises(TypeError, match="takes a real number, not complex"):
+    with pytest.raises(TypeError, match="takes a real number, not a complex"):
         device.empty(2, "float32").fill(numpy.complex64(1 + 2j))
     assert device.empty(2, "complex64").fill(numpy.complex64(1 + 2j)).tolist() == [1 + 2j] * 2
 
