@@ -212,6 +212,18 @@ def library(pytestconfig: pytest.Config) -> Any:
     return emulator
 
 
+@pytest.fixture
+def driver(library: Any) -> Any:
+    """Return the bound driver, `rawcuda.cu`."""
+    return rawcuda.cu
+
+
+@pytest.fixture
+def device(library: Any) -> Any:
+    """Return the first device."""
+    return rawcuda.Device(0)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def only_the_subject() -> Iterator[None]:
     """Fail if a run on a copy under another name has imported the original."""

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from tests.driver.conftest import device, driver, library  # noqa: F401
 from tests.subject import rawcuda
 
 KINDS = 6  # the campaigns that share the time
@@ -61,7 +60,7 @@ def campaign(request: pytest.FixtureRequest, pytestconfig: pytest.Config, attack
 
 
 @pytest.fixture(autouse=True)
-def collected(library: Any) -> Iterator[None]:  # noqa: F811
+def collected(library: Any) -> Iterator[None]:
     """Start from nothing that waits to be collected."""
     gc.collect()
     for each in rawcuda.devices():

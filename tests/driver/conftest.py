@@ -20,18 +20,6 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if collection_path.name == "test_every_call.py" and not config.getoption("every_call") else None
 
 
-@pytest.fixture
-def driver(library: Any) -> Any:
-    """Return the bound driver, `rawcuda.cu`."""
-    return rawcuda.cu
-
-
-@pytest.fixture
-def device(library: Any) -> Any:
-    """Return the first device."""
-    return rawcuda.Device(0)
-
-
 @pytest.fixture(autouse=True)
 def nothing_left_behind(request: pytest.FixtureRequest, library: Any) -> Iterator[None]:
     """Fail a test that leaves handles alive or a context pushed, or in which an exception was swallowed."""

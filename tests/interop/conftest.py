@@ -10,11 +10,10 @@ from __future__ import annotations
 import os
 from collections.abc import Generator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.subject import module, rawcuda
+from tests.subject import module
 
 EMULATED = "DEVICE_HALF_ON_THE_EMULATOR"
 OUTCOMES = pytest.StashKey["dict[str, dict[str, str]]"]()
@@ -37,12 +36,6 @@ def no_driver(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
     if "device" not in request.fixturenames:
         monkeypatch.setattr(module("driver"), "_current", None)
         monkeypatch.setattr(module("driver"), "_chosen", "/no/such/libcuda.so.1")  # and none is found
-
-
-@pytest.fixture
-def device(library: Any) -> Any:
-    """Return the first device, for tests of device memory."""
-    return rawcuda.Device(0)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -253,3 +253,11 @@ def test_the_ci_runs_the_newcomers_command_first() -> None:
     ]
     assert commands[0] == "python3 -m tests" and len(commands) > 1
     assert os.access(CHECKOUT / ".ci/run", os.X_OK) or sys.platform == "win32"
+
+
+def test_the_folders_of_the_long_tests_can_be_collected(python: Python) -> None:
+    """Only the heavy half runs them, so an import that breaks there would be noticed late."""
+    for folder in ("attack", "load", "reruns"):
+        arguments = ["-m", "pytest", "--heavy", "--collect-only", "-q", "-p", "no:cacheprovider", f"tests/{folder}"]
+        result = python(arguments, cwd=CHECKOUT)
+        assert result.returncode in (0, 5), result.stdout + result.stderr  # (5: none is marked heavy)
