@@ -47,6 +47,11 @@ class SetOnce:
             raise AttributeError(f"{type(self).__name__}.{name} cannot be set: {self._instead}")
         object.__setattr__(self, name, value)
 
+    def __delattr__(self, name: str) -> None:
+        if name[:1] != "_":
+            raise AttributeError(f"{type(self).__name__}.{name} cannot be deleted")
+        object.__delattr__(self, name)
+
 
 def whole(what: str, given: Any) -> int:
     """Return an int that is given for a parameter as a plain int; raises TypeError, also for a bool.

@@ -14,6 +14,7 @@ import sys
 from ctypes import addressof, create_string_buffer
 
 from ..errors import ProtocolError, refusal, worded
+from ..interpreter.cpython import facts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ _TABLE = (
 )
 
 
+@facts("name", "kind", "itemsize", "code", "bits", "lanes", "packed", "padded", "typestr", "format", "ptx", "descr")
 class DType:
     """An element type and all its names; an instance is never changed.
 
@@ -80,9 +82,35 @@ class DType:
     """
 
     __slots__ = (
-        "name", "kind", "itemsize", "code", "bits", "lanes", "packed", "padded", "typestr", "format", "ptx", "descr",
-        "_c_format",
+        "_name", "_kind", "_itemsize", "_code", "_bits", "_lanes", "_packed", "_padded", "_typestr", "_format", "_ptx",
+        "_descr", "_c_format",
     )  # fmt: skip
+
+    name: str
+    kind: str
+    itemsize: int
+    code: int | None
+    bits: int
+    lanes: int
+    packed: bool
+    padded: bool
+    typestr: str
+    format: str
+    ptx: str | None
+    descr: list[Any] | None
+    if TYPE_CHECKING:
+        _name: str
+        _kind: str
+        _itemsize: int
+        _code: int | None
+        _bits: int
+        _lanes: int
+        _packed: bool
+        _padded: bool
+        _typestr: str
+        _format: str
+        _ptx: str | None
+        _descr: list[Any] | None
 
     def __init__(
         self,
@@ -100,12 +128,12 @@ class DType:
         ptx: str | None = None,
         descr: list[Any] | None = None,
     ) -> None:
-        self.name, self.kind, self.itemsize = name, kind, itemsize
-        self.code, self.bits, self.lanes = code, bits or 8 * itemsize, lanes
-        self.packed, self.padded = packed, padded
-        self.typestr = typestr or f"|V{itemsize}"
-        self.format = format or f"{itemsize}x"
-        self.ptx, self.descr = ptx, descr
+        self._name, self._kind, self._itemsize = name, kind, itemsize
+        self._code, self._bits, self._lanes = code, bits or 8 * itemsize, lanes
+        self._packed, self._padded = packed, padded
+        self._typestr = typestr or f"|V{itemsize}"
+        self._format = format or f"{itemsize}x"
+        self._ptx, self._descr = ptx, descr
         self._c_format: Any = None  # the format as a C string, created on first use
 
     def nbytes(self, count: int) -> int:
@@ -344,8 +372,8 @@ def from_dlpack(code: int, bits: int, lanes: int = 1, padded: bool = False) -> D
         ptx=row.ptx if lanes == 1 else None,
     )
     if lanes > 1 and not row.padded and row.typestr[1] != "V":
-        made.descr = [("", row.typestr, (lanes,))]
-        made.format = f"({lanes}){row.format}"
+        made._descr = [("", row.typestr, (lanes,))]
+        made._format = f"({lanes}){row.format}"
     return _BY_DLPACK.setdefault((code, bits, lanes, padded), made)
 
 

@@ -49,7 +49,7 @@ class Device(Facts):
             ordinal = whole("a device's ordinal", ordinal)
         known = None if careful else _known.get(ordinal)
         primary, handle = known or _look_up(ordinal)
-        self.ordinal, self._primary, self._held = ordinal, primary, None
+        self._ordinal, self._primary, self._held = ordinal, primary, None
         self._own(handle, None)
 
     # -- the context

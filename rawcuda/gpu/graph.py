@@ -20,6 +20,7 @@ from .. import names
 from ..driver import as_argument
 from ..errors import Closed, CudaError
 from ..given import flag
+from ..interpreter.cpython import facts
 from ..owned import Held, Owned, drain, dropped, invalidate
 from .context import PrimaryContext, primary_of
 from .graphs.conditions import explained
@@ -40,6 +41,7 @@ _AUTO_FREE, _PRIORITIES = 1, 8  # CUDA_GRAPH_INSTANTIATE_FLAG_...
 _RECORDED = object()  # the key of what a recording keeps; every other key is that of a node
 
 
+@facts("stream", "device")
 class Graph(Owned):
     """Work that is launched as a whole: nodes, and the edges that say which node waits for which.
 
@@ -67,8 +69,8 @@ class Graph(Owned):
     """
 
     __slots__ = (
-        "stream",
-        "device",
+        "_stream",
+        "_device",
         "_primary",
         "_state",
         "_record",
@@ -88,6 +90,8 @@ class Graph(Owned):
     _exit: names.Any  # as in Recording
     stream: names.Any
     device: names.Any
+    _stream: names.Any
+    _device: names.Any
     if TYPE_CHECKING:
         _record: Recording | None
         _primary: PrimaryContext
@@ -101,12 +105,12 @@ class Graph(Owned):
             return
         record = Recording(where, mode)
         self._prepare(record._primary, where.device, "new")
-        self._record, self.stream = record, where
+        self._record, self._stream = record, where
         self._own(0, None)
         self._handle = None
 
     def _prepare(self, primary: PrimaryContext, device: Any, state: str = "built") -> None:
-        self._primary, self.device, self._state = primary, device, state
+        self._primary, self._device, self._state = primary, device, state
         self._outer: Graph | None = None
         self._parent: Any = None  # the node that this graph belongs to
         self._lock = _thread.RLock()
@@ -117,7 +121,7 @@ class Graph(Owned):
         self._version = 0  # counts changes
         self._executable: Executable | None = None
         self._recording: Recording | None = None  # a capture into this graph that is in progress
-        self._record, self.stream, self._exit = None, None, type(None)
+        self._record, self._stream, self._exit = None, None, type(None)
 
     @classmethod
     def _inside(cls, node: Any, handle: int) -> Graph:

@@ -18,6 +18,7 @@ from ..arrays import copying, making
 from ..driver import as_argument
 from ..errors import a_kind, worded
 from ..given import flag, whole
+from ..interpreter.cpython import facts
 from ..owned import Once, Owned, _nothing
 from ..protocols.description import Bytes
 from .context import PrimaryContext, context_of, is_device, primary_of, reaches
@@ -48,6 +49,7 @@ class Lease:
         self.memory, self.__del__ = memory, _nothing  # (an object whose finalizer is not set takes longer to delete)
 
 
+@facts("nbytes", "kind", "device", "stream")
 class Memory(Owned, Bytes):
     """A run of bytes: `ptr` (its address), `nbytes`, `kind`, `device`, and `stream` when it is stream-ordered.
 
@@ -57,7 +59,7 @@ class Memory(Owned, Bytes):
     units   nbytes is in bytes
     """
 
-    __slots__ = ("nbytes", "kind", "device", "stream", "_primary", "_keeps", "_leases", "_side", "_shown")
+    __slots__ = ("_nbytes", "_kind", "_device", "_stream", "_primary", "_keeps", "_leases", "_side", "_shown")
     readonly: bool = False  # whether it must not be written: page-locked memory of a read-only exporter
 
     nbytes: int
@@ -65,6 +67,10 @@ class Memory(Owned, Bytes):
     device: names.Device
     stream: names.Any
     if TYPE_CHECKING:
+        _nbytes: int
+        _kind: str
+        _device: names.Device
+        _stream: names.Any
         _primary: PrimaryContext
         _keeps: Any
         _side: copying.Side | None
@@ -96,7 +102,7 @@ class Memory(Owned, Bytes):
         return borrowed
 
     def _describe(self, device: Any, nbytes: int, kind: str, stream: Any) -> None:
-        self.device, self.nbytes, self.kind, self.stream = device, nbytes, kind, stream
+        self._device, self._nbytes, self._kind, self._stream = device, nbytes, kind, stream
         self._primary = device._primary
         self._keeps = None
         self._leases, self._shown = [], False
@@ -521,8 +527,8 @@ def blank(
 ) -> Memory:
     """Return a Memory of a class that has no bytes yet; for 0 bytes it is complete."""
     memory: Memory = _new(made)
-    memory.device, memory._primary = device, primary
-    memory.nbytes, memory.kind, memory.stream = nbytes, kind, stream
+    memory._device, memory._primary = device, primary
+    memory._nbytes, memory._kind, memory._stream = nbytes, kind, stream
     memory._keeps, memory._leases, memory._shown = None, [], False
     if nbytes == 0:
         memory._own(0, Once(_release_nothing))

@@ -15,6 +15,7 @@ from .. import names
 from ..driver import as_argument
 from ..errors import a_kind, worded
 from ..given import whole
+from ..interpreter.cpython import facts
 from ..owned import Owned, invalidate, tokens
 from ..protocols.cuda_stream import handle_from as _protocol_handle
 from .calls import run
@@ -50,12 +51,14 @@ _LEGACY_ARGUMENT = as_argument(LEGACY)
 failed: list[names.Any] = []  # what host functions raised, each with its origin: see streams/host_functions.py
 
 
+@facts("device")
 class InContext(Owned):
     """An owned handle in a device's primary context, or a borrowed one in an unknown context."""
 
-    __slots__ = ("device", "_primary", "_calls", "_argument")
+    __slots__ = ("_device", "_primary", "_calls", "_argument")
 
     device: names.Any  # None where the handle is borrowed
+    _device: names.Any
     _primary: PrimaryContext | None
     _calls: names.Any
     _argument: names.Any  # the handle as an argument of prepared calls, once it was needed; None when closed
@@ -66,7 +69,7 @@ class InContext(Owned):
             primary = primary_of(device)
             if primary is None:
                 raise TypeError(f"{type(self).__name__} needs a Device, not {a_kind(device)}")
-        self.device, self._primary = device, primary
+        self._device, self._primary = device, primary
         self._calls, self._argument = primary.direct, None
         make(self, kind, primary, arguments, by)
         return self
@@ -106,7 +109,7 @@ class StreamHandle(InContext):
     _last: int | None  # after close(): the key of the event at the end of its work, if that could be recorded
 
     def _borrow(self, handle: int, owner: Any) -> None:
-        self.device = self._primary = self._argument = None
+        self._device = self._primary = self._argument = None
         self._calls = _BORROWED[handle in (LEGACY, PER_THREAD)]
         self._own(handle, None)
         self._owner, self._number = owner, handle

@@ -13,6 +13,7 @@ import ctypes
 from .. import names
 from ..errors import CudaError, a_kind, worded
 from ..given import flag, whole
+from ..interpreter.cpython import facts
 from ..owned import _nothing, drain, dropped
 from .calls import Explained
 from .handles import EVENT, SHARED_EVENT, STREAM, TIMED_EVENT, Lifetime, capturing
@@ -349,6 +350,7 @@ Stream.legacy = _DefaultStream(LEGACY)
 Stream.per_thread = _DefaultStream(PER_THREAD)
 
 
+@facts("timing", "blocking")
 class Event(InContext):
     """A point in a stream that other streams can wait for; with timing, also a time stamp.
 
@@ -358,16 +360,20 @@ class Event(InContext):
     raises     ValueError  shareable with timing
     """
 
-    __slots__ = ("timing", "blocking")
+    __slots__ = ("_timing", "_blocking")
 
     device: names.Device
+    timing: bool
+    blocking: bool
     if TYPE_CHECKING:
+        _timing: bool
+        _blocking: bool
         _primary: PrimaryContext
 
     def __init__(
         self, device: names.Device, *, timing: bool = False, blocking: bool = False, shareable: bool = False
     ) -> None:
-        self.timing, self.blocking = flag("timing", timing), flag("blocking", blocking)
+        self._timing, self._blocking = flag("timing", timing), flag("blocking", blocking)
         if flag("shareable", shareable):
             if self.timing:
                 raise ValueError(_NO_TIMING)
@@ -484,8 +490,8 @@ class Event(InContext):
 
         def blank(device: Any, primary: Any) -> Event:
             event = cls.__new__(cls)
-            event.timing = event.blocking = False
-            event.device, event._primary, event._calls, event._argument = device, primary, primary.direct, None
+            event._timing = event._blocking = False
+            event._device, event._primary, event._calls, event._argument = device, primary, primary.direct, None
             return event
 
         event: Event = open_event(blank, handle, timeout)
@@ -520,7 +526,7 @@ def new_stream(device: Any) -> Stream:
 def new_event(device: Any, by: Any = None) -> Event:
     """Return what Event(device) returns, in 100 ns less; for `by`, see make()."""
     made: Event = _new(Event)
-    made.timing = made.blocking = False
+    made._timing = made._blocking = False
     made._create(device, EVENT, EVENT.numbers, by)
     return made
 

@@ -17,7 +17,9 @@ from struct import Struct
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from functools import partial
-    from typing import Any, Callable
+    from typing import Any, Callable, TypeVar
+
+    _Type = TypeVar("_Type")
 else:
     from _functools import partial  # functools itself imports collections, which takes 2 ms of a first view's 5
 
@@ -27,6 +29,7 @@ __all__ = [
     "bytes_at",
     "c_string",
     "callbacks_return",
+    "facts",
     "has_plain_attributes",
     "immortal",
     "in_subinterpreter",
@@ -162,6 +165,17 @@ def read_only(kind: type, name: str) -> Any:
             new = bind("PyDescr_NewMember", ctypes.py_object, ctypes.py_object, ctypes.c_void_p)
             return new(kind, ctypes.addressof(immortal(ctypes.create_string_buffer(made, len(made)))))
     return property(slot.__get__)
+
+
+def facts(*names: str) -> Callable[[type[_Type]], type[_Type]]:
+    """Class decorator: these attributes of objects can be read; our own code sets the slots, `_name` for each."""
+
+    def decorate(kind: type[_Type]) -> type[_Type]:
+        for name in names:
+            setattr(kind, name, read_only(kind, name))
+        return kind
+
+    return decorate
 
 
 _T_OBJECT_EX, _READONLY = 16, 1

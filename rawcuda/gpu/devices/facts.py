@@ -14,6 +14,7 @@ from ... import driver, names
 from ...errors import CudaError, NotFound, a_kind, worded
 from ...given import whole
 from ...headers import cuda_h
+from ...interpreter.cpython import facts
 from ...owned import Owned
 from ..context import Current, PrimaryContext, count
 
@@ -32,13 +33,15 @@ _PREFIX = "CU_DEVICE_ATTRIBUTE_"
 _NAME, _UUID = ("name",), ("uuid",)  # keys beside the attributes, which have names and numbers
 
 
+@facts("ordinal")
 class Facts(Owned):
     """The properties of a Device; those that never change are kept with its context."""
 
-    __slots__ = ("ordinal", "_primary", "_held")
+    __slots__ = ("_ordinal", "_primary", "_held")
 
     ordinal: int
     if TYPE_CHECKING:
+        _ordinal: int
         _primary: PrimaryContext
         _held: PrimaryContext | None  # the context, while the device is open and holds it
 

@@ -18,6 +18,7 @@ from ... import names
 from ...errors import Closed, a_kind
 from ...given import several
 from ...headers import cuda_h
+from ...interpreter.cpython import facts
 from . import parameters
 from .conditions import Condition, explained
 from .updates import set_executable_node, set_node
@@ -62,6 +63,7 @@ _KINDS = {
 }
 
 
+@facts("graph", "kind")
 class Node:
     """A node of a graph; `kind` is a word such as "kernel", and `label` names what it does.
 
@@ -69,11 +71,13 @@ class Node:
     number  its place in the order in which the nodes were added
     """
 
-    __slots__ = ("graph", "kind", "_handle", "_label", "__weakref__")
+    __slots__ = ("_graph", "_kind", "_handle", "_label", "__weakref__")
 
     graph: names.Graph
     kind: str
     if TYPE_CHECKING:
+        _graph: names.Graph
+        _kind: str
         _handle: int | None
         _label: str | None
 
@@ -83,7 +87,7 @@ class Node:
     @classmethod
     def _of(cls, graph: Any, handle: int, kind: str) -> Any:
         made = cls.__new__(cls)
-        made.graph, made.kind, made._handle, made._label = graph, kind, handle, None
+        made._graph, made._kind, made._handle, made._label = graph, kind, handle, None
         return made
 
     @property

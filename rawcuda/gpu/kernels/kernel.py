@@ -14,6 +14,7 @@ from ... import names
 from ...errors import InvalidUse
 from ...given import flag, whole
 from ...headers import cuda_h
+from ...interpreter.cpython import facts
 from ..stream import Stream
 from .arguments import Declared
 from .configuration import Limits, ask, extents, grant_shared
@@ -56,6 +57,7 @@ class Known:
             self.parameters = _agree(name, self.parameters, wanted)
 
 
+@facts("module", "name")
 class Kernel:
     """A kernel of a module.
 
@@ -63,11 +65,13 @@ class Kernel:
     parameters  [Parameter]: name, offset, size, type
     """
 
-    __slots__ = ("module", "name", "_known", "_idle", "_primary")
+    __slots__ = ("_module", "_name", "_known", "_idle", "_primary")
 
     module: names.Module
     name: str
     if TYPE_CHECKING:
+        _module: names.Module
+        _name: str
         _known: Known
         _idle: dict[Any, list[Launch]]
         _primary: Any
@@ -78,7 +82,7 @@ class Kernel:
     @classmethod
     def _of(cls, module: names.Module, name: str, known: Known) -> Kernel:
         made = cls.__new__(cls)
-        made.module, made.name, made._known, made._idle = module, name, known, known.idle
+        made._module, made._name, made._known, made._idle = module, name, known, known.idle
         made._primary = module.device._primary
         return made
 
@@ -489,5 +493,5 @@ def _agree(name: str, have: list[Parameter] | None, wanted: list[Declared]) -> l
                 raise ValueError(
                     f"kernel {name}: parameter {index} has {theirs.size} bytes, but it was declared with {ours.size}"
                 )
-            ours.offset = theirs.offset  # .align may be larger than in C
+            ours._offset = theirs.offset  # .align may be larger than in C
     return laid

@@ -17,6 +17,7 @@ from ... import driver
 from ... import names as hints
 from ...errors import CudaError, ForkedAfterInit, a_kind
 from ...headers import cuda_h
+from ...interpreter.cpython import facts
 from ...owned import Owned, drain, dropped, invalidate
 from ..calls import run
 from . import image
@@ -63,6 +64,7 @@ class _Loaded(ctypes.c_void_p):
         return next(self.once, None) is not None
 
 
+@facts("info_log")
 class Library(Owned):
     """Code for all devices: `library.module(device)` is a Module, which is loaded once for each device.
 
@@ -74,13 +76,17 @@ class Library(Owned):
             ValueError     truncated, or not code
     """
 
-    __slots__ = ("info_log", "_data", "_kind", "_names", "_modules")
+    __slots__ = ("_info_log", "_data", "_kind", "_names", "_modules")
+
+    info_log: str
+    if TYPE_CHECKING:
+        _info_log: str
 
     def __init__(self, code: hints.Any, *, names: hints.Mapping[str, str] | None = None) -> None:
         self._kind, self._data = read_code(code)
         self._names = other_names(names)
         self._modules: dict[int, ref[Module]] = {}  # a module keeps its library alive
-        self.info_log = ""
+        self._info_log = ""
         loaded = driver.current()
         if dropped:
             drain()
@@ -98,7 +104,7 @@ class Library(Owned):
             handle = ctypes.cast(byref(release), ctypes.POINTER(cuda_h.CUlibrary))
             loaded.cuLibraryLoadData(handle, data, numbers, pointers, len(options), None, None, 0)
 
-        self.info_log = loaded_with_logs(load, loaded, self._kind, self._data)
+        self._info_log = loaded_with_logs(load, loaded, self._kind, self._data)
         self._handle = release.value or 0
 
     def module(self, device: hints.Device) -> Module:
@@ -126,7 +132,7 @@ class Library(Owned):
         with device.current():
             device._primary.driver.cuLibraryGetModule(byref(handle), cuda_h.CUlibrary(self.handle))
         made: Module = object.__new__(Module)
-        made._kind, made.device, made.info_log = self._kind, device, self.info_log
+        made._kind, made._device, made._info_log = self._kind, device, self.info_log
         made._own(handle.value or 0, None)
         made._know(self._data, self._names, self)
         return made

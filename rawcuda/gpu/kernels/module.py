@@ -17,6 +17,7 @@ from ...elements.dtypes import of
 from ...errors import CompileFailed, CudaError, NotFound, a_kind, from_code, worded
 from ...given import several
 from ...headers import cuda_h
+from ...interpreter.cpython import facts
 from ...owned import Owned, invalidate
 from ..context import is_device
 from ..handles import MODULE, make
@@ -41,6 +42,7 @@ _LAZY = 2  # CU_MODULE_LAZY_LOADING
 _JIT_CODES = (200, 209, 218, 221, 222, 223)  # the driver could not make code from the image
 
 
+@facts("device", "info_log")
 class Module(Owned):
     """Code loaded on a device; `module[name]` is a kernel, and iteration yields the names of the kernels.
 
@@ -54,8 +56,8 @@ class Module(Owned):
     """
 
     __slots__ = (
-        "device",
-        "info_log",
+        "_device",
+        "_info_log",
         "_data",
         "_kind",
         "_signatures",
@@ -67,7 +69,11 @@ class Module(Owned):
         "_library",
     )
 
+    device: hints.Device
+    info_log: str
     if TYPE_CHECKING:
+        _device: hints.Device
+        _info_log: str
         _variables: dict[str, Any] | None  # as image.variables() lists them; None: not read yet
 
     def __init__(
@@ -81,9 +87,9 @@ class Module(Owned):
         self._kind, data = read_code(code)
         if not is_device(device):
             raise TypeError(f"device must be a Device, not {a_kind(device)}")
-        self.device = device
+        self._device = device
         device.context
-        self.info_log = _load(self, device._primary, self._kind, data)
+        self._info_log = _load(self, device._primary, self._kind, data)
         self._know(data, names, None)
         if ptx is not None:
             self._signatures = image.signatures("ptx", ptx)
@@ -234,8 +240,8 @@ class Module(Owned):
         managed = self._is_managed(address) if said is None or type(said) is int else said.managed
         kind = "managed" if managed else "device"
         made: Any = Variable.borrow(self.device, address.value or 0, size.value, kind=kind, owner=self)
-        made.name = name
-        made.dtype, made.shape = _type_of(said, size.value)
+        made._name = name
+        made._dtype, made._shape = _type_of(said, size.value)
         return made  # type: ignore[no-any-return]
 
     def _is_managed(self, address: Any) -> bool:
@@ -273,6 +279,7 @@ class Module(Owned):
         return f"<Module {self._kind} on device {self.device.ordinal}{said and ': ' + said}>"
 
 
+@facts("name", "dtype", "shape")
 class Variable(Memory):
     """A variable of a module: its memory, and its type as the code declares it.
 
@@ -283,11 +290,15 @@ class Variable(Memory):
     copy(), copy_from() and copy_to() copy its bytes, as for every Memory. view() and exports have the declared type.
     """
 
-    __slots__ = ("name", "dtype", "shape")
+    __slots__ = ("_name", "_dtype", "_shape")
 
     name: str
     dtype: DType
     shape: tuple[int, ...]
+    if TYPE_CHECKING:
+        _name: str
+        _dtype: DType
+        _shape: tuple[int, ...]
 
     def view(self, dtype: hints.Any = None) -> hints.StridedView:
         """Return the variable as an array of its own type and shape, or in one dimension of another type.

@@ -9,6 +9,7 @@ Read next    arguments.py
 from __future__ import annotations
 
 from ...errors import PtxError
+from ...interpreter.cpython import facts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ _SIZES = {"8": 1, "16": 2, "32": 4, "64": 8, "128": 16}
 _HANDLES = (".texref", ".samplerref", ".surfref")  # opaque 64-bit handles
 
 
+@facts("name", "offset", "size", "type", "pointer")
 class Parameter:
     """A parameter of a kernel.
 
@@ -30,10 +32,22 @@ class Parameter:
     pointer  whether it was declared with .ptr
     """
 
-    __slots__ = ("name", "offset", "size", "type", "pointer")
+    __slots__ = ("_name", "_offset", "_size", "_type", "_pointer")
+
+    name: str
+    offset: int
+    size: int
+    type: str
+    pointer: bool
+    if TYPE_CHECKING:
+        _name: str
+        _offset: int
+        _size: int
+        _type: str
+        _pointer: bool
 
     def __init__(self, name: str, offset: int, size: int, type: str, pointer: bool = False) -> None:
-        self.name, self.offset, self.size, self.type, self.pointer = name, offset, size, type, pointer
+        self._name, self._offset, self._size, self._type, self._pointer = name, offset, size, type, pointer
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Parameter) and all(getattr(self, s) == getattr(other, s) for s in self.__slots__)
@@ -74,7 +88,7 @@ def _parameters(text: str, line: int, kernel: str) -> Iterator[Parameter]:
     for part in text.split(",") if text.strip() else ():
         parameter, alignment = _parameter(part, line, kernel)
         offset = (offset + alignment - 1) // alignment * alignment
-        parameter.offset = offset
+        parameter._offset = offset
         offset += parameter.size
         yield parameter
 

@@ -20,6 +20,7 @@ from ...driver import as_argument
 from ...errors import CudaError, a_kind, worded
 from ...given import flag, several
 from ...headers import cuda_h
+from ...interpreter.cpython import facts
 from ...owned import Held, drain, dropped
 from ..context import context_of, primary_of
 from ..memory import Lease, Memory, size_of
@@ -57,6 +58,7 @@ class _Window(Memory):
 _Window.__name__ = Memory.__name__  # so that messages show the public name
 
 
+@facts("granularity", "reserved", "shareable")
 class VirtualMemory(Memory):
     """Memory at reserved addresses: it can grow without moving, also with the memory of other devices.
 
@@ -75,7 +77,7 @@ class VirtualMemory(Memory):
              Unsupported  the device has no virtual memory management, or cannot reach a peer
     """
 
-    __slots__ = ("granularity", "reserved", "shareable", "_reservation", "_windows", "_lock")
+    __slots__ = ("_granularity", "_reserved", "_shareable", "_reservation", "_windows", "_lock")
     borrow = Memory.borrow  # it returns a Memory: only addresses that this package reserved can grow
 
     granularity: int
@@ -116,10 +118,10 @@ class VirtualMemory(Memory):
         if dropped:
             drain()
         self._describe(device, 0, "device", None)
-        self.shareable = bool(shareable)
+        self._shareable = bool(shareable)
         self._windows, self._lock = [], RLock()
-        self.granularity = granularity(primary)
-        self.reserved = -(-room // self.granularity) * self.granularity
+        self._granularity = granularity(primary)
+        self._reserved = -(-room // self.granularity) * self.granularity
         reservation = self._reservation = Reservation(primary, self.reserved)
         reservation.rights = rights
         self._own(None, reservation)
@@ -301,7 +303,7 @@ class VirtualMemory(Memory):
             if piece.offset != size:
                 break
             size = piece.end
-        self.nbytes, self._side = size, None
+        self._nbytes, self._side = size, None
 
     def _check_unused(self, begin: int) -> None:
         """Check that no view and no export uses the bytes from an offset on."""

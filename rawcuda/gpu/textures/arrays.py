@@ -182,7 +182,7 @@ class OpaqueArray(SetOnce, _Copies, InContext, Passed):
         made = cls.__new__(cls)
         primary = primary_of(device)
         assert primary is not None
-        made.device, made._primary, made._calls, made._argument = device, primary, primary.direct, None
+        made._device, made._primary, made._calls, made._argument = device, primary, primary.direct, None
         made.form, made.parent, made.level = form, parent, level
         made._own(handle, None)
         return made

@@ -52,7 +52,7 @@ def empty_pitched(device: names.Device, shape: names.Any, dtype: names.Any) -> S
     memory._describe(device, 0, "device", None)
     arguments = ctypes.byref(pitch), as_argument(row), as_argument(rows), ctypes.c_uint(unit)
     make(memory, PITCHED, primary, arguments)
-    memory.nbytes = pitch.value * rows
+    memory._nbytes = pitch.value * rows
     strides, distance = [element.itemsize], pitch.value
     for extent in extents[-2::-1]:
         strides.append(distance)
