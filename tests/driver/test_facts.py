@@ -1,4 +1,4 @@
-"""What objects say about themselves can be read, and not be set or deleted: a false size would lead out of the memory."""
+"""Facts about objects can be read, but not set or deleted: a false size would lead out of the memory."""
 
 from __future__ import annotations
 
