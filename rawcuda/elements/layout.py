@@ -345,53 +345,55 @@ def select(shape: Ints, strides: Ints, key: object) -> tuple[int, Ints, Ints]:
     raises   IndexError   too many indices, one out of bounds, or one that needs a copy (a list, a mask)
     """
     keys = key if isinstance(key, tuple) else (key,)
-    ndim, offset, axis, ellipses = len(shape), 0, 0, 0
-    if len(keys) > ndim and _count_taken(keys) > ndim:
-        if sum([k is Ellipsis for k in keys]) > 1:
-            raise IndexError("an index can only have a single ellipsis ('...')")
-        raise IndexError(
-            f"too many indices for array: array is {ndim}-dimensional, but {_count_taken(keys)} were indexed"
-        )
-    new_shape: list[int] = []
-    new_strides: list[int] = []
+    offset, axis, ndim = 0, 0, len(shape)
+    new_shape: Ints = ()
+    new_strides: Ints = ()
     for k in keys:
         if k is None:
-            new_shape.append(1)
-            new_strides.append(0)
+            new_shape += (1,)
+            new_strides += (0,)
             continue
         if k is Ellipsis:
-            ellipses += 1
-            if ellipses > 1:
-                raise IndexError("an index can only have a single ellipsis ('...')")
-            through = ndim - _count_taken(keys) + axis
+            through = _after_ellipsis(keys, ndim, axis)
             new_shape += shape[axis:through]
             new_strides += strides[axis:through]
-            axis = max(axis, through)
+            axis = through
             continue
+        if axis == ndim:
+            _after_ellipsis(keys, ndim, axis)
         n, stride = shape[axis], strides[axis]
-        if isinstance(k, slice):
+        axis += 1
+        if type(k) is slice:
             start, stop, step = k.indices(n)
-            count = len(range(start, stop, step))
+            count = -((start - stop) // step)  # (stop - start) / step, rounded up: as many as range() has
+            if count < 2:
+                count = 0 if count < 0 else count
+                if abs(stride * step) > LIMIT:
+                    step = 1  # no element is a step away, and C has 64 bits for a stride
             if count:
                 offset += start * stride
-            new_shape.append(count)
-            if count < 2 and abs(stride * step) > LIMIT:
-                step = 1  # no element is a step away, and C has 64 bits for a stride
-            new_strides.append(stride * step)
+            new_shape += (count,)
+            new_strides += (stride * step,)
         elif type(k) is int and -n <= k < n:
             offset += (k if k >= 0 else k + n) * stride
         else:
-            offset += _position(k, n, axis) * stride
-        axis += 1
-    out = (*new_shape, *shape[axis:])
-    if len(out) > MAX_NDIM:
-        raise IndexError(f"{len(out)} dimensions are too many: at most {MAX_NDIM}")
-    return (0 if 0 in out else offset), out, (*new_strides, *strides[axis:])
+            offset += _position(k, n, axis - 1) * stride
+    if axis < ndim:
+        new_shape += shape[axis:]
+        new_strides += strides[axis:]
+    if len(new_shape) > MAX_NDIM:
+        raise IndexError(f"{len(new_shape)} dimensions are too many: at most {MAX_NDIM}")
+    return (0 if 0 in new_shape else offset), new_shape, new_strides
 
 
-def _count_taken(keys: tuple[object, ...]) -> int:
-    """Return the number of dimensions that an index consumes."""
-    return sum([k is not None and k is not Ellipsis for k in keys])
+def _after_ellipsis(keys: tuple[object, ...], ndim: int, axis: int) -> int:
+    """Return the dimension after those for which an ellipsis stands; raises IndexError if there are too many keys."""
+    if sum([k is Ellipsis for k in keys]) > 1:
+        raise IndexError("an index can only have a single ellipsis ('...')")
+    taken = sum([k is not None and k is not Ellipsis for k in keys])
+    if taken > ndim:
+        raise IndexError(f"too many indices for array: array is {ndim}-dimensional, but {taken} were indexed")
+    return ndim - taken + axis
 
 
 def _position(key: object, n: int, axis: int) -> int:
