@@ -109,7 +109,7 @@ def in_order(what: str, given: Any) -> list[Any]:
     """
     kind = type(given)
     if kind is tuple or kind is list:
-        return list(given)
+        return list(given)  # another thread may change a list
     if hasattr(kind, "__index__") and not getattr(given, "shape", None):  # (arrays have __index__, too)
         return [given]
     if hasattr(kind, "isdisjoint") or hasattr(kind, "keys"):

@@ -215,7 +215,7 @@ def move_axes(ndim: int, axes: object) -> Ints:
     raises  TypeError, IndexError, ValueError  see normal_axes; ValueError also for another number of axes
     """
     if axes is None:
-        return tuple(range(ndim))[::-1]
+        return tuple(range(ndim - 1, -1, -1))
     out = normal_axes(axes, ndim)
     if len(out) != ndim:
         raise ValueError(f"axes don't match array: {len(out)} axes for {ndim} dimensions")
@@ -232,11 +232,7 @@ def normal_axes(axes: object, ndim: int) -> Ints:
     """
     out: Ints = ()
     for axis in in_order("axes", axes):
-        number = axis if type(axis) is int else whole("axis", axis)
-        if not -ndim <= number < ndim:
-            raise IndexError(f"axis {worded(number)} is out of bounds for array of dimension {ndim}")
-        if number < 0:
-            number += ndim
+        number = axis if type(axis) is int and 0 <= axis < ndim else normal_axis(axis, ndim)
         if number in out:
             raise ValueError(f"axes={worded(axes)}: give each axis once")
         out += (number,)
@@ -244,8 +240,11 @@ def normal_axes(axes: object, ndim: int) -> Ints:
 
 
 def normal_axis(axis: int, ndim: int) -> int:
-    """Return an axis counted from the front; raises TypeError, IndexError as normal_axes does."""
-    return normal_axes((axis,), ndim)[0]
+    """Return an axis counted from the front; raises IndexError if the dimension does not exist."""
+    number = axis if type(axis) is int else whole("axis", axis)
+    if not -ndim <= number < ndim:
+        raise IndexError(f"axis {worded(number)} is out of bounds for array of dimension {ndim}")
+    return number if number >= 0 else number + ndim
 
 
 def pick(order: Sequence[int], shape: Sequence[int], strides: Sequence[int]) -> tuple[Ints, Ints]:
