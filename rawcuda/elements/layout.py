@@ -64,6 +64,8 @@ def size(shape: Iterable[int]) -> int:
 
 def as_extents(shape: object) -> Ints:
     """Return a shape as a tuple of plain ints, given an int or a sequence of integers; raises TypeError, ValueError."""
+    if type(shape) is int:
+        return (shape,)
     if type(shape) is tuple and len(shape) <= MAX_NDIM:
         for n in shape:
             if type(n) is not int:
@@ -83,8 +85,9 @@ def as_extents(shape: object) -> Ints:
 def as_shape(shape: object) -> Ints:
     """Return a shape as as_extents does, and check that no extent is negative; raises ValueError, TypeError."""
     out = as_extents(shape)
-    if out and min(out) < 0:
-        raise ValueError(f"negative dimensions are not allowed: {out}")
+    for n in out:
+        if n < 0:
+            raise ValueError(f"negative dimensions are not allowed: {out}")
     return out
 
 
@@ -274,12 +277,16 @@ def squeeze(
 def broadcast(shape: Sequence[int], strides: Sequence[int], wanted: Sequence[int]) -> Ints:
     """Return the strides that broadcast a layout to a larger shape, 0 for repeated dimensions; raises ValueError."""
     extra = len(wanted) - len(shape)
-    out = [0] * extra
-    for n, stride, w in zip(shape, strides, wanted[max(extra, 0) :]):
-        out.append(stride if n == w else 0)
-        if n != w and n != 1:
-            extra = -1
-    if extra < 0:
+    out, axis = [0] * extra, 0
+    for n in shape if extra >= 0 else ():
+        if n == wanted[extra + axis]:
+            out.append(strides[axis])
+        elif n == 1:
+            out.append(0)
+        else:
+            break
+        axis += 1
+    if extra < 0 or axis < len(shape):
         raise ValueError(f"cannot broadcast a view of shape {tuple(shape)} to shape {tuple(wanted)}")
     return tuple(out)
 
@@ -320,7 +327,7 @@ def reshape(
         else:
             unknown = target.index(-1)
     if unknown is not None and known and count % known == 0:
-        target = (*target[:unknown], count // known, *target[unknown + 1 :])
+        target = target[:unknown] + (count // known,) + target[unknown + 1 :]
     elif known != count or unknown is not None:
         raise ValueError(f"cannot reshape a view of size {count} into shape {worded(target)}")
     if count == 0 or is_c_contiguous(shape, strides, itemsize):
@@ -331,7 +338,10 @@ def reshape(
 def _split_runs(shape: Sequence[int], strides: Sequence[int], target: Ints) -> Ints | None:
     """Compute the strides of `target`, each dimension of which must lie within dimensions that merge into one."""
     merged: list[tuple[int, int]] = []  # (extent, stride), from the last dimension to the first
-    for n, stride in zip(reversed(shape), reversed(strides)):
+    axis = len(shape)
+    while axis:
+        axis -= 1
+        n, stride = shape[axis], strides[axis]
         if n == 1:
             continue
         if merged and stride == merged[-1][1] * merged[-1][0]:
@@ -363,6 +373,8 @@ def select(shape: Ints, strides: Ints, key: object) -> tuple[int, Ints, Ints]:
     offset, axis, ndim = 0, 0, len(shape)
     new_shape: Ints = ()
     new_strides: Ints = ()
+    if len(keys) > ndim:
+        _after_ellipsis(keys, ndim, axis)  # raises IndexError, as NumPy does, before it looks at any key
     for k in keys:
         if k is None:
             new_shape += (1,)
@@ -374,8 +386,6 @@ def select(shape: Ints, strides: Ints, key: object) -> tuple[int, Ints, Ints]:
             new_strides += strides[axis:through]
             axis = through
             continue
-        if axis == ndim:
-            _after_ellipsis(keys, ndim, axis)
         n, stride = shape[axis], strides[axis]
         axis += 1
         if type(k) is slice:
