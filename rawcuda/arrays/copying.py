@@ -533,9 +533,8 @@ def duplicate(source: Any, stream: Any = None) -> StridedView:
 def tolist(source: StridedView) -> Any:
     """Return nested lists of Python values; see StridedView.tolist."""
     _check_usable(getattr(source, "_side", None) or examine(source), source)
-    shape, dtype = source.shape, source.dtype
-    is_plain = source._place.is_host and layout.is_c_contiguous(shape, source.strides, dtype.itemsize)
-    plain, count = source if is_plain else download(source), layout.size(shape)
+    shape, dtype, count = source.shape, source.dtype, layout.size(source.shape)
+    plain = source if source._place.is_host and source.is_c_contiguous else download(source)
     values = decode(dtype, bytes_at(plain.ptr, count * dtype.itemsize)) if dtype.itemsize else [b""] * count
     if not shape:
         return values[0]

@@ -304,9 +304,7 @@ def broadcast_shape(*shapes: Sequence[int]) -> Ints:
     return tuple(out)
 
 
-def reshape(
-    shape: Sequence[int], strides: Sequence[int], wanted: Ints, itemsize: int
-) -> tuple[Ints, Ints | None]:
+def reshape(shape: Sequence[int], strides: Sequence[int], wanted: Ints, itemsize: int) -> tuple[Ints, Ints | None]:
     """Compute the strides of a new shape over the same elements in row-major order.
 
     wanted   the new shape; one extent may be -1 and is computed from the others
