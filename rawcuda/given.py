@@ -113,11 +113,12 @@ def in_order(what: str, given: Any) -> list[Any]:
     The items are not checked.
     """
     kind = type(given)
-    if kind is not tuple and kind is not list:
-        if hasattr(kind, "__index__") and not getattr(given, "shape", None):  # (arrays have __index__, too)
-            return [given]
-        if hasattr(kind, "isdisjoint") or hasattr(kind, "keys"):
-            raise TypeError(f"{what} must be an int or a sequence of ints, such as a list, not {a_kind(given)}")
+    if kind is tuple or kind is list:
+        return list(given)  # another thread may change a list
+    if hasattr(kind, "__index__") and not getattr(given, "shape", None):  # (arrays have __index__, too)
+        return [given]
+    if hasattr(kind, "isdisjoint") or hasattr(kind, "keys"):
+        raise TypeError(f"{what} must be an int or a sequence of ints, such as a list, not {a_kind(given)}")
     return several(what, given, "ints")
 
 

@@ -18,7 +18,7 @@ from ..elements import layout
 from ..elements.dtypes import of
 from ..elements.scalars import decode, encode
 from ..errors import worded
-from ..interpreter.cpython import partial
+from ..interpreter.cpython import bytes_at, partial
 from ..protocols.choosing import PROTOCOLS
 from ..protocols.description import Bytes, Description
 from .copying import copy, download, duplicate, fill
@@ -39,7 +39,7 @@ def to_bytes(view: Any, order: str = "C") -> bytes:
     if not isinstance(order, str) or order not in ("C", "F"):
         raise ValueError(f"order {worded(order)}: give 'C' (row-major) or 'F' (column-major)")
     plain = download(view.T if order == "F" else view)
-    return ctypes.string_at(plain.ptr, plain.nbytes) if plain.nbytes else b""
+    return bytes_at(plain.ptr, plain.nbytes)
 
 
 # -- another dtype

@@ -22,8 +22,9 @@ from ..elements import layout
 from ..elements.dtypes import of as dtype_of
 from ..elements.scalars import decode, encode
 from ..errors import refusal
+from ..interpreter.cpython import bytes_at
 from ..protocols.choosing import PROTOCOLS, reader_of
-from ..protocols.description import HOST, Bytes, Description, Unaddressed
+from ..protocols.description import Bytes, Description, Unaddressed
 from . import host_copy
 from .host_copy import Walk, empty_host, walk_of
 
@@ -532,14 +533,14 @@ def duplicate(source: Any, stream: Any = None) -> StridedView:
 def tolist(source: StridedView) -> Any:
     """Return nested lists of Python values; see StridedView.tolist."""
     _check_usable(getattr(source, "_side", None) or examine(source), source)
-    plain = source if source.device == HOST and source.is_c_contiguous else download(source)
-    data = ctypes.string_at(plain.ptr, plain.nbytes) if plain.nbytes else b""
-    values = decode(plain.dtype, data) if plain.dtype.itemsize else [b""] * plain.size
-    if not plain.shape:
+    shape, dtype, count = source.shape, source.dtype, layout.size(source.shape)
+    plain = source if source._place.is_host and source.is_c_contiguous else download(source)
+    values = decode(dtype, bytes_at(plain.ptr, count * dtype.itemsize)) if dtype.itemsize else [b""] * count
+    if not shape:
         return values[0]
-    for n in plain.shape[:0:-1]:
+    for n in shape[:0:-1]:
         if n == 0:
-            return _nested_empty(plain.shape)
+            return _nested_empty(shape)
         values = [values[i : i + n] for i in range(0, len(values), n)]
     return values
 

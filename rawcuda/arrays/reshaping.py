@@ -81,7 +81,7 @@ class Reshaped(Description):
         return self._ordered(layout.move_axes(len(self.shape), given))
 
     def _ordered(self, order: tuple[int, ...]) -> names.StridedView:
-        return self._derived(self.ptr, tuple([self.shape[i] for i in order]), tuple([self.strides[i] for i in order]))
+        return self._derived(self.ptr, *layout.pick(order, self.shape, self.strides))
 
     def swapaxes(self, first: int, second: int) -> names.StridedView:
         """Return the view with two dimensions exchanged; raises IndexError for one that does not exist."""

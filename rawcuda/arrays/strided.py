@@ -120,10 +120,10 @@ class StridedView(Reshaped, Numeric):
     ) -> StridedView:
         """Make another view of the same memory."""
         made = type(self)()
-        made._ptr, made._shape, made._strides, made._dtype = ptr, shape, strides, dtype or self.dtype
-        made._place, made._owner, made.stream, made._side = self._place, self._owner, self.stream, None
-        if readonly:
-            made._place = self._place.frozen
+        made._ptr, made._shape, made._strides = ptr, shape, strides  # (four at once build a tuple, which takes 30 ns)
+        made._owner, made.stream, made._side = self._owner, self.stream, None
+        made._dtype = self._dtype if dtype is None else dtype
+        made._place = self._place.frozen if readonly else self._place
         return made
 
     def _viewed_again(self, kind: object, stream: Any) -> StridedView:

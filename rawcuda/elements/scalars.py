@@ -194,7 +194,7 @@ def decode(dtype: DType, data: bytes) -> list[Any]:
     count = len(data) // size
     if dtype.kind == "complex":
         parts = struct.unpack(f"={2 * count}{_COMPLEX_PART[dtype.name]}", data)
-        return [complex(real, imaginary) for real, imaginary in zip(parts[::2], parts[1::2])]
+        return list(map(complex, parts[::2], parts[1::2]))
     if dtype.name == "bfloat16":
         codes = struct.unpack(f"={count}H", data)
         return list(struct.unpack(f"={count}f", struct.pack(f"={count}I", *[code << 16 for code in codes])))

@@ -182,5 +182,7 @@ _T_OBJECT_EX, _READONLY = 16, 1
 
 
 def bytes_at(address: int, nbytes: int) -> bytes:
-    """Return a copy of the bytes at an address."""
-    return ctypes.string_at(address, nbytes)
+    """Return a copy of the bytes at an address, which may be 0 if there are none."""
+    if window is None:
+        return ctypes.string_at(address, nbytes) if nbytes else b""
+    return window[address : address + nbytes].tobytes()  # a foreign call takes 150 ns more

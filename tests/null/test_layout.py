@@ -350,3 +350,60 @@ def test_axes_as_numpy_names_them():
 def test_reshape_refuses(shape, wanted):
     with pytest.raises(ValueError):
         layout.reshape(shape, layout.c_strides(shape, 4), wanted, 4)
+
+
+def test_a_slice_has_as_many_elements_as_a_range():
+    numbers = (None, -9, -4, -3, -1, 0, 1, 2, 3, 5, 9, 2**70, -(2**70))
+    for start in numbers:
+        for stop in numbers:
+            for step in (None, -(2**70), -3, -1, 1, 2, 9, 2**70):
+                key, n = slice(start, stop, step), 4
+                walked = range(n)[key]
+                offset, shape, strides = layout.select((n,), (8,), key)
+                assert shape == (len(walked),) and offset == (walked.start * 8 if walked else 0), key
+                assert len(walked) < 2 or strides == (walked.step * 8,), key
+                assert abs(strides[0]) < 2**63, key
+
+
+def test_a_subclass_of_tuple_is_several_keys_and_a_list_is_none():
+    class Pair(tuple):
+        __slots__ = ()
+
+    assert layout.select((3, 4), (16, 4), Pair((1, 2))) == (24, (), ())
+    assert layout.select((3, 4), (16, 4), (..., slice(0, 0))) == (0, (3, 0), (16, 4))
+    assert layout.select((3, 4), (16, 4), (0, ..., 1)) == (4, (), ())
+    assert layout.select((3, 4), (16, 4), (0, 1, ...)) == (4, (), ())
+    for key in ((..., 0, 0, 0), (0, 0, ..., 0), (0, 0, 0, ...), (None, 0, 0, None, 0)):
+        with pytest.raises(IndexError, match="too many indices for array: array is 2-dimensional, but 3 were indexed"):
+            layout.select((3, 4), (16, 4), key)
+    with pytest.raises(IndexError, match="single ellipsis"):
+        layout.select((3, 4), (16, 4), (..., 0, ...))
+
+
+def test_extents_and_axes_are_plain_ints():
+    class Two(int):
+        pass
+
+    for shape in (Two(2), (Two(2),), [Two(2)]):
+        assert layout.as_extents(shape) == (2,) and type(layout.as_extents(shape)[0]) is int
+    (extent,) = layout.as_extents((True,))
+    assert type(extent) is int and extent == 1
+    for shape in (True, (1.0,), (2, "3"), {1, 2}, None):
+        if shape is not True:
+            with pytest.raises(TypeError):
+                layout.as_extents(shape)
+    assert layout.normal_axes((Two(1), Two(-2)), 2) == (1, 0)
+    assert all(type(axis) is int for axis in layout.normal_axes((Two(1), Two(-2)), 2))
+    for axes, error in (((0, -2), ValueError), ((True, 0), TypeError), ((0, 2), IndexError), ((0, -3), IndexError)):
+        with pytest.raises(error):
+            layout.normal_axes(axes, 2)
+    assert layout.squeeze((1, 3, 1), (7, 4, 9), (Two(0), Two(-1))) == ((3,), (4,))
+
+
+def test_broadcast_and_reshape_refuse_what_does_not_fit():
+    for shape, wanted in (((3,), ()), ((3,), (4,)), ((3, 1), (1,)), ((2, 3), (3, 2)), ((1, 3), (2, 1))):
+        with pytest.raises(ValueError, match="cannot broadcast"):
+            layout.broadcast(shape, (4,) * len(shape), wanted)
+    for wanted in ((-1, -1), (-2, -3), (-1, 4), (-1, 0), (7,), ()):
+        with pytest.raises(ValueError, match="reshape|unknown"):
+            layout.reshape((2, 3), (12, 4), wanted, 4)
