@@ -51,7 +51,7 @@ class SetOnce:
 def whole(what: str, given: Any) -> int:
     """Return an int that is given for a parameter as a plain int; raises TypeError, also for a bool.
 
-    what  the name of the parameter, or the words for what it is
+    what  the subject of the error: the name of the parameter, or words such as "an index"
     """
     if type(given) is int:
         return given

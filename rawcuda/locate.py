@@ -218,7 +218,7 @@ def refuse_planted(path: str) -> None:
     That is a file or a folder above it that everybody may write to. In a folder with the sticky bit, such as /tmp, the
     owner counts: root or this process's user. The folders of this Python are as trusted as the Python that runs.
 
-    path    absolute; a bare soname is the system loader's to find, and the loader refuses what does not exist
+    path    absolute; a bare soname, which the loader finds, and a path that does not exist are not checked
     raises  PermissionError with the remedy
     """
     if os.name != "posix" or not os.path.isabs(path) or not os.path.exists(path):
@@ -244,7 +244,6 @@ def mapped_file(name: str = "libcuda.so") -> str:
     """Return the file that this process has mapped for a library, or "" if there is none or it is unknown.
 
     The loader may have been given a bare soname: only the memory map of the process shows which file it chose.
-
     """
     try:
         with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
             """Release the handle, unless it was released already."""
 
         def give_away(self) -> bool:
-            """Release nothing from now on; tell whether that was the first use of this."""
+            """Make release() do nothing from now on; tell whether there was still something to release."""
 
     _Self = TypeVar("_Self", bound="Owned")
 
@@ -144,7 +144,7 @@ class Once:
             function(late)
 
     def give_away(self) -> bool:
-        """Release nothing from now on; tell whether that was the first use of this."""
+        """Make release() do nothing from now on; tell whether there was still something to release."""
         return bool([*self._functions])
 
 

@@ -2,7 +2,7 @@
 
 What it is   contiguity, transposing, broadcasting, reshaping, indexing, bounds and overlap of strided layouts, and the
              merging of dimensions with which every copy begins.
-What not     it accesses no memory, and of a dtype it knows only the size.
+What not     it accesses no memory, and knows only the size of a dtype.
 Units        strides and offsets are in bytes, extents in elements. Python's ints are unbounded, so nothing overflows;
              `checked_size` refuses a layout that is too large for any memory.
 Source       NumPy, "Internal organization of NumPy arrays"; in DLPack and in NumPy, the strides of dimensions of
@@ -376,7 +376,7 @@ def select(shape: Ints, strides: Ints, key: object) -> tuple[int, Ints, Ints]:
                 offset += start * stride
             new_shape.append(count)
             if count < 2 and abs(stride * step) > LIMIT:
-                step = 1  # no element is a step away, and C has 64 bits for a stride
+                step = 1  # no second element uses the stride, which must fit into 64 bits
             new_strides.append(stride * step)
         elif type(k) is int and -n <= k < n:
             offset += (k if k >= 0 else k + n) * stride

@@ -147,7 +147,7 @@ def encode(dtype: DType, value: Any) -> bytes:
 
 def _encode(dtype: DType, value: Any) -> bytes:
     if getattr(getattr(value, "dtype", None), "kind", "") in ("b", "c", "bool", "complex") and value.shape == ():
-        value = value.item()  # NumPy's bool is no int, and its complex numbers have __float__
+        value = value.item()  # NumPy's bool is not an int, and its complex numbers have __float__
     if dtype.kind == "bool":
         if not isinstance(value, (int, float)):
             value = _complex(dtype, value)

@@ -215,7 +215,7 @@ enum CUdevice_attribute {
     CU_DEVICE_ATTRIBUTE_HOST_NATIVE_ATOMIC_SUPPORTED = 86,
     CU_DEVICE_ATTRIBUTE_SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO = 87,
     CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS = 88,   // whether kernels can use memory of malloc
-    CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS = 89,   // whether both can use managed memory at the same time
+    CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS = 89,   // whether host and device can use managed memory at once
     CU_DEVICE_ATTRIBUTE_COMPUTE_PREEMPTION_SUPPORTED = 90,
     CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM = 91,   // whether host and device use the same address
     CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_MEM_OPS_V1 = 92,   // 12.0  up to CUDA 11 without _V1
@@ -362,7 +362,7 @@ enum CUflushGPUDirectRDMAWritesTarget {
 
 /* Contexts */
 enum CUctx_flags {
-    CU_CTX_SCHED_AUTO = 0,   // spin if there are more processors than contexts, else yield
+    CU_CTX_SCHED_AUTO = 0,   // yield if there are more contexts than processors, else spin
     CU_CTX_SCHED_SPIN = 1,   // a waiting thread spins: lowest latency, but it uses a processor
     CU_CTX_SCHED_YIELD = 2,   // a waiting thread yields to other threads
     CU_CTX_SCHED_BLOCKING_SYNC = 4,   // a waiting thread sleeps
@@ -452,7 +452,7 @@ enum CUevent_flags {
 };
 enum CUevent_wait_flags {
     CU_EVENT_WAIT_DEFAULT = 0,
-    CU_EVENT_WAIT_EXTERNAL = 1,   // likewise
+    CU_EVENT_WAIT_EXTERNAL = 1,   // only in a capture: make the wait a node of the graph
 };
 enum CUevent_sched_flags {
     CU_EVENT_SCHED_AUTO = 0,   // 11.8
@@ -472,7 +472,7 @@ enum CUhostTaskSyncMode {
 };
 enum CUevent_record_flags {
     CU_EVENT_RECORD_DEFAULT = 0,
-    CU_EVENT_RECORD_EXTERNAL = 1,
+    CU_EVENT_RECORD_EXTERNAL = 1,   // only in a capture: make the record a node of the graph
 };
 enum CUstreamWaitValue_flags {
     CU_STREAM_WAIT_VALUE_GEQ = 0,
@@ -529,7 +529,7 @@ enum CUpointer_attribute {
     CU_POINTER_ATTRIBUTE_DEVICE_POINTER = 3,   // the address that kernels use
     CU_POINTER_ATTRIBUTE_HOST_POINTER = 4,   // the address that the host uses
     CU_POINTER_ATTRIBUTE_P2P_TOKENS = 5,   // a CUDA_POINTER_ATTRIBUTE_P2P_TOKENS
-    CU_POINTER_ATTRIBUTE_SYNC_MEMOPS = 6,   // a boolean; can be set: copies of this memory are never asynchronous
+    CU_POINTER_ATTRIBUTE_SYNC_MEMOPS = 6,   // a boolean; can be set: synchronous copies and fills always wait
     CU_POINTER_ATTRIBUTE_BUFFER_ID = 7,   // an unsigned long long that is never used again in this process
     CU_POINTER_ATTRIBUTE_IS_MANAGED = 8,   // a boolean: provide 4 zero bytes for it
     CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL = 9,   // an int

@@ -29,7 +29,7 @@ _stopping = _thread.allocate_lock()  # held while an entry is looked up and remo
 
 
 def _tell_observers() -> None:
-    """Tell everyone that tracing begins, so that prepared calls are traced, too."""
+    """Call all observers when tracing begins, so that prepared calls are traced, too."""
     for observer in tuple(observers):
         observer()
 

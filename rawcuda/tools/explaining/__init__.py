@@ -206,6 +206,6 @@ def _used(obj: Any, found: Found, made: Description | None) -> str:
 
         return f"{view(obj)!r}"
     except Exception as error:
-        return f"it raises {raised(error)}" + "; as stream= it takes this" * (
+        return f"it raises {raised(error)}" + "; but its stream= accepts this object" * (
             "cuda_stream" in found and not found["cuda_stream"].refusal
         )
