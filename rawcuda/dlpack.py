@@ -511,7 +511,7 @@ def _marking_function() -> int:
 
 
 def _export_to_be_swept(template: Template, data: int, owner: Any) -> Any:
-    """Return a new capsule without a destructor; its entry refers to it, and sweep() checks both."""
+    """Return a new capsule without a destructor; `outstanding` refers to it, so that sweep() can check it."""
     sweep()
     block = lend(template, data, owner)
     block.first_word = ctypes.c_uint64.from_address(block.address).value

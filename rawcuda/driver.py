@@ -179,7 +179,7 @@ class Driver(Calls):
         return found
 
     def __getitem__(self, symbol: str) -> Callable[..., bool | None]:
-        """Return a function by its exported name, an old ABI too, such as the cuMemAlloc of 32-bit addresses.
+        """Return a function by its exported name; this includes old ABIs, such as the cuMemAlloc of 32-bit addresses.
 
         raises  KeyError  a name that is not in the table
         """

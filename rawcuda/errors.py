@@ -54,7 +54,7 @@ class DriverNotFound(RawCudaError, OSError):
 
 
 class SymbolNotFound(RawCudaError, NotImplementedError, AttributeError):
-    """The loaded driver lacks an entry point: `symbol`, `since` (the CUDA version that introduced it).
+    """The loaded driver lacks an entry point: `symbol`, `since` (the CUDA version that added it) and `driver_version`.
 
     It is an AttributeError, too, so that hasattr(cu, "cuX") tells whether the driver has a function.
     """

@@ -80,7 +80,7 @@ def _chosen() -> Iterator[Place]:
 
 
 def _installed() -> Iterator[Place]:
-    """Yield the toolkits that nobody has named: conda's, those in their default folders, the distribution's."""
+    """Yield the toolkits that the user has not named: conda's, those in their default folders, the distribution's."""
     yield sys.prefix, "this Python's environment"
     if sys.platform != "win32":
         yield "/usr/local/cuda", "the toolkit's default folder"
@@ -257,7 +257,7 @@ def mapped_file(name: str = "libcuda.so") -> str:
 
 
 def hidden_gpus(*, real: bool = True) -> list[str]:
-    """Return what hides every GPU from a driver on this machine, each with its remedy; empty if nothing was found.
+    """Return the reasons why a driver may see no GPU of this machine, each with its remedy; [] if none was found.
 
     real  whether it is NVIDIA's driver, which needs a kernel module and device nodes
     """

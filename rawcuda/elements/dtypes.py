@@ -133,7 +133,7 @@ class DType:
         return f"{type(self).__name__}({self.name!r})"
 
     def __eq__(self, other: object) -> bool:
-        """Compare with a DType, a name, or what of() knows: numpy.float32, numpy.dtype("f4"), torch.float32."""
+        """Compare with a DType, a name, or what of() accepts: numpy.float32, numpy.dtype("f4"), torch.float32."""
         if self is other:
             return True
         if isinstance(other, str):

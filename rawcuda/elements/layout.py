@@ -222,7 +222,7 @@ def normal_axes(axes: object, ndim: int) -> Ints:
     """Return one axis or several, in their order, as numbers from 0 to ndim - 1.
 
     axes    an int or a sequence of ints; negative ones are counted from the end
-    raises  TypeError   another object, also a set
+    raises  TypeError   another object, including a set
             IndexError  a dimension that does not exist
             ValueError  a dimension that is given twice
     """

@@ -1,4 +1,4 @@
-"""Conversion of Python numbers to the bytes of an element and back, also for types that struct does not have.
+"""Conversion of Python numbers to the bytes of an element and back, even for types that struct does not have.
 
 What it is   `encode` converts one value, `decode` a run of elements. Half precision, complex, bfloat16 and the small
              floats are included.

@@ -1290,7 +1290,7 @@ enum CUoutput_mode {
 #define CU_GRAPH_COND_ASSIGN_DEFAULT 1   // 12.3  set the handle to its default value at each launch
 #define CU_GRAPH_KERNEL_NODE_PORT_DEFAULT 0   // 12.3  an edge from the end of the kernel
 #define CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC 1   // 12.3  an edge from where the kernel triggers it
-#define CU_GRAPH_KERNEL_NODE_PORT_LAUNCH_ORDER 2   // 12.3  an edge from the start of the kernel
+#define CU_GRAPH_KERNEL_NODE_PORT_LAUNCH_ORDER 2   // 12.3  an edge from when all blocks have started
 #define CU_KERNEL_NODE_ATTRIBUTE_ACCESS_POLICY_WINDOW 1
 #define CU_KERNEL_NODE_ATTRIBUTE_COOPERATIVE 2
 #define CU_KERNEL_NODE_ATTRIBUTE_CLUSTER_DIMENSION 4   // 11.8
@@ -1314,7 +1314,7 @@ enum CUoutput_mode {
 #define CU_MEMHOSTREGISTER_IOMEMORY 4   // the memory of another device
 #define CU_MEMHOSTREGISTER_READ_ONLY 8   // kernels can only read it
 #define CU_ARRAY_SPARSE_PROPERTIES_SINGLE_MIPTAIL 1   // one mip tail for all layers
-#define CU_TENSOR_MAP_NUM_QWORDS 16   // 12.0  its size in 8 bytes
+#define CU_TENSOR_MAP_NUM_QWORDS 16   // 12.0  its size in units of 8 bytes
 #define CUDA_EXTERNAL_MEMORY_DEDICATED 1   // the memory belongs to one object
 #define CUDA_EXTERNAL_SEMAPHORE_SIGNAL_SKIP_NVSCIBUF_MEMSYNC 1
 #define CUDA_EXTERNAL_SEMAPHORE_WAIT_SKIP_NVSCIBUF_MEMSYNC 2

@@ -320,7 +320,7 @@ class Header:
         return None
 
     def _held(self) -> Any:
-        """Hold the lock in a with block, also against interrupts."""
+        """Return a context manager that holds the lock, and releases it even after an interrupt."""
         from ..owned import Held  # imported late: reading the tables needs only ctypes
 
         return Held(self._lock)

@@ -117,7 +117,7 @@ _OPENS = re.compile(r":(?:  #.*)?$")
 
 
 def cut_notes(source: str) -> str:
-    """Return a file without comments and docstrings of private names; its own docstring keeps its first line."""
+    """Return a file without comments and docstrings of private names; its own docstring keeps only the first line."""
     lines = source.splitlines()
     tree = ast.parse(source)
     gone: set[int] = set()  # numbers of lines, from 1
