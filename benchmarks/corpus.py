@@ -119,7 +119,7 @@ def repeat(tree: str, recorded: str) -> int:
         started = time.process_time()
         code = ptx.load(image, around, architecture=target_of(image))
         found[LOADING] = time.process_time() - started
-        gc.collect()  # of the objects of loading; otherwise always the same launches would pay for it
+        gc.collect()  # otherwise, the same launches would always pay for the garbage of loading
         for launch in builds[path]:
             try:
                 found[launch[0]] += min(run_once(code, around, *launch) for _ in range(3))

@@ -17,7 +17,7 @@ class Rule(NamedTuple):
     extra: float = 0.0
 
     def limit(self, peer: float | None, part: float) -> float | None:
-        """Return the limit in nanoseconds; None if the rule is a ratio and there is no peer."""
+        """Return the limit in nanoseconds; None if there is no rule, or only a ratio and no peer."""
         most = max(self.ratio * (peer or 0.0), self.ns)
         return most + part + self.extra if most else None
 

@@ -293,7 +293,7 @@ def interfaces(made: dict[str, Any]) -> dict[str, Any]:
 
 
 def raw_calls(made: dict[str, Any]) -> dict[str, Any]:
-    """Make the objects for calls of the driver by ctypes with prepared arguments: the floor of every wrapper."""
+    """Make the objects for calls of the driver by ctypes with prepared arguments: the least that a wrapper can cost."""
     from rawcuda.headers import cuda_h
 
     library = ctypes.CDLL("libcuda.so.1")

@@ -1,4 +1,4 @@
-"""Weigh the package: python3 -m benchmarks.weight prints the time of its import, its memory, and the size of its files.
+"""Measure import time, memory and file sizes of the package: python3 -m benchmarks.weight prints them.
 
 Each import runs in a separate process that finds compiled modules; the order of the imports changes from round to
 round. The time is processor time, because other programs may be running. Other packages are measured if they are

@@ -6,7 +6,7 @@ Functions    use(driver)  choose the driver: "nvidia", "emulator", or the path o
              devices()  list the devices
              view(x)  view any array, without a copy
              copy(dst, src), copy_batch(pairs)  copy between any two arrays
-             prefetch_batch(), discard_batch()  tell the driver where managed memory is used
+             prefetch_batch(), discard_batch()  move managed memory before it is used; give up its contents
              compile(source, target), link(images, target)  make device code without a device
              synchronize()  wait for all work of the current device
              explain(x)  show what an object says about its memory
@@ -233,7 +233,7 @@ def _suggestion(name: str) -> str:
 
 
 def _is_for_help() -> bool:
-    """Tell whether help() asks. It would print the whole documentation of every class, on 5,000 lines."""
+    """Tell whether help() is the caller. It would print the documentation of every class, which is 5,000 lines."""
     from sys import _getframe
 
     frame: Any = _getframe(2)  # the caller of __dir__

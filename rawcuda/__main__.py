@@ -53,7 +53,7 @@ def main(arguments: list[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):  # a device's name or a path may hold any character
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
-    if sys.stdout is None:  # closed before the start, as by >&-; the exit status still tells
+    if sys.stdout is None:  # closed before the start, as by >&-; the exit status still shows the result
         sys.stdout = open(os.devnull, "w", encoding="utf-8")
     try:
         status = _dispatch(words)

@@ -111,7 +111,7 @@ _pointer = ctypes.c_void_p
 
 
 class DLPackVersion(ctypes.Structure):
-    """8 bytes: a larger minor only adds enumerators; another major may change the layout after `flags`."""
+    """8 bytes: a larger minor version only adds enumerators; another major one may change the layout after `flags`."""
 
     _fields_ = [("major", ctypes.c_uint32), ("minor", ctypes.c_uint32)]
 
@@ -412,7 +412,7 @@ class _Block:
 
 
 class _Form:
-    """The form of a tensor with a number of dimensions: how it is packed, and its free blocks."""
+    """The form of a tensor, given its ABI and its number of dimensions: how it is packed, and the free blocks."""
 
     __slots__ = ("versioned", "ndim", "head", "nbytes", "spare", "pack")
 
@@ -511,7 +511,7 @@ def _marking_function() -> int:
 
 
 def _export_to_be_swept(template: Template, data: int, owner: Any) -> Any:
-    """Return a new capsule without a destructor; its entry refers to it, and sweep() checks both."""
+    """Return a new capsule without a destructor; `outstanding` refers to it, so that sweep() can check it."""
     sweep()
     block = lend(template, data, owner)
     block.first_word = ctypes.c_uint64.from_address(block.address).value

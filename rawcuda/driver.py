@@ -126,7 +126,7 @@ class Driver(Calls):
         return bool(self.libcuda.address(symbol))
 
     def raw(self, symbol: str, *kinds: Any) -> Any:
-        """Bind a function without checks, for hot calls.
+        """Bind a function without checks, for hot paths.
 
         kinds  the ctypes types of the first arguments; the others must be ctypes objects (an int would be truncated)
         """
@@ -179,7 +179,7 @@ class Driver(Calls):
         return found
 
     def __getitem__(self, symbol: str) -> Callable[..., bool | None]:
-        """Return a function by its exported name, an old ABI too, such as the cuMemAlloc of 32-bit addresses.
+        """Return a function by its exported name; this includes old ABIs, such as the cuMemAlloc of 32-bit addresses.
 
         raises  KeyError  a name that is not in the table
         """
@@ -286,7 +286,7 @@ def _described(call: Any, name: str) -> Any:
 
 
 def _python_name(parameter: str) -> str:
-    """Return the name of a parameter in Python: `from`, which is a word of the language, is from_."""
+    """Return the name of a parameter in Python: `from`, which is a keyword, becomes `from_`."""
     return f"{parameter}_" if iskeyword(parameter) else parameter
 
 
@@ -390,7 +390,7 @@ _current: Driver | None = None
 
 
 def use(driver: str | names.Library) -> None:
-    """Choose the driver, before the first call; to choose the one in use again does nothing.
+    """Choose the driver, before the first call; choosing the one in use again does nothing.
 
     driver  "nvidia" (the default), "emulator", an absolute path, or a library object: any object with a method
             address(symbol) -> int | None
@@ -450,7 +450,7 @@ class InUse:
         found = _of_header(name)
         if found is not None:
             return found
-        if name.startswith(("cu", "CU")):  # nor must the completion of names, which reads attributes
+        if name.startswith(("cu", "CU")):  # name completion reads attributes, and must not load one either
             _require(name)
             return _described(lambda *arguments, **named: getattr(current(), name)(*arguments, **named), name)
         return getattr(current(), name)
@@ -495,10 +495,10 @@ def chosen_library() -> Library:
 
 
 def _why_no_gpu(driver: Driver) -> str:
-    """Return lines that say which driver is there, and what may hide the GPU from it."""
+    """Return lines that say which driver was loaded, and what may hide the GPU from it."""
     version, path = driver.version, getattr(driver.libcuda, "path", "")
     where = f" ({path})" if path else ""
-    lines = [f"The driver is here, for CUDA {version // 1000}.{version % 1000 // 10}, and sees no GPU{where}."]
+    lines = [f"A driver for CUDA {version // 1000}.{version % 1000 // 10} was loaded, but it sees no GPU{where}."]
     lines += [f"{fact[0].upper()}{fact[1:]}." for fact in locate.hidden_gpus(real=bool(path))]
     if path:
         lines.append("To run without a GPU: use('emulator') before the first call, or RAWCUDA_DRIVER=emulator.")
@@ -535,7 +535,7 @@ def _load(which: Library | str) -> Library:
     lines = "\n".join(f"  {path}  ({why}): {said}" for path, why, said in tried)
     raise DriverNotFound(
         f"no CUDA driver could be loaded. Tried:\n{lines}\nInstall NVIDIA's driver, or run on the emulator instead: "
-        f"use('emulator') before the first call, or the environment's RAWCUDA_DRIVER=emulator",
+        f"use('emulator') before the first call, or the environment variable RAWCUDA_DRIVER=emulator",
         tried=tried,
     )
 

@@ -1,4 +1,4 @@
-"""A plugin of pytest, `pytest -p` with the name of this module: tests that use CUDA run on the emulator.
+"""A plugin of pytest that runs tests which use CUDA on the emulator: `pytest -p` with the name of this module.
 
 What it is   the emulator becomes this process's libcuda.so.1 before the first conftest is imported. If a kernel makes
              an invalid access, or the checkers find another error, the test fails, even if it is skipped afterwards,
@@ -109,7 +109,7 @@ def _follower() -> Any:
             self.judge(item, "teardown", outcome)
             left = self.leaked(self.before) if self.leaks else []
             if self.leaks == "report":
-                item.user_properties += [(_LEAK, text) for text in left]  # which processes of pytest-xdist send on
+                item.user_properties += [(_LEAK, text) for text in left]  # pytest-xdist's workers send these on
             elif left and outcome.excinfo is None:
                 text = "\n".join(["the test left memory allocated:", *left])
                 outcome.force_exception(pytest.fail.Exception(text, pytrace=False))
@@ -123,12 +123,12 @@ def _follower() -> Any:
             text = "\n\n".join(map(_worded, found))
             raised = _raised(item, outcome)
             if raised is None or isinstance(raised, (pytest.skip.Exception, unittest.SkipTest)):
-                vars(item).pop("_excinfo", None)  # what a test of unittest raised: pytest would report it instead
+                vars(item).pop("_excinfo", None)  # set by a test of unittest: pytest would report it instead
                 outcome.force_exception(pytest.fail.Exception(text, pytrace=False))
             else:
                 item.add_report_section(when, "emulator", text)
             if isinstance(raised, pytest.xfail.Exception) or item.get_closest_marker("xfail") is not None:
-                item.user_properties.append((_EXPECTED, text))  # pytest shows nothing else of such a test
+                item.user_properties.append((_EXPECTED, text))  # pytest shows no report of such a test
 
         def leaked(self, before: dict[int, Holding]) -> list[str]:
             """Return a line for each allocation that is not in `before` and was not freed."""

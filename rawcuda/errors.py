@@ -54,7 +54,7 @@ class DriverNotFound(RawCudaError, OSError):
 
 
 class SymbolNotFound(RawCudaError, NotImplementedError, AttributeError):
-    """The loaded driver lacks an entry point: `symbol`, `since` (the CUDA version that introduced it).
+    """The loaded driver lacks an entry point: `symbol`, `since` (the CUDA version that added it) and `driver_version`.
 
     It is an AttributeError, too, so that hasattr(cu, "cuX") tells whether the driver has a function.
     """
@@ -67,7 +67,7 @@ class SymbolNotFound(RawCudaError, NotImplementedError, AttributeError):
 
 
 class CudaError(RawCudaError, RuntimeError):
-    """A driver call failed: `code` and `name` of the CUresult, `call`, and `arguments` (their reprs)."""
+    """A driver call failed: `code` and `name` of the CUresult, `call`, and `arguments` ("parameter=value" strings)."""
 
     def __init__(
         self,
@@ -187,7 +187,7 @@ _REMEDIES: dict[int, tuple[type[CudaError], str]] = {
     200: (InvalidUse, "Give PTX text, a cubin or a fatbin."),
     201: (InvalidUse, "No context is current in this thread: use a Device, or push a context."),
     209: (Unsupported, "Build the code for this device's architecture, or give PTX."),
-    214: (ContextLost, "The memory failed its error check: restart this process, and look at the device."),
+    214: (ContextLost, "The memory failed its error check: restart this process, and see nvidia-smi."),
     217: (Unsupported, "These devices cannot reach each other's memory: copy through the host."),
     218: (CompileFailed, "Correct the PTX at the line that the log names."),
     220: (ContextLost, "A link between devices failed: restart this process."),

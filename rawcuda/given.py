@@ -54,9 +54,9 @@ class SetOnce:
 
 
 def whole(what: str, given: Any) -> int:
-    """Return an int that is given for a parameter as a plain int; raises TypeError, also for a bool.
+    """Return an int that is given for a parameter as a plain int; raises TypeError, even for a bool.
 
-    what  the name of the parameter, or the words for what it is
+    what  the subject of the error: the name of the parameter, or words such as "an index"
     """
     if type(given) is int:
         return given
@@ -71,7 +71,7 @@ def whole(what: str, given: Any) -> int:
 def real(what: str, given: Any) -> float:
     """Return a number that is given for a parameter as a float, which is infinite if it is too large for one.
 
-    raises  TypeError  another object, also a bool, a str or an array with dimensions
+    raises  TypeError  another object, including a bool, a str or an array with dimensions
     """
     kind = type(given)
     if kind is not bool and (hasattr(kind, "__float__") or hasattr(kind, "__index__")):
@@ -93,7 +93,7 @@ def one_of(what: str, given: Any, words: Iterable[str]) -> str:
 
 
 def several(what: str, given: Any, of: str) -> list[Any]:
-    """Return the items of an iterable as a list; raises TypeError for anything else, also for a str.
+    """Return the items of an iterable as a list; raises TypeError for anything else, including a str.
 
     of  words for the items: "devices"
     """
@@ -108,7 +108,7 @@ def several(what: str, given: Any, of: str) -> list[Any]:
 
 
 def in_order(what: str, given: Any) -> list[Any]:
-    """Return the items of a sequence of numbers, or one number, as a list; raises TypeError, also for a set or a dict.
+    """Return the items of a sequence of numbers, or one number, as a list; raises TypeError, even for a set or a dict.
 
     The items are not checked.
     """

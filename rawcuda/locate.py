@@ -80,7 +80,7 @@ def _chosen() -> Iterator[Place]:
 
 
 def _installed() -> Iterator[Place]:
-    """Yield the toolkits that nobody has named: conda's, those in their default folders, the distribution's."""
+    """Yield the toolkits that the user has not named: conda's, those in their default folders, the distribution's."""
     yield sys.prefix, "this Python's environment"
     if sys.platform != "win32":
         yield "/usr/local/cuda", "the toolkit's default folder"
@@ -218,7 +218,7 @@ def refuse_planted(path: str) -> None:
     That is a file or a folder above it that everybody may write to. In a folder with the sticky bit, such as /tmp, the
     owner counts: root or this process's user. The folders of this Python are as trusted as the Python that runs.
 
-    path    absolute; a bare soname is the system loader's to find, and the loader refuses what does not exist
+    path    absolute; a bare soname, which the loader finds, and a path that does not exist are not checked
     raises  PermissionError with the remedy
     """
     if os.name != "posix" or not os.path.isabs(path) or not os.path.exists(path):
@@ -244,7 +244,6 @@ def mapped_file(name: str = "libcuda.so") -> str:
     """Return the file that this process has mapped for a library, or "" if there is none or it is unknown.
 
     The loader may have been given a bare soname: only the memory map of the process shows which file it chose.
-
     """
     try:
         with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:
@@ -258,13 +257,13 @@ def mapped_file(name: str = "libcuda.so") -> str:
 
 
 def hidden_gpus(*, real: bool = True) -> list[str]:
-    """Return what hides every GPU from a driver on this machine, each with its remedy; empty if nothing was found.
+    """Return the reasons why a driver may see no GPU of this machine, each with its remedy; [] if none was found.
 
     real  whether it is NVIDIA's driver, which needs a kernel module and device nodes
     """
     found = []
     visible, given = os.environ.get("CUDA_VISIBLE_DEVICES"), os.environ.get("NVIDIA_VISIBLE_DEVICES")
-    if visible is not None and not visible.split(",")[0].strip().lstrip("+").isalnum():
+    if visible is not None and not visible.split(",")[0].strip().lstrip("+")[:1].isalnum():  # a UUID has hyphens
         found.append(f"CUDA_VISIBLE_DEVICES is {visible!r}, which hides every GPU: unset it, or name one")
     elif visible is not None:
         found.append(f"CUDA_VISIBLE_DEVICES is {visible!r}: no GPU of this machine has such a number or name")

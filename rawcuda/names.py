@@ -4,7 +4,7 @@ What it is   Public functions and classes are annotated with names that exist wh
              typing.get_type_hints() works. Names that a module has no other reason to import come from here:
              `names.Any`, `names.Graph`. They are imported on access only: importing typing takes milliseconds, and
              a class of a higher floor may not be imported at all.
-What not     names for private functions: those are imported under `if TYPE_CHECKING`, as nobody evaluates them.
+What not     names for private functions: those are imported under `if TYPE_CHECKING`, as they are never evaluated.
 Source       PEP 563 (annotations are text), PEP 562 (a module's __getattr__)
 Read next    doors.py
 """

@@ -3,7 +3,7 @@
 What it is   the life cycle of every handle: created by us and released exactly once, or borrowed and never released;
              and the token that tells whether earlier checks still hold.
 What not     it knows no driver: each owner passes in the function that releases its handle.
-Why so       Garbage collection may run inside any call, in any thread, also while another thread captures a stream. So
+Why so       Garbage collection may run inside any call, in any thread, even while another thread captures a stream. So
              the safety net only appends to a deque; `drain`, called where a release is harmless, does the rest.
              A signal may raise KeyboardInterrupt between any two lines. So a step that must not be divided is one call
              of a C function, and every other step may be repeated: a release may be called twice, and releases once.
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
             """Release the handle, unless it was released already."""
 
         def give_away(self) -> bool:
-            """Release nothing from now on; tell whether that was the first use of this."""
+            """Make release() do nothing from now on; tell whether there was still something to release."""
 
     _Self = TypeVar("_Self", bound="Owned")
 
@@ -144,11 +144,11 @@ class Once:
             function(late)
 
     def give_away(self) -> bool:
-        """Release nothing from now on; tell whether that was the first use of this."""
+        """Make release() do nothing from now on; tell whether there was still something to release."""
         return bool([*self._functions])
 
 
-# bound(function, x)() is function(x), also in C alone; making it takes 40 ns, a partial 70
+# bound(function, x)() calls function(x) without Python code; making it takes 40 ns, a partial 70
 bound: Any = type(Once(bool).release)
 
 

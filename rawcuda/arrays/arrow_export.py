@@ -2,7 +2,7 @@
 
 What it is   `arrow_format`, which tells whether a view can be exported; `arrow_capsules`, the export.
 Lifetime     A consumer moves the struct out of its capsule, and calls `release` once, from any thread. A number in the
-             struct's private_data, not its address, identifies what it keeps alive. A struct that nobody moved is
+             struct's private_data, not its address, identifies what it keeps alive. A struct that was not moved is
              released by its capsule.
 What not     device memory, and more than one dimension. Arrow's arrays are immutable, but these share their memory with
              the view: a write through the view changes them.
@@ -162,7 +162,7 @@ def _begin(kind: Any) -> tuple[int, int]:
     def dropped(capsule: Any) -> None:
         address = pointer_of(capsule, name)
         struct = structs.pop(address, None)
-        if struct is not None and struct.release:  # nobody has moved it
+        if struct is not None and struct.release:  # it was not moved
             release(address)
 
     return callback(release), callback(dropped)

@@ -302,12 +302,12 @@ def plan(dst: Any, src: Any) -> tuple[Any, Side, Any, Side, Walk]:
 def plan_fill(target: Any, value: Any) -> tuple[Any, Side, bytes, bytes]:
     """Check a fill that will be done later, and return the target, its Side, and the bytes of an element.
 
-    returns  also the shortest bytes that the driver can repeat to get the same, or no bytes
+    returns  also the widest word that the driver can repeat to get the same bytes, or no bytes
     """
     target, to = _side_of(target, None)
     _check_target(to, target)
     pattern = encode(to.form.dtype or _BYTE, value)
-    return target, to, pattern, pattern if len(pattern) in _WIDTHS else _shortest(pattern)
+    return target, to, pattern, pattern if len(pattern) in _WIDTHS else _widest(pattern)
 
 
 def _are_bytes(to: Side, of: Side) -> bool:
@@ -400,8 +400,8 @@ class Prepared:
 def _walk_of_elements(dst: Any, src: Any) -> Walk:
     if dst.dtype is not src.dtype and dst.dtype != src.dtype:
         raise TypeError(
-            f"a copy converts nothing: the target has dtype {dst.dtype}, the source {src.dtype}; reinterpret() "
-            "one, or convert first"
+            f"a copy converts nothing: the target has dtype {dst.dtype}, the source {src.dtype}; convert one "
+            "first, or reinterpret() its bytes"
         )
     shape, strides = dst.shape, src.strides
     if src.shape != shape:
@@ -454,7 +454,7 @@ _PACK["complex64"] = lambda value: _pack_floats(value, 0.0)
 _PACK["complex128"] = lambda value: _pack_doubles(value, 0.0)
 _BYTE = dtype_of("uint8")
 _WIDTHS = (4, 2, 1)  # bytes that the driver can repeat
-_MOST_WORDS = 16  # of a form
+_MOST_WORDS = 16  # that a form keeps
 _from_bytes = int.from_bytes
 
 
@@ -475,10 +475,10 @@ def fill(target: Any, value: Any, stream: Any = None) -> None:
             pattern = form.pack(value)
         else:
             pattern = encode(dtype or _BYTE, value)
-    except (struct.error, OverflowError, TypeError):  # also if there is no such function
+    except (struct.error, OverflowError, TypeError):  # also if form.pack is None
         pattern = encode(dtype or _BYTE, value)
     if stream is not None and (to.kind == "host" or not form.nbytes):
-        (_gpu or _enter_gpu()).handle_of(stream)  # refuses what is no stream
+        (_gpu or _enter_gpu()).handle_of(stream)  # refuses an object that is not a stream
     if not form.nbytes:
         return
     if to.kind == "host" or to.kind == "pinned" and (_gpu or _enter_gpu()).wait_for(target, to, stream):
@@ -494,7 +494,7 @@ def _word_of(form: Form, pattern: bytes) -> tuple[Any, int, Any]:
 
     returns  (word, bytes of a word, number of words); 0 bytes if the driver cannot repeat the pattern
     """
-    word = pattern if len(pattern) in _WIDTHS else _shortest(pattern)
+    word = pattern if len(pattern) in _WIDTHS else _widest(pattern)
     width = len(word)
     count = _argument(form.nbytes // width) if width else None
     if len(form.words) >= _MOST_WORDS:
@@ -503,8 +503,8 @@ def _word_of(form: Form, pattern: bytes) -> tuple[Any, int, Any]:
     return made
 
 
-def _shortest(pattern: bytes) -> bytes:
-    """Return bytes whose repetition is the pattern, if the driver can fill with them, else no bytes."""
+def _widest(pattern: bytes) -> bytes:
+    """Return the widest word whose repetition is the pattern, of 4, 2 or 1 bytes; no bytes if there is none."""
     for width in _WIDTHS:
         if pattern == pattern[:width] * (len(pattern) // width):
             return pattern[:width]

@@ -140,7 +140,7 @@ _SIGNS = {"neg": "-", "pos": "+", "abs": "abs()", "invert": "~"}
 
 def _refusing(name: str, sign: str, *, reflected: bool) -> Callable[..., Any]:
     def refuse(self: Numeric, *others: Any) -> Any:
-        # An array of a library that computes may take a view as its operand; our own refusal is for all others.
+        # Another library's array may compute with a view as its operand: leave the operation to it, refuse all others.
         for other in others[:1]:
             if reflected and not isinstance(other, Description) and any([hasattr(other, name) for name in _ARRAYS]):
                 return NotImplemented

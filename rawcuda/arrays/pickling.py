@@ -68,7 +68,7 @@ def _checked_bytes(version: Any, shape: Any, order: Any, dtype: Any, kind: Any, 
     if version > _VERSION:
         raise ValueError(
             f"this view was pickled in version {worded(version)} of the format, and this package knows {_VERSION}: "
-            "use the package here that the sender uses"
+            "use the sender's version of this package here"
         )
     if not isinstance(dtype, DType) or order not in ("C", "F") or kind not in ("cpu", "cuda_host", *_DEVICE_KINDS):
         raise ValueError(

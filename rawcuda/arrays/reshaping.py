@@ -73,7 +73,7 @@ class Reshaped(Description):
         """Return the view with its dimensions in another order, reversed if no axes are given.
 
         axes    ints, or one sequence of them: the old dimension for each new one; negative ones count from the end
-        raises  TypeError   an axis that is no int, or a set
+        raises  TypeError   an axis that is not an int, or a set
                 IndexError  a dimension that does not exist
                 ValueError  another number of axes, or a dimension that is given twice
         """
@@ -93,7 +93,7 @@ class Reshaped(Description):
     def moveaxis(self, source: int | tuple[int, ...], destination: int | tuple[int, ...]) -> names.StridedView:
         """Return the view with some dimensions at other positions; the others keep their order.
 
-        raises  TypeError   an axis that is no int, or a set
+        raises  TypeError   an axis that is not an int, or a set
                 IndexError  a dimension that does not exist
                 ValueError  different numbers of dimensions, or one that is given twice
         """
@@ -109,7 +109,7 @@ class Reshaped(Description):
     def reshape(self, *shape: int | tuple[int, ...]) -> names.StridedView:
         """Return a view of the same elements, in C order, in another shape; one extent may be -1.
 
-        raises  TypeError    an extent that is no int, or a set
+        raises  TypeError    an extent that is not an int, or a set
                 ValueError   another number of elements, or a layout that needs a copy for this shape
         """
         given = layout.as_extents(shape[0] if len(shape) == 1 else shape)

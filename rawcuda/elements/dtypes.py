@@ -161,7 +161,7 @@ class DType:
         return f"{type(self).__name__}({self.name!r})"
 
     def __eq__(self, other: object) -> bool:
-        """Compare with a DType, a name, or what of() knows: numpy.float32, numpy.dtype("f4"), torch.float32."""
+        """Compare with a DType, a name, or what of() accepts: numpy.float32, numpy.dtype("f4"), torch.float32."""
         if self is other:
             return True
         if isinstance(other, str):
@@ -308,7 +308,7 @@ def _from_attributes(spec: object) -> DType | None:
     if not isinstance(name, str):
         try:
             name = str(spec).rpartition(".")[2]  # torch.float32
-        except Exception:  # this is only a guess: the error about what no dtype is comes later
+        except Exception:  # only a guess: the caller refuses an object that is not a dtype
             name = ""
     typestr = getattr(spec, "str", None)  # numpy.dtype('>f4').str: only this tells the byte order
     swapped = isinstance(typestr, str) and typestr[:1] in "<>" and typestr[:1] != ORDER

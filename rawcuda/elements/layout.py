@@ -2,7 +2,7 @@
 
 What it is   contiguity, transposing, broadcasting, reshaping, indexing, bounds and overlap of strided layouts, and the
              merging of dimensions with which every copy begins.
-What not     it accesses no memory, and of a dtype it knows only the size.
+What not     it accesses no memory, and knows only the size of a dtype.
 Units        strides and offsets are in bytes, extents in elements. Python's ints are unbounded, so nothing overflows;
              `checked_size` refuses a layout that is too large for any memory.
 Source       NumPy, "Internal organization of NumPy arrays"; in DLPack and in NumPy, the strides of dimensions of
@@ -229,7 +229,7 @@ def normal_axes(axes: object, ndim: int) -> Ints:
     """Return one axis or several, in their order, as numbers from 0 to ndim - 1.
 
     axes    an int or a sequence of ints; negative ones are counted from the end
-    raises  TypeError   another object, also a set
+    raises  TypeError   another object, including a set
             IndexError  a dimension that does not exist
             ValueError  a dimension that is given twice
     """
@@ -392,7 +392,7 @@ def select(shape: Ints, strides: Ints, key: object) -> tuple[int, Ints, Ints]:
             if count < 2:
                 count = 0 if count < 0 else count
                 if abs(stride * step) > LIMIT:
-                    step = 1  # no element is a step away, and C has 64 bits for a stride
+                    step = 1  # no second element uses the stride, which must fit into 64 bits
             if count:
                 offset += start * stride
             new_shape += (count,)

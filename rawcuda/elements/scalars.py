@@ -1,4 +1,4 @@
-"""Conversion of Python numbers to the bytes of an element and back, also for types that struct does not have.
+"""Conversion of Python numbers to the bytes of an element and back, even for types that struct does not have.
 
 What it is   `encode` converts one value, `decode` a run of elements. Half precision, complex, bfloat16 and the small
              floats are included.
@@ -147,7 +147,7 @@ def encode(dtype: DType, value: Any) -> bytes:
 
 def _encode(dtype: DType, value: Any) -> bytes:
     if getattr(getattr(value, "dtype", None), "kind", "") in ("b", "c", "bool", "complex") and value.shape == ():
-        value = value.item()  # NumPy's bool is no int, and its complex numbers have __float__
+        value = value.item()  # NumPy's bool is not an int, and its complex numbers have __float__
     if dtype.kind == "bool":
         if not isinstance(value, (int, float)):
             value = _complex(dtype, value)

@@ -266,7 +266,7 @@ class Flattened(ctypes.Structure):
 
 
 class Aligned(ctypes.Structure):
-    """A structure that must begin at a multiple of `_alignment` bytes, which ctypes does not see to by itself."""
+    """A structure that must begin at a multiple of `_alignment` bytes, which ctypes alone does not ensure."""
 
     _alignment = 1
 

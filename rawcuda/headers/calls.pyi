@@ -1,5 +1,5 @@
 # The functions of the driver for type checkers, as methods of `cu`. `python3 -m tests.make_calls` writes this
-# file from the table of functions. Pointers, handles and structures may be many things: they are Any.
+# file from the table of functions. Pointers, handles and structures accept many types: they are Any.
 
 from ctypes import _SimpleCData
 from typing import Any

@@ -18,8 +18,8 @@ the first for programs that were built earlier, and cuda.h says `#define cuMemAl
 part of a name and is never guessed: cuCtxGetDevice_v2 is not a newer cuCtxGetDevice but takes one more argument.
 After // comes the CUDA version of the first driver with the symbol (drivers from 11.4 on are supported). `ptsz` or
 `ptds` after it means that libcuda also exports a form with that suffix, for which stream NULL is the default stream of
-the thread. `old` means that no header since CUDA 11.7 offers this ABI to programs, and `abi=11.6` that cuGetProcAddress
-knows it by an earlier version. Then comes what the function does.
+the thread. `old` means that no header since CUDA 11.7 offers this ABI to programs. `abi=11.6` means that
+cuGetProcAddress knows it by that earlier version. Then comes what the function does.
 Every function returns a CUresult, and its other results through pointers. Sizes and pitches are in bytes.
 
 A version in the texts of constants and types is that of the first header that has the name, if it is later than 11.7.

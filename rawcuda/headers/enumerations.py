@@ -215,7 +215,7 @@ enum CUdevice_attribute {
     CU_DEVICE_ATTRIBUTE_HOST_NATIVE_ATOMIC_SUPPORTED = 86,
     CU_DEVICE_ATTRIBUTE_SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO = 87,
     CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS = 88,   // whether kernels can use memory of malloc
-    CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS = 89,   // whether both can use managed memory at the same time
+    CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS = 89,   // whether host and device can use managed memory at once
     CU_DEVICE_ATTRIBUTE_COMPUTE_PREEMPTION_SUPPORTED = 90,
     CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM = 91,   // whether host and device use the same address
     CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_MEM_OPS_V1 = 92,   // 12.0  up to CUDA 11 without _V1
@@ -362,7 +362,7 @@ enum CUflushGPUDirectRDMAWritesTarget {
 
 /* Contexts */
 enum CUctx_flags {
-    CU_CTX_SCHED_AUTO = 0,   // spin if there are more processors than contexts, else yield
+    CU_CTX_SCHED_AUTO = 0,   // yield if there are more contexts than processors, else spin
     CU_CTX_SCHED_SPIN = 1,   // a waiting thread spins: lowest latency, but it uses a processor
     CU_CTX_SCHED_YIELD = 2,   // a waiting thread yields to other threads
     CU_CTX_SCHED_BLOCKING_SYNC = 4,   // a waiting thread sleeps
@@ -452,7 +452,7 @@ enum CUevent_flags {
 };
 enum CUevent_wait_flags {
     CU_EVENT_WAIT_DEFAULT = 0,
-    CU_EVENT_WAIT_EXTERNAL = 1,   // likewise
+    CU_EVENT_WAIT_EXTERNAL = 1,   // only in a capture: make the wait a node of the graph
 };
 enum CUevent_sched_flags {
     CU_EVENT_SCHED_AUTO = 0,   // 11.8
@@ -472,7 +472,7 @@ enum CUhostTaskSyncMode {
 };
 enum CUevent_record_flags {
     CU_EVENT_RECORD_DEFAULT = 0,
-    CU_EVENT_RECORD_EXTERNAL = 1,
+    CU_EVENT_RECORD_EXTERNAL = 1,   // only in a capture: make the record a node of the graph
 };
 enum CUstreamWaitValue_flags {
     CU_STREAM_WAIT_VALUE_GEQ = 0,
@@ -529,7 +529,7 @@ enum CUpointer_attribute {
     CU_POINTER_ATTRIBUTE_DEVICE_POINTER = 3,   // the address that kernels use
     CU_POINTER_ATTRIBUTE_HOST_POINTER = 4,   // the address that the host uses
     CU_POINTER_ATTRIBUTE_P2P_TOKENS = 5,   // a CUDA_POINTER_ATTRIBUTE_P2P_TOKENS
-    CU_POINTER_ATTRIBUTE_SYNC_MEMOPS = 6,   // a boolean; can be set: copies of this memory are never asynchronous
+    CU_POINTER_ATTRIBUTE_SYNC_MEMOPS = 6,   // a boolean; can be set: synchronous copies and fills always wait
     CU_POINTER_ATTRIBUTE_BUFFER_ID = 7,   // an unsigned long long that is never used again in this process
     CU_POINTER_ATTRIBUTE_IS_MANAGED = 8,   // a boolean: provide 4 zero bytes for it
     CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL = 9,   // an int
@@ -1290,7 +1290,7 @@ enum CUoutput_mode {
 #define CU_GRAPH_COND_ASSIGN_DEFAULT 1   // 12.3  set the handle to its default value at each launch
 #define CU_GRAPH_KERNEL_NODE_PORT_DEFAULT 0   // 12.3  an edge from the end of the kernel
 #define CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC 1   // 12.3  an edge from where the kernel triggers it
-#define CU_GRAPH_KERNEL_NODE_PORT_LAUNCH_ORDER 2   // 12.3  an edge from the start of the kernel
+#define CU_GRAPH_KERNEL_NODE_PORT_LAUNCH_ORDER 2   // 12.3  an edge from when all blocks have started
 #define CU_KERNEL_NODE_ATTRIBUTE_ACCESS_POLICY_WINDOW 1
 #define CU_KERNEL_NODE_ATTRIBUTE_COOPERATIVE 2
 #define CU_KERNEL_NODE_ATTRIBUTE_CLUSTER_DIMENSION 4   // 11.8
@@ -1314,7 +1314,7 @@ enum CUoutput_mode {
 #define CU_MEMHOSTREGISTER_IOMEMORY 4   // the memory of another device
 #define CU_MEMHOSTREGISTER_READ_ONLY 8   // kernels can only read it
 #define CU_ARRAY_SPARSE_PROPERTIES_SINGLE_MIPTAIL 1   // one mip tail for all layers
-#define CU_TENSOR_MAP_NUM_QWORDS 16   // 12.0  its size in 8 bytes
+#define CU_TENSOR_MAP_NUM_QWORDS 16   // 12.0  its size in units of 8 bytes
 #define CUDA_EXTERNAL_MEMORY_DEDICATED 1   // the memory belongs to one object
 #define CUDA_EXTERNAL_SEMAPHORE_SIGNAL_SKIP_NVSCIBUF_MEMSYNC 1
 #define CUDA_EXTERNAL_SEMAPHORE_WAIT_SKIP_NVSCIBUF_MEMSYNC 2

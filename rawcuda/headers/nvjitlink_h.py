@@ -7,8 +7,8 @@ Source       nvJitLink.h of CUDA 12.0 to 13.5; the symbols that these libraries 
 Read next    nvrtc_h.py
 
 The header calls each function by a name with the version of the library: __nvJitLinkCreate_12_4. A library exports one
-for each version of CUDA of its major version, up to its own, and from 12.3 on also the plain names. `versioned` after a
-function's version says from which version on it has names of the first kind.
+for each version of CUDA of its major version, up to its own, and from 12.3 on also the plain names. `versioned` after
+a function's version means that from this version on it has names of the first kind.
 """
 
 from __future__ import annotations

@@ -320,8 +320,8 @@ class Header:
         return None
 
     def _held(self) -> Any:
-        """Hold the lock in a with block, also against interrupts."""
-        from ..owned import Held  # when a type is first made: reading the table needs nothing but ctypes
+        """Return a context manager that holds the lock, and releases it even after an interrupt."""
+        from ..owned import Held  # imported late: reading the tables needs only ctypes
 
         return Held(self._lock)
 
@@ -382,7 +382,7 @@ class Header:
         return kind
 
     def _required(self, name: str) -> Any:
-        """Return a type; for an enum, that of its integers: its IntEnum is made only for who asks for it by name."""
+        """Return a type; for an enum, that of its integers: its IntEnum is made only when its name is read."""
         with self._held():
             found = self._made.get(name) or self._begun.get(name) or self._make_type(name)
         if found is None:

@@ -679,7 +679,7 @@ struct CUmulticastObjectProp {   // 12.1  the properties of a multicast object
     unsigned long long handleTypes;
     unsigned long long flags;
 };
-struct CUmemAccessDesc {   // the access to a pool's memory from a location: a CUmemAccess_flags
+struct CUmemAccessDesc {   // the access from a location to a pool or mapped memory: a CUmemAccess_flags
     CUmemLocation location;
     CUmemAccess_flags flags;
 };

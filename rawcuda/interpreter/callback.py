@@ -21,7 +21,7 @@ How          No Python code may run while an exception is set, nor between savin
              6. ctypes drops the instance. Our function runs in its __del__; CPython saves a pending exception during
                 any __del__, and reports an exception raised inside.
 To raise     Exceptions in a callback are reported and lost. But ctypes drops the function's result after converting it
-             to a C int, so an int whose finalizer calls it (by a slot again) can raise then: `raising`.
+             to a C int, so `raising` returns an int whose finalizer (a slot again) sets the exception.
 Not known    CPython 3.16 and later, free-threaded and debug builds, and subinterpreters before 3.12: `available()` is
              False there, and dlpack.py uses no callback. Near the recursion limit, or if a signal handler raises, our
              function may be cut short.

@@ -212,7 +212,7 @@ def read_pointer(data: Any, protocol: str) -> tuple[int, bool]:
         raise refusal(protocol, "data", data, "must be (address, read-only)")
     address, readonly = data
     if isinstance(address, bool):
-        raise refusal(protocol, "data", data, "has an address that is an int")
+        raise refusal(protocol, "data", data, "must have an address that is an int, not a bool")
     if address is None:
         address = 0
     try:

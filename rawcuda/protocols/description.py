@@ -89,7 +89,7 @@ class Place:
     unsaid    read-only only because the protocol could not say more (a legacy DLPack capsule)
     is_host   pageable host memory, which needs nothing of a driver
     label     the (type, id) of such memory in DLPack, or None while the device is unknown
-    frozen    the same Place, but read-only because somebody said so
+    frozen    the same Place, but explicitly declared read-only
     """
 
     __slots__ = ("device", "readonly", "protocol", "unsaid", "is_host", "label", "frozen")

@@ -192,7 +192,7 @@ def _meet_numpys(key: tuple[bytes, int, bytes]) -> tuple[Any, Any, Any, Any]:
     """Check a layout as describe_tensor() does, and store its meaning."""
     what, flags, seen = key
     _, _, _, work_out, _ = BY_CAPSULE.get((flags, what) if flags else what) or meet(BY_CAPSULE, flags, what, 0)
-    if len(_numpy_layouts) >= MOST_LAYOUTS:  # what comes from outside must not grow without limit
+    if len(_numpy_layouts) >= MOST_LAYOUTS:  # a table of foreign input must not grow without limit
         _numpy_layouts.clear()
     made = _numpy_layouts[key] = work_out((seen,))[:4]
     return made

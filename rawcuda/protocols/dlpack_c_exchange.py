@@ -3,7 +3,7 @@
 The protocol  An attribute of the type, a capsule named "dlpack_exchange_api" with the table's address; header version
               1.2 called it `__c_dlpack_exchange_api__`, and accepted an int. The table is for objects of exactly that
               type. Its functions are called with the GIL held, return 0, or -1 with an exception set, and do not
-              synchronise: the caller must also ask for the current stream.
+              synchronize: the caller must also ask for the current stream.
 For whom      If no protocol is named, only torch's own tensors are read in this way, which is four times as fast as
               their `__dlpack__`. The table checks nothing, so the conditions that `Tensor.__dlpack__` refuses, and one
               that it fails to refuse (the negative bit), are checked here.

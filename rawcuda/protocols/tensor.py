@@ -141,7 +141,7 @@ def meet(kinds: Kinds, flags: int, what: bytes, distance: int) -> Any:
     known: dict[Any, Layout] = {}
     work_out = partial(_work_out, known, ndim, Struct(f"{2 * ndim}q").unpack, dtype, where)
     separately = partial(_read_separately, ndim, unpacker(f"{8 * ndim}s"), protocol)
-    if len(kinds) >= 100:  # what comes from outside must not grow without limit
+    if len(kinds) >= 100:  # a table of foreign input must not grow without limit
         kinds.clear()
     # NumPy stores strides directly after the shape, torch at a fixed distance: then one read gets both.
     extent = 8 * ndim

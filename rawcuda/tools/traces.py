@@ -1,7 +1,7 @@
 """trace(): listening to driver calls and protocol steps for the duration of a with block.
 
 What it is   the public function, and the class of its result. It adds a listener when the block begins and removes
-             it when the block ends, also by an exception.
+             it when the block ends, even by an exception.
 What not     the events themselves (../tracing.py), and the text written for each (trace_forms.py).
 Read next    trace_forms.py
 """
@@ -29,7 +29,7 @@ _stopping = _thread.allocate_lock()  # held while an entry is looked up and remo
 
 
 def _tell_observers() -> None:
-    """Tell everyone that tracing begins, so that prepared calls are traced, too."""
+    """Call all observers when tracing begins, so that prepared calls are traced, too."""
     for observer in tuple(observers):
         observer()
 

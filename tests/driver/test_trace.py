@@ -112,7 +112,7 @@ def test_memory_of_the_device_is_explained(device):
     assert "__cuda_array_interface__    yes" in said and "kDLCUDA" in said and "stream=-1" in said
     assert "the memory is, or may be, a device's" in said and said.count(f"{view.ptr:#x}") >= 3
     stream = str(rawcuda.explain(rawcuda.Stream.legacy))
-    assert "the legacy default stream" in stream and "as stream= it takes this" in stream
+    assert "the legacy default stream" in stream and "view() accepts this object as stream=" in stream
 
 
 def test_the_question_for_the_context_is_a_call_too(device):

@@ -319,7 +319,7 @@ def test_a_broken_exporter_gets_clear_text(make, words):
 
 def test_only_a_stream_that_can_be_read_is_called_one():
     for pair, words in (
-        ((0, 5), "as stream= it takes this"),
+        ((0, 5), "accepts this object as stream="),
         ((1, 5), "is unknown, only 0 is known"),
         ("no", "must return (version, handle)"),
     ):

@@ -152,3 +152,15 @@ for act in (lambda: rawcuda.compile("x", target="sm_90"), lambda: module("tools.
     said = "".join(done.stdout.split())  # without the breaks of lines
     assert said.count(f"chmodo-w{tmp_path / 'kit'}") == 4, done.stdout + done.stderr
     assert not ran.exists()
+
+
+@pytest.mark.parametrize(
+    ("visible", "hides"),
+    [("", True), ("-1", True), (",0", True), ("-1,0", True), ("0", False), ("+1", False), ("NoDevFiles", False)]
+    + [("GPU-8932f937-d72c-4106-c12f-20bd9faed9f6", False), ("MIG-GPU-1/2/3,0", False)],
+)
+def test_a_value_of_cuda_visible_devices_that_names_a_gpu_does_not_hide_every_gpu(monkeypatch, visible, hides):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    monkeypatch.delenv("NVIDIA_VISIBLE_DEVICES", raising=False)
+    (said,) = locate.hidden_gpus(real=False)
+    assert repr(visible) in said and ("hides every GPU" in said) == hides

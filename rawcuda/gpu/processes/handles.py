@@ -87,8 +87,8 @@ class SharedHandle:
             raise ValueError("a damaged handle: its checksum is wrong; send it unchanged")
         if version != _VERSION or kind >= len(_KINDS):
             raise ValueError(
-                f"this handle has version {version} of the format, and this package knows {_VERSION}: use the package "
-                "here that the sender uses"
+                f"this handle has version {version} of the format, and this package knows {_VERSION}: use the "
+                "sender's version of this package here"
             )
         made = cls.__new__(cls)
         made.kind, made.pid, made.nbytes, made.device = _KINDS[kind], pid, nbytes, _uuid_text(uuid)

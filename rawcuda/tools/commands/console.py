@@ -76,7 +76,7 @@ class _Help(argparse.RawDescriptionHelpFormatter):
 
 
 def _hanging(line: str, width: int) -> str:
-    """Fold a line; what follows stands below its first word, or below the second column of a list."""
+    """Fold a line; its other lines begin below its first word, or below the second column of a list."""
     stripped = line.lstrip()
     indent = " " * (len(line) - len(stripped) + (4 if line[:1] == " " else 0))
     return terminal.folded(stripped, indent, line[: len(line) - len(stripped)], width + 1)
@@ -104,7 +104,7 @@ class Parser(argparse.ArgumentParser):
 
     def read(self, arguments: list[str]) -> argparse.Namespace:
         """Parse options and arguments in any order."""
-        # argparse treats "-1e-3" and "-inf" as options. A word with a space is no option, and a number may have one.
+        # argparse treats "-1e-3" and "-inf" as options. A word that begins with a space is not one, and a number may.
         return self.parse_intermixed_args([" " + word if _is_negative(word) else word for word in arguments])
 
 
@@ -194,7 +194,7 @@ def reason(error: RawCudaError) -> str:
         path, _, said = error.tried[0]
         return said if path in said else f"{path}: {said}"
     lines = str(error).splitlines()
-    if isinstance(error, CudaError) and error.code == 100 and len(lines) > 1:  # the driver is there, and sees no GPU
+    if isinstance(error, CudaError) and error.code == 100 and len(lines) > 1:  # a driver was loaded, but sees no GPU
         return lines[1][0].lower() + lines[1][1:].rstrip(".")
     return " ".join(lines[:1])
 

@@ -117,7 +117,7 @@ _OPENS = re.compile(r":(?:  #.*)?$")
 
 
 def cut_notes(source: str) -> str:
-    """Return a file without its comments and without the docstrings of what is private."""
+    """Return a file without comments and docstrings of private names; its own docstring keeps only the first line."""
     lines = source.splitlines()
     tree = ast.parse(source)
     gone: set[int] = set()  # numbers of lines, from 1
@@ -136,7 +136,7 @@ def cut_notes(source: str) -> str:
             before = lines[row - 1][:column].rstrip()
             if not before:
                 gone.add(row)
-            elif row == start:  # a statement of several lines may be so because of its comment
+            elif row == start:  # (a comment can be why the formatter splits a statement)
                 lines[row - 1] = before
         if token.type == tokenize.NEWLINE:
             start = 0
@@ -146,7 +146,7 @@ def cut_notes(source: str) -> str:
 
 
 def _docstrings(tree: ast.AST, private: bool = False) -> Iterator[ast.Expr]:
-    """Yield the docstrings of a file; or those of what is private, if it has other statements."""
+    """Yield the docstrings of a file, or only those of private names that have other statements."""
     waiting: list[tuple[ast.AST, bool]] = [(tree, False)]
     while waiting:
         node, inside = waiting.pop()

@@ -2,7 +2,7 @@
 
 What it is   a verdict, then facts in sections, as many as can be found: a failure in one does not stop the others.
 What not     it repairs nothing, and sends no data.
-Read next    locate.py, which knows the places
+Read next    locate.py, which lists the places
 """
 
 from __future__ import annotations

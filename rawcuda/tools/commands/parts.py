@@ -1,8 +1,8 @@
 """The files of a vendored copy: those of the whole package, or of a part of it.
 
-What it is   a part is some modules with everything that they import, also late, as `ast` finds it. A stand-in replaces
-             each left-out module that one of them imports: importing it raises Unsupported, and a type checker accepts
-             any name from it.
+What it is   a part is some modules with everything that they import, also in functions, as `ast` finds it. A stand-in
+             replaces each left-out module that one of them imports: importing it raises Unsupported, and a type checker
+             accepts any name from it.
 What not     no code is rewritten: imports are relative, so a copy works under any name, in any package. Only the
              __init__.py of a part is generated, from that of the whole.
 Read next    the table PARTS, then cutting.py, and vendor.py, which puts the files into a folder
@@ -190,7 +190,7 @@ class _House:
             found
             for module in {"", *kept}
             for found in self.imports(module, for_types=module != "")
-            if found in self.paths and found not in kept and found  # (a stub alone is no module)
+            if found in self.paths and found not in kept and found  # (a stub alone is not a module)
         }
 
     def stand_ins(self, module: str, kept: set[str], name: str) -> Files:

@@ -270,7 +270,7 @@ def _place(place: str, files_of_new: dict[str, bytes], files_of_old: list[str]) 
 
 
 def _clean(beside: str, files_of_new: list[str], files_of_old: list[str], place: str) -> None:
-    """Remove our files from the folder beside the destination, also if one interrupt comes meanwhile."""
+    """Remove our files from the folder beside the destination, even if one interrupt comes meanwhile."""
     try:
         _clean_once(beside, files_of_new, files_of_old, place)
     except BaseException:

@@ -194,7 +194,7 @@ def _used(obj: Any, found: Found, made: Description | None) -> str:
     """Return a text about what view() does with the object."""
     if is_capsule(obj) and made is not None:
         return (
-            "it would consume the capsule: rename it to used_..., and call the deleter when the view goes; "
+            "it would consume the capsule: rename it to used_..., and call the deleter when the view is freed; "
             "explain() did not do this"
         )
     if any("no memory can be read" in finding.refusal for finding in found.values()):
@@ -206,6 +206,6 @@ def _used(obj: Any, found: Found, made: Description | None) -> str:
 
         return f"{view(obj)!r}"
     except Exception as error:
-        return f"it raises {raised(error)}" + "; as stream= it takes this" * (
+        return f"it raises {raised(error)}" + "; but view() accepts this object as stream=" * (
             "cuda_stream" in found and not found["cuda_stream"].refusal
         )

@@ -43,7 +43,7 @@ def graph_picture(graph: Any) -> str:
 
 
 def _rows(nodes: list[Any], before: dict[Any, list[Any]]) -> list[list[Any]]:
-    """Return the nodes by the length of the longest way to each, in the order in which they were added."""
+    """Return rows of nodes, by the length of the longest path to each; a row is in the order of adding."""
     depth: dict[Any, int] = {}
     waiting = list(nodes)
     while waiting:

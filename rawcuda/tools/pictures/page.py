@@ -18,7 +18,7 @@ _MONO = "font-family:ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace;fo
 
 
 def text_block(text: str, *, tall: bool = False, wrapped: bool = False) -> str:
-    """Return a text as HTML; what is long scrolls inside the block: lines unless `wrapped`, the text unless `tall`."""
+    """Return a text as HTML. Long lines scroll in the block unless `wrapped`, and a long text unless `tall`."""
     limit = "" if tall else "max-height:32em;"
     space = "pre-wrap" if wrapped else "pre"
     return f'<pre style="{_MONO};white-space:{space};overflow:auto;{limit}margin:0 0 .5em 0">{escape(text)}</pre>'
