@@ -140,7 +140,7 @@ class Array:
         if x % self.element or width % self.element:
             raise Refused(
                 1,
-                f"{width} bytes from byte {x} on: both must be multiples of the size of an element, {self.element} bytes",
+                f"{width} bytes from byte {x} on: both must be multiples of an element, {self.element} bytes",
             )
         pitch = self.width * self.element
         for what, start, count, most in (
