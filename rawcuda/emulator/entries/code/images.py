@@ -1,7 +1,8 @@
 """Code images: the PTX in what a caller loads or links.
 
 How          callers do not pass the length of an image: PTX ends with a NUL, and the header of a fatbin contains the
-             length. A fatbin is searched for PTX; machine code cannot run.
+             length. A fatbin is searched for PTX; machine code cannot run. LZ4 is unpacked here, and Zstandard in
+             images/zstd.py.
 Source       fatbins as nvcc 11 to 13 write them (undocumented: a header of 16 bytes, then members, each with its own
              header); LZ4 Block Format Description
 Read next    modules.py, linking.py
