@@ -272,7 +272,7 @@ class Emulator:
     def explain(self, code: int) -> str | None:
         """Return the newest unread report for a result code, or None.
 
-        raises  the KeyboardInterrupt or other exception of a signal handler that ended the call, if there was one
+        raises  KeyboardInterrupt, or another exception of a signal handler, if it ended the call with this code
         """
         self._machine.interrupts.claim()
         return self._machine.explain(code)

@@ -115,11 +115,11 @@ def _command() -> str:
 class Record:
     """The content of a journal.
 
-    calls    how often each function was called; absent: the same, only of functions that do not exist
-    asked    how often a program asked cuGetProcAddress for functions that do not exist
-    unknown  the names that the emulator does not know
-    last     the last calls, newest first: name, result (None while it runs), thread
-    refused  the last call that was refused with a report, or ""
+    calls, absent  how often each function was called, and the same only for functions that do not exist
+    asked          how often a program asked cuGetProcAddress for functions that do not exist
+    unknown        the names that the emulator does not know
+    last           the last calls, newest first: name, result (None while it runs), thread
+    refused        the last call that was refused with a report, or ""
     """
 
     __slots__ = ("pid", "served", "ended", "command", "calls", "absent", "asked", "unknown", "last", "refused")
