@@ -63,7 +63,7 @@ def _submit(machine: Machine, handle: int, copies: Callable[[], list[_Copy]]) ->
     sides = sorted((*each.range(side), side is each.target) for each in made for side in (each.target, each.source))
     for first, end, is_target in sides:
         if first < (furthest if is_target else furthest_target):
-            raise Refused(1, f"the memory at {first:#x} overlaps the target of a copy: use two batches")
+            raise Refused(1, f"{first:#x} and the target of a copy overlap in the same batch: use two batches")
         furthest, furthest_target = max(furthest, end), max(furthest_target, end if is_target else 0)
     chance = machine.queues.chance
     made = chance.sample(made, len(made)) if chance is not None else made[::-1]

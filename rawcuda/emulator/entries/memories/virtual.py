@@ -282,7 +282,7 @@ def map_memory(machine: Machine, base: int, size: int, offset: int, handle: int,
         raise Refused(1, f"the {size} bytes from {base:#x} on are not reserved: {machine.space.explain(base, size)}")
     for other in machine.space.live():
         if other.base < base + size and base < other.base + other.size:
-            raise Refused(1, f"memory is mapped at {base:#x} already: a {other.describe()} at {other.base:#x}")
+            raise Refused(1, f"memory is mapped there already: a {other.describe()} at {other.base:#x}")
     marks = physical.written if physical.written is None or size == physical.size else None
     allocation = machine.space.map(base, memoryview(physical.data)[:size], marks)
     context = (physical.device or machine.devices[0]).primary
