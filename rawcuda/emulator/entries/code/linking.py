@@ -235,9 +235,7 @@ def _of_object(content: bytes, name: str, device: int, needed: bool) -> Iterator
                 found = True
                 yield image, name
     if needed and not found:
-        raise Refused(
-            200, f"{name} is a host object without PTX: compile it with PTX (nvcc -gencode arch=...,code=compute_90)"
-        )
+        raise Refused(200, f"{name} is a host object without device code: compile it with nvcc")
 
 
 def _fatbin_sections(content: bytes, name: str) -> list[tuple[int, int]]:

@@ -3,8 +3,9 @@
 How          an executable graph is a copy of the graph without handles. A launch lists the nodes of the copy and of its
              child graphs in one order that the edges permit, and submits them to the stream one after another, between
              a begin and an end: in eager mode in the order in which they were added, in lazy mode the latest first, in
-             random mode in any order. A missing edge then gives wrong results. When a conditional node runs, it inserts
-             the work of its body behind itself. Launches of one executable graph run one after another.
+             random mode in any order. So a missing edge gives wrong results in one of the modes. When a conditional
+             node runs, it inserts the work of its body behind itself. Launches of one executable graph run one after
+             another.
 Source       CUDA Driver API, cuGraphInstantiateWithParams, cuGraphLaunch, cuGraphExecUpdate
 Read next    dot.py
 """

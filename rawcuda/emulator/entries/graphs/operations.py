@@ -112,9 +112,7 @@ class Launch(Operation):
     def work(self, machine: Machine) -> Run:
         """Return the function that runs the kernel."""
         if self.function.handle not in machine.handles:
-            raise Refused(
-                400, f"kernel {self.name!r} of a node: its module was unloaded: keep it until the last launch"
-            )
+            raise Refused(400, f"the module of kernel {self.name!r}, which a node launches, was unloaded")
         return kernel_work(machine, self.function, self.grid, self.block, self.shared, self.arguments, self.attributes)
 
     def prevents(self, other: Operation) -> int:

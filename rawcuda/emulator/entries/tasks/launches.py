@@ -424,5 +424,7 @@ def max_active_clusters(machine: Machine, address: int, handle: int, config: int
     out(address)
     function, threads, shared, (x, y, z) = _config(machine, handle, config)
     if x * y * z > (_LARGEST_CLUSTER if function.settings.get(14) else _PORTABLE_CLUSTER):
-        raise Refused(912, f"a cluster of {x * y * z} blocks: at most {_PORTABLE_CLUSTER} are portable")
+        raise Refused(
+            912, f"a cluster of {x * y * z} blocks: at most {_PORTABLE_CLUSTER}, or {_LARGEST_CLUSTER} if non-portable"
+        )
     put_int(address, _most_clusters(function, threads, shared, x * y * z))
