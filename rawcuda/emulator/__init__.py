@@ -37,8 +37,8 @@ def impersonate() -> Emulator:
     """Make the emulator the libcuda.so.1 of this process and of its children, and return it.
 
     From now on, other libraries in this process run on the emulator. Its settings are those of RAWCUDA_EMULATOR.
-    raises  RuntimeError         a real libcuda is loaded already, or another copy of this package has done the same
-            NotImplementedError  this system, processor or interpreter cannot
+    raises  RuntimeError         a real libcuda is loaded already, or another copy of this package has taken its place
+            NotImplementedError  the emulator cannot do this on this system, processor or interpreter
     """
     from .impersonating.loading import take
 
@@ -47,11 +47,11 @@ def impersonate() -> Emulator:
 
 
 _SHARED: list[Emulator] = []
-_making = _thread.RLock()  # a finalizer of a client may call while it is held
+_making = _thread.RLock()  # reentrant: a finalizer of a client may call shared() while it is held
 
 
 def shared() -> Emulator:
-    """Return the emulator that this process shares: that of use("emulator") and of impersonate().
+    """Return the one emulator that use("emulator") and impersonate() share in this process.
 
     Its settings are those of RAWCUDA_EMULATOR.
     """
@@ -75,10 +75,11 @@ class Emulator:
     leaks     print what is left in a context when it is destroyed; `reports` always contains it
     executor  "scalar": each thread is a Python function; "numpy": whole blocks run as arrays, where that is possible;
               "auto": as arrays if the launch is large enough to profit and NumPy is installed
-    checks    checkers by the names of compute-sanitizer: "memcheck" is always on; "initcheck" is always on for kernels,
-              and this word also reports copies to the host of memory that was never written; "racecheck" searches all
-              memory for races, and not only shared memory; with "synccheck", a doubtful barrier stops the kernel, and
-              is not only reported, and shuffles of absent lanes are reported; "leakcheck" is the same as leaks
+    checks    checkers, with the names that compute-sanitizer uses. "memcheck" is always on. "initcheck" is always on
+              for kernels; if it is given, copies to the host of memory that was never written are reported, too.
+              "racecheck" searches all memory for races; otherwise only shared memory is searched. With "synccheck", a
+              doubtful barrier stops the kernel, which is otherwise only reported, and shuffles of absent lanes are
+              reported. "leakcheck" is the same as leaks
     timeout   seconds after which a kernel ends with CUDA_ERROR_LAUNCH_TIMEOUT (702); 0: never
     peers     which devices can access the memory of each other: "on", all; "off", none; "pairs", 0 and 1, 2 and 3, ...
     """
@@ -118,7 +119,7 @@ class Emulator:
             raise ValueError(f"timeout={timeout}: must be a number of seconds, or 0 for none")
         if not checked and chosen & {"racecheck", "initcheck"}:
             given = " and ".join(sorted(chosen & {"racecheck", "initcheck"}))
-            raise ValueError(f"{given} of unchecked kernels: leave out {given}, or checked=False (the word unchecked)")
+            raise ValueError(f"{given} needs checked kernels: leave out {given}, or checked=False (the word unchecked)")
         if peers not in PEERS:
             raise ValueError(f"peers {peers!r}: must be {', '.join(map(repr, PEERS[:-1]))} or {PEERS[-1]!r}")
         # each of these modules adds its entry points to the table
@@ -161,7 +162,7 @@ class Emulator:
         shape   the words: eager, lazy, random=7, devices=4, peers=off, sm=120, dump, unchecked, strict, leaks,
                 executor=scalar, executor=numpy, timeout=30, fail=cuMemAlloc_v2:3:2 (the third call returns the code 2);
                 and the checkers: memcheck, initcheck, racecheck, synccheck, leakcheck
-        raises  ValueError  another word
+        raises  ValueError  there is any other word
         """
         text = "" if sys.flags.ignore_environment else os.environ.get(_VARIABLE, "")
         mode, seed, devices, sm, peers, executor = "eager", 0, 1, 90, "on", "auto"
@@ -217,17 +218,17 @@ class Emulator:
         return made
 
     def fail(self, name: str, which: int = 1, code: int = 2) -> None:
-        """Let a call of the driver fail although nothing is wrong, to test what a program does then.
+        """Make a driver call fail although nothing is wrong, to test how a program handles the error.
 
         name    the symbol, such as "cuMemAlloc_v2", or "*" for every call
-        which   the number of the call, counted from now on and from 1
+        which   which call of this function fails: 1 is the next one
         code    the CUresult that it returns; 2 is CUDA_ERROR_OUT_OF_MEMORY
-        raises  ValueError  a number below 1, or a code that is not a CUresult or is 0
+        raises  ValueError  which is below 1, or code is 0 or not a CUresult
         """
         self._machine.failures.add(name, which, code)
 
     def fail_no_more(self) -> int:
-        """Forget what fail() planned, and return the number of calls that were counted for "*"."""
+        """Cancel what fail() planned, and return the number of calls that were counted for "*"."""
         counted = self._machine.failures.calls.get("*", 0)
         self._machine.failures.clear()
         return counted
@@ -251,17 +252,17 @@ class Emulator:
 
     @property
     def kept_exceptions(self) -> list[BaseException]:
-        """Return the unexpected exceptions inside entry points, which returned 999; clear the list after reading it."""
+        """Return the list of unexpected exceptions in entry points, which then returned 999; callers may clear it."""
         return self._machine.kept_exceptions
 
     @property
     def reports(self) -> list[str]:
-        """Return the last thousand reports of errors and findings, oldest first."""
+        """Return the newest thousand reports of errors and findings, oldest first."""
         return self._machine.reports
 
     @property
     def progress(self) -> Callable[[int, int], None] | None:
-        """Return the function that is called with the progress of a kernel; it can be set."""
+        """Return the function that is called with the progress of a kernel. The property can be set."""
         return self._machine.progress
 
     @progress.setter
@@ -271,7 +272,7 @@ class Emulator:
     def explain(self, code: int) -> str | None:
         """Return the newest unread report for a result code, or None.
 
-        raises  KeyboardInterrupt, or what a signal handler raised, if that ended the call that returned the code
+        raises  KeyboardInterrupt, or another exception of a signal handler, if it ended the call with this code
         """
         self._machine.interrupts.claim()
         return self._machine.explain(code)
@@ -279,7 +280,7 @@ class Emulator:
     def live_handles(self) -> dict[str, int]:
         """Count the objects that were created and not yet released, by kind: memory, stream, event, module, ...
 
-        Objects of a context that an error has made unusable are not counted. Each retain of a primary context is.
+        Objects of a context that an error has made unusable are not counted. Each retain of a primary context counts.
         """
         with self._machine.lock:
             return self._machine.live()

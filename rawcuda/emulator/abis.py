@@ -1,10 +1,11 @@
 """The choice of the exported symbol for a name, a version and flags, as cuGetProcAddress makes it.
 
-What it is   `symbol_of`; and `of_thread`, the form of an entry point for which stream NULL is the thread's own.
-How          for each name, the table of cuda.h has the versions of its ABIs. The newest that is not newer than the
-             requested version is right. With the flag for per-thread default streams only the forms that end in _ptsz
-             or _ptds count, if the name has any; these exist since CUDA 7.0.
-What not     a table of what the emulator serves: an ABI that it lacks is not replaced by another one.
+What it is   `symbol_of`, which makes this choice; and `of_thread`, which returns the form of an entry point in which
+             stream NULL is the per-thread default stream.
+How          the table of cuda.h lists the ABIs of each name with their versions. The newest ABI that is not newer than
+             the requested version is chosen. With the flag for per-thread default streams, only the forms that end in
+             _ptsz or _ptds are considered, if the name has any; these exist since CUDA 7.0.
+What not     a table of what the emulator supports: if it lacks the chosen ABI, it does not replace it by another one.
 Source       CUDA Driver API, "Driver Entry Point Access"; the drivers of CUDA 12.2 to 12.5, with which tests compare it
 Read next    entries/hardware/devices.py
 """
@@ -49,7 +50,7 @@ def _read() -> None:
 def symbol_of(name: str, version: int, flags: int) -> tuple[str, int]:
     """Return the exported symbol and 0, or "" and the reason why there is none.
 
-    version  as in CUDA_VERSION, unsigned: -1 asks for the newest
+    version  as in CUDA_VERSION; it is read as unsigned, so -1 asks for the newest
     """
     if not _abis:
         _read()
@@ -66,7 +67,7 @@ def symbol_of(name: str, version: int, flags: int) -> tuple[str, int]:
 
 
 def of_thread(symbol: str, entries: dict[str, Entry]) -> Entry | None:
-    """Return the form of an entry point for which stream NULL is the calling thread's own, or None."""
+    """Return the entry for a symbol in which stream NULL is the per-thread default stream, or None."""
     if not symbol.endswith(("_ptsz", "_ptds")) or symbol not in cuda_h.prototypes():
         return None
     plain = entries.get(symbol[:-5])

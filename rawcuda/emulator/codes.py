@@ -1,9 +1,9 @@
 """Result codes: their names, and the driver's texts for them.
 
 What it is   one line for each CUresult of CUDA 13.0: code, name without its CUDA_ERROR_ prefix, text. A line that
-             begins with spaces continues the one before it.
+             begins with four spaces continues the one before it.
 What not     the choice of a code, which each entry point makes. The table is not derived from the one that clients use,
-             so that a mistake in either is found. Tests compare both with cuda.h and with NVIDIA's own drivers.
+             so that a mistake in either of them is found. Tests compare both with cuda.h and with NVIDIA's own drivers.
 Source       names: cuda.h, enum CUresult, and its comments for which errors are sticky; texts: cuGetErrorString of the
              drivers of CUDA 12.2 to 12.5, and for 36, 226 and 721 cudaGetErrorString of CUDA 13.0, whose texts are the
              same wherever both have one
@@ -16,7 +16,7 @@ __all__ = ["Refused", "NAMES", "TEXTS", "STICKY"]
 
 
 class Refused(Exception):
-    """The refusal of a call: the entry point returns the code, and keeps the report, if there is one, for the user."""
+    """The refusal of a call: the entry point returns the code, and the report (if any) is kept for the user."""
 
     def __init__(self, code: int, report: str = "") -> None:
         super().__init__(code, report)

@@ -1,9 +1,10 @@
 """Planned failures: driver calls that fail although nothing is wrong, to test how a program handles errors.
 
-What it is   `Failures`, the plan of one emulator, by the word `fail=NAME:WHICH:CODE` or by Emulator.fail().
-What not     the call does nothing: it returns its code before it looks at its arguments. A code after which a context
-             cannot be used (700, 719...) makes the current context unusable, as on a GPU;
-             if none is current, those of all devices.
+What it is   `Failures`, the planned failures of one emulator. The word `fail=NAME:WHICH:CODE` and Emulator.fail() add
+             failures.
+What not     a partial effect: a call that is to fail returns its code before it reads its arguments. A sticky code,
+             after which a context cannot be used (700, 719, ...), makes the current context unusable, as on a GPU. If
+             no context is current, it makes the primary contexts of all devices unusable.
 Read next    thunks.py
 """
 
@@ -32,7 +33,7 @@ _UNCOUNTED = (
 
 
 class Failures:
-    """The calls that are to fail, each with the number of calls until then."""
+    """The planned failures by function, and how often each of these functions was called."""
 
     __slots__ = ("plan", "calls")
 
@@ -42,7 +43,7 @@ class Failures:
         self.calls: dict[str, int] = {}
 
     def read(self, text: str) -> None:
-        """Add "NAME:WHICH:CODE", "NAME:WHICH" or "NAME"; raises ValueError."""
+        """Add a failure from "NAME:WHICH:CODE", "NAME:WHICH" or "NAME"; raises ValueError."""
         name, _, rest = text.partition(":")
         which, _, code = rest.partition(":")
         if not name or not (which or "1").isdecimal() or not (code or "2").isdecimal():
@@ -50,21 +51,21 @@ class Failures:
         self.add(name, int(which or 1), int(code or 2))
 
     def add(self, name: str, which: int, code: int) -> None:
-        """Let the call of a function with this number, counted from now on and from 1, fail with a code."""
+        """Make a later call of a function fail with a code; `which` is 1 for the next call."""
         if which < 1 or code not in NAMES or not code:
             raise ValueError(
-                f"fail={name}:{which}:{code}: calls are counted from 1, and the code must be one of CUresult, not 0"
+                f"fail={name}:{which}:{code}: calls are counted from 1, and the code must be a CUresult other than 0"
             )
         planned = dict(self.plan.get(name, {}))
         planned[self.calls.get(name, 0) + which] = code
         self.plan = {**self.plan, name: planned}
 
     def clear(self) -> None:
-        """Forget the plan and the counts."""
+        """Remove all planned failures and counts."""
         self.plan, self.calls = {}, {}
 
     def check(self, machine: Machine, name: str) -> None:
-        """Count a call; raises Refused if it is one that is to fail."""
+        """Count a call; raises Refused if this call is to fail."""
         for counted in (name, ANY) if name not in _UNCOUNTED else (name,):
             planned = self.plan.get(counted)
             if planned is None:
@@ -72,7 +73,7 @@ class Failures:
             number = self.calls[counted] = self.calls.get(counted, 0) + 1
             code = planned.get(number)
             if code is not None:
-                report = f"a planned failure: call {number} of {name}, as RAWCUDA_EMULATOR=fail=... or fail() asked for"
+                report = f"a planned failure: call {number} of {name}, from RAWCUDA_EMULATOR=fail=... or fail()"
                 if code in STICKY:
                     for context in machine.thread().stack[-1:] or [device.primary for device in machine.devices]:
                         context.lose(code, report)

@@ -20,9 +20,9 @@ GAPS: tuple[tuple[str, str], ...] = (
     ),
     (
         "weak memory ordering",
-        "threads run one after another, or in step, and each store is visible at once; in the random mode, other "
-        "blocks see what a block stores before a fence late. With the word racecheck, a missing fence before a flag or "
-        "an atomic is reported; one after a flag is not",
+        "threads run one after another, or in step, and each store is visible at once; in the random mode, a store may "
+        "become visible to other blocks only at the next fence. With the word racecheck, a missing fence before a flag "
+        "or an atomic is reported; a missing fence after a flag is not",
     ),
     (
         "the order of threads",
@@ -37,7 +37,7 @@ GAPS: tuple[tuple[str, str], ...] = (
     ),
     (
         "speed",
-        "5 to 30 million thread-instructions a second, and 250 to 1,500 million in large launches if NumPy is "
+        "5 to 30 million thread instructions per second, and 250 to 1,500 million in large launches if NumPy is "
         "installed; times of events and kernels do not predict those of a GPU",
     ),
     (
@@ -109,8 +109,9 @@ GAPS: tuple[tuple[str, str], ...] = (
     ),
     (
         "several devices",
-        "RAWCUDA_EMULATOR=devices=4,peers=pairs makes them; peers=on, off or pairs says which reach each other, and "
-        "CUDA_VISIBLE_DEVICES is respected. All connections are equally good, and atomics work on them",
+        "RAWCUDA_EMULATOR=devices=4,peers=pairs creates them; peers=on, off or pairs selects which of them can access "
+        "the memory of each other, and CUDA_VISIBLE_DEVICES is respected. All connections are equally good, and "
+        "atomics work on them",
     ),
     (
         "waiting for values in stream order",
@@ -135,8 +136,8 @@ GAPS: tuple[tuple[str, str], ...] = (
     ),
     (
         "asynchronous copies",
-        "happen when their thread waits, or when a thread tests their barrier; a missing proxy fence is found only "
-        "before bulk copies out of shared memory, if no thread of the block has executed one",
+        "a copy is made when its thread waits, or when a thread tests its barrier; a missing proxy fence is found only "
+        "before bulk copies out of shared memory, and only if no thread of the block has executed one",
     ),
     (
         "clusters",
@@ -156,8 +157,9 @@ GAPS: tuple[tuple[str, str], ...] = (
     ),
     (
         "sharing between processes",
-        "on Linux only, by files in memory; a process opens a handle through /proc, so it must see the owner and "
-        "belong to its user. If the process that recorded an event has ended, a wait for it makes the context unusable",
+        "on Linux only, by files in memory; a process opens a handle through /proc, so the owner's process must be "
+        "visible there and belong to the same user. If the process that recorded an event has ended, a wait for it "
+        "makes the context unusable",
     ),
     ("managed memory", "never moves; the host may access it at any time; advice and prefetches are only recorded"),
     (
@@ -165,9 +167,9 @@ GAPS: tuple[tuple[str, str], ...] = (
         "finds reads of device, local and shared memory of which no byte was written, if the value is used and not "
         "only moved; allocations above 64 MiB are not tracked, and memory that a kernel copied from uninitialized "
         "memory counts as written. Without the word racecheck, only races in shared memory are found, and fences, "
-        "locks, polled flags and partial barriers count as barriers. With it, a granule of memory remembers a few "
-        "readers, and barriers in shared memory count as barriers of the block. A thread that has waited for anything "
-        "may read what has arrived on a barrier in shared memory before",
+        "locks, polled flags and partial barriers count as barriers. With it, only a few readers of each granule of "
+        "memory are remembered, and barriers in shared memory count as barriers of the block. After any wait, a thread "
+        "may read data that has arrived on a barrier in shared memory, even if it did not wait for this barrier",
     ),
     # -- stricter than a GPU, or not compared with one
     (
@@ -177,19 +179,19 @@ GAPS: tuple[tuple[str, str], ...] = (
     ),
     (
         "stricter checks",
-        "bounds are exact to the byte, addresses and handles are never reused, new memory holds an unlikely value, "
-        "and an upload from pageable memory may still be pending when the call returns: a program that fails here may "
-        "work on a GPU",
+        "bounds are exact to the byte, device addresses and handles are never reused, new memory of up to 64 MiB holds "
+        "an unlikely value, and an upload from pageable memory may still be pending when the call returns: a program "
+        "that fails here may work on a GPU",
     ),
     (
         "a wait for a value that nobody can write",
-        "if no other work can run and the process has only one Python thread, the context is lost with 702 after 3 "
-        "seconds; a GPU waits forever",
+        "if no other work can run and the process has only one Python thread, the context becomes unusable with 702 "
+        "after 3 seconds; a GPU waits forever",
     ),
     (
         "results that were not compared with a GPU",
-        "which of two bad arguments is refused first; cuMemFree(0) is 1; an allocation of zero bytes in stream "
-        "order is a null pointer; a signalling NaN that is loaded into a register with which the kernel also "
+        "which of two bad arguments is refused first; cuMemFree(0) returns 1; an allocation of zero bytes in stream "
+        "order returns a null pointer; a signalling NaN that is loaded into a register with which the kernel also "
         "computes becomes a quiet one, if few threads are launched; zero bytes may be copied between any pointers; "
         "a call that names a stream or an event still needs a current context; a context that was reset after a "
         "sticky error can be used again",

@@ -1,4 +1,4 @@
-"""What the machine knows about memory: how each allocation was made, and how much each pool uses and keeps.
+"""Records about memory: how each allocation was made, and how much memory each pool uses and keeps.
 
 What it is   Holding, the part of an allocation that entry points know and the space does not; Pool, a memory pool.
 What not     bytes and addresses: space.py.
@@ -23,7 +23,7 @@ _RESERVED_AT_ONCE = 2 << 20  # a pool reserves memory in multiples of this
 class Pool:
     """A memory pool: the location of its memory, how much of it is used, and how much it keeps for later allocations.
 
-    place  the CUmemLocation of the memory, (type, id); device: the Device of it, None for memory of the host
+    place  the CUmemLocation of the memory, (type, id); device: its Device, or None for memory of the host
     kind   "device", "pinned" or "managed"
     """
 
@@ -67,7 +67,7 @@ class Pool:
         self.access: dict[int, int] = {} if device is None else {device.ordinal: 3}
 
     def growth(self, nbytes: int) -> int:
-        """Return how many bytes the pool must reserve before it can give some."""
+        """Return how many bytes the pool must reserve before it can allocate nbytes."""
         return max(0, -(-(self.used + nbytes) // _RESERVED_AT_ONCE) * _RESERVED_AT_ONCE - self.reserved)
 
     def take(self, nbytes: int) -> None:
@@ -83,7 +83,7 @@ class Pool:
             self.trim(0)
 
     def trim(self, keep: int) -> None:
-        """Release unused memory until at most `keep` bytes are reserved, or as many as are used."""
+        """Release unused memory until at most `keep` bytes are reserved; memory in use stays reserved."""
         used = -(-self.used // _RESERVED_AT_ONCE) * _RESERVED_AT_ONCE
         kept = max(used, keep // _RESERVED_AT_ONCE * _RESERVED_AT_ONCE)
         if kept < self.reserved:

@@ -1,6 +1,6 @@
 """Host functions: the thread that runs them.
 
-What it is   HostThread, which each machine has one of, and `host_function`, which makes a Python function from a
+What it is   HostThread, of which each machine has one; and `host_function`, which makes a Python function from a
              CUhostFn.
 Source       CUDA Driver API, cuLaunchHostFunc
 Read next    queues.py, which gives work to the thread
@@ -46,12 +46,12 @@ class HostThread:
         self._duty = threading.Lock()
 
     def give(self, work: Work) -> None:
-        """Run a piece of work in this thread, after the work that it was given before."""
+        """Queue a piece of work for this thread, which runs its work in order."""
         self.given.append(work)
         self.ring()
 
     def ring(self) -> None:
-        """Wake the thread if it has work; after an interrupt this may be necessary a second time."""
+        """Start or wake the thread if it has work; after an interrupt, a second call may be necessary."""
         if not self.given:
             return
         if not self._started:

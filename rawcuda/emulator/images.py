@@ -1,8 +1,8 @@
 """CUDA arrays, textures and surfaces: memory without addresses, and how kernels read and write it.
 
 What it is   the objects behind the handles of entries/texturing/arrays.py and entries/texturing/textures.py, and the
-             table of formats. The content of an array is an Allocation that is in no address space, with rows in order
-             and no gaps.
+             table of formats. The content of an array is an Allocation that is in no address space. Its rows follow
+             each other without gaps.
 What not     the calls (entries/texturing/arrays.py, entries/texturing/textures.py), and the arithmetic of a fetch
              (ptx/running/sampling.py).
 Source       CUDA Driver API, cuArray3DCreate, cuTexObjectCreate, cuSurfObjectCreate
@@ -70,14 +70,14 @@ _MORE_FORMATS = frozenset((0x50, 0x9F, *range(0x91, 0x9F), *range(0xA1, 0xAA), *
 
 
 def format_of(number: int, channels: int) -> Format:
-    """Return a format, and refuse those that do not exist, or that are not emulated."""
+    """Return a format, or refuse one that does not exist or is not emulated."""
     found = FORMATS.get(number)
     if found is None:
         if number in _MORE_FORMATS:
             raise Refused(801, f"CUarray_format {number:#x} (compressed, planar or normalized) is not emulated")
         raise Refused(1, f"{number:#x} is not a CUarray_format")
     if channels not in (1, 2, 4):
-        raise Refused(1, f"{channels} channels: an element has 1, 2 or 4")
+        raise Refused(1, f"{channels} channels: an element must have 1, 2 or 4")
     return found
 
 
@@ -134,12 +134,13 @@ class Array:
         return " ".join([*words, f"array of {extents} elements of {self.channels} {self.format.name}"])
 
     def place(self, x: int, y: int, z: int, width: int, height: int, depth: int) -> tuple[int, int, int]:
-        """Return offset, pitch and plane of a box of bytes, rows and slices, refusing one that does not fit."""
+        """Return offset, pitch and plane of a box of bytes, rows and slices, or refuse a box that does not fit."""
         if self.context.state:
             raise Refused(self.context.state)
         if x % self.element or width % self.element:
             raise Refused(
-                1, f"{width} bytes from byte {x} on are not whole elements of the {self.element} bytes of an element"
+                1,
+                f"{width} bytes from byte {x} on: both must be multiples of an element, {self.element} bytes",
             )
         pitch = self.width * self.element
         for what, start, count, most in (
@@ -162,7 +163,7 @@ class Array:
 
 
 class MipmappedArray:
-    """A mipmapped array: a list of arrays, of which each has half the extents of the previous one."""
+    """A mipmapped array: a list of arrays, each of which has half the extents of the previous one."""
 
     __slots__ = ("handle", "context", "levels")
 
@@ -188,9 +189,9 @@ class Texture:
     """A texture object: its levels or its linear memory, and how it is sampled; the names are those of the structures.
 
     kind         "array", "linear" or "pitched"
-    levels       the arrays, of which a plain array is the only one
+    levels       the arrays of the levels; a plain array has one level, itself
     memory       of linear and pitched memory: the Allocation, and the offset of the first element
-    integers     whether integers are read as such, and not as fractions
+    integers     whether integers are read as integers; otherwise they are read as fractions
     descriptors  the bytes of the three structures, as they were given
     """
 

@@ -1,7 +1,7 @@
 """The state of the emulated machine: devices, contexts, handles, threads.
 
 What it is   the objects behind the entry points, and the look-ups with which nearly all entry points begin.
-How          a handle is a number that one dictionary maps to an object. It is not an address (reading from it crashes
+How          a handle is a number that one dictionary maps to an object. It is not an address (dereferencing it crashes
              the process) and is never reused. One lock protects everything in this module. Each thread has its own
              stack of current contexts. In a thread that C code started, every callback into Python sees a new
              threading.local, so such threads are identified by the number that the system gives them.
@@ -47,14 +47,14 @@ _LISTED = 50  # how many leaks of a kind are listed one by one
 
 
 class Thread:
-    """The state of one calling thread: its stack of current contexts, its capture mode, and what stream 0 is."""
+    """The state of one calling thread: its stack of current contexts, its capture mode, and what stream 0 means."""
 
     __slots__ = ("stack", "capture_mode", "null")
 
     def __init__(self) -> None:
         self.stack: list[Context] = []
         self.capture_mode = 0
-        self.null = 0  # what stream 0 stands for: 2, the thread's own, in a call of a form _ptsz or _ptds
+        self.null = 0  # the meaning of stream 0: 2, the per-thread default stream, in a call of a form _ptsz or _ptds
 
 
 class Device:
@@ -71,7 +71,7 @@ class Device:
         self.used = 0  # bytes of device memory
         self.default_pool = machine.add_pool(Pool(self, place=(1, ordinal), default=True))
         self.pool = self.default_pool
-        self.graph_pool = machine.add(Pool(self, place=(1, ordinal), default=True))  # what graphs allocate
+        self.graph_pool = machine.add(Pool(self, place=(1, ordinal), default=True))  # of memory that graphs allocate
 
 
 class Context:
@@ -126,7 +126,7 @@ class Context:
             raise Refused(self.state)
 
     def lose(self, code: int, report: str) -> None:
-        """Make this context unusable after an error in its work: every later call in it returns that error."""
+        """Make this context unusable after an error in its work: every later call in it returns `state`."""
         code = code if code in STICKY else 700 if code == 1 else 719
         if not self.state:
             self.state = code
@@ -148,7 +148,7 @@ class Context:
         raise Refused(
             906,
             "work in the legacy default stream (0 or 1) waits for every blocking stream, and one of them is "
-            "capturing. Capture in a non-blocking stream, or submit the work to another stream.",
+            "capturing: capture in a non-blocking stream, or submit this work to another stream",
         )
 
     def close(self) -> None:
@@ -233,36 +233,36 @@ class Machine:
         self.unread: dict[int, str] = {}
         self.progress, self.dump = progress, dump
         self.print_leaks = False
-        self.refused: Callable[[str], None] | None = None  # is told each call that is refused, and why
-        self.aloud = False  # whether reports of what makes a context unusable are also written to stderr
+        self.refused: Callable[[str], None] | None = None  # called with the text of each refused call and its reason
+        self.aloud = False  # whether a report is also written to stderr if its error makes a context unusable
         self.architecture = 90  # sm_90
         self.interrupts = Interrupts()
         self.host_thread = HostThread(self)
         self.queues = Queues(self, mode, seed)
         self.space = Space(watch=watch, strict=strict)
         self.findings = self.space.warnings = Findings(self.reports)
-        self.program: set[str] = set()  # files whose lines are wanted in reports before those of other files
+        self.program: set[str] = set()  # reports name lines of these files rather than lines of other files
         self.address: Callable[[str], int | None]  # Emulator.address, for cuGetProcAddress
         self.failures = Failures()
         self.observers: list[Callable[[], object]] = []  # called when cuInit has succeeded
-        self.captures: set[Capture] = set()  # those in progress
+        self.captures: set[Capture] = set()  # the captures in progress
         # the memory that nodes of graphs allocate, by its address; the nodes, and memory that was not freed, keep it
         self.graph_memory: WeakValueDictionary[int, Reservation] = WeakValueDictionary()
-        self.pools: list[Pool] = []  # those that are not destroyed
+        self.pools: list[Pool] = []  # the pools that are not destroyed
         self.physical: list[Any] = []  # every PhysicalMemory of entries/memories/virtual.py
-        self.restricted = False  # whether there was memory to which a device may have less than full access
+        self.restricted = False  # whether memory has existed to which a device may have less than full access
         # the current pool of each (type of allocation, type of location, its id), except of devices' own memory
         self.current_pools: dict[tuple[int, int, int], Pool] = {}
         self._local = threading.local()
         self._foreign: dict[int, Thread] = {}
         self.topology = peers
         self.profiling = False  # between cuProfilerStart and cuProfilerStop
-        self.count = devices  # of all devices, of which CUDA_VISIBLE_DEVICES may hide some
+        self.count = devices  # the number of all devices; CUDA_VISIBLE_DEVICES may hide some of them
         self.devices = [Device(self, index, index) for index in range(devices)]
 
     def show_only(self, indices: list[int]) -> None:
-        """Leave only these devices, numbered in this order; called before the first of them is used."""
-        self.handles.clear()  # the contexts and pools of the devices so far
+        """Keep only these devices, numbered in this order; called before any device is used."""
+        self.handles.clear()  # the contexts and pools of the previous devices
         self.pools.clear()
         self.current_pools.clear()
         self.devices = [Device(self, ordinal, index) for ordinal, index in enumerate(indices)]
@@ -285,7 +285,7 @@ class Machine:
         """Return the object of a handle, or refuse the handle."""
         thing = self.handles.get(handle)
         if type(thing) is not kind:
-            what = _worded(type(thing)) if thing is not None else "no object, or to a destroyed one"
+            what = _worded(type(thing)) if thing is not None else "no object, or to an object that was destroyed"
             raise Refused(400, f"{handle:#x} is not the handle of {_worded(kind)}: it refers to {what}")
         return thing
 
@@ -325,9 +325,9 @@ class Machine:
         return context
 
     def stream(self, handle: int) -> Stream:
-        """Return the stream of a handle: 0 and 1 are the current context's legacy stream, 2 is this thread's.
+        """Return the stream of a handle: 0 and 1 are the current context's legacy stream, 2 is the per-thread stream.
 
-        In a call of a form _ptsz or _ptds, 0 is this thread's, too.
+        In a call of a form _ptsz or _ptds, 0 is the per-thread stream, too.
         """
         context = self.context()
         if handle > 2:
@@ -422,7 +422,7 @@ class Machine:
             pool.trim(pool.attributes[4])
 
     def make_room(self, device: Device) -> None:
-        """Release all memory that the pools of a device keep and that is not used, since there is too little."""
+        """Release all unused memory that the pools of a device keep, because an allocation needs more."""
         for pool in self.pools:
             if pool.device is device:
                 pool.trim(0)
@@ -441,7 +441,7 @@ class Machine:
         self.unread[code] = text
 
     def refuse(self, code: int, report: str = "") -> int:
-        """Return a code from an entry point, and keep its report, or drop an older report of the same code."""
+        """Return the code; keep the report of this call, or drop an older report of the same code if there is none."""
         if report:
             self.report(code, report)
         elif code not in STICKY:
@@ -489,9 +489,10 @@ def _worded(kind: type) -> str:
 def _caller(program: set[str]) -> str:
     """Return the file and line that made the call, or "": the innermost Python frame of the program.
 
-    It is outside this package and Python's own start. Frames of installed libraries and of the standard library count
-    only if there is no other, because the line that calls a library is more useful than a line of the library.
-    program  files that count in any case, such as that of the test that runs
+    The frame is not in this package, nor in the code that starts Python programs. Frames of installed libraries and of
+    the standard library count only if there is no other, because the line that calls a library is more useful than a
+    line of the library.
+    program  files whose frames always count, such as the file of the running test
     """
     frame: FrameType | None = sys._getframe(1)
     any_frame = outside = ""

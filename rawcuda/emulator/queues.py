@@ -3,8 +3,8 @@
 What it is   Work, Stream, Event, and Queues, which accepts work and decides when each piece runs.
 How          Each piece of work lists what it must wait for: its predecessor in the stream, events, and what the legacy
              default stream joins. All of these were submitted earlier, so there is always work that can run, and every
-             wait ends. Nothing runs in the background: work runs in the thread that makes a call. The mode decides
-             when:
+             wait ends. Work runs in the thread that makes a call; only work before an event that is shared with other
+             processes may run in the background (entries/memories/sharing.py). The mode decides when work runs:
 
              eager   in the call that submits it
              lazy    as late as possible: when a call waits for it, and then only the work that this call needs
@@ -14,14 +14,15 @@ How          Each piece of work lists what it must wait for: its predecessor in 
              Short work (copies, fills, event marks) runs with the machine's lock held. A kernel runs with the lock
              released, so that other Python threads can make calls, and only one kernel runs at a time, so that atomics
              are atomic. All host functions run in a separate thread, as in the driver: such a function may wait for a
-             lock that the caller of cuLaunchHostFunc holds. Eager mode waits for it only a short time, and then leaves
-             the rest of the stream pending. In that thread, every entry point returns CUDA_ERROR_NOT_PERMITTED. An
-             interrupted call leaves this state as it is at that moment; `repair` corrects it.
+             lock that the caller of cuLaunchHostFunc holds. Eager mode waits for the function only a short time, and
+             then leaves the rest of the stream pending. In that thread, every entry point returns
+             CUDA_ERROR_NOT_PERMITTED. An interrupt can leave the queues in an inconsistent state, which `repair`
+             corrects.
 
              A wait for a value in memory is different, because the host may write the value at any time. A call that
              waits for such work looks at the memory every few milliseconds, and runs other work in the meantime. If
              there is no other work and no other thread, nobody can write the value: after a few seconds, the context
-             is lost with CUDA_ERROR_LAUNCH_TIMEOUT. A GPU would wait forever.
+             becomes unusable with CUDA_ERROR_LAUNCH_TIMEOUT. A GPU would wait forever.
 Source       CUDA Driver API, "Stream synchronization behavior"; Programming Guide, "Asynchronous Concurrent Execution"
 Read next    machine.py, recovery.py, entries/tasks/streams.py
 """
@@ -60,18 +61,18 @@ __all__ = [
     "Queues",
 ]
 
-INSTANT, KERNEL, HOST, CONTROL = range(4)  # CONTROL: short work that puts other work behind itself
+INSTANT, KERNEL, HOST, CONTROL = range(4)  # CONTROL: short work that inserts other work behind itself
 _PATIENCE = 0.1  # seconds for which eager mode waits for work in another thread
-_LOOK_EVERY = 0.005  # seconds between two looks at a value that work waits for
-_HOPELESS = 3.0  # seconds after which a wait for a value ends that nobody can write
+_LOOK_EVERY = 0.005  # seconds between two checks of a value that work waits for
+_HOPELESS = 3.0  # seconds after which a wait ends if nobody can write the value
 
 
 class Conditional:
     """A function for Queues.submit(), or for the node of a graph, that depends on more than the order of its stream.
 
-    ready      tells whether it may run now; None: always
-    after      returns further work that it must wait for, at the time when it is submitted
-    submitted  is called with the work that it became
+    ready      returns whether the function may run now; None: always
+    after      called when the function is submitted; returns further work that it must wait for
+    submitted  called with the work that is made from the function
     """
 
     __slots__ = ("run", "ready", "after", "submitted")
@@ -115,7 +116,7 @@ class Work:
 class Stream:
     """A queue of work in one context; `blocking` streams synchronize with the legacy default stream.
 
-    shape   attributes: the values that cuStreamSetAttribute set, by number; green: the green context it was made in
+    shape   attributes: the values that cuStreamSetAttribute set, by number; green: its green context, or None
     """
 
     __slots__ = (
@@ -164,7 +165,7 @@ class Event:
 
     @property
     def work(self) -> Work | None:
-        """Return the work that reaches the mark, of the last record in this process; setting it records the event."""
+        """Return the work of the last record in this process, which reaches the mark. Setting it records the event."""
         return self._work
 
     @work.setter
@@ -181,7 +182,7 @@ class Event:
         return self._work is None or self._work.done
 
     def close(self) -> None:
-        """Close what an event shares with other processes."""
+        """Close the file that an event shares with other processes."""
         if self.shared is not None:
             self.shared.backing.close(unmap=False)  # work may still wait for it
 
@@ -198,10 +199,10 @@ class Queues:
         self._waiting = 0
         self._late: list[Callable[[], None]] = []  # functions to call when the running kernel has ended
         self._kernel_thread = 0  # the thread that runs a kernel
-        self._hopeless_from = 0.0  # when a wait for a value that nobody can write ends; 0: there is none
+        self._hopeless_from = 0.0  # when a wait for a value that nobody can write ends; 0: no such wait
         self._busy: dict[Stream, None] = {}  # streams with work in their queues, oldest first
         self.marks: list[tuple[Work, SharedMark, int]] = []  # records of shared events that were not reached yet
-        self.along = False  # whether a thread runs the work before them; see entries/memories/sharing.py
+        self.along = False  # whether a thread runs the work before these marks; see entries/memories/sharing.py
         self._submit_more = {"eager": self._submit_eager, "lazy": self._submit_lazy, "random": self._submit_random}[
             mode
         ]
@@ -217,7 +218,7 @@ class Queues:
             from .entries.graphs.operations import Other
 
             stream.capture.add(stream, Other(run, name, kind))
-            return Work(run, name, kind, stream)  # (nobody may wait for it)
+            return Work(run, name, kind, stream)  # callers must not wait for this work, because it never runs
         if context.captures and stream is context.legacy:
             context.refuse_implicit()
         work = Work(run, name, kind, stream)
@@ -278,7 +279,7 @@ class Queues:
             now = time.monotonic()
             deadline = deadline or now + _PATIENCE
             if now >= deadline or not self._is_running():
-                return  # another thread runs it, and may be waiting for our caller; or it waits for a value
+                return  # another thread runs it and may wait for our caller, or the work waits for a value
             self._wait(deadline - now)
 
     def _submit_random(self, work: Work) -> None:
@@ -296,8 +297,8 @@ class Queues:
             if self.inside_kernel():
                 raise Refused(
                     800,
-                    "a __del__ method, which a garbage collection called inside an emulated kernel, waits for the "
-                    "thread of that kernel: do not wait in __del__",
+                    "a __del__ method that a garbage collection called inside an emulated kernel waits for work of the "
+                    "thread that runs the kernel: do not wait in __del__",
                 )
             head = self._choose(work)
             if head is None:
@@ -321,7 +322,7 @@ class Queues:
         """Run some of the work that a query asks about, so that a loop of queries ends."""
         if work is None or work.done or self.inside_kernel():
             return
-        while self.mode == "eager":  # what can run now is what waited for a value
+        while self.mode == "eager":  # in eager mode, only work that waited for a value is left
             ready = next(iter(self._ready()), None)
             if ready is None or work.done:
                 return
@@ -353,7 +354,7 @@ class Queues:
                     yield head
 
     def _choose(self, work: Work) -> Work | None:
-        """Choose the next work to run towards `work`; None if another thread is running it, or it waits for a value."""
+        """Return the next work to run so that `work` can end; None: another thread runs it, or it waits for a value."""
         if self.mode == "random":
             ready = list(self._ready())
             if ready:
@@ -458,7 +459,7 @@ class Queues:
             lock.acquire()
 
     def inside_kernel(self) -> bool:
-        """Tell whether this call was made inside a running kernel, in which a garbage collection can run any __del__.
+        """Tell whether this call was made inside a running kernel, where a garbage collection can run any __del__.
 
         Such a call may queue work, but cannot wait for it, because its own thread would have to run it.
         """
@@ -484,7 +485,7 @@ class Queues:
             self._changed.notify_all()
 
     def finish_host(self, work: Work) -> None:
-        """Finish a host function, in its own thread; in eager mode, run the work that waited for it."""
+        """Finish a host function in the thread of host functions; in eager mode, run the work that waited for it."""
         self.finish(work)
         while self.mode == "eager":
             head = next(iter(self._ready()), None)

@@ -1,18 +1,19 @@
-"""What happens when an exception leaves an entry point at an arbitrary place: an interrupt, or a lack of memory.
+"""Recovery after an exception that left an entry point at an arbitrary place: an interrupt, or a lack of memory.
 
 What it is   `answer`, which turns whatever an entry point raised into a result code; `recover`, which makes the machine
-             consistent again; Interrupts, which gives an interrupt to the Python code that made the call.
+             consistent again; Interrupts, which raises interrupts in the Python code that made the call.
 How          Signal handlers run between any two instructions of the main thread, so an interrupt can come between any
              two steps of the machine. No step restores its own state: the exception propagates to the entry point, and
              `recover` compares everything that can be left half done with the thread's stack. A lock that no call on
-             the stack holds is released, and work that no call on the stack runs is finished or stays queued. `recover`
-             itself can be interrupted, and then be called again. An exception cannot pass through the C code that
+             the stack holds is released, and work that no call on the stack runs is finished or stays queued. If
+             `recover` itself is interrupted, it can be called again. An exception cannot pass through the C code that
              called the entry point. It is kept, the call returns CUDA_ERROR_UNKNOWN, and `claim` raises it as soon as
-             the client asks for an explanation of that code. If nobody asks, a helper thread raises it in the calling
-             thread a moment later.
+             the client asks for an explanation of that code. If the client does not ask, a helper thread raises it in
+             the calling thread a moment later.
 What not     a transaction: an interrupted call may have done its work, or a part of it. Work runs at most once.
-             The calls that clients put around others (the stack of contexts, the capture mode) are always done: an
-             interrupted one is undone and repeated, since a client could not tell what to restore.
+             However, calls that change a state which clients restore later (the stack of contexts, the capture mode)
+             are always done: an interrupted one is undone and repeated, because a client could not tell what to
+             restore.
 Source       CPython, "Execution of Python signal handlers"; Objects/exception_handling_notes.txt
 Read next    thunks.py, queues.py
 """
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 __all__ = ["RUNNING", "Interrupts", "answer", "covered", "is_outside", "recover", "undivided"]
 
 _OUT_OF_MEMORY, _UNKNOWN = 2, 999
-RUNNING = threading.RLock()  # held while a kernel runs: generated code rounds through cells that all kernels share
+RUNNING = threading.RLock()  # held while a kernel runs: generated code rounds numbers in cells that all kernels share
 _STANDARD_LIBRARY = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
 
 
@@ -63,7 +64,7 @@ def answer(machine: Machine, name: str, caught: BaseException, again: Callable[[
         machine.interrupts.keep(caught)
         if again is not None:
             return again()
-        _tell(machine, name, _UNKNOWN, f"{caught!r} ended it, and perhaps only a part of its work was done")
+        _tell(machine, name, _UNKNOWN, f"{caught!r} ended the call, and perhaps only a part of its work was done")
         return _UNKNOWN
     if isinstance(caught, MemoryError):
         report = "the host has no memory left for the emulated device"
@@ -98,7 +99,7 @@ def _origin(caught: BaseException) -> BaseException:
 
 
 def _was_raised_inside(caught: BaseException) -> bool:
-    """Tell whether an exception was caught in the emulator; otherwise the client handled it when it made the call."""
+    """Tell whether an exception was raised inside the call; otherwise the client was handling it when it called."""
     trace = caught.__traceback__
     return trace is not None and trace.tb_frame.f_code.co_filename.startswith(_PACKAGE)
 
@@ -118,7 +119,7 @@ def is_outside(caught: BaseException) -> bool:
     return False
 
 
-_PACKAGE = os.path.dirname(is_outside.__code__.co_filename) + os.sep  # as in all code of the package: with any ".."
+_PACKAGE = os.path.dirname(is_outside.__code__.co_filename) + os.sep  # may contain "..", as in all code of the package
 
 
 # -- a consistent machine
@@ -177,7 +178,7 @@ _WATCHED = frozenset(("call_entry", "run_unlocked", "_execute"))
 
 
 class Interrupts:
-    """Exceptions that could not pass through the C caller of an entry point, by the thread that they belong to."""
+    """Exceptions that could not pass through the C caller of an entry point, by the thread that made the call."""
 
     def __init__(self) -> None:
         self._kept: dict[int, BaseException] = {}
@@ -185,7 +186,7 @@ class Interrupts:
     def keep(self, caught: BaseException) -> None:
         """Keep an exception for the calling thread: `claim` raises it, or a helper thread after a moment."""
         ident = _thread.get_ident()
-        caught.__context__ = self._kept.get(ident)  # nobody has claimed it, and the newer one is raised
+        caught.__context__ = self._kept.get(ident)  # the older one was not claimed; the newer one is raised
         self._kept[ident] = caught
         try:
             _thread.start_new_thread(self._deliver, (ident, caught))
@@ -199,7 +200,7 @@ class Interrupts:
         api = ctypes.PyDLL(None) if sys.platform != "win32" else ctypes.PyDLL("", handle=vars(sys)["dllhandle"])
         if ident == threading.main_thread().ident:
             # The main thread asks this object for its truth value, which raises. PyThreadState_SetAsyncExc would be
-            # simpler, but before Python 3.12 a thread that is about to start has its creator's number: it could be hit.
+            # simpler, but before Python 3.12 a thread that is about to start has its creator's number: it could get it.
             late = _Late(self, ident, caught)
             _LATE[:] = [*(other for other in _LATE if not other.is_done), late]
             call_soon = api["Py_AddPendingCall"]  # a private binding: that of ctypes.pythonapi is shared
@@ -219,7 +220,7 @@ class Interrupts:
                 raise caught
 
     def drop(self) -> None:
-        """Forget the exceptions that are kept: the program ends, and there is nobody to raise them in."""
+        """Drop all exceptions that are kept, because the program ends."""
         self._kept.clear()
 
 
@@ -238,7 +239,7 @@ class _Late:
         return False
 
 
-_LATE: list[_Late] = []  # what the main thread has been asked to look at: they stay alive until it has
+_LATE: list[_Late] = []  # kept alive until the main thread has asked for their truth value
 _SECONDS = 0.05  # long after the call has returned
 
 
@@ -254,7 +255,7 @@ def undivided(function: Callable[[], None]) -> Callable[[], None]:
         late.add(number)
 
     def hold() -> None:
-        if threading.current_thread() is threading.main_thread():  # handlers run in no other
+        if threading.current_thread() is threading.main_thread():  # handlers run only in the main thread
             for number in signal.valid_signals():
                 handler = signal.getsignal(number)
                 if callable(handler) and handler is not collect:
@@ -264,7 +265,7 @@ def undivided(function: Callable[[], None]) -> Callable[[], None]:
     def run() -> None:
         try:
             hold()
-        except BaseException:  # of a handler that was not replaced yet; the program ends in any case
+        except BaseException:  # raised by a handler that was not replaced yet; the program ends in any case
             hold()
         try:
             function()
@@ -277,7 +278,7 @@ def undivided(function: Callable[[], None]) -> Callable[[], None]:
 
 
 def _raise_all(signals: set[int]) -> None:
-    """Raise signals, all of them even if the handler of one raises an exception."""
+    """Raise all signals, even if the handler of one of them raises an exception."""
     while signals:
         try:
             signal.raise_signal(signals.pop())
@@ -295,7 +296,7 @@ def covered(function: FunctionType) -> FunctionType:
     its own can catch what they raise. ctypes would print "Exception ignored" and return an undefined value. Before
     3.11, a function that begins with a try statement has no such gap.
     Python 3.9 runs them between any two instructions, so also between the end of the try statement and the return.
-    There, the function returns without ending the statement.
+    In the new version, the function returns without ending the statement.
     """
     code: CodeType
     if sys.version_info < (3, 10):

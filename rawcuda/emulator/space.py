@@ -4,11 +4,12 @@ What it is   Allocation and Space. A device address is never a host address: dev
              x86-64 or arm64 process maps. A host that dereferences a device pointer crashes, as it would with a GPU,
              and a kernel that gets a host pointer is refused. As in CUDA, pinned and managed memory has the same
              address on the host.
-How          Three rules make mistakes visible early. An address is never reused, and neighbours are a gigabyte apart,
-             so an access outside an allocation is noticed, and a freed address is recognized. A base has the requested
-             alignment and no more, so code that relies on page alignment fails. New device memory is filled with
-             POISON, an unlikely number in every type, so a missing initialization is noticed.
-What not     a memory model: threads run one after another, and each store is visible at once.
+How          Three rules make mistakes visible early. A device address is never reused, and neighbours are a gigabyte
+             apart, so an access outside an allocation is noticed, and a freed address is recognized. A base has the
+             requested alignment and no more, so code that relies on page alignment fails. New memory of up to
+             POISONED_UP_TO bytes is filled with POISON, an unlikely number in every type, so a missing initialization
+             is noticed.
+What not     a memory model: each store is visible at once. In the random mode, ptx/checking/delays.py delays stores.
 Read next    ptx/running/machine.py, which reads and writes memory;
              ptx/translating/emitting/access.py, which generates code for it
 """
@@ -41,7 +42,7 @@ FIRST_ADDRESS = 1 << 49
 GAP = 1 << 30
 QUARANTINE = 32  # how many freed host buffers stay mapped, so that a late read does not crash
 _MOST_RESERVED = 1 << 47
-_NULL_PAGES = 1 << 20  # an address nearer to 0 was computed from a null pointer
+_NULL_PAGES = 1 << 20  # reports say that an address nearer to 0 than this is a null pointer with an offset
 NULL = "a null pointer"
 GRAVES = 4096  # how many freed allocations are remembered for reports
 
@@ -62,19 +63,19 @@ def elements(memory: memoryview, code: str) -> memoryview:
 
 
 def say(report: str) -> None:
-    """Write a report to stderr, if there is one that takes it."""
+    """Write a report to stderr, or do nothing if that is not possible."""
     if sys.stderr is not None:
         try:
             sys.stderr.write(f"emulator: {report}\n")
-        except Exception:  # it is full or closed, or the user's own fails: the report is also in the error
+        except Exception:  # stderr is full, closed, or an object of the user that fails; the error has the report, too
             pass
 
 
 def position(start: int, nbytes: int, size: int, whole: str) -> str:
-    """Return the words for the place of an access in a piece of memory, or next to it.
+    """Return the words that describe the place of an access in a piece of memory, or next to it.
 
-    shape   start: where the access begins, in bytes from the start of the memory, negative before it; nbytes: of the
-            access; size: of the memory, in bytes; whole: the words for the memory
+    shape   start: where the access begins, in bytes from the start of the memory; negative before it; nbytes: the size
+            of the access; size: the size of the memory, in bytes; whole: the words that describe the memory
     """
     if start < 0:
         return f"{-start} bytes before the start of {whole}"
@@ -175,20 +176,20 @@ class Allocation:
             self.written[start : start + nbytes] = b"\1" * nbytes
 
     def move_to(self, pages: Any) -> None:
-        """Move the content to memory that other processes use, too; no kernel may run."""
+        """Move the content to memory that is shared with other processes; no kernel may run meanwhile."""
         moved = memoryview(pages)[: self.size]
         moved[:] = self.data
         self.data, self.written, self._views = moved, None, {}
 
     def close(self) -> None:
-        """End this allocation: every view that the emulator has of it raises from now on."""
+        """End this allocation: from now on, each view that the emulator has of it raises an error."""
         self.alive = False
         for view, _, _ in list(self._views.values()):
             view.release()
         self._views.clear()
         try:
             self.data.release()
-        except BufferError:  # exported, for instance by ctypes' from_buffer: that view stays valid until it is dropped
+        except BufferError:  # in use, for instance by ctypes' from_buffer: this view stays valid until it is released
             pass
 
 
@@ -197,18 +198,18 @@ class Space:
 
     def __init__(self, *, watch: bool = False, strict: bool = False) -> None:
         self.strict = strict  # whether a read of uninitialized memory stops a kernel, or is only reported
-        self.conditions: dict[int, Any] = {}  # of graphs, by their handles: kernels set them
-        self.executor = "auto"  # how kernels run: "scalar", "numpy", or what is faster
-        self.spent = 0.0  # seconds of kernels in the scalar executor that may run as arrays
-        self.races = False  # whether races are searched in all memory, and more exactly
+        self.conditions: dict[int, Any] = {}  # the conditions of graphs by handle; kernels set them
+        self.executor = "auto"  # how kernels run: "scalar", "numpy", or "auto", the faster one
+        self.spent = 0.0  # seconds that the scalar executor took for kernels that could run as arrays
+        self.races = False  # whether all memory is searched for races; else only shared memory, less exactly
         self.meetings = False  # whether a doubtful barrier or member mask stops a kernel; else it is only reported
         self.copies = False  # whether copies to the host of memory that was never written are reported
         self.delays = False  # whether plain stores may be visible to other blocks late
         self.timeout = 0.0  # seconds after which a kernel is ended; 0: never
-        self.choose = random.Random(0)  # how late
+        self.choose = random.Random(0)  # decides how late
         self.watch = watch  # whether writes are tracked, and reads of uninitialized memory are found
         self.warnings: list[str] = []  # findings that stopped no kernel
-        self.told: set[tuple[str, int]] = set()  # their places: in generated code, or in the program
+        self.told: set[tuple[str, int]] = set()  # the places of these findings: in generated code, or in the program
         self.lock = threading.RLock()  # held while allocations change; kernels allocate and free, too
         self._next = FIRST_ADDRESS
         self._bases: list[int] = []  # the keys of _live, sorted; _ordered() repairs it after an interrupt
@@ -277,12 +278,12 @@ class Space:
     def reserve(self, size: int, alignment: int, origin: str) -> int:
         """Reserve addresses at which memory can be mapped, and return the first.
 
-        raises  Fault   zero size (1), or more than there are (2)
+        raises  Fault   zero size (1), or more than the largest reservation (2)
         """
         if size <= 0:
             raise Fault(INVALID_VALUE, f"a reservation of {size} bytes: the size must be positive")
         if size > _MOST_RESERVED:
-            raise Fault(OUT_OF_MEMORY, f"a reservation of {size} bytes: at most {_MOST_RESERVED} can be reserved")
+            raise Fault(OUT_OF_MEMORY, f"a reservation of {size} bytes: the size must be at most {_MOST_RESERVED}")
         with self.lock:
             base = (self._next + 2 * alignment - 1) // (2 * alignment) * (2 * alignment) + alignment
             self._next = (base + size + 2 * GAP - 1) // GAP * GAP
@@ -295,7 +296,7 @@ class Space:
         self._graves.append((base, size, f"{size}-byte reservation{origin}"))
 
     def reservation(self, address: int) -> tuple[int, int] | None:
-        """Return the first of the reserved addresses around an address and their number, or None."""
+        """Return the first address and the size of the reservation that contains an address, or None."""
         for base, (size, _) in list(self.reserved.items()):
             if base <= address < base + size:
                 return base, size
@@ -312,7 +313,7 @@ class Space:
     def run_of(self, address: int, nbytes: int) -> list[Allocation]:
         """Return the mappings that contain nbytes from address on, without a gap.
 
-        raises  Fault   there is a gap (1)
+        raises  Fault   a part of the range is not mapped (1)
         """
         found: list[Allocation] = []
         at = address
@@ -385,7 +386,7 @@ class Space:
     def window(self, address: int, nbytes: int) -> memoryview:
         """Return a writable view of nbytes of memory from address on.
 
-        raises  Fault   not wholly inside one live allocation (1)
+        raises  Fault   the range is not inside one live allocation (1)
         """
         found = self.find(address)
         if found is None or address - found.base + nbytes > found.size:
@@ -394,16 +395,16 @@ class Space:
         return found.data[start : start + nbytes]
 
     def live(self) -> list[Allocation]:
-        """Return all allocations, sorted by address."""
+        """Return all live allocations, sorted by address."""
         with self.lock:
             return list(map(self._live.__getitem__, self._ordered()))
 
     def explain(self, address: int, nbytes: int) -> str:
-        """Return an address and the words for its place, for an error report."""
+        """Return an address and the words that describe its place, for an error report."""
         return f"address {address:#x}: {self.whereabouts(address, nbytes)}"
 
     def whereabouts(self, address: int, nbytes: int) -> str:
-        """Return the words for the place of an access."""
+        """Return the words that describe the place of an access."""
         found = self.find(address)
         if found is not None:
             return position(address - found.base, nbytes, found.size, f"a {_place(found)}")

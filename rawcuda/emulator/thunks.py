@@ -139,8 +139,8 @@ def entry(line: str, *, since: int, free: bool = False, save: Save | None = None
     """Declare an entry point by its C prototype, as in cuda.h, with the exported name.
 
     line   name(parameters); the function gets the machine, then each parameter as an int or float
-    free   it needs no cuInit and no lock, and may be called from a host function
-    since  the CUDA version that introduced it, by which cuGetProcAddress chooses among ABIs
+    free   whether the entry needs no cuInit and no lock, and may be called from a host function
+    since  the CUDA version that introduced it, as 1000 * major + 10 * minor
     save   for a call that an interrupt must not divide: it gets the same arguments, and returns a function that undoes
            what the entry may have done. An interrupted call is undone, done again, and reports its own result.
     """
@@ -163,7 +163,7 @@ def serve(machine: Machine, served: Entry) -> int:
 
 
 def keep_for_ever(thing: Any) -> None:
-    """Take a reference that is never released; a list would be cleared when the interpreter ends."""
+    """Keep an object alive until the process ends; a list would be cleared when the interpreter ends."""
     api = ctypes.PyDLL(None) if sys.platform != "win32" else ctypes.PyDLL("", handle=vars(sys)["dllhandle"])
     retain = api["Py_IncRef"]  # a private binding: that of ctypes.pythonapi is shared
     retain.argtypes, retain.restype = [ctypes.py_object], None
@@ -175,14 +175,14 @@ def _wrap(machine: Machine, served: Entry) -> Callable[..., int]:
 
     ctypes only prints an exception that leaves a callback, and the caller reads an undefined result, which is often 0.
     The outer try statement comes first, so that it covers the whole function (see `covered`). Its body has one exit, at
-    its end: the inner statement handles what the entry raises, and the outer one an interrupt that comes during that.
+    its end. The inner statement handles exceptions of the entry, and the outer one handles an interrupt meanwhile.
     """
     function, free, lock, worker, name = served.function, served.free, machine.lock, machine.host_thread, served.name
     getpid, get_ident, save, failures = os.getpid, threading.get_ident, served.save, machine.failures
 
     def do_again(arguments: Any, undo: Callable[[], object] | None) -> int:
         with lock:
-            if undo is not None:  # None: the interrupt came before anything was done
+            if undo is not None:  # None: the interrupt came before the call did anything
                 undo()
             return function(machine, *arguments) or 0
 

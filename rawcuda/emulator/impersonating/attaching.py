@@ -1,7 +1,7 @@
-"""What the machine code of a shared object calls, in the process that loaded it, to find the function that answers.
+"""The connection between a loaded shared object and the emulator, which provides the functions behind its exports.
 
-What it is   `attach`, which connects an object to the emulator. The script of the object calls it in the first call of
-             a function, unless impersonate() has done so.
+What it is   `attach`, which connects an object to the emulator. The machine code calls it, through a script, in the
+             first call of an exported function, unless impersonate() has called it already.
 How          a process has one emulator, however many objects are loaded: one for each name and each copy of a file.
 Read next    journal.py, loading.py
 """
@@ -35,12 +35,12 @@ if TYPE_CHECKING:
 __all__ = ["ATTACHED", "attach"]
 
 _Resolve = ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_uint)
-_MISSING = 1  # in a slot: the library exports the name, and no function answers
+_MISSING = 1  # in a slot: the library exports the name, but the emulator has no such function
 _lock = threading.RLock()
 
 
 class Attached:
-    """A loaded object whose functions this copy of the package answers."""
+    """A loaded object whose calls this copy of the package answers."""
 
     __slots__ = ("table", "names", "journal", "folder", "resolve")
     resolve: Callable[[int], int]
@@ -50,14 +50,14 @@ class Attached:
         self.begin()
 
     def begin(self) -> None:
-        """Begin a journal, also in a forked child."""
+        """Begin the journal of this process; a forked child begins a new one."""
         self.journal: Journal = create(self.folder, self.table.served, len(self.names))
         self.table.put(layout.DEPTH, 0)
         self.table.put(layout.INSIDE, 0)
         self.table.put_pointer(layout.JOURNAL, self.journal.address)
 
     def refused(self, text: str) -> None:
-        """Record a call that was refused in the journal of this process."""
+        """Record in the journal of this process that a call was refused."""
         self.journal.refused(text)
 
 
@@ -65,9 +65,9 @@ ATTACHED: list[Attached] = []
 
 
 def attach(address: int, folder: str) -> None:
-    """Connect the object that has its table at this address to the emulator, which then answers its functions.
+    """Connect the object whose table is at this address to the emulator, which then answers its calls.
 
-    folder  where the journal is written
+    folder  the folder in which the journal is written
     raises  RuntimeError  another version of this package wrote the object
     """
     with _lock:
@@ -79,7 +79,7 @@ def attach(address: int, folder: str) -> None:
         if not table.belongs_to(names):
             raise RuntimeError(
                 f"the {library.sonames[0]} that is loaded was written by another version of this package, in "
-                f"{table.text(layout.OWNER)}: do not start the program with `emulate` of that version"
+                f"{table.text(layout.OWNER)}: start the program with `emulate` of this version"
             )
         machine = shared()._machine
         attached = Attached(table, names, folder)
@@ -87,7 +87,7 @@ def attach(address: int, folder: str) -> None:
 
         def resolve(number: int) -> int:
             try:
-                if not opened:  # it may load another library, which takes time
+                if not opened:  # on first use, because it may load another library, which takes time
                     opened.append(library.open(shared()))
                 found = opened[0](names[number])
                 if not found:
@@ -102,7 +102,7 @@ def attach(address: int, folder: str) -> None:
         attached.resolve = resolve
         if table.served == "libcuda":
             _lead_back(attached)
-        if sys.version_info < (3, 10):  # which has PyGC_Disable
+        if sys.version_info < (3, 10):  # newer versions have PyGC_Disable
             table.put_pointer(layout.GCOFF, _pointer(ctypes.CFUNCTYPE(ctypes.c_int)(_collect_no_more)))
             table.put_pointer(layout.GCON, _pointer(ctypes.CFUNCTYPE(ctypes.c_int)(_collect)))
         resolver = _pointer(_Resolve(covered(resolve)))  # type: ignore[arg-type]
@@ -132,7 +132,7 @@ def _collect() -> int:
 
 
 def _lead_back(attached: Attached) -> None:
-    """Let cuGetProcAddress return functions of the object, and cuInit write the process id into its table."""
+    """Make cuGetProcAddress return functions of the object, and cuInit write the process id into its table."""
     table, machine = attached.table, shared()._machine
     numbers = {name: number for number, name in enumerate(attached.names)}
 
@@ -156,12 +156,12 @@ def _lead_back(attached: Attached) -> None:
 def _forked() -> None:
     for attached in ATTACHED:
         if attached.table.get(layout.DEPTH) and attached.table.get(layout.GCWAS):
-            gc.enable()  # another thread of the parent was inside, and would have done so
+            gc.enable()  # another thread of the parent was in a call, at whose end it would have done this
         attached.begin()
 
 
 def _ended() -> None:
-    """Answer only this thread from now on, until modules are torn down; wait until no other thread is in a call.
+    """Answer only this thread from now on, until modules are cleared; wait until no other thread is in a call.
 
     A thread that waits for the interpreter lock when the interpreter ends would never return. This thread, however,
     still calls the driver to release the program's objects: first those of modules that nothing else refers to, then
@@ -169,11 +169,11 @@ def _ended() -> None:
     here is the newest, so it is cleared before any module of ours.
     """
     if ATTACHED:
-        shared()._machine.interrupts.drop()  # one that came late would be raised here, and end this function
+        shared()._machine.interrupts.drop()  # a late one would be raised in this function, and end it
     for attached in ATTACHED:
         for number, name in enumerate(attached.names if shared()._machine.pid else ()):
             if _RELEASING.search(name) and not attached.table.get_pointer(layout.SLOTS + 8 * number):
-                attached.resolve(number)  # now, while modules can be imported
+                attached.resolve(number)  # now, while modules can still be imported
         attached.journal.ended()
         attached.table.put_pointer(layout.MAIN, threading.get_ident())
         attached.table.put(layout.ENDING, 1)
@@ -182,7 +182,7 @@ def _ended() -> None:
         time.sleep(0.001)
     name = f"{__name__}.last"
     last = type(sys)(name)
-    keep_for_ever(last)  # otherwise it is not cleared, but freed at once
+    keep_for_ever(last)  # a module with no other reference would be freed at once, and not cleared in its turn
     vars(last)["_end"] = _End([ctypes.c_uint.from_address(each.table.address + layout.ENDING) for each in ATTACHED])
     sys.modules[name] = last
 

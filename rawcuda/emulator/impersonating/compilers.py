@@ -1,9 +1,9 @@
-"""NVRTC that returns PTX instead of cubins: the real library answers all other calls.
+"""A replacement of NVRTC that returns PTX instead of cubins; the real library answers all other calls.
 
 What it is   `names` and `open_nvrtc`, for the rows of libraries.py; `real`, which finds and loads a real library.
 How          a program gets the addresses of the real library's functions. Only nvrtcGetCUBIN and nvrtcGetCUBINSize are
-             ours. They return the PTX, which NVRTC also makes if the target is a real architecture. A program can pass
-             it to the driver or to a linker as before, because these recognize images by their content.
+             replaced. They return the PTX, which NVRTC also makes if the target is a real architecture. A program can
+             pass it to the driver or to a linker like a cubin, because these recognize images by their content.
 Source       NVRTC, "User Guide"
 Read next    linker.py
 """
@@ -41,7 +41,7 @@ def names() -> list[str]:
 def real(places: Callable[[], list[tuple[str, str]]], major: int) -> ctypes.CDLL | None:
     """Load the real library of a major version, or else the newest one; return None if there is none.
 
-    places  a function of locate.py
+    places  a function of locate.py that returns the places to search
     """
     found = []
     for path, _ in places():
@@ -64,7 +64,7 @@ def keep(function: Any) -> int:
 
 
 def open_nvrtc(emulator: Emulator, major: int) -> Answers:
-    """Return the function that gives the addresses of NVRTC's functions."""
+    """Return the function that returns the addresses of NVRTC's functions."""
     library = real(locate.nvrtc, major)
     if library is None:
         text = ctypes.create_string_buffer(_MISSING)

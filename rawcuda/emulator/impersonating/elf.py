@@ -2,9 +2,9 @@
 
 What it is   `write`, which returns the bytes of the file.
 How          three segments: headers, symbols and hash table (read); code (read, execute); the dynamic section and the
-             table (read, write). Each begins in a page of its own, of up to 64 KiB, as arm64 kernels may have. Two
-             words of the table are addresses of libdl's functions, which the loader fills in. The loader needs no
-             section headers; linkers do.
+             table (read, write). Each begins on a page of its own. A page counts as 64 KiB, the largest page size of
+             arm64 kernels. Two words of the table are addresses of libdl's functions, which the loader fills in. The
+             loader needs no section headers, but linkers need them.
 Source       System V Application Binary Interface, chapters 4 and 5; its supplements for AMD64 and AArch64
 Read next    table.py, loading.py
 """
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SYMBOL", "write"]
 
-SYMBOL = "emulated_library_table"  # by which a process finds the table of an object that it has loaded
+SYMBOL = "emulated_library_table"  # the symbol with which a process finds the table of an object that it has loaded
 _PAGE = 0x10000
 _MACHINES = {"x86_64": (62, 6), "aarch64": (183, 1025)}  # e_machine, and the type of a relocation GLOB_DAT
 _STUB = 16  # bytes
@@ -33,7 +33,7 @@ def write(machine: str, code: ModuleType, soname: str, names: list[str], table: 
 
     machine  "x86_64" or "aarch64"
     code     intel.py or arm.py
-    table    what table.build() returned; its distance to the functions is filled in
+    table    the result of table.build(); its distance to the functions is filled in here
     """
     number, glob_dat = _MACHINES[machine]
     strings = _Strings()
@@ -141,7 +141,7 @@ class _Strings:
 
 
 def _hash_table(names: list[str]) -> bytes:
-    """Return the hash table of symbols; the first three, which are not defined here, are not in it."""
+    """Return the hash table of symbols, without the first three, which this object does not define."""
     buckets = [0] * max(1, len(names) // 2)
     chain = [0] * len(names)
     for index, name in enumerate(names):

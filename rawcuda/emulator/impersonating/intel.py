@@ -2,7 +2,7 @@
 
 What it is   `stub`, the code of an exported function; and `shared`, the code to which all of them jump.
 How          [rbx+NAME] is the word NAME of table.py. The distance to the table depends on the number of functions, so
-             that its four bytes are filled in.
+             its four bytes are filled in when the object is written.
 Source       AMD64 Architecture Programmer's Manual, volume 3; System V ABI, AMD64 supplement
 Read next    table.py, which has the same steps in C
 """

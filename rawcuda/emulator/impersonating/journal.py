@@ -3,12 +3,12 @@
 What it is   `create`, which makes the memory into which the machine code writes; `read`, which reads the files of a
              folder; `told`, which describes their content.
 How          the memory is a shared mapping of a file, so the system keeps what was written, however the process ends.
-             The beginning has 64 bytes: b"journal1", the number of calls, the process, the number of names, whether the
-             process has passed through its exit handlers, and the name of the library. Then come the last 64 calls (16
+             The header has 64 bytes: b"journal1", the number of calls, the process, the number of names, whether the
+             process has run its exit handlers, and the name of the library. Then come the last 64 calls (16
              bytes each: number of the function, result or -1, thread), how often each function was called, one word for
-             each function (bit 31: it was called but does not exist; the other bits: how often a program asked
-             cuGetProcAddress for it and got nothing), and text: the command and the unknown names, a line each. The end
-             has 1,024 bytes: the last call that was refused for a reason that a user can be told.
+             each function (bit 31: it was called but does not exist; the other bits: how often cuGetProcAddress did not
+             find it), and text: the command and the unknown names, one on each line. The last 1,024 bytes describe the
+             last call that was refused with a report.
 Read next    table.py, attaching.py
 """
 
@@ -54,11 +54,11 @@ class Journal:
         return ctypes.c_uint32.from_address(self.address + _COUNTS + 4 * (self._count + number))
 
     def absent(self, number: int) -> None:
-        """Record that a function was called that does not exist."""
+        """Record that a missing function was called."""
         self._word(number).value |= _ABSENT
 
     def asked(self, number: int) -> None:
-        """Record that a program asked for the address of a function that does not exist."""
+        """Record that a program asked cuGetProcAddress for a missing function."""
         self._word(number).value += 1
 
     def write(self, line: str) -> None:
@@ -81,9 +81,9 @@ class Journal:
 
 
 def create(folder: str, library: str, count: int) -> Journal:
-    """Make the journal of this process for a library with this number of functions.
+    """Create the journal of this process for a library with this number of functions.
 
-    folder  where the file is made; if that is not possible, the journal is in memory only
+    folder  the folder for the file; if no file can be created there, the journal is only in memory
     """
     size = _COUNTS + 8 * count + _TEXT + _REFUSED
     memory = None
@@ -104,7 +104,7 @@ def create(folder: str, library: str, count: int) -> Journal:
 
 
 def _command() -> str:
-    """Return the command line of this process, which need not be written in Python."""
+    """Return the command line of this process, which may be a program without Python."""
     try:
         with open("/proc/self/cmdline", "rb") as file:
             return os.fsdecode(file.read().replace(b"\0", b" ")).strip()
@@ -113,12 +113,13 @@ def _command() -> str:
 
 
 class Record:
-    """What a journal says.
+    """The content of a journal.
 
-    calls and absent say how often each function was called, and which of them do not exist; asked, how often a program
-    asked cuGetProcAddress for functions that do not exist; unknown, the names that the emulator does not know; last,
-    the last calls, the newest first: name, result (None while it runs), thread; refused, the last call that was refused
-    for a known reason, or "".
+    calls, absent  how often each function was called, and the same only for functions that do not exist
+    asked          how often a program asked cuGetProcAddress for functions that do not exist
+    unknown        the names that the emulator does not know
+    last           the last calls, newest first: name, result (None while it runs), thread
+    refused        the last call that was refused with a report, or ""
     """
 
     __slots__ = ("pid", "served", "ended", "command", "calls", "absent", "asked", "unknown", "last", "refused")
@@ -128,7 +129,7 @@ class Record:
         self.served = library.rstrip(b"\0").decode()
         names = LIBRARIES[self.served].names() if magic == _MAGIC and self.served in LIBRARIES else []
         if len(names) != count:
-            raise ValueError("this is not the journal of this version")
+            raise ValueError(f"this is not a journal of {self.served!r} that this version of the package wrote")
         self.ended = bool(ended)
         counts = struct.unpack_from(f"<{count}I", data, _COUNTS)
         words = struct.unpack_from(f"<{count}I", data, _COUNTS + 4 * count)
@@ -162,7 +163,7 @@ def read(folder: str) -> list[Record]:
 def told(records: list[Record], *, everything: bool = False, crashed: bool = False) -> list[str]:
     """Return lines about the functions that programs called and that do not exist, and about the last refused calls.
 
-    everything  also what they called, what they asked cuGetProcAddress for, and each process
+    everything  also the called functions of each process, and the functions that cuGetProcAddress did not find
     crashed     also the last calls of each process that has not run its exit handlers
     """
     lines = []

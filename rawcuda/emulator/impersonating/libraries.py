@@ -1,4 +1,4 @@
-"""The libraries that the emulator replaces: their names, their functions, and the code that answers.
+"""The libraries that the emulator replaces: their names, their functions, and the code that answers calls.
 
 What it is   `LIBRARIES`, one row for each library.
 Read next    attaching.py
@@ -21,10 +21,10 @@ class Library:
     """A library that is impersonated.
 
     sonames  the names under which programs load it
-    names    returns the names of what it exports
-    open     gets the emulator of this process, and returns a function that gives the address of the C function for a
-             name, or None if there is none. It is called once for each name, in the first call of that function.
-    codes    what a function returns when the interpreter has ended, in a forked child, if the function does not exist,
+    names    returns the names of the functions that it exports
+    open     gets the emulator of this process, and returns a function that returns the address of the C function of a
+             name, or None if there is none. That function is called once for each name, when it is first used.
+    codes    what a function returns after the interpreter has ended, in a forked child, if the function does not exist,
              and if the emulator cannot be started
     telling  the functions that describe errors: two return the name and the text through a pointer, and one returns the
              text as its result
@@ -46,7 +46,7 @@ class Library:
         self.sonames, self.names, self.open, self.codes = sonames, names, open, codes
 
 
-# of cudaGL.h, cudaEGL.h and cudaVDPAU.h: each returns 801, but some programs do not start if the driver lacks one
+# of cudaGL.h, cudaEGL.h and cudaVDPAU.h: each returns 801, but without them, some programs do not start
 _GRAPHICS = """
 cuGraphicsGLRegisterBuffer cuGraphicsGLRegisterImage cuGLGetDevices cuGLGetDevices_v2 cuGLCtxCreate cuGLCtxCreate_v2
 cuGLInit cuGLRegisterBufferObject cuGLUnregisterBufferObject cuGLSetBufferObjectMapFlags cuGLMapBufferObject

@@ -1,4 +1,4 @@
-"""nvJitLink that links PTX and returns PTX: the emulator's linker under the names of this library.
+"""A replacement of nvJitLink that links PTX and returns PTX: the emulator's linker under the names of this library.
 
 What it is   `names` and `open_nvjitlink`, for the rows of libraries.py.
 How          PTX, and the PTX in fatbins, objects and archives, is merged into one text, which is returned as the cubin.
@@ -68,7 +68,7 @@ class _Link:
 
 
 def _kind_of(kind: int, content: bytes) -> int:
-    """Return the kind of an input of any kind."""
+    """Return the kind of an input; if the caller gave none, its first bytes tell."""
     if kind == 1 and content[:4] == b"\x50\xed\x55\xba":
         return 4
     if kind != _ANY:
@@ -88,7 +88,7 @@ def _link(link: _Link, emulator: Emulator, lto: Callable[[_Link, list[tuple[int,
             inputs = [each for each in inputs if each[0] != _LTOIR] + [(2, lto(link, given), "LTO-IR")]
         for kind, content, name in inputs:
             if kind not in _KINDS:
-                raise Refused(1, f"{name}: {kind} is not a kind of input")
+                raise Refused(1, f"{name}: {kind} is not an nvJitLinkInputType")
             for image, inner in images_in(_KINDS[kind], content, name, emulator._machine.architecture):
                 unit = Unit(text_of(image), inner, architecture)
                 Checked(unit.module, {})
@@ -98,7 +98,7 @@ def _link(link: _Link, emulator: Emulator, lto: Callable[[_Link, list[tuple[int,
                     if kind != 6:
                         raise
         if not merger.units:
-            raise Refused(1, "no input contains PTX")
+            raise Refused(1, "no input contains PTX: the emulator links only PTX")
         text = merger.complete()
     except Rejected as rejected:
         link.errors = rejected.log
@@ -119,7 +119,7 @@ def _link(link: _Link, emulator: Emulator, lto: Callable[[_Link, list[tuple[int,
 def _real_lto(library: ctypes.CDLL | None, link: _Link, inputs: list[tuple[int, bytes, str]]) -> bytes:
     """Turn LTO-IR into PTX with the real library.
 
-    raises  Refused   there is none, or it refuses the input
+    raises  Refused   there is no real library, or it refuses the input
     """
     if library is None:
         raise Refused(1, "LTO-IR needs the real nvJitLink: pip install nvidia-nvjitlink")
@@ -153,7 +153,7 @@ def _real_lto(library: ctypes.CDLL | None, link: _Link, inputs: list[tuple[int, 
 
 
 def open_nvjitlink(emulator: Emulator, major: int) -> Answers:
-    """Return the function that gives the addresses of nvJitLink's functions."""
+    """Return the function that returns the addresses of nvJitLink's functions."""
     links: dict[int, _Link] = {}
     numbers = itertools.count(0x11AC0DE0, 16)
     loaded: list[ctypes.CDLL | None] = []

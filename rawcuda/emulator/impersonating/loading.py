@@ -1,11 +1,11 @@
-"""The way into a process: the emulator becomes its libcuda.so.1, and that of its children.
+"""Loading: the emulator becomes the libcuda.so.1 of a process and of its children.
 
 What it is   `take`, for this process and its children; `prepare`, which makes the folder of files and the
-             environment for children; `unusable`, the reason why that is not possible here.
-How          if an object with the requested SONAME is already loaded, glibc's dlopen() returns it and looks for no
-             file. So this process loads the objects from memory. A child finds the files in the folder, through
+             environment for children; `unusable`, which returns the reason why that is not possible in this process.
+How          if an object with the requested SONAME is already loaded, glibc's dlopen() returns it and does not search
+             for a file. So this process loads the objects from memory. A child finds the files in the folder, through
              LD_LIBRARY_PATH, which its loader reads when it starts; its first call starts the emulator there.
-What not     a driver that a program loads by its full path, or that is statically linked: these cannot be replaced.
+What not     a replacement of a driver that a program loads by its full path, or that is statically linked.
 Source       dlopen(3), ld.so(8), memfd_create(2)
 Read next    ../__init__.py, whose impersonate() is for users
 """
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["VARIABLE", "object_for", "prepare", "remove", "take", "told_here", "unusable"]
 
-VARIABLE = "RAWCUDA_IMPERSONATES"  # the folder, in the environment of children
+VARIABLE = "RAWCUDA_IMPERSONATES"  # the environment variable that tells children the folder
 
 _NOLOAD = 4  # RTLD_NOLOAD: return what is loaded, or NULL
 _PACKAGE = __name__.rpartition(".emulator.")[0]
@@ -73,7 +73,7 @@ import_module(name + ".emulator.impersonating.attaching").attach(table, {folder!
 
 
 def unusable() -> str:
-    """Return the reason why this process cannot load such objects, or "" if it can."""
+    """Return the reason why this process cannot load the objects, or "" if it can."""
     what = ""
     if not sys.platform.startswith("linux"):
         what = f"this system is {sys.platform}"
@@ -127,7 +127,7 @@ def _libpython() -> str:
 def prepare() -> tuple[str, dict[str, str]]:
     """Make a folder with the files of all libraries, and return it with the variables that lead children to it.
 
-    raises  OSError  no folder can be written, or hold what the loader may execute
+    raises  OSError  there is no folder that can be written and from which the loader may execute code
     """
     folder = _new_folder()
     for key, library in LIBRARIES.items():
@@ -136,7 +136,7 @@ def prepare() -> tuple[str, dict[str, str]]:
                 file.write(object_for(key, soname, folder))
     programs = write_programs(folder)
     before = os.environ.get("LD_LIBRARY_PATH")
-    # programs find compilers by whole paths, too, unless one is loaded already
+    # programs also load compilers by their full paths, unless one is loaded already
     early = [os.path.join(folder, name) for key in LIBRARIES if key != "libcuda" for name in LIBRARIES[key].sonames]
     return folder, {
         "LD_LIBRARY_PATH": f"{folder}:{before}" if before else folder,
@@ -163,16 +163,18 @@ def _new_folder() -> str:
             return mkdtemp(prefix="emulated-", dir=place)
         except OSError as error:
             tried.append(f"{place}: {error.strerror or error}")
-    raise OSError(f"no folder can hold the libraries for programs to load: {'; '.join(tried)}. Set TMPDIR to one")
+    raise OSError(
+        f"no folder can hold the libraries for programs to load: {'; '.join(tried)}. Set TMPDIR to a folder that can"
+    )
 
 
 def take() -> None:
     """Become the libcuda.so.1 of this process and of its children.
 
-    raises  RuntimeError         a real libcuda is loaded, or another copy of this package has done the same
-            NotImplementedError  this system, processor or interpreter cannot
-            OSError              there is neither memory nor a folder to load from
-            ValueError           RAWCUDA_EMULATOR has a wrong word
+    raises  RuntimeError         a real libcuda is loaded already, or another copy of this package has taken its place
+            NotImplementedError  the emulator cannot do this on this system, processor or interpreter
+            OSError              the objects can be loaded neither from memory nor from a folder
+            ValueError           RAWCUDA_EMULATOR has an unknown word
     """
     why = unusable()
     if why:
@@ -182,12 +184,12 @@ def take() -> None:
 
 
 def _take() -> None:
-    shared()  # before anything is loaded: its settings may be wrong
+    shared()  # before anything is loaded, because its settings may be wrong
     found = {(key, soname): _loaded(soname) for key, library in LIBRARIES.items() for soname in library.sonames}
     for (key, soname), loaded in found.items():
         if loaded is not None:
             _check(key, soname, loaded)
-    folder = os.environ.get(VARIABLE, "")  # a parent's
+    folder = os.environ.get(VARIABLE, "")  # that of a parent process
     if not os.path.isdir(folder):
         folder, variables = prepare()
         os.environ.update(variables)
@@ -215,7 +217,7 @@ def _check(key: str, soname: str, loaded: ctypes.CDLL) -> None:
 
 
 def _mapped(soname: str) -> str:
-    """Return ": " and the file of a loaded library, or ""."""
+    """Return " from " and the file of a loaded library, or ""."""
     try:
         with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as file:
             for line in file:
@@ -228,7 +230,7 @@ def _mapped(soname: str) -> str:
 
 
 def told_here() -> list[str]:
-    """Return lines about what this process and its children have called so far."""
+    """Return lines about the functions that this process and its children have called so far."""
     return told(read(os.environ[VARIABLE]), everything=True)
 
 
@@ -248,7 +250,7 @@ def remove(folder: str) -> None:
 
 
 def _loaded(soname: str) -> ctypes.CDLL | None:
-    """Return what is loaded under a name, or None."""
+    """Return the library that is loaded under a name, or None."""
     try:
         return ctypes.CDLL(soname, mode=_NOLOAD)
     except OSError:
@@ -263,7 +265,7 @@ def _table_of(loaded: ctypes.CDLL) -> Table | None:
 
 
 def _load(key: str, soname: str, folder: str) -> ctypes.CDLL:
-    """Load an object of the folder from memory, or the file itself if the former is not permitted."""
+    """Load an object of the folder from memory, or from its file if that is not permitted."""
     path = os.path.join(folder, soname)
     try:
         with open(path, "rb") as source:
@@ -274,7 +276,7 @@ def _load(key: str, soname: str, folder: str) -> ctypes.CDLL:
         descriptor = os.memfd_create(soname, os.MFD_CLOEXEC)
         with open(descriptor, "wb", buffering=0) as memory:
             memory.write(file)
-            # glibc returns what it has loaded under the same path: so a path that nobody else uses, and each only once
+            # glibc returns what it loaded before from the same path, so each load uses a path that is never used again
             return ctypes.CDLL(f"/proc/self/{'./' * (1 + next(_loads))}fd/{descriptor}")
     except (OSError, AttributeError):
         return ctypes.CDLL(path)

@@ -1,7 +1,7 @@
 """The part of NVML that programs use when they start: versions, the number of devices, their names, UUIDs and memory.
 
-What it is   `open_nvml`, which gives the C functions of libnvidia-ml.so.1; and NAMES, those that it exports. A handle
-             is the number of the device plus 1.
+What it is   `open_nvml`, which returns the addresses of the C functions of libnvidia-ml.so.1; and NAMES, the functions
+             that it exports. A handle is the number of the device plus 1.
 What not     clocks, temperatures, processes: the functions that programs expect are exported, and return
              NVML_ERROR_NOT_SUPPORTED.
 Source       NVML API Reference Guide
@@ -45,7 +45,7 @@ TEXTS = {
 
 
 class _Failed(Exception):
-    """A call that returns an error."""
+    """An error code that a call returns."""
 
     def __init__(self, code: int) -> None:
         self.code = code
@@ -70,7 +70,7 @@ def _put_text(address: int, length: int, text: bytes) -> None:
     put_bytes(address, text + b"\0")
 
 
-_begun: list[None] = []  # an item for each nvmlInit that no nvmlShutdown has followed
+_begun: list[None] = []  # one item for each nvmlInit without its nvmlShutdown
 
 
 def _init(machine: Machine, *flags: int) -> None:
@@ -140,7 +140,7 @@ def _capability(machine: Machine, handle: int, major: int, minor: int) -> None:
 
 
 def _pci(machine: Machine, handle: int, address: int) -> None:
-    """Write nvmlPciInfo_t: the short name, domain, bus, device, two numbers of the maker, and the long name."""
+    """Write nvmlPciInfo_t: the short name, domain, bus, device, two IDs of the vendor (0), and the long name."""
     index = _index_of(machine, handle)
     short = bus_id_of(index)
     out(address)
@@ -197,7 +197,7 @@ NAMES = [*sorted(_TABLE), "nvmlErrorString"]  # the last is answered without Pyt
 
 
 def open_nvml(emulator: Emulator) -> Callable[[str], int | None]:
-    """Return a function that gives the address of the C function of a name."""
+    """Return a function that returns the address of the C function of a name."""
     machine = emulator._machine
 
     def answers(name: str) -> int:

@@ -2,7 +2,7 @@
 
 What it is   `main`, which both programs run; `write_programs`, which writes them into a folder.
 How          ptxas checks the PTX as the emulator does when it loads a module, and writes it to the output. nvcc starts
-             the real nvcc, and replaces the options that ask for a cubin by those that ask for PTX. All other options
+             the real nvcc, and replaces options that request a cubin by options that request PTX. All other options
              stay unchanged.
 Source       CUDA Binary Utilities and "NVIDIA CUDA Compiler Driver NVCC", for the options
 Read next    loading.py, which puts the folder at the front of PATH
@@ -36,7 +36,7 @@ sys.exit(import_module(sys.argv.pop(1)).main(sys.argv[1:]))' {root} {module} {na
 
 
 def write_programs(folder: str) -> str:
-    """Write the programs into a folder that is made inside this one, and return it."""
+    """Write the programs into a new folder inside this one, and return it."""
     package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     for _ in __name__.rpartition(".emulator.")[0].split("."):
         package = os.path.dirname(package)
@@ -110,7 +110,7 @@ def _nvcc(given: list[str]) -> int:
                 (word for word in words if word.endswith((".cu", ".c", ".cpp", ".cc", ".cxx", ".gpu"))), "a.cu"
             )
             words += ["-o", os.path.splitext(os.path.basename(source))[0] + ".cubin"]
-    # nvcc starts ptxas by its name, and looks into its own folder first
+    # nvcc starts ptxas by its name, and searches its own folder first
     os.execv(places[0], [places[0], *words])
 
 

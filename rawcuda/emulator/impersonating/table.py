@@ -1,4 +1,4 @@
-"""The table in the shared object: the words that its machine code and Python both use.
+"""The table in the shared object: words that both its machine code and Python use.
 
 What it is   the offsets of the words; `build`, which makes the table of a new object; and Table, which reads and writes
              the table of a loaded one.
@@ -33,10 +33,10 @@ from zlib import crc32
 
 __all__ = ["CODES", "DLSYM", "DLOPEN", "Table", "build"]
 
-# The offsets of words, of 32 bits or, where a pointer is said, of 64. intel.py and arm.py use them by name.
+# The offsets of words. Words have 32 bits, and pointers 64. intel.py and arm.py use the offsets by name.
 MAGIC, PID, LOCK = 0, 8, 12
 JOURNAL, RESOLVE = 16, 24  # pointers
-CLOSED, FORKED, MISSING, FAILED = CODES = (32, 36, 40, 44)  # what is returned where no function answers
+CLOSED, FORKED, MISSING, FAILED = CODES = (32, 36, 40, 44)  # the results of calls that no function answers
 READY, DEPTH, GCWAS = 48, 52, 56
 DLSYM, DLOPEN, API = 64, 72, 80  # pointers, and the pointers to the functions of _API
 GCOFF, GCON = 128, 136  # two of these
@@ -68,7 +68,7 @@ def build(
 ) -> bytearray:
     """Return the table of a new object, without the distance to its functions, which elf.py knows.
 
-    codes  what a function returns when the interpreter has ended, in a forked child, where there is no such function,
+    codes  what a function returns after the interpreter has ended, in a forked child, if the function does not exist,
            and if the emulator cannot be started
     telling, errors  the functions of ERROR_WORDS, and name and text of each error
     texts  the texts of LIBPYTHON, PROGRAM, OWNER and SCRIPT, the last with 16 zeros for the digits of its address
@@ -143,12 +143,12 @@ class Table:
         ctypes.c_uint64.from_address(self.address + word).value = value
 
     def text(self, word: int) -> str:
-        """Return the text of which this word has the offset."""
+        """Return the text whose offset this word contains."""
         return os.fsdecode(ctypes.string_at(self.address + self.get(word)))
 
     @property
     def served(self) -> str:
-        """Return the name of the library that the object stands for."""
+        """Return the name of the library that the object replaces."""
         return self.text(LIBRARY)
 
     def belongs_to(self, names: list[str]) -> bool:
@@ -156,5 +156,5 @@ class Table:
         return (self.get(COUNT), self.get(CHECK)) == (len(names), _check(names))
 
     def function(self, number: int) -> int:
-        """Return the address of the exported function of this number."""
+        """Return the address of the exported function with this number."""
         return self.address - self.get(STUBS) + 16 * number

@@ -1,7 +1,8 @@
 """Code images: the PTX in what a caller loads or links.
 
-How          the driver's interface does not pass the length of an image: PTX ends with a NUL, and the header of a
-             fatbin contains the length. A fatbin is searched for PTX; machine code cannot run.
+How          callers do not pass the length of an image: PTX ends with a NUL, and the header of a fatbin contains the
+             length. A fatbin is searched for PTX; machine code cannot run. LZ4 is unpacked here, and Zstandard in
+             images/zstd.py.
 Source       fatbins as nvcc 11 to 13 write them (undocumented: a header of 16 bytes, then members, each with its own
              header); LZ4 Block Format Description
 Read next    modules.py, linking.py
@@ -22,7 +23,7 @@ _WRAPPER, FATBIN = b"\xb1\x43\x62\x46", b"\x50\xed\x55\xba"
 
 
 def image_at(address: int, device: int) -> bytes:
-    """Read a code image and return its PTX for a device such as 90; of a cubin, return only the first bytes."""
+    """Read a code image, and return its PTX for an architecture such as 90. Of a cubin, return only the first bytes."""
     if not address:
         raise Refused(1)
     magic = ctypes.string_at(address, 4)
@@ -48,7 +49,7 @@ def length_of_fatbin(fatbin: bytes) -> int:
 
 
 def optional_ptx(fatbin: bytes, device: int) -> bytes | None:
-    """Return the newest PTX that a device can run among the members of a fatbin, else the oldest one, or None."""
+    """Return the newest PTX in a fatbin that a device can run, else the oldest PTX, or None if there is none."""
     texts = [(architecture, content) for kind, architecture, content in _members(fatbin) if kind == 1]
     if not texts:
         return None
@@ -58,7 +59,7 @@ def optional_ptx(fatbin: bytes, device: int) -> bytes | None:
 
 
 def choose(fatbin: bytes, device: int) -> bytes:
-    """Return the newest PTX that a device can run among the members of a fatbin, or refuse the fatbin."""
+    """Return the PTX that optional_ptx() returns, or refuse a fatbin without PTX."""
     chosen = optional_ptx(fatbin, device)
     if chosen is None:
         raise Refused(

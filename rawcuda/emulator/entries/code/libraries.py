@@ -1,8 +1,8 @@
-"""Entry points: libraries, which are code of no context, and their kernels.
+"""Entry points: libraries, which are code that belongs to no context, and their kernels.
 
-How          loading a library checks its whole text. Each context that asks for a module, a function or a variable gets
-             a module of its own, which is made then. A CUkernel can be used wherever a CUfunction can: it then is the
-             function in the current context.
+How          loading a library checks its whole text. Each context gets a module of its own when it first needs a
+             module, a function or a variable of the library. A CUkernel can be used wherever a CUfunction can: it then
+             stands for the function in the current context.
 Source       CUDA Driver API, "Library Management"
 Read next    modules.py
 """
@@ -41,7 +41,7 @@ class Library:
         self.kernels: dict[str, LibraryKernel] = {}
 
     def module(self) -> Module:
-        """Return the module in the current context, which is made on first use."""
+        """Return the module in the current context, which is created on first use."""
         context = self.machine.context()
         known = self.modules.get(context)
         if known is not None and known.handle in self.machine.handles:
@@ -177,7 +177,7 @@ def get_managed(machine: Machine, address: int, size: int, handle: int, name: in
     module = machine.get(Library, handle).module()
     variable = module.code.variables.get(text(name)) if name else None
     if variable is not None and variable.kind != "managed":
-        raise Refused(500, f"variable {text(name)!r} is not managed")
+        raise Refused(500, f"variable {text(name)!r} is not managed: use cuLibraryGetGlobal")
     write_variable(module, address, size, name)
 
 
@@ -213,12 +213,15 @@ def parameter_info(machine: Machine, handle: int, index: int, offset: int, size:
 
 
 def _on_device(machine: Machine, handle: int, device: int) -> Function:
-    """Return a kernel's function in the current context, which must be on the device."""
+    """Return a kernel's function in the current context, which must be a context of the device."""
     function = _kernel(machine, handle).function()
     if not 0 <= device < len(machine.devices):
         raise Refused(101)
     if function.module.context.device.ordinal != device:
-        raise Refused(801, "the emulator knows the attributes of a kernel only on the device of the current context")
+        raise Refused(
+            801,
+            f"device {device}: the emulator knows the attributes of a kernel only on the device of the current context",
+        )
     return function
 
 

@@ -1,9 +1,9 @@
 """Entry points: linking of PTX.
 
-How          a link keeps the PTX texts that were added; each is parsed at once, so that its mistakes are reported by
-             the call that adds it, as a driver does. The result is one PTX text, which a module can be loaded from.
-What not     machine code and LTO-IR cannot be linked here. Of a fatbin, a host object or an archive, only the PTX is
-             linked. Of libcudadevrt, only the functions of grid groups are there: `_RUNTIME`.
+How          a link keeps the PTX texts that were added; the call that adds a text checks it, and reports its mistakes,
+             as the driver does. The result is one PTX text, which a module can be loaded from.
+What not     a linker of machine code and LTO-IR. Of a fatbin, a host object or an archive, only the PTX is
+             linked. Of libcudadevrt, only the functions of grid groups exist: `_RUNTIME`.
 Source       CUDA Driver API, "Module Management" (cuLink*); cuda.h, CUjitInputType
 Read next    modules.py, ../ptx/reading/linking.py
 """
@@ -109,10 +109,10 @@ class Link:
     def __init__(self, context: Context, merger: Merger, options: Options) -> None:
         self.handle = 0
         self.context, self.merger, self.options = context, merger, options
-        self.made = b""  # cuLinkComplete returns its address
+        self.made = b""  # the result; cuLinkComplete returns its address
 
     def close(self) -> None:
-        """Forget what was added."""
+        """Release the result."""
         self.made = b""
 
 
@@ -177,12 +177,12 @@ def _add(machine: Machine, link: Link, kind: int, content: bytes, name: str) -> 
     from ...ptx.translating.unit import Unit as Checked
 
     if link.made:
-        raise Refused(1, "this link is complete: nothing can be added to it")
+        raise Refused(1, "this link is complete, and nothing can be added to it: create another link")
     if not content:
         raise Refused(1, f"{name} is empty")
     architecture = divmod(machine.architecture, 10)
     try:
-        # an archive's member is linked only if it defines what is missing; here every member without a conflict is
+        # a linker takes from an archive only members that define missing names; here, all members without conflicts
         for image, inner in images_in(kind, content, name, machine.architecture):
             unit = Unit(text_of(image), inner, architecture)
             Checked(unit.module, {})  # checks each instruction
@@ -197,8 +197,8 @@ def _add(machine: Machine, link: Link, kind: int, content: bytes, name: str) -> 
 
 
 def images_in(kind: int, content: bytes, name: str, device: int) -> Iterator[tuple[bytes, str]]:
-    """Yield the PTX texts in an input, with their names; kind: a CUjitInputType."""
-    if kind == _PTX or kind == _CUBIN and content[:4] != _ELF:  # PTX may come in the place of a cubin
+    """Yield the PTX texts in an input, with their names; kind is a CUjitInputType."""
+    if kind == _PTX or kind == _CUBIN and content[:4] != _ELF:  # PTX may be passed instead of a cubin
         yield content.rstrip(b"\0"), name
     elif kind == _FATBINARY:
         if content[:4] != FATBIN or len(content) < 16 or length_of_fatbin(content) > len(content):
@@ -217,7 +217,7 @@ def images_in(kind: int, content: bytes, name: str, device: int) -> Iterator[tup
     elif kind == _CUBIN:
         raise Refused(209, f"{name} contains machine code, which is not emulated: link PTX instead (nvcc -ptx)")
     elif kind == _NVVM:
-        raise Refused(801, f"{name} is LTO-IR, which the emulator cannot read: nvJitLink makes PTX of it")
+        raise Refused(801, f"{name} is LTO-IR, which the emulator cannot read: convert it to PTX with nvJitLink")
     else:
         raise Refused(1)
 
@@ -235,7 +235,7 @@ def _of_object(content: bytes, name: str, device: int, needed: bool) -> Iterator
                 found = True
                 yield image, name
     if needed and not found:
-        raise Refused(200, f"{name} is a host object without device code")
+        raise Refused(200, f"{name} is a host object without device code: compile it with nvcc")
 
 
 def _fatbin_sections(content: bytes, name: str) -> list[tuple[int, int]]:
@@ -282,7 +282,7 @@ def complete(machine: Machine, handle: int, address: int, size: int) -> None:
     link = _link(machine, handle)
     out(address)
     if not link.merger.units:
-        raise Refused(1, "nothing was added to this link")
+        raise Refused(1, "nothing was added to this link: add at least one input")
     if not link.made:
         try:
             made = link.merger.complete()
@@ -298,7 +298,7 @@ def complete(machine: Machine, handle: int, address: int, size: int) -> None:
 
 @entry("cuLinkDestroy(CUlinkState state)", since=5050)
 def destroy(machine: Machine, handle: int) -> None:
-    """Forget a link."""
+    """Destroy a link."""
     link = _link(machine, handle)
     del machine.handles[handle], link.context.owned[handle]
     link.close()

@@ -1,7 +1,7 @@
 """Entry points: modules, functions and their attributes.
 
-How          loading an image compiles all of its PTX to Python, so that every mistake is reported at that time. The
-             messages of the compiler go to the JIT's log buffers.
+How          loading an image compiles all of its PTX to Python, so every mistake is reported at that time. The
+             messages of the compiler go to the log buffers in the JIT options.
 Source       CUDA Driver API, "Module Management", "Execution Control" (cuFunc*)
 Read next    images.py, emulator/ptx/, entries/tasks/launches.py
 """
@@ -75,7 +75,7 @@ class Function:
 
     @property
     def max_threads(self) -> int:
-        """Return the most threads that a block of this kernel may have."""
+        """Return the largest number of threads that a block of this kernel may have."""
         if self.entry.required_block is not None:
             x, y, z = self.entry.required_block
             return x * y * z
@@ -83,7 +83,7 @@ class Function:
 
     @property
     def most_shared(self) -> int:
-        """Return the most dynamic shared memory that a block of this kernel can be allowed."""
+        """Return how much dynamic shared memory a block of this kernel can be allowed at most."""
         return capability_of(self.module.machine.architecture).optin - self.entry.static_shared
 
     @property
@@ -97,7 +97,7 @@ class Function:
     def attributes(self) -> dict[int, int]:
         """Return every CUfunction_attribute.
 
-        PTX_VERSION is the architecture of the PTX, as drivers answer, which differs from the header.
+        CU_FUNC_ATTRIBUTE_PTX_VERSION is the architecture of the PTX, as in drivers; cuda.h describes it differently.
         """
         code, cluster = self.entry, self.required_cluster or (0, 0, 0)
         return {
@@ -211,7 +211,7 @@ def log_options(options: Options, info: str, errors: str) -> None:
 
 def translated(machine: Machine, image: bytes, options: Options) -> Module:
     """Compile an image into a module without a handle, in the current context, and write the logs."""
-    from ...ptx import Rejected, load  # here, because programs that load no kernel need no compiler
+    from ...ptx import Rejected, load  # imported here, because programs that load no kernel need no compiler
 
     context = machine.context()
     begun = time.perf_counter()
@@ -232,7 +232,7 @@ def translated(machine: Machine, image: bytes, options: Options) -> Module:
 
 
 def check_image(machine: Machine, image: bytes, options: Options) -> list[str]:
-    """Check the whole of an image that belongs to no context yet, write the logs, and return its kernels' names."""
+    """Check a whole image that belongs to no context yet, write the logs, and return the names of its kernels."""
     from ...ptx import Rejected
     from ...ptx.program import text_of
     from ...ptx.reading.parser import parse
@@ -298,7 +298,7 @@ def unload(machine: Machine, handle: int) -> None:
     """Unload a module after the context's work."""
     module = _module(machine, handle)
     if module.part_of is not None:
-        raise Refused(1, "this module belongs to a library, which unloads it")
+        raise Refused(1, "this module belongs to a library: unload the library (cuLibraryUnload)")
     machine.queues.complete_context(module.context)
     module.context.check()
     del machine.handles[handle], module.context.owned[handle]
@@ -429,10 +429,10 @@ def set_function_attribute(machine: Machine, handle: int, number: int, value: in
             f"besides {function.entry.static_shared} for its own variables",
         )
     if number in _REQUIRED_CLUSTER and function.entry.required_cluster is not None:
-        raise Refused(800, f"kernel {function.entry.name!r} was compiled with a cluster size")
+        raise Refused(800, f"kernel {function.entry.name!r} was compiled with a cluster size, which cannot be changed")
     least, most = _SETTABLE.get(number, (value, value))
     if not least <= value <= most:
-        raise Refused(1, f"function attribute {number} is {value}: it is {least} .. {most}")
+        raise Refused(1, f"function attribute {number} is {value}: must be {least} to {most}")
     function.settings[number] = value
 
 

@@ -1,7 +1,7 @@
 """Graphs in the emulator.
 
-What it is   operations: what a node does. definitions: nodes and edges. parameters: nodes made and changed by
-             structures of C. executables: instantiation, launch, update. conditions and reservations: conditional
+What it is   operations: what a node does. definitions: nodes and edges. parameters: nodes that are made and changed
+             with structures of C. executables: instantiation, launch, update. conditions and reservations: conditional
              nodes and memory of graphs. objects: user objects. dot: the text of a graph. capture: streams whose work
              becomes nodes.
 Read next    operations.py

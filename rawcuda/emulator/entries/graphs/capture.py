@@ -1,8 +1,8 @@
 """Entry points: stream capture, which turns the work that is submitted to streams into nodes of a graph.
 
 What it is   Capture, a capture in progress: its graph, its streams, and the nodes that the next node of each waits for.
-How          queues.py and the entry points that submit work give a capture the operation of a node instead of running
-             it. A node repeats what the captured call did: it reads host memory in each launch.
+How          queues.py and the entry points that submit work give the operation of a node to the capture instead of
+             running it. A node repeats the captured call in each launch, so it reads host memory each time.
 Source       CUDA Driver API, "Stream Management" (capture); Programming Guide, "CUDA Graphs"
 Read next    emulator/gaps.py
 """
@@ -41,7 +41,7 @@ class Capture:
         self.machine, self.origin, self.mode = machine, origin, mode
         self.thread = machine.thread()
         self.ident = next(machine.counter)
-        self.into = graph  # the graph that was there before; None: a new one, which counts when the capture has ended
+        self.into = graph  # the existing graph; None: a new graph, which the user owns after the capture
         if graph is None:
             graph = machine.add(Graph())
             graph.counted = False
@@ -50,7 +50,7 @@ class Capture:
         self.valid, self.over = True, False
         self.frontier: dict[Stream, tuple[Node, ...]] = {}
         self.dropped: set[Node] = set()  # the last nodes of streams that were destroyed
-        self.shown: Any = None  # the C array that a caller was given
+        self.shown: Any = None  # keeps the C array alive whose address a caller was given
         machine.captures.add(self)
         self.enter(origin, tuple(after))
 
@@ -70,14 +70,14 @@ class Capture:
             self._close()
 
     def drop(self, stream: Stream) -> None:
-        """Remove a stream that is destroyed; its work must have been joined until the capture ends."""
+        """Remove a stream that is destroyed; its work must be joined before the capture ends."""
         if stream is self.origin:
             self.invalidate()
         self.dropped.update(self.frontier.get(stream, ()))
         self.leave(stream)
 
     def _close(self) -> None:
-        """End this capture, and destroy a new graph that nobody will receive."""
+        """End this capture, and destroy its new graph if no caller will receive it."""
         self.over = True
         self.machine.captures.discard(self)
         if self.graph.capture is self:
@@ -102,10 +102,10 @@ class Capture:
         """Add an allocation node, and return its address."""
         if self.graph.parent is not None:
             self.invalidate()
-            raise Refused(801, "a graph inside a node cannot allocate")
+            raise Refused(801, "a graph inside a node cannot have allocation nodes: allocate in the outermost graph")
         if pool.device is None or pool.kind != "device":
             self.invalidate()
-            raise Refused(801, "only memory of devices can be allocated in a graph")
+            raise Refused(801, "only device memory can be allocated in a graph: use a pool of a device")
         memory = reserve(self.machine, self.graph, pool.device, nbytes, dict(pool.access))
         self.add(stream, Allocate(memory))
         return memory.base
@@ -113,7 +113,7 @@ class Capture:
     def free(self, stream: Stream, memory: Reservation) -> None:
         """Add a free node."""
         if memory.freed_by is not None and self.graph in (memory.freed_by, memory.graph):
-            raise Refused(1, f"{memory.base:#x} has a free node already")
+            raise Refused(1, f"the memory at {memory.base:#x} has a free node already, and can have only one")
         self.add(stream, Free(memory))
         memory.freed_by = self.graph
 
@@ -155,7 +155,7 @@ class Capture:
             self._close()
 
     def isolate(self) -> None:
-        """Refuse to wait for work outside the capture."""
+        """Invalidate the capture, and refuse to wait for work outside it."""
         self.invalidate()
         raise Refused(905)
 
@@ -164,14 +164,16 @@ class Capture:
         self.valid = False
 
     def refuse_unsafe(self, thread: Thread) -> None:
-        """Refuse a call that could disturb a capture, unless the modes permit it."""
+        """Refuse a call that could disturb this capture, unless the capture modes permit it."""
         if _RELAXED in (self.mode, thread.capture_mode) or (
             _THREAD_LOCAL in (self.mode, thread.capture_mode) and self.thread is not thread
         ):
             return
         self.invalidate()
         raise Refused(
-            900, "this call may synchronize, and a stream is capturing; see cuThreadExchangeStreamCaptureMode"
+            900,
+            "this call may synchronize, and a stream is capturing: call it outside the capture, or permit it with "
+            "cuThreadExchangeStreamCaptureMode",
         )
 
     def end(self) -> Graph | None:
@@ -215,9 +217,9 @@ def begin(machine: Machine, handle: int, mode: int) -> None:
     if not 0 <= mode <= 2:
         raise Refused(1)
     if stream is stream.context.legacy:
-        raise Refused(900, "the legacy default stream cannot be captured")
+        raise Refused(900, "the legacy default stream cannot be captured: capture in a stream from cuStreamCreate")
     if stream.capture is not None:
-        raise Refused(401, "this stream is already capturing")
+        raise Refused(401, f"stream {handle:#x} is already capturing: end this capture first (cuStreamEndCapture)")
     Capture(machine, stream, mode)
 
 
@@ -234,9 +236,9 @@ def begin_to_graph(
     if not 0 <= mode <= 2:
         raise Refused(1)
     if stream is stream.context.legacy:
-        raise Refused(900, "the legacy default stream cannot be captured")
+        raise Refused(900, "the legacy default stream cannot be captured: capture in a stream from cuStreamCreate")
     if stream.capture is not None:
-        raise Refused(401, "this stream is already capturing")
+        raise Refused(401, f"stream {handle:#x} is already capturing: end this capture first (cuStreamEndCapture)")
     graph.change()
     Capture(machine, stream, mode, graph, nodes_at(machine, graph, others, count, data))
 
@@ -248,7 +250,7 @@ def end(machine: Machine, handle: int, address: int) -> None:
     stream = machine.stream(handle)
     capture = stream.capture
     if capture is None:
-        raise Refused(401, "this stream is not capturing")
+        raise Refused(401, f"stream {handle:#x} is not capturing: begin a capture first (cuStreamBeginCapture_v2)")
     if capture.origin is not stream:
         capture.invalidate()
         raise Refused(903)
@@ -318,7 +320,7 @@ def capture_info_v2(machine: Machine, handle: int, status: int, ident: int, grap
 def capture_info_v3(
     machine: Machine, handle: int, status: int, ident: int, graph: int, nodes: int, data: int, count: int
 ) -> None:
-    """Write the same; the edges of a capture have no data."""
+    """Write what cuStreamGetCaptureInfo_v2 writes; edgeData_out gets NULL, because these edges have no data."""
     capture_info_v2(machine, handle, status, ident, graph, nodes, count)
     if data:
         put_u64(data, 0)
@@ -330,11 +332,11 @@ def capture_info_v3(
     since=12030,
 )
 def update_dependencies_v2(machine: Machine, handle: int, others: int, data: int, count: int, flags: int) -> None:
-    """Add to the nodes that the next node of a stream waits for, or replace them (1)."""
+    """Add to the nodes that the next node of a stream waits for, or replace them (flags=1)."""
     stream = machine.stream(handle)
     capture = stream.capture
     if capture is None:
-        raise Refused(401, "this stream is not capturing")
+        raise Refused(401, f"stream {handle:#x} is not capturing: begin a capture first (cuStreamBeginCapture_v2)")
     if flags not in (0, 1):
         raise Refused(1)
     nodes = nodes_at(machine, capture.graph, others, count, data)
@@ -348,12 +350,12 @@ def update_dependencies_v2(machine: Machine, handle: int, others: int, data: int
     since=11030,
 )
 def update_dependencies(machine: Machine, handle: int, others: int, count: int, flags: int) -> None:
-    """Add to the nodes that the next node of a stream waits for, or replace them (1)."""
+    """Add to the nodes that the next node of a stream waits for, or replace them (flags=1)."""
     update_dependencies_v2(machine, handle, others, 0, count, flags)
 
 
 def _save_mode(machine: Machine, address: int) -> Callable[[], object]:
-    """Return a function that restores the calling thread's capture mode, and the caller's."""
+    """Return a function that restores the calling thread's capture mode and the value in the caller's variable."""
     thread, wanted = machine.thread(), get_int(address)
     before = thread.capture_mode
 

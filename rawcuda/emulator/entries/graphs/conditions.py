@@ -18,7 +18,7 @@ _FROM = 0x6C << 56
 
 
 class Condition:
-    """A value of a graph; `node` is the one conditional node that it decides."""
+    """A value that belongs to a graph; `node` is the only conditional node that uses it."""
 
     __slots__ = ("handle", "graph", "context", "default", "assigns", "value", "node")
 
@@ -51,9 +51,9 @@ def condition_at(machine: Machine, graph: Graph, handle: int) -> Condition:
     if found is None:
         raise Refused(1, f"{handle:#x} is not the handle of a condition")
     if found.graph.root is not graph.root:
-        raise Refused(1, "the condition belongs to another graph")
+        raise Refused(1, f"the condition {handle:#x} belongs to another graph: create one for this graph")
     if found.node is not None:
-        raise Refused(1, "the condition decides another conditional node already")
+        raise Refused(1, f"the condition {handle:#x} is used by another node already: create one for each")
     return found
 
 

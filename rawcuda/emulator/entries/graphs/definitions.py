@@ -1,4 +1,4 @@
-"""Graphs: their nodes and edges, and the calls that ask about them and change them.
+"""Graphs: their nodes and edges, and the calls that query and change them.
 
 How          nodes are listed in the order in which they were added. Each node knows the nodes that it waits for, in the
              order of the edges, and the eight bytes of data of each edge. A graph inside a node (a child graph, the
@@ -51,7 +51,7 @@ class Node:
 
 
 class Graph:
-    """A list of nodes; `parent` is the node that it is inside of."""
+    """A list of nodes; `parent` is the node that contains this graph, or None."""
 
     __slots__ = ("handle", "nodes", "parent", "capture", "conditions", "objects", "executables", "counted", "origin")
 
@@ -64,7 +64,7 @@ class Graph:
         self.objects: dict[UserObject, int] = {}
         self.executables = 0  # how many executable graphs of it there are
         self.counted = parent is None  # among the objects that the user must destroy
-        self.origin: dict[Node, Node] = {}  # of a clone: the original's node -> its own
+        self.origin: dict[Node, Node] = {}  # of a clone: node of the original -> node of the clone
 
     @property
     def root(self) -> Graph:
@@ -115,10 +115,10 @@ class Graph:
     def change(self) -> None:
         """Refuse a change while a capture adds nodes to this graph."""
         if self.capture is not None:
-            raise Refused(401, "a stream captures into this graph: end the capture before it is changed")
+            raise Refused(401, "a stream captures into this graph: end the capture before you change the graph")
 
     def copy(self, machine: Machine | None, twins: dict[Node, Node], parent: Node | None = None) -> Graph:
-        """Return a copy; its nodes get handles if a machine is given, and `twins` gets each node with its copy."""
+        """Return a copy, and add each node with its copy to `twins`; the copies get handles if a machine is given."""
         made = Graph(parent)
         for node in self.nodes:
             twins[node] = twin = Node(made, node.does, {})
@@ -200,7 +200,7 @@ def nodes_at(machine: Machine, graph: Graph, address: int, count: int, data: int
         if node.graph is not graph:
             raise Refused(1, f"{node!r} is a node of another graph")
         if node in found:
-            raise Refused(1, f"{node!r} is given twice")
+            raise Refused(1, f"{node!r} is listed twice: list each node once")
         found[node] = _edge_data(data + 8 * index if data else 0)
     return found
 
@@ -208,7 +208,7 @@ def nodes_at(machine: Machine, graph: Graph, address: int, count: int, data: int
 def _edge_data(address: int) -> bytes:
     data = ctypes.string_at(address, 8) if address else PLAIN
     if data[0] > 2 or data[1] or data[2] > 1 or any(data[3:]) or (data[2] == 1) != (data[0] != 0):
-        raise Refused(1, f"the data of an edge: {data!r}")
+        raise Refused(1, f"{data!r} is not valid data of an edge")
     return data
 
 
@@ -226,17 +226,17 @@ def create(machine: Machine, address: int, flags: int) -> None:
 
 @entry("cuGraphDestroy(CUgraph hGraph)", since=10000)
 def destroy(machine: Machine, handle: int) -> None:
-    """Destroy a graph; what was instantiated from it stays."""
+    """Destroy a graph; its executable graphs stay."""
     graph = graph_at(machine, handle)
     if graph.parent is not None:
-        raise Refused(1, "this graph belongs to a node of another graph, and is destroyed with it")
+        raise Refused(1, "this graph belongs to a node of another graph, and is destroyed with that node")
     graph.change()
     graph.forget(machine)
 
 
 @entry("cuGraphClone(CUgraph *phGraphClone, CUgraph originalGraph)", since=10000)
 def clone(machine: Machine, address: int, handle: int) -> None:
-    """Copy a graph with its children."""
+    """Copy a graph and its child graphs."""
     out(address)
     original = graph_at(machine, handle)
     if original.holds(Allocate, Free, Conditional):
@@ -289,7 +289,7 @@ def _refuse_memory(graph: Graph, what: str) -> None:
 
 
 def _list(machine: Machine, values: Iterable[int], address: int, count: int) -> None:
-    """Write as many handles as there is room for, and their number; without an array only the number."""
+    """Write the handles that fit, and their number; without an array, write only the number of all handles."""
     out(count)
     every = list(values)
     if address:
@@ -317,13 +317,13 @@ def _edges(nodes: Iterable[Node]) -> list[tuple[Node, Node, bytes]]:
 
 
 def _put_data(edges: list[tuple[Node, Node, bytes]], asked: int, address: int, count: int) -> None:
-    """Write the data of edges; refuse a query whose answer leaves out data that is not ordinary."""
+    """Write the data of edges; refuse a query without an array for them if some of the data is not zero."""
     if not address:
         if asked and any(data != PLAIN for _, _, data in edges):
-            raise Refused(_LOSSY, "some edges have data that this query does not return")
+            raise Refused(_LOSSY, "some edges have data: use the form of this call with CUgraphEdgeData (_v2)")
         return
     if not asked:
-        raise Refused(1, "the data of edges can only be asked for together with their nodes")
+        raise Refused(1, "the data of edges is written only together with their nodes: pass both arrays")
     for index, (_, _, data) in enumerate(edges[: get_u64(count)]):
         put_bytes(address + 8 * index, data)
 
@@ -421,7 +421,7 @@ def get_child(machine: Machine, handle: int, address: int) -> None:
     since=12030,
 )
 def add_edges_v2(machine: Machine, handle: int, sources: int, targets: int, data: int, count: int) -> None:
-    """Add edges, each of which must be new; a cycle is found at the instantiation."""
+    """Add edges, each of which must be new; cycles are found when the graph is instantiated."""
     graph = graph_at(machine, handle)
     graph.change()
     wanted: list[tuple[Node, Node, bytes]] = []
@@ -465,7 +465,7 @@ def remove_edges_v2(machine: Machine, handle: int, sources: int, targets: int, d
     wanted = []
     for index, (first, second, known) in enumerate(_pairs(machine, graph, sources, targets, count)):
         if not known or second.after[first] != _edge_data(data + 8 * index if data else 0):
-            raise Refused(1, f"there is no such edge from {first!r} to {second!r}")
+            raise Refused(1, f"there is no edge from {first!r} to {second!r} with this data")
         wanted.append((first, second))
     for first, second in wanted:
         second.after.pop(first, None)

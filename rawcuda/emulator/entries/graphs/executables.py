@@ -3,8 +3,9 @@
 How          an executable graph is a copy of the graph without handles. A launch lists the nodes of the copy and of its
              child graphs in one order that the edges permit, and submits them to the stream one after another, between
              a begin and an end: in eager mode in the order in which they were added, in lazy mode the latest first, in
-             random mode in any order. So a missing edge shows. A conditional node puts the work of its body behind
-             itself when it runs. Launches of one executable graph run one after another.
+             random mode in any order. So a missing edge gives wrong results in one of the modes. When a conditional
+             node runs, it inserts the work of its body behind itself. Launches of one executable graph run one after
+             another.
 Source       CUDA Driver API, cuGraphInstantiateWithParams, cuGraphLaunch, cuGraphExecUpdate
 Read next    dot.py
 """
@@ -38,7 +39,7 @@ _UPDATE_FAILURE = 910
 
 
 class GraphExec:
-    """An executable graph: a copy of a graph, its launches, and `twins`: node of the graph -> node of the copy."""
+    """An executable graph: a copy of a graph, and its launches; `twins` maps nodes of the graph to their copies."""
 
     __slots__ = ("handle", "graph", "origin", "twins", "disabled", "flags", "last", "pending", "objects", "closed")
 
@@ -71,7 +72,7 @@ class GraphExec:
             self.objects.clear()
 
     def end(self, machine: Machine) -> None:
-        """Note the end of a launch."""
+        """Record the end of a launch."""
         self.pending -= 1
         self.release(machine)
 
@@ -80,10 +81,10 @@ class GraphExec:
 
 
 def _steps(graph: Graph, first: frozenset[int], steps: list[tuple[Node, frozenset[int]]]) -> frozenset[int]:
-    """List the nodes of a graph and its child graphs, each with the numbers of those it waits for.
+    """Append the nodes of a graph and its child graphs to `steps`, each with the numbers of the steps it waits for.
 
-    first    the numbers that nodes without edges wait for
-    returns  the numbers for which a successor of the whole graph waits
+    first    the steps for which nodes without edges wait
+    returns  the steps for which a successor of the whole graph waits
     """
     ends: dict[Node, frozenset[int]] = {}
     waiting = list(graph.nodes)
@@ -118,7 +119,7 @@ def _order(machine: Machine, graph: Graph, disabled: set[Node]) -> list[Node]:
 def _shuffled(
     steps: list[tuple[Node, frozenset[int]]], chance: random.Random | None
 ) -> list[tuple[Node, frozenset[int]]]:
-    """Return steps in a random order that their edges permit, or always the last one that can run."""
+    """Return steps in a permitted order: a random one, or, without `chance`, always the last step that can run."""
     waiting, done, ordered = set(range(len(steps))), set[int](), []
     while waiting:
         ready = [number for number in sorted(waiting) if done >= steps[number][1]]
@@ -144,7 +145,7 @@ def _pieces(
 
 
 def _choice(machine: Machine, stream: Stream, does: Conditional, disabled: set[Node]) -> Callable[[], None]:
-    """Return the function of a conditional node, which puts the work of the chosen body behind itself."""
+    """Return the function of a conditional node, which inserts the work of the chosen body behind itself."""
 
     def choose() -> None:
         body = does.chosen()
@@ -159,7 +160,7 @@ def _choice(machine: Machine, stream: Stream, does: Conditional, disabled: set[N
 
 
 def _check_memory(ready: GraphExec, order: Iterable[Node]) -> list[Allocate]:
-    """Refuse allocations of what is allocated and frees of what is not; return what must be freed before."""
+    """Refuse a second allocation, and a free of memory that is not allocated; return the allocations to free first."""
     taken: dict[object, bool] = {}
     first = []
     for node in order:
@@ -169,14 +170,14 @@ def _check_memory(ready: GraphExec, order: Iterable[Node]) -> list[Allocate]:
             has = taken.get(memory, memory.is_taken)
             if isinstance(does, Free):
                 if not has:
-                    raise Refused(1, f"{memory.base:#x} is freed by this graph, and is not allocated")
+                    raise Refused(1, f"this graph frees {memory.base:#x}, which is not allocated: allocate it first")
             elif has and memory not in taken and ready.flags & _AUTO_FREE:
                 first.append(does)
             elif has:
                 raise Refused(
                     1,
-                    f"{memory.base:#x}, which an earlier launch of this graph allocated, was not freed; see "
-                    "CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH",
+                    f"{memory.base:#x}, which an earlier launch of this graph allocated, was not freed: free it, or "
+                    "instantiate the graph with CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH",
                 )
             taken[memory] = isinstance(does, Allocate)
     return first
@@ -197,7 +198,7 @@ def launch(machine: Machine, handle: int, stream_handle: int) -> None:
     if stream.capture is not None:
         if ready.graph.holds(Allocate, Free, Conditional):
             stream.capture.invalidate()
-            raise Refused(801, "a graph with allocations, frees or conditional nodes cannot be part of another")
+            raise Refused(801, "a graph with allocations, frees or conditional nodes cannot be captured")
         copied = machine.add(ready.graph.copy(machine, {}))
         copied.counted = False
         stream.capture.add(stream, Child(copied))
@@ -238,11 +239,11 @@ def _instantiate(machine: Machine, graph: Graph, flags: int) -> tuple[GraphExec 
     """Return the executable graph, or the CUgraphInstantiateResult, the failing node, and a report."""
     machine.context()
     if graph.parent is not None:
-        raise Refused(1, "a graph that belongs to a node cannot be instantiated")
+        raise Refused(1, "a graph that belongs to a node cannot be instantiated: instantiate the outermost graph")
     if flags & ~_FLAGS:
         raise Refused(1)
     if flags & _DEVICE:
-        raise Refused(801, "launches of graphs by kernels are not emulated")
+        raise Refused(801, "launches of graphs by kernels (CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH) are not emulated")
     graph.change()
     for part in (graph, *(inner for node in graph.walk() for inner in node.inside)):
         cycle = cycle_in(part)
@@ -250,13 +251,16 @@ def _instantiate(machine: Machine, graph: Graph, flags: int) -> tuple[GraphExec 
             return None, _STRUCTURE, cycle[0], f"nodes wait for each other in a cycle: {cycle}"
     for condition in graph.conditions:
         if condition.node is None or condition.node.handle not in machine.handles:
-            return None, _UNUSED, None, "a condition of this graph decides no conditional node"
+            return None, _UNUSED, None, "a condition of this graph is used by no conditional node: add a node for it"
     if graph.executables and graph.holds(Allocate, Free, Conditional):
         return (
             None,
             _ERROR,
             None,
-            ("a graph with allocations, frees or conditional nodes can be instantiated only once at the same time"),
+            (
+                "a graph with allocations, frees or conditional nodes can have only one executable graph at a time: "
+                "destroy the other one first"
+            ),
         )
     for node in graph.walk():
         node.does.check(machine)
@@ -268,7 +272,7 @@ def instantiate(machine: Machine, address: int, handle: int, flags: int) -> None
     """Create an executable graph."""
     out(address)
     if flags & _UPLOAD:
-        raise Refused(1, "a graph is uploaded at its instantiation only by cuGraphInstantiateWithParams")
+        raise Refused(1, "CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD needs a stream: use cuGraphInstantiateWithParams")
     made, _, _, report = _instantiate(machine, graph_at(machine, handle), flags)
     if made is None:
         raise Refused(1, report)
@@ -281,7 +285,7 @@ def instantiate(machine: Machine, address: int, handle: int, flags: int) -> None
     since=12000,
 )
 def instantiate_with(machine: Machine, address: int, handle: int, parameters: int) -> None:
-    """Create an executable graph, and write why that is not possible."""
+    """Create an executable graph, and write the result or the reason why that is not possible."""
     out(address)
     flags, stream, _, _ = read(INSTANTIATE, parameters)
     if flags & _UPLOAD:
@@ -312,7 +316,7 @@ def get_flags(machine: Machine, handle: int, address: int) -> None:
 
 @entry("cuGraphUpload(CUgraphExec hGraphExec, CUstream hStream)", since=11010)
 def upload(machine: Machine, handle: int, stream: int) -> None:
-    """Do nothing: a launch needs no preparation."""
+    """Check the handles, and do nothing else: a launch needs no preparation."""
     machine.stream(stream)
     machine.get(GraphExec, handle)
 
@@ -321,7 +325,7 @@ def upload(machine: Machine, handle: int, stream: int) -> None:
 
 
 def _replace(machine: Machine, handle: int, node_handle: int, make: Callable[[Node], Operation]) -> None:
-    """Give a node of an executable graph another operation, if its resources allow that."""
+    """Give a node of an executable graph another operation, if the node can be changed in this way."""
     ready = machine.get(GraphExec, handle)
     node = ready.node(node_at(machine, node_handle))
     does = make(node)
@@ -330,9 +334,13 @@ def _replace(machine: Machine, handle: int, node_handle: int, make: Callable[[No
         does.attributes = node.does.attributes
     why = node.does.prevents(does)
     if why:
-        raise Refused(1, f"{node.does.name} of an executable graph cannot be changed into {does.name} like this")
+        raise Refused(
+            1,
+            f"{node.does.name} of an executable graph cannot be changed into {does.name} like this: "
+            "instantiate the graph again",
+        )
     if isinstance(does, Copy) and not (does.is_flat and node.does.is_flat):  # type: ignore[attr-defined]
-        raise Refused(1, "a copy of several rows in an executable graph cannot be changed")
+        raise Refused(1, "a copy of several rows in an executable graph cannot be changed: instantiate the graph again")
     node.does = does
 
 
@@ -381,7 +389,7 @@ def set_fill(machine: Machine, handle: int, node: int, address: int, context: in
     since=10020,
 )
 def set_host(machine: Machine, handle: int, node: int, address: int) -> None:
-    """Set the parameters of a call."""
+    """Set the parameters of a host function."""
     _replace(machine, handle, node, lambda _: _read_host(machine, address))
 
 
@@ -403,10 +411,10 @@ def set_child(machine: Machine, handle: int, node_handle: int, child: int) -> No
     ready = machine.get(GraphExec, handle)
     node = ready.node(node_at(machine, node_handle))
     if not isinstance(node.does, Child):
-        raise Refused(1, f"this node is {node.does.name}")
+        raise Refused(1, f"this node is {node.does.name}, not a child graph")
     result, _, _, _ = _update(machine, node.does.graph, graph_at(machine, child))
     if result:
-        raise Refused(1, "the child graph has other nodes or edges than the one in the node")
+        raise Refused(1, "the child graph must have the same nodes and edges as the child graph in the node")
 
 
 @entry(
@@ -439,7 +447,7 @@ def _switched(machine: Machine, handle: int, node_handle: int) -> tuple[GraphExe
     ready = machine.get(GraphExec, handle)
     node = ready.node(node_at(machine, node_handle))
     if not isinstance(node.does, (Launch, Copy, Fill)):
-        raise Refused(1, f"{node.does.name} cannot be disabled: launches, copies and fills can")
+        raise Refused(1, f"{node.does.name} cannot be disabled: only launches, copies and fills can")
     return ready, node
 
 

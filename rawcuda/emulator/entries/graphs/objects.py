@@ -1,4 +1,4 @@
-"""User objects: pieces of the caller's memory that graphs hold, and a function that is called when nothing holds them.
+"""User objects: memory of the caller that graphs hold, and a function that is called when nothing holds it any more.
 
 Source       CUDA Driver API, cuUserObjectCreate; Programming Guide, "CUDA User Objects"
 Read next    definitions.py
@@ -21,7 +21,7 @@ _MOST = 2**31 - 1
 
 
 class UserObject:
-    """A counted object; its function is called once, in the thread of host functions."""
+    """A reference-counted object; its function is called once, in the thread of host functions."""
 
     __slots__ = ("handle", "count", "destroy", "data")
 
@@ -30,7 +30,7 @@ class UserObject:
         self.data, self.destroy, self.count = data, destroy, count
 
     def release(self, machine: Machine, count: int) -> None:
-        """Give up references; the last one destroys the object."""
+        """Release references; the last one destroys the object."""
         self.count -= count
         if self.count <= 0:
             machine.handles.pop(self.handle, None)
@@ -42,7 +42,7 @@ class UserObject:
 
 def _counted(count: int) -> None:
     if not 0 < count <= _MOST:
-        raise Refused(1, f"{count} references: give 1 .. {_MOST}")
+        raise Refused(1, f"{count} references: the number must be 1 to {_MOST}")
 
 
 @entry(
@@ -55,7 +55,7 @@ def create(machine: Machine, address: int, data: int, destroy: int, count: int, 
     out(address, destroy)
     _counted(count)
     if flags != _NO_DESTRUCTOR_SYNC:
-        raise Refused(1, "the flags must be CU_USER_OBJECT_NO_DESTRUCTOR_SYNC")
+        raise Refused(1, f"flags {flags:#x}: must be CU_USER_OBJECT_NO_DESTRUCTOR_SYNC (1)")
     put_u64(address, machine.add(UserObject(data, destroy, count)).handle)
 
 
@@ -69,11 +69,11 @@ def retain(machine: Machine, handle: int, count: int) -> None:
 
 @entry("cuUserObjectRelease(CUuserObject object, unsigned int count)", since=11030)
 def release(machine: Machine, handle: int, count: int) -> None:
-    """Give up references of the caller."""
+    """Release references of the caller."""
     held = machine.get(UserObject, handle)
     _counted(count)
     if count > held.count:
-        raise Refused(1, f"{count} references are released, and there are {held.count}")
+        raise Refused(1, f"{count} references cannot be released: the user object has {held.count}")
     held.release(machine, count)
 
 
@@ -92,12 +92,12 @@ def graph_retain(machine: Machine, graph_handle: int, handle: int, count: int, f
 
 @entry("cuGraphReleaseUserObject(CUgraph graph, CUuserObject object, unsigned int count)", since=11030)
 def graph_release(machine: Machine, graph_handle: int, handle: int, count: int) -> None:
-    """Give up references of a graph."""
+    """Release references of a graph."""
     graph, held = graph_at(machine, graph_handle), machine.get(UserObject, handle)
     _counted(count)
     has = graph.objects.get(held, 0)
     if count > has:
-        raise Refused(1, f"{count} references are released, and the graph has {has}")
+        raise Refused(1, f"{count} references cannot be released: the graph has {has} to this user object")
     graph.objects[held] = has - count
     if has == count:
         del graph.objects[held]

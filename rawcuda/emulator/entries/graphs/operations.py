@@ -1,9 +1,9 @@
 """What a node of a graph does: one class for each type of node.
 
 How          an operation does not change: a node whose parameters are set gets another operation. `check` refuses what
-             can never run. `work` returns the function that one launch runs; it is called when the graph is launched,
-             so memory that does not exist yet when a node is made is looked up later.
-What not     structures of C: parameters.py reads and writes them.
+             can never run. `work` returns the function that one launch runs. It is called when the graph is launched,
+             because memory may not exist yet when the node is made.
+What not     structures of C, which parameters.py reads and writes.
 Source       CUDA Driver API, "Graph Management"; cuda.h, CUgraphNodeType
 Read next    definitions.py
 """
@@ -71,7 +71,7 @@ class Operation:
         return _pass
 
     def prevents(self, other: Operation) -> int:
-        """Return the CUgraphExecUpdateResult with which an executable node refuses another operation, or 0."""
+        """Return 0 if an executable node can change to another operation, or else a CUgraphExecUpdateResult."""
         return 0 if type(self) is type(other) else TYPE_CHANGED
 
 
@@ -80,7 +80,7 @@ def _pass() -> None:
 
 
 class Empty(Operation):
-    """Nothing: the node joins those that it waits for."""
+    """A node without an effect, which joins the nodes that it waits for."""
 
     __slots__ = ()
 
@@ -96,7 +96,7 @@ class Launch(Operation):
     ) -> None:
         self.function, self.grid, self.block, self.shared = function, grid, block, shared
         self.arguments, self.attributes = arguments, attributes
-        self.kept: object = None  # the C memory that a caller was given to read the arguments from
+        self.kept: object = None  # keeps the C memory alive from which a caller may read the arguments
 
     @property
     def name(self) -> str:  # type: ignore[override]
@@ -104,7 +104,7 @@ class Launch(Operation):
         return self.function.entry.name
 
     def check(self, machine: Machine) -> None:
-        """Refuse a configuration or attributes that the kernel or the device does not take."""
+        """Refuse a configuration or attributes that the kernel or the device does not support."""
         place: Any = SimpleNamespace(context=self.function.module.context, capture=self)
         check_attributes(machine, place, self.attributes)
         self.work(machine)
@@ -116,7 +116,7 @@ class Launch(Operation):
         return kernel_work(machine, self.function, self.grid, self.block, self.shared, self.arguments, self.attributes)
 
     def prevents(self, other: Operation) -> int:
-        """Refuse a function of another context, and another cooperative attribute."""
+        """Refuse a function of another context, and a change of the cooperative attribute."""
         if not isinstance(other, Launch):
             return TYPE_CHANGED
         if self.function.module.context is not other.function.module.context:
@@ -145,9 +145,9 @@ class Copy(Operation):
         return self.words[23] == self.words[24] == 1
 
     def check(self, machine: Machine) -> None:
-        """Refuse a copy of nothing, and addresses that are neither memory nor reserved for a graph."""
+        """Refuse an empty copy, and addresses that are neither memory nor reserved for a graph."""
         if 0 in self.words[22:25]:
-            raise Refused(1, "a copy node of zero bytes")
+            raise Refused(1, "a copy node of zero bytes: width, height and depth must be at least 1")
         try:
             copy_work(machine, self.words)
         except Refused:
@@ -159,7 +159,7 @@ class Copy(Operation):
         return _late(lambda: copy_work(machine, self.words))
 
     def prevents(self, other: Operation) -> int:
-        """Refuse other types of memory and, for a copy of several rows, every change except of its addresses."""
+        """Refuse other types of memory and another context."""
         if not isinstance(other, Copy):
             return TYPE_CHANGED
         return PARAMETERS_CHANGED if self.kinds != other.kinds or self.context is not other.context else 0
@@ -183,9 +183,9 @@ class Fill(Operation):
     def check(self, machine: Machine) -> None:
         """Refuse an empty fill, elements of another size, and addresses without memory."""
         if self.width not in (1, 2, 4):
-            raise Refused(1, f"elements of {self.width} bytes cannot be filled: 1, 2 or 4 can")
+            raise Refused(1, f"elements of {self.width} bytes cannot be filled: elementSize must be 1, 2 or 4")
         if not self.count or not self.height:
-            raise Refused(1, "a fill node of zero elements")
+            raise Refused(1, "a fill node of zero elements: width and height must be at least 1")
         if self.value >> 8 * self.width:
             raise Refused(1, f"the value {self.value:#x} does not fit into an element of {self.width} bytes")
         try:
@@ -199,7 +199,7 @@ class Fill(Operation):
         return _late(lambda: fill_work(machine, *self._arguments()))
 
     def prevents(self, other: Operation) -> int:
-        """Refuse another number of rows, another size of elements and, for several rows, another shape."""
+        """Refuse another context, another number of rows and, for several rows, another shape or size of elements."""
         if not isinstance(other, Fill):
             return TYPE_CHANGED
         shapes = [(each.height, each.height > 1 and (each.pitch, each.width, each.count)) for each in (self, other)]
@@ -250,7 +250,7 @@ class Child(Operation):
 
 
 class _OfEvent(Operation):
-    """What a node does with an event, which must not be destroyed before the graph."""
+    """An operation on an event, which must still exist when the graph is launched."""
 
     __slots__ = ("event",)
 
@@ -260,19 +260,19 @@ class _OfEvent(Operation):
     def work(self, machine: Machine) -> Run:
         """Refuse an event that was destroyed; the launch itself does the rest."""
         if self.event.handle not in machine.handles:
-            raise Refused(400, "the event of a node was destroyed")
+            raise Refused(400, "the event of a node was destroyed: keep it until the last launch")
         return _pass
 
 
 class Wait(_OfEvent):
-    """A wait for an event's mark, as it is when the graph is launched."""
+    """A wait for the last record of an event before the graph is launched."""
 
     __slots__ = ()
     type, name = 6, "a wait for an event"
 
 
 class Record(_OfEvent):
-    """A mark of an event."""
+    """A record of an event."""
 
     __slots__ = ()
     type, name = 7, "an event's mark"
@@ -288,7 +288,7 @@ class Allocate(Operation):
         self.memory = memory
 
     def work(self, machine: Machine) -> Run:
-        """Return the function that begins the memory's life."""
+        """Return the function that allocates the memory."""
         return self.memory.begin
 
     def prevents(self, other: Operation) -> int:
@@ -308,11 +308,11 @@ class Free(Operation):
         self.memory = memory
 
     def work(self, machine: Machine) -> Run:
-        """Return the function that ends the memory's life."""
+        """Return the function that frees the memory."""
         return self.memory.end
 
     def prevents(self, other: Operation) -> int:
-        """Refuse another allocation."""
+        """Refuse a free of another allocation."""
         if not isinstance(other, Free):
             return TYPE_CHANGED
         return 0 if self.memory is other.memory else PARAMETERS_CHANGED
@@ -355,7 +355,7 @@ class Conditional(Operation):
         return self.bodies[1] if self.form == 0 and len(self.bodies) > 1 else None
 
     def prevents(self, other: Operation) -> int:
-        """Refuse another form."""
+        """Refuse another form or number of bodies."""
         if not isinstance(other, Conditional):
             return TYPE_CHANGED
         return 0 if (self.form, len(self.bodies)) == (other.form, len(other.bodies)) else PARAMETERS_CHANGED

@@ -87,7 +87,7 @@ def _read_host(machine: Machine, address: int) -> Operation:
 def operation_at(machine: Machine, graph: Graph, address: int, *, old: Node | None = None) -> Operation:
     """Read a CUgraphNodeParams, whose unused bytes must be 0.
 
-    old  the node that gets these parameters, if it exists
+    old  the node that gets these parameters, or None for a new node
     """
     if not address:
         raise Refused(1)
@@ -101,7 +101,7 @@ def operation_at(machine: Machine, graph: Graph, address: int, *, old: Node | No
     if any(ctypes.string_at(at + used, _UNION_BYTES + 8 - used)):
         raise Refused(1, "the bytes after the parameters in CUgraphNodeParams must be 0")
     if old is not None and old.does.type != kind:
-        raise Refused(1, f"the node is {old.does.name}, and the parameters are of type {kind}")
+        raise Refused(1, f"the node is {old.does.name} (type {old.does.type}), and the parameters are of type {kind}")
     if old is not None and kind in (10, 11, 13):
         raise Refused(801, f"the parameters of {old.does.name} cannot be changed")
     return _READ[kind](machine, graph, at)
@@ -120,18 +120,18 @@ def _read_child(machine: Machine, graph: Graph, at: int) -> Operation:
 
 
 def child_of(machine: Machine, graph: Graph, child: Graph, ownership: int = 0) -> Operation:
-    """Return the operation of a child graph node, which holds a copy of the child, or the child itself (1)."""
+    """Return the operation of a child graph node: it holds a copy of the child, or, with ownership 1, the child."""
     if ownership not in (0, 1):
         raise Refused(1)
     if child.root is graph.root:
         raise Refused(1, "a graph cannot contain itself")
     if child.holds(Conditional) and not ownership:
-        raise Refused(801, "a graph with conditional nodes cannot be a child graph")
+        raise Refused(801, "a graph with conditional nodes can be a child graph only if it is moved there")
     if child.holds(Allocate, Free) and not ownership:
         raise Refused(801, "a graph with allocations or frees can be a child graph only if it is moved there")
     if ownership:
         if child.parent is not None or child.executables:
-            raise Refused(1, "this graph is part of another, or instantiated, and cannot be moved")
+            raise Refused(1, "a graph that belongs to a node, or that has an executable graph, cannot be moved")
         child.counted = False
         return Child(child, 1)
     made = copy_of(machine, child)
@@ -145,7 +145,7 @@ def _read_allocate(machine: Machine, graph: Graph, at: int) -> Operation:
     if kind != 1 or handles:
         raise Refused(1, "an allocation node needs pinned memory without handles for other processes")
     if where != 1:
-        raise Refused(801, "only memory of devices can be allocated in a graph")
+        raise Refused(801, f"location type {where}: only device memory (1) can be allocated in a graph")
     device, access = machine.device(ordinal), {}
     for index in range(count):
         place, other, flags = read(ACCESS_DESC, accesses + index * ACCESS_DESC.size)
@@ -153,7 +153,7 @@ def _read_allocate(machine: Machine, graph: Graph, at: int) -> Operation:
             raise Refused(1)
         access[machine.device(other).ordinal] = flags
     if graph.parent is not None:
-        raise Refused(801, "a graph inside a node cannot allocate")
+        raise Refused(801, "a graph inside a node cannot have allocation nodes: allocate in the outermost graph")
     memory = reserve(machine, graph, device, nbytes, access)
     put_u64(at + POOL_PROPS.size + 24, memory.base)
     return Allocate(memory)
@@ -165,19 +165,22 @@ def free_of(machine: Machine, graph: Graph, address: int) -> Operation:
     if memory is None:
         raise Refused(1, f"{address:#x} is not the address of an allocation node")
     if memory.freed_by is not None and (memory.freed_by is graph or graph is memory.graph):
-        raise Refused(1, f"{address:#x} has a free node already")
+        raise Refused(1, f"the memory at {address:#x} has a free node already, and can have only one")
     if memory.freed_by is memory.graph:
-        raise Refused(1, f"{address:#x} is freed in the graph that allocates it")
+        raise Refused(1, f"the graph that allocates the memory at {address:#x} frees it already")
     return Free(memory)
 
 
 def _read_conditional(machine: Machine, graph: Graph, at: int) -> Operation:
     handle, form, size, _, context = read(CONDITIONAL, at)
     if form not in (0, 1, 2) or not size or (form == 1 and size != 1) or (form == 0 and size > 2):
-        raise Refused(1, f"a conditional node of type {form} with {size} bodies")
+        raise Refused(
+            1,
+            f"a conditional node of type {form} with {size} bodies: if (0) has 1 or 2, while (1) has 1, switch (2) any",
+        )
     condition = condition_at(machine, graph, handle)
     if context_at(machine, context) is not condition.context:
-        raise Refused(1, "the condition belongs to another context than the node")
+        raise Refused(1, "the condition and its node must belong to the same context")
     bodies = tuple([machine.add(Graph()) for _ in range(size)])
     array = (ctypes.c_uint64 * size)(*[body.handle for body in bodies])
     for body in bodies:
@@ -305,7 +308,7 @@ def add_empty(machine: Machine, address: int, handle: int, others: int, count: i
 
 @entry(f"cuGraphAddEventRecordNode({_DEPENDENCIES}, CUevent event)", since=11010)
 def add_record(machine: Machine, address: int, handle: int, others: int, count: int, event: int) -> None:
-    """Add an event's mark."""
+    """Add a record of an event."""
     add(machine, address, handle, others, count, lambda graph: Record(machine.event(event)))
 
 
@@ -324,7 +327,7 @@ def add_allocate(machine: Machine, address: int, handle: int, others: int, count
 
 @entry(f"cuGraphAddMemFreeNode({_DEPENDENCIES}, CUdeviceptr dptr)", since=11040)
 def add_free(machine: Machine, address: int, handle: int, others: int, count: int, memory: int) -> None:
-    """Add the end of an allocation."""
+    """Add a free of memory that a graph allocates."""
     add(machine, address, handle, others, count, lambda graph: free_of(machine, graph, memory))
 
 
@@ -332,9 +335,9 @@ def add_free(machine: Machine, address: int, handle: int, others: int, count: in
 
 
 def _does(node: Node, kind: type[T]) -> T:
-    """Return what a node does, which must be of a kind."""
+    """Return the operation of a node, which must be of a given class."""
     if not isinstance(node.does, kind):
-        raise Refused(1, f"this node is {node.does.name}")
+        raise Refused(1, f"this node is {node.does.name}, not of the type that this call handles")
     return node.does
 
 
@@ -386,7 +389,7 @@ def get_fill(machine: Machine, handle: int, address: int) -> None:
 
 @entry("cuGraphHostNodeGetParams(CUgraphNode hNode, CUDA_HOST_NODE_PARAMS *nodeParams)", since=10000)
 def get_host(machine: Machine, handle: int, address: int) -> None:
-    """Write the parameters of a call."""
+    """Write the parameters of a host function."""
     does = _does(node_at(machine, handle), Host)
     put_bytes(address, HOST.pack(does.function, does.data))
 
@@ -416,7 +419,7 @@ def get_allocate(machine: Machine, handle: int, address: int) -> None:
 
 @entry("cuGraphMemFreeNodeGetParams(CUgraphNode hNode, CUdeviceptr *dptr_out)", since=11040)
 def get_free(machine: Machine, handle: int, address: int) -> None:
-    """Write the address of a free."""
+    """Write the address that a node frees."""
     does = _does(node_at(machine, handle), Free)
     put_u64(address, does.memory.base)
 
@@ -466,7 +469,7 @@ def set_fill(machine: Machine, handle: int, address: int) -> None:
 
 @entry("cuGraphHostNodeSetParams(CUgraphNode hNode, const CUDA_HOST_NODE_PARAMS *nodeParams)", since=10000)
 def set_host(machine: Machine, handle: int, address: int) -> None:
-    """Set the parameters of a call."""
+    """Set the parameters of a host function."""
     changed(machine, handle, Host, lambda node: _read_host(machine, address))
 
 
@@ -488,7 +491,7 @@ def set_node(machine: Machine, handle: int, address: int) -> None:
     node = node_at(machine, handle)
     does = operation_at(machine, node.graph, address, old=node)
     if isinstance(does, Child):
-        raise Refused(801, "the graph inside a node can be changed itself")
+        raise Refused(801, "the child graph of a node cannot be replaced: change the nodes of the child graph")
     changed(machine, handle, type(node.does), lambda node: does)
 
 

@@ -1,8 +1,8 @@
 """Memory of graphs: addresses that are reserved when a node is made, and allocated in each launch.
 
 How          the address of an allocation node never changes, and no other memory gets it. The call that launches it
-             enters the memory, so that later calls can name it; the node clears it when it runs. A free that runs
-             after a later launch was queued leaves the memory to that launch.
+             enters the memory in the address space, so that later calls can name it; the node resets its content
+             when it runs. If a later launch is queued already when a free runs, the memory stays for that launch.
 Source       CUDA Driver API, cuGraphAddMemAllocNode, cuGraphAddMemFreeNode
 Read next    executables.py
 """
@@ -23,7 +23,11 @@ __all__ = ["Reservation", "covers", "reserve"]
 
 
 class Reservation:
-    """The memory of an allocation node: `holding` is its newest life, `queued` the launches that will begin another."""
+    """The memory of an allocation node.
+
+    holding  the Holding of the newest allocation at this address, or None; queued: how many queued launches will
+             allocate it again
+    """
 
     __slots__ = ("machine", "device", "base", "size", "graph", "access", "holding", "queued", "freed_by", "__weakref__")
 
@@ -34,16 +38,16 @@ class Reservation:
         self.graph, self.access = graph, access
         self.holding: Holding | None = None
         self.queued = 0
-        self.freed_by: Graph | None = None  # the graph with a free node for this
+        self.freed_by: Graph | None = None  # the graph that has a free node for this memory
 
     @property
     def is_taken(self) -> bool:
-        """Tell whether the memory is allocated in the order of the calls so far."""
+        """Tell whether the memory is allocated once all work of the calls so far is done."""
         holding = self.holding
         return holding is not None and not holding.released and holding.allocation.alive
 
     def enter(self) -> None:
-        """Enter the memory for a launch that is being queued."""
+        """Allocate the memory for a launch that is being queued."""
         self.queued += 1
         self._revive()
 
@@ -58,12 +62,12 @@ class Reservation:
         holding.released = False
 
     def leave(self) -> None:
-        """Note that a call has queued the end of this memory."""
+        """Record that a call has queued a free of this memory."""
         if self.holding is not None:
             self.holding.released = True
 
     def begin(self) -> None:
-        """Begin a life: the content is what an allocation finds."""
+        """Start a new allocation, whose content is that of new memory."""
         self.queued -= 1
         holding = self.holding
         if holding is None or not holding.allocation.alive:
@@ -75,12 +79,12 @@ class Reservation:
                 allocation.written = bytearray(self.size)
 
     def end(self) -> None:
-        """End a life."""
+        """Free the memory."""
         if self.holding is not None:
             self.machine.give_back(self.holding)
 
     def stays(self) -> bool:
-        """Tell whether a queued launch will use the memory again, so that a free must not remove it."""
+        """Tell whether a queued launch will use the memory again; a free must not remove it then."""
         return self.queued > 0
 
 
@@ -95,7 +99,7 @@ def reserve(machine: Machine, graph: Graph, device: Device, nbytes: int, access:
     if not nbytes:
         raise Refused(1, "an allocation node of zero bytes")
     if nbytes > 1 << 40:
-        raise Refused(2, f"{nbytes} bytes cannot be reserved")
+        raise Refused(2, f"{nbytes} bytes cannot be reserved: at most {1 << 40} can")
     base = machine.space.new_address(nbytes)
     made = Reservation(machine, device, base, nbytes, graph, access)
     machine.graph_memory[base] = made
@@ -110,7 +114,7 @@ def trim(machine: Machine, device: int) -> None:
 
 @entry("cuDeviceGetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr, void *value)", since=11040)
 def get_attribute(machine: Machine, device: int, number: int, address: int) -> None:
-    """Write how much memory the graphs of a device use, or have used at most."""
+    """Write how much memory the graphs of a device use or reserve now, or did at most."""
     out(address)
     pool = machine.device(device).graph_pool
     if number not in range(4):

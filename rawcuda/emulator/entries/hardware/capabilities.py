@@ -1,10 +1,11 @@
-"""What a multiprocessor holds, by compute capability, and how many blocks of a kernel fit on one.
+"""The limits of a multiprocessor, by compute capability, and how many blocks of a kernel fit on one.
 
 How          The number of blocks is the smallest of those that its threads, block slots, registers and shared memory
              allow. Registers are allocated to warps in units of 256, and the register file is divided into parts, each
-             for some of the warps. Shared memory is allocated in units, and of what a multiprocessor has, the driver
-             gives one of a few sizes to shared memory and the rest to the L1 cache: the smallest that holds the
-             percentage which is preferred, or one block; without a preference, all.
+             for some of the warps. Shared memory is allocated to blocks in units. A multiprocessor divides its memory
+             between shared memory and the L1 cache, and only a few sizes of shared memory are possible. The driver
+             selects the smallest size that holds the preferred percentage, but at least one block; without a
+             preference, it selects the largest size.
 Source       CUDA Programming Guide, "Technical specifications per compute capability"; cuda_occupancy.h
 Read next    entries/tasks/launches.py
 """
@@ -26,10 +27,10 @@ _MOST_BLOCK, _SHARED = 1024, 48 << 10
 class Capability:
     """The limits of a multiprocessor; sizes are in bytes.
 
-    threads, blocks  the most that are resident at the same time
-    shared           shared memory; sizes: what it can be divided into, with the L1 cache; optin: the most of a block
-    unit, reserved   the unit of allocation for a block, and what the system takes of it
-    parts            of the register file
+    threads, blocks  how many of them are resident at the same time at most
+    shared           the most shared memory; sizes: the possible sizes of it; optin: the most for one block
+    unit, reserved   the unit in which blocks get shared memory, and what the system uses of it in each block
+    parts            into how many parts the register file is divided
     """
 
     __slots__ = ("threads", "blocks", "shared", "sizes", "optin", "unit", "reserved", "parts")
@@ -46,12 +47,12 @@ class Capability:
         return {39: self.threads, 81: self.shared, 97: self.optin, 106: self.blocks, 111: self.reserved}
 
     def size_for(self, wanted: int) -> int:
-        """Return the smallest size of shared memory that holds a number of bytes."""
+        """Return the smallest size of shared memory that holds a number of bytes, or the largest size."""
         return next((size for size in self.sizes if size >= wanted), self.shared)
 
 
 _LARGE, _SMALL = "0,8,16,32,64,100,132,164,196,228", "0,8,16,32,64,100"
-# architecture: threads, blocks, KiB of a block, unit, reserved, parts, KiB of shared memory
+# architecture: threads, blocks, KiB for one block, unit, reserved, parts, sizes in KiB
 _TABLE = {
     50: "2048 32 48 256 0 4 64",
     52: "2048 32 48 256 0 4 96",
@@ -76,7 +77,7 @@ _known: dict[int, Capability] = {}
 
 
 def capability_of(architecture: int) -> Capability:
-    """Return the limits of an architecture such as 90, or of the newest one before it that is in the table."""
+    """Return the limits of an architecture such as 90, or of the newest one in the table that is not newer."""
     found = _known.get(architecture)
     if found is None:
         row = max((number for number in _TABLE if number <= architecture), default=50)
@@ -88,7 +89,7 @@ _CACHE_PERCENTAGES = {1: 100, 2: 0, 3: 50}  # CU_FUNC_CACHE_PREFER_SHARED, _L1, 
 
 
 def _preferred(function: Function, limits: Capability) -> int:
-    """Return the shared memory of a multiprocessor that the kernel prefers."""
+    """Return the size of shared memory that the kernel prefers."""
     percentage = function.settings[9]
     if percentage < 0:
         percentage = _CACHE_PERCENTAGES.get(function.cache, 100)
@@ -96,7 +97,7 @@ def _preferred(function: Function, limits: Capability) -> int:
 
 
 def _block_limit(function: Function, limits: Capability, most: int) -> int:
-    """Return the most shared memory that a block may have, with what the system takes of it."""
+    """Return the most shared memory that a block may have, including the part that the system uses."""
     return (limits.optin if most > _SHARED else _SHARED) + limits.reserved
 
 
@@ -120,7 +121,7 @@ def blocks_per_multiprocessor(function: Function, threads: int, shared: int) -> 
 
 
 def available_shared(function: Function, blocks: int) -> int:
-    """Return the dynamic shared memory that each of some blocks on a multiprocessor may have."""
+    """Return how much dynamic shared memory each block may have if a number of blocks share a multiprocessor."""
     limits = capability_of(function.module.machine.architecture)
     most = _block_limit(function, limits, limits.shared)
     room = most

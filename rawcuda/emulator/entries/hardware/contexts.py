@@ -202,7 +202,7 @@ def set_flags(machine: Machine, flags: int) -> None:
 
 @entry("cuCtxGetId(CUcontext ctx, unsigned long long *ctxId)", since=12000)
 def get_id(machine: Machine, handle: int, address: int) -> None:
-    """Write a number that no other context ever has."""
+    """Write a number that is unique among all contexts."""
     out(address)
     put_u64(address, given(machine, handle).ident)
 
@@ -216,13 +216,13 @@ def synchronize(machine: Machine, handle: int = 0) -> None:
         for stream in context.streams.values():
             if stream.capture is not None:
                 stream.capture.invalidate()
-        raise Refused(900, "a context cannot be synchronized while one of its streams is capturing")
+        raise Refused(900, "a context cannot be synchronized while one of its streams is capturing: end it first")
     machine.queues.complete_context(context)
     context.check()
     machine.settle_pools()
 
 
-# Of each limit: its default, and its largest value. 3, the synchronization depth, exists only before sm_90.
+# CUlimit -> its default and its largest value; 3, the synchronization depth, exists only before sm_90
 _LIMITS = {
     0: (1024, 512 << 10),
     1: (1 << 20, TOTAL_MEMORY),
@@ -244,11 +244,11 @@ def _limit(machine: Machine, number: int) -> tuple[int, int]:
 
 @entry("cuCtxSetLimit(CUlimit limit, size_t value)", since=3010)
 def set_limit(machine: Machine, limit: int, value: int) -> None:
-    """Set a limit, which is stored and has no effect; hints are clamped, and larger values than possible refused."""
+    """Set a limit, which has no effect. A value that is too large is clamped if the limit is a hint, else refused."""
     context = machine.context()
     _, largest = _limit(machine, limit)
     if value > largest and limit < 5:
-        raise Refused(1 if limit == 0 else 2, f"the largest value of this limit is {largest}")
+        raise Refused(1 if limit == 0 else 2, f"limit {limit} is {value}: must be at most {largest}")
     context.limits[limit] = min(value, largest)
 
 

@@ -1,10 +1,12 @@
 """Entry points: initialization, version, error texts, devices, addresses of entry points.
 
 What it is   cuInit, cuDriverGetVersion, cuGetError*, cuGetProcAddress, and cuDevice* without contexts and pools. A
-             table lists the attributes of a plausible device of compute capability 9.0, one row for each that is not
-             0: number, value, name. The limits are those of that architecture. Features that are not emulated are 0, so
-             that a program that asks for them avoids them. Numbers that only describe speed are invented.
-What not     a model of a product: it has four multiprocessors, so that a grid sized by the device stays small.
+             table lists the attributes of a plausible device of compute capability 9.0, in rows of number, value and
+             name; attributes without a row are 0. The limits are those of that architecture. The attributes of
+             features that are not emulated are 0, so programs that query them do not use these features. Numbers that
+             only describe speed are invented.
+What not     a model of a product: a device has four multiprocessors, so a grid whose size depends on the device stays
+             small.
 Source       cuda.h, enum CUdevice_attribute; CUDA Programming Guide, "Technical specifications per compute capability";
              CUDA Driver API, "Initialization", "Version Management", "Error Handling", "Device Management", "Driver
              Entry Point Access"
@@ -153,7 +155,7 @@ FUNCTION = range(16)  # CUfunction_attribute
 
 @entry("cuInit(unsigned int Flags)", free=True, since=2000)
 def init(machine: Machine, flags: int) -> None:
-    """Initialize the driver; refuse this in a process that was forked after the initialization."""
+    """Initialize the driver; a process that was forked after the initialization is refused."""
     if flags:
         raise Refused(1)
     pid = os.getpid()
@@ -170,8 +172,8 @@ def init(machine: Machine, flags: int) -> None:
 
 
 def _hide(machine: Machine) -> None:
-    """Leave only the devices that CUDA_VISIBLE_DEVICES names, in its order."""
-    text = os.environ.get("CUDA_VISIBLE_DEVICES")  # the driver reads it, too, so Python's -E and -I do not matter
+    """Keep only the devices that CUDA_VISIBLE_DEVICES names, in its order."""
+    text = os.environ.get("CUDA_VISIBLE_DEVICES")  # of the driver, so Python's -E and -I do not matter
     if text is None:
         return
     count = len(machine.devices)
@@ -190,9 +192,9 @@ def _hide(machine: Machine) -> None:
 def visible(text: str, uuids: list[str]) -> list[int]:
     """Return the numbers of the devices that a value of CUDA_VISIBLE_DEVICES names.
 
-    An element is a number, or "GPU-" and the beginning of a UUID that fits one device only. The list ends at the first
-    element that names no device, and a device that is named twice makes the whole list empty. Of an element such as
-    "1x", only the number counts. If the first element is a UUID, the others must be UUIDs as well.
+    An element is a number, or the beginning of a UUID ("GPU-...") that matches exactly one device. The list ends at the
+    first element that names no device, and a device that is named twice makes the whole list empty. In an element such
+    as "1x", only the number counts. If the first element is a UUID, the others must be UUIDs as well.
     """
     chosen: list[int] = []
     by_uuid = text.startswith("GPU-")
@@ -260,10 +262,10 @@ def error_text(machine: Machine, code: int, address: int) -> None:
 def get_proc_address(
     machine: Machine, symbol: int, function: int, version: int, flags: int, newer: int | None = None
 ) -> None:
-    """Write the address of an entry point by base name, version and kind of default stream.
+    """Write the address of an entry point for a base name, a version and a kind of default stream.
 
-    The older form, without a status, refuses what it does not find, and then writes nothing. An ABI that the emulator
-    lacks counts as not found; it is never replaced by another one.
+    The older form, without a status, refuses a name that it does not find, and then writes nothing. An ABI that the
+    emulator lacks counts as not found; it is never replaced by another one.
     """
     out(symbol, function)
     if flags > 3:
@@ -273,7 +275,7 @@ def get_proc_address(
     if found and not address:
         result = NOT_FOUND
     elif result == NOT_FOUND:
-        machine.address(text(symbol))  # there is none: who impersonates keeps the name
+        machine.address(text(symbol))  # returns None; an impersonated libcuda records the name in its journal
     if newer is None and result:
         raise Refused(500)
     put_u64(function, address)

@@ -1,8 +1,8 @@
-"""Entry points: green contexts, which have a part of a device's multiprocessors.
+"""Entry points: green contexts, each of which has a part of a device's multiprocessors.
 
 What it is   GreenContext, and the calls that divide the multiprocessors and make contexts of the parts. The private
-             bytes of a CUdevResource say which device and which multiprocessors it is about, and which call made it.
-What not     an effect: kernels in all contexts run one after another. A part has at least two multiprocessors, and an
+             bytes of a CUdevResource contain its device, its multiprocessors, and the number of the call that made it.
+What not     concurrency: kernels in all contexts run one after another. A part has at least two multiprocessors, and an
              even number of them. A CUcontext made of a green context is the primary context.
 Source       CUDA Driver API, "Green Contexts"
 Read next    contexts.py
@@ -28,7 +28,7 @@ _LEAST, _GREATEST = 0, -5
 
 
 class Descriptor:
-    """What a green context is made of: a device and some of its multiprocessors, as bits."""
+    """A description of a green context: a device, and a mask of its multiprocessors."""
 
     __slots__ = ("handle", "device", "mask")
 
@@ -44,11 +44,11 @@ class GreenContext:
     def __init__(self, ident: int, device: Device, mask: int) -> None:
         self.handle, self.ident, self.device, self.mask = 0, ident, device, mask
         self.context = device.primary
-        self.own = device.primary._stream()  # for what is in the order of the whole green context
+        self.own = device.primary._stream()  # for marks in the order of the whole green context
         self.streams: list[Stream] = []
 
     def pending(self) -> list[Stream]:
-        """Return its streams that still exist."""
+        """Return the streams of the green context that still exist."""
         self.streams = [stream for stream in self.streams if not stream.closed or stream.queue]
         return [self.own, *self.streams]
 
@@ -60,7 +60,7 @@ def _written(device: Device, mask: int, call: int) -> bytes:
 
 def _put(machine: Machine, address: int, kind: int, device: Device, mask: int) -> None:
     if kind != _SM:
-        raise Refused(914, "only the multiprocessors (CU_DEV_RESOURCE_TYPE_SM) can be divided")
+        raise Refused(914, f"resource type {kind}: only multiprocessors (CU_DEV_RESOURCE_TYPE_SM, 1) can be divided")
     put_bytes(address, _written(device, mask, 0))
 
 
@@ -68,7 +68,7 @@ def _taken(machine: Machine, address: int) -> tuple[Device, int, int]:
     """Read a resource: its device, its multiprocessors, and the number of the call that made it."""
     kind, device, mask, call, *_ = read(_RESOURCE, address)
     if kind != _SM or not device or not mask:
-        raise Refused(914, "this is not a resource that another call wrote")
+        raise Refused(914, "no call wrote this CUdevResource: get one with cuDeviceGetDevResource")
     return machine.device(device - 1), mask, call
 
 
@@ -113,14 +113,14 @@ def split(machine: Machine, result: int, groups: int, given: int, remaining: int
         raise Refused(915, "a result of a split cannot be split again: make a green context of it first")
     free = [bit for bit in range(64) if mask >> bit & 1]
     if least > len(free):
-        raise Refused(1, f"groups of at least {least} of {len(free)} multiprocessors")
+        raise Refused(1, f"minCount {least}: there are only {len(free)} multiprocessors")
     size = max(_SMALLEST, (least + 1) // 2 * 2)
     possible = len(free) // size
     if not result:
         put_int(groups, possible)
         return
     if not possible:
-        raise Refused(915, f"groups of {size} of {len(free)} multiprocessors")
+        raise Refused(915, f"a group has {size} multiprocessors, and the input only {len(free)}")
     made = min(possible, get_int(groups))
     number = next(machine.counter)
     for index in range(made):
@@ -147,7 +147,7 @@ def describe(machine: Machine, address: int, resources: int, count: int) -> None
     mask = 0
     for _, bits, _ in found:
         if mask & bits:
-            raise Refused(915, "a resource is given twice")
+            raise Refused(915, "a resource is listed twice: list each resource once")
         mask |= bits
     put_u64(address, machine.add(Descriptor(found[0][0], mask)).handle)
 
@@ -158,9 +158,9 @@ def create(machine: Machine, address: int, handle: int, device: int, flags: int)
     out(address)
     descriptor, held = machine.get(Descriptor, handle), machine.device(device)
     if flags != _REQUIRED:
-        raise Refused(1, "CU_GREEN_CTX_DEFAULT_STREAM is the only flag, and is required")
+        raise Refused(1, f"flags {flags:#x}: must be CU_GREEN_CTX_DEFAULT_STREAM (1)")
     if descriptor.device is not held:
-        raise Refused(101, "the resources are those of another device")
+        raise Refused(101, f"the resources belong to device {descriptor.device.ordinal}, not to device {device}")
     if held.primary.state == 709:
         held.primary.open()
     held.primary.check()
@@ -172,7 +172,7 @@ def create(machine: Machine, address: int, handle: int, device: int, flags: int)
 
 @entry("cuGreenCtxDestroy(CUgreenCtx hCtx)", since=12040)
 def destroy(machine: Machine, handle: int) -> None:
-    """Destroy a green context; its streams can no longer be used, not even destroyed, and stay as leaks."""
+    """Destroy a green context; its streams cannot be used or destroyed afterwards, and are reported as leaks."""
     green = machine.get(GreenContext, handle)
     for stream in green.pending():
         machine.queues.complete(stream.last)
@@ -195,7 +195,7 @@ def from_green(machine: Machine, address: int, handle: int) -> None:
 
 @entry("cuGreenCtxGetId(CUgreenCtx greenCtx, unsigned long long *greenCtxId)", since=12090)
 def get_id(machine: Machine, handle: int, address: int) -> None:
-    """Write a number that no other context ever has."""
+    """Write a number that is unique among all contexts."""
     out(address)
     put_u64(address, machine.get(GreenContext, handle).ident)
 
@@ -207,7 +207,7 @@ def create_stream(machine: Machine, address: int, handle: int, flags: int, prior
     green = machine.get(GreenContext, handle)
     green.context.check()
     if flags != _NON_BLOCKING:
-        raise Refused(1, "the flag CU_STREAM_NON_BLOCKING is required for a stream of a green context")
+        raise Refused(1, f"flags {flags:#x}: a stream of a green context must have CU_STREAM_NON_BLOCKING (1)")
     stream = green.context.new_stream(flags, max(_GREATEST, min(_LEAST, priority)))
     stream.green = green
     green.streams.append(stream)
@@ -225,17 +225,17 @@ def of_stream(machine: Machine, handle: int, address: int) -> None:
 def _event(machine: Machine, green: GreenContext, handle: int) -> Event:
     event = machine.get(Event, handle)
     if event.context is not green.context:
-        raise Refused(400, "the event must be of the same primary context as the green context")
+        raise Refused(400, f"event {handle:#x} and the green context must belong to the same primary context")
     for stream in green.pending():
         if stream.capture is not None:
             stream.capture.invalidate()
-            raise Refused(900, "a stream of the green context is capturing")
+            raise Refused(900, "a stream of the green context is capturing: end the capture first")
     return event
 
 
 @entry("cuGreenCtxRecordEvent(CUgreenCtx hCtx, CUevent hEvent)", since=12040)
 def record_event(machine: Machine, handle: int, event_handle: int) -> None:
-    """Record an event after the work that all streams of a green context have now."""
+    """Record an event after the current work of all streams of a green context."""
     green = machine.get(GreenContext, handle)
     event = _event(machine, green, event_handle)
     after = [stream.last for stream in green.pending() if stream.last is not None]

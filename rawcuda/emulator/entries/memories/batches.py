@@ -1,7 +1,7 @@
 """Entry points: several copies in one call.
 
-How          the copies of a batch are one piece of work, in which they run in the opposite order (in random mode in any
-             order), since no order is promised. A batch in which a copy depends on another is refused. A source that
+How          the copies of a batch are one piece of work. They run in reverse order (in random mode in any order),
+             because no order is promised. A batch in which a copy depends on another is refused. A source that
              may be read at any time is read in the call.
 Source       CUDA Driver API, "Memory Management": cuMemcpyBatchAsync, cuMemcpy3DBatchAsync
 Read next    copies.py
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__: list[str] = []
 
 _STREAM, _DURING_CALL, _ANY = 1, 2, 3  # CUmemcpySrcAccessOrder
-_ATTRIBUTES = struct.Struct("<i 2i 2i I")  # order; hints for source and target; flags
+_ATTRIBUTES = struct.Struct("<i 2i 2i I")  # order of access to the source; hints for source and target; flags
 _OPERAND = struct.Struct("<i4x QQQ 2i")  # type; pointer, length of a row, rows of a layer, hint
 _OPERATION_SIZE = 112
 _POINTER, _ARRAY = 1, 2
@@ -54,16 +54,16 @@ class _Copy:
 def _submit(machine: Machine, handle: int, copies: Callable[[], list[_Copy]]) -> None:
     stream = machine.stream(handle)
     if handle in (0, 1):
-        raise Refused(1, "a batch cannot be submitted to the legacy default stream")
+        raise Refused(1, "a batch cannot be submitted to the legacy default stream: use another stream")
     if stream.capture is not None:
         stream.capture.invalidate()
-        raise Refused(900, "a batch of copies cannot be captured")
+        raise Refused(900, "a batch of copies cannot be captured: capture single copies")
     made = copies()
     furthest = furthest_target = 0  # the largest end so far, of all sides and of targets
     sides = sorted((*each.range(side), side is each.target) for each in made for side in (each.target, each.source))
     for first, end, is_target in sides:
         if first < (furthest if is_target else furthest_target):
-            raise Refused(1, f"a side of a copy at {first:#x} and the target of a copy overlap in the same batch")
+            raise Refused(1, f"{first:#x} and the target of a copy overlap in the same batch: use two batches")
         furthest, furthest_target = max(furthest, end), max(furthest_target, end if is_target else 0)
     chance = machine.queues.chance
     made = chance.sample(made, len(made)) if chance is not None else made[::-1]
@@ -80,7 +80,7 @@ def _submit(machine: Machine, handle: int, copies: Callable[[], list[_Copy]]) ->
 
 def _order(order: int, flags: int) -> int:
     if order not in (_STREAM, _DURING_CALL, _ANY) or flags & ~1:
-        raise Refused(1, f"{order} is not a CUmemcpySrcAccessOrder, or {flags:#x} are not flags of a copy")
+        raise Refused(1, f"srcAccessOrder {order} must be 1 to 3, and flags {flags:#x} must be 0 or 1")
     return order
 
 
@@ -124,7 +124,7 @@ def copy_batch(
     """Copy several runs of bytes."""
     starts = take(firsts, number)
     if not 0 < number <= count or starts[0] or starts != sorted(set(starts)) or starts[-1] >= count:
-        raise Refused(1, f"{starts} are not the first indices of {number} attributes for {count} copies")
+        raise Refused(1, f"attrsIdxs {starts}: must be {number} increasing indices below {count}, from 0 on")
     orders = []
     for index, start in enumerate(starts):
         order, _, _, _, _, flags = read(_ATTRIBUTES, attributes + index * _ATTRIBUTES.size)
@@ -135,7 +135,7 @@ def copy_batch(
         made = []
         for target, source, size, order in zip(take(targets, count), take(sources, count), take(sizes, count), orders):
             if not size:
-                raise Refused(1, "a copy of zero bytes in a batch")
+                raise Refused(1, "a copy of zero bytes in a batch: leave it out")
             boxes = any_box(machine, target, size, size, size), any_box(machine, source, size, size, size)
             made.append(_Copy(*boxes, size, 1, 1, order))
         return made
@@ -169,7 +169,9 @@ def copy_3d_batch(machine: Machine, count: int, operations: int, flags: int, str
             raise Refused(801, "arrays (texture memory) are not emulated in batches")
         pitch, rows = row or width, rows or height
         if kind != _POINTER or pitch < width or rows < height:
-            raise Refused(1, f"rows of {width} bytes and layers of {height} rows do not fit into {pitch} and {rows}")
+            raise Refused(
+                1, f"rows of {width} bytes and layers of {height} rows do not fit into {pitch} bytes and {rows} rows"
+            )
         span = (depth - 1) * pitch * rows + (height - 1) * pitch + width
         return any_box(machine, pointer, pitch, pitch * rows, span)
 
@@ -180,7 +182,7 @@ def copy_3d_batch(machine: Machine, count: int, operations: int, flags: int, str
             width, height, depth = (ctypes.c_uint64 * 3).from_address(at + 2 * _OPERAND.size)
             order, flags = (ctypes.c_uint32 * 2).from_address(at + 2 * _OPERAND.size + 24)
             if not (width and height and depth):
-                raise Refused(1, "a box without bytes")
+                raise Refused(1, "a box of zero bytes in a batch: leave it out")
             target = side(at + _OPERAND.size, width, height, depth)
             made.append(_Copy(target, side(at, width, height, depth), width, height, depth, _order(order, flags)))
         return made

@@ -1,8 +1,8 @@
 """Entry points: copies of one, two and three dimensions; fills with elements of 1, 2 or 4 bytes.
 
 What it is   all of cuMemcpy* and cuMemset*; those of one row of an array are in entries/texturing/arrays.py.
-How          every form is reduced to one: a copy of a box of rows. The call checks it to the byte; the copy runs in
-             stream order. The call stages the content of a pageable source, as the driver does; a pageable target is
+How          every form is reduced to one: a copy of a box of rows. The call checks the box to the byte; the copy runs
+             in stream order. The call stages the content of a pageable source, as the driver does; a pageable target is
              written in stream order. Pinned memory is never staged, so a program that overwrites it too early gets
              wrong results here. The forms without a stream (here None) use the legacy default stream, and wait unless
              both sides are on a device.
@@ -60,7 +60,7 @@ class Box:
         pieces: list[Allocation] | None = None,
     ) -> None:
         self.start, self.pitch, self.plane = start, pitch, plane
-        self.pieces = pieces  # several mappings of virtual memory, if one does not contain the box
+        self.pieces = pieces  # the mappings of virtual memory that contain the box, if there are several
         self.allocation = allocation  # None: pageable host memory
         self.image: memoryview | None = None  # the staged content
 
@@ -128,7 +128,7 @@ class _Joined:
 def host_box(machine: Machine, address: int, pitch: int, plane: int, span: int) -> Box:
     """Describe host memory, which is pinned if an allocation contains it."""
     if not address:
-        raise Refused(1, "the host pointer is NULL")
+        raise Refused(1, "the host pointer is NULL: pass the address of host memory")
     allocation = machine.space.find(address)
     if allocation is None:
         if address >= FIRST_ADDRESS:
@@ -142,7 +142,7 @@ def host_box(machine: Machine, address: int, pitch: int, plane: int, span: int) 
 
 
 def device_box(machine: Machine, address: int, pitch: int, plane: int, span: int) -> Box:
-    """Describe memory that a device can access, refusing a range that is not inside one allocation.
+    """Describe memory that a device can access, or refuse a range that is not inside one allocation.
 
     Several mappings of virtual memory without a gap count as one.
     """
@@ -155,7 +155,7 @@ def device_box(machine: Machine, address: int, pitch: int, plane: int, span: int
 
 
 def _virtual_box(machine: Machine, address: int, pitch: int, plane: int, span: int) -> Box:
-    """Describe virtual memory, which must be accessible to the current device, or to that of the memory."""
+    """Describe virtual memory, which the current device or the device of the memory must be able to access."""
     try:
         pieces = machine.space.run_of(address, span)
     except Fault as fault:
@@ -165,12 +165,14 @@ def _virtual_box(machine: Machine, address: int, pitch: int, plane: int, span: i
         mapping = piece.context.mapping
         owner = here if mapping.physical.device is None else mapping.physical.device.ordinal
         if not (mapping.access.get(here) or mapping.access.get(owner)):
-            raise Refused(1, f"{machine.space.explain(address, span)}, to which no device was given access")
+            raise Refused(
+                1, f"{machine.space.explain(address, span)}, to which no device was given access: call cuMemSetAccess"
+            )
     return Box(address, pitch, plane, pieces[0], pieces if len(pieces) > 1 else None)
 
 
 def array_box(machine: Machine, handle: int, start: tuple[int, int, int], extents: tuple[int, int, int]) -> Box:
-    """Describe part of an array: bytes, rows and slices from a start on, and how many."""
+    """Describe part of an array: its start and its extents are in bytes, rows and slices."""
     found = machine.get(Array, handle)
     offset, pitch, plane = found.place(*start, *extents)
     return Box(offset, pitch, plane, found.allocation)
@@ -205,7 +207,7 @@ def move(target: Box, source: Box, width: int, height: int, depth: int) -> None:
 
 
 def _mark(target: Box, at: int, source: Box, whence: int, nbytes: int) -> None:
-    """Record what was written; a copy of uninitialized memory is uninitialized, which is not an error yet."""
+    """Record what was written. A copy of uninitialized memory is uninitialized; only its use is an error."""
     if target.allocation is None or target.pieces is None and target.allocation.written is None:
         return
     known = source.allocation.written if source.allocation is not None and source.image is None else None
@@ -235,7 +237,7 @@ def copy_boxes(
     queues = machine.queues
     if waits:
         machine.refuse_unsafe()
-    if source.allocation is None and stream.capture is None:  # a graph reads its host memory in each launch
+    if source.allocation is None and stream.capture is None:  # a captured copy reads its host memory in each launch
         if waits:
             for earlier in queues.pending(stream):
                 queues.complete(earlier)
@@ -244,7 +246,7 @@ def copy_boxes(
         source.image = memoryview(ctypes.string_at(source.start, span))
     extents = width, height, depth
     function = checked(machine, target, source, extents, lambda: move(target, source, *extents))
-    if stream.capture is not None:  # (of an array whose copy no CUDA_MEMCPY3D describes)
+    if stream.capture is not None:  # an array copy that no CUDA_MEMCPY3D describes
         from ..graphs.operations import Other
 
         stream.capture.add(stream, Other(function, "a copy", type=1))
@@ -252,7 +254,7 @@ def copy_boxes(
     work = queues.submit(stream, function, "a copy")
     seen = not target.is_device or not (
         source.is_device or source.allocation is None
-    )  # whether the host could notice that it did not wait
+    )  # whether the host could observe the target or the source before the copy ended
     if (waits and seen) or (target.is_host and source.is_host):
         queues.complete(work)
         stream.context.check()
@@ -276,7 +278,7 @@ def copy_work(machine: Machine, words: tuple[int, ...]) -> Callable[[], None]:
     """Check a copy, given by the members of a CUDA_MEMCPY3D, and return the function that does it."""
     (sx, sy, sz, sl, sk, sh, sd, sa, _, sp, sr, tx, ty, tz, tl, tk, th, td, ta, _, tp, tr, width, height, depth) = words
     if sl or tl:
-        raise Refused(1, "levels of detail exist only in mipmapped arrays")
+        raise Refused(1, f"srcLOD {sl}, dstLOD {tl}: must be 0; a level of a mipmapped array is an array of its own")
     target = _Side(tx, ty, tz, tk, th, td, ta, tp, tr).box(machine, width, height, depth)
     source = _Side(sx, sy, sz, sk, sh, sd, sa, sp, sr).box(machine, width, height, depth)
     extents = width, height, depth
@@ -287,7 +289,7 @@ def copy_work(machine: Machine, words: tuple[int, ...]) -> Callable[[], None]:
 
 
 def _bytes(machine: Machine, target: int, source: int, nbytes: int, kinds: tuple[int, int], handle: int | None) -> None:
-    """Copy bytes; without a stream, in the legacy stream, and wait."""
+    """Copy bytes in a stream; without one, copy in the legacy stream and wait."""
     stream = machine.stream(handle or 0)
     if not nbytes:
         return
@@ -338,7 +340,7 @@ def device_to_device(machine: Machine, target: int, source: int, nbytes: int, st
 
 
 def _meet(machine: Machine, ends: tuple[int, ...], handle: int | None) -> tuple[int, ...]:
-    """Finish all work of the contexts that a copy between contexts involves, unless it is in stream order."""
+    """Finish all work of both contexts of a copy between contexts, unless the copy is in stream order."""
     current = machine.context()
     for end in ends:
         context = machine.handles.get(end)
@@ -396,7 +398,7 @@ class _Side:
         return self.x, self.y, self.z, 0, self.kind, address, address, self.array, 0, self.pitch, self.rows
 
     def box(self, machine: Machine, width: int, height: int, depth: int) -> Box:
-        """Describe the memory of this side."""
+        """Return the Box of this side."""
         if self.kind == _ARRAY:
             return array_box(machine, self.address, (self.x, self.y, self.z), (width, height, depth))
         pitch = self.pitch or (self.x + width if height * depth == 1 else 0)
@@ -485,7 +487,7 @@ def fill_work(
 ) -> Callable[[], None]:
     """Check a fill of `height` rows of `count` elements of `width` bytes, and return the function that does it."""
     if address % width or (height > 1 and pitch % width):
-        raise Refused(1, f"{address:#x} (pitch {pitch}) is not aligned to the {width} bytes of an element")
+        raise Refused(1, f"address {address:#x} and pitch {pitch} must be multiples of an element, {width} bytes")
     nbytes = count * width
     if height > 1 and pitch < nbytes:
         raise Refused(1, f"rows of {nbytes} bytes do not fit into a pitch of {pitch}")
@@ -508,7 +510,7 @@ def _fill(
     stream = machine.stream(handle or 0)
     if not count or not height:
         if address % width or (height > 1 and pitch % width):
-            raise Refused(1, f"{address:#x} (pitch {pitch}) is not aligned to the {width} bytes of an element")
+            raise Refused(1, f"address {address:#x} and pitch {pitch} must be multiples of an element, {width} bytes")
         return
     if stream.capture is not None:
         from ..graphs.operations import Fill

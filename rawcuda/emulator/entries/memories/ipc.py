@@ -1,10 +1,11 @@
 """Entry points: memory, pools and events that other processes open.
 
-What it is   cuIpc*: the handles of memory from cuMemAlloc and of events; and the export of pools and of physical memory
-             as file descriptors.
-How          the bytes of memory move into a file in memory when it is exported; sharing.py has these files. An opened
-             allocation has another address than in the process of its owner. As in the driver, a process cannot open
-             its own memory by a handle, and opening a handle again in the same context returns the same address.
+What it is   cuIpc*, for the handles of events and of memory from cuMemAlloc; and the calls that export and import pools
+             and physical memory as file descriptors.
+How          the bytes of an allocation move into a file in memory when it is exported; sharing.py creates these files.
+             The address of an opened allocation differs from the one in the process of its owner. As in the driver, a
+             process cannot open its own memory by a handle, and opening a handle again in the same context returns the
+             same address.
 Source       CUDA Driver API, "Memory Management": cuIpcOpenMemHandle; "Stream Ordered Memory Allocator"; "Virtual
              Memory Management"
 Read next    sharing.py, memory.py
@@ -31,7 +32,7 @@ _DESCRIPTOR = 1  # CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
 
 
 def _back(machine: Machine, holding: Holding) -> Backing:
-    """Move memory to a file in memory, unless it is in one, and return the file."""
+    """Move memory to a file in memory, unless it is in one already, and return the file."""
     if holding.backing is None:
         made = Backing.create(holding.allocation.size, holding.context.device.index)
         lock = between_kernels(machine)
@@ -45,11 +46,11 @@ def _back(machine: Machine, holding: Holding) -> Backing:
 
 
 def _owned(machine: Machine, address: int, flavour: str) -> Holding:
-    """Return the holding of an address, which must be of a flavour, be in use, and be this process's own."""
+    """Return the holding at an address, which must be live memory of one flavour that this process owns."""
     machine.context()
     holding = holding_at(machine, address)
     if holding.flavour != flavour or holding.released or holding.backing is not None and holding.backing.imported:
-        raise Refused(1, f"{address:#x} is {holding.flavour} memory, which cannot be shared by this call")
+        raise Refused(1, f"{address:#x} is {holding.flavour} memory, which this call cannot share")
     return holding
 
 
@@ -75,24 +76,28 @@ def _device(machine: Machine, index: int) -> Device:
     for device in machine.devices:
         if device.index == index:
             return device
-    raise Refused(101, f"this is of device {index}, which this process cannot see: look at CUDA_VISIBLE_DEVICES")
+    raise Refused(101, f"this belongs to device {index}, which this process cannot see: check CUDA_VISIBLE_DEVICES")
 
 
 def _context_reaching(machine: Machine, index: int) -> Context:
     """Return the current context, if its device can access the memory of a device."""
     context, device = machine.context(), _device(machine, index)
     if device is not context.device and not machine.reaches(context.device, device):
-        raise Refused(217, f"device {context.device.ordinal} cannot reach the memory of device {device.ordinal}")
+        raise Refused(
+            217,
+            f"device {context.device.ordinal} cannot reach the memory of device {device.ordinal}: open the handle in "
+            "a context of that device",
+        )
     return context
 
 
 @entry("cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned int Flags)", since=11000)
 def open_memory(machine: Machine, address: int, handle: ctypes.Structure, flags: int) -> None:
-    """Map an allocation of another process; if the context has done so already, return the same address."""
+    """Map an allocation of another process, and write its address, which stays the same if it is mapped again."""
     out(address)
     pid, fd, token, size, index = unpacked("memory", bytes(handle))
     if flags != _LAZY_PEER_ACCESS:
-        raise Refused(1, "the flags must be CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS")
+        raise Refused(1, "the flags must be CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS (1)")
     context = _context_reaching(machine, index)
     _refuse_own(pid)
     for holding in context.holdings.values():
@@ -121,7 +126,7 @@ def close_memory(machine: Machine, address: int) -> None:
     machine.refuse_unsafe()
     holding = holding_at(machine, address)
     if holding.flavour != "shared" or holding.allocation.base != address:
-        raise Refused(1, f"{address:#x} is not the start of memory that was opened by a handle")
+        raise Refused(1, f"{address:#x} is not an address that cuIpcOpenMemHandle returned")
     if holding.backing.count > 1:
         holding.backing.count -= 1
         return
@@ -138,7 +143,7 @@ def get_event(machine: Machine, address: int, handle: int) -> None:
     out(address)
     event = machine.event(handle)
     if event.shared is None or event.shared.backing.imported:
-        raise Refused(1, "the event was made without CU_EVENT_INTERPROCESS, or it belongs to another process")
+        raise Refused(1, f"event {handle:#x} has no handle: create it in this process with CU_EVENT_INTERPROCESS")
     put_bytes(address, packed("an event", event.shared.backing, event.context.device.index))
 
 
@@ -164,7 +169,7 @@ def open_event(machine: Machine, address: int, handle: ctypes.Structure) -> None
 
 def _refuse_kind(kind: int, flags: int) -> None:
     if kind != _DESCRIPTOR:
-        raise Refused(801, "only file descriptors are emulated as handles for other processes")
+        raise Refused(801, f"handle type {kind}: only file descriptors (1) are emulated as handles for other processes")
     if flags:
         raise Refused(1)
 
@@ -216,7 +221,7 @@ def export_pointer(machine: Machine, address: int, memory: int) -> None:
     out(address)
     holding = _owned(machine, memory, "pool")
     if holding.pool is None or holding.pool.backing is None:
-        raise Refused(1, f"{memory:#x} is memory of a pool that was not made for other processes")
+        raise Refused(1, f"the pool of {memory:#x} was created without handles for other processes")
     kind = f"memory of the pool {holding.pool.backing.token}"
     put_bytes(address, packed(kind, _back(machine, holding), holding.allocation.size))
 
@@ -230,7 +235,7 @@ def import_pointer(machine: Machine, address: int, handle: int, data: int) -> No
     pool = _pool(machine, handle, True)
     pid, fd, token, size, _ = unpacked(f"memory of the pool {pool.backing.token}", ctypes.string_at(data, 64))
     if pool.device is None or pool.device.primary.state:
-        raise Refused(201, "the context of the pool's device is not in use")
+        raise Refused(201, "the primary context of the pool's device is not active: retain it first")
     backing = Backing.open(pid, fd, token, size)
     put_u64(address, _import(machine, pool.device.primary, backing, size, "pool", pool).allocation.base)
 
@@ -249,7 +254,7 @@ def export_physical(machine: Machine, address: int, handle: int, kind: int, flag
     _refuse_kind(kind, flags)
     physical = physical_of(machine, handle)
     if physical.backing is None:
-        raise Refused(1, "the memory was created without handles for other processes (requestedHandleTypes)")
+        raise Refused(1, f"memory {handle:#x} was created without handles for other processes (requestedHandleTypes)")
     put_int(address, os.dup(physical.backing.fd))
 
 

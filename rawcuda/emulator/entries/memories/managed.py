@@ -1,8 +1,9 @@
 """Entry points: advice about managed memory, prefetches and discards.
 
-What it is   each page of managed memory has a preferred location, the processors that will access it, whether it is
-             read mostly, and the location of its last prefetch. The queries tell what all pages of a range share.
-What not     an effect: managed memory never moves. The content of a discarded page is an unlikely value.
+What it is   a record about each page of managed memory: its preferred location, the processors that will access it,
+             whether it is read mostly, and the location of its last prefetch. The queries return what all pages of a
+             range have in common.
+What not     a migration: managed memory never moves. The content of a discarded page is an unlikely value.
 Source       CUDA Driver API, "Unified Addressing"
 Read next    pools.py
 """
@@ -29,7 +30,7 @@ _UNADVISED = (False, (_NONE, 0), frozenset(), (_NONE, 0))  # type: tuple[Any, ..
 
 
 class Pages:
-    """What is known about the pages of an allocation: runs of pages with the same facts, each with its first page."""
+    """Facts about the pages of an allocation, as runs of pages with the same facts, each with its first page."""
 
     __slots__ = ("first", "facts")
 
@@ -66,7 +67,7 @@ class Pages:
                 yield self.facts[index][which]
 
     def common(self, begin: int, end: int, which: int) -> Any:
-        """Return the fact that all pages have in common, or that of pages without any."""
+        """Return the fact that all pages have in common; if they differ, return that of pages without advice."""
         found = set(self.each(begin, end, which))
         return found.pop() if len(found) == 1 else _UNADVISED[which]
 
@@ -75,7 +76,7 @@ def _managed(machine: Machine, address: int, nbytes: int) -> tuple[Holding, Page
     """Return the holding of managed memory, its pages, and the numbers of the first page of a range and of its end."""
     machine.context()
     if not nbytes:
-        raise Refused(1, "a range of zero bytes")
+        raise Refused(1, "a range of zero bytes: the size must be positive")
     machine.space.window(address, nbytes)
     allocation = machine.space.find(address)
     holding: Holding | None = allocation.context if allocation is not None else None
@@ -96,7 +97,7 @@ def _place(machine: Machine, kind: int, number: int) -> tuple[int, int]:
     if kind == _CURRENT:
         return _NUMA, 0
     if kind != _NUMA:
-        raise Refused(1, f"{kind} is not the type of a location")
+        raise Refused(1, f"{kind} is not a CUmemLocationType that memory can have")
     if number:
         raise Refused(101, f"the emulated host has one NUMA node, 0, and no node {number}")
     return kind, number
@@ -148,7 +149,7 @@ def _advise(machine: Machine, address: int, nbytes: int, advice: int, place: tup
         pages.change(begin, end, _PREFERRED, lambda _: (_NONE, 0))
     elif advice in (5, 6):
         if place[0] not in (_DEVICE, _HOST):
-            raise Refused(1, "memory is accessed by a device or the host, and not by a NUMA node")
+            raise Refused(1, f"location type {place[0]}: this advice needs a device (1) or the host (2)")
         user = frozenset((_place(machine, *place),))
         pages.change(begin, end, _ACCESSED_BY, lambda users: users | user if advice == 5 else users - user)
     else:
@@ -181,14 +182,14 @@ def range_attribute(machine: Machine, data: int, size: int, number: int, address
     _, pages, begin, end = _managed(machine, address, nbytes)
     if number == 3:
         if not size or size % 4:
-            raise Refused(1, f"{size} bytes are not an array of numbers")
+            raise Refused(1, f"dataSize {size}: an array of ints has a positive multiple of 4 bytes")
         users = frozenset.intersection(*pages.each(begin, end, _ACCESSED_BY))
         found = sorted(map(_old, users), key=lambda device: (device < 0, device))
         for index in range(size // 4):
             put_int(data + 4 * index, found[index] if index < len(found) else _INVALID)
         return
     if size != 4:
-        raise Refused(1, f"the attribute has 4 bytes, not {size}")
+        raise Refused(1, f"dataSize {size}: attribute {number} has 4 bytes")
     preferred, prefetched = pages.common(begin, end, _PREFERRED), pages.common(begin, end, _PREFETCHED)
     answers = {
         1: int(all(pages.each(begin, end, _READ_MOSTLY))),
@@ -235,11 +236,11 @@ def attach(machine: Machine, stream: int, address: int, nbytes: int, flags: int)
 def _batch(
     machine: Machine, addresses: int, sizes: int, count: int, flags: int, stream: int
 ) -> list[tuple[Pages, int, int, int, int]]:
-    """Check the ranges of a batch; return for each its pages, their numbers, its address and its size."""
+    """Check the ranges of a batch; return for each its pages, the first page and the end, its address and its size."""
     if flags or not count:
         raise Refused(1)
     if stream in (0, 1):
-        raise Refused(1, "a batch cannot be submitted to the legacy default stream")
+        raise Refused(1, "a batch cannot be submitted to the legacy default stream: use another stream")
     ranges = list(zip(take(addresses, count), take(sizes, count)))
     return [(*_managed(machine, address, nbytes)[1:], address, nbytes) for address, nbytes in ranges]
 
@@ -248,7 +249,7 @@ def _places(machine: Machine, locations: int, firsts: int, number: int, count: i
     """Return the location of each entry of a batch: locations[k] is that of the entries from firsts[k] on."""
     starts = take(firsts, number)
     if not 0 < number <= count or starts[0] or starts != sorted(set(starts)) or starts[-1] >= count:
-        raise Refused(1, f"{starts} are not the first indices of {number} locations for {count} ranges")
+        raise Refused(1, f"prefetchLocIdxs {starts}: must be {number} increasing indices below {count}, from 0 on")
     places: list[tuple[int, int]] = []
     for index, start in enumerate(starts):
         kind, node = read(LOCATION, locations + index * LOCATION.size)
@@ -287,7 +288,7 @@ def prefetch_batch(
     since=13000,
 )
 def discard_batch(machine: Machine, addresses: int, sizes: int, count: int, flags: int, stream: int) -> None:
-    """Give up the content of several ranges: of the whole pages in them."""
+    """Discard the content of several ranges, more exactly of the whole pages in them."""
     ranges = _batch(machine, addresses, sizes, count, flags, stream)
     windows = [machine.space.window(address, nbytes) for _, _, _, address, nbytes in ranges]
 
@@ -314,7 +315,7 @@ def discard_and_prefetch_batch(
     flags: int,
     stream: int,
 ) -> None:
-    """Give up the content of several ranges, and record where they are prefetched to."""
+    """Discard the content of several ranges, and record where they are prefetched to."""
     _places(machine, locations, firsts, number, count)
     discard_batch(machine, addresses, sizes, count, flags, stream)
     prefetch_batch(machine, addresses, sizes, count, locations, firsts, number, flags, stream)

@@ -1,7 +1,8 @@
 """Entry points: device, pinned and managed memory, and the attributes of pointers.
 
-How          device memory has addresses that no host uses; pinned and managed memory has its host address. Freeing
-             memory first finishes the context's work, as in the driver. pools.py has memory in stream order.
+How          device memory has addresses that the host never uses; pinned and managed memory has the same address on the
+             host and on devices. A free first finishes the context's work, as in the driver. pools.py has the calls
+             for memory in stream order.
 Source       CUDA Driver API, "Memory Management", "Unified Addressing"
 Read next    managed.py, pools.py, copies.py
 """
@@ -27,20 +28,20 @@ _READ_ONLY = 8  # CU_MEMHOSTREGISTER_READ_ONLY
 def allocate(machine: Machine, context: Context, nbytes: int, *, alignment: int = 512) -> Allocation:
     """Allocate device memory if enough is free, aligned as textures need it (device attribute 14)."""
     if not nbytes:
-        raise Refused(1, "an allocation of zero bytes")
+        raise Refused(1, "an allocation of zero bytes: the size must be positive")
     machine.refuse_unsafe()
     make_room(machine, context, nbytes)
     return machine.space.allocate(nbytes, alignment=alignment)
 
 
 def make_room(machine: Machine, context: Context, nbytes: int) -> None:
-    """Check that enough device memory is free; what pools keep unused is released if necessary."""
+    """Check that enough device memory is free; unused memory of pools is released if necessary."""
     device = context.device
     if nbytes > TOTAL_MEMORY - device.used:
         machine.make_room(device)
     free = TOTAL_MEMORY - device.used
     if nbytes > free:
-        raise Refused(2, f"{nbytes} bytes requested, {free} of {TOTAL_MEMORY} free")
+        raise Refused(2, f"{nbytes} bytes were requested, and {free} of {TOTAL_MEMORY} are free: free memory first")
 
 
 def holding_at(machine: Machine, address: int) -> Holding:
@@ -53,7 +54,7 @@ def holding_at(machine: Machine, address: int) -> Holding:
 
 
 def _based_at(machine: Machine, address: int, *flavours: str) -> Holding:
-    """Return the holding that starts at an address, refusing other flavours than those given."""
+    """Return the holding that starts at an address, or refuse it if it has none of the given flavours."""
     holding = holding_at(machine, address)
     if holding.allocation.base != address:
         raise Refused(
@@ -73,7 +74,7 @@ def _free(machine: Machine, address: int, *flavours: str) -> None:
     machine.refuse_unsafe()
     holding = _based_at(machine, address, *flavours)
     holding.context.check()
-    if machine.queues.inside_kernel():  # a __del__ that a garbage collection ran: the thread cannot wait for itself
+    if machine.queues.inside_kernel():  # in a __del__ of a garbage collection: the thread cannot wait for itself
         holding.released = True
         machine.queues.after_kernel(lambda: _free_late(machine, holding))
         return
@@ -188,7 +189,7 @@ def host_register(machine: Machine, address: int, nbytes: int, flags: int) -> No
     if not address or not nbytes or flags & ~15:
         raise Refused(1)
     if flags & 4:
-        raise Refused(801, "input/output memory cannot be registered in the emulator")
+        raise Refused(801, "CU_MEMHOSTREGISTER_IOMEMORY: the emulator cannot register input/output memory")
     try:
         allocation = machine.space.register_host(address, nbytes)
     except Fault as fault:
@@ -269,7 +270,7 @@ def _handle_types(holding: Holding) -> int:
 
 
 # CUpointer_attribute -> (size of its value in bytes, function of the holding, the address and the current context);
-# features that are not emulated are 0
+# the attributes of features that are not emulated are 0
 _POINTER_ATTRIBUTES: dict[int, tuple[int, Callable[[Holding, int, Context], int]]] = {
     1: (8, lambda holding, address, _: _context_handle(holding)),
     2: (4, lambda holding, address, _: 1 if holding.allocation.kind == "pinned" else 2),
@@ -318,7 +319,7 @@ def pointer_attribute(machine: Machine, data: int, number: int, address: int) ->
     since=7000,
 )
 def pointer_attributes(machine: Machine, count: int, attributes: int, data: int, address: int) -> None:
-    """Write several attributes of a pointer; for plain host memory all are 0 (the device -2)."""
+    """Write several attributes of a pointer; for plain host memory, all are 0, and the device is -2."""
     context = machine.context()
     if not count:
         raise Refused(1)

@@ -1,8 +1,8 @@
 """Entry points: memory in stream order, and its pools.
 
 How          the call that allocates returns the address; the memory is freed when the stream reaches the free. A pool
-             keeps freed memory until a call that waits finds more than its threshold, or until it is trimmed; an
-             address is never used again, so only the numbers of a pool tell what it keeps.
+             keeps freed memory until it is trimmed, or until a call that waits releases what exceeds its threshold. An
+             address is never used again, so a pool only counts the bytes that it keeps.
 Source       CUDA Driver API, "Stream Ordered Memory Allocator"
 Read next    copies.py
 """
@@ -46,10 +46,12 @@ def _allocate(machine: Machine, address: int, nbytes: int, pool: Pool, stream: S
         put_u64(address, 0)
         return
     if _is_imported(pool):
-        raise Refused(1, "the pool is of another process, and nothing can be allocated from it here")
+        raise Refused(1, "the pool belongs to another process: memory can be allocated only there, and imported here")
     growth = pool.growth(min(nbytes, _LARGEST))
     if pool.maximum and pool.used + nbytes > pool.maximum:
-        raise Refused(2, f"the pool has at most {pool.maximum} bytes, of which {pool.used} are in use")
+        raise Refused(
+            2, f"{nbytes} bytes requested: the pool has at most {pool.maximum}, of which {pool.used} are in use"
+        )
     context = stream.context
     if pool.device is not None and pool.device is not context.device:
         context = pool.device.primary
@@ -86,7 +88,7 @@ def free_async(machine: Machine, address: int, handle: int) -> None:
     if stream.capture is not None:
         if memory is None:
             stream.capture.invalidate()
-            raise Refused(1, "a graph can free only what a graph allocates")
+            raise Refused(1, f"a graph cannot free {address:#x}: it can free only memory that a graph allocates")
         stream.capture.free(stream, memory)
         return
     if not address:  # what an allocation of zero bytes returns
@@ -111,7 +113,7 @@ def _pool(machine: Machine, handle: int) -> Pool:
 
 
 def _check_place(machine: Machine, kind: int, place: tuple[int, int], *, current: bool = False) -> tuple[int, int]:
-    """Check where the memory of a pool is to lie, and return the place; the id of the host counts as 0."""
+    """Check the location of the memory of a pool, and return it; the id of the host is always 0."""
     where, number = place
     if where == _DEVICE and kind in (_PINNED, _MANAGED):
         machine.device(number)
@@ -122,7 +124,11 @@ def _check_place(machine: Machine, kind: int, place: tuple[int, int], *, current
         return place
     if where == _HOST and kind in (_PINNED, _MANAGED) or where == _NOWHERE and kind == _MANAGED:
         return where, 0
-    raise Refused(1, f"no pool can have allocations of type {kind} at a location of type {where}")
+    raise Refused(
+        1,
+        f"no pool can have allocations of type {kind} (CUmemAllocationType) at a location of type {where} "
+        "(CUmemLocationType)",
+    )
 
 
 def _named(kind: int, place: tuple[int, int]) -> str:
@@ -130,7 +136,7 @@ def _named(kind: int, place: tuple[int, int]) -> str:
 
 
 def _default(machine: Machine, kind: int, place: tuple[int, int]) -> Pool:
-    """Return the default pool of a place; that of the host, and those of managed memory, are created when needed."""
+    """Return the default pool of a location; pools of the host and of managed memory are created on first use."""
     place = _check_place(machine, kind, place)
     if kind == _PINNED and place[0] == _DEVICE:
         return machine.device(place[1]).default_pool
@@ -219,7 +225,7 @@ def create(machine: Machine, address: int, properties: int) -> None:
     pool = Pool(device, place=place, kind=_named(kind, place), maximum=maximum)
     if handles:
         if handles != _DESCRIPTOR or device is None or pool.kind != "device":
-            raise Refused(801, "only pools of a device's memory can be shared, by file descriptors")
+            raise Refused(801, "only pools of device memory can be shared, and only by file descriptors")
         pool.backing = Backing.create(MARK_SIZE, device.index)
     machine.restricted |= pool.kind != "device"
     put_u64(address, machine.add_pool(pool).handle)
@@ -230,7 +236,7 @@ def destroy(machine: Machine, handle: int) -> None:
     """Destroy a pool; memory allocated from it stays until it is freed."""
     pool = _pool(machine, handle)
     if pool.default:
-        raise Refused(1, "a default pool cannot be destroyed")
+        raise Refused(1, f"{handle:#x} is a default pool, which cannot be destroyed")
     if pool.device is not None and pool.device.pool is pool:
         pool.device.pool = pool.device.default_pool
     for key in [key for key, current in machine.current_pools.items() if current is pool]:
@@ -290,7 +296,7 @@ def set_access(machine: Machine, handle: int, address: int, count: int) -> None:
         if where == _DEVICE:
             device = machine.device(number)
             if flags not in (0, 1, 3) or device is pool.device and flags != 3:
-                raise Refused(1, f"device {number} cannot have access {flags} to the pool of its own memory")
+                raise Refused(1, f"device {number}, access {flags}: must be 0, 1 or 3, and 3 for the pool's device")
             if flags and pool.device is not None and device is not pool.device:
                 if not machine.reaches(device, pool.device):
                     raise Refused(101, f"device {number} cannot reach the memory of device {pool.device.ordinal}")

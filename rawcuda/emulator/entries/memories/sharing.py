@@ -6,9 +6,9 @@ How          a process opens the file of another through /proc/PID/fd. The syste
              has closed it or has ended, so nothing is left after a kill. A process that opens memory locks the file, so
              the owner can tell whether another process still uses memory that it frees. An event counts its records. A
              process that records it takes the next number, and stores this number as reached when its stream gets
-             there. While other processes may wait for such an event, a thread runs what comes before it, since nothing
-             in this process may call the driver in the meantime.
-What not     systems without memfd_create and /proc: there, nothing can be shared.
+             there. While other processes may wait for such an event, a thread runs the work before it, because this
+             process may make no call of the driver in the meantime.
+What not     support for systems without memfd_create and /proc: nothing can be shared there.
 Source       memfd_create(2), proc(5), flock(2); CUDA Driver API, cuIpcGetMemHandle, cuIpcGetEventHandle
 Read next    ipc.py
 """
@@ -47,7 +47,7 @@ __all__ = [
     "unpacked",
 ]
 
-_HANDLE = struct.Struct("<8sIi16sQQ12xI")  # what it is, process, descriptor, token, two numbers; checksum
+_HANDLE = struct.Struct("<8sIi16sQQ12xI")  # magic, process, descriptor, token, two numbers; checksum
 _MAGIC = b"emulated"
 _MARK = struct.Struct("<QQQ")  # number of records, the last that was reached, the process that recorded last
 MARK_SIZE = 4096
@@ -60,9 +60,11 @@ def is_supported() -> bool:
 
 
 def _require() -> None:
-    """Refuse what this system cannot do."""
+    """Refuse a call if this system cannot share memory."""
     if not is_supported():
-        raise Refused(801, "sharing between processes needs Linux: memfd_create and /proc")
+        raise Refused(
+            801, "this system cannot share memory between processes: the emulator needs memfd_create and /proc (Linux)"
+        )
 
 
 def alive(pid: int) -> bool:
@@ -75,7 +77,7 @@ def alive(pid: int) -> bool:
 
 
 def packed(kind: str, backing: Backing, first: int, second: int = 0) -> bytes:
-    """Return the 64 bytes by which another process opens a file, with two numbers."""
+    """Return a handle: the 64 bytes with which another process opens a file, and two numbers."""
     body = _HANDLE.pack(_MAGIC, os.getpid(), backing.fd, bytes.fromhex(backing.token), first, second, 0)[:-4]
     return body + struct.pack("<I", zlib.crc32(kind.encode() + body))
 
@@ -84,14 +86,18 @@ def unpacked(kind: str, handle: bytes) -> tuple[int, int, str, int, int]:
     """Return process, descriptor, token and the two numbers of a handle; refuse one that is damaged or foreign."""
     magic, pid, fd, token, first, second, checksum = _HANDLE.unpack(handle)
     if magic != _MAGIC or checksum != zlib.crc32(kind.encode() + handle[:-4]):
-        raise Refused(400, f"these 64 bytes are not the handle of {kind} of this driver, or they are damaged")
+        raise Refused(400, f"these 64 bytes are not a handle of {kind} that this driver made, or they are damaged")
     return pid, fd, token.hex(), first, second
 
 
 def between_kernels(machine: Machine) -> Any:
-    """Wait until no kernel runs, and return a held lock, without which no kernel begins; the caller releases it."""
+    """Wait until no kernel runs; return a lock that keeps kernels from starting, which the caller releases."""
     if machine.queues.inside_kernel():
-        raise Refused(800, "a __del__ method, which a garbage collection called inside an emulated kernel, did this")
+        raise Refused(
+            800,
+            "a __del__ method that a garbage collection called inside an emulated kernel must wait until the kernel "
+            "ends: do not share memory in __del__",
+        )
     machine.lock.release()
     RUNNING.acquire()
     machine.lock.acquire()
@@ -108,8 +114,8 @@ def pause(machine: Machine) -> None:
 class Backing:
     """A file in memory, open in this process.
 
-    token  its random name; index: the number of the device whose memory it is
-    count  how often an imported one was opened
+    token  the random name of the file; index: the number of the device to which the memory belongs
+    count  how many times an imported file was opened
     """
 
     __slots__ = ("fd", "token", "index", "size", "pages", "imported", "count")
@@ -129,9 +135,9 @@ class Backing:
 
     @classmethod
     def create(cls, size: int, index: int = 0) -> Backing:
-        """Make a file of a size, for memory of a device.
+        """Create a file of a given size for memory of a device.
 
-        raises  Refused   the system cannot, or has too little memory (2)
+        raises  Refused   the system cannot share memory (801), or has too little (2)
         """
         _require()
         token = os.urandom(16).hex()
@@ -144,13 +150,13 @@ class Backing:
                 raise
             return cls(fd, token, False, index=index)
         except (OSError, OverflowError, ValueError) as reason:
-            raise Refused(2, f"{size} bytes of shared memory: {reason}") from None
+            raise Refused(2, f"{size} bytes of shared memory cannot be created: {reason}") from None
 
     @classmethod
     def open(cls, pid: int, fd: int, token: str, size: int, lock: bool = True) -> Backing:
-        """Open the file of another process, and lock it as long as it is open.
+        """Open the file of another process; it stays locked while it is open.
 
-        raises  Refused   that process has ended or has closed it (205), or it has another size (400)
+        raises  Refused   that process has ended or has closed it (205), or it is smaller than size (400)
         """
         _require()
         path = f"/proc/{pid}/fd/{fd}"
@@ -161,25 +167,25 @@ class Backing:
         except OSError as reason:
             raise Refused(
                 205,
-                f"process {pid} has freed what the handle names, has ended, or cannot be seen from this process"
+                f"process {pid}, which made the handle, has freed the memory, has ended, or is not visible here"
                 + (f": {reason}" if reason.args else ""),
             ) from None
         if token not in os.readlink(f"/proc/self/fd/{made.fd}") or made.size < size:
             made.close()
-            raise Refused(400, f"the file of process {pid} has {made.size} bytes, and the handle says {size}")
+            raise Refused(400, f"the memory of process {pid} has {made.size} bytes, and its handle says {size}")
         return made
 
     @classmethod
     def adopt(cls, fd: int) -> Backing:
-        """Open a second time the file of a descriptor that another process passed.
+        """Open the file of a descriptor that another process passed; the descriptor stays open.
 
-        raises  Refused   it is not such a file (400)
+        raises  Refused   the descriptor is not one of such a file (400)
         """
         _require()
         try:
             found = re.search(r"cuda-([0-9a-f]{32})-(\d+)", os.readlink(f"/proc/self/fd/{fd}"))
             if found is None:
-                raise Refused(400, f"file descriptor {fd} is not a handle of memory of this driver")
+                raise Refused(400, f"file descriptor {fd} does not come from an export of this driver")
             return cls(os.dup(fd), found[1], True, index=int(found[2]))
         except OSError as reason:
             raise Refused(400, f"file descriptor {fd} cannot be used: {reason}") from None
@@ -220,7 +226,7 @@ class SharedMark:
         return recorded, reached, pid
 
     def _change(self, number: int = 0) -> int:
-        """Take the next number, or store that a number was reached; only one process does so at a time."""
+        """Take the next number, or store that a number was reached, under a lock between processes."""
         import fcntl
 
         with open(f"/proc/self/fd/{self.backing.fd}", "rb") as lock:
@@ -253,14 +259,14 @@ class SharedMark:
         return reached >= recorded
 
     def orphaned(self) -> str:
-        """Return a message if the process that recorded the event ended before it reached it; otherwise return ""."""
+        """Return a message if the recording process ended before its stream reached the event, else ""."""
         recorded, reached, pid = self._read()
         if reached >= recorded or alive(pid):
             return ""
         return f"process {pid}, which recorded this shared event, ended before its stream reached the event"
 
     def wait(self) -> Conditional:
-        """Return work that waits for the last record so far."""
+        """Return a function for Queues.submit() that waits for the last record so far."""
         waiting = _Waiting(self, self._read()[0])
         return Conditional(waiting.run, waiting)
 
@@ -269,7 +275,7 @@ class _Waiting:
     """A wait for one record of a shared event."""
 
     __slots__ = ("mark", "number", "_next")
-    elsewhere = True  # another process ends this wait
+    elsewhere = True  # another process can end this wait
 
     def __init__(self, mark: SharedMark, number: int) -> None:
         self.mark, self.number, self._next = mark, number, 0.0
@@ -286,11 +292,11 @@ class _Waiting:
     def run(self) -> None:
         """End the wait; if the record was not reached, the context becomes unusable."""
         if self.mark._read()[1] < self.number:
-            raise Fault(719, self.mark.orphaned() or "a shared event was not reached")
+            raise Fault(719, self.mark.orphaned() or "the record of a shared event was not reached")
 
 
 def _run_along(machine: Machine) -> None:
-    """Start the thread that runs the work before shared events, unless it runs."""
+    """Start the thread that runs the work before shared events, unless it runs already."""
     if machine.queues.along:
         return
     machine.queues.along = True

@@ -1,8 +1,8 @@
 """The check for copies to the host of device memory that was never written, with the word `initcheck`.
 
 What it is   `checked`, which adds the check to the work of a copy.
-What not     an error: programs may copy memory that they do not use, such as padding. So there is no check without the
-             word, and the copy is done in any case.
+What not     an error: programs may copy memory that they do not use, such as padding. So only the word turns the check
+             on, and the copy is always done.
 Source       Compute Sanitizer, "Initcheck Tool", whose reports say "Uninitialized access ... by cudaMemcpy source"
 Read next    copies.py
 """

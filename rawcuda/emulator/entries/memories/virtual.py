@@ -1,11 +1,11 @@
 """Entry points: virtual memory, which is reserved, created, mapped and made accessible in separate steps.
 
 What it is   a reservation is a range of addresses without memory; a PhysicalMemory is memory without an address; a
-             mapping puts one into the other. A kernel or a copy that uses an address where nothing is mapped, or to
-             which its device was given no access, is stopped.
-How          a mapping is an Allocation of the space, and its bytes are those of the PhysicalMemory, so that memory
-             which is mapped twice has one content. Unmapping finishes all work before.
-What not     multicast objects, sparse arrays. Memory of other processes is imported in ipc.py.
+             mapping puts one into the other. If a kernel uses an address where nothing is mapped, or to which its
+             device was given no access, it is stopped; a copy of such memory is refused.
+How          a mapping is an Allocation of the space, and its bytes are those of the PhysicalMemory, so memory that is
+             mapped twice has one content. Unmapping first finishes all work in the primary contexts.
+What not     multicast objects or sparse arrays. Memory of other processes is imported in ipc.py.
 Source       CUDA Driver API, "Virtual Memory Management"
 Read next    copies.py
 """
@@ -37,7 +37,7 @@ _PROPERTIES = struct.Struct("<2i 2i Q 2BH4x")  # type, handle types; location; m
 class PhysicalMemory:
     """Memory of a device, or of the host, that can be mapped; it lives while there is a handle or a mapping.
 
-    handles  how many times the handle must still be released; mapped: the number of mappings
+    handles  how many times the handle must still be released; mapped: the number of its mappings
     backing  for memory that other processes may use: a Backing of sharing.py
     """
 
@@ -130,7 +130,7 @@ def _reservation(machine: Machine, base: int) -> Reservation:
     for thing in list(machine.handles.values()):
         if type(thing) is Reservation and thing.base == base:
             return thing
-    raise Refused(1, f"{base:#x} is not the first of reserved addresses: {machine.space.explain(base, 1)}")
+    raise Refused(1, f"{base:#x} is not the start of a reservation: {machine.space.explain(base, 1)}")
 
 
 @entry("cuMemAddressFree(CUdeviceptr ptr, size_t size)", since=10020)
@@ -138,9 +138,11 @@ def address_free(machine: Machine, base: int, size: int) -> None:
     """Free reserved addresses, at which no memory may be mapped."""
     reservation = _reservation(machine, base)
     if reservation.size != size:
-        raise Refused(1, f"{reservation.size} bytes were reserved at {base:#x}, not {size}")
+        raise Refused(
+            1, f"size {size}: {reservation.size} bytes were reserved at {base:#x}, and can only be freed as a whole"
+        )
     if any(base <= each.base < base + size for each in machine.space.live()):
-        raise Refused(1, f"memory is still mapped at the {size} bytes from {base:#x} on: unmap it before")
+        raise Refused(1, f"memory is still mapped at the {size} bytes from {base:#x} on: unmap it first")
     machine.handles.pop(reservation.handle, None)
     machine.space.unreserve(base)
 
@@ -154,7 +156,11 @@ def _place(machine: Machine, properties: int) -> tuple[Device | None, tuple[int,
     if kind != _PINNED or metadata:
         raise Refused(1)
     if handles & ~_DESCRIPTOR or handles and where != _DEVICE or compression or usage:
-        raise Refused(801, "compression, tile pools and these handles for other processes are not emulated")
+        raise Refused(
+            801,
+            f"handle types {handles:#x}, compression {compression}, usage {usage:#x}: must be 0, because they are not "
+            "emulated; memory of a device can have file descriptors (1)",
+        )
     if where == _DEVICE:
         return machine.device(number), (where, number), handles
     if where == _HOST or where == _NUMA and number == 0:
@@ -187,7 +193,7 @@ def create(machine: Machine, address: int, size: int, properties: int, flags: in
 
 @entry("cuMemRelease(CUmemGenericAllocationHandle handle)", since=10020)
 def release(machine: Machine, handle: int) -> None:
-    """Release a handle; the memory lives as long as it is mapped."""
+    """Release a handle; mapped memory lives until it is unmapped."""
     physical = physical_of(machine, handle)
     physical.handles -= 1
     _forget(machine, physical)
@@ -209,7 +215,7 @@ def retain(machine: Machine, address: int, mapped: int) -> None:
     since=10020,
 )
 def granularity(machine: Machine, address: int, properties: int, option: int) -> None:
-    """Write the number of which sizes and addresses must be multiples."""
+    """Write the granularity: sizes and addresses must be multiples of it."""
     out(address)
     _place(machine, properties)
     if option not in (0, 1):
@@ -242,7 +248,7 @@ def _mapping(machine: Machine, address: int) -> Mapping:
 
 
 def _mappings(machine: Machine, base: int, size: int) -> list[Mapping]:
-    """Return the mappings that a range consists of; it must begin and end with one, and contain no gap."""
+    """Return the mappings of a range, which must consist of whole mappings without a gap."""
     found: list[Mapping] = []
     at = base
     while at < base + size or not found:
@@ -270,7 +276,7 @@ def map_memory(machine: Machine, base: int, size: int, offset: int, handle: int,
     if flags or offset or not size:
         raise Refused(1)
     if size > physical.size:
-        raise Refused(1, f"{size} bytes cannot be mapped of memory that has {physical.size}")
+        raise Refused(1, f"{size} bytes cannot be mapped: the memory has {physical.size}")
     around = machine.space.reservation(base)
     if around is None or base + size > sum(around):
         raise Refused(1, f"the {size} bytes from {base:#x} on are not reserved: {machine.space.explain(base, size)}")
@@ -288,7 +294,7 @@ def map_memory(machine: Machine, base: int, size: int, offset: int, handle: int,
 
 @entry("cuMemUnmap(CUdeviceptr ptr, size_t size)", since=10020)
 def unmap(machine: Machine, base: int, size: int) -> None:
-    """Unmap whole mappings, after all work that was submitted."""
+    """Unmap whole mappings, after all work in the primary contexts."""
     mappings = _mappings(machine, base, size)
     machine.refuse_unsafe()
     for device in machine.devices:
@@ -307,7 +313,7 @@ def set_access(machine: Machine, base: int, size: int, descriptions: int, count:
     for index in range(count):
         where, number, flags = read(ACCESS_DESC, descriptions + index * ACCESS_DESC.size)
         if flags not in (0, 1, 3):
-            raise Refused(1, f"{flags} is not a CUmemAccess_flags")
+            raise Refused(1, f"access {flags}: must be 0, 1 or 3 (CUmemAccess_flags)")
         if where == _DEVICE:
             device = machine.device(number)
             for home in (mapping.physical.device for mapping in mappings if flags):
@@ -315,7 +321,7 @@ def set_access(machine: Machine, base: int, size: int, descriptions: int, count:
                     raise Refused(101, f"device {number} cannot reach the memory of device {home.ordinal}")
             changed[number] = flags
         elif where not in (_HOST, _NUMA) or any(mapping.physical.device is not None for mapping in mappings):
-            raise Refused(1, "the host has no access to memory of a device")
+            raise Refused(1, "the host cannot be given access to memory of a device")
     if not count:
         raise Refused(1)
     for mapping in mappings:

@@ -1,4 +1,4 @@
 """Entry points that newer ones replace, and that programs still call.
 
-What it is   rooms of entry points: names.py, launching.py.
+What it is   names.py has old names and forms of calls, and launching.py has launches in several calls.
 """

@@ -21,7 +21,7 @@ _MOST_BYTES = 4096
 
 
 class _Prepared:
-    """What the calls before a launch have set."""
+    """The block, the shared memory and the arguments that calls before a launch have set."""
 
     __slots__ = ("block", "shared", "size", "arguments")
 
@@ -61,7 +61,7 @@ def set_size(machine: Machine, handle: int, size: int) -> None:
 
 def _set(machine: Machine, handle: int, offset: int, content: bytes) -> None:
     if not 0 <= offset <= _MOST_BYTES - len(content):
-        raise Refused(1, f"{len(content)} bytes at {offset}: arguments have at most {_MOST_BYTES} bytes")
+        raise Refused(1, f"{len(content)} bytes at offset {offset}: all arguments have at most {_MOST_BYTES} bytes")
     _prepared(machine, handle).arguments[offset : offset + len(content)] = content
 
 

@@ -1,6 +1,6 @@
-"""Entry points of earlier versions of CUDA: other names for what newer entry points do.
+"""Entry points of earlier versions of CUDA that newer entry points replace.
 
-What not     those that take addresses of 32 bits, and references to textures and surfaces.
+What not     entry points that take addresses of 32 bits, and texture and surface references.
 Source       CUDA Driver API, "Device Management [DEPRECATED]", "Context Management [DEPRECATED]"; cuda.h
 Read next    launching.py
 """
@@ -85,7 +85,7 @@ def compute_capability(machine: Machine, major: int, minor: int, device: int) ->
 
 @entry("cuDeviceGetProperties(CUdevprop *prop, CUdevice dev)", since=2000)
 def properties(machine: Machine, address: int, device: int) -> None:
-    """Write the properties of a device that CUDA 1 had."""
+    """Write a CUdevprop, the properties of a device in CUDA 1."""
     out(address)
     machine.device(device)
     numbers = [ATTRIBUTES[number] for number in (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14)]
@@ -108,7 +108,7 @@ def detach(machine: Machine, handle: int) -> None:
     """Remove one user of the current context; the last one destroys the context."""
     context = machine.context()
     if context.handle != handle:
-        raise Refused(201, "only the current context can be detached")
+        raise Refused(201, f"context {handle:#x} is not current: only the current context can be detached")
     context.users -= 1
     if not context.users:
         contexts.destroy(machine, handle)
@@ -136,7 +136,7 @@ def create_v3(machine: Machine, address: int, parameters: int, count: int, flags
 
 @entry("cuDeviceGetExecAffinitySupport(int *pi, CUexecAffinityType type, CUdevice dev)", since=11040)
 def affinity_support(machine: Machine, address: int, kind: int, device: int) -> None:
-    """Write that the number of multiprocessors cannot be limited."""
+    """Write 0: the number of multiprocessors cannot be limited."""
     out(address)
     machine.device(device)
     if kind:
@@ -154,7 +154,7 @@ def set_bank_size(machine: Machine, handle: int, config: int) -> None:
 
 @entry("cuProfilerInitialize(const char *configFile, const char *outputFile, CUoutput_mode outputMode)", since=4000)
 def initialize_profiler(machine: Machine, config: int, output: int, mode: int) -> None:
-    """Refuse, as drivers do since CUDA 11."""
+    """Refuse the call, as drivers have done since CUDA 11."""
     raise Refused(801)
 
 
@@ -169,7 +169,7 @@ def initialize_profiler(machine: Machine, config: int, output: int, mode: int) -
     since=10000,
 )
 def instantiate(machine: Machine, address: int, graph: int, node: int, log: int, size: int) -> None:
-    """Create an executable graph; a refusal is also written into the log, with the node that is wrong."""
+    """Create an executable graph; the log stays empty, and the node at fault is NULL, also if the call is refused."""
     out(address)
     if log and size:
         put_bytes(log, b"\0")

@@ -1,9 +1,9 @@
-"""The attributes of launches: what each may be, and what those with an effect mean.
+"""The attributes of launches: their permitted values, and the meaning of those that have an effect.
 
 What it is   `attributes_at` reads the list that cuLaunchKernelEx gets, and refuses what the driver refuses.
 How          clusters, cooperation and events have an effect. An event of a launch is reached when the kernel has
              ended, which is the latest that the driver permits; a launch that may overlap the previous one begins after
-             its end. The others are hints: their values are checked.
+             its end. The others are hints: their values are only checked.
 Source       cuda.h: enum CUlaunchAttributeID, union CUlaunchAttributeValue
 Read next    launches.py
 """
@@ -37,7 +37,7 @@ _NAMES = {
     12: "LAUNCH_COMPLETION_EVENT", 13: "DEVICE_UPDATABLE_KERNEL_NODE", 14: "PREFERRED_SHARED_MEMORY_CARVEOUT",
     16: "NVLINK_UTIL_CENTRIC_SCHEDULING",
 }  # fmt: skip
-# number: the smallest and the largest value of an int
+# attribute -> the smallest and the largest value of its int
 _RANGES = {5: (0, 2), 8: (-5, 0), 10: (0, 1), 14: (0, 100), 16: (0, 1)}
 _DISABLE_TIMING = 2
 
@@ -60,18 +60,18 @@ def attributes_at(address: int, count: int) -> dict[int, bytes]:
 def check_number(number: int) -> None:
     """Refuse the number of an attribute that does not exist."""
     if number not in _NAMES:
-        raise Refused(1, f"there is no launch attribute {number} in this driver's version")
+        raise Refused(1, f"launch attribute {number} does not exist in this version of the driver (CUDA 13.0)")
 
 
 def check_attributes(machine: Machine, stream: Stream, attributes: dict[int, bytes]) -> None:
-    """Refuse what the driver refuses."""
+    """Refuse values that the driver refuses."""
     for number, value in attributes.items():
         (first,) = struct.unpack_from("<i", value)
         if number == 3:
             raise Refused(1, "CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY is an attribute of streams only")
         least, most = _RANGES.get(number, (first, first))
         if not least <= first <= most:
-            raise Refused(1, f"CU_LAUNCH_ATTRIBUTE_{_NAMES[number]} is {first}: it is {least} .. {most}")
+            raise Refused(1, f"CU_LAUNCH_ATTRIBUTE_{_NAMES[number]} is {first}: must be {least} to {most}")
         check = _CHECKS.get(number)
         if check is not None:
             check(machine, stream, attributes, value)
@@ -82,8 +82,8 @@ def _check_window(machine: Machine, stream: Stream, attributes: dict[int, bytes]
     if size > ATTRIBUTES[109] or not 0 <= ratio <= 1 or not 0 <= hit <= 2 or not 0 <= miss <= 1:
         raise Refused(
             1,
-            f"an access policy window of {size} bytes (at most {ATTRIBUTES[109]}), hit ratio {ratio}, hit property "
-            f"{hit}, miss property {miss}",
+            f"access policy window: {size} bytes (at most {ATTRIBUTES[109]}), hit ratio {ratio} (0 to 1), hit property "
+            f"{hit} (0 to 2), miss property {miss} (0 or 1)",
         )
 
 
@@ -93,14 +93,14 @@ def _check_event(machine: Machine, stream: Stream, attributes: dict[int, bytes],
     if not event.flags & _DISABLE_TIMING:
         raise Refused(1, "an event that a launch records must have been created with CU_EVENT_DISABLE_TIMING")
     if flags:
-        raise Refused(1, f"an event that a launch records takes no flags, not {flags:#x}")
+        raise Refused(1, f"flags {flags:#x} of an event that a launch records: must be 0")
     if event.context is not stream.context:
         raise Refused(400, "an event can be recorded only in a stream of its own context")
 
 
 def _check_domains(machine: Machine, stream: Stream, attributes: dict[int, bytes], value: bytes) -> None:
     if max(value[0], value[1]) >= ATTRIBUTES[126]:
-        raise Refused(1, f"memory synchronization domains {value[0]} and {value[1]}: there are {ATTRIBUTES[126]}")
+        raise Refused(1, f"memory synchronization domains {value[0]} and {value[1]}: must be below {ATTRIBUTES[126]}")
 
 
 def _check_preferred(machine: Machine, stream: Stream, attributes: dict[int, bytes], value: bytes) -> None:
@@ -108,7 +108,7 @@ def _check_preferred(machine: Machine, stream: Stream, attributes: dict[int, byt
     if _CLUSTER not in attributes:
         return
     if 0 in wanted or any(large % small for large, small in zip(wanted, regular)) or wanted[2] != regular[2]:
-        raise Refused(1, f"a preferred cluster of {wanted} is not a multiple of the cluster of {regular} in x and y")
+        raise Refused(1, f"a preferred cluster of {wanted} must be a multiple of {regular} in x and y, and equal in z")
 
 
 def _check_updatable(machine: Machine, stream: Stream, attributes: dict[int, bytes], value: bytes) -> None:
@@ -116,9 +116,9 @@ def _check_updatable(machine: Machine, stream: Stream, attributes: dict[int, byt
     if wanted not in (0, 1):
         raise Refused(1)
     if stream.capture is None:
-        raise Refused(1, "a kernel can be updatable by the device only in a graph: this stream is not capturing")
+        raise Refused(1, "a kernel node can be updatable by the device only in a graph: this stream is not capturing")
     if wanted:
-        raise Refused(801, "graphs' nodes that the device updates are not emulated")
+        raise Refused(801, "nodes of graphs that the device can update are not emulated")
 
 
 _CHECKS: dict[int, Callable[[Machine, Stream, dict[int, bytes], bytes], None]] = {

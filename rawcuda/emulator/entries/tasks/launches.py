@@ -104,7 +104,7 @@ def _check(function: Function, grid: Size, block: Size, shared: int) -> None:
         raise Refused(
             1,
             f"{shared} bytes of dynamic shared memory: this kernel may have {function.settings[8]} "
-            f"(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES raises it to {function.most_shared})",
+            f"(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES raises it to at most {function.most_shared})",
         )
 
 
@@ -142,11 +142,11 @@ def _check_cluster(function: Function, grid: Size, cluster: Size) -> None:
             "non-portable cluster sizes",
         )
     if any(blocks % side for blocks, side in zip(grid, cluster)):
-        raise Refused(1, f"a grid {grid} cannot be divided into clusters of {cluster}")
+        raise Refused(1, f"a grid of {grid} blocks cannot be divided into clusters of {cluster}")
 
 
 def _rights(context: Context) -> Callable[[Allocation], int]:
-    """Return a function that tells the access of a kernel to an allocation: 0, 1 to read, 3 to read and write."""
+    """Return a function that returns the access of a kernel to an allocation: 0, 1 to read, 3 to read and write."""
 
     def rights(allocation: Allocation) -> int:
         holding = allocation.context
@@ -156,7 +156,7 @@ def _rights(context: Context) -> Callable[[Allocation], int]:
 
 
 def _opaque(machine: Machine, context: Context) -> Callable[[int], Texture | Surface | None]:
-    """Return a function that finds the texture or the surface of a handle in a context."""
+    """Return a function that returns the texture or the surface of a handle in a context, or None."""
 
     def find(handle: int) -> Texture | Surface | None:
         found = machine.handles.get(handle)
@@ -186,7 +186,7 @@ def kernel_work(
         if grid[0] * grid[1] * grid[2] > most:
             raise Refused(
                 720,
-                f"a cooperative grid of {grid}: all blocks must be resident at the same time, and at most {most} fit",
+                f"a cooperative grid of {grid}: all blocks must be resident at the same time, and only {most} fit",
             )
     run, progress, site = function.entry.run, machine.progress, machine.caller()
     rights = _rights(function.module.context) if machine.restricted or len(machine.devices) > 1 else None
@@ -338,7 +338,7 @@ def max_active_blocks(machine: Machine, address: int, handle: int, threads: int,
 
 
 def _shared_of(callback: int, shared: int) -> Callable[[int], int]:
-    """Return a function from block size to shared memory, which calls the caller's function if there is one."""
+    """Return a function that maps a block size to bytes of shared memory; it calls the caller's function, if any."""
     if not callback:
         return lambda threads: shared
     function = _BlockToShared(callback)
@@ -358,7 +358,7 @@ def _shared_of(callback: int, shared: int) -> Callable[[int], int]:
 def max_potential_block(
     machine: Machine, grid: int, block: int, handle: int, callback: int, shared: int, limit: int, flags: int = 0
 ) -> None:
-    """Write the block size of the highest occupancy; of several, the largest."""
+    """Write the block size with the highest occupancy, the largest if there are several."""
     out(grid, block)
     function = function_at(machine, handle)
     if limit < 0 or flags & ~1:
@@ -400,7 +400,7 @@ def _config(machine: Machine, handle: int, config: int) -> tuple[Function, int, 
 
 
 def _most_clusters(function: Function, threads: int, shared: int, size: int) -> int:
-    """Return how many clusters of a number of blocks run at the same time: a cluster is inside one group of SMs."""
+    """Return how many clusters of a number of blocks fit on all multiprocessors, which form one group."""
     blocks = blocks_per_multiprocessor(function, threads, shared)
     return blocks * ATTRIBUTES[16] // size
 
@@ -420,9 +420,11 @@ def max_cluster(machine: Machine, address: int, handle: int, config: int) -> Non
 
 @entry("cuOccupancyMaxActiveClusters(int *numClusters, CUfunction func, const CUlaunchConfig *config)", since=11070)
 def max_active_clusters(machine: Machine, address: int, handle: int, config: int) -> None:
-    """Write how many clusters fit on the device at the same time; none if the size is not permitted."""
+    """Write how many clusters fit on the device at the same time; a size that is not permitted is refused."""
     out(address)
     function, threads, shared, (x, y, z) = _config(machine, handle, config)
     if x * y * z > (_LARGEST_CLUSTER if function.settings.get(14) else _PORTABLE_CLUSTER):
-        raise Refused(912, f"a cluster of {x * y * z} blocks")
+        raise Refused(
+            912, f"a cluster of {x * y * z} blocks: at most {_PORTABLE_CLUSTER}, or {_LARGEST_CLUSTER} if non-portable"
+        )
     put_int(address, _most_clusters(function, threads, shared, x * y * z))

@@ -73,7 +73,7 @@ def get_flags(machine: Machine, handle: int, address: int) -> None:
 
 @entry("cuStreamGetId(CUstream hStream, unsigned long long *streamId)", since=12000)
 def get_id(machine: Machine, handle: int, address: int) -> None:
-    """Write a number that no other stream ever has."""
+    """Write a number that is unique among all streams."""
     out(address)
     put_u64(address, machine.stream(handle).ident)
 
@@ -92,7 +92,7 @@ def get_device(machine: Machine, handle: int, address: int) -> None:
     put_int(address, machine.stream(handle).context.device.ordinal)
 
 
-# -- attributes, which have no effect: numbers of CUlaunchAttributeID
+# -- attributes, which have no effect; their numbers are those of CUlaunchAttributeID
 
 
 def _first(stream: Stream, number: int) -> bytes:
@@ -102,7 +102,7 @@ def _first(stream: Stream, number: int) -> bytes:
     domains = ATTRIBUTES[126]
     firsts = {1: b"", 3: b"\1", 9: bytes((0, min(1, domains - 1))), 10: b""}
     if number not in firsts:
-        raise Refused(1, f"attribute {number} is not one of a stream")
+        raise Refused(1, f"attribute {number} is not an attribute of streams: they have 1, 3, 8, 9 and 10")
     return firsts[number]
 
 
@@ -111,17 +111,20 @@ def _check_attribute(machine: Machine, stream: Stream, number: int, value: bytes
     if number == 1:
         address, size, ratio, hit, miss = _WINDOW.unpack_from(value)
         if size > ATTRIBUTES[109]:
-            raise Refused(1, f"an access policy window of {size} bytes: at most {ATTRIBUTES[109]}")
+            raise Refused(1, f"an access policy window of {size} bytes: must be at most {ATTRIBUTES[109]}")
         if not 0 <= ratio <= 1 or hit not in (0, 1, 2) or miss not in (0, 1):
-            raise Refused(1, "an access policy window: the hit ratio is 0 to 1, and misses cannot persist")
+            raise Refused(
+                1,
+                f"access policy window: hit ratio {ratio} (0 to 1), properties: hit {hit} (0 to 2), miss {miss} (0, 1)",
+            )
         if size and machine.space.find(address) is None:
             raise Refused(1, machine.space.explain(address, size))
     elif number == 3 and not 1 <= first <= 4:
-        raise Refused(1, f"synchronization policy {first}: 1 to 4")
+        raise Refused(1, f"synchronization policy {first}: must be 1 to 4")
     elif number == 8 and not _GREATEST <= first <= _LEAST:
-        raise Refused(1, f"priority {first}: {_GREATEST} to {_LEAST}")
+        raise Refused(1, f"priority {first}: must be {_GREATEST} to {_LEAST}")
     elif number == 9 and max(value[:2]) >= domains or number == 10 and first not in (0, 1):
-        raise Refused(1, f"a memory synchronization domain: this device has {domains}, and a launch names 0 or 1")
+        raise Refused(1, f"memory synchronization domains: a map has numbers below {domains}, and a domain is 0 or 1")
 
 
 @entry("cuStreamGetAttribute(CUstream hStream, CUstreamAttrID attr, CUstreamAttrValue *value_out)", since=11000)
@@ -154,7 +157,7 @@ def copy_attributes(machine: Machine, target: int, source: int) -> None:
 
 
 def _settled(machine: Machine, handle: int) -> Stream:
-    """Return a stream to query or wait for, which is refused while it captures."""
+    """Return a stream to query or wait for; a capturing stream is refused."""
     stream = machine.stream(handle)
     if stream.capture is not None:
         stream.capture.invalidate()
@@ -166,7 +169,7 @@ def _settled(machine: Machine, handle: int) -> Stream:
 
 @entry("cuStreamQuery(CUstream hStream)", since=2000)
 def query(machine: Machine, handle: int) -> int:
-    """Return whether all work of a stream is done, and run some of it otherwise."""
+    """Return 0 if all work of a stream is done; otherwise run some of it, and return 600."""
     stream = _settled(machine, handle)
     pending = machine.queues.pending(stream)
     if not pending:
@@ -210,7 +213,7 @@ def wait_event(machine: Machine, handle: int, event_handle: int, flags: int) -> 
 
 def _captured(stream: Stream) -> Capture:
     if stream.capture is None:
-        raise Refused(1, "an external event is for a stream that is being captured")
+        raise Refused(1, "the external flag needs a stream that is capturing: begin a capture, or pass 0")
     return stream.capture
 
 
@@ -264,7 +267,7 @@ def event_destroy(machine: Machine, handle: int) -> None:
 @entry("cuEventRecord(CUevent hEvent, CUstream hStream)", since=2000)
 @entry("cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned int flags)", since=11010)
 def event_record(machine: Machine, handle: int, stream_handle: int, flags: int = 0) -> None:
-    """Record an event after the work that a stream has now; an external one in each launch of the captured graph."""
+    """Record an event after the current work of a stream; with the external flag, each graph launch records it."""
     event, stream = machine.event(handle), machine.stream(stream_handle)
     if flags & ~_EXTERNAL:
         raise Refused(1)
@@ -292,7 +295,7 @@ def _recorded(machine: Machine, handle: int) -> Event:
 
 @entry("cuEventQuery(CUevent hEvent)", since=2000)
 def event_query(machine: Machine, handle: int) -> int:
-    """Return whether an event's mark is reached, and run some work otherwise."""
+    """Return 0 if an event's mark is reached; otherwise run some work, and return 600."""
     event = _recorded(machine, handle)
     if event.reached:
         return 0
@@ -328,9 +331,9 @@ def elapsed_time(machine: Machine, address: int, start_handle: int, end_handle: 
     out(address)
     start, end = _recorded(machine, start_handle), _recorded(machine, end_handle)
     if start.work is None or end.work is None or (start.flags | end.flags) & _DISABLE_TIMING:
-        raise Refused(400, "elapsed time needs two recorded events that were made without CU_EVENT_DISABLE_TIMING")
+        raise Refused(400, "the elapsed time needs two recorded events without CU_EVENT_DISABLE_TIMING")
     if start.context.device is not end.context.device:
-        raise Refused(400, "elapsed time needs two events of the same device")
+        raise Refused(400, "the elapsed time needs two events of the same device")
     if not (start.work.done and end.work.done):
         machine.queues.nudge(end.work if start.work.done else start.work)
         return _NOT_READY

@@ -30,7 +30,7 @@ _WAIT_32, _WRITE_32, _FLUSH_WRITES, _WAIT_64, _WRITE_64, _BARRIER = range(1, 7)
 def _checked(machine: Machine, stream: Stream, address: int, width: int) -> None:
     """Refuse an address that the stream's device cannot use for a value of this width."""
     if address % width:
-        raise Refused(1, f"address {address:#x} is not a multiple of {width}")
+        raise Refused(1, f"address {address:#x} must be a multiple of {width}")
     found = machine.space.find(address)
     if found is None or address - found.base + width > found.size:
         raise Refused(1, machine.space.explain(address, width))
@@ -58,22 +58,22 @@ def _holds(now: int, value: int, how: int, width: int) -> bool:
     return bool(now & value if how == _AND else ~(now | value) & every)
 
 
-_WORDS = {_AT_LEAST: "at least", _EQUAL: "equal to", _AND: "with a bit of", _NOR: "without a bit, as in NOR, of"}
+_WORDS = {_AT_LEAST: "at least", _EQUAL: "equal to", _AND: "nonzero after AND with", _NOR: "nonzero after NOR with"}
 
 
 def _wait(machine: Machine, stream: Stream, address: int, value: int, flags: int, width: int) -> Callable[[], object]:
-    """Return the steps of a wait: check the arguments now, and queue later."""
+    """Check the arguments of a wait, and return a function that queues it."""
     if flags & ~(3 | _FLUSH):
         raise Refused(1)
     if flags & _FLUSH:
-        raise Refused(801, "CU_STREAM_WAIT_VALUE_FLUSH: device attribute CAN_FLUSH_REMOTE_WRITES is 0")
+        raise Refused(801, "CU_STREAM_WAIT_VALUE_FLUSH is not emulated: device attribute CAN_FLUSH_REMOTE_WRITES is 0")
     _checked(machine, stream, address, width)
     how, space = flags & 3, machine.space
 
     def ready() -> bool:
         found = space.find(address)
         if found is None:
-            return True  # then look() fails
+            return True  # the memory was freed, and look() reports that
         start = address - found.base
         return _holds(int.from_bytes(found.data[start : start + width], "little"), value, how, width)
 
@@ -144,6 +144,6 @@ def batch(machine: Machine, handle: int, count: int, address: int, flags: int) -
         elif kind == _FLUSH_WRITES:
             raise Refused(801, "a flush of remote writes: device attribute CAN_FLUSH_REMOTE_WRITES is 0")
         elif kind != _BARRIER:
-            raise Refused(1, f"operation {kind} is unknown")
+            raise Refused(1, f"operation {kind} is not a CUstreamBatchMemOpType")
     for step in steps:
         step()

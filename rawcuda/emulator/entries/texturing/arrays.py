@@ -34,7 +34,7 @@ _ALL_FLAGS = 0x1FF
 
 
 def _limits(extents: Extents, flags: int, mipmapped: bool) -> list[tuple[int, ...]]:
-    """Return the device attributes that limit the extents of an array: of a texture and, if it is one, of a surface."""
+    """Return the attributes that limit the extents of an array: those of a texture, and of a surface if it is one."""
     _, height, depth = extents
     texture: tuple[int, ...]
     surface: tuple[int, ...]
@@ -52,7 +52,7 @@ def _limits(extents: Extents, flags: int, mipmapped: bool) -> list[tuple[int, ..
 
 
 def _check(extents: Extents, channels: int, number: int, flags: int, mipmapped: bool = False) -> None:
-    """Refuse a description that no array can have."""
+    """Refuse an invalid description of an array."""
     format_of(number, channels)
     if flags & ~_ALL_FLAGS:
         raise Refused(1, f"flags {flags:#x} are unknown")
@@ -60,18 +60,18 @@ def _check(extents: Extents, channels: int, number: int, flags: int, mipmapped: 
         raise Refused(801, f"flags {flags:#x}: depth, color, sparse and deferred arrays are not emulated")
     width, height, depth = extents
     if not width:
-        raise Refused(1, "an array of width 0")
+        raise Refused(1, "an array of width 0: the width must be at least 1")
     if flags & CUBEMAP:
         if width != height:
             raise Refused(1, f"the faces of a cubemap are squares, not {width} x {height}")
         if depth % 6 or not depth or depth > 6 and not flags & LAYERED:
             raise Refused(1, f"a cubemap has 6 faces (a layered one a multiple of 6), not {depth}")
     elif flags & LAYERED and not depth:
-        raise Refused(1, "a layered array has at least one layer, which is its depth")
+        raise Refused(1, "a layered array of depth 0: the depth is the number of layers, and must be at least 1")
     elif not height and depth and not flags & LAYERED:
-        raise Refused(1, "an array with a depth also has a height")
+        raise Refused(1, f"an array of height 0 and depth {depth}: an array with a depth must have a height")
     if flags & GATHER and (not height or depth):
-        raise Refused(1, "only a 2-D array can be made for gathering (CUDA_ARRAY3D_TEXTURE_GATHER)")
+        raise Refused(1, "CUDA_ARRAY3D_TEXTURE_GATHER: only a 2-D array can have this flag")
     sizes = [extent for extent in extents if extent]
     for numbers in _limits(extents, flags, mipmapped):
         most = [ATTRIBUTES[number] for number in numbers]
@@ -139,7 +139,7 @@ def array_destroy(machine: Machine, handle: int) -> None:
     """Destroy an array."""
     found = _array(machine, handle)
     if found.parent is not None:
-        raise Refused(400, "a level of a mipmapped array ends with the mipmapped array")
+        raise Refused(400, "a level of a mipmapped array cannot be destroyed: destroy the mipmapped array")
     machine.refuse_unsafe()
     del machine.handles[handle], found.context.owned[handle]
     found.close()
@@ -157,7 +157,7 @@ def array_plane(machine: Machine, address: int, handle: int, plane: int) -> None
     since=11010,
 )
 def array_sparse(machine: Machine, address: int, handle: int) -> None:
-    """Refuse the properties of a sparse array, since none is sparse."""
+    """Refuse the properties of a sparse array, since no emulated array is sparse."""
     out(address)
     raise Refused(1, f"an {_array(machine, handle).describe()} is not sparse (CUDA_ARRAY3D_SPARSE)")
 
@@ -167,10 +167,12 @@ def array_sparse(machine: Machine, address: int, handle: int) -> None:
     since=11060,
 )
 def array_requirements(machine: Machine, address: int, handle: int, device: int) -> None:
-    """Refuse the requirements of an array, since each has its memory."""
+    """Refuse the requirements of an array, since each array has its own memory."""
     out(address)
     machine.device(device)
-    raise Refused(1, f"an {_array(machine, handle).describe()} has its memory (CUDA_ARRAY3D_DEFERRED_MAPPING)")
+    raise Refused(
+        1, f"an {_array(machine, handle).describe()} has its own memory: it has no CUDA_ARRAY3D_DEFERRED_MAPPING"
+    )
 
 
 @entry(
@@ -235,7 +237,7 @@ def mipmapped_destroy(machine: Machine, handle: int) -> None:
     since=11010,
 )
 def mipmapped_sparse(machine: Machine, address: int, handle: int) -> None:
-    """Refuse the properties of a sparse array, since none is sparse."""
+    """Refuse the properties of a sparse array, since no emulated array is sparse."""
     out(address)
     _mipmapped(machine, handle)
     raise Refused(1, "the mipmapped array is not sparse (CUDA_ARRAY3D_SPARSE)")
@@ -247,11 +249,11 @@ def mipmapped_sparse(machine: Machine, address: int, handle: int) -> None:
     since=11060,
 )
 def mipmapped_requirements(machine: Machine, address: int, handle: int, device: int) -> None:
-    """Refuse the requirements of a mipmapped array, since each has its memory."""
+    """Refuse the requirements of a mipmapped array, since each has its own memory."""
     out(address)
     machine.device(device)
     _mipmapped(machine, handle)
-    raise Refused(1, "the mipmapped array has its memory (CUDA_ARRAY3D_DEFERRED_MAPPING)")
+    raise Refused(1, "the mipmapped array has its own memory: it has no CUDA_ARRAY3D_DEFERRED_MAPPING")
 
 
 # -- copies of one row

@@ -1,7 +1,7 @@
-"""Entry points: tensor maps, of which a kernel gets 128 opaque bytes.
+"""Entry points: tensor maps, which kernels get as 128 opaque bytes.
 
-How          the call checks every rule that is documented for its arguments, and packs them into the bytes. The
-             instructions that use it read them in ptx/running/units/tensors.py.
+How          the call checks every rule that is documented for its arguments, and packs them into the bytes.
+             ptx/running/units/tensors.py reads them for the instructions that use a tensor map.
 Source       CUDA Driver API, "Tensor Map Object Management"
 Read next    textures.py
 """
@@ -32,7 +32,7 @@ def _many(
 
 
 class _Tensor:
-    """What all forms of a tensor map have in common, checked."""
+    """The checked arguments that all forms of a tensor map have in common."""
 
     def __init__(
         self,
@@ -58,9 +58,9 @@ class _Tensor:
         if not 0 <= type < 16:
             raise Refused(1, f"{type} is not a CUtensorMapDataType")
         if type >= len(SIZES):
-            raise Refused(801, "packed elements of 4 and 6 bits are not emulated")
+            raise Refused(801, f"data type {type}: packed elements of 4 and 6 bits are not emulated")
         if not least_rank <= rank <= 5 or interleave and rank < 3:
-            raise Refused(1, f"rank {rank}: {3 if interleave else least_rank} to 5")
+            raise Refused(1, f"rank {rank}: must be {3 if interleave else least_rank} to 5")
         for what, number, most in (
             ("interleave", interleave, 2),
             ("swizzle", swizzle, 6),
@@ -68,7 +68,7 @@ class _Tensor:
             ("fill", fill, 1),
         ):
             if not 0 <= number <= most:
-                raise Refused(1, f"{what} {number}: 0 to {most}")
+                raise Refused(1, f"{what} {number}: must be 0 to {most}")
         unit = 32 if interleave == 2 else 16
         if not address or address % unit:
             raise Refused(1, f"the address {address:#x} is not a multiple of {unit}")
@@ -77,31 +77,31 @@ class _Tensor:
         self.strides = _many(strides, rank - 1, ctypes.c_uint64)
         self.steps = _many(steps, rank, ctypes.c_uint32)
         if not all(0 < extent <= 1 << 32 for extent in self.extents):
-            raise Refused(1, f"extents {self.extents}: 1 to 2**32")
+            raise Refused(1, f"extents {self.extents}: each must be 1 to 2**32")
         least = self.extents[0] * self.itemsize if not interleave else 0
         for stride in self.strides:
             if stride % unit or not least <= stride < 1 << 40 or not stride:
                 raise Refused(1, f"strides {self.strides}: multiples of {unit} below 2**40, at least {least}")
             least = 0
         if not all(0 < step <= 8 for step in self.steps[0 if interleave else 1 :]):
-            raise Refused(1, f"element strides {self.steps}: 1 to 8")
+            raise Refused(1, f"element strides {self.steps}: each must be 1 to 8")
         if interleave == 2 and swizzle != 1:
             raise Refused(1, "interleave 32B needs swizzle 32B")
         if fill and type not in _FLOATS:
-            raise Refused(1, "filling with NaN needs a floating-point type")
+            raise Refused(1, f"data type {type}: filling with NaN needs a floating-point type")
         self.fields = (MAGIC, type, rank, interleave, swizzle, promotion, fill, least_rank, address)
 
     def check_inner(self, count: int) -> None:
-        """Check the number of elements of the innermost dimension that a copy moves."""
+        """Check how many elements of the innermost dimension a copy moves."""
         nbytes = count * self.itemsize
         if not self.interleave and nbytes % 16:
             raise Refused(1, f"the inner dimension of the box has {nbytes} bytes, which is not a multiple of 16")
         most = _SWIZZLE[self.swizzle]
         if not self.interleave and most and nbytes > most:
-            raise Refused(1, f"the inner dimension of the box has {nbytes} bytes: this swizzle permits {most}")
+            raise Refused(1, f"the inner dimension of the box has {nbytes} bytes: this swizzle permits at most {most}")
 
     def write(self, target: int, *more: int) -> None:
-        """Write the 128 bytes; what does not fit into the fields of a box follows them."""
+        """Write the 128 bytes; numbers that do not fit into the fields of a box follow the other fields."""
         blank = [0] * (5 - len(self.extents))
         box = [side & 0xFFFF for side in (*more, *[0] * 5)]
         steps = [step & 0xFF for step in self.steps]
@@ -127,7 +127,7 @@ def encode_tiled(
     made = _Tensor(machine, target, type, rank, 1, address, extents, strides, steps, modes)
     sides = _many(box, rank, ctypes.c_uint32)
     if not all(0 < side <= 256 for side in sides):
-        raise Refused(1, f"a box of {sides}: each side has 1 to 256 elements")
+        raise Refused(1, f"a box of {sides}: each side must have 1 to 256 elements")
     made.check_inner(sides[0])
     made.write(target, *sides)
 
@@ -150,9 +150,9 @@ def encode_im2col(
     low, high = (_many(each, rank - 2, ctypes.c_int) for each in (lower, upper))
     most = {3: 1 << 15, 4: 1 << 7, 5: 1 << 4}[rank]
     if not all(-most <= corner < most for corner in (*low, *high)):
-        raise Refused(1, f"corners {low} and {high} of rank {rank}: {-most} to {most - 1}")
+        raise Refused(1, f"corners {low} and {high}: with rank {rank}, each must be {-most} to {most - 1}")
     if not 0 < channels <= 256 or not 0 < pixels <= 1024:
-        raise Refused(1, f"{channels} channels and {pixels} pixels: 1 to 256, and 1 to 1024")
+        raise Refused(1, f"{channels} channels (1 to 256) and {pixels} pixels (1 to 1024)")
     # Corners are offsets from the first and the last pixel of each spatial dimension.
     if any(extent + b - a <= 0 for extent, a, b in zip(made.extents[1:], low, high)):
         raise Refused(1, f"the box between the corners {low} and {high} has no pixels")
@@ -182,7 +182,7 @@ def replace_address(machine: Machine, target: int, address: int) -> None:
     """Replace the address in an encoded tensor map."""
     out(target)
     if ctypes.c_uint32.from_address(target).value != MAGIC:
-        raise Refused(1, "these bytes are not an encoded tensor map")
+        raise Refused(1, f"the 128 bytes at {target:#x} are not an encoded tensor map")
     unit = 32 if ctypes.c_uint8.from_address(target + 6).value == 2 else 16
     if not address or address % unit:
         raise Refused(1, f"the address {address:#x} is not a multiple of {unit}")

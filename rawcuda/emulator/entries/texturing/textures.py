@@ -2,8 +2,8 @@
 
 How          the call checks both structures against the attributes of the device: alignment, pitch and extents of
              linear memory, and which modes may be combined. A kernel finds the object by its handle (see
-             entries/tasks/launches.py), so a texture or surface that was destroyed, or whose array or memory was, is
-             reported by the kernel that uses it.
+             entries/tasks/launches.py), so a kernel that uses a texture or surface reports if the object, or its
+             array or memory, was destroyed.
 Source       CUDA Driver API, "Texture Object Management", "Surface Object Management"
 Read next    ../images.py
 """
@@ -43,7 +43,7 @@ def _resource(descriptor: bytes) -> tuple[int, bytes]:
     """Return the kind of a resource and the content of its union."""
     kind, flags = struct.unpack_from("<i", descriptor)[0], struct.unpack_from("<I", descriptor, 136)[0]
     if flags:
-        raise Refused(1, f"the flags of a resource are {flags:#x}, and must be 0")
+        raise Refused(1, f"flags {flags:#x} of a resource: must be 0")
     return kind, descriptor[8:136]
 
 
@@ -70,7 +70,7 @@ def _bind(machine: Machine, context: Context, made: Texture, kind: int, union: b
         made.kind, made.format, made.channels = "linear", format_of(number, channels), channels
         made.width, made.height = nbytes // (made.format.width * channels), 0
         if not 0 < made.width <= ATTRIBUTES[69]:
-            raise Refused(1, f"a texture of {made.width} elements: 1 to {ATTRIBUTES[69]} (device attribute 69)")
+            raise Refused(1, f"a texture of {made.width} elements: must be 1 to {ATTRIBUTES[69]} (device attribute 69)")
         _use(machine, made, address, nbytes)
     elif kind == 3:
         address, number, channels, made.width, made.height, made.pitch = _PITCHED.unpack_from(union)
@@ -86,7 +86,7 @@ def _bind(machine: Machine, context: Context, made: Texture, kind: int, union: b
                 1, f"a pitch of {made.pitch} bytes is not a multiple of {ATTRIBUTES[51]} (TEXTURE_PITCH_ALIGNMENT)"
             )
         if not row <= made.pitch <= ATTRIBUTES[72]:
-            raise Refused(1, f"a pitch of {made.pitch} bytes: {row} (a row) to {ATTRIBUTES[72]} (attribute 72)")
+            raise Refused(1, f"a pitch of {made.pitch} bytes: must be {row} (a row) to {ATTRIBUTES[72]} (attribute 72)")
         _use(machine, made, address, made.pitch * (made.height - 1) + row)
     else:
         raise Refused(1, f"{kind} is not a CUresourcetype")
@@ -110,7 +110,7 @@ def _sample(made: Texture, descriptor: bytes) -> None:
     """Set how a texture is sampled."""
     x, y, z, filter, flags, _, mip, bias, least, most, *rest = _TEXTURE.unpack(descriptor)
     if not {x, y, z} <= {0, 1, 2, 3} or not {filter, mip} <= {0, 1}:
-        raise Refused(1, f"address modes {x, y, z}, filter modes {filter, mip}: 0 to 3, and 0 or 1")
+        raise Refused(1, f"address modes {x, y, z} must be 0 to 3, and filter modes {filter, mip} 0 or 1")
     if flags & ~(_INTEGERS | _NORMALIZED | _SRGB | _NO_TRILINEAR | _SEAMLESS):
         raise Refused(1, f"texture flags {flags:#x} are unknown")
     made.normalized, made.linear = bool(flags & _NORMALIZED), bool(filter)
@@ -135,26 +135,28 @@ def _sample(made: Texture, descriptor: bytes) -> None:
             1, "a texture over a mipmapped array needs normalized coordinates (CU_TRSF_NORMALIZED_COORDINATES)"
         )
     if any(number != number for number in (bias, least, most)):
-        raise Refused(1, "a bias or clamp of levels is NaN")
+        raise Refused(1, f"bias {bias} and clamps {least} and {most} of levels: must not be NaN")
 
 
 def _restrict(made: Texture, descriptor: bytes) -> None:
     """Apply a view of a resource: another range of levels and layers."""
     number, width, height, depth, first, last, layer, last_layer, *_ = _VIEW.unpack(descriptor)
     if made.kind != "array":
-        raise Refused(1, "only a texture over an array can have a resource view")
+        raise Refused(1, f"a texture over {made.kind} memory cannot have a resource view: only one over an array can")
     whole = made.levels[0]
     if number:
         same = _VIEW_FORMATS.get((whole.format.name, whole.channels))
         if number != same:
             raise Refused(801, f"resource view format {number:#x} over an {whole.describe()} is not emulated")
     if (width, height, depth) != (whole.width, whole.height, whole.depth):
-        raise Refused(1, f"a view of {width} x {height} x {depth} over an {whole.describe()}")
+        raise Refused(
+            1, f"a view of {width} x {height} x {depth} over an {whole.describe()}: the extents must be the same"
+        )
     if not first <= last < len(made.levels):
-        raise Refused(1, f"levels {first} to {last} of {len(made.levels)}")
+        raise Refused(1, f"levels {first} to {last} of a view: the array has levels 0 to {len(made.levels) - 1}")
     layered = whole.flags & (LAYERED | CUBEMAP)
     if not layer <= last_layer < (whole.depth if layered else 1):
-        raise Refused(1, f"layers {layer} to {last_layer} of an {whole.describe()}")
+        raise Refused(1, f"layers {layer} to {last_layer} of a view are not layers of an {whole.describe()}")
     made.levels = made.levels[first : last + 1]
     made.first_layer, made.layers = layer, last_layer - layer + 1
 
@@ -235,7 +237,7 @@ def surface_create(machine: Machine, address: int, resource: int) -> None:
     descriptor = _bytes(resource, _RESOURCE)
     kind, union = _resource(descriptor)
     if kind != 0:
-        raise Refused(1, "a surface needs a CUDA array (CU_RESOURCE_TYPE_ARRAY)")
+        raise Refused(1, f"resource type {kind}: a surface needs a CUDA array (CU_RESOURCE_TYPE_ARRAY, 0)")
     array = _array_of(machine, context, union)
     if not array.flags & SURFACE:
         raise Refused(1, f"an {array.describe()} was created without CUDA_ARRAY3D_SURFACE_LDST")
