@@ -461,13 +461,15 @@ class Template:
         self.behind += pack(f"={2 * ndim}q", *shape, *strides)
 
 
-def lend(template: Template, data: int, owner: Any) -> _Block:
-    """Write a managed tensor and register it as exported: export() without a capsule.
+def export(template: Template, data: int, owner: Any, in_capsule: bool = True) -> Any:
+    """Write a managed tensor, register it as exported, and return a new capsule with it; see lend().
 
     data      the first element's address
     owner     the object that keeps the memory alive until the deleter has run
     """
     exports: Any = _exports
+    if in_capsule and exports.sweeps:
+        return _export_to_be_swept(template, data, owner)
     form = template.form
     try:
         block = form.spare.pop()
@@ -477,20 +479,18 @@ def lend(template: Template, data: int, owner: Any) -> _Block:
     out = outstanding[block.address] = block, owner
     if exports.ended:
         exports.silence(out)
-    return block
-
-
-def export(template: Template, data: int, owner: Any) -> Any:
-    """Return a new capsule with one of our tensors; see lend()."""
-    exports: Any = _exports
-    if exports.sweeps:
-        return _export_to_be_swept(template, data, owner)
-    block = lend(template, data, owner)
+    if not in_capsule:
+        return block
     try:
         return _wrap(*block.wrapped)
     except BaseException:
         outstanding.pop(block.address, None)
         raise
+
+
+def lend(template: Template, data: int, owner: Any) -> _Block:
+    """Export without a capsule: return the block with the tensor."""
+    return export(template, data, owner, False)  # type: ignore[no-any-return]
 
 
 _wrap = bind("PyCapsule_New", ctypes.py_object)

@@ -83,8 +83,7 @@ def dlpack_capsule(view: StridedView, stream: Any, max_version: Any, dl_device: 
     versioned = max_version is not None and (max_version in _NEWEST or _pair("max_version", max_version)[0] >= 1)
     other = None
     if dl_device is not None or copy is not None:
-        view, *other = _elsewhere(view, stream, dl_device, copy)
-        other = tuple(other)
+        view, other = _elsewhere(view, stream, dl_device, copy)
     where, shape, dtype = view._place, view.shape, view.dtype
     key = shape, view.strides, dtype.name, dtype.code, where, versioned, other
     try:
@@ -145,8 +144,10 @@ def _template(
     return Template(device, bits, view.shape, _element_strides(view), versioned=versioned, flags=flags)
 
 
-def _elsewhere(view: StridedView, stream: Any, dl_device: Any, copy: Any) -> tuple[StridedView, tuple[int, int], int]:
-    """Apply `dl_device` and `copy`: return the view to export, its DLPack device, and the flags."""
+def _elsewhere(
+    view: StridedView, stream: Any, dl_device: Any, copy: Any
+) -> tuple[StridedView, tuple[tuple[int, int], int]]:
+    """Apply `dl_device` and `copy`: return the view to export, which is ready, with its DLPack device and the flags."""
     device = dlpack_device(view)
     wanted = device if dl_device is None else _pair("dl_device", dl_device)
     if copy is not None and not isinstance(copy, bool):
@@ -161,9 +162,9 @@ def _elsewhere(view: StridedView, stream: Any, dl_device: Any, copy: Any) -> tup
         raise refusal("dlpack", "dl_device", wanted, why)
     if needs_copy or copy:
         made, device = _copied(view, stream, wanted)
-        return made, device, DLPACK_FLAG_BITMASK_IS_COPIED
+        return made, (device, DLPACK_FLAG_BITMASK_IS_COPIED)
     _order(view, stream, device)
-    return view, wanted, 0
+    return view, (wanted, 0)
 
 
 def _pair(field: str, value: Any) -> tuple[int, int]:

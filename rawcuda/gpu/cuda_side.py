@@ -160,16 +160,16 @@ def settle(made: Description, stream: Any) -> None:
     """
     where, pending = made._place, made.stream
     made.stream = stream
-    if 0 in made.shape:
+    if 0 in made._shape:
         return  # no address to query, and no wait is needed
     if where.device is None:
-        places = spot(made.ptr)
+        places = spot(made._ptr)
         if places is not None and places[0].device is not None:
             made._place = places[where.readonly]
         else:
             made._place = place(_located(made), where.readonly, where.protocol)
     elif in_use:
-        places = spot(made.ptr)
+        places = spot(made._ptr)
         found = places[0].device if places is not None else locate(made.ptr)
         if found != where.device:
             if found is not None and found[0] == where.device[0] == "cuda_managed":  # DLPack does not tell the ordinal
@@ -239,7 +239,7 @@ def check_label(view: Description) -> None:
         _refuse_label(view, where)
 
 
-def _refuse_label(view: Description, where: tuple[str, int] | None) -> None:
+def _refuse_label(view: Description, where: tuple[str, int | None] | None) -> None:
     """Refuse a view whose label differs from what the driver says, if one of both is device memory."""
     device: Any = view._place.device
     if (device[0] == "cuda") if where is None else "cuda" in (where[0], device[0]):

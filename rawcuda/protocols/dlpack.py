@@ -303,10 +303,10 @@ def _ask_on_stream(ask: Callable[..., Any], said: tuple[int, int], stream: Any) 
         around = cuda.device_around(said[1])
     except ValueError as error:
         raise refusal(NAME, "__dlpack_device__", said, f"{error}; the exporter is at fault") from None
-    if around is not None:
-        with around:  # torch exports from the current device only
-            return _ask_for(ask, said, handle)
-    return _ask_for(ask, said, handle)
+    if around is None:
+        return _ask_for(ask, said, handle)
+    with around:  # torch exports from the current device only
+        return _ask_for(ask, said, handle)
 
 
 def _ask_for(ask: Callable[..., Any], said: tuple[int, int], handle: int) -> Any:
