@@ -333,10 +333,9 @@ class _Exports:
         self.nothing = address_of("Py_IsInitialized")  # a C function that is harmless at any time, in any thread
         self.sweeps = not available()
         if self.sweeps:
-            self.deleter, self.destructor = _marking_function(), None
+            self.deleter, self.drop = _marking_function(), None
         else:
-            self.deleter, self.destructor = callback(_deleted), callback(_dropped)
-            self.drop = ctypes.c_void_p.from_param(self.destructor)
+            self.deleter, self.drop = callback(_deleted), _pointer.from_param(callback(_dropped))
         atexit.register(self.end)
 
     def end(self) -> None:
@@ -397,7 +396,7 @@ class _Block:
     spare    the list of free blocks of this form. Reusing one saves 1,000 ns of 2,100 per export.
     """
 
-    __slots__ = ("bytes", "address", "shape", "strides", "name", "deleter_at", "spare", "capsule", "first_word")
+    __slots__ = ("bytes", "address", "shape", "strides", "wrapped", "deleter_at", "spare", "capsule", "first_word")
 
     def __init__(self, form: _Form) -> None:
         storage = ctypes.create_string_buffer(form.nbytes)
@@ -405,7 +404,8 @@ class _Block:
         self.address = ctypes.addressof(storage)
         numbers = self.address + form.head
         self.shape, self.strides = (numbers, numbers + 8 * form.ndim) if form.ndim else (0, 0)
-        self.name = ctypes.byref(storage), versioned_name if form.versioned else legacy_name
+        name = versioned_name if form.versioned else legacy_name
+        self.wrapped = ctypes.byref(storage), name, None if _exports is None else _exports.drop
         self.deleter_at = 16 if form.versioned else 56
         self.capsule: Any = None  # used only with sweep(): the capsule, and the original first word of the tensor
         self.first_word: int | None = None
@@ -438,7 +438,7 @@ class Template:
     flags     of DLPack; a legacy tensor (versioned=False) has none
     """
 
-    __slots__ = ("form", "before", "what", "behind")
+    __slots__ = ("form", "device", "before", "what", "behind")
 
     def __init__(
         self,
@@ -453,7 +453,7 @@ class Template:
         deleter, ndim = (_exports or _begin()).deleter, len(shape)
         found = _forms.get((versioned, ndim))
         self.form = found or _forms.setdefault((versioned, ndim), _Form(versioned, ndim))
-        self.what = pack("=iiiBBH", *device, ndim, *dtype)
+        self.device, self.what = device, pack("=iiiBBH", *device, ndim, *dtype)
         # version, manager_ctx, deleter, flags; or after the tensor: manager_ctx, deleter. byte_offset is 0: some
         # consumers ignore it
         self.before = pack("=IIQQQ", *VERSION, 0, deleter, flags) if versioned else b""
@@ -461,13 +461,15 @@ class Template:
         self.behind += pack(f"={2 * ndim}q", *shape, *strides)
 
 
-def lend(template: Template, data: int, owner: Any) -> _Block:
-    """Write a managed tensor and register it as exported: export() without a capsule.
+def export(template: Template, data: int, owner: Any, in_capsule: bool = True) -> Any:
+    """Write a managed tensor, register it as exported, and return a new capsule with it; see lend().
 
     data      the first element's address
     owner     the object that keeps the memory alive until the deleter has run
     """
     exports: Any = _exports
+    if in_capsule and exports.sweeps:
+        return _export_to_be_swept(template, data, owner)
     form = template.form
     try:
         block = form.spare.pop()
@@ -477,20 +479,18 @@ def lend(template: Template, data: int, owner: Any) -> _Block:
     out = outstanding[block.address] = block, owner
     if exports.ended:
         exports.silence(out)
-    return block
-
-
-def export(template: Template, data: int, owner: Any) -> Any:
-    """Return a new capsule with one of our tensors; see lend()."""
-    exports: Any = _exports
-    if exports.sweeps:
-        return _export_to_be_swept(template, data, owner)
-    block = lend(template, data, owner)
+    if not in_capsule:
+        return block
     try:
-        return _wrap(*block.name, exports.drop)
+        return _wrap(*block.wrapped)
     except BaseException:
         outstanding.pop(block.address, None)
         raise
+
+
+def lend(template: Template, data: int, owner: Any) -> _Block:
+    """Export without a capsule: return the block with the tensor."""
+    return export(template, data, owner, False)  # type: ignore[no-any-return]
 
 
 _wrap = bind("PyCapsule_New", ctypes.py_object)
@@ -515,7 +515,7 @@ def _export_to_be_swept(template: Template, data: int, owner: Any) -> Any:
     sweep()
     block = lend(template, data, owner)
     block.first_word = ctypes.c_uint64.from_address(block.address).value
-    block.capsule = capsule = _wrap(*block.name, None)
+    block.capsule = capsule = _wrap(*block.wrapped)
     return capsule
 
 

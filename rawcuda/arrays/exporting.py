@@ -81,30 +81,24 @@ def dlpack_capsule(view: StridedView, stream: Any, max_version: Any, dl_device: 
     raises       ProtocolError   (a BufferError) the view cannot be exported
     """
     versioned = max_version is not None and (max_version in _NEWEST or _pair("max_version", max_version)[0] >= 1)
-    flags, where = 0, view._place
+    other = None
     if dl_device is not None or copy is not None:
-        view, device, flags = _elsewhere(view, stream, dl_device, copy)
-        where = view._place
-    elif where.is_host:
-        device = 1, 0
-        if stream is not None:
-            _order(view, stream, device)
-    else:
-        device = dlpack_device(view)
-        if type(stream) is not int or stream != -1:
-            _order(view, stream, device)
-    shape, dtype = view.shape, view.dtype
-    key = shape, view.strides, dtype.name, dtype.code, where, versioned, device, flags
+        view, other = _elsewhere(view, stream, dl_device, copy)
+    where, shape, dtype = view._place, view.shape, view.dtype
+    key = shape, view.strides, dtype.name, dtype.code, where, versioned, other
     try:
         template = _templates[key]
     except KeyError:
+        device, flags = other or (dlpack_device(view), 0)
         template = _template(view, device, max_version, versioned, flags)
         if len(_templates) >= 1000:  # the number of layouts is unlimited
             _templates.clear()
         _templates[key] = template
+    if other is None and (stream is not None if where.is_host else type(stream) is not int or stream != -1):
+        _order(view, stream, template.device)
     capsule = export(template, 0 if 0 in shape else view.ptr, view._kept())
     if tracing.listeners:
-        _tell("dlpack", view, device, f"dltensor{'_versioned' if versioned else ''}, ", identify(capsule)[0])
+        _tell("dlpack", view, template.device, f"dltensor{'_versioned' if versioned else ''}, ", identify(capsule)[0])
     return capsule
 
 
@@ -150,8 +144,10 @@ def _template(
     return Template(device, bits, view.shape, _element_strides(view), versioned=versioned, flags=flags)
 
 
-def _elsewhere(view: StridedView, stream: Any, dl_device: Any, copy: Any) -> tuple[StridedView, tuple[int, int], int]:
-    """Apply `dl_device` and `copy`: return the view to export, its DLPack device, and the flags."""
+def _elsewhere(
+    view: StridedView, stream: Any, dl_device: Any, copy: Any
+) -> tuple[StridedView, tuple[tuple[int, int], int]]:
+    """Apply `dl_device` and `copy`: return the view to export, which is ready, with its DLPack device and the flags."""
     device = dlpack_device(view)
     wanted = device if dl_device is None else _pair("dl_device", dl_device)
     if copy is not None and not isinstance(copy, bool):
@@ -166,9 +162,9 @@ def _elsewhere(view: StridedView, stream: Any, dl_device: Any, copy: Any) -> tup
         raise refusal("dlpack", "dl_device", wanted, why)
     if needs_copy or copy:
         made, device = _copied(view, stream, wanted)
-        return made, device, DLPACK_FLAG_BITMASK_IS_COPIED
+        return made, (device, DLPACK_FLAG_BITMASK_IS_COPIED)
     _order(view, stream, device)
-    return view, wanted, 0
+    return view, (wanted, 0)
 
 
 def _pair(field: str, value: Any) -> tuple[int, int]:

@@ -12,6 +12,7 @@ Read next    copies/device_copy.py
 from __future__ import annotations
 
 from .. import driver
+from ..doors import in_use
 from ..driver import as_argument
 from ..errors import Closed, CudaError, ForkedAfterInit, InvalidUse, refusal
 from .calls import run, scratches, take_scratch
@@ -245,9 +246,9 @@ def make_wait(consumer: int, view: Description) -> None:
 
     consumer   a handle, or -1: no ordering
     """
-    if consumer == NO_SYNC or 0 in view.shape or not driver.is_loaded():
+    if consumer == NO_SYNC or 0 in view.shape or not in_use:
         return  # (if no driver is in use, no work of ours can be pending)
-    working = pending_handle(view)
+    working = _LEGACY if view.stream is None else pending_handle(view)
     device = device_of(view)
     if working is not None and device is not None and working != consumer:
         if working > 2 and _is_capturing(working, device):

@@ -27,10 +27,10 @@ from .queue import (
     check_device,
     failed,
     handle_of,
-    home_of,
+    record_and_wait,
     work_handle,
 )
-from .retention import give_back, retain, retained, sweep, take_event
+from .retention import retain, retained, sweep
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -533,20 +533,3 @@ def new_event(device: Any, by: Any = None) -> Event:
 
 _NO_TIMING = "an event with timing cannot be shared with other processes: make one without timing"
 _keepers: dict[Any, Any] = {}  # of the shared events, by their releases: see processes/events.py
-
-
-def record_and_wait(primary: PrimaryContext, working: Any, waiting: Any, there: PrimaryContext | None = None) -> None:
-    """Make a stream wait for the work that another stream has now, by an event in the context of that stream.
-
-    working, waiting  two different streams, in any form that calls_on takes, also of two devices
-    primary           the context of `waiting` if that is a default stream
-    there             the context of `working` if that is a default stream; the same one by default
-    calls   cuEventCreate, cuEventRecord, cuStreamWaitEvent
-    """
-    home = home_of(working, there or primary)
-    event = take_event(home)  # the driver stores the wait during the call, so the event can be reused afterwards
-    # (the event tells the context of a default stream: the driver refuses another, and is asked again in that one)
-    home.direct.cuEventRecord(event.argument, calls_on(working, home)[1])
-    calls, queue = calls_on(waiting, primary)
-    calls.cuStreamWaitEvent(queue, event.argument, _NO_FLAGS)
-    give_back(event, home)

@@ -233,7 +233,7 @@ def _pack_view(slot: Slot, argument: Description, kept: Kept) -> int:
 def _pack_foreign(slot: Slot, argument: Any, kept: Kept) -> int:
     """Pack the address of another library's array, after viewing it for the launch's stream."""
     try:
-        made = view(argument, stream=kept.stream)
+        made = view(argument, kept.stream)
         if made._place not in slot.places:
             _check_place(slot, made, argument, kept)
         address = made.ptr
