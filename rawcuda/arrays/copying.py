@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from sys import byteorder
+from itertools import count
 
 from .. import doors, names
 from ..doors import in_use
@@ -23,7 +23,7 @@ from ..elements.dtypes import of as dtype_of
 from ..elements.scalars import decode, encode
 from ..errors import refusal
 from ..protocols.choosing import PROTOCOLS, reader_of
-from ..protocols.description import HOST, Bytes, Description, Unaddressed
+from ..protocols.description import HOST, Bytes, Description, Examined, Unaddressed
 from . import host_copy
 from .host_copy import Walk, empty_host, walk_of
 
@@ -48,6 +48,7 @@ __all__ = [
     "plan",
     "plan_fill",
     "readable",
+    "shortest",
     "tolist",
 ]
 
@@ -86,7 +87,7 @@ class Form:
     in_c_order  whether they are one run in C order
     shape, strides, offset  the same elements with merged dimensions, as layout.coalesce returns them
     rows        (bytes of a row, pitch, number of rows) if the elements are rows of bytes, which begin at offset
-    words       for the bytes of an element that filled it: what _word_of() returns
+    words       for the bytes of an element that filled it: the Word that gpu/spans.py made of them
     is_safe     whether no two elements share bytes; None: not known yet
     """
 
@@ -105,7 +106,7 @@ class Form:
         self.is_safe: bool | None = True if dense or not self.nbytes else None
         self.in_c_order = dense and layout.is_c_contiguous(shape, strides, itemsize)
         self.rows = _rows(self.shape, self.strides, itemsize)
-        self.words: dict[bytes, tuple[Any, int, Any]] = {}
+        self.words: dict[bytes, Any] = {}
 
 
 def _rows(shape: Ints, strides: Ints, itemsize: int) -> tuple[int, int, int] | None:
@@ -147,14 +148,19 @@ class Side:
     form      the Form
     run       the Form, if the elements are one run of bytes, else None; `target` is the same if it may be written
     address   of the first element; `argument` is the same as a prepared argument, and `end` is address + form.nbytes
-    owner     for a view of our memory, the Memory, which must be open; for a Memory, copy() asks the Memory itself
+    owner     what must be open: for a view of our memory, the Memory; None: the Memory itself, which has this Side
     primary   the context of the device that the memory belongs to; None for host memory that is not ours
     kind      "host" (pageable), "pinned", "device" or "managed"
     readonly  whether it must not be written
     ours      whether close() waits for pending work; other memory must be retained until work that uses it is done
+    number    no other Side has it; it keeps nothing alive
+    route     the Route of the last copy to this side, or fill, that was one call on a stream; see gpu/spans.py
     """
 
-    __slots__ = ("form", "run", "target", "address", "argument", "end", "owner", "primary", "kind", "readonly", "ours")
+    __slots__ = (
+        "form", "run", "target", "address", "argument", "end", "owner", "primary", "kind", "readonly", "ours",
+        "number", "route",
+    )  # fmt: skip
 
     form: Form
     run: Form | None
@@ -167,8 +173,11 @@ class Side:
     kind: str
     readonly: bool
     ours: bool
+    number: int
+    route: Any
 
 
+_numbers = count()
 _KINDS: dict[Any, str] = {"cpu": "host", "cuda_host": "pinned", "cuda": "device", "cuda_managed": "managed"}
 
 
@@ -198,11 +207,12 @@ def examine(thing: Any) -> Side:
                 made.primary = (_gpu or _enter_gpu()).device_of(thing)
     else:
         # A Side with a reference to its own Memory would be a cycle, which only the garbage collector frees.
-        made.owner, made.primary, made.ours = _AlwaysOpen, thing._primary, True
+        made.owner, made.primary, made.ours = None, thing._primary, True
         made.readonly, made.kind, address = thing.readonly, thing.kind, thing.ptr
         shape, strides, dtype, is_final = (thing.nbytes,), (1,), None, thing._keeps is None
     made.form = form = _forms.get((shape, strides, id(dtype))) or _make_form(shape, strides, dtype)
     made.address, made.argument, made.end = address, _argument(address), address + form.nbytes
+    made.number, made.route = next(_numbers), None
     made.run = form if form.size is not None else None
     made.target = False if made.readonly else made.run or False
     if is_final:
@@ -235,11 +245,7 @@ def readable(exporter: Any) -> Any:
 
 def _side_of(thing: Any, stream: Any) -> tuple[Any, Side]:
     """Return a view of an exporter, or the Memory itself, and its Side."""
-    if isinstance(thing, Bytes):
-        if thing._handle is None:
-            thing.handle  # raises Closed
-        return thing, getattr(thing, "_side", None) or examine(thing)
-    if isinstance(thing, Description):
+    if isinstance(thing, Examined):
         return thing, getattr(thing, "_side", None) or examine(thing)
     made: Any = reader_of(thing, None)(thing, Description._viewed, stream)
     return made, examine(made)
@@ -263,8 +269,11 @@ def copy(dst: names.Any, src: names.Any, *, stream: names.Any = None) -> None:
             ProtocolError   dst is read-only
             InvalidUse      the stream is being captured, and a graph cannot contain this copy
     """
-    if isinstance(dst, Description) and isinstance(src, Description):
-        to, of = getattr(dst, "_side", None) or examine(dst), getattr(src, "_side", None) or examine(src)
+    if isinstance(dst, Examined) and isinstance(src, Examined):
+        try:
+            to, of = dst._side or examine(dst), src._side or examine(src)
+        except AttributeError:  # one of them was not in a copy yet; getattr() would take 20 ns for each
+            (dst, to), (src, of) = _side_of(dst, stream), _side_of(src, stream)
     else:
         try:
             (dst, to), (src, of) = _side_of(dst, stream), _side_of(readable(src), stream)
@@ -276,10 +285,17 @@ def copy(dst: names.Any, src: names.Any, *, stream: names.Any = None) -> None:
             else:
                 raise
             return
+    owner, other = to.owner, of.owner
+    if (dst if owner is None else owner)._handle is None or (src if other is None else other)._handle is None:
+        is_open = False
+    else:
+        is_open, route = True, to.route
+        if route is not None and route.repeat(of.number, dst, src, to, of, stream):
+            return
     if to.target is not of.run and not _are_bytes(to, of):
         _copy_walk(dst, src, to, of, stream)
         return
-    if to.owner._handle is None or of.owner._handle is None:
+    if not is_open:
         _check_target(to, dst)
         _check_usable(of, src)
     if to.primary is of.primary is None or not (_copy_run or _enter_gpu().copy_run)(dst, src, to, of, stream):
@@ -306,7 +322,7 @@ def plan_fill(target: Any, value: Any) -> tuple[Any, Side, bytes, bytes]:
     target, to = _side_of(target, None)
     _check_target(to, target)
     pattern = encode(to.form.dtype or _BYTE, value)
-    return target, to, pattern, pattern if len(pattern) in _WIDTHS else _shortest(pattern)
+    return target, to, pattern, shortest(pattern)
 
 
 def _are_bytes(to: Side, of: Side) -> bool:
@@ -323,11 +339,12 @@ def _check_usable(side: Side, thing: Any) -> None:
     raises  Closed         the memory is closed
             ProtocolError  the driver in use says that the memory is on another device
     """
-    if side.owner is _Foreign:
+    owner = thing if side.owner is None else side.owner
+    if owner is _Foreign:
         if in_use and not in_use[0].forked:  # (in a child of fork() no driver can be asked)
             (_gpu or _enter_gpu()).check_label(thing)
-    elif side.owner._handle is None:
-        side.owner.handle  # raises Closed
+    elif owner._handle is None:
+        owner.handle  # raises Closed
 
 
 def _check_target(to: Side, dst: Any) -> None:
@@ -452,59 +469,43 @@ _pack_floats, _pack_doubles = struct.Struct("=ff").pack, struct.Struct("=dd").pa
 _PACK["complex64"] = lambda value: _pack_floats(value, 0.0)
 _PACK["complex128"] = lambda value: _pack_doubles(value, 0.0)
 _BYTE = dtype_of("uint8")
-_WIDTHS = (4, 2, 1)  # bytes that the driver can repeat
-_MOST_WORDS = 16  # of a form
-_from_bytes = int.from_bytes
 
 
 def fill(target: Any, value: Any, stream: Any = None) -> None:
     """Set every element of a view to a value, or every byte of a Memory; see StridedView.fill."""
-    to = getattr(target, "_side", None) or examine(target)
-    form = to.form
-    dtype = form.dtype
-    if dtype is None and target._handle is None:
-        target.handle  # raises Closed
-    if to.readonly or to.owner._handle is None or form.size is None:
+    try:
+        to = target._side or examine(target)
+    except AttributeError:
+        to = examine(target)
+    form, owner, kind = to.form, to.owner, type(value)
+    if not to.target or (target if owner is None else owner)._handle is None:
         _check_target(to, target)
-    kind = type(value)
     if kind is not float and kind is not int and (numpys := getattr(getattr(value, "dtype", None), "kind", "")):
         value = bool(value) if numpys == "b" else complex(value) if numpys == "c" else value  # for struct
     try:
-        if kind is float or kind is int or (dtype or _BYTE).kind != "complex" and not isinstance(value, complex):
+        if kind is float or kind is int or (form.dtype or _BYTE).kind != "complex" and not isinstance(value, complex):
             pattern = form.pack(value)
         else:
-            pattern = encode(dtype or _BYTE, value)
+            pattern = encode(form.dtype or _BYTE, value)
     except (struct.error, OverflowError, TypeError):  # also if there is no such function
-        pattern = encode(dtype or _BYTE, value)
-    if stream is not None and (to.kind == "host" or not form.nbytes):
-        (_gpu or _enter_gpu()).handle_of(stream)  # refuses what is no stream
-    if not form.nbytes:
+        pattern = encode(form.dtype or _BYTE, value)
+    if to.route is not None and to.route.repeat(pattern, target, target, to, to, stream):
         return
-    if to.kind == "host" or to.kind == "pinned" and (_gpu or _enter_gpu()).wait_for(target, to, stream):
-        host_copy.fill(to.address + form.offset, form.shape, form.strides, pattern)
-        return
-    word = form.words.get(pattern) or _word_of(form, pattern)
-    if not (_fill_run or _enter_gpu().fill_run)(target, to, word, stream):
+    if to.kind != "device" and to.kind != "managed" or not form.nbytes:
+        if stream is not None and (to.kind == "host" or not form.nbytes):
+            (_gpu or _enter_gpu()).handle_of(stream)  # refuses what is no stream
+        if not form.nbytes:
+            return
+        if to.kind == "host" or (_gpu or _enter_gpu()).wait_for(target, to, stream):
+            host_copy.fill(to.address + form.offset, form.shape, form.strides, pattern)
+            return
+    if not (_fill_run or _enter_gpu().fill_run)(target, to, pattern, stream):
         (_copies or _enter_copies()).fill_on_device(target, to, pattern, stream)
 
 
-def _word_of(form: Form, pattern: bytes) -> tuple[Any, int, Any]:
-    """Return what fills elements with a pattern: a word and the number of words, as prepared arguments.
-
-    returns  (word, bytes of a word, number of words); 0 bytes if the driver cannot repeat the pattern
-    """
-    word = pattern if len(pattern) in _WIDTHS else _shortest(pattern)
-    width = len(word)
-    count = _argument(form.nbytes // width) if width else None
-    if len(form.words) >= _MOST_WORDS:
-        form.words.clear()
-    made = form.words[pattern] = _argument(_from_bytes(word, byteorder)), width, count
-    return made
-
-
-def _shortest(pattern: bytes) -> bytes:
+def shortest(pattern: bytes) -> bytes:
     """Return bytes whose repetition is the pattern, if the driver can fill with them, else no bytes."""
-    for width in _WIDTHS:
+    for width in (4, 2, 1):
         if pattern == pattern[:width] * (len(pattern) // width):
             return pattern[:width]
     return b""
