@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from itertools import count
 
 from .. import doors, names
 from ..doors import in_use
@@ -87,7 +86,7 @@ class Form:
     in_c_order  whether they are one run in C order
     shape, strides, offset  the same elements with merged dimensions, as layout.coalesce returns them
     rows        (bytes of a row, pitch, number of rows) if the elements are rows of bytes, which begin at offset
-    words       for the bytes of an element that filled it: the Word that gpu/spans.py made of them
+    words       for a value that filled it, as an int or the bytes of an element: what Route.words_of() returns
     is_safe     whether no two elements share bytes; None: not known yet
     """
 
@@ -106,7 +105,7 @@ class Form:
         self.is_safe: bool | None = True if dense or not self.nbytes else None
         self.in_c_order = dense and layout.is_c_contiguous(shape, strides, itemsize)
         self.rows = _rows(self.shape, self.strides, itemsize)
-        self.words: dict[bytes, Any] = {}
+        self.words: dict[Any, Any] = {}
 
 
 def _rows(shape: Ints, strides: Ints, itemsize: int) -> tuple[int, int, int] | None:
@@ -147,19 +146,19 @@ class Side:
 
     form      the Form
     run       the Form, if the elements are one run of bytes, else None; `target` is the same if it may be written
-    address   of the first element; `argument` is the same as a prepared argument, and `end` is address + form.nbytes
+    address   of the first element; `end` is address + form.nbytes
+    argument  the address as a prepared argument, which only this Side has
     owner     what must be open: for a view of our memory, the Memory; None: the Memory itself, which has this Side
     primary   the context of the device that the memory belongs to; None for host memory that is not ours
     kind      "host" (pageable), "pinned", "device" or "managed"
     readonly  whether it must not be written
     ours      whether close() waits for pending work; other memory must be retained until work that uses it is done
-    number    no other Side has it; it keeps nothing alive
     route     the Route of the last copy to this side, or fill, that was one call on a stream; see gpu/spans.py
     """
 
     __slots__ = (
         "form", "run", "target", "address", "argument", "end", "owner", "primary", "kind", "readonly", "ours",
-        "number", "route",
+        "route",
     )  # fmt: skip
 
     form: Form
@@ -173,11 +172,9 @@ class Side:
     kind: str
     readonly: bool
     ours: bool
-    number: int
     route: Any
 
 
-_numbers = count()
 _KINDS: dict[Any, str] = {"cpu": "host", "cuda_host": "pinned", "cuda": "device", "cuda_managed": "managed"}
 
 
@@ -212,8 +209,7 @@ def examine(thing: Any) -> Side:
         shape, strides, dtype, is_final = (thing.nbytes,), (1,), None, thing._keeps is None
     made.form = form = _forms.get((shape, strides, id(dtype))) or _make_form(shape, strides, dtype)
     made.address, made.argument, made.end = address, _argument(address), address + form.nbytes
-    made.number, made.route = next(_numbers), None
-    made.run = form if form.size is not None else None
+    made.run, made.route = form if form.size is not None else None, None
     made.target = False if made.readonly else made.run or False
     if is_final:
         thing._side = made
@@ -270,10 +266,7 @@ def copy(dst: names.Any, src: names.Any, *, stream: names.Any = None) -> None:
             InvalidUse      the stream is being captured, and a graph cannot contain this copy
     """
     if isinstance(dst, Examined) and isinstance(src, Examined):
-        try:
-            to, of = dst._side or examine(dst), src._side or examine(src)
-        except AttributeError:  # one of them was not in a copy yet; getattr() would take 20 ns for each
-            (dst, to), (src, of) = _side_of(dst, stream), _side_of(src, stream)
+        to, of = getattr(dst, "_side", None) or examine(dst), getattr(src, "_side", None) or examine(src)
     else:
         try:
             (dst, to), (src, of) = _side_of(dst, stream), _side_of(readable(src), stream)
@@ -290,7 +283,7 @@ def copy(dst: names.Any, src: names.Any, *, stream: names.Any = None) -> None:
         is_open = False
     else:
         is_open, route = True, to.route
-        if route is not None and route.repeat(of.number, dst, src, to, of, stream):
+        if route is not None and route.repeat(of.argument, (), dst, src, to, of, stream):
             return
     if to.target is not of.run and not _are_bytes(to, of):
         _copy_walk(dst, src, to, of, stream)
@@ -473,24 +466,17 @@ _BYTE = dtype_of("uint8")
 
 def fill(target: Any, value: Any, stream: Any = None) -> None:
     """Set every element of a view to a value, or every byte of a Memory; see StridedView.fill."""
-    try:
-        to = target._side or examine(target)
-    except AttributeError:
-        to = examine(target)
-    form, owner, kind = to.form, to.owner, type(value)
+    to = getattr(target, "_side", None) or examine(target)
+    form, owner = to.form, to.owner
     if not to.target or (target if owner is None else owner)._handle is None:
         _check_target(to, target)
-    if kind is not float and kind is not int and (numpys := getattr(getattr(value, "dtype", None), "kind", "")):
-        value = bool(value) if numpys == "b" else complex(value) if numpys == "c" else value  # for struct
-    try:
-        if kind is float or kind is int or (form.dtype or _BYTE).kind != "complex" and not isinstance(value, complex):
-            pattern = form.pack(value)
-        else:
-            pattern = encode(form.dtype or _BYTE, value)
-    except (struct.error, OverflowError, TypeError):  # also if there is no such function
-        pattern = encode(form.dtype or _BYTE, value)
-    if to.route is not None and to.route.repeat(pattern, target, target, to, to, stream):
-        return
+    key: Any = value if type(value) is int else _pattern_of(form, value)  # an int tells as much as its bytes
+    route = to.route
+    if route is not None:
+        function, words = form.words.get(key) or route.words_of(form, _pattern_of(form, value), key)
+        if route.repeat(function, words, target, target, to, to, stream):
+            return
+    pattern = _pattern_of(form, value) if key is value else key
     if to.kind != "device" and to.kind != "managed" or not form.nbytes:
         if stream is not None and (to.kind == "host" or not form.nbytes):
             (_gpu or _enter_gpu()).handle_of(stream)  # refuses what is no stream
@@ -499,8 +485,21 @@ def fill(target: Any, value: Any, stream: Any = None) -> None:
         if to.kind == "host" or (_gpu or _enter_gpu()).wait_for(target, to, stream):
             host_copy.fill(to.address + form.offset, form.shape, form.strides, pattern)
             return
-    if not (_fill_run or _enter_gpu().fill_run)(target, to, pattern, stream):
+    if not (_fill_run or _enter_gpu().fill_run)(target, to, pattern, key, stream):
         (_copies or _enter_copies()).fill_on_device(target, to, pattern, stream)
+
+
+def _pattern_of(form: Form, value: Any) -> bytes:
+    """Return the bytes of an element of this value."""
+    kind, dtype = type(value), form.dtype or _BYTE
+    if kind is not float and kind is not int and (numpys := getattr(getattr(value, "dtype", None), "kind", "")):
+        value = bool(value) if numpys == "b" else complex(value) if numpys == "c" else value  # for struct
+    try:
+        if kind is float or kind is int or dtype.kind != "complex" and not isinstance(value, complex):
+            return form.pack(value)  # type: ignore[no-any-return]
+    except (struct.error, OverflowError, TypeError):  # also if there is no such function
+        pass
+    return encode(dtype, value)
 
 
 def shortest(pattern: bytes) -> bytes:

@@ -38,44 +38,51 @@ LARGEST_PITCH = 2**31 - 1  # CU_DEVICE_ATTRIBUTE_MAX_PITCH of all devices so far
 
 
 class Route:
-    """A stream, and the calls on it that copied to one target or filled it; the same copy again only repeats the call.
+    """A stream, and the calls on it that copied to one target or filled it; the same again only repeats the call.
 
     The calls depend on nothing but the two sides and the stream, which never change. repeat() checks what can change.
 
     stream   as it was given; a handle instead of an object of another library
+    queue    the stream as an argument
     using    what must be open: the Stream, or else the context
     context  of the calls, and of the target; inside: whether it must be current during the calls
     finish   makes a call that was not made yet, or that failed
-    ready    the calls, by the number of the source's Side, or by the bytes that fill
+    missed   the copies that were not kept since the table is full
+    ready    the calls without their last arguments; of a copy by the argument of the source's Side, which the call
+             keeps, of a fill by the name of the function
     """
 
-    __slots__ = ("stream", "using", "context", "inside", "finish", "ready")
+    __slots__ = ("stream", "queue", "using", "context", "inside", "finish", "missed", "ready")
 
-    def __init__(self, stream: Any, primary: PrimaryContext, calls: Any) -> None:
-        self.stream, self.context, self.inside, self.finish = stream, primary, calls is primary.inside, calls.finish
+    def __init__(self, stream: Any, queue: Any, primary: PrimaryContext, calls: Any) -> None:
+        self.stream, self.queue, self.context = stream, queue, primary
         self.using = stream if isinstance(stream, StreamHandle) else primary
+        self.inside, self.finish, self.missed = calls is primary.inside, calls.finish, 0
         self.ready: dict[Any, Any] = {}
 
-    def repeat(self, key: Any, dst: Any, src: Any, to: Side, of: Side, stream: Any) -> bool:
+    def repeat(self, key: Any, words: tuple[Any, ...], dst: Any, src: Any, to: Side, of: Side, stream: Any) -> bool:
         """Repeat a copy or a fill of two open things of our own by its call, and tell whether that was possible.
 
-        key       the number of the source's Side; for a fill, the bytes of the element
+        key       `argument` of the source's Side, or the name of the function that fills
+        words     the call's arguments before the stream that a fill gives anew
         dst, src  the views or Memories, whose Sides are `to` and `of`; for a fill, both are the target
         order     when the stream reaches it
         """
         call, context = self.ready.get(key), self.context
         if call is None or self.stream is not stream and not self._is_on(stream):
             return False
-        before, theirs = dst.stream, src.stream
-        if before is not None and before is not stream or theirs is not None and theirs is not stream:
-            return False
         if self.using._handle is None or context._handle is None:
             return False
+        before, theirs = dst.stream, src.stream
+        if before is not None and before is not stream:
+            make_ready(context, self.stream, dst)
+        if theirs is not None and theirs is not stream and theirs is not before:
+            make_ready(context, self.stream, src)
         code = UNTRIED
         if not careful and (not self.inside or context.current_context() == context._handle):
-            code = call()
+            code = call(*words, self.queue) if words else call(self.queue)
         if code:
-            self.finish(call.func, code, call.args)
+            self.finish(call.func, code, (*call.args, *words, self.queue))
         if to.owner is not None:  # (the stream of a Memory is that of its allocation)
             dst.stream = stream  # its elements will be ready in this stream's order
         if retained:
@@ -91,31 +98,57 @@ class Route:
             return False
         return given == (stream if type(stream) is int else work_handle(stream))
 
+    @staticmethod
+    def words_of(form: Form, pattern: bytes, key: Any) -> tuple[str, tuple[Any, ...]]:
+        """Find out which words fill the elements of a form with a pattern, and keep it in form.words.
 
-_MOST = 16  # calls of a Route, and Words of a Form; then the table is emptied
+        key      for the table: the pattern, or the int that was given
+        returns  the name of the function, and its arguments after the address (and the pitch); no name if the driver
+                 cannot repeat the pattern, or if the elements are neither one run nor rows of words
+        """
+        word = pattern if len(pattern) in _FILLS else shortest(pattern)
+        value, width = as_argument(int.from_bytes(word, byteorder)), len(word)
+        made: tuple[str, tuple[Any, ...]] = "", ()
+        if width and form.size is not None:
+            made = _FILLS[width], (value, as_argument(form.nbytes // width))
+        elif width:
+            row, pitch, rows = form.rows or (1, 0, 0)
+            if row <= pitch <= LARGEST_PITCH and not pitch % width:
+                made = FILLS_OF_ROWS[width], (value, as_argument(row // width), as_argument(rows))
+        if len(form.words) >= _MOST:
+            form.words.clear()
+        form.words[key] = made
+        return made
+
+
+_FILLS = {1: "cuMemsetD8Async", 2: "cuMemsetD16Async", 4: "cuMemsetD32Async"}
+FILLS_OF_ROWS = {1: "cuMemsetD2D8Async", 2: "cuMemsetD2D16Async", 4: "cuMemsetD2D32Async"}
+_WIDTHS = {name: width for names in (_FILLS, FILLS_OF_ROWS) for width, name in names.items()}
+_MOST, _PATIENCE = 32, 256  # entries of a table; copies that a Route does not keep before it begins anew
 _once: Any = Route.__new__(Route)  # of a side to which one call was made: most slices are used once
 _once.context, _once.ready = None, {}
 
 
-def _note(to: Side, key: Any, stream: Any, primary: PrimaryContext, calls: Any, call: tuple[Any, ...]) -> None:
+def _note(
+    to: Side, key: Any, stream: Any, queue: Any, primary: PrimaryContext, calls: Any, function: str, *arguments: Any
+) -> None:
     """Keep a call between things of our own for Route.repeat(), if the stream is of this context for good.
 
-    stream  None, a StreamHandle or a handle
-    call    the name of the function, and its arguments
+    stream     None, a StreamHandle or a handle
+    arguments  the first ones of the function
     """
     route = to.route
-    if route is None:
-        to.route = _once
-        return
     if route is _once or route.stream is not stream and not route._is_on(stream):
         if calls is not primary.inside and getattr(stream, "_primary", None) is not primary and not primary.is_alone:
             return  # the driver is asked each time whose stream it is
-        route = Route(stream, primary, calls)
-    elif key in route.ready:  # another check kept repeat() from using it
-        return
-    elif len(route.ready) >= _MOST:
+        route = Route(stream, queue, primary, calls)
+    elif len(route.ready) >= _MOST:  # where each source is new, keeping it would only cost time
+        route.missed += 1
+        if route.missed < _PATIENCE:
+            return
         route.ready.clear()
-    route.ready[key] = partial(primary.functions[call[0]], *call[1:])
+        route.missed = 0
+    route.ready[key] = partial(primary.functions[function], *arguments)
     to.route = route
 
 
@@ -156,9 +189,11 @@ def copy_run(dst: Any, src: Any, to: Side, of: Side, stream: Any) -> bool:
         if not to.ours or not of.ours:  # (the close() of our memory waits for its work)
             end_work(error, primary, queue, dst, src)
         raise
-    if to.ours and of.ours:
-        call = "cuMemcpyAsync", to.argument, of.argument, to.form.size, queue
-        _note(to, of.number, given, primary, calls, call)
+    if to.route is None:
+        to.route = _once
+    elif to.ours and of.ours:
+        arguments = to.argument, of.argument, to.form.size
+        _note(to, of.argument, given, queue, primary, calls, "cuMemcpyAsync", *arguments)
     if retained:
         sweep()
     if dropped:
@@ -197,74 +232,34 @@ def _finish(
         target[0].stream = stream
 
 
-class Word:
-    """What fills the elements of a Form with a pattern: prepared arguments.
-
-    width      bytes of the word, 1, 2 or 4; 0 if the driver cannot repeat the pattern
-    function   the function that fills with words of this width: a run of bytes, or rows at a pitch
-    value      the word
-    count      the number of words, if the elements are one run of bytes
-    rows       (pitch in bytes, the word, words of a row, number of rows) otherwise; None if they are not such rows
-    """
-
-    __slots__ = ("width", "function", "value", "count", "rows")
-
-    def __init__(self, form: Form, pattern: bytes) -> None:
-        word = shortest(pattern)
-        self.width = width = len(word)
-        self.value, self.function, self.count, self.rows = as_argument(int.from_bytes(word, byteorder)), "", None, None
-        if width and form.size is not None:
-            self.function, self.count = _FILLS[width], as_argument(form.nbytes // width)
-        elif width:
-            row, pitch, rows = form.rows or (1, 0, 0)
-            if row <= pitch <= LARGEST_PITCH and not pitch % width:
-                self.function = FILLS_OF_ROWS[width]
-                self.rows = as_argument(pitch), self.value, as_argument(row // width), as_argument(rows)
-
-
-_FILLS = {1: "cuMemsetD8Async", 2: "cuMemsetD16Async", 4: "cuMemsetD32Async"}
-FILLS_OF_ROWS = {1: "cuMemsetD2D8Async", 2: "cuMemsetD2D16Async", 4: "cuMemsetD2D32Async"}
-
-
-def _word_of(form: Form, pattern: bytes) -> Word:
-    if len(form.words) >= _MOST:
-        form.words.clear()
-    made = form.words[pattern] = Word(form, pattern)
-    return made
-
-
-def fill_run(target: Any, to: Side, pattern: bytes, stream: Any) -> bool:
+def fill_run(target: Any, to: Side, pattern: bytes, key: Any, stream: Any) -> bool:
     """Fill a run of bytes, or rows of them at a pitch, with an element's bytes; tell whether that was possible.
 
     target  a view or a Memory, whose Side is `to`; it is open, and has a context
+    key     the int that was given, or the pattern
     stream  as for queue.calls_on
     calls   cuMemsetD8Async, cuMemsetD16Async, cuMemsetD32Async, cuMemsetD2D8Async, cuMemsetD2D16Async,
             cuMemsetD2D32Async
     raises  ValueError  the stream is of a device that cannot access the memory
     order   returns at once; done when the stream reaches it
     """
-    form, primary = to.form, to.primary
-    word = form.words.get(pattern) or _word_of(form, pattern)
+    form, primary, address = to.form, to.primary, to.address + to.form.offset
+    function, words = form.words.get(key) or Route.words_of(form, pattern, key)
     if isinstance(stream, StreamHandle) and stream._primary is not primary:
         _check_reach(stream, target, to)
+    if not function or address % _WIDTHS[function]:
+        return False
     calls, queue, given = _queue_on(stream, primary)
     if calls is None:
         return False
-    width = word.width
-    if word.count is not None:
-        if to.address % width:
-            return False
-        arguments: Any = to.argument, word.value, word.count, queue
-    else:
-        first = to.address + form.offset
-        if word.rows is None or first % width:
-            return False
-        arguments = as_argument(first), *word.rows, queue
+    first: Any = (to.argument,)
+    if form.size is None and form.rows is not None:
+        first = as_argument(address), as_argument(form.rows[1])
     before = target.stream
     if before is not None and before is not stream:
         make_ready(primary, given, target)
     try:
-        getattr(calls, word.function)(*arguments)
+        getattr(calls, function)(*first, *words, queue)
         if not to.ours:
             keep(primary, given, target, to)
     except BaseException as error:
@@ -273,8 +268,10 @@ def fill_run(target: Any, to: Side, pattern: bytes, stream: Any) -> bool:
         raise
     if form.dtype is not None:
         target.stream = stream
-    if to.ours:
-        _note(to, pattern, given, primary, calls, (word.function, *arguments))
+    if to.route is None:
+        to.route = _once
+    elif to.ours and to.kind != "pinned":  # (outside a capture, the CPU fills that)
+        _note(to, function, given, queue, primary, calls, function, *first)
     if retained:
         sweep()
     if dropped:

@@ -23,7 +23,18 @@ if TYPE_CHECKING:
 else:  # names for typing.get_type_hints(); importing typing takes milliseconds
     Any, Ints, Where, DType = object, tuple, object, object
 
-__all__ = ["Bytes", "Description", "Examined", "Place", "describe_as", "place", "HOST", "KINDS", "OwnedCapsule", "Unaddressed"]
+__all__ = [
+    "Bytes",
+    "Description",
+    "Examined",
+    "Place",
+    "describe_as",
+    "place",
+    "HOST",
+    "KINDS",
+    "OwnedCapsule",
+    "Unaddressed",
+]
 
 HOST = "cpu", 0
 KINDS = {"cpu": 1, "cuda": 2, "cuda_host": 3, "cuda_managed": 13}  # the DLDeviceType of each
@@ -174,5 +185,5 @@ def describe_as(
     """Make a Description of a class; nothing is checked. Hot paths set the fields themselves."""
     made = kind()
     made._ptr, made._shape, made._strides, made._dtype = ptr, shape, strides, dtype
-    made._place, made._owner, made.stream = place, owner, stream
+    made._place, made._owner, made.stream, made._side = place, owner, stream, None
     return made
