@@ -1,6 +1,6 @@
 """Copies and fills of runs of bytes in any kind of memory, on any stream: each is one call of the driver.
 
-What it is   `copy_run` and `fill_run`; most copies and fills are one of these.
+What it is   `copy_run` and `fill_run`; most copies and fills are one of these. And `Route`, which repeats their calls.
 How          Unified addressing: cuMemcpyAsync finds out from the addresses what kind of memory they are.
 What not     other layouts, overlapping sides and copies between devices: copies/device_copy.py does them, where these
              functions return False.

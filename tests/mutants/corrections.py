@@ -268,8 +268,8 @@ CORRECTIONS = [
         "readonly_laundered_by_copy",
         "a fill writes",
         "arrays/copying.py",
-        old="    if not to.target or (target if owner is None else owner)._handle is None:\n        _check_target(to, target)",
-        new="    if (target if owner is None else owner)._handle is None:\n        _check_target(to, target)",
+        old="    if not to.target or (target if owner is None else owner)._handle is None:\n",
+        new="    if (target if owner is None else owner)._handle is None:\n",
         test="driver/test_memory_registered.py::test_a_read_only_exporter",
     ),
     Correction(
