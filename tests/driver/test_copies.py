@@ -408,6 +408,8 @@ def test_the_same_copy_and_fill_again_do_what_the_first_ones_did(device, name):
         assert "cuStreamWaitEvent" not in symbols(lambda: (a.copy_from(b, stream=where), a.fill(7, stream=where)))
         a.fill(3, stream=other)  # what is pending on another stream comes first, at the target and at the source
         assert symbols(lambda: a.copy_from(b, stream=where)) == ["cuStreamWaitEvent", "cuMemcpyAsync"]
+        a.copy_from(b[::-1], stream=other)
+        assert symbols(lambda: a.copy_from(b, stream=where)) == ["cuStreamWaitEvent", "cuMemcpyAsync"]
         b.fill(5, stream=other)
         assert symbols(lambda: a.copy_from(b, stream=where)) == ["cuStreamWaitEvent", "cuMemcpyAsync"]
         a.fill(3, stream=other)
