@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from sys import byteorder
 
 from .. import doors, names
 from ..doors import in_use
@@ -24,7 +23,7 @@ from ..elements.scalars import decode, encode
 from ..errors import refusal
 from ..interpreter.cpython import bytes_at
 from ..protocols.choosing import PROTOCOLS, reader_of
-from ..protocols.description import Bytes, Description, Unaddressed
+from ..protocols.description import Bytes, Description, Examined, Unaddressed
 from . import host_copy
 from .host_copy import Walk, empty_host, walk_of
 
@@ -49,6 +48,7 @@ __all__ = [
     "plan",
     "plan_fill",
     "readable",
+    "widest",
     "tolist",
 ]
 
@@ -87,7 +87,7 @@ class Form:
     in_c_order  whether they are one run in C order
     shape, strides, offset  the same elements with merged dimensions, as layout.coalesce returns them
     rows        (bytes of a row, pitch, number of rows) if the elements are rows of bytes, which begin at offset
-    words       for the bytes of an element that filled it: what _word_of() returns
+    words       for a value that filled it, as an int or the bytes of an element: what Route.words_of() returns
     is_safe     whether no two elements share bytes; None: not known yet
     """
 
@@ -106,7 +106,7 @@ class Form:
         self.is_safe: bool | None = True if dense or not self.nbytes else None
         self.in_c_order = dense and layout.is_c_contiguous(shape, strides, itemsize)
         self.rows = _rows(self.shape, self.strides, itemsize)
-        self.words: dict[bytes, tuple[Any, int, Any]] = {}
+        self.words: dict[Any, Any] = {}
 
 
 def _rows(shape: Ints, strides: Ints, itemsize: int) -> tuple[int, int, int] | None:
@@ -147,15 +147,20 @@ class Side:
 
     form      the Form
     run       the Form, if the elements are one run of bytes, else None; `target` is the same if it may be written
-    address   of the first element; `argument` is the same as a prepared argument, and `end` is address + form.nbytes
-    owner     for a view of our memory, the Memory, which must be open; for a Memory, copy() asks the Memory itself
+    address   of the first element; `end` is address + form.nbytes
+    argument  the address as a prepared argument, which only this Side has
+    owner     what must be open: for a view of our memory, the Memory; None: the Memory itself, which has this Side
     primary   the context of the device that the memory belongs to; None for host memory that is not ours
     kind      "host" (pageable), "pinned", "device" or "managed"
     readonly  whether it must not be written
     ours      whether close() waits for pending work; other memory must be retained until work that uses it is done
+    route     the Route of the last copy to this side, or fill, that was one call on a stream; see gpu/spans.py
     """
 
-    __slots__ = ("form", "run", "target", "address", "argument", "end", "owner", "primary", "kind", "readonly", "ours")
+    __slots__ = (
+        "form", "run", "target", "address", "argument", "end", "owner", "primary", "kind", "readonly", "ours",
+        "route",
+    )  # fmt: skip
 
     form: Form
     run: Form | None
@@ -168,6 +173,7 @@ class Side:
     kind: str
     readonly: bool
     ours: bool
+    route: Any
 
 
 _KINDS: dict[Any, str] = {"cpu": "host", "cuda_host": "pinned", "cuda": "device", "cuda_managed": "managed"}
@@ -199,12 +205,12 @@ def examine(thing: Any) -> Side:
                 made.primary = (_gpu or _enter_gpu()).device_of(thing)
     else:
         # A Side with a reference to its own Memory would be a cycle, which only the garbage collector frees.
-        made.owner, made.primary, made.ours = _AlwaysOpen, thing._primary, True
+        made.owner, made.primary, made.ours = None, thing._primary, True
         made.readonly, made.kind, address = thing.readonly, thing.kind, thing.ptr
         shape, strides, dtype, is_final = (thing.nbytes,), (1,), None, thing._keeps is None
     made.form = form = _forms.get((shape, strides, id(dtype))) or _make_form(shape, strides, dtype)
     made.address, made.argument, made.end = address, _argument(address), address + form.nbytes
-    made.run = form if form.size is not None else None
+    made.run, made.route = form if form.size is not None else None, None
     made.target = False if made.readonly else made.run or False
     if is_final:
         thing._side = made
@@ -236,11 +242,7 @@ def readable(exporter: Any) -> Any:
 
 def _side_of(thing: Any, stream: Any) -> tuple[Any, Side]:
     """Return a view of an exporter, or the Memory itself, and its Side."""
-    if isinstance(thing, Bytes):
-        if thing._handle is None:
-            thing.handle  # raises Closed
-        return thing, getattr(thing, "_side", None) or examine(thing)
-    if isinstance(thing, Description):
+    if isinstance(thing, Examined):
         return thing, getattr(thing, "_side", None) or examine(thing)
     made: Any = reader_of(thing, None)(thing, Description._viewed, stream)
     return made, examine(made)
@@ -264,7 +266,7 @@ def copy(dst: names.Any, src: names.Any, *, stream: names.Any = None) -> None:
             ProtocolError   dst is read-only
             InvalidUse      the stream is being captured, and a graph cannot contain this copy
     """
-    if isinstance(dst, Description) and isinstance(src, Description):
+    if isinstance(dst, Examined) and isinstance(src, Examined):
         to, of = getattr(dst, "_side", None) or examine(dst), getattr(src, "_side", None) or examine(src)
     else:
         try:
@@ -277,10 +279,17 @@ def copy(dst: names.Any, src: names.Any, *, stream: names.Any = None) -> None:
             else:
                 raise
             return
+    owner, other = to.owner, of.owner
+    if (dst if owner is None else owner)._handle is None or (src if other is None else other)._handle is None:
+        is_open = False
+    else:
+        is_open, route = True, to.route
+        if route is not None and route.repeat(of.argument, (), dst, src, to, of, stream):
+            return
     if to.target is not of.run and not _are_bytes(to, of):
         _copy_walk(dst, src, to, of, stream)
         return
-    if to.owner._handle is None or of.owner._handle is None:
+    if not is_open:
         _check_target(to, dst)
         _check_usable(of, src)
     if to.primary is of.primary is None or not (_copy_run or _enter_gpu().copy_run)(dst, src, to, of, stream):
@@ -307,7 +316,7 @@ def plan_fill(target: Any, value: Any) -> tuple[Any, Side, bytes, bytes]:
     target, to = _side_of(target, None)
     _check_target(to, target)
     pattern = encode(to.form.dtype or _BYTE, value)
-    return target, to, pattern, pattern if len(pattern) in _WIDTHS else _widest(pattern)
+    return target, to, pattern, widest(pattern)
 
 
 def _are_bytes(to: Side, of: Side) -> bool:
@@ -324,11 +333,12 @@ def _check_usable(side: Side, thing: Any) -> None:
     raises  Closed         the memory is closed
             ProtocolError  the driver in use says that the memory is on another device
     """
-    if side.owner is _Foreign:
+    owner = thing if side.owner is None else side.owner
+    if owner is _Foreign:
         if in_use and not in_use[0].forked:  # (in a child of fork() no driver can be asked)
             (_gpu or _enter_gpu()).check_label(thing)
-    elif side.owner._handle is None:
-        side.owner.handle  # raises Closed
+    elif owner._handle is None:
+        owner.handle  # raises Closed
 
 
 def _check_target(to: Side, dst: Any) -> None:
@@ -453,59 +463,49 @@ _pack_floats, _pack_doubles = struct.Struct("=ff").pack, struct.Struct("=dd").pa
 _PACK["complex64"] = lambda value: _pack_floats(value, 0.0)
 _PACK["complex128"] = lambda value: _pack_doubles(value, 0.0)
 _BYTE = dtype_of("uint8")
-_WIDTHS = (4, 2, 1)  # bytes that the driver can repeat
-_MOST_WORDS = 16  # that a form keeps
-_from_bytes = int.from_bytes
 
 
 def fill(target: Any, value: Any, stream: Any = None) -> None:
     """Set every element of a view to a value, or every byte of a Memory; see StridedView.fill."""
     to = getattr(target, "_side", None) or examine(target)
-    form = to.form
-    dtype = form.dtype
-    if dtype is None and target._handle is None:
-        target.handle  # raises Closed
-    if to.readonly or to.owner._handle is None or form.size is None:
+    form, owner = to.form, to.owner
+    if not to.target or (target if owner is None else owner)._handle is None:
         _check_target(to, target)
-    kind = type(value)
-    if kind is not float and kind is not int and (numpys := getattr(getattr(value, "dtype", None), "kind", "")):
-        value = bool(value) if numpys == "b" else complex(value) if numpys == "c" else value  # for struct
-    try:
-        if kind is float or kind is int or (dtype or _BYTE).kind != "complex" and not isinstance(value, complex):
-            pattern = form.pack(value)
-        else:
-            pattern = encode(dtype or _BYTE, value)
-    except (struct.error, OverflowError, TypeError):  # also if form.pack is None
-        pattern = encode(dtype or _BYTE, value)
-    if stream is not None and (to.kind == "host" or not form.nbytes):
-        (_gpu or _enter_gpu()).handle_of(stream)  # refuses an object that is not a stream
-    if not form.nbytes:
-        return
-    if to.kind == "host" or to.kind == "pinned" and (_gpu or _enter_gpu()).wait_for(target, to, stream):
-        host_copy.fill(to.address + form.offset, form.shape, form.strides, pattern)
-        return
-    word = form.words.get(pattern) or _word_of(form, pattern)
-    if not (_fill_run or _enter_gpu().fill_run)(target, to, word, stream):
+    key: Any = value if type(value) is int else _pattern_of(form, value)  # an int tells as much as its bytes
+    route = to.route
+    if route is not None:
+        function, words = form.words.get(key) or route.words_of(form, _pattern_of(form, value), key)
+        if route.repeat(function, words, target, target, to, to, stream):
+            return
+    pattern = _pattern_of(form, value) if key is value else key
+    if to.kind != "device" and to.kind != "managed" or not form.nbytes:
+        if stream is not None and (to.kind == "host" or not form.nbytes):
+            (_gpu or _enter_gpu()).handle_of(stream)  # refuses an object that is not a stream
+        if not form.nbytes:
+            return
+        if to.kind == "host" or (_gpu or _enter_gpu()).wait_for(target, to, stream):
+            host_copy.fill(to.address + form.offset, form.shape, form.strides, pattern)
+            return
+    if not (_fill_run or _enter_gpu().fill_run)(target, to, pattern, key, stream):
         (_copies or _enter_copies()).fill_on_device(target, to, pattern, stream)
 
 
-def _word_of(form: Form, pattern: bytes) -> tuple[Any, int, Any]:
-    """Return what fills elements with a pattern: a word and the number of words, as prepared arguments.
+def _pattern_of(form: Form, value: Any) -> bytes:
+    """Return the bytes of an element of this value."""
+    kind, dtype = type(value), form.dtype or _BYTE
+    if kind is not float and kind is not int and (numpys := getattr(getattr(value, "dtype", None), "kind", "")):
+        value = bool(value) if numpys == "b" else complex(value) if numpys == "c" else value  # for struct
+    try:
+        if kind is float or kind is int or dtype.kind != "complex" and not isinstance(value, complex):
+            return form.pack(value)  # type: ignore[no-any-return]
+    except (struct.error, OverflowError, TypeError):  # also if there is no such function
+        pass
+    return encode(dtype, value)
 
-    returns  (word, bytes of a word, number of words); 0 bytes if the driver cannot repeat the pattern
-    """
-    word = pattern if len(pattern) in _WIDTHS else _widest(pattern)
-    width = len(word)
-    count = _argument(form.nbytes // width) if width else None
-    if len(form.words) >= _MOST_WORDS:
-        form.words.clear()
-    made = form.words[pattern] = _argument(_from_bytes(word, byteorder)), width, count
-    return made
 
-
-def _widest(pattern: bytes) -> bytes:
+def widest(pattern: bytes) -> bytes:
     """Return the widest word whose repetition is the pattern, of 4, 2 or 1 bytes; no bytes if there is none."""
-    for width in _WIDTHS:
+    for width in (4, 2, 1):
         if pattern == pattern[:width] * (len(pattern) // width):
             return pattern[:width]
     return b""

@@ -98,19 +98,6 @@ class DType:
     format: str
     ptx: str | None
     descr: list[Any] | None
-    if TYPE_CHECKING:
-        _name: str
-        _kind: str
-        _itemsize: int
-        _code: int | None
-        _bits: int
-        _lanes: int
-        _packed: bool
-        _padded: bool
-        _typestr: str
-        _format: str
-        _ptx: str | None
-        _descr: list[Any] | None
 
     def __init__(
         self,

@@ -23,13 +23,33 @@ if TYPE_CHECKING:
 else:  # names for typing.get_type_hints(); importing typing takes milliseconds
     Any, Ints, Where, DType = object, tuple, object, object
 
-__all__ = ["Bytes", "Description", "Place", "describe_as", "place", "HOST", "KINDS", "OwnedCapsule", "Unaddressed"]
+__all__ = [
+    "Bytes",
+    "Description",
+    "Examined",
+    "Place",
+    "describe_as",
+    "place",
+    "HOST",
+    "KINDS",
+    "OwnedCapsule",
+    "Unaddressed",
+]
 
 HOST = "cpu", 0
 KINDS = {"cpu": 1, "cuda": 2, "cuda_host": 3, "cuda_managed": 13}  # the DLDeviceType of each
 
 
-class Bytes:
+class Examined:
+    """Something that keeps in `_side` what copies and fills found out about it: a Bytes or a Description."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+        _side: Any
+
+
+class Bytes(Examined):
     """An exporter whose copies transfer all bytes, whatever the dtype of the other side: gpu/memory.py's Memory."""
 
     __slots__ = ()
@@ -115,7 +135,7 @@ def place(device: Where, readonly: bool, protocol: str, unsaid: bool = False) ->
     return found
 
 
-class Description:
+class Description(Examined):
     """A region of strided memory.
 
     ptr      address of the first element (not the lowest address where a stride is negative); 0 if there are no
@@ -165,5 +185,5 @@ def describe_as(
     """Make a Description of a class; nothing is checked. Hot paths set the fields themselves."""
     made = kind()
     made._ptr, made._shape, made._strides, made._dtype = ptr, shape, strides, dtype
-    made._place, made._owner, made.stream = place, owner, stream
+    made._place, made._owner, made.stream, made._side = place, owner, stream, None
     return made

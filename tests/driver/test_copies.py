@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import array
+import gc
 import math
 import threading
+import weakref
 
 import pytest
 
@@ -380,3 +382,139 @@ def test_device_around_makes_the_device_of_a_tensor_current(device, second):
         assert context() == before
     with pytest.raises(ValueError, match="no device"):
         around(len(rawcuda.devices()))
+
+
+def symbols(action):
+    """Return the names of the driver calls that an action makes."""
+    made = []
+    with rawcuda.trace(lambda event: made.append(getattr(event, "name", ""))):
+        action()
+    return [name for name in made if name.startswith(("cuMem", "cuStreamWait"))]
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_the_same_copy_and_fill_again_do_what_the_first_ones_did(device, name):
+    with device.stream() as stream, device.stream() as other, device.allocate(8) as memory:
+        where = given(stream, name)
+        a, b = device.empty((8,), "uint8"), device.upload(bytes(range(8)))
+        for _ in range(4):
+            a.fill(7, stream=where)
+            rawcuda.synchronize()
+            assert a.tolist() == [7] * 8
+            a.copy_from(b, stream=where)
+            memory.copy_from(b, stream=where)
+            rawcuda.synchronize()
+            assert a.tolist() == memory.view().tolist() == list(range(8)) and a.stream is where
+        assert "cuStreamWaitEvent" not in symbols(lambda: (a.copy_from(b, stream=where), a.fill(7, stream=where)))
+        a.fill(3, stream=other)  # what is pending on another stream comes first, at the target and at the source
+        assert symbols(lambda: a.copy_from(b, stream=where)) == ["cuStreamWaitEvent", "cuMemcpyAsync"]
+        a.copy_from(b[::-1], stream=other)
+        assert symbols(lambda: a.copy_from(b, stream=where)) == ["cuStreamWaitEvent", "cuMemcpyAsync"]
+        b.fill(5, stream=other)
+        assert symbols(lambda: a.copy_from(b, stream=where)) == ["cuStreamWaitEvent", "cuMemcpyAsync"]
+        a.fill(3, stream=other)
+        assert symbols(lambda: a.fill(7, stream=where)) == ["cuStreamWaitEvent", "cuMemsetD8Async"]
+        rawcuda.synchronize()
+        assert a.tolist() == [7] * 8
+
+
+@pytest.mark.parametrize("closed", ["target", "source", "stream"])
+@pytest.mark.parametrize("whole", [True, False], ids=["Memory", "view"])
+def test_the_same_copy_again_is_refused_when_something_was_closed(device, closed, whole):
+    stream, target, source = device.stream(), device.allocate(8), device.allocate(8)
+    a, b = (target, source) if whole else (target.view(), source.view())
+    for _ in range(4):
+        a.copy_from(b, stream=stream).fill(1, stream=stream)
+    {"target": target, "source": source, "stream": stream}[closed].close()
+    for refused in (lambda: a.copy_from(b, stream=stream), lambda: a.fill(1, stream=stream)):
+        if closed == "source" and refused.__code__.co_names == ("fill",):
+            continue
+        with pytest.raises(errors.Closed):
+            refused()
+    for thing in (stream, target, source):
+        thing.close()
+
+
+def test_the_same_fill_again_tells_values_apart(device):
+    for dtype, values in (
+        ("float32", (0, 0.0, -0.0, 1, 1.0, True, math.inf, -1)),
+        ("int32", (0, 1, True, -1, 2**31 - 1)),
+    ):
+        a = device.empty((4,), dtype)
+        for value in values * 4:
+            (got,) = set(map(str, a.fill(value).tolist()))
+            assert float(got) == value and got.startswith("-") == (math.copysign(1, value) < 0)
+    for refused in (2**31, 0.5):
+        with pytest.raises((ValueError, TypeError)):
+            a.fill(refused)
+    for value in range(300):  # more than are kept
+        assert a.fill(value).tolist() == [value] * 4
+
+
+def test_the_same_copy_again_tells_sources_apart_and_keeps_none(device):
+    a = device.empty((4,), "int32")
+    sources = [device.empty((4,), "int32").fill(number) for number in range(80)]
+    for _ in range(6):
+        for number, source in enumerate(sources):
+            assert a.copy_from(source).tolist() == [number] * 4
+    memory = device.allocate(16)
+    views = [memory.view("int32") for _ in range(3)]
+    for view in views * 3:
+        a.copy_from(view)
+    kept = weakref.ref(memory)
+    del memory, view, views
+    gc.collect()
+    assert kept() is None
+    swapped = sources[0].reinterpret("float32")
+    for _ in range(3):
+        with pytest.raises(TypeError, match="converts nothing"):
+            a.copy_from(swapped)
+        with pytest.raises(errors.ProtocolError, match="readonly"):
+            rawcuda.copy(rawcuda.view(a, writable=False), sources[0])
+
+
+def test_the_same_copy_again_in_a_capture(device):
+    with device.stream() as stream:
+        a, b = device.empty((4,), "int32"), device.upload(array.array("i", range(4)))
+        for _ in range(4):
+            a.copy_from(b, stream=stream).fill(9, stream=stream)
+        stream.synchronize()
+        with stream.capture() as graph:
+            a.copy_from(b, stream=stream)
+        stream.synchronize()
+        assert a.tolist() == [9] * 4
+        graph.launch(stream)
+        stream.synchronize()
+        assert a.tolist() == [0, 1, 2, 3]
+
+
+def test_the_cpu_fills_pinned_memory_again_after_a_capture(device):
+    with device.stream() as stream, device.allocate(8, kind="pinned") as pinned:
+        for _ in range(4):
+            with stream.capture():
+                pinned.fill(3, stream=stream)
+            assert symbols(lambda: pinned.fill(4, stream=stream)) == []
+            assert pinned.view().tolist() == [4] * 8
+
+
+def test_the_same_copy_again_on_a_default_stream_is_made_in_its_own_context(device):
+    a, b = device.empty((8,), "uint8"), device.upload(bytes(range(8)))
+    for _ in range(4):
+        a.fill(1).copy_from(b)
+        with device.current():
+            a.fill(1).copy_from(b)
+            assert a.tolist() == list(range(8))
+
+
+@pytest.mark.parametrize("name", ["handle", "from_handle", "object"])
+def test_a_handle_may_belong_to_another_device_later(device, monkeypatch, name):
+    """With several devices, the driver is asked each time whose stream a handle is; nothing may be repeated."""
+    with device.stream() as stream:
+        a, b = device.empty((8,), "uint8"), device.upload(bytes(range(8)))
+        a._owner._primary.attributes[("alone",)] = False
+        try:
+            for _ in range(4):
+                a.copy_from(b, stream=given(stream, name))
+                assert not getattr(a._side.route, "ready", None)
+        finally:
+            del a._owner._primary.attributes[("alone",)]

@@ -268,8 +268,8 @@ CORRECTIONS = [
         "readonly_laundered_by_copy",
         "a fill writes",
         "arrays/copying.py",
-        old="if to.readonly or to.owner._handle is None or form.size is None:",
-        new="if to.owner._handle is None or form.size is None:",
+        old="    if not to.target or (target if owner is None else owner)._handle is None:\n",
+        new="    if (target if owner is None else owner)._handle is None:\n",
         test="driver/test_memory_registered.py::test_a_read_only_exporter",
     ),
     Correction(

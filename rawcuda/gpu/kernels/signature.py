@@ -39,12 +39,6 @@ class Parameter:
     size: int
     type: str
     pointer: bool
-    if TYPE_CHECKING:
-        _name: str
-        _offset: int
-        _size: int
-        _type: str
-        _pointer: bool
 
     def __init__(self, name: str, offset: int, size: int, type: str, pointer: bool = False) -> None:
         self._name, self._offset, self._size, self._type, self._pointer = name, offset, size, type, pointer
