@@ -65,7 +65,10 @@ _TABLE = (
 )
 
 
-@facts("name", "kind", "itemsize", "code", "bits", "lanes", "packed", "padded", "typestr", "format", "ptx", "descr")
+_FACTS = "name", "kind", "itemsize", "code", "bits", "lanes", "packed", "padded", "typestr", "format", "ptx", "descr"
+
+
+@facts(*_FACTS)
 class DType:
     """An element type and all its names; an instance is never changed.
 
@@ -81,23 +84,14 @@ class DType:
     descr     the fields of a structure, as in the array interface, or None
     """
 
-    __slots__ = (
-        "_name", "_kind", "_itemsize", "_code", "_bits", "_lanes", "_packed", "_padded", "_typestr", "_format", "_ptx",
-        "_descr", "_c_format",
-    )  # fmt: skip
-
-    name: str
-    kind: str
-    itemsize: int
-    code: int | None
-    bits: int
-    lanes: int
-    packed: bool
-    padded: bool
-    typestr: str
-    format: str
-    ptx: str | None
-    descr: list[Any] | None
+    __slots__ = (*map("_{}".format, _FACTS), "_c_format")
+    if TYPE_CHECKING:
+        name = kind = typestr = format = ""
+        itemsize = bits = lanes = 0
+        packed = padded = False
+        code: int | None
+        ptx: str | None
+        descr: list[Any] | None
 
     def __init__(
         self,
@@ -117,10 +111,8 @@ class DType:
     ) -> None:
         self._name, self._kind, self._itemsize = name, kind, itemsize
         self._code, self._bits, self._lanes = code, bits or 8 * itemsize, lanes
-        self._packed, self._padded = packed, padded
-        self._typestr = typestr or f"|V{itemsize}"
-        self._format = format or f"{itemsize}x"
-        self._ptx, self._descr = ptx, descr
+        self._packed, self._padded, self._ptx, self._descr = packed, padded, ptx, descr
+        self._typestr, self._format = typestr or f"|V{itemsize}", format or f"{itemsize}x"
         self._c_format: Any = None  # the format as a C string, created on first use
 
     def nbytes(self, count: int) -> int:
@@ -380,7 +372,7 @@ def from_typestr(typestr: object, descr: list[Any] | None = None, *, protocol: s
     if found is not None:
         if order not in ("=", "|", ORDER) and found.itemsize > 1:
             raise refusal(protocol, "typestr", typestr, "has the other byte order; swap the bytes first")
-        if descr is not None and _descr_size(descr, protocol) not in (found.itemsize, None):
+        if descr and sum(field.nbytes for field in _fields(descr, protocol)) != found.itemsize:
             raise refusal(protocol, "descr", descr, f"has another size than typestr {typestr!r}")
         return found
     return _from_opaque_typestr(typestr, order, rest, descr, protocol)
@@ -546,17 +538,11 @@ def _numpy_name(fields: list[Field], size: int) -> str:
             formats.append(f"({field.text})" if field.text.endswith(")") else field.text)
             offsets.append(str(offset))
         offset += field.nbytes
-    inside = ", ".join(
-        f"'{key}': [{', '.join(values)}]"
-        for key, values in (("names", names), ("formats", formats), ("offsets", offsets))
-    )
+    lists = ("names", names), ("formats", formats), ("offsets", offsets)
+    inside = ", ".join(f"'{key}': [{', '.join(values)}]" for key, values in lists)
     return f"{{{inside}, 'itemsize': {size}}}"
 
 
 def _copied(descr: Any) -> list[Any]:
     """Copy a descr, so that later changes to the caller's list do not affect it."""
     return [tuple(_copied(part) if isinstance(part, list) else part for part in field) for field in descr]
-
-
-def _descr_size(descr: object, protocol: str) -> int | None:
-    return sum(field.nbytes for field in _fields(descr, protocol)) if descr else None

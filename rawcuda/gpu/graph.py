@@ -90,12 +90,8 @@ class Graph(Owned):
     _exit: names.Any  # as in Recording
     stream: names.Any
     device: names.Any
-    _stream: names.Any
-    _device: names.Any
     if TYPE_CHECKING:
         _record: Recording | None
-        _primary: PrimaryContext
-        _state: str
 
     def __init__(self, where: names.Any, mode: str = "thread_local") -> None:
         primary = primary_of(where) if not isinstance(where, StreamHandle) else None

@@ -61,16 +61,11 @@ class Memory(Owned, Bytes):
 
     __slots__ = ("_nbytes", "_kind", "_device", "_stream", "_primary", "_keeps", "_leases", "_side", "_shown")
     readonly: bool = False  # whether it must not be written: page-locked memory of a read-only exporter
-
     nbytes: int
     kind: str
     device: names.Device
     stream: names.Any
     if TYPE_CHECKING:
-        _nbytes: int
-        _kind: str
-        _device: names.Device
-        _stream: names.Any
         _primary: PrimaryContext
         _keeps: Any
         _side: copying.Side | None
