@@ -456,7 +456,6 @@ class _MemoryView(_PlainView):
     __slots__ = ("_lease",)
     start: Any = Description.__dict__["ptr"]
     __dlpack_c_exchange_api__ = _Table()
-    owner: Any = Description.__dict__["_owner"]  # the Memory; not a property, because launches read it
 
     @property
     def ptr(self) -> int:  # type: ignore[override]

@@ -144,7 +144,7 @@ class Description(Examined):
     strides  bytes from one element to the next in each dimension, a tuple of the same length
     dtype    the DType
     _place   the Place: device, read-only, protocol
-    _owner   what keeps the memory alive
+    owner    what keeps the memory alive
     stream   the stream in whose order the memory is ready, as the user gave it; None: nothing was given or nothing is
              pending
     _side    what copies and fills found out about it; set by the first one
@@ -156,6 +156,7 @@ class Description(Examined):
     shape: Ints
     strides: Ints
     dtype: DType
+    owner: Any
     if TYPE_CHECKING:
         _ptr: int
         _shape: Ints
@@ -168,13 +169,14 @@ class Description(Examined):
     _streamed: Any  # the class to make where the exporter may name a stream of its own
     _viewed: Any  # the one class of views of exporters, set by strided.py: a reader is fastest if it makes only this
 
-    @property
-    def owner(self) -> Any:
-        """Return what keeps the memory alive."""
-        return self._owner
 
-
-for _name in "ptr", "shape", "strides", "dtype":  # users can only read them; a change would lead out of the memory
+for _name in (
+    "ptr",
+    "shape",
+    "strides",
+    "dtype",
+    "owner",
+):  # users can only read them; a change would lead out of the memory
     setattr(Description, _name, read_only(Description, _name))
 Description._streamed = Description._viewed = Description
 

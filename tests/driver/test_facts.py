@@ -21,6 +21,7 @@ PTX = """
 
 # the attributes that are there to be set: a class of the public names, and its attributes
 SETTABLE = {
+    "StridedView": {"stream"},  # in whose order the elements are ready: it is set by who wrote them by other means
     "Device": {"pool"},
     "MemoryPool": {"peer_accessible_by", "release_threshold"},
     "VirtualMemory": {"peer_accessible_by"},
