@@ -51,7 +51,7 @@ def copy_run(dst: Any, src: Any, to: Side, of: Side, stream: Any) -> bool:
         queue = stream._argument or stream._prepare()
     elif stream is None or home_of(stream, primary) is primary:
         calls, queue = calls_on(stream, primary)
-    else:  # a stream of another device, for which close() would not wait
+    else:  # a stream of another device: close() would not wait for its work
         return False
     if primary._handle is None:
         primary.open()
