@@ -310,7 +310,7 @@ class Lifetime(ctypes.c_void_p):
         The CPU does not wait. The legacy stream comes after all streams of other libraries that are not non-blocking.
 
         queue   the stream in whose order the memory is freed; None: the legacy default stream
-        calls   cuMemFreeAsync, cuStreamWaitEvent, cuEventRecord, cuStreamIsCapturing
+        calls   cuMemFreeAsync, cuStreamWaitEvent, cuEventCreate, cuEventRecord, cuEventDestroy_v2, cuStreamIsCapturing
         """
         primary, event, scratch = self.primary, ctypes.c_void_p(), take_scratch()
         functions, inside = primary.functions, primary._to_push()

@@ -50,7 +50,7 @@ def copy_batch(
     source_order    when sources are read: "stream", in the order of the stream; "during_api_call", before this
                     function returns; or "any", at any time: with the last two, no pending work may write them
     prefer_overlap  try to copy while kernels run
-    calls           cuMemcpyBatchAsync_v2, cuMemcpy3DBatchAsync_v2
+    calls           cuMemcpyBatchAsync_v2, cuMemcpy3DBatchAsync_v2, cuStreamSynchronize
     order           if pageable host memory takes part, all is complete on return; otherwise when the stream reaches it
     raises          TypeError   not a pair, or what copy() raises; the message names the pair
                     ValueError  an unknown source_order; "during_api_call" in a capture

@@ -49,7 +49,8 @@ class _Copies(Unaddressed):
 
         shape   that of this array; several channels are an additional last dimension. The elements of an exporter are
                 broadcast to the shape
-        order   if pageable host memory takes part, the copy is complete on return; otherwise when the stream reaches it
+        order   if pageable host memory takes part, the copy is complete on return; otherwise when the stream reaches
+                it. A copy through a temporary array makes the CPU wait, too
         raises  TypeError   another dtype: nothing is converted
                 ValueError  another shape
         """
