@@ -98,14 +98,14 @@ def run(steps: Iterable[Step], context: PrimaryContext | None = None) -> list[in
         return codes
     push, pop = context.pushing
     inside = partial(codes.extend, starmap(invoke, chain(steps, (pop,))))
-    failed = next(filter(None, map(_call, (context.push, inside))), 0)  # it ends at the first code that is not 0
+    failed = next(filter(None, map(_call, (context.push, inside))), 0)  # stops at the first code that is not 0
     if failed:
         raise refused(push, failed, context)
     return codes
 
 
 def _run_inside(step: Step, context: PrimaryContext) -> int:
-    """Make one call as run((step,), context) does without listeners, and return its code; it saves 300 of 1,500 ns."""
+    """Make one call as run((step,), context) does without listeners, and return its code; saves 300 of 1,500 ns."""
     push, pop = context.pushing
     codes: list[int] = []
     inside = partial(codes.extend, starmap(invoke, (step, pop)))
@@ -120,7 +120,7 @@ def _run_traced(steps: Iterable[Step], context: PrimaryContext | None) -> list[i
     # A step is taken from `steps` when it is made, as in run(): an interrupt must not lose a step that was taken.
     taken, made = tee(steps if context is None else chain(steps, (context.pushing[1],)))
     clock = iter(perf_counter_ns, None)
-    log: list[tuple[int, int, int, Step]] = []  # of each call: when it began, its code, when it ended, the step
+    log: list[tuple[int, int, int, Step]] = []  # for each call: its start, its code, its end, the step
     inside: Any = partial(log.extend, zip(clock, starmap(invoke, taken), clock, made))
     began = perf_counter_ns()
     if context is None:
@@ -130,7 +130,7 @@ def _run_traced(steps: Iterable[Step], context: PrimaryContext | None) -> list[i
         failed = next(filter(None, map(_call, (context.push, inside))), 0)
         if failed:
             raise refused(push, failed, context)
-        _tell(push, 0, began, log[0][0] - 1)  # 1 ns less, so that calls are separate in a picture
+        _tell(push, 0, began, log[0][0] - 1)  # 1 ns less, so that a timeline shows separate calls
     for began, code, ended, step in log:
         _tell(step, code, began, ended)
     return [code for _, code, _, _ in log]
@@ -148,7 +148,7 @@ def tell(step: Step, code: int, began_ns: int) -> None:
 
 
 def refused(push: Step, code: int, context: PrimaryContext) -> CudaError:
-    """Return the error of a call that was to push a context; raises ForkedAfterInit in a child of fork()."""
+    """Return the error for a context that could not be pushed; raises ForkedAfterInit in a child of fork()."""
     if context.driver.forked:
         context.driver.refuse_forked(push[0].symbol)
     return context.driver.error(code, push[0].symbol, *_shown(push))
@@ -216,7 +216,9 @@ class Calls:
         return call_directly if inside is None else call_inside
 
     def finish(self, function: Any, code: int, arguments: tuple[Any, ...]) -> int:
-        """Make a call that was not made yet, or that failed for want of a context; return its code, or raise its error.
+        """Make a call that was not made yet, or that failed because no context was current.
+
+        It returns the code of the call, or raises its error.
 
         code  what the call returned, or UNTRIED
         """
@@ -237,7 +239,7 @@ class Calls:
 
 
 class Explained:
-    """A block in which an error of the driver with this code has one meaning."""
+    """A context manager that replaces the driver's error with this code by an InvalidUse that explains it."""
 
     __slots__ = ("_code", "_meaning")
 

@@ -1,10 +1,10 @@
 """The primary context of a device: what holds it, and how it is made current.
 
 What it is   PrimaryContext; `Current`, a context manager that makes it current; and `any_context`, for calls that need
-             any context at all.
+             some current context, no matter which.
 How          It is retained when it is first needed, and stays retained (creating it again takes about 0.2 s) until a
-             Device of it was closed and no object of ours is left in it. It is pushed around a call that needs it,
-             unless it is current already, and popped again: nothing is left pushed.
+             Device that uses it was closed and none of our objects is left in it. It is pushed before a call that needs
+             it, unless it is current already, and popped afterwards: nothing is left pushed.
 Source       CUDA Driver API, "Primary Context Management", "Context Management"
 Read next    handles.py, device.py
 """
@@ -50,7 +50,7 @@ __all__ = [
 
 
 _call: Any = partial.__call__
-_ALONE, _VERSION = ("alone",), ("version",)  # keys beside the device attributes
+_ALONE, _VERSION = ("alone",), ("version",)  # keys besides the device attributes
 
 
 class _Functions(dict):  # type: ignore[type-arg]
@@ -67,11 +67,12 @@ class _Functions(dict):  # type: ignore[type-arg]
 class PrimaryContext:
     """The primary context of a device, shared by all our objects in it; there is exactly one instance per device.
 
-    Each Device that used it and each stream, event, memory, module and graph holds it. This only decides when we
-    release our own retain: other libraries have theirs.
+    Each Device that used it and each stream, event, memory, module and graph holds it. These holders only decide when
+    we release our own retain of the context; other libraries retain it separately.
 
     users      the objects that hold it; adding and discarding are atomic
-    closing    whether it is not retained yet, or a Device of it was closed since it was last needed
+    closing    true until the context is first retained, and from the close() of a Device until the context is needed
+               again
     direct     prepared calls whose arguments imply their context: it is pushed only if the driver asks for it, by
                returning 201 or 400
     inside     prepared calls that need this context to be current
@@ -117,7 +118,7 @@ class PrimaryContext:
         self.pool: list[Owned] = []
         self.ends: dict[int | None, Any] = {}
         self.attributes: dict[Any, Any] = {}  # constant facts about the device, for Device
-        self._lock = _thread.RLock()  # garbage collection while it is held may re-enter
+        self._lock = _thread.RLock()  # re-entrant, because garbage collection may run while it is held
 
     def hold(self, user: object) -> int:
         """Add a user and return the context's handle; the context is retained if necessary.
@@ -220,7 +221,7 @@ class Current:
     """
 
     # __del__ is a slot, set in one step with pushing and cleared in one step with popping: if an interrupt keeps
-    # __exit__ from popping, the finalizer pops, which is a C function.
+    # __exit__ from popping, the finalizer, which is a C function, pops.
     __slots__ = ("_context", "_pushed", "__del__")
 
     if TYPE_CHECKING:
@@ -241,7 +242,7 @@ class Current:
                 partial(setattr, self, "_pushed", True),
                 partial(setattr, self, "__del__", partial(*pop)),
             )
-            failed = next(filter(None, map(_call, calls)), 0)  # it ends at the first code that is not 0
+            failed = next(filter(None, map(_call, calls)), 0)  # stops at the first code that is not 0
             if failed:
                 raise refused(push, failed, context)
             if careful:
@@ -270,11 +271,11 @@ _nothing = "".__len__
 
 
 def any_context(for_default: bool = False) -> PrimaryContext | None:
-    """Return the context to push for a call that needs any context at all; None if one is current.
+    """Return the context to push for a call that needs some current context; None if there is one already.
 
     An address or a stream handle implies its device, but the driver needs some current context in order to answer.
 
-    for_default  the call is about a default stream, which every context has: then ours must be the only one
+    for_default  whether the call is about a default stream: every context has one, so we must hold only one context
     raises       ValueError  no context is current, and we hold none or several
     """
     loaded = driver.current()
@@ -395,11 +396,11 @@ def primary_of(device: Any) -> PrimaryContext | None:
 
 
 def is_device(given: Any) -> bool:
-    """Tell whether an object is a Device, open or closed; streams and memory, which have a context, too, are none."""
+    """Tell whether an object is a Device, open or closed; streams and memory have a context, too, but are not."""
     return type(getattr(given, "_primary", None)) is PrimaryContext and hasattr(given, "ordinal")
 
 
-# -- what a driver and a device have; `of` is a Kernel, a Stream or another object with a device
+# -- checks of what the driver and the device support; `of` is a Kernel, a Stream or another object with a device
 
 
 def unsupported(message: str, call: str = "cuLaunchKernelEx") -> Unsupported:
@@ -408,7 +409,7 @@ def unsupported(message: str, call: str = "cuLaunchKernelEx") -> Unsupported:
 
 
 def require(of: Any, option: str, attribute: str) -> int:
-    """Return the device attribute that tells whether there can be an option.
+    """Return the device attribute that tells whether the device supports an option.
 
     raises  Unsupported  it is 0
     """
@@ -430,7 +431,7 @@ def driver_version(of: Any) -> int:
 
 
 def check_version(of: Any, what: str, since: int) -> None:
-    """Refuse an option for which the driver is too old."""
+    """Raise Unsupported if the driver is too old for an option."""
     version = driver_version(of)
     if version < since:
         raise unsupported(f"{what} needs a driver of CUDA {_words(since)}; this one is of CUDA {_words(version)}")

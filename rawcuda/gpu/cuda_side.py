@@ -1,7 +1,7 @@
-"""The part of views, exports and copies that needs a device or a driver: the room behind doors.gpu().
+"""The part of views, exports and copies that needs a device or a driver: the module that doors.gpu() returns.
 
 What it is   `settle`, which finishes every view of device-accessible memory: it finds an address's device, checks a
-             label, and waits. The other names come from the rooms below, for rooms that may not import those.
+             label, and waits. The other names come from lower modules, for modules that may not import those.
 Source       CUDA Driver API, "Unified Addressing": cuPointerGetAttribute; "Primary Context Management"
 Read next    ordering.py
 """
@@ -108,10 +108,11 @@ _spots: dict[bytes, tuple[Place, Place]] = {}  # Places of writable and of read-
 
 
 def spot(address: int) -> tuple[Place, Place] | None:
-    """Query all three attributes in one call, and return two Places: for writable and for read-only memory.
+    """Query where an address is, in one call; return two Places: for writable and for read-only memory.
 
     Their device is None if the driver does not know the address. Returns None if the query is not possible: no
     context is current, or calls are traced.
+
     calls   cuPointerGetAttributes
     """
     if careful:

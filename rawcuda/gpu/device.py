@@ -120,7 +120,7 @@ class Device(Facts):
     """The older name of can_reach()."""
 
     def enable_peer_access(self, other: Device | int) -> None:
-        """Let kernels on this device access the memory of another, until disable_peer_access(); calls may repeat.
+        """Let kernels on this device access the memory of another, until disable_peer_access(); may be called again.
 
         calls   cuCtxEnablePeerAccess
         raises  Unsupported  the hardware does not support it between these devices
@@ -181,7 +181,7 @@ class Device(Facts):
         return new_event(self)
 
     def split(self, *sm_counts: int, rest: bool = False) -> names.Split:
-        """Divide the multiprocessors into green contexts; each argument is the least number of multiprocessors of one.
+        """Divide the multiprocessors into green contexts; each argument is the minimum size of one of them.
 
             small, large = device.split(8, rest=True)
             stream = small.stream()
@@ -426,7 +426,7 @@ class Device(Facts):
 
 
 class _Use:
-    """The release of a Device, by which it holds its context."""
+    """The release of a Device; as a user of the context, it keeps the context retained."""
 
     __slots__ = ("primary",)
     survives = True  # Device.reset()

@@ -216,7 +216,7 @@ class Graph(Owned):
         priorities  kernels run with the priorities of their nodes, not with that of the stream
         calls       cuGraphInstantiateWithFlags
         """
-        self._executable = None  # a graph with allocations or conditional nodes may have one only; see _instantiated()
+        self._executable = None  # a graph with allocations or conditional nodes may have only one; see _instantiated()
         return Executable(
             self, _AUTO_FREE * flag("auto_free", auto_free) | _PRIORITIES * flag("priorities", priorities)
         )
@@ -245,7 +245,7 @@ class Graph(Owned):
 
         launch         what Kernel.configure() returned; or a Kernel, with its configuration: grid, block, ...
         args           the kernel's arguments; nodes read them when they are added or updated
-        after          a node, or several, that must be done before
+        after          a node, or several, that must be done first
         configuration  as for Kernel.configure()
         calls          cuGraphAddKernelNode_v2, cuGraphKernelNodeSetAttribute
         raises         ValueError  a kernel of another device, a node of another graph
@@ -334,7 +334,7 @@ class Graph(Owned):
         return made
 
     def free(self, allocation: names.AllocationNode, *, after: names.Any = None) -> names.Node:
-        """Add a node that frees an allocation of this or another graph; ValueError if one of their nodes does already.
+        """Add a node that frees an allocation of this or another graph; ValueError if either graph already frees it.
 
         after   give the nodes that use the memory; the default is the allocation, if it is in this graph
         calls   cuGraphAddMemFreeNode
@@ -375,7 +375,7 @@ class Graph(Owned):
         return made
 
     def while_loop(self, condition: names.Condition, *, after: names.Any = None) -> names.ConditionalNode:
-        """Add a node whose graph `body` runs as long as a condition is not 0, which is tested before each run.
+        """Add a node whose graph `body` runs as long as a condition, tested before each run, is not 0.
 
         calls   cuGraphAddNode_v2
         """
@@ -383,7 +383,7 @@ class Graph(Owned):
         return made
 
     def switch(self, condition: names.Condition, count: int, *, after: names.Any = None) -> names.ConditionalNode:
-        """Add a node with the graphs `branches`; the one whose number is the condition's value runs, or none.
+        """Add a node with the graphs `branches`; the one whose number is the condition's value runs, if there is one.
 
         calls   cuGraphAddNode_v2
         raises  Unsupported  the driver is older than CUDA 12.8
@@ -486,11 +486,11 @@ class Graph(Owned):
 
     @property
     def _root(self) -> Graph:
-        """Return the outermost graph that this one is inside of, or this one."""
+        """Return the outermost graph that contains this one, or this graph if none does."""
         return self._outer or self
 
     def _add(self, what: str, after: Any, *given: Any, **named: Any) -> Any:
-        """Add a node; `what` names the function of graphs/parameters.py that reads what is given."""
+        """Add a node; `what` names the function of graphs/parameters.py that reads the arguments."""
         from .graphs.nodes import add
 
         return add(self, what, after, given, named)

@@ -1,10 +1,10 @@
-"""Creating and releasing the handles that belong to a context: one table, one maker, one releaser.
+"""Creation and release of the handles that belong to a context, all by one table.
 
 What it is   `Kind` and the table of kinds; `make`, which creates a handle and gives it to its owner; `Lifetime`, which
              releases it.
-What not     the use of a stream, an event, memory, a module or a graph: each has its own room.
-Interrupts   The owner's finalizer knows the C memory before the driver writes the handle there: whatever exception is
-             raised, a handle that was created is released. Only the caller that gets the Lifetime from its iterator
+What not     the use of a stream, an event, memory, a module or a graph: each of them has its own file.
+Interrupts   The owner's finalizer knows the C memory before the driver writes the handle there, so a handle that was
+             created is released, whatever exception is raised. Only the caller that gets the Lifetime from its iterator
              `once` makes the releasing call, and it does both in one step of C.
 Source       CUDA Driver API, the chapters of the functions in the table; cuThreadExchangeStreamCaptureMode: the capture
              mode "global" forbids unsafe calls in every thread
@@ -81,9 +81,9 @@ class Kind:
     numbers    its usual last arguments, prepared
     release    the function that releases the handle: (handle)
     unnoticed  whether releasing would break a stream capture in some thread, so that the capture mode is exchanged
-    waits      whether the context's work must be complete before: cuMemFreeHost and cuModuleUnload also wait for it,
-               although this is not documented; the functions that destroy arrays and textures may not, nor does
-               cuMemFree_v2 if the memory is of a pool
+    waits      whether the context's work must be complete before the release: cuMemFreeHost and cuModuleUnload wait for
+               it themselves, although this is not documented; the functions that destroy arrays and textures may not
+               wait for it, and cuMemFree_v2 does not if the memory comes from a pool
     """
 
     __slots__ = ("create", "numbers", "release", "unnoticed", "waits")
@@ -107,8 +107,8 @@ EVENT = Kind("cuEventCreate", (2,), "cuEventDestroy_v2")  # CU_EVENT_DISABLE_TIM
 TIMED_EVENT = Kind("cuEventCreate", (0,), "cuEventDestroy_v2")
 SHARED_EVENT = Kind("cuEventCreate", (2 | 4,), "cuEventDestroy_v2")  # also CU_EVENT_INTERPROCESS
 DEVICE = Kind("cuMemAlloc_v2", (), "cuMemFree_v2", unnoticed=True)
-# In the order of a stream: released by cuMemFreeAsync; see Lifetime. The CPU waits before it calls cuMemFree_v2, which
-# does not wait for work that uses such memory.
+# Stream-ordered memory is released by cuMemFreeAsync; see Lifetime. Where cuMemFree_v2 is called instead, the CPU waits
+# first, because that function does not wait for work that uses such memory.
 ORDERED = Kind("cuMemAllocAsync", (), "cuMemFree_v2", unnoticed=True, waits=True)
 POOLED = Kind("cuMemAllocFromPoolAsync", (), "cuMemFree_v2", unnoticed=True, waits=True)
 POOL = Kind("cuMemPoolCreate", (), "cuMemPoolDestroy", unnoticed=True)
@@ -134,8 +134,8 @@ GREEN_STREAM = Kind("cuGreenCtxStreamCreate", (1, 0), "cuStreamDestroy_v2")  # C
 
 # The number of each of our captures in progress, and the objects that must live as long as its graph.
 capturing: dict[int, list[Any]] = {}
-# Held while a capture begins, and by whoever finds that there is none and therefore waits for a whole context: it would
-# break a capture that began in between.
+# The lock that is held while a capture begins. Code that waits for a whole context, which is possible only if there is
+# no capture, holds it from the check to the end of the wait: the wait would break a capture that began in between.
 beginning = _thread.RLock()
 
 
@@ -163,7 +163,7 @@ def make(
     lifetime.kind, lifetime.primary = kind, primary
     lifetime.stream, lifetime.once = stream, iter((lifetime,))
     owner._handle, owner._release = None, lifetime
-    owner.__del__ = bound(_drop, lifetime)  # from now on, the finalizer releases what an interrupted creation leaves
+    owner.__del__ = bound(_drop, lifetime)  # from now on, the finalizer releases the handle, also after an interrupt
     primary.users.add(lifetime)
     if primary.closing or careful:
         primary.hold(lifetime)
@@ -251,7 +251,7 @@ class Lifetime(ctypes.c_void_p):
     def _release_inside(self, function: Any, once: Iterator[Lifetime], waits: bool) -> int | None:
         """Make the releasing call while the context is current; return its code, or None if another caller makes it.
 
-        waits  wait before for the work of the context, unless a stream is being captured
+        waits  first wait for the work of the context, unless a stream is being captured
         """
         primary = self.primary
         inside, outer = primary._to_push(), self.kind.unnoticed
@@ -269,11 +269,11 @@ class Lifetime(ctypes.c_void_p):
         return codes[place] if is_made else None
 
     def _release_in_order(self, late: bool) -> bool | None:
-        """Free memory in the order of a stream, and return None.
+        """Free memory in the order of a stream, and return None; otherwise, return whether the release has to wait.
 
-        If other libraries may use it on streams that are not known, or its stream is closed, the CPU waits for the
-        context's work before, unless that would break a capture. If no stream can be used, the memory is released like
-        memory without a stream; return whether that has to wait.
+        If other libraries may use the memory on streams that are not known, or its stream is closed, it has to wait for
+        the context's work, unless that would break a capture. If no stream can be used, the memory is released like
+        memory without a stream.
 
         calls   cuMemFreeAsync, cuStreamIsCapturing
         """
@@ -305,18 +305,18 @@ class Lifetime(ctypes.c_void_p):
         return False
 
     def _is_freed_later(self, queue: Any) -> bool:
-        """Queue the release after the work of the legacy default stream and of a closed stream; tell whether it was.
+        """Queue the release after the work of the legacy default stream and of a closed stream; tell if it was queued.
 
         The CPU does not wait. The legacy stream comes after all streams of other libraries that are not non-blocking.
 
         queue   the stream in whose order the memory is freed; None: the legacy default stream
-        calls   cuMemFreeAsync, cuStreamWaitEvent, cuEventRecord, cuStreamIsCapturing
+        calls   cuMemFreeAsync, cuStreamWaitEvent, cuEventCreate, cuEventRecord, cuEventDestroy_v2, cuStreamIsCapturing
         """
         primary, event, scratch = self.primary, ctypes.c_void_p(), take_scratch()
         functions, inside = primary.functions, primary._to_push()
         scratch.words.status = 0
         failed = run(((functions["cuStreamIsCapturing"], _LEGACY, scratch.to_status),), inside)[0]
-        is_captured = failed or scratch.words.status  # also a stream for which the legacy stream would wait
+        is_captured = failed or scratch.words.status  # or a stream for which the legacy stream would wait is captured
         scratches.append(scratch)
         if is_captured:
             return False
@@ -371,10 +371,10 @@ _NO_FLAGS, _NO_TIMING = ctypes.c_uint(0), ctypes.c_uint(2)  # CU_EVENT_DISABLE_T
 
 
 class _Exchange:
-    """The exchange of this thread's capture mode with the relaxed one; made twice, it changes nothing.
+    """The exchange of this thread's capture mode with the relaxed one; a second exchange restores the mode.
 
     steps  one step, for calls.run()
-    calls  an iterator without an end, each of whose items is what a call returned
+    calls  an endless iterator: each item is the code that a call returned
     """
 
     __slots__ = ("steps", "calls")
@@ -386,7 +386,7 @@ class _Exchange:
         self.calls: Iterator[int] = map(function, repeat(argument))
 
 
-_exchanges: list[_Exchange] = []  # that no thread uses now: making one takes 700 ns
+_exchanges: list[_Exchange] = []  # those that no thread uses now: making one takes 700 ns
 
 
 def _exchange(primary: PrimaryContext) -> _Exchange:
@@ -398,7 +398,7 @@ def _exchange(primary: PrimaryContext) -> _Exchange:
 
 
 def around(primary: PrimaryContext, steps: Iterable[Any]) -> Iterable[Any]:
-    """Surround steps that are taken one by one, each when it is made, in the same way as unnoticed()."""
+    """Surround an iterator of steps, which yields each step when it is made, in the same way as unnoticed()."""
     exchange = _exchange(primary).steps
     return chain(exchange, steps, exchange)
 

@@ -37,9 +37,9 @@ _KINDS = {_DEVICE: DEVICE, "pinned": PINNED, "managed": MANAGED}
 
 
 class Lease:
-    """An object that keeps the bytes of a Memory after its close(), until the last reference to this is dropped."""
+    """An object that keeps the bytes of a Memory after its close(), until this object is deleted."""
 
-    # __del__ is a slot, as in Owned: it receives the Memory's finalizer when that is closed
+    # __del__ is a slot, as in Owned: it receives the Memory's finalizer when the Memory is closed
     __slots__ = ("memory", "__del__", "__weakref__")
 
     if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class Lease:
 class Memory(Owned, Bytes):
     """A run of bytes: `ptr` (its address), `nbytes`, `kind`, `device`, and `stream` when it is stream-ordered.
 
-    With work pending, close() waits for it, or frees the memory in the order of its stream. While an array of another
+    If work is pending, close() waits for it, or frees the memory in the order of its stream. While an array of another
     library uses the bytes, they are not freed.
 
     units   nbytes is in bytes
@@ -69,7 +69,7 @@ class Memory(Owned, Bytes):
         _primary: PrimaryContext
         _keeps: Any
         _side: copying.Side | None
-        _leases: list[ref[Lease]]  # the first is the one that counts
+        _leases: list[ref[Lease]]  # only the first is used
         _shown: bool  # whether an array interface was read
 
     def __init__(self) -> None:
@@ -105,8 +105,9 @@ class Memory(Owned, Bytes):
     def lease(self) -> Lease:
         """Return an object that keeps the bytes: while it exists, close() closes this Memory, but does not free them.
 
-        Every export of this memory holds it. Afterwards one of our next calls frees the bytes, and waits for the device
-        before, since we do not know on which stream other libraries used them.
+        Every export of this memory holds it. After the last reference is dropped, one of our next calls waits for the
+        device, since we do not know on which stream other libraries used the bytes, and frees them.
+
         raises  Closed   after close()
         """
         leases = self._leases
@@ -124,7 +125,7 @@ class Memory(Owned, Bytes):
                         release.stream = Leased(release.stream)
                     return lease
                 try:
-                    leases.remove(first)  # only this one: another thread may just have added one
+                    leases.remove(first)  # remove only this one: another thread may just have added one
                 except ValueError:  # another thread removed it
                     pass
 
@@ -210,13 +211,13 @@ class Memory(Owned, Bytes):
         return self.handle
 
     def _closing(self) -> bool:
-        if self._shown:  # what uses an array interface keeps this object, whose finalizer frees the bytes
+        if self._shown:  # users of an array interface keep this object, whose finalizer frees the bytes
             return True
         leases = self._leases
         lease = leases[0]() if leases else None
         if lease is None or self._release is None:
             return False
-        if self.__del__ is not _nothing:  # (an interrupt may have come just after it)
+        if self.__del__ is not _nothing:  # (an interrupted close() may have done this already)
             lease.__del__, self.__del__ = self.__del__, _nothing
         return True
 
@@ -412,7 +413,7 @@ class Memory(Owned, Bytes):
         return self._show(self.view().__array_interface__)
 
     def _show(self, interface: dict[str, Any]) -> dict[str, Any]:
-        """Return an array interface; what reads it keeps this object, so from now on close() leaves the bytes to it."""
+        """Return an array interface. Its users keep this object, so from now on only the finalizer frees the bytes."""
         if self._release is not None:
             self._shown = True
         return interface

@@ -167,8 +167,8 @@ def keep_foreign(primary: PrimaryContext, stream: Any, view: Any) -> None:
 def keep(primary: PrimaryContext, stream: Any, thing: Any, side: Side) -> None:
     """Keep the memory of a side until a stream has completed its work, if its close() would not wait for that.
 
-    The close() of our memory waits for the work of its own device, also for what that waits for; a copy on a default
-    stream makes the default streams of both devices wait. A stream of another device needs a lease.
+    The close() of our memory waits for the work of its own device, and for the work that this waits for; a copy on a
+    default stream makes the default streams of both devices wait. A stream of another device needs a lease.
     """
     if not side.ours:
         keep_foreign(primary, stream, thing)
@@ -193,13 +193,13 @@ _unfinished: dict[int, Any] = {}
 
 
 def end_work(error: BaseException, primary: PrimaryContext, queue: Any, *things: Any) -> None:
-    """Wait for the work that a call may have queued before an exception came, because nothing keeps what it uses.
+    """Wait for the work that a call may have queued before an exception was raised: nothing keeps its memory.
 
     After an error of the driver in a capture, there is nothing to wait for, and waiting would invalidate the capture.
-    If another exception ends the wait, the things are kept forever.
+    If another exception ends the wait, these objects are kept forever.
 
     queue   the stream as an argument
-    things  what uses the memory: views or Memories
+    things  the views or Memories whose memory the work uses
     calls   cuStreamSynchronize
     """
     if capturing and isinstance(error, CudaError):

@@ -233,8 +233,8 @@ def _foreign_home(primary: PrimaryContext, context: int, handle: int) -> Primary
         if home.open() == context:
             return home
     raise ValueError(
-        f"the stream {handle:#x} belongs to another context than the primary context of a device, so that the end "
-        "of its work cannot be found out: give a stream of Device.stream()"
+        f"the stream {handle:#x} belongs to another context than the primary context of a device, so the end "
+        "of its work cannot be determined: give a stream made by Device.stream()"
     )
 
 
@@ -280,7 +280,7 @@ def _prepare_way(home: PrimaryContext, source: int, primary: PrimaryContext, tar
 
 
 def is_elsewhere(stream: Any, primary: PrimaryContext) -> bool:
-    """Tell whether a stream is of another device; False for a stream of a context that is not primary."""
+    """Tell whether a stream belongs to another device; False for a stream of a context that is not primary."""
     try:
         return home_of(stream, primary) is not primary
     except ValueError:

@@ -42,7 +42,7 @@ class _Event(Owned):
     """An event from a context's pool.
 
     argument  the handle as an argument
-    queries   the steps that query it without breaking a capture; one who queries takes them, and puts them back
+    queries   the steps that query it without breaking a capture; a query takes them, and puts them back
     """
 
     __slots__ = ("argument", "queries")
@@ -79,7 +79,7 @@ class _Batch:
         self.things: list[Any] = []
         self.is_open = True  # set to False before the event is queried: later objects need another batch
         self.point = self.event.argument, as_argument(key[1])
-        self.record = primary.direct.cuEventRecord  # (the event tells the context of a default stream)
+        self.record = primary.direct.cuEventRecord  # (the event determines the context of a default stream)
 
     def is_done(self) -> bool:
         """Tell whether the stream has completed all work that used these objects, without breaking a capture."""
@@ -118,8 +118,8 @@ def give_back(event: _Event, primary: PrimaryContext) -> None:
 def note_end(primary: PrimaryContext, stream: Any) -> int | None:
     """Record the end of the work of a stream that is about to be closed; return the key of the event in primary.ends.
 
-    An event that is not there any more was reached. Whoever waits for it does not have to wait for the whole context,
-    which is not possible while a stream is captured.
+    If the event is no longer there, it was reached. A wait for the event replaces a wait for the whole context, which
+    is not possible while a stream is captured.
 
     stream   the handle as an argument
     returns  0 if the work is done already; None if the event could not be recorded
@@ -194,7 +194,7 @@ def retain(device: Any, stream: int, things: Any) -> None:
 
 
 def sweep(now: bool = False) -> None:
-    """Release what finished work used; called where we copy or wait anyway, and by retain() for every sixteenth object.
+    """Release what finished work used; copies and waits call this, and retain() does for every sixteenth object.
 
     now  examine all batches; otherwise only every sixteenth call does
     """

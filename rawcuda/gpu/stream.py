@@ -130,7 +130,7 @@ class Stream(StreamHandle):
         return StreamAttributes(self)
 
     def synchronize(self, timeout: float | None = None) -> None:
-        """Wait until all work on this stream is done; raise the exception of a function of call().
+        """Wait until all work on this stream is done; raise what a function that was passed to call() has raised.
 
         timeout  the largest number of seconds to wait, by polling; None: no limit
         calls    cuStreamSynchronize, cuStreamQuery
@@ -185,7 +185,7 @@ class Stream(StreamHandle):
         return event
 
     def _record_new(self) -> Event:
-        """Record a new event, without asking before in which context it is made: the driver refuses a wrong one."""
+        """Record a new event, without looking up in which context to make it: the driver refuses a wrong one."""
         device, primary = self.device, self._primary
         if device is None or primary is None:
             raise ValueError("this stream is borrowed, so its device is not known: give an event to record")
@@ -251,7 +251,7 @@ class Stream(StreamHandle):
         where   a view of one element of 32 or 64 bits, a Memory, or an address; not managed memory
         how     ">=", a cyclic comparison: the difference, as a signed number, is not negative; "=="; "&": they have a
                 bit in common; "nor": a bit is 0 in both
-        bits    32 (the default) or 64, where the elements do not say it
+        bits    32 (the default) or 64, where the elements do not determine it
         flush   also wait until earlier writes of other devices are visible; few systems support it
         calls   cuStreamWaitValue32_v2, cuStreamWaitValue64_v2
         raises  Unsupported  the device does not support a condition, or 64 bits
@@ -467,7 +467,7 @@ class Event(InContext):
         if self.timing:
             raise ValueError(_NO_TIMING)
         if type(self._release) is not Lifetime:
-            raise ValueError(f"{self!r} belongs to another process, and only that can share it")
+            raise ValueError(f"{self!r} belongs to another process, and only that process can share it")
         if self._release.kind is not SHARED_EVENT:
             made = Event(self.device, blocking=self.blocking, shareable=True)
             with self.device.stream() as stream:

@@ -582,7 +582,7 @@ def test_the_text_has_nothing_of_the_input_but_plain_names(device):
         other threads use them all _new_buffer storage given kept ask current here _here pack_into type is MemoryView
         and _place owner _handle not None start int float True code _ask _context _in_context _answer _retain
         BaseException the driver or in may kind _primary Memory _keeps _pack_by_tables Unpackable a number that does fit
-        have taken launch before an interrupt came raise append _slots _given closed In places None""".split()
+        have accepted launch before interrupt raise append _slots _given closed In places None""".split()
     )
     for kernel in ("plain", "x; import os", "self", "pack_into", "def", "$k"):
         for names in (NAMES[:9], NAMES[5:], ["import os"] * 9, []):

@@ -131,7 +131,7 @@ def test_what_is_no_advice(device, managed):
         (lambda: managed.advise("read_mostly"), ValueError, "set_read_mostly"),
         (lambda: managed.advise(1), ValueError, "give one of"),
         (lambda: managed.advise("set_preferred_location"), ValueError, "needs a location"),
-        (lambda: managed.advise("set_read_mostly", "host"), ValueError, "has no location"),
+        (lambda: managed.advise("set_read_mostly", "host"), ValueError, "takes no location"),
         (lambda: managed.advise("set_preferred_location", "gpu"), ValueError, "'host', 'numa:0'"),
         (lambda: managed.advise("set_preferred_location", 2.5), TypeError, "must be a Device"),
         (lambda: managed.advise("set_preferred_location", 99), ValueError, "no device 99"),

@@ -244,7 +244,7 @@ def test_it_is_not_shrunk_under_what_uses_it(device, grain):
         early = memory.view()
         memory.grow(3 * grain)
         late = memory.view("int32")[:4].T
-        with pytest.raises(ValueError, match=f"there is a view of {3 * grain} bytes; drop it before"):
+        with pytest.raises(ValueError, match=f"there is a view of {3 * grain} bytes; drop it first"):
             memory.shrink(grain)
         with pytest.raises(ValueError, match="there is a view"):
             memory.unmap(grain, 2 * grain)

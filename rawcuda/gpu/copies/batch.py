@@ -4,7 +4,7 @@ What it is   `copy_batch`, which checks all copies before it begins the first.
 How          Copies that do not depend on each other are given to the driver together, the runs of bytes in one call and
              the pitched boxes in another. The rest is copied one by one: host memory alone, other layouts, copies
              between devices, and everything if one copy depends on another, in a capture, on the legacy default stream,
-             or with a driver before CUDA 12.8. The result is always as if one were copied after the other.
+             or with a driver before CUDA 12.8. The result is always as if the copies were made one after another.
 Source       CUDA Driver API, "Memory Management": cuMemcpyBatchAsync, cuMemcpy3DBatchAsync
 Read next    device_copy.py
 """
@@ -48,9 +48,9 @@ def copy_batch(
     pairs           (dst, src) of each copy
     stream          the stream on which device memory is copied; None is the legacy default stream
     source_order    when sources are read: "stream", in the order of the stream; "during_api_call", before this
-                    function returns; or "any", at any time: for the last two, no earlier work may still write them
+                    function returns; or "any", at any time: with the last two, no pending work may write them
     prefer_overlap  try to copy while kernels run
-    calls           cuMemcpyBatchAsync_v2, cuMemcpy3DBatchAsync_v2
+    calls           cuMemcpyBatchAsync_v2, cuMemcpy3DBatchAsync_v2, cuStreamSynchronize
     order           if pageable host memory takes part, all is complete on return; otherwise when the stream reaches it
     raises          TypeError   not a pair, or what copy() raises; the message names the pair
                     ValueError  an unknown source_order; "during_api_call" in a capture

@@ -58,7 +58,7 @@ def copy_on_device(target: Any, source: Any, to: Side, of: Side, walk: Walk, str
     if homes == {home}:
         _do_copy(target, source, to, of, walk, stream, device, handle)
         return
-    try:  # closing memory does not wait for a stream of another device: the memory is kept, whatever exception comes
+    try:  # close() of memory does not wait for a stream of another device, so the memory is kept after any exception
         other = of.primary if device is to.primary else to.primary
         both = handle <= PER_THREAD and other is not None and other is not device
         if both:  # the default streams of both devices
@@ -73,7 +73,7 @@ def copy_on_device(target: Any, source: Any, to: Side, of: Side, walk: Walk, str
 
 
 def _worker(to: Side, of: Side, stream: Any) -> PrimaryContext | None:
-    """Return the context of the device that works: that of device memory, otherwise that of the stream."""
+    """Return the context of the device that copies: that of device memory, otherwise that of the stream."""
     if to.kind == "device" or of.kind == "device":
         device: PrimaryContext | None = to.primary if to.kind == "device" else of.primary
         return device
@@ -81,7 +81,7 @@ def _worker(to: Side, of: Side, stream: Any) -> PrimaryContext | None:
     if device is None:
         return None
     if work_handle(stream) <= PER_THREAD and to.kind in _HOST_KINDS and of.kind not in _HOST_KINDS:
-        device = of.primary  # what writes the source may still be pending in a default stream of its device
+        device = of.primary  # work that writes the source may still be pending in a default stream of its device
     return device if device is None else home_of(stream, device)
 
 
@@ -99,7 +99,7 @@ def _do_copy(
     try:
         if to.kind in _HOST_KINDS and of.kind in _HOST_KINDS:
             refuse_capture(device, stream, "the CPU copies between layouts of pinned memory: use device memory")
-            _wait(device, handle)  # what the device still does to pinned memory comes first
+            _wait(device, handle)  # first complete the work of the device on pinned memory
             host_copy.copy(walk)
         elif kinds == ("device", "device") and to.primary is not of.primary:
             copy_across(walk, device, of.primary, stream)
@@ -236,7 +236,7 @@ def _wait(device: PrimaryContext, handle: int) -> None:
 
 
 def fill_on_device(target: Any, to: Side, pattern: bytes, stream: Any) -> None:
-    """Set every element of a view of device-accessible memory to these bytes, which the driver cannot repeat.
+    """Set every element of a view of device-accessible memory to bytes that no fill of the driver can repeat.
 
     order   in the order of the stream if few calls fill the words of the elements; otherwise, one element is copied to
             all the others: this is complete on return, and cannot be captured

@@ -4,7 +4,7 @@ What it is   a kernel for each number of dimensions and each element size, writt
              elements whose numbers are its own number plus multiples of the number of threads. It divides an element's
              number into an index for each dimension, the last dimension fastest, and adds up strides. So no array is
              too large for the grid.
-What not     overlap is the caller's concern. The device must be able to access both sides.
+What not     it does not check its conditions: the sides do not overlap, and the device can access both of them.
 Why so       Dimensions are unrolled, because a loop over them would need parameters at computed addresses. Indices have
              32 bits if there are few enough elements, because a 64-bit division costs a hundred instructions.
 Source       PTX ISA 6.3: ld, st, div, mad
@@ -38,7 +38,7 @@ _SIZES = (16, 8, 4, 2, 1)
 
 
 def ptx(ndim: int, size: int, wide: bool) -> str:
-    """Write the kernel for `ndim` dimensions of elements of `size` bytes, with 64-bit indices if `wide`."""
+    """Return the PTX of the kernel for `ndim` dimensions of elements of `size` bytes, with 64-bit indices if `wide`."""
     names = [f"extent{k}" for k in range(1, ndim)] + [f"to{k}" for k in range(ndim)] + [f"from{k}" for k in range(ndim)]
     parameters = ",\n".join(f"    .param .u64 {name}" for name in ("target", "source", "count", *names))
     index, i = ("u64", "d") if wide else ("u32", "r")

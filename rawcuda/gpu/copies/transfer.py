@@ -1,7 +1,7 @@
 """Copies of memory by address: 1-D, 2-D and 3-D, between host and device.
 
 What it is   a function for each shape of copy.
-What not     it knows neither bounds nor objects: device_copy.py checks, calls, and waits if an exception comes
+What not     it knows neither bounds nor objects: device_copy.py checks, calls, and waits if an exception is raised
              between the call and the wait. `device` is a Device or its context.
 Order        A copy that involves pageable host memory is complete on return; any other is in stream order.
 Source       CUDA Driver API, "Memory Management"; "API synchronization behavior"
@@ -55,7 +55,7 @@ def box_of(walk: Walk) -> tuple[tuple[int, int], tuple[int, int], int, int] | No
 
 
 def _perform(name: str, arguments: tuple[Any, ...], kinds: tuple[str, str], device: Any, stream: int) -> None:
-    """Call a function; wait if a side is pageable: nothing keeps that memory, and its owner may use it immediately."""
+    """Call a function; wait if a side is pageable: nothing keeps that memory, and its owner may use it at once."""
     primary: PrimaryContext = getattr(device, "_primary", device)
     primary.open()
     calls, queue = calls_on(stream, primary)

@@ -1,7 +1,7 @@
-"""What a device offers beside memory, streams and kernels.
+"""Features of a device besides memory, streams and kernels.
 
 What it is   access between devices (peers.py), limits (limits.py), a listing of the attributes (facts.py), green
              contexts (green.py), the reset (resetting.py), and what profilers show (ranges.py, profiling.py). The
-             methods of Device import these rooms on first use.
+             methods of Device import these modules on first use.
 Read next    peers.py
 """

@@ -30,7 +30,7 @@ else:
 __all__ = ["DeviceAttributes", "Facts"]
 
 _PREFIX = "CU_DEVICE_ATTRIBUTE_"
-_NAME, _UUID = ("name",), ("uuid",)  # keys beside the attributes, which have names and numbers
+_NAME, _UUID = ("name",), ("uuid",)  # keys besides those of the attributes, which are names and numbers
 
 
 @facts("ordinal")
@@ -179,7 +179,7 @@ class Facts(Owned):
 
     @property
     def compute_mode(self) -> str:
-        """Return who may use the device: "default" (all processes), "exclusive_process" (one), "prohibited" (none)."""
+        """Return which processes may use the device: "default" (all), "exclusive_process" (one) or "prohibited"."""
         return {0: "default", 2: "prohibited", 3: "exclusive_process"}.get(self.attribute("COMPUTE_MODE"), "unknown")
 
 

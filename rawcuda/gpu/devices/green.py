@@ -60,7 +60,8 @@ class Split(tuple):  # type: ignore[type-arg]
 class GreenContext(SetOnce, InContext):
     """A part of a device's multiprocessors, made by Device.split().
 
-    device    the device; sm_count: how many multiprocessors it has
+    device    the Device to which the multiprocessors belong
+    sm_count  the number of multiprocessors
     calls     cuGreenCtxCreate, cuGreenCtxDestroy
     """
 

@@ -62,13 +62,13 @@ class Limits:
     stack_size = _limit(0, "The stack of each thread, in bytes.")
     printf_fifo_size = _limit(1, "The buffer of printf() in kernels, in bytes.")
     malloc_heap_size = _limit(2, "The heap of malloc() in kernels, in bytes.")
-    dev_runtime_sync_depth = _limit(3, "How deep kernels that launch kernels may wait for them; before sm_90 only.")
-    dev_runtime_pending_launch_count = _limit(4, "How many launches that kernels make may be pending.")
+    dev_runtime_sync_depth = _limit(3, "The depth to which kernels may wait for kernels they launch; before sm_90.")
+    dev_runtime_pending_launch_count = _limit(4, "The number of launches by kernels that may be pending.")
     max_l2_fetch_granularity = _limit(5, "The most bytes that the L2 cache fetches at once, 0 to 128: a hint.")
     persisting_l2_cache_size = _limit(6, "The part of the L2 cache for data that persists, in bytes: a hint.")
     shmem_size = _limit(7, "The most shared memory of a kernel while graphics and compute run together, in bytes.")
     cig_enabled = _limit(8, "Whether this context runs together with graphics.")
-    cig_shmem_fallback_enabled = _limit(9, "Whether kernels that need more shared memory than that run nevertheless.")
+    cig_shmem_fallback_enabled = _limit(9, "Whether kernels that need more shared memory than shmem_size run anyway.")
 
     if TYPE_CHECKING:
         _device: Any
@@ -140,7 +140,7 @@ class Limits:
         self._ask("cuCtxSetSharedMemConfig", -1, ctypes.c_uint(_choice("shared_memory_config", width, _BANKS)))
 
     def reset_persisting_l2_cache(self) -> None:
-        """Reset all lines of the L2 cache that persist to normal.
+        """Reset all persisting lines of the L2 cache to normal ones.
 
         calls   cuCtxResetPersistingL2Cache
         """

@@ -1,7 +1,7 @@
 """Access of one device to the memory of another.
 
 What it is   `enable`, `disable` and PeerAccess, which implement the methods of Device; PeerAttributes.
-How          The driver stores only whether one context has access to another. This room counts the users: it ends the
+How          The driver stores only whether one context has access to another. This module counts users: it ends the
              access when the last PeerAccess is closed and enable_peer_access() was undone. It never ends access that
              other software has enabled. The pairs of devices are in `peers` of context.py, for `reaches`.
 What not     memory that is allocated in the order of a stream: its pool says which devices have access.
@@ -119,7 +119,7 @@ def _open(here: PrimaryContext, there: PrimaryContext) -> _Link:
     """Return the link between two contexts, which is enabled if necessary; the lock is held."""
     pair = here.ordinal, there.ordinal
     link = _links.get(pair)
-    if link is not None and pair in peers:  # (`peers` forgets what ended with a context)
+    if link is not None and pair in peers:  # (pairs are removed from `peers` when a context ends)
         return link
     foreign = False
     try:
@@ -185,7 +185,7 @@ def disable(device: names.Device, other: names.Device) -> None:
     with Held(_lock):
         link = _links.get(pair)
         if link is None or not link.lasting or pair not in peers:
-            why = "a PeerAccess is open: close that" if link is not None and link.users else "it was not enabled"
+            why = "a PeerAccess is open: close it" if link is not None and link.users else "it was not enabled"
             raise ValueError(
                 f"device {pair[0]} has no access to device {pair[1]} that disable_peer_access() could end: {why}"
             )

@@ -19,7 +19,7 @@ __all__ = ["profile"]
 class profile:
     """The part of a program that a profiler records: `with profile(): ...`.
 
-    start() and stop() do the same without a block. Parts do not nest: the first end stops the recording.
+    start() and stop() do the same without a block. Parts cannot be nested: the first end stops the recording.
 
     calls   cuProfilerStart, cuProfilerStop
     """

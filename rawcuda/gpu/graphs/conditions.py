@@ -106,7 +106,7 @@ class Condition(SetOnce):
 
 
 class explained:
-    """Context manager that adds to an error of the driver which nodes of a graph are the probable reason.
+    """Context manager that adds to an error of the driver which nodes of a graph probably caused it.
 
     graph   None: the error stays as it is
     what    what such a graph cannot do, and the remedy

@@ -1,8 +1,8 @@
 """The nodes and edges of a graph as a whole: lists of them, changes of edges, clones, and a description.
 
 What it is   the functions that implement the methods of Graph with these names.
-How          before an edge from a node to another is added, the nodes that wait for the other one are searched for the
-             first one. So no graph gets a cycle, which the driver would find only when it instantiates the graph.
+How          before an edge from one node to another is added, a path in the opposite direction is searched for. So no
+             graph gets a cycle, which the driver would find only when it instantiates the graph.
 Source       CUDA Driver API, "Graph Management"
 Read next    executable.py
 """

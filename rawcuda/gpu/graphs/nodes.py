@@ -394,13 +394,13 @@ def check_node(graph: Any, node: Any, name: str) -> None:
 def add(graph: Any, what: str, after: Any, given: tuple[Any, ...], named: dict[str, Any]) -> Any:
     """Add a node.
 
-    what    the function of parameters.py that reads what is given
+    what    the name of the function of parameters.py that reads the arguments
     """
     handle, key = cuda_h.CUgraphNode(), object()
     with graph._changing():
         others = dependencies(graph, after)
         read = getattr(parameters, what)(graph, *given, **named)
-        graph._keep(key, read.kept)  # before the call, so that what the node uses is alive even after an interrupt
+        graph._keep(key, read.kept)  # before the call, so that the objects are alive even after an interrupt
         inner = given[0] if what == "embed" else None
         try:
             with explained(inner, "cannot be a child graph with this driver: add its nodes to the other graph"):
@@ -415,7 +415,7 @@ def add(graph: Any, what: str, after: Any, given: tuple[Any, ...], named: dict[s
         return node_at(graph, number)
 
 
-# -- questions
+# -- queries
 
 
 def word(handle: Any) -> int:

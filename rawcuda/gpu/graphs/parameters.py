@@ -52,7 +52,7 @@ _LARGEST_PITCH = 2**31 - 1
 
 
 class Given:
-    """What a node does.
+    """The action of a node: its parameters, and the calls that add and change it.
 
     kind, label  its name and its description
     kept         the objects that it uses
@@ -96,7 +96,7 @@ class Given:
         """Change a node of a graph to this; `before` is what it did."""
         driver = graph._primary.driver
         if before is not None and not before.options().keys() <= self.options().keys():
-            raise ValueError("options of a kernel node, such as a cluster, cannot be taken away: add another node")
+            raise ValueError("options of a kernel node, such as a cluster, cannot be removed: add another node")
         getattr(driver, self.symbols[1])(node, *self.arguments[: self.in_graph])
         self._set_attributes(driver, node)
 
@@ -105,7 +105,7 @@ class Given:
         if self.packed is not None and before is not None and before.options() != self.options():
             raise ValueError(
                 "options of a kernel node, such as a cluster, cannot be changed in an executable graph: update the "
-                "node of the graph, and instantiate that"
+                "node of the graph, and instantiate the graph again"
             )
         try:
             getattr(graph._primary.driver, self.symbols[2])(executable, node, *self.arguments)
@@ -114,7 +114,7 @@ class Given:
                 raise
             raise InvalidUse(
                 f"{error}\nA {self.kind} of an executable graph keeps its shape and the kind of its memory: update the "
-                "node of the graph, and instantiate that",
+                "node of the graph, and instantiate the graph again",
                 code=error.code, name=error.name, call=error.call, arguments=error.arguments,
             ) from None  # fmt: skip
 
@@ -410,7 +410,7 @@ _FORMS = {"if": 0, "while": 1, "switch": 2}  # CU_GRAPH_COND_TYPE_...
 
 
 class Choice(Given):
-    """What a conditional node does; the call that adds it takes the data of edges, too.
+    """The action of a conditional node; the call that adds it takes the data of edges, too.
 
     form       "if", "while" or "switch"
     bodies     the handles of its graphs, after it was added

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Changing", "ExitOf", "Recording"]
 
-# Who waits for a context holds the lock. After this time its call has begun, and a capture does not disturb it.
+# A thread that waits for a context holds the lock. After this time, its call has begun: a capture does not disturb it.
 _PATIENCE_S = 0.25
 _MODES = {"global": 0, "thread_local": 1, "relaxed": 2}  # CU_STREAM_CAPTURE_MODE_...
 
@@ -96,7 +96,7 @@ class Recording:
     __exit__: names.Any = ExitOf()
     _exit: names.Any  # a weak reference to the _Exit of the with block
     _ends: names.Any  # an iterator of the step that ends the capture, for one caller only
-    _end: names.Any  # does what is left to do, in one call of a C function, which no interrupt divides
+    _end: names.Any  # ends the capture, if nothing else has, by one call of a C function, which no interrupt divides
 
     def __init__(self, stream: names.Any, mode: str, graph: names.Graph | None = None, after: names.Any = None) -> None:
         one_of("mode", mode, _MODES)

@@ -1,6 +1,6 @@
 """Changes of nodes, in a graph and in executable graphs, and the update of a whole executable graph.
 
-Source       CUDA Driver API, cuGraphExecUpdate, cuGraphExecKernelNodeSetParams and its relatives
+Source       CUDA Driver API, cuGraphExecUpdate, cuGraphExecKernelNodeSetParams and similar functions
 Read next    nodes.py
 """
 
@@ -30,7 +30,7 @@ _REASONS = {
     2: "it has other edges, or the graphs have different numbers of nodes",
     3: "it is of another kind",
     4: "its kernel is another one",
-    5: "its parameters differ in what cannot be changed, such as the shape of a copy or the kind of memory",
+    5: "its parameters differ in a property that cannot change, such as the shape of a copy or the kind of memory",
     6: "this kind of node cannot be updated",
     7: "its kernel cannot be replaced by this one",
     8: "its attributes differ",
@@ -95,7 +95,7 @@ def set_node(node: Node, args: tuple[Any, ...], named: dict[str, Any]) -> None:
             raise TypeError(f"{node!r} cannot be changed in its graph: change the nodes of the graph `node.child`")
         both = (*given.kept, *(graph._root._kept.get(node.handle) or ()))
         before = graph._root._kept.get(node.handle)
-        graph._keep(node.handle, both)  # before the call, so that what the node uses is alive even after an interrupt
+        graph._keep(node.handle, both)  # before the call, so that the objects are alive even after an interrupt
         try:
             given.change(graph, handle, node._given)
         except Exception:
@@ -162,7 +162,7 @@ def update(executable: Any, graph: Any, node_at: Callable[[Any, int], Node]) -> 
 
 
 def _differing(executable: Any, graph: Any) -> str:
-    """Say how the nodes of an executable graph and of a graph differ, where the driver names none."""
+    """Say how the nodes of an executable graph and of a graph differ, if the driver does not name one."""
     there, here = executable._nodes, {node.handle: node for node in graph.nodes}
     if len(there) == len(here):
         return ""

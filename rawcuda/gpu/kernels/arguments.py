@@ -53,7 +53,7 @@ __all__ = [
 class In:
     """A marker for an array that a kernel only reads: In(x) as an argument, or In as the declaration of a parameter.
 
-    start, owner, _place  those of one of our arrays, which launches take from here as from the array
+    start, owner, _place  those of the array, if it is one of ours: launches read them here as they do from an array
     """
 
     __slots__ = ("start", "owner", "_exporter", "_place")
@@ -402,10 +402,10 @@ def refuse_numpy(slot: Slot, argument: Any, kept: Any) -> NoReturn:
 
 
 def refuse_object(slot: Slot, argument: Any, kept: Any) -> NoReturn:
-    """Refuse what is no texture, surface or tensor map."""
+    """Refuse an argument that is not a texture, a surface or a tensor map."""
     makers = {"texture": "device.texture(...)", "surface": "device.surface(array)"}
     maker = makers.get(slot.type, "TensorMap.tiled(view, box=...)")
-    slot.refuse(TypeError, argument, f"is none: {maker} makes one")
+    slot.refuse(TypeError, argument, f"is not one: {maker} makes one")
 
 
 def refuse_order(slot: Slot, argument: Any, kept: Any) -> NoReturn:

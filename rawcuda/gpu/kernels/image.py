@@ -72,7 +72,7 @@ def _check_fatbin(data: bytes) -> None:
     if len(data) < 16:
         raise ValueError(f"a truncated fatbin: it has {len(data)} bytes, but the header alone has 16")
     _, _, header, body = struct.unpack_from("<IHHQ", data)
-    if header < 16 or header + body > len(data):  # a driver would read such a header as whatever follows it
+    if header < 16 or header + body > len(data):  # a driver would misread such a header, or read beyond the end
         raise ValueError(f"a truncated fatbin: its header says {header + body} bytes, but it has {len(data)}")
 
 

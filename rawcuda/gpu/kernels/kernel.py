@@ -197,7 +197,8 @@ class Kernel:
 
         block         threads in a block: a number, or up to three
         shared_bytes  dynamic shared memory of a block
-        disable_caching_override  count as if the L1 cache of global memory had no effect on the result
+        disable_caching_override  if a block fits only without caching of global memory, return 0 instead of the number
+                      of blocks without caching
         calls         cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags
         raises        ValueError  a negative number; a block or shared memory that does not fit gives 0
         """
@@ -355,9 +356,9 @@ class Kernel:
     def _ask(
         self, cooperative: Any, cluster: Any, options: dict[str, Any], shared_bytes: Any
     ) -> tuple[Asked | None, Any]:
-        """Read the options of a launch; return its attributes, and its shared memory if an option names that.
+        """Read the options of a launch; return its attributes and its shared memory, which an option may give.
 
-        What was read from numbers and names is kept, and is used again for the same ones.
+        The result for options that are numbers and names is kept, and used again for the same options.
         """
         if cluster is not None:
             cluster = extents("cluster", cluster)
@@ -369,7 +370,7 @@ class Kernel:
             key = cooperative, cluster, *options.items(), *map(type, options.values())
         try:
             return known[key], shared_bytes
-        except (KeyError, TypeError):  # not met before; a list, which cannot be a key
+        except (KeyError, TypeError):  # a new configuration, or one with a list, which cannot be a key
             pass
         if not options:
             made: Asked | None = ask(self, cooperative, cluster)
@@ -387,7 +388,7 @@ class Kernel:
 
     def _another(self, key: Any, shape: Any, handle: int, asked: Asked | None) -> tuple[list[Launch], Launch]:
         """Return a launch for a stream, and the list to put it into after its use."""
-        if asked is not None:  # its events were checked for this call; to keep them alive would be a leak
+        if asked is not None:  # do not keep its events, which were checked for this call: that would be a leak
             asked = asked.without_uses()
         launch = self._prepare(shape, handle, None, asked)
         if len(self._idle) >= _MOST_KEPT:

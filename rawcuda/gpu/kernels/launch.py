@@ -267,7 +267,7 @@ class Launch:
             if kept:
                 self._retain(kept)
         except BaseException:
-            if kept:  # the driver may have taken the launch before an interrupt came
+            if kept:  # the driver may have accepted the launch before the interrupt
                 self._retain(kept)
             raise
         self._pool.append(buffer)
@@ -299,7 +299,7 @@ class Launch:
 
     @property
     def attributes(self) -> dict[str, names.Any]:
-        """Return the options of this launch beside grid, block, shared memory and stream: {"priority": -1}."""
+        """Return the options of this launch besides grid, block, shared memory and stream: {"priority": -1}."""
         return {} if self._asked is None else dict(self._asked.given)
 
     # -- the parts that most calls do not need
@@ -323,7 +323,7 @@ class Launch:
             packing.driver.refuse_forked(self._symbol)
         if self._handle <= _PER_THREAD:
             self._context = packing.device._primary.handle
-        if self._asked is not None and self._asked.uses:  # these do not end the token when they are closed
+        if self._asked is not None and self._asked.uses:  # closing these does not invalidate the token
             for used in self._asked.uses:
                 used.handle  # raises Closed
             token = []

@@ -195,5 +195,5 @@ class _Nothing:
         """Release nothing."""
 
     def give_away(self) -> bool:
-        """Return that there was something to give away."""
+        """Return True: the library itself has no handle."""
         return True

@@ -62,7 +62,7 @@ _STRANGE_TARGET = re.compile(rb"^\s*\.target\s+sm_(\d+)([af])\b", re.M)
 
 
 def link_for(device: Device, inputs: Any, options: Any) -> bytes:
-    """Link images to one that a device can load; the exceptions are those of compiler/linking.py's link()."""
+    """Link images into one that a device can load; the exceptions are those of compiler/linking.py's link()."""
     given, rest = read_options(options)
     read = read_inputs(inputs)
     target = given or _target(device, read)

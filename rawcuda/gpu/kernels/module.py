@@ -104,7 +104,7 @@ class Module(Owned):
         if self._kind == "cubin":
             self._names = image.cubin_kernels(data)
         self._functions: dict[str, int] = {}
-        self._known: dict[str, Known] = {}  # not Kernel objects, which refer to their module: that would be a cycle
+        self._known: dict[str, Known] = {}  # no Kernel objects, which would make a cycle: they refer to their module
         self._variables = None
 
     # -- kernels

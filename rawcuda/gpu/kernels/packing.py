@@ -305,7 +305,7 @@ def _innermost(slot: Slot, given: Any) -> Any:
         if not isinstance(given, In):
             return given
         given = given.exporter
-    slot.refuse(ValueError, given, "contains itself, or is one of ten and more in each other: write In(array)")
+    slot.refuse(ValueError, given, "contains itself, or is nested more than ten levels deep: write In(array)")
 
 
 def _pack_other_address(slot: Slot, argument: Any, kept: Kept) -> int:
@@ -337,7 +337,7 @@ def _check_place(slot: Slot, made: Description, given: Any, kept: Kept) -> None:
 
 
 def _name(slot: Slot, error: Exception) -> None:
-    """Put kernel and parameter before the message of an error, which the caller raises again."""
+    """Put the kernel and the parameter before the message of an error; the caller raises the error again."""
     error.args = (f"{slot.place}: {error}",)
 
 

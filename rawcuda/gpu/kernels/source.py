@@ -57,7 +57,7 @@ def {name}(self{parameters}, /, *surplus):
         if kept:
             self._retain(kept)
     except BaseException:
-        if kept:  # the driver may have taken the launch before an interrupt came
+        if kept:  # the driver may have accepted the launch before the interrupt
             self._retain(kept)
         raise
     self._pool.append(buffer)

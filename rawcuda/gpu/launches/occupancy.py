@@ -76,7 +76,7 @@ def _threads_in(name: str, given: Any) -> tuple[int, int, int]:
 
 
 def _grant(kernel: Kernel, shared_bytes: int) -> None:
-    """Request dynamic shared memory as a launch does, so that the result is true for a launch.
+    """Request dynamic shared memory as a launch does, so that the result applies to a launch.
 
     calls   cuFuncGetAttribute, cuFuncSetAttribute
     """
@@ -130,7 +130,7 @@ def suggest_block(kernel: Kernel, shared_bytes: Any, limit: Any) -> Suggestion:
                 return 0
             try:
                 size = _bytes(f"shared_bytes({threads})", shared_bytes(threads))
-            except BaseException as error:  # it must not pass through the driver
+            except BaseException as error:  # an exception must not pass through the driver
                 raised.append(error)
                 return 0
             wanted.append(size)

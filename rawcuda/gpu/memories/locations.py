@@ -1,4 +1,4 @@
-"""Locations of memory, and access rights of devices: the words of a user, and the numbers of the driver.
+"""Locations of memory, and access rights of devices: the words that users give, and the numbers of the driver.
 
 What it is   `Location`: a device, the host or a NUMA node of the host; the access rights of a device: "none", "read",
              "readwrite"; and `Devices`, a set of devices that is stored in the driver.

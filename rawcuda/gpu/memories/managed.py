@@ -93,7 +93,7 @@ def advise(memory: Any, advice: Any, location: Any, offset: Any, nbytes: Any) ->
     if needs and location is None:
         raise ValueError(f"advice {advice!r} needs a location: a Device, 'host' or 'numa:0'")
     if not needs and location is not None:
-        raise ValueError(f"advice {advice!r} has no location: leave {worded(location)} out")
+        raise ValueError(f"advice {advice!r} takes no location: leave {worded(location)} out")
     where = locations.location_from(location) if needs else locations.Location(_HOST)
     if advice.endswith("accessed_by") and where.kind not in (_DEVICE, _HOST):
         raise ValueError(f"advice {advice!r} is for a Device or 'host', and not for a node: {where.text()!r}")

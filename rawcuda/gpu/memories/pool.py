@@ -122,9 +122,9 @@ class PoolAttributes:
 class MemoryPool(SetOnce, Owned):
     """A pool from which memory is allocated in the order of a stream.
 
-    Freed memory stays in the pool for later allocations. At each call that waits for the device, the driver returns the
-    unused memory above the `release_threshold` to the system; the threshold is 0 at first. After close(), the memory
-    that was allocated from the pool stays valid until it is closed itself.
+    Freed memory stays in the pool for later allocations. If the pool has reserved more than `release_threshold` bytes
+    (0 at first), the driver returns unused memory to the system at a call that waits for a stream, an event or the
+    device. After close(), the memory that was allocated from the pool stays valid until it is closed itself.
 
     device  the Device whose memory it is, or whose kernels have access to it
     shareable  whether Memory.share() can offer its memory, which must be of a device, to other processes
@@ -268,7 +268,7 @@ class MemoryPool(SetOnce, Owned):
 
     @property
     def release_threshold(self) -> int:
-        """Return how many unused bytes the pool keeps when a call waits for the device; it can be set."""
+        """Return the number of reserved bytes above which the driver returns unused memory; it can be set."""
         return self.attributes.release_threshold
 
     @release_threshold.setter

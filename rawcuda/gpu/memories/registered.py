@@ -101,8 +101,8 @@ def _check_same_address(memory: Any) -> None:
         calls.cuMemHostGetDevicePointer_v2(ctypes.byref(address), as_argument(handle), ctypes.c_uint(0))
         if address.value != handle:
             raise Unsupported(
-                f"device {memory._primary.ordinal} sees the page-locked memory at {handle:#x} at {address.value:#x}: "
-                "its attribute CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM is 0; allocate pinned memory instead",
+                f"device {memory._primary.ordinal} sees the page-locked memory at {address.value:#x} instead of "
+                f"{handle:#x}: its attribute CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM is 0; allocate pinned memory",
                 code=801,
                 name="CUDA_ERROR_NOT_SUPPORTED",
             )
@@ -134,7 +134,7 @@ _NOT_REGISTERED = 713
 def _register(owner: Owned, primary: PrimaryContext, address: int, nbytes: int, flags: int, keeps: Any) -> None:
     """Page-lock host memory in place, and pass it to its owner, which undoes the page-lock.
 
-    keeps   what keeps the memory alive
+    keeps   the object that keeps the memory alive
     calls   cuMemHostRegister_v2
     raises  CudaError  from the driver
     """
@@ -143,7 +143,7 @@ def _register(owner: Owned, primary: PrimaryContext, address: int, nbytes: int, 
     lifetime = Registration(address)  # the driver writes no handle: the address serves as one
     lifetime.kind, lifetime.primary, lifetime.stream, lifetime.keeps = REGISTERED, primary, None, keeps
     lifetime.once = iter((lifetime,))
-    owner._own(None, lifetime)  # if an interrupt comes before the call, the release is refused, which does no harm
+    owner._own(None, lifetime)  # after an interrupt before the call, the driver refuses the release, which does no harm
     primary.hold(lifetime)
     try:
         primary.inside.cuMemHostRegister_v2(as_argument(address), as_argument(nbytes), ctypes.c_uint(flags))

@@ -2,9 +2,10 @@
 
 What it is   `Piece`, memory of one device that is mapped; `Reservation`, the addresses with all pieces in them, which
              releases everything in the right order.
-How          A piece is in the list of its reservation before the first driver call about it, so that whatever exception
-             comes, the release of the reservation finds it, and tidy() before the next change. A piece is undone in the
-             opposite order; a step that was not done is refused by the driver, which does no harm.
+How          A piece is in the list of its reservation before the first driver call for it. So the release of the
+             reservation finds it after any exception, and so does tidy(), before the next change. The steps that made
+             a piece are undone in the opposite order; the driver refuses to undo a step that was not done, which does
+             no harm.
 Source       CUDA Driver API, "Virtual Memory Management"
 Read next    virtual.py
 """
@@ -38,7 +39,7 @@ NO_FLAGS = ctypes.c_ulonglong(0)
 class Piece:
     """Memory of one device that is mapped, or about to be, at an offset of a reservation.
 
-    is_there  whether it is mapped; otherwise it is being mapped or undone, or an interrupt came during that
+    is_there  whether it is mapped; otherwise it is being mapped or undone, or an interrupt stopped that
     handle    C memory for the handle, 0 until it was created
     unmapped  yields the address once, to the caller that unmaps it; released: likewise the handle
     """
@@ -69,7 +70,7 @@ class Reservation:
     """The release of virtual memory: of its pieces, then of its addresses.
 
     address  C memory for the first address, 0 until it was reserved
-    once     yields it once, to the caller that frees the addresses
+    once     yields the address once, to the caller that frees the addresses
     rights   the CUmemAccess_flags of each device for all pieces, by ordinal
     """
 
@@ -89,7 +90,7 @@ class Reservation:
         steps += [partial(piece.undo, primary) for piece in reversed(tuple(self.pieces))]
         if self.address.value:
             steps.append(self._free)
-        for step in steps:  # one that fails does not keep the others from being done
+        for step in steps:  # the others are made even if one fails
             try:
                 step()
             except (CudaError, ForkedAfterInit):  # the context is lost, or this is a fork()ed child
@@ -117,7 +118,7 @@ class Reservation:
         finish_work(ordinal for ordinal, flags in self.rights.items() if flags)
 
     def give_away(self) -> bool:
-        """Release nothing from now on but our handles of the memory, which lives as long as it is mapped."""
+        """Release only our handles of the memory, which exists as long as it is mapped; later calls release nothing."""
         first = next(self.once, None) is not None
         for piece in self.pieces:
             piece.unmapped = iter(())

@@ -106,7 +106,7 @@ class VirtualMemory(Memory):
         if room < size:
             raise ValueError(f"reserve={worded(room)} is less than nbytes={worded(size)}: reserve at least this size")
         if not room:
-            raise ValueError("nbytes=0: say with reserve= how many bytes the memory may grow to")
+            raise ValueError("nbytes=0: give reserve=, the number of bytes that the memory may grow to")
         rights = {primary.ordinal: locations.right_from(access)}
         for peer in several("peers", peers, "devices"):
             ordinal = locations.ordinal_from(peer)
@@ -205,7 +205,7 @@ class VirtualMemory(Memory):
                 if piece.offset < begin + size and begin < piece.end:
                     raise ValueError(
                         f"{size} bytes from byte {begin} on cannot be mapped: at bytes {piece.offset} to {piece.end}, "
-                        f"memory of device {piece.ordinal} is mapped already; unmap() it before"
+                        f"memory of device {piece.ordinal} is mapped already; unmap() it first"
                     )
             self._map(begin, size, ordinal)
             return self
@@ -307,7 +307,7 @@ class VirtualMemory(Memory):
 
     def _check_unused(self, begin: int) -> None:
         """Check that no view and no export uses the bytes from an offset on."""
-        if self._leases:  # of a copy on a stream of another device, perhaps, which is completed now
+        if self._leases:  # a copy on a stream of another device may hold one: complete such copies
             self._reservation.wait()
             sweep(now=True)
         windows = [window for window in (each() for each in self._windows) if window is not None]
@@ -321,7 +321,7 @@ class VirtualMemory(Memory):
                     if leased
                     else f"there is a view of {used} bytes"
                 )
-                + "; drop it before"
+                + "; drop it first"
             )
 
     # -- access

@@ -1,4 +1,4 @@
-"""SharedHandle: what one process sends to another, so that it can open memory or an event.
+"""SharedHandle: the object that one process sends to another, which opens memory or an event with it.
 
 What it is   a small object that can be pickled, or sent as bytes(handle). It contains the address of its owner's socket
              and a random key, but no address of memory.
@@ -30,12 +30,12 @@ _KINDS = ("memory", "event")
 
 
 class SharedHandle:
-    """What another process needs to open shared memory or a shared event; it can be pickled.
+    """A handle by which another process opens shared memory or a shared event; it can be pickled.
 
     In the process that made it, close(), or the end of its with block, ends the sharing: it waits until no other
     process has it open.
 
-    kind    "memory" or "event"; nbytes: of memory; device: the UUID of the GPU; pid: the process that shares it
+    kind    "memory" or "event"; nbytes: its size, if it is memory; device: the UUID of the GPU; pid: of its owner
     timeout the largest number of seconds that close() waits
     """
 

@@ -61,7 +61,7 @@ def begin(given: Any, kind: str, timeout: Any) -> Opened:
     handle = handle_from(given, kind)
     opened = Opened(handle)
     if _open_here.setdefault(handle._key, opened) is not opened:
-        raise ValueError(f"{handle!r} is open in this process already: use what was opened, or close it before")
+        raise ValueError(f"{handle!r} is open in this process already: use that object, or close it first")
     try:
         opened.answer = server.ask(handle._address, handle._key, handle.pid, seconds)
     except BaseException:

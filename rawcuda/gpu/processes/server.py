@@ -32,7 +32,7 @@ _watched: list[bool] = []
 
 
 class Answer:
-    """What the owner answered: `payload`, `descriptors`, and the `connection`, which tells it that they are in use."""
+    """The answer of an owner: `payload`, `descriptors`, and the `connection`, which tells it that they are in use."""
 
     __slots__ = ("payload", "descriptors", "connection")
 
@@ -51,9 +51,9 @@ class Answer:
 
 
 class Offer:
-    """Something shared: the bytes and descriptors that open it, and the processes that have it open.
+    """A shared object: the bytes and descriptors that open it, and the processes that have it open.
 
-    keeps   what must live as long as a process has it open
+    keeps   the object that must live as long as a process has it open
     """
 
     __slots__ = ("server", "key", "payload", "descriptors", "keeps", "users", "ended", "settled")
@@ -145,7 +145,7 @@ class Server:
             self._socket.bind(_path(self.address))
             self._socket.listen(128)
             self._socket.setblocking(False)
-            self._new: dict[int, Any] = {}  # connections that have not said what they want
+            self._new: dict[int, Any] = {}  # connections that have not sent their request
             self._used: dict[int, tuple[Any, Offer]] = {}
             self._poll.register(self._socket, select.POLLIN)
             self._thread = threading.Thread(target=self._serve, name="shares memory with other processes", daemon=True)

@@ -36,7 +36,7 @@ PROPERTIES = ("normal", "streaming", "persisting")  # CU_ACCESS_PROPERTY_...
 DOMAINS = ("default", "remote")  # CU_LAUNCH_MEM_SYNC_DOMAIN_...
 _WINDOW = "memory", "hit_ratio", "hit", "miss"
 _LARGEST_WINDOW = "MAX_ACCESS_POLICY_WINDOW_SIZE"
-_PRIORITIES = ("priorities",)  # a key beside the device attributes
+_PRIORITIES = ("priorities",)  # a key besides the device attributes
 
 
 class AccessPolicyWindow(namedtuple("AccessPolicyWindow", "address nbytes hit_ratio hit miss")):

@@ -150,7 +150,7 @@ def _place(stream: StreamHandle, where: Any, value: Any, bits: Any) -> _Operatio
         _check_place(stream, seen)
         address = seen.ptr
     if address % width:
-        raise ValueError(f"address {address:#x} is not a multiple of {width}, as a value of {8 * width} bits needs it")
+        raise ValueError(f"address {address:#x} is not a multiple of {width}, as a value of {8 * width} bits requires")
     if width == 8:
         _require(stream, "CAN_USE_64_BIT_STREAM_MEM_OPS", "a value of 64 bits")
     step = _Operation(0, address, _number(value, width), width=width)
@@ -186,7 +186,7 @@ def _check_place(stream: StreamHandle, seen: StridedView) -> None:
         )
     if kind == "cuda_managed":
         raise ValueError(
-            "the value is in managed memory, for which the driver has no such waits and writes: use pinned memory"
+            "the value is in managed memory, where the driver cannot wait for it or write it: use pinned memory"
         )
     ours, owner = stream._primary, seen.owner
     if kind != "cuda" or ours is None or ordinal is None or ordinal == ours.ordinal:

@@ -49,7 +49,8 @@ class _Copies(Unaddressed):
 
         shape   that of this array; several channels are an additional last dimension. The elements of an exporter are
                 broadcast to the shape
-        order   if pageable host memory takes part, the copy is complete on return; otherwise when the stream reaches it
+        order   if pageable host memory takes part, the copy is complete on return; otherwise when the stream reaches
+                it. A copy through a temporary array makes the CPU wait, too
         raises  TypeError   another dtype: nothing is converted
                 ValueError  another shape
         """
@@ -344,7 +345,7 @@ def _check_device(device: Any) -> None:
 def shape_or_view(given: Any, dtype: Any, channels: Any, stream: Any) -> tuple[Any, Any, int, StridedView | None]:
     """Return shape, dtype and channels, and the view if an exporter was given instead of a shape.
 
-    channels  None: 1 for a shape, and for an exporter 1, or what its dtype says (float32x4, complex64)
+    channels  None: 1 for a shape, and for an exporter 1, or as many as its dtype has (float32x4, complex64)
     raises    TypeError   no dtype for a shape, or another one than that of the exporter
               ValueError  an exporter whose last dimension is not the channels
     """

@@ -203,7 +203,7 @@ class TensorMap(SetOnce, Passed):
             if stride <= 0 or stride % unit or stride >= 1 << 40:
                 raise ValueError(
                     f"strides {seen.strides}: the stride of dimension {axis} must be a positive multiple of {unit} "
-                    "below 2**40; device.empty_pitched(shape, dtype) makes rows of such a distance"
+                    "below 2**40; device.empty_pitched(shape, dtype) makes rows at such a distance"
                 )
         if strides and not self._interleave and strides[-1] < row:
             raise ValueError(f"strides {seen.strides}: the rows of {row} bytes overlap")

@@ -44,7 +44,7 @@ _INTEGERS, _NORMALIZED, _SRGB, _NO_TRILINEAR, _SEAMLESS = 1, 2, 0x10, 0x20, 0x40
 
 
 class TextureOptions(SetOnce):
-    """How a texture is read; the arguments of Device.texture().
+    """Options that say how a texture is read: the arguments of Device.texture().
 
     address_mode   what a coordinate out of range reads: "clamp", "border", "wrap" or "mirror"; a tuple has one for each
                    dimension, in the order of the shape. The last two need normalized coordinates
@@ -364,7 +364,7 @@ class TextureObject(SetOnce, InContext, Passed):
         calls   cuTexObjectCreate
         raises  ValueError  memory that a texture cannot read, with the attribute that says so; options that cannot be
                             combined
-                TypeError   something else than an array or an exporter
+                TypeError   neither an array nor an exporter
         """
         if not is_device(device):
             raise TypeError(f"a texture needs a Device, not {a_kind(device)}")

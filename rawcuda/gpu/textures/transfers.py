@@ -3,8 +3,9 @@
 What it is   `Box`, part of an array; `store`, `load` and `move`, which copy into one, out of one, and between two.
 How          Each copy is one cuMemcpy3DAsync. The rows of the memory side must have one pitch, and its slices one
              distance. Memory of any other layout is copied through a temporary array in C order.
-Order        If pageable memory takes part, or a temporary array, the copy is complete on return; otherwise it is in the
-             order of the stream, and the array and memory of other libraries are kept alive until it is complete.
+Order        If pageable memory takes part, the copy is complete on return; otherwise it is in the order of the stream,
+             and the array and memory of other libraries are kept alive until it is complete. With a temporary array,
+             the CPU waits for the copy between it and the CUDA array.
 Source       CUDA Driver API, cuMemcpy3DAsync
 Read next    arrays.py
 """
@@ -137,7 +138,7 @@ def _begin(box: Box, stream: Any) -> tuple[int, PrimaryContext]:
 def store(box: Box, source: Any, stream: Any) -> None:
     """Copy an exporter's elements into part of an array; they are broadcast to its shape.
 
-    calls   cuMemcpy3DAsync_v2, cuStreamSynchronize
+    calls   cuMemcpy3DAsync_v2, cuStreamSynchronize, cuCtxSynchronize
     raises  TypeError   another dtype
             ValueError  a shape that cannot be broadcast
     """
@@ -204,7 +205,7 @@ _HOST_KINDS = ("host", "pinned")
 def move(target: Box, source: Box, stream: Any) -> None:
     """Copy part of an array into part of another, or of the same, which must not overlap.
 
-    calls   cuMemcpy3DAsync_v2
+    calls   cuMemcpy3DAsync_v2, cuCtxSynchronize
     raises  TypeError   another dtype or number of channels
             ValueError  another shape, or parts of one array that overlap
     """
