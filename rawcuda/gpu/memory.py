@@ -29,7 +29,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-
 __all__ = ["Lease", "Memory", "allocate", "blank", "size_of"]
 
 _DEVICE = "device"
@@ -523,8 +522,8 @@ def blank(
 ) -> Memory:
     """Return a Memory of a class that has no bytes yet; for 0 bytes it is complete."""
     memory: Memory = _new(made)
-    memory._device, memory._primary = device, primary
-    memory._nbytes, memory._kind, memory._stream = nbytes, kind, stream
+    memory._device, memory._primary, memory._nbytes = device, primary, nbytes
+    memory._kind, memory._stream = kind, stream
     memory._keeps, memory._leases, memory._shown = None, [], False
     if nbytes == 0:
         memory._own(0, Once(_release_nothing))
