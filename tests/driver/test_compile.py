@@ -503,7 +503,7 @@ def test_an_unknown_name_expression(build: Build) -> None:
         ("a\0b", ValueError, "the source: 'a.*' has a NUL"),
         (b"// a\n// \xff\n" + FILL.encode(), ValueError, "the source, line 2: byte 8 is 0xff, where a compiler stops"),
         (b"a\0b", ValueError, "it has a NUL at byte 1"),
-        ("a\ud800", ValueError, "half of a pair"),
+        ("a\ud800", ValueError, "half of a surrogate pair"),
         ("kernels.cu", ValueError, "'kernels.cu' is not CUDA C; to compile a file, give a pathlib.Path"),
         (Path("/nowhere/kernels.cu"), FileNotFoundError, "kernels.cu"),
         (3, TypeError, "not an int"),

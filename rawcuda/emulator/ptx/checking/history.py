@@ -398,7 +398,7 @@ def no_proxy_fence(place: str, reader: Any, writer: Any, line: str) -> Found:
 
 
 def _words(line: Line) -> str:
-    """Return the text for a line; report.py replaces the lines of the generated code in it by PTX lines."""
+    """Return the text for a line; running/report.py replaces generated lines in it by PTX lines."""
     if isinstance(line, int):
         return f"ptx line {line}"
     return ", called from ".join([f"ptx line {line[0]}", *(f"generated line {each}" for each in line[1])])

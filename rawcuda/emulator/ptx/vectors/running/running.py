@@ -6,7 +6,7 @@ barrier holds it until all living threads of its blocks have arrived.
 
 A `Trouble` undoes the chunk, and the scalar executor runs its blocks.
 
-Read next    choosing.py, which decides what runs here
+Read next    ../choosing.py, which decides what runs here
 """
 
 from __future__ import annotations
