@@ -149,7 +149,7 @@ def _damaged(path: str, why: str) -> CacheDamaged:
 
 
 class _Unknown(Exception):
-    """A list of headers that cannot be made: a macro names one, only the compiler can find it, or they are too many."""
+    """Headers that cannot be listed: a macro names one, only the compiler can find it, or there are too many."""
 
 
 def _headers(request: Request, folders: list[str], complete: bool) -> Iterator[tuple[str, bytes]]:

@@ -654,7 +654,7 @@ def test_nvccs_names(device: Any, build: Build, with_nvcc: Any) -> None:
     assert value(device, build(text, names=["a::put"]), "a::put") == 4
     with pytest.raises(rawcuda.Unsupported, match=r"names=\['t<int>'\]: nvcc does not report the names of templates"):
         build(text, names=["t<int>"])
-    with pytest.raises(rawcuda.NotFound, match="'nothing' in names: source.cu has no such kernel"):
+    with pytest.raises(rawcuda.NotFound, match="'nothing' in names: source.cu has no kernel of that name"):
         build(text, names=["nothing"])
 
 
