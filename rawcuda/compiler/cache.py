@@ -3,7 +3,7 @@
 What it is   `Store`, a folder with one file for each request. The name of a file is a hash of everything that the code
              depends on, including headers on disk. A file is written under a temporary name and then renamed, so that
              nobody reads an incomplete file.
-What not     nothing is deleted: a user may empty the folder at any time. It is not used unless the user names a folder.
+What not     it deletes nothing: a user may empty the folder at any time. It is used only if the user names a folder.
 Source       POSIX rename(): it replaces the target atomically
 Read next    program.py
 """
@@ -44,16 +44,17 @@ class Store:
     """A folder of compiled code, which is made if it does not exist, and which only its user can write to.
 
     raises  TypeError        not a path
+            ValueError       an empty path, or one that the system cannot represent
             PermissionError  other users can write to the folder, or it belongs to another user: they could replace
                              the code that is run
-            OSError          it cannot be made
+            OSError          it cannot be made, or is a file
     """
 
     def __init__(self, folder: Any) -> None:
         if not isinstance(folder, (str, os.PathLike)):
             raise TypeError(f"cache must be the path of a folder, not {a_kind(folder)}")
         if not os.fspath(folder):
-            raise ValueError("cache must be the path of a folder, not an empty text")
+            raise ValueError("cache must be the path of a folder, not an empty string")
         try:
             if b"\0" in os.fsencode(folder):
                 raise ValueError
@@ -95,7 +96,7 @@ class Store:
     def read(self, path: str) -> Outcome | None:
         """Return the content of a file, or None if there is no such file.
 
-        raises  CacheDamaged  it was changed after it was written, or was not written here
+        raises  CacheDamaged  the file was changed after it was written, or this class did not write it
         """
         flags = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"))
         try:
@@ -148,7 +149,7 @@ def _damaged(path: str, why: str) -> CacheDamaged:
 
 
 class _Unknown(Exception):
-    """The headers cannot be listed: a macro names one, only the compiler knows its folder, or there are too many."""
+    """Headers that cannot be listed: a macro names one, only the compiler can find it, or there are too many."""
 
 
 def _headers(request: Request, folders: list[str], complete: bool) -> Iterator[tuple[str, bytes]]:
@@ -156,8 +157,8 @@ def _headers(request: Request, folders: list[str], complete: bool) -> Iterator[t
 
     complete  whether the compiler searches no other folders; nvcc also searches those of the host's compiler
 
-    These are more paths than a compiler reads: each name is looked up in all folders, and #if is ignored. So no change
-    of a header is missed, and no new header that hides another one.
+    These are more paths than a compiler reads: each name is looked up in all folders, and #if is ignored. So the cache
+    notices every change of a header, and every new header that hides another one.
     """
     searched = [*_option_folders(request.options), *folders]
     own = [os.path.dirname(os.path.abspath(request.name))] if request.is_file else []

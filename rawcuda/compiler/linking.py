@@ -2,12 +2,12 @@
 
 What it is   the reader of the images that a user gives; the check for symbols that two images define; one link with
              nvJitLink, and the exceptions for its failures.
-What not     it does not load code or call the driver's own linker: gpu/kernels/linking.py does.
+What not     it does not load code or call the driver's own linker: ../gpu/kernels/linking.py does.
 Source       NVIDIA, "nvJitLink" (user guide); the logs of nvJitLink 12.0 to 13.5
 Read next    ../gpu/kernels/linking.py
 
-nvJitLink 12 and 13 do not fail where two images define a symbol: they print a message and take one of the two, or
-crash. They link every member of an archive, too, not only those that are needed. So `check_symbols` is called first.
+If two images define a symbol, nvJitLink 12 and 13 do not fail: they print a message and take one of the two, or crash.
+They also link every member of an archive, not only those that are needed. So `check_symbols` is called first.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def _read_input(number: int, name: Any, code: Any) -> Input:
 
 
 def _kind_of(data: bytes, is_text: bool) -> str:
-    """Return the kind of an image, after checking that it is complete as far as its header tells."""
+    """Return the kind of an image, after checking that it is as long as its header says."""
     if not data.strip(b"\0 \t\r\n"):
         raise ValueError("it is empty")
     if not is_text:
@@ -280,7 +280,7 @@ def _defined_in(member: containers.Member) -> set[str]:
 # -- the linker
 
 
-_loaded: list[NvJitLink] = []  # the nvJitLinks of this machine, the newest first, after they were searched
+_loaded: list[NvJitLink] = []  # the nvJitLinks of this machine, the newest first, once they have been found
 
 
 def linkers() -> list[NvJitLink]:
@@ -319,7 +319,7 @@ def link_with(linker: NvJitLink, inputs: Sequence[Input], target: Target, output
     """Link with nvJitLink; the exceptions are those of link()."""
     if not linker.makes(output):
         raise Unsupported(
-            f"{_about(linker)} makes no {output}: that came with CUDA 13.3",
+            f"{_about(linker)} makes no {output}: CUDA 13.3 introduced it",
             code=801,
             name="CUDA_ERROR_NOT_SUPPORTED",
             call="link",
@@ -327,13 +327,13 @@ def link_with(linker: NvJitLink, inputs: Sequence[Input], target: Target, output
     more = ["-lto"] if any("ltoir" in each.contains for each in inputs) else []
     more += ["-ptx"] if output == "ptx" else []
     linked = linker.link(inputs, str(target), output, [*more, *options])
-    # (it succeeds after some errors, and only the log tells)
+    # (after some errors it returns success, and only the log shows them)
     if linked.status or re.search(r"^(?:error|ERROR)\b", linked.log, re.M):
         error = _failure(linked, linker, target, options)
         try:
             raise error
         finally:
-            del error  # otherwise its traceback refers to this frame, and this frame to the error
+            del error  # or the error and this frame would refer to each other
     return linked
 
 

@@ -64,7 +64,7 @@ def diagnostics(log: str, request: Request) -> list[Diagnostic]:
 def _line_of(file: str, line: int, request: Request) -> str:
     """Return a line of the source or of a header that was given as text."""
     text = request.source if file == request.name else request.headers.get(file, b"")
-    if b"#line" in text:  # its line numbers are not those of the text
+    if b"#line" in text:  # the line numbers of the messages then differ from those of the text
         return ""
     lines = text.splitlines()
     return lines[line - 1].decode("utf-8", "replace").strip() if line <= len(lines) else ""
@@ -123,7 +123,7 @@ def _short(log: str) -> str:
 
 
 def _shown(each: Diagnostic) -> str:
-    """Return a message and the line that it is about; of a very long line, such as that of a generated file, a part."""
+    """Return a message and the line that it is about, each shortened if it is very long, as in generated files."""
     said, quoted = (text if len(text) <= _LONGEST else text[:_LONGEST] + " ..." for text in (str(each), each.quoted))
     return said + (f"\n    {quoted}" if quoted else "")
 
@@ -134,8 +134,8 @@ def _about_expressions(errors: list[Diagnostic], request: Request) -> str:
     said = "; ".join(dict.fromkeys(each.text for each in errors if not each.text.startswith("Error in parsing")))
     return (
         f"{' and '.join(worded(name, 200) for name in wrong)} in names: {said[:1000]}. Each must name a kernel or "
-        f"variable of {request.name} as C++ does after"
-        ' the last line of the source, such as "space::scale<float>"'
+        f"variable of {request.name} as C++ code after the last line"
+        ' of the source would, such as "space::scale<float>"'
     )
 
 

@@ -21,7 +21,7 @@ __all__ = ["Nvcc"]
 
 _FLAGS = {"ptx": ["-ptx"], "cubin": ["-cubin"], "ltoir": ["-dlto", "-ltoir"]}
 _VARIABLES = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "NVCC_CCBIN", "CPATH", "CPLUS_INCLUDE_PATH")
-FAILED = 6  # as NVRTC_ERROR_COMPILATION; nvcc's exit status does not tell the kinds of failure apart
+FAILED = 6  # the number of NVRTC_ERROR_COMPILATION: nvcc's exit status does not distinguish the kinds of failure
 BAD_OPTION = 5
 
 
@@ -93,7 +93,7 @@ class Nvcc:
 
 
 def _names(wanted: tuple[str, ...], text: str) -> dict[str, str]:
-    """Find functions among the kernels of a PTX text: as they are, or as C++ mangles them if that is unambiguous."""
+    """Find names among the kernels of a PTX text: as they are, or as C++ mangles them if that is unambiguous."""
     kernels = re.findall(r"^\s*(?:\.\w+\s+)*\.entry\s+([\w$]+)", text, re.M)
     found = {}
     for name in wanted:

@@ -1,12 +1,12 @@
 """nvJitLink, NVIDIA's linker as a library: one link from end to end.
 
-What it is   `NvJitLink`, a loaded library that links `Input`s. The functions are declared in headers/nvjitlink_h.py.
+What it is   `NvJitLink`, a loaded library that links `Input`s. The functions are declared in ../headers/nvjitlink_h.py.
 What not     it does not choose the target or make exceptions: linking.py does.
 Source       nvJitLink.h of CUDA 12.0 to 13.5
 Read next    linking.py
 
-All links run in one separate thread. If nvJitLink 13 refuses a cubin, it keeps a lock. The same thread can take this
-lock again, but links in other threads would wait forever.
+All links run in one separate thread. If nvJitLink 13 rejects a cubin, it does not release a lock. The same thread can
+acquire this lock again, but links in other threads would wait forever.
 
 A library exports each function under a name with a version, such as __nvJitLinkCreate_12_0; the header's inline
 functions call these. Newer libraries also export the plain names.
@@ -69,7 +69,7 @@ class Linked(NamedTuple):
 
 
 class _Failed(Exception):
-    """A call failed; the arguments are its name and its status."""
+    """A failed call; the arguments are the name of the function and its status."""
 
     def __init__(self, call: str, status: int) -> None:
         super().__init__(call, status)
@@ -201,7 +201,7 @@ def _in_one_thread(work: Callable[[], Linked]) -> Linked:
     return made[0]
 
 
-_queues: dict[int, Any] = {}  # by the number of the process: a child of fork() has no threads of its parent
+_queues: dict[int, Any] = {}  # by process id: a child of fork() does not have the threads of its parent
 
 
 def _queue() -> Any:

@@ -1,6 +1,6 @@
 """NVRTC, NVIDIA's compiler as a library: one compilation from end to end.
 
-What it is   `Nvrtc`, a loaded library that compiles a `Request`. The functions are declared in headers/nvrtc_h.py.
+What it is   `Nvrtc`, a loaded library that compiles a `Request`. The functions are declared in ../headers/nvrtc_h.py.
 What not     it does not choose the target or make exceptions: program.py and messages.py do.
 Source       nvrtc.h of CUDA 11.8 to 13.5; NVIDIA, "NVRTC" (user guide)
 Read next    nvcc.py
@@ -29,7 +29,7 @@ _CODES = {"ptx": "PTX", "cubin": "CUBIN", "ltoir": "LTOIR"}
 
 
 class _Failed(Exception):
-    """A call failed; the arguments are its name and its status."""
+    """A failed call; the arguments are the name of the function and its status."""
 
     def __init__(self, call: str, status: int) -> None:
         super().__init__(call, status)
@@ -69,7 +69,7 @@ class Nvrtc:
         self.architectures = sorted(numbers)
 
     def _call(self, name: str, *arguments: Any) -> None:
-        function = self._library[name]  # a new object at each access: other users of the library have their own types
+        function = self._library[name]  # each access makes a new object: other users of the library set other types
         parameters = nvrtc_h.prototypes()[name].parameters
         function.argtypes, function.restype = [kind for _, kind in parameters], ctypes.c_int
         status = reported(name, [parameter for parameter, _ in parameters], function, arguments, _status_name)

@@ -1,4 +1,4 @@
-"""`compile`: from CUDA C to code, with the compiler that is there, for a target that it knows.
+"""`compile`: from CUDA C to code, with an installed compiler, for a target that it knows.
 
 What it is   the choice of the compiler and of the target, one compilation through the cache, and its warnings.
 What not     it loads no code: `Device.compile` does.
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Built", "compile", "compile_for", "compiler"]
 
-# The last CUDA version that compiles for an architecture below the number: the next version dropped them.
+# (number, version): the last CUDA version that compiles for architectures below the number.
 _LAST_FOR = ((50, (11, 8)), (75, (12, 9)))
 _OLDEST = 35  # the oldest architecture that a version on PyPI compiles for
 _UNSUPPORTED_PTX = 222  # CUDA_ERROR_UNSUPPORTED_PTX_VERSION
@@ -86,7 +86,7 @@ def compile(
     options  for the compiler, such as ["--use_fast_math", "-I/some/folder"]
     headers  a dict: what #include names, and its text
     names    expressions for the kernels to make of templates, such as ["scale<float>"]
-    cache    a folder in which compiled code is kept; only its user may be able to write to it
+    cache    a folder in which compiled code is kept; other users must not be able to write to it
     raises   CompileFailed     errors in the source: .log, and the .filename, .lineno and .text of the first one
              CompilerNotFound  there is neither NVRTC nor nvcc
              InvalidUse        an option that the compiler does not know
@@ -121,9 +121,10 @@ def compile_for(
 ) -> Built:
     """Compile CUDA C to PTX for a device.
 
-    newest  the driver's CUDA version; None if it takes the PTX of every compiler
+    newest  the driver's CUDA version; None if it accepts the PTX of every compiler
 
-    The target is the device's architecture, or the newest one below it that the compiler knows, or what options say.
+    The target is the device's architecture, or the newest one below it that the compiler knows, or the one
+    that options name.
     """
     given, rest = given_target(strings(options, "options"))
     text, name, is_file = read_source(source)
@@ -140,8 +141,8 @@ def compile_for(
 # -- the compiler
 
 _MOST_REMEMBERED, _NUL = 64, b"\0"
-_remembered: list[str] = []  # the names of sources that are kept for reports, the oldest first
-_loaded: list[Nvrtc | Nvcc] = []  # those that can be used, the newest first, when they were found
+_remembered: list[str] = []  # the keys of linecache of the sources that are kept for reports, the oldest first
+_loaded: list[Nvrtc | Nvcc] = []  # the compilers that can be used, the newest first, once they have been found
 
 
 def compiler() -> Nvrtc | Nvcc:
@@ -211,7 +212,7 @@ def _dotted(version: tuple[int, int]) -> str:
 
 
 def _choose(capability: tuple[int, int], loaded: Nvrtc | Nvcc) -> Target:
-    """Return the device's architecture, or the newest one below it that the compiler knows: PTX for it runs, too."""
+    """Return the device's architecture, or the newest one below it that the compiler knows, whose PTX also runs."""
     number = 10 * capability[0] + capability[1]
     fitting = [known for known in loaded.architectures if known <= number]
     if not fitting:
@@ -270,7 +271,7 @@ def _compile(request: Request, loaded: Nvrtc | Nvcc, cache: Any) -> Outcome:
             try:
                 raise error
             finally:
-                del error  # otherwise its traceback refers to this frame, and this frame to the error
+                del error  # or the error and this frame would refer to each other
         _check_names(request, outcome, loaded)
         if store is not None and path is not None:
             store.write(path, outcome)
@@ -290,7 +291,7 @@ def _remember(request: Request, code: bytes) -> None:
     name = f"<source of {hashlib.sha1(code.rstrip(_NUL), usedforsecurity=False).hexdigest()}>"
     lines = request.source.decode(errors="replace").splitlines(True)
     linecache.cache[name] = len(request.source), None, lines, request.name
-    with suppress(ValueError):  # it was not there; otherwise it becomes the youngest
+    with suppress(ValueError):  # if it was there, it becomes the newest
         _remembered.remove(name)
     _remembered.append(name)
     if len(_remembered) > _MOST_REMEMBERED:
@@ -310,7 +311,7 @@ def _check_names(request: Request, outcome: Outcome, loaded: Nvrtc | Nvcc) -> No
             call="nvcc",
         )
     raise NotFound(
-        f"{' and '.join(map(repr, missing))} in names: {request.name} has no such kernel, or several",
+        f"{' and '.join(map(repr, missing))} in names: {request.name} has no kernel of that name, or several",
         code=500,
         name="CUDA_ERROR_NOT_FOUND",
         call="nvcc",
@@ -318,7 +319,7 @@ def _check_names(request: Request, outcome: Outcome, loaded: Nvrtc | Nvcc) -> No
 
 
 def _warn(text: str) -> None:
-    """Warn about the first line of the caller's code outside of this package."""
+    """Issue a warning that names the line outside of this package that called it."""
     import sys
     import warnings
 

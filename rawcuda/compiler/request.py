@@ -41,7 +41,7 @@ OUTPUTS = ("ptx", "cubin", "ltoir")
 NAMELESS = "source.cu"  # the name of a source that is not a file, for messages
 _TARGET = re.compile(r"(?:sm|compute|lto)_(\d{2,3})([af]?)\Z", re.ASCII)
 _ARCHITECTURE = ("--gpu-architecture", "-arch")
-# Options whose value may be the next one: at the end, they would take an option of ours for it.
+# Options whose value may be the next argument: as the last one, they would take an option that we add as their value.
 _WITH_VALUE = frozenset(
     "-I --include-path -isystem --system-include -D --define-macro -U --undefine-macro -include --pre-include "
     "-maxrregcount --maxrregcount -std --std -Xptxas --ptxas-options -Xcompiler --compiler-options -o".split()
@@ -201,7 +201,7 @@ def given_target(options: tuple[str, ...]) -> tuple[Target | None, tuple[str, ..
 def strings(values: Any, what: str) -> tuple[str, ...]:
     """Check that values is a sequence of strings, and return it as a tuple.
 
-    raises  TypeError   one string, or something else in it
+    raises  TypeError   it is a single string, or an item is not a string
             ValueError  a string that C cannot represent
     """
     return tuple(_checked(several(what, values, "strings"), what))
@@ -235,7 +235,7 @@ def texts(headers: Any) -> dict[str, bytes]:
 
 
 def _check_bytes(text: bytes, what: str) -> None:
-    """Refuse the byte 0xff, which NVRTC takes for the end of the text, without a message."""
+    """Reject the byte 0xff, which NVRTC takes for the end of the text without a message."""
     at = text.find(b"\xff")
     if at >= 0:
         raise ValueError(
@@ -247,13 +247,13 @@ def _check_bytes(text: bytes, what: str) -> None:
 def encoded(text: str, what: str) -> bytes:
     """Return a string's UTF-8.
 
-    raises  ValueError  a NUL or half of a surrogate pair in it, which a compiler cannot be given
+    raises  ValueError  it contains a NUL or half of a surrogate pair, which no compiler accepts
     """
     try:
         data = text.encode("utf-8")
     except UnicodeEncodeError as error:
         raise ValueError(
-            f"{what}: character {error.start} is {text[error.start]!r}, half of a pair, which no text has"
+            f"{what}: character {error.start} is {text[error.start]!r}, half of a surrogate pair, which is no character"
         ) from None
     if b"\0" in data:
         raise ValueError(f"{what}: {worded(text)} has a NUL")

@@ -53,7 +53,7 @@ class Declaration:
 
 
 def blanked(text: str) -> str:
-    """Return a PTX text with spaces for comments, and "" for strings; both may contain anything. Lines stay."""
+    """Replace each comment of a PTX text by a space and each string by ""; line breaks in them are kept."""
     import re
 
     def blank(match: re.Match[str]) -> str:
@@ -63,7 +63,7 @@ def blanked(text: str) -> str:
 
 
 def declarations(text: str) -> list[Declaration]:
-    """Return the declarations of a PTX text, in its order; what cannot be read is left out."""
+    """Return the declarations of a PTX text, in their order; those that cannot be read are left out."""
     import re
 
     declared, function = re.compile(_DECLARED), re.compile(_FUNCTION)
@@ -83,7 +83,7 @@ def declarations(text: str) -> list[Declaration]:
 
 
 def _pieces(text: str) -> Iterator[tuple[str, bool]]:
-    """Yield the text of each declaration without what is in braces, and whether it has a function's body."""
+    """Yield the text of each declaration without the parts in braces, and whether it has the body of a function."""
     import re
 
     depth, start, parts, initial = 0, 0, "", False

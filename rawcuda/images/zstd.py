@@ -1,6 +1,6 @@
 """Zstandard: the compression of fatbins by nvcc 13, for Pythons whose standard library does not have it.
 
-What it is   `decompress`, in plain Python: about 1 MB a second.
+What it is   `decompress`, in plain Python: about 1 MB per second.
 What not     no compression, no dictionaries; the checksum is not verified.
 Source       RFC 8878, "Zstandard Compression and the 'application/zstd' Media Type"
 Read next    containers.py
@@ -17,13 +17,13 @@ __all__ = ["decompress"]
 _MAGIC, _SKIPPABLE = 0xFD2FB528, 0x184D2A50
 _MOST = 1 << 31  # bytes of output
 
-# The number of bits of each code, and the number that is added to them: literal lengths and match lengths.
+# For each code of a literal length or a match length: the number of its bits, and the number that is added to them.
 _LITERAL_BITS = [0] * 16 + [1, 1, 1, 1, 2, 2, 3, 3, 4, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16]
 _LITERAL_BASES = [*range(16), 16, 18, 20, 22, 24, 28, 32, 40, 48, 64, *(1 << bits for bits in range(7, 17))]
 _MATCH_BITS = [0] * 32 + [1, 1, 1, 1, 2, 2, 3, 3, 4, 4, 5, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16]
 _MATCH_BASES = [*range(3, 35), 35, 37, 39, 41, 43, 47, 51, 59, 67, 83, 99, *(3 + (1 << bits) for bits in range(7, 17))]
 
-# The distributions that a block may use without naming them, and the bits of their states.
+# The predefined distributions, which a block need not contain, and the bits of their states.
 _LITERAL_DEFAULT = (
     [4, 3, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 2, 3, 2, 1, 1, 1, 1, 1, -1, -1, -1, -1],
     6,
@@ -35,7 +35,7 @@ _OFFSET_DEFAULT = ([1, 1, 1, 1, 1, 1, 2, 2, 2] + [1] * 15 + [-1] * 5, 5)
 def decompress(data: bytes) -> bytes:
     """Return the content of one or more frames.
 
-    raises  ValueError  damaged, or with a dictionary
+    raises  ValueError  damaged, with a dictionary, or, in plain Python, of more than 2 GB
     """
     try:
         from compression import zstd  # type: ignore[import-not-found,unused-ignore]
@@ -101,7 +101,7 @@ def _frame(data: bytes, at: int, made: bytearray) -> int:
 
 
 class _Backwards:
-    """Bits that are read from the end of some bytes; below their highest set bit."""
+    """A stream of bits that is read backwards: from the highest set bit of the last byte, which is not part of it."""
 
     __slots__ = ("number", "left")
 
@@ -122,7 +122,10 @@ class _Backwards:
 
 
 class _State:
-    """What a block takes over from the one before: tables and the last offsets. start: the frame's place."""
+    """The state that a block takes over from the one before: the tables and the last offsets.
+
+    start  the length of the output before the frame
+    """
 
     def __init__(self, start: int) -> None:
         self.start = start
@@ -265,7 +268,7 @@ class _State:
 
 
 def _offset(offsets: list[int], value: int, run: int) -> int:
-    """Return the offset that a value means, and remember it: 1 to 3 mean one of the last three."""
+    """Return the offset for a value, and remember it; the values 1 to 3 stand for one of the last three offsets."""
     if value > 3:
         offset = value - 3
         offsets[:] = offset, *offsets[:2]
@@ -283,7 +286,7 @@ def _offset(offsets: list[int], value: int, run: int) -> int:
 
 
 def _packed_weights(data: bytes) -> list[int]:
-    """Read weights that are compressed with a table of their own, by two states in turns."""
+    """Read weights that are compressed with a table of their own, with two states that alternate."""
     distribution, bits, at = _distribution(data, 0, 6)
     table, _ = _table(distribution, bits)
     stream = _Backwards(data[at:])
@@ -302,7 +305,7 @@ def _packed_weights(data: bytes) -> list[int]:
 
 
 def _distribution(data: bytes, at: int, most: int) -> tuple[list[int], int, int]:
-    """Read how often each symbol is in a table: (the counts, the bits of a state, where the text ends)."""
+    """Read a distribution: return the count of each symbol, the bits of a state, and where the description ends."""
     number, place = int.from_bytes(data[at : at + 512], "little"), 4
     bits = 5 + (number & 15)
     if bits > most:
@@ -310,7 +313,7 @@ def _distribution(data: bytes, at: int, most: int) -> tuple[list[int], int, int]
     left, found = (1 << bits) + 1, []
     while left > 1:
         width = left.bit_length()
-        spare = (1 << width) - 1 - left  # so many values need one bit less
+        spare = (1 << width) - 1 - left  # this number of values needs one bit less
         value = number >> place & (1 << width - 1) - 1
         if value < spare:
             place += width - 1

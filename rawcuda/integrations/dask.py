@@ -1,4 +1,4 @@
-"""Views and memory in Dask: it sends them between workers as it sends NumPy's arrays, without a copy on the host.
+"""Views and memory in Dask: it sends them between workers like NumPy arrays, without extra copies on the host.
 
 What it is   importing this module registers serialisers for StridedView and Memory, and lets the workers that this
              process starts import it, too. Without the serialisers, Dask uses pickle. Data that passes through the
@@ -47,7 +47,7 @@ def _pack_memory(memory: Any) -> tuple[dict[str, Any], list[Any]]:
 
 
 def _packed(arguments: tuple[Any, ...]) -> tuple[dict[str, Any], list[Any]]:
-    """Return the header and the frame, made from what pickle would get."""
+    """Return the header and the frame, made from the arguments that would be pickled."""
     import pickle
 
     data = memoryview(arguments[-1])
@@ -75,5 +75,5 @@ def _unpacked(header: dict[str, Any], frames: list[Any]) -> tuple[Any, ...]:
 
 try:
     register()
-except ImportError:  # without Dask there is nothing to register with; register() says so
+except ImportError:  # Dask is not installed: the user gets this error from register()
     pass

@@ -45,7 +45,7 @@ def buffer(exporter: names.Any, comm: names.Any, way: str = "both", *, stream: n
         with buffer(view, comm, "send") as data:
             comm.Send(data, dest=1)
 
-    exporter  a view, or any array that can be viewed, in C or Fortran order and without gaps between the elements
+    exporter  a view, or any array that view() accepts, in C or Fortran order and without gaps between the elements
     way       "send": the MPI call reads it; "receive": it writes it; "both"
     stream    the stream on which the array was written, and will be read; the with statement waits for it
     raises    TypeError      not a communicator
@@ -84,7 +84,7 @@ class Buffer:
         self._memory = None
 
     def __enter__(self) -> names.Any:
-        """Return the array, or its bytes in page-locked memory, after the work of the stream is done."""
+        """Return the array, or a view of page-locked memory for it, after the work of the stream is done."""
         made = self._flat()
         if not self.staged:
             if not made.is_host_accessible:

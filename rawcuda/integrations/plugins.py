@@ -1,4 +1,4 @@
-"""Functions that other software calls through entry points in this package's metadata when it is imported.
+"""Functions that other software calls when it is imported, through entry points in this package's metadata.
 
 What it is   `preload`, for Dask. It may import only Dask's configuration, because Dask calls it before its own import
              is complete.

@@ -503,7 +503,7 @@ def test_an_unknown_name_expression(build: Build) -> None:
         ("a\0b", ValueError, "the source: 'a.*' has a NUL"),
         (b"// a\n// \xff\n" + FILL.encode(), ValueError, "the source, line 2: byte 8 is 0xff, where a compiler stops"),
         (b"a\0b", ValueError, "it has a NUL at byte 1"),
-        ("a\ud800", ValueError, "half of a pair"),
+        ("a\ud800", ValueError, "half of a surrogate pair"),
         ("kernels.cu", ValueError, "'kernels.cu' is not CUDA C; to compile a file, give a pathlib.Path"),
         (Path("/nowhere/kernels.cu"), FileNotFoundError, "kernels.cu"),
         (3, TypeError, "not an int"),
@@ -654,7 +654,7 @@ def test_nvccs_names(device: Any, build: Build, with_nvcc: Any) -> None:
     assert value(device, build(text, names=["a::put"]), "a::put") == 4
     with pytest.raises(rawcuda.Unsupported, match=r"names=\['t<int>'\]: nvcc does not report the names of templates"):
         build(text, names=["t<int>"])
-    with pytest.raises(rawcuda.NotFound, match="'nothing' in names: source.cu has no such kernel"):
+    with pytest.raises(rawcuda.NotFound, match="'nothing' in names: source.cu has no kernel of that name"):
         build(text, names=["nothing"])
 
 

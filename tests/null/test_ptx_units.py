@@ -102,7 +102,7 @@ def test_400_mutants_are_judged_alike(tmp_path: Path) -> None:
         ("90", "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [s], [%d1, {%r1}], [bar];",
          "Arguments mismatch"),
         ("90", "cp.async.bulk.tensor.3d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [s], "
-         "[%d1, {%r1, %r2, %r3}], [bar], {%h1};", "tiles of tensor maps"),
+         "[%d1, {%r1, %r2, %r3}], [bar], {%h1};", "only the mode tile"),
         ("75", "ldmatrix.sync.aligned.m8n8.x3.shared.b16 {%r1,%r2,%r3}, [s];", "Illegal modifier"),
         ("75", "ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%r1}, [s];", "Arguments mismatch"),
         ("80", "stmatrix.sync.aligned.m8n8.x1.shared.b16 [s], {%r1};", "sm_90"),

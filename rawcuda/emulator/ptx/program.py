@@ -88,13 +88,13 @@ class Entry:
             if bound:
                 x, y, z = _three(bound)
                 self.max_threads = min(self.max_threads, x * y * z)
-        # each block that a launch accepts fits on a multiprocessor, as if the compiler had been told of the largest one
+        # a multiprocessor has enough registers for the largest block, as if the kernel had been compiled for that size
         self.registers = min(estimated, REGISTERS // (-(-self.max_threads // 128) * 128 or 128) // 8 * 8)
         cluster = limits.get("reqnctapercluster")
         self.required_cluster = _three(cluster) if cluster else None
         self.explicit_cluster = "explicitcluster" in limits or cluster is not None
         self.blocks_are_clusters = "blocksareclusters" in limits
-        self.most_in_cluster = limits.get("maxclusterrank", (0,))[0]  # 0: no limit of its own
+        self.most_in_cluster = limits.get("maxclusterrank", (0,))[0]  # 0: the kernel sets no limit
         self.ptx_version = code.ptx_version
         self.target = code.target
         self.variable_names = list(code.variables)
@@ -120,9 +120,10 @@ class Entry:
     ) -> None:
         """Run the kernel over a grid.
 
-        shape   parameters: parameter_bytes bytes, in the layout of PTX; rights: the access to an allocation, 0, 1 or 3;
-                cluster: blocks in a cluster, which divide the grid, or None; opaque: the texture or surface of a
-                handle; site: the line of the program that launched the kernel, for reports
+        shape   parameters: parameter_bytes bytes, in the layout of PTX; rights: returns the access to an allocation, 0
+                (none), 1 (read) or 3 (read and write); cluster: the size of a cluster in blocks, or None; opaque:
+                returns the texture or surface of a handle; site: the line of the program that launched the kernel, for
+                reports
         raises  Fault   an error of the kernel
         """
         code = self._code
@@ -271,13 +272,13 @@ def _run_together(kernel: Callable[..., Any], launch: Launch, clock: _Clock, fir
 
 
 class _Enough(Exception):
-    """The end of the time for a probe."""
+    """The exception that ends a probe whose time is over."""
 
 
 def _run_alone(kernel: Callable[..., Any], launch: Launch, number: int, thread: int, together: bool) -> None:
     """Run one thread of a block, or the whole block if its threads synchronize, for some seconds.
 
-    raises  Fault   it never ends (702), or anything else that is wrong
+    raises  Fault   it never ends (702), or it has another error
     """
     ((block,),) = clusters_of(launch, number, 1)
     until, told = time.monotonic() + _SECONDS_OF_PROBE, launch.after_refill
@@ -510,8 +511,8 @@ def load(
 ) -> Code:
     """Load a module: parse, check and compile all of it.
 
-    shape   most_registers: of a thread; 0: no limit but that of the text; dump: gets the generated source and returns
-            the name of its file, so that breakpoints there work
+    shape   most_registers: the limit for a thread; 0: only the limit in the text; dump: takes the generated source and
+            returns the name of its file, so that breakpoints in this file work
     raises  Rejected   with the log that the JIT compiler would write
     """
     text = text_of(image)

@@ -1,4 +1,4 @@
-"""Stores that other blocks see late, as they may on a GPU if a fence is missing.
+"""Stores that other blocks see late, as can happen on a GPU if a fence is missing.
 
 What it is   `Delays`. A plain store to global memory is visible to its own block at once. When the block stops running,
              its stores since its last fence are taken back, and other blocks run with the older content. They are
@@ -29,7 +29,7 @@ class Delays:
 
     def __init__(self, choose: random.Random) -> None:
         self._choose = choose
-        self._logs: dict[int, list[list[Any]]] = {}  # [address, bytes, view, index, count, the other content]
+        self._logs: dict[int, list[list[Any]]] = {}  # [address, bytes, view, index, count, the hidden content]
         self._running: list[list[Any]] = []
         self._chunks: set[int] = set()
 

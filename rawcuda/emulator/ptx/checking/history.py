@@ -1,9 +1,9 @@
 """The race checker for shared and global memory: which accesses to the same place race.
 
-What it is   `History`. It stores, for each granule of memory, the last plain store, the last strong write since, and a
-             few reads since. An access is plain, or strong: volatile, atomic, or with an order and a scope. Two
-             accesses of different threads race if at least one of them writes, if not both are strong (or if the scope
-             of an atomic excludes the other thread), and if neither happens before the other (order.py).
+What it is   `History`. It stores, for each granule of memory, the last plain store, the last strong write after it, and
+             a few later reads. An access is plain, or strong: volatile, atomic, or with an order and a scope. Two
+             accesses of different threads race if at least one of them writes, if at least one of them is plain (or if
+             the scope of an atomic excludes the other thread), and if neither happens before the other (order.py).
 Table        What is done if nothing orders an access of one thread (rows) and a later one of another (columns):
 
              the earlier access   plain read   strong read   plain store   strong store   atomic
@@ -13,15 +13,15 @@ Table        What is done if nothing orders an access of one thread (rows) and a
              strong store         suspect s    -             report s v f  -              -
              atomic               suspect s    -             report s      -              report, if a scope excludes it
 
-Lenient      A report that is wrong is worse than a race that is missed. So:
+Lenient      A wrong report is worse than a missed race. So:
              - a strong read needs no fence after it, and a failed compare-and-swap is a strong read;
              - a strong read does not race with a plain store, because it may wait for a flag that the store sets;
              - a suspect is a plain read beside strong writes. It is reported when the launch has ended, unless a thread
                follows the same read with a strong write or a failed compare-and-swap at the same place: then the read
-               only avoids writes that are not needed;
+               only avoids unnecessary writes;
              - s: not reported if the later thread has seen the earlier access, by an atomic or a strong read at the
                place. So the last of several blocks may set their counter to 0 again;
-             - v: a store of the value that is there already is at most a warning;
+             - v: a store of the value that is already there causes at most a warning;
              - f: a plain store after a fence of its thread sets a flag, so it counts as strong beside strong stores;
              - a plain store by the thread that took a lock there, by compare-and-swap or exchange, releases the lock,
                so it is a strong store.
@@ -56,11 +56,11 @@ _MOST_SUSPECTS = 256
 _WINDOW = 3 << 40  # generic addresses that are not global
 _MANY = 8  # places in shared memory
 _PLAIN, _STRONG, _ATOMIC = 0, 1, 2
-_VOLATILE = 2  # how strong an access is: 0 weak, 1 relaxed or more
+_VOLATILE = 2  # the strength of an access: 0 weak, 1 relaxed or stronger, 2 volatile
 
 
 class Found(Fault):
-    """A fault with a known place in the code, where its thread no longer runs."""
+    """A fault that knows its place in the code, because its thread may have left that place."""
 
     line, block, thread = 0, 0, 0
     callers: tuple[int, ...] = ()  # lines of the generated code
@@ -68,7 +68,7 @@ class Found(Fault):
 
 
 class _Cell:
-    """A granule: its last plain store, the last strong write since, and a few reads since.
+    """A granule: its last plain store, the last strong write after it, and a few later reads.
 
     owner   the thread that took a lock there, or -1
     looked  the last plain reads beside strong writes: thread -> (line, time)
@@ -107,9 +107,9 @@ class History(Order):
         self.proxied[block.number] = self.time
 
     def check_proxy(self, block: Block, place: int, count: int) -> None:
-        """Check that such a fence follows the plain writes to shared memory that a bulk copy reads.
+        """Check that a fence.proxy.async follows the plain writes to shared memory that a bulk copy reads.
 
-        raises  Fault   it does not (719)
+        raises  Fault   there is no such fence (719)
         """
         since, cells = self.proxied.get(block.number, 0), self.shared_cells.get(block.number, {})
         for q in range(place // self.granule, (place + count - 1) // self.granule + 1):
@@ -266,7 +266,7 @@ class History(Order):
 
         One such pair of accesses may be a flag. If the same two lines access many shared addresses, it is not.
 
-        raises  Fault   many (719)
+        raises  Fault   the same two lines access many addresses (719)
         """
         if other.who == who or other.who >> 5 != who >> 5 or self.ordered(other, who):
             return
@@ -398,7 +398,7 @@ def no_proxy_fence(place: str, reader: Any, writer: Any, line: str) -> Found:
 
 
 def _words(line: Line) -> str:
-    """Return the text for a line; the report replaces the line of the generated code."""
+    """Return the text for a line; running/report.py replaces generated lines in it by PTX lines."""
     if isinstance(line, int):
         return f"ptx line {line}"
     return ", called from ".join([f"ptx line {line[0]}", *(f"generated line {each}" for each in line[1])])

@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
 __all__ = ["SCOPES", "THREADS", "Access", "Order"]
 
-THREADS = 1024  # of a block, at most
+THREADS = 1024  # the largest number of threads in a block
 SCOPES = {"cta": 0, "cluster": 1, "gpu": 2, "sys": 3}
-_BLOCK_FENCES, _WARP_FENCES = 1 << 50, 1 << 60  # + 4 times the number of a block or warp, + scope: keys of knowledge
+_BLOCK_FENCES, _WARP_FENCES = 1 << 50, 1 << 60  # keys of knowledge: + 4 * (block or warp) + scope
 
 
 class Access:
@@ -91,7 +91,7 @@ class Order:
         )
 
     def _fenced_off(self, access: Access, known: Knowledge) -> bool:
-        """Tell whether the thread of an access then executed a fence, and then met a barrier that is in `known`."""
+        """Tell whether a thread, after an access, executed a fence and then met a barrier that is in `known`."""
         other = access.who
         for scope in SCOPES.values():
             times = self.fence_times.get(other << 2 | scope)
@@ -168,7 +168,7 @@ class Order:
         who, level = self.running(), SCOPES[scope]
         now, self.time = self.time, self.time + 1
         made, old = {level: (self.knows(who), now)}, self.fences.get(who)
-        if old is not None and max(old) > level:  # what a wider fence covered stays so
+        if old is not None and max(old) > level:  # what a fence of a wider scope covered remains covered
             made.update((each, held) for each, held in old.items() if each > level)
         self.fences[who] = made
         self.fence_times.setdefault(who << 2 | level, []).append(now)

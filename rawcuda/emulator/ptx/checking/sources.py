@@ -1,8 +1,8 @@
 """The places of PTX lines in the source that they were compiled from, and the text of these lines.
 
 What it is   `place_of`, for the words "ptx line 30 (kernel.cu:4)"; `texts_of_line`, for the line itself. The text comes
-             from the compiler, which keeps a source under the digest of the PTX that it made, or else from the file
-             that `.loc` names, or else from the PTX.
+             from the compiler, which keeps each source under a hash of the PTX that it made from the source. If it is
+             not there, it comes from the file that `.loc` names, and otherwise from the PTX.
 Read next    ../running/report.py
 """
 
@@ -25,7 +25,7 @@ _LARGEST = 16 << 20  # bytes of a source file
 
 
 def _location(line: int, module: Module) -> tuple[int, int, int] | None:
-    """Return the .loc that a PTX line belongs to, if its file is known; line 0 stands for no line."""
+    """Return the .loc that a PTX line belongs to, if its file is known; line 0 means that there is no line."""
     first = max((each.line for each in module.functions.values() if each.line <= line), default=0)
     at = bisect_right(module.locations, (line, 1 << 64, 0)) - 1
     while at >= 0 and not module.locations[at][2]:
@@ -85,5 +85,5 @@ def _is_readable(file: str) -> bool:
 
 
 def _plain(text: str) -> str:
-    """Return a line without what a terminal would not print."""
+    """Return a line without the characters that a terminal would not print."""
     return "".join(each if each.isprintable() else " " for each in text.strip()[:_LONGEST])

@@ -162,7 +162,7 @@ def _integer(tokens: Tokens) -> int:
     return value.value
 
 
-_UNDECLARED = frozenset(  # types of instructions only
+_UNDECLARED = frozenset(  # types that only instructions may have
     "e4m3 e5m2 e2m3 e3m2 e2m1 s4 u4 b1 b1024 e4m3x2 e5m2x2 e2m3x2 e3m2x2 ue8m0x2 e2m1x2 e2m1x4 e4m3x4 e5m2x4 e2m3x4 "
     "e3m2x4".split()
 )
@@ -172,7 +172,7 @@ def _type(tokens: Tokens) -> str:
     name = tokens.text[1:]
     if tokens.text[:1] != "." or name not in BITS or name in _UNDECLARED:
         if tokens.text in (".texref", ".samplerref", ".surfref"):
-            raise tokens.fail(f"'{tokens.text}': textures and surfaces are not emulated")
+            raise tokens.fail(f"'{tokens.text}': textures and surfaces are emulated only as .u64 handles")
         raise tokens.unexpected("a type")
     tokens.advance()
     return name
@@ -291,7 +291,7 @@ def _named(tokens: Tokens, scope: Scope, space: str, linkage: str, kind: _Kind) 
         _initialiser(tokens, scope, made, BITS[type] // 8, shape)
     elif not count and linkage != "extern" and space != "param":
         raise tokens.fail(f"Non-external variable '{name[:80]}' has incomplete type")
-    if isinstance(earlier, Variable):  # also declared .extern: one variable, whose other declaration has the size
+    if isinstance(earlier, Variable):  # one declaration is .extern, and the other one has the size
         if linkage != "extern":
             for field in Variable.__slots__:
                 setattr(earlier, field, getattr(made, field))

@@ -35,12 +35,12 @@ def divided_move(made: Instruction) -> list[Instruction]:
     if len(made.operands) != 2 or [len(each) for each in items] != [count, count]:
         raise Rejected.at(made.line, "Argument vector size mismatch for instruction 'mov'")
     if any(target is source for at, target in enumerate(items[0]) for source in items[1][at + 1 :]):
-        return [made]  # which is written so that everything is read first
+        return [made]  # the translation of this instruction reads all sources before it writes
     return [_like(made, made.modifiers[1:], [target, source]) for target, source in zip(*items)]
 
 
 def divided_load(made: Instruction, used: int) -> list[Instruction]:
-    """Return loads of the elements of a vector of which the mask contains a byte, in runs of 1, 2 or 4."""
+    """Return loads of those elements of a vector that have a byte in the mask, in runs of 1, 2 or 4."""
     target, address = made.operands if len(made.operands) == 2 else (None, None)
     vector = next((word for word in made.modifiers if word in ("v2", "v4", "v8")), "")
     width = BITS.get(made.modifiers[-1], 0) // 8

@@ -93,7 +93,7 @@ class Tokens:
         opened = self.source.find("{", at, at + 257)
         closed = self.source.find("}", opened) if opened >= 0 and not self._unclosed else -1
         if closed < 0:
-            self._unclosed = self._unclosed or opened >= 0  # no later section is closed, either
+            self._unclosed = self._unclosed or opened >= 0  # no later section is closed either
             return at
         self.kinds += [WORD, PUNCTUATION, PUNCTUATION]
         self.texts += [self.source[at:opened].strip(), "{", "}"]

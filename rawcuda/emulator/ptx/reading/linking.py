@@ -143,7 +143,7 @@ class Unit:
         return at + 1
 
     def _uses(self) -> set[str]:
-        """Return the words in bodies and initial values, by which other texts' names may be meant."""
+        """Return the words in bodies and initial values that may be names from other texts."""
         found: set[str] = set()
         texts, kinds = self.tokens.texts, self.tokens.kinds
         for item in self.items:
@@ -262,7 +262,7 @@ class Merger:
         return any(self.winner[name][0] is unit and self.winner[name][1].defines for name in item.names)
 
     def _declaration(self, unit: Unit, item: Item, renamed: dict[str, str]) -> str:
-        """Return a definition as a declaration, for which another unit has the definition."""
+        """Return the text of a definition as a declaration, because another unit has the definition that is used."""
         texts = unit.tokens.texts
         first = item.first
         while texts[first] in LINKAGE:
@@ -283,7 +283,7 @@ class Merger:
         for at in range(first, last + 1):
             word = texts[at]
             if kinds[at] == WORD and word in renamed:
-                # (after these comes an opcode, which may be spelled like the name, unless it is a label)
+                # (a word after one of these is an opcode, which may be spelled like the name, unless it is a label)
                 if at > first and texts[at - 1] in (";", "{", "}", ":") and texts[at + 1] != ":":
                     continue
                 new = renamed[word]

@@ -173,7 +173,7 @@ class OperandReader:
             raise tokens.fail("Array indexing on non-array")
         tokens.advance()
         if tokens.kind == WORD:
-            raise tokens.fail("An index in a register is not emulated: calculate the address before")
+            raise tokens.fail("An index in a register is not emulated: compute the address in a register instead")
         found.offset += self._offset() * array.element
         tokens.expect("]")
         return found

@@ -111,7 +111,7 @@ class Special:
 
 
 class Int:
-    """An integer constant; only constant expressions use `unsigned`."""
+    """An integer constant."""
 
     __slots__ = ("value",)
 
@@ -120,7 +120,7 @@ class Int:
 
 
 class Float:
-    """A floating-point constant: its 64 bits, and its 32 bits if it was written so."""
+    """A floating-point constant: its value, and its 32 bits if it was written in the form 0f3F800000."""
 
     __slots__ = ("value", "single")
 
@@ -219,7 +219,7 @@ class Sink:
 
 
 class Label:
-    """A target of branches."""
+    """A label, the target of branches."""
 
     __slots__ = ("name", "line", "number")
 

@@ -119,7 +119,7 @@ def assertfail(thread: Thread, message: int, file: int, line: int, function: int
 
 
 def malloc(thread: Thread, size: int) -> int:
-    """Allocate from the device heap, which is global memory; return 0 for a size above 8 MiB."""
+    """Allocate from the device heap, which is global memory; return 0 for a size of 0 or above 8 MiB."""
     if not 0 < size <= 8 << 20:
         return 0
     made = thread.launch.space.allocate(size, label="malloc in a kernel", alignment=16)
@@ -127,7 +127,7 @@ def malloc(thread: Thread, size: int) -> int:
 
 
 def free(thread: Thread, address: int) -> None:
-    """Free memory of malloc.
+    """Free memory that malloc allocated.
 
     raises  Fault   an address that malloc did not return (700)
     """
@@ -140,7 +140,7 @@ def free(thread: Thread, address: int) -> None:
 
 
 def set_conditional(thread: Thread, handle: int, value: int) -> None:
-    """Set a condition of a graph, by which a conditional node chooses.
+    """Set a condition of a graph, which decides what a conditional node runs.
 
     raises  Fault   no condition has this handle (719)
     """

@@ -23,7 +23,7 @@ __all__ = ["barrier", "caller", "finish", "misaligned", "pack", "unpack", "wrapp
 
 
 def caller() -> tuple[int, ...]:
-    """Return the lines of the generated code that called the function that asks, innermost first."""
+    """Return the lines of the generated code from which the calling function was called, innermost first."""
     frame: Any = sys._getframe(1)
     found: list[int] = []
     file = frame.f_code.co_filename
@@ -41,7 +41,7 @@ def finish(result: Any) -> Any:
 
 
 def barrier(number: int) -> int:
-    """Return the number of a barrier, which a register has.
+    """Check the number of a barrier that comes from a register, and return it.
 
     raises  Fault   a block has no such barrier (719)
     """

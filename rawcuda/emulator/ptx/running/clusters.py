@@ -3,10 +3,10 @@
 What it is   `Cluster`, the blocks of one cluster and its barrier; `Group`, which runs the blocks. A launch without
              clusters has clusters of one block.
 How          The blocks run one after the other, each until all of its threads have ended or wait. When every thread of
-             the cluster has arrived at its barrier, those that wait for it go on.
-Strict       A block's shared memory exists while the block runs. An access to it before the block has started, which
-             only the cluster's barrier excludes, or after it has ended is an error here each time; on a GPU it may
-             succeed.
+             the cluster has arrived at the cluster's barrier, the threads that wait there continue.
+Strict       A block's shared memory exists while the block runs. An access before the block has started or after it
+             has ended is always an error here; on a GPU it may succeed. Only the cluster's barrier ensures that the
+             other blocks have started.
 Source       PTX ISA, "barrier.cluster"; CUDA Programming Guide, "Distributed Shared Memory"
 Read next    ../program.py
 """
@@ -55,7 +55,7 @@ class Cluster:
         self.status[key] = _ARRIVED
 
     def may_pass(self, block: Block, t: int, line: int) -> bool:
-        """Tell whether a thread that waits may go on at once.
+        """Tell whether a thread that waits may continue at once.
 
         raises  Fault   it has not arrived (719)
         """
@@ -70,7 +70,7 @@ class Cluster:
         return status == _PASSED
 
     def complete(self, teams: list[Team]) -> bool:
-        """Let the waiting threads go on if every thread that has not ended has arrived; tell whether it is so."""
+        """Let the waiting threads continue if every thread that has not ended has arrived; tell whether they do."""
         left = sum(team.left for team in teams)
         if not left or sum(status == _ARRIVED for status in self.status.values()) < left:
             return False
@@ -163,7 +163,7 @@ class Cluster:
 
 
 def _window(address: int, generic: bool) -> int:
-    """Return what an address is counted from."""
+    """Return the base of an address: the window of shared memory for a generic address, otherwise 0."""
     if generic and not 0 <= address - SHARED_WINDOW < 1 << 32:
         raise Fault(LAUNCH_FAILED, f"address {address:#x} is not in shared memory")
     return SHARED_WINDOW if generic else 0
@@ -182,7 +182,7 @@ class Group:
 
         raises  Fault   a deadlock (719), an endless wait (702)
         """
-        several = len(self.teams) > 1  # otherwise nothing changes by another turn
+        several = len(self.teams) > 1  # with a single block, another turn changes nothing
         while True:
             moved = False
             for team in self.teams:
@@ -205,7 +205,7 @@ class Group:
                 return True
             cluster = left[0].block.together
             if (cluster is None or not cluster.complete(self.teams)) and not moved:
-                if any(any(team.ready) for team in left):  # a loop of theirs may see what another cluster writes
+                if any(any(team.ready) for team in left):  # one of their loops may see what another cluster writes
                     return False
                 self.launch.block = left[0].block
                 raise left[0].deadlock()
@@ -213,7 +213,7 @@ class Group:
                 team.idle_rounds = 0
 
     def forget_waiting(self) -> None:
-        """Begin again to count how long the threads wait: another cluster has ended."""
+        """Restart the count of how long the threads wait, because another cluster has ended."""
         for team in self.teams:
             team.idle_rounds = 0
 

@@ -74,7 +74,7 @@ def from_half(type: str, bits: int) -> float:
 def to_half(type: str, source: str, value: float, mode: str, flags: str) -> int:
     """Round a number to a half and return its bits.
 
-    shape   source: the type of value, which for a half is its bits; flags: of sat, relu, satfinite
+    shape   source: the type of value, which for a half is its bits; flags: any of sat, relu, satfinite
     """
     if source in _FORMATS:
         value = from_half(source, int(value))

@@ -59,7 +59,7 @@ def reverse(value: int, bits: int) -> int:
 
 
 def find_bit(value: int, bits: int, shiftamt: str) -> int:
-    """Return the highest set bit, or with shiftamt its distance from the top; all ones if there is none."""
+    """Return the position of the highest set bit, or with shiftamt its distance from the top; all ones for 0."""
     if not value:
         return M32
     place = value.bit_length() - 1
@@ -67,7 +67,7 @@ def find_bit(value: int, bits: int, shiftamt: str) -> int:
 
 
 def find_nth(value: int, start: int, offset: int) -> int:
-    """Return the offset-th set bit from bit start on, upwards or downwards (fns)."""
+    """Return the position of the offset-th set bit from bit start on, upwards or downwards (fns)."""
     offset = _signed(offset, 32)
     if start > 31:
         return M32
@@ -177,12 +177,12 @@ def packed(type: str, above: int, a: int, b: int) -> int:
 
 
 def dot4(a: int, b: int, first: str, second: str) -> int:
-    """Multiply four bytes with four bytes and add (dp4a)."""
+    """Multiply four bytes with four bytes and add the products (dp4a)."""
     return sum(_part(a, 8 * at, 8, first) * _part(b, 8 * at, 8, second) for at in range(4))
 
 
 def dot2(a: int, b: int, first: str, second: str, half: str) -> int:
-    """Multiply two 16-bit numbers with two of four bytes and add (dp2a)."""
+    """Multiply two 16-bit numbers with two of four bytes and add the products (dp2a)."""
     start = 16 if half == "hi" else 0
     return sum(_part(a, 16 * at, 16, first) * _part(b, start + 8 * at, 8, second) for at in range(2))
 

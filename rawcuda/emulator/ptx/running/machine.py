@@ -47,7 +47,7 @@ _POISON = bytes((POISON,))
 
 
 class Exited(Exception):
-    """The end of a thread inside a device function."""
+    """The exception that ends a thread inside a device function."""
 
 
 class Limits:
@@ -66,7 +66,7 @@ class Limits:
 
 
 class Quiet:
-    """The delays of a launch in which no store is delayed: the functions do nothing."""
+    """A stand-in for Delays in a launch that delays no store: its functions do nothing."""
 
     store = touch = flush = resume = suspend = end = staticmethod(lambda *_: None)
 
@@ -80,8 +80,8 @@ class Launch:
     cluster, cluster_size = (1, 1, 1), 1
     explicit_cluster = False  # whether the launch or the kernel names a size
     after_refill: Callable[[], None] | None = None
-    rights: Callable[[Allocation], int] | None = None  # the access of the device: 0, 1 to read, 3; None: 3
-    opaque: Callable[[int], Any] | None = None  # the texture or surface of a handle, or None
+    rights: Callable[[Allocation], int] | None = None  # the access to an allocation: 0, 1 (read) or 3; None: always 3
+    opaque: Callable[[int], Any] | None = None  # returns the texture or surface of a handle, or None
     marked: memoryview | None = None  # which elements were written in the memory that `reach` found last
     kernel: Entry | None = None  # for reports
     code_name = ""  # the file name of the generated code
@@ -116,7 +116,7 @@ class Launch:
         self.clusters = grid
         self.output: list[str] = []
         self.block: Block | None = None
-        self.history: History | None = None  # of all accesses, if the race checker was asked for
+        self.history: History | None = None  # of all accesses, if the race checker is on
         self.delays: Any = Quiet  # of stores that other blocks see late
         self.opened: dict[int, Any] = {}  # the textures and surfaces that the kernel has used, by handle
         self._met: set[int] = set()
@@ -178,7 +178,7 @@ class Launch:
             say(report)
 
     def warn_at(self, found: Found) -> None:
-        """Report a finding whose place is in itself, as `warn` does, also on stderr."""
+        """Report a finding that knows its own place, as `warn` does, also on stderr."""
         key = (self.code_name, -found.line)
         if key not in self.space.told and self.say is not None:
             self.space.told.add(key)
@@ -263,7 +263,7 @@ class Launch:
         raise Fault(LAUNCH_FAILED, text)
 
     def close(self) -> None:
-        """Free the memory that the launch itself allocated, and what would keep it until a garbage collection."""
+        """Free the memory that the launch itself allocated, and break the cycles of references to the launch."""
         if self._workspace:
             self.space.free(self._workspace)
             self._workspace = 0
@@ -275,14 +275,14 @@ class Launch:
     def look_at_clock(self) -> None:
         """End a kernel that has run for longer than the emulator's time limit.
 
-        raises  Fault   it has (702)
+        raises  Fault   the time is over (702)
         """
         limit = self.space.timeout
         if limit and time.perf_counter_ns() - self._started > limit * 1e9:
-            raise Fault(LAUNCH_TIMEOUT, f"the kernel has run for more than {limit:g} seconds, the limit that was set")
+            raise Fault(LAUNCH_TIMEOUT, f"the kernel has run for more than {limit:g} seconds (timeout={limit:g})")
 
     def _refill(self) -> Iterator[Iterator[None]]:
-        """Yield iterations of loops in portions, and check between them whether one thread has used too many.
+        """Yield loop iterations in portions, and check between the portions whether one thread has used too many.
 
         Every loop of the generated code takes its iterations from one iterator, which adds no cost to an iteration.
         """
@@ -293,7 +293,7 @@ class Launch:
             block = self.block
             current = (block, block.running, block.switches) if block is not None else None
             turns = turns + REFILL if current == last else 0
-            total = total + REFILL if block is here else 0  # of all threads of the block, which may take turns
+            total = total + REFILL if block is here else 0  # of all threads of the block: they may alternate
             last, here = current, block
             if turns > self.limits.turns or total > self.limits.turns * self.threads:
                 raise Fault(LAUNCH_TIMEOUT, f"more than {self.limits.turns} loop iterations: this thread does not end")
@@ -308,7 +308,7 @@ class Block:
 
     cluster_place, cluster_rank = (0, 0, 0), 0
     running: int | None = None  # the thread that runs
-    present: bool | None = None  # whether it runs: None before it has started
+    present: bool | None = None  # whether the block runs; None before it has started
     switches = 0  # how often another thread began to run, in a block whose threads can wait
 
     def __init__(self, launch: Launch, x: int, y: int, z: int) -> None:
@@ -323,7 +323,7 @@ class Block:
         self.cluster = (x, y, z)
 
     def end(self) -> None:
-        """Forget what refers to the block, so that it is freed without a garbage collection."""
+        """Delete the references back to the block, so that it is freed without a garbage collection."""
         if self._watch is not None:
             self._watch.end()
         self._watch = self.together = self.late = None
@@ -346,7 +346,7 @@ class Block:
     def order(self, members: list[int] | None = None, barrier: int = -1, some: bool = True) -> None:
         """Record that the block's threads have synchronized, or may have.
 
-        shape   members: those that met, if any did; some: whether others have not ended
+        shape   members: the threads that met, if any did; some: whether other threads still run
         """
         if self._watch is not None:
             self._watch.order()

@@ -1,16 +1,16 @@
 """The race checker: accesses to shared memory since the threads of a block last synchronized.
 
 Each granule of shared memory stores its last writer and the readers since, each as one number: a clock value and a
-thread, or a mark for several threads. Synchronization advances the clock: a barrier that of the block, a warp operation
-that of the warp. Operations that may synchronize in ways that are not tracked (fences, locks, polled flags) count as
-barriers, so the checker may miss a race, but every race that it reports is real. Atomic and volatile accesses never
-take part in a race.
+thread, or a mark for several threads. Synchronization advances a clock: a barrier advances that of the block, and a
+warp operation that of the warp. Operations that may synchronize in ways that are not tracked (fences, locks, polled
+flags) count as barriers, so the checker may miss a race, but every race that it reports is real. Atomic and volatile
+accesses never take part in a race.
 
-Two threads that write the same value are only reported, because programs do that on purpose.
+If two threads write the same value, this is reported but is no error, because programs do that on purpose.
 
-An asynchronous copy writes its target from its start to the wait for it. A thread that reads what has arrived on an
-mbarrier must have waited for something since, whatever it was. Bulk copies read what threads wrote before a
-fence.proxy.async of any thread.
+An asynchronous copy counts as writing its target from its start until a thread has waited for it. If a copy has arrived
+on an mbarrier, a thread may read the target only after it has waited for anything since then. Bulk copies read what
+threads wrote before a fence.proxy.async of any thread.
 
 Source       compute-sanitizer, "Racecheck Tool", "Initcheck Tool"; PTX ISA, "Memory Consistency Model"
 Read next    scheduler.py, which calls `order` and `order_warp`
@@ -38,8 +38,8 @@ _MANY = 2047  # threads of several warps
 _MOST_PENDING = 16
 _OF_ANOTHER_BLOCK = -1
 _NOBODY = 0, 0
-_FEW = 16  # granules; a loop takes less time than parts of lists
-_COPIED = 1 << 62  # instead of the reads of a granule: a copy will write or read it, so no write takes a short way
+_FEW = 16  # granules; for so few, a loop is faster than slices of lists
+_COPIED = 1 << 62  # in place of the reads of a granule that a copy will write or read: writes then use no fast function
 
 
 class Unwritten(Found):
@@ -56,7 +56,7 @@ class Watch:
     arriving  copies that nobody has waited for: (first granule, number of granules) of the target -> (thread, line)
     leaving   granule of a bulk copy's source -> (thread, line)
     copies    the lines of all copies
-    arrived   by mbarriers: granule -> (number, start)
+    arrived   granule of a copy that arrived on an mbarrier -> (number of the arrival, (thread, line) of the start)
     shown     the number of the last arrival
     seen      the last arrival that a thread can know of
     proxied   the clock at the last fence.proxy.async
@@ -77,12 +77,12 @@ class Watch:
         self.writes, self.reads = [0] * count, [0] * count
         self.write_lines, self.read_lines = [0] * count, [0] * count
         self.clock = self.since = _TICK
-        self.pending: list[Unwritten] = []  # to be reported, if no thread writes there before the next barrier
+        self.pending: list[Unwritten] = []  # reported if no thread writes there before the next barrier
         self.warps = [_TICK] * launch.warps
         self.read_one, self.write_one, self.mine = self._short_ways()
 
     def end(self) -> None:
-        """Forget what refers to this object, so that it is freed without a garbage collection."""
+        """Delete the references back to this object, so that it is freed without a garbage collection."""
         del self.read_one, self.write_one, self.mine, self._tell
 
     def _begin_copies(self) -> None:
@@ -152,8 +152,8 @@ class Watch:
     def read(self, at: int, count: int, judged: bool, line: int) -> None:
         """Check and record a read of granules, before it happens.
 
-        The stamps of `mine` stand for reads by this thread, its warp or several warps of a granule that was written
-        earlier, so a granule that was never written, or was just written by the reader, gets no such stamp.
+        A stamp of `mine` means that this thread, its warp or several warps have read a granule that was written
+        earlier. So a granule that was never written, or that the reader has just written, gets no such stamp.
 
         raises  Fault   an unordered write by another thread, or, if the emulator is strict, no write at all (719)
         """
@@ -271,7 +271,7 @@ class Watch:
         return f"started by thread {starter} at ptx line {line}"
 
     def arrive(self, at: int, count: int, line: int) -> None:
-        """Record the end of a copy: a write by the thread that waited for it, or with line 0 one on an mbarrier."""
+        """Record the end of a copy: a write by the thread that waited for it, or an arrival on an mbarrier (line 0)."""
         if not self.copying:
             self._begin_copies()
         end, writes, reads = at + count, self.writes, self.reads
@@ -297,7 +297,7 @@ class Watch:
             self.write_lines[at:end] = [line] * count
 
     def _arrival(self, q: int) -> tuple[int, int] | None:
-        """Return who started a copy to a granule that was not waited for, and where."""
+        """Return the thread and the line that started a copy to a granule for which nobody has waited, or None."""
         for (at, count), started in self.arriving.items():
             if at <= q < at + count:
                 return started
@@ -306,7 +306,7 @@ class Watch:
     def leave(self, at: int, count: int, line: int) -> None:
         """Record that a bulk copy reads granules until the wait for it.
 
-        raises  Fault   no fence.proxy.async orders the writes of threads before that (719)
+        raises  Fault   no fence.proxy.async follows the writes of threads to the granules (719)
         """
         if not self.copying:
             self._begin_copies()

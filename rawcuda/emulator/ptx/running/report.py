@@ -3,7 +3,7 @@
 A running kernel records nothing for reports. The traceback contains the generated line; the table of lines contains its
 PTX line and the register of the address; the frame contains the registers and the thread.
 
-A report begins with what was found, in the names of compute-sanitizer's tools: "memcheck: out of bounds: ...". The
+A report begins with what was found, with the names of compute-sanitizer's tools: "memcheck: out of bounds: ...". The
 lines after it are the source lines that it names, and where the kernel was.
 
 Read next    ../program.py, which makes the table of lines; ../checking/sources.py, for the text of a line
@@ -50,7 +50,7 @@ def explain(reason: BaseException, launch: Launch, filename: str, lines: list[Li
 def finding(
     text: str, frame: FrameType | Found | None, launch: Launch, filename: str, lines: list[Line], module: Module
 ) -> str:
-    """Return the report of a finding that does not stop the kernel, from the frame of the finding, or its own place."""
+    """Return the report of a finding that does not stop the kernel, for its frame or for the place that it knows."""
     if isinstance(frame, Found):
         return _located(text, 0, [], launch, lines, module, frame)
     frames = []
@@ -128,11 +128,11 @@ def _kind(code: int, text: str) -> str:
 
 
 def _argument(text: str, launch: Launch) -> str:
-    """Return the words for the argument through which the kernel got the memory, or the null pointer, of a report."""
+    """Return the words for the argument that passed the memory, or the null pointer, of a report to the kernel."""
     found = re.search(r"\baddress (0x[0-9a-f]+)(?: is not a multiple of \d+)?: ", text)
     if found is None or launch.kernel is None:
         return ""
-    pointers = {  # those that can be pointers, by their number
+    pointers = {  # the arguments that can be pointers, by number
         number: int.from_bytes(launch.parameters[offset : offset + 8], "little")
         for number, (offset, size) in enumerate(launch.kernel.parameters)
         if size >= 8

@@ -114,7 +114,7 @@ class _Level:
 
 
 class _Opened:
-    """What samplers and surfaces have in common: reports."""
+    """The base of textures and surfaces: their reports."""
 
     def __init__(self, launch: Launch, words: str) -> None:
         self.launch, self.words = launch, words
@@ -210,7 +210,7 @@ class Sampler(_Opened):
         """Read the element of an integer index, from linear memory."""
         if self.texture.kind != "linear" or geometry != "1d":
             raise Fault(
-                _FAILED, f"a fetch with integer coordinates (tex1Dfetch) reads linear memory, not this: {self.words}"
+                _FAILED, f"a fetch with integer coordinates (tex1Dfetch) reads linear memory; this is {self.words}"
             )
         index, level = coordinates[0], self.levels[0]
         if not 0 <= index < level.width:
@@ -310,7 +310,7 @@ class Sampler(_Opened):
         return math.log2(longest) if longest else -_MOST
 
     def gather(self, component: int, geometry: str, dtype: str, *coordinates: Any) -> Values:
-        """Return one component of the four elements that linear filtering would use, from the lower left around."""
+        """Return a component of the four elements that linear filtering would use, counterclockwise from lower left."""
         self._check(geometry)
         levels = self.texture.levels
         if not levels or not levels[0].flags & _GATHER and not self.cube:
@@ -358,7 +358,7 @@ def _extent(what: str, level: _Level, dimensions: int) -> int:
 
 
 def _described(what: str, thing: Texture | Array) -> int:
-    """Answer for the format, in the numbers of OpenCL that PTX uses."""
+    """Return the channel order or the data type of a format, as the numbers of OpenCL that PTX uses."""
     if what == "channel_order":
         return {1: 0x10B0, 2: 0x10B2, 4: 0x10B5}[thing.channels]
     kinds = {"int8": 0x10D7, "int16": 0x10D8, "int32": 0x10D9, "uint8": 0x10DA, "uint16": 0x10DB, "uint32": 0x10DC}

@@ -54,9 +54,10 @@ def run_plainly(thread: Callable[[int, int, int, int], None], block: Block) -> N
 
 
 def _judged(caught: Exception, early: Unwritten | None) -> Unwritten:
-    """Return the read of unwritten memory that ends a launch, unless what the others do next shows a race.
+    """Return the read of unwritten memory that ends a launch, unless the other threads then show that it is a race.
 
-    The others then run to the next barrier only to see whether one writes the memory; their other errors mean nothing.
+    They run to the next barrier, only to find out whether one of them writes the memory; their other errors are
+    ignored.
     """
     if early is None and not isinstance(caught, Unwritten) or is_outside(caught):
         raise caught
@@ -67,7 +68,7 @@ def _judged(caught: Exception, early: Unwritten | None) -> Unwritten:
 
 @lru_cache(maxsize=256)
 def _shape(nx: int, ny: int, nz: int) -> tuple[list[int], list[list[int]], tuple[list[int], ...]]:
-    """Return for a block of a size the threads, the threads of each warp, and the threads' indices: x, y and z."""
+    """Return the threads of a block of this size, the threads of each warp, and the threads' indices x, y and z."""
     everyone = list(range(nx * ny * nz))
     warps = [everyone[start : start + 32] for start in range(0, len(everyone), 32)]
     return (
@@ -95,7 +96,7 @@ class Team:
         self.moves = 0  # changes whenever a thread does more than wait
         self.idle_rounds = 0
         self.idle_since = 0.0
-        self.early: Unwritten | None = None  # a read that ends the launch when the others have come to a barrier
+        self.early: Unwritten | None = None  # a read that ends the launch when the other threads have reached a barrier
 
     def run(self) -> bool:
         """Run until all threads have ended; return False if the remaining ones wait for other blocks.
@@ -242,7 +243,7 @@ class Team:
         """
         first, living = self.warps[number][0], self.threads
         requests: list[Any] = [self.waiting[t] for t in members]
-        kind, verb, mask = requests[0][:3]  # which are those of all members
+        kind, verb, mask = requests[0][:3]  # all members have the same ones
         ended = [u for u in self.warps[number] if living[u] is None and mask >> (u - first) & 1]
         for t, request in zip(members, requests) if ended else ():
             if kind == "shfl":
@@ -291,7 +292,7 @@ class Team:
         return self.block.launch.index_of(t)
 
     def _found(self, text: str, t: int) -> Found:
-        """Return a fault of a thread that waits."""
+        """Return the fault for a thread that waits, with its place in the code."""
         request: Any = self.waiting[t]
         made = Found(LAUNCH_FAILED, f"synccheck: {text}")
         made.line, made.block, made.thread = _line(request), self.block.number, t
@@ -303,7 +304,7 @@ class Team:
         return made
 
     def _doubt(self, text: str, t: int) -> None:
-        """Report what is probably wrong, although newer devices define it; raise it with the setting synccheck."""
+        """Report what is probably wrong, although newer devices define it; with the setting synccheck, raise it."""
         found = self._found(text, t)
         if self.block.launch.space.meetings:
             raise found
@@ -393,7 +394,7 @@ class Team:
     def _converged(self, members: list[int]) -> None:
         """Report threads of one warp at different aligned barriers, which the ISA leaves undefined.
 
-        Different warps may do that, and threads that have ended are not waited for.
+        Threads of different warps may do that, and the barrier does not wait for threads that have ended.
         """
         places: dict[int, tuple[int, int]] = {}
         lines: dict[int, int] = {}  # a thread at each line
@@ -415,7 +416,7 @@ class Team:
             self._doubt(
                 f"barrier divergence: thread {self._index(other)} waits at ptx line {line}, and thread "
                 f"{self._index(t)} of another warp at ptx line {second}: __syncthreads() may be in conditional code "
-                "only if all threads of the block take the same way",
+                "only if all threads of the block take the same branch",
                 t,
             )
 
@@ -456,7 +457,7 @@ class Team:
     # -- reports
 
     def deadlock(self) -> Fault:
-        """Return the error for threads of which none can continue."""
+        """Return the error for a block in which no thread can continue."""
         t = next(t for t, request in enumerate(self.waiting) if request is not None)
         return self._found("deadlock: no thread of the block can continue: " + self._whereabouts(), t)
 
@@ -479,7 +480,7 @@ _WARP = frozenset(("shfl", "vote", "match", "redux", "syncwarp", "activemask", "
 
 
 def _alike(requests: list[Any]) -> bool:
-    """Tell whether all threads make a request that is one constant of the code, or none of them makes one."""
+    """Tell whether all requests are the same object, a constant of the generated code, or all are None."""
     return requests[0] is requests[-1] and requests.count(requests[0]) == len(requests)
 
 

@@ -192,7 +192,7 @@ class Thread:
         if found is None:
             raise Fault(INVALID_PC, f"call of address {address:#x}, which is not the address of a function")
         if self.launch.arity[index] != count:
-            raise Fault(INVALID_PC, f"call of a function of {self.launch.arity[index]} parameters with {count}")
+            raise Fault(INVALID_PC, f"{count} arguments for a function of {self.launch.arity[index]} parameters")
         return found
 
     def vprintf(self, text: int, arguments: int) -> int:
@@ -211,13 +211,13 @@ class Thread:
         assertfail(self, message, file, line, function)
 
     def malloc(self, size: int) -> int:
-        """Allocate from the device heap; return 0 if that is impossible."""
+        """Allocate from the device heap; return 0 if the size is 0 or too large."""
         from .builtins import malloc
 
         return malloc(self, size)
 
     def free(self, address: int) -> None:
-        """Free device heap memory."""
+        """Free memory of the device heap."""
         from .builtins import free
 
         free(self, address)

@@ -8,8 +8,8 @@ it; a loop becomes a loop, and the blocks after it follow. A jump is then one of
     continue, break, return
     at = 7       plus one of the above, if blocks must be skipped: these begin with `if at == 7:`
 
-Irreducible control flow (a loop with two entries), and flow that nests too deeply for Python, becomes numbered blocks
-in one loop, which is slower but always possible.
+Irreducible control flow (a loop with two entries) and control flow that nests too deeply for Python become numbered
+blocks in one loop, which is slower but always possible.
 
 Source       Norman Ramsey, "Beyond Relooper" (ICFP 2022); for dominators, Cooper, Harvey and Kennedy
 Read next    translate.py, which writes the source by the plan
@@ -28,7 +28,7 @@ __all__ = ["Block", "Plan", "blocks_of", "plan", "reverse_postorder"]
 DEEPEST_NEST = 40  # Python permits 100 levels of indentation
 DEEPEST_LOOPS = 15  # and 20 nested loops
 MOST_STEPS = 1_000_000  # of the plan of one function; above that, blocks are numbered
-MOST_CASES = 100  # of a switch, each of which Python's compiler nests in the one before
+MOST_CASES = 100  # targets of a switch: Python's compiler nests each `elif` in the one before
 MOST_EDGES = 1_000_000  # edges between the blocks of one function
 
 EXIT = -1  # the number of the end of a function
@@ -170,7 +170,7 @@ def _reachable(blocks: list[Block]) -> list[Block]:
 class Plan:
     """The place of each block in nested code.
 
-    shape   inside[b]: the blocks that follow b at its level; after[b]: those that follow b's loop; both in order
+    shape   inside[b]: the blocks that follow b at its level; after[b]: those that follow the loop of b; both in order
     """
 
     def __init__(self, blocks: list[Block]) -> None:
@@ -210,7 +210,7 @@ class Plan:
                 passed.append(number)
                 continue
             verb = "continue" if number == target else "break"
-            if left:  # directly after the inner loop, this one is left or continued too
+            if left:  # a test directly after the inner loop leaves or continues this loop, too
                 self.relays.setdefault(left[-1], {})[target] = verb
             else:
                 statement = verb

@@ -160,8 +160,8 @@ def floating(function: Function, judged: list[Judged]) -> list[bool]:
 def copied(function: Function, judged: list[Judged], floats: list[bool]) -> set[int]:
     """Return, by index, the registers of Python floats that may hold a copied float32: its NaN keeps its bits.
 
-    Every NaN of arithmetic is 0x7fffffff. It is written so when arithmetic writes one of these registers; a register
-    that only arithmetic writes holds any NaN, and becomes 0x7fffffff when its bits are used.
+    Every NaN of arithmetic is 0x7fffffff. Arithmetic that writes one of these registers stores a NaN with these bits. A
+    register that only arithmetic writes may hold any NaN, which becomes 0x7fffffff when its bits are used.
     """
     found = {each.index for each in function.parameter_registers}
     moves: dict[int, list[int]] = {}  # the registers that a register is copied to
@@ -199,13 +199,13 @@ def _is_nan(constant: Operand, target: Register) -> bool:
 
 
 def defined_late(function: Function, blocks: list[Block], shapes: dict[int, Shape]) -> list[Register]:
-    """Return the registers that a path reads before it writes them."""
+    """Return the registers that some path reads before it writes them."""
     everything = (1 << len(function.registers)) - 1
     given = 0
     for register in function.parameter_registers:
         given |= 1 << register.index
     gains: list[int] = []
-    wanting: list[list[tuple[int, int]]] = []  # for each block: (written so far in it, read here) of each read
+    wanting: list[list[tuple[int, int]]] = []  # by block: (written before in it, read) of each read
     for block in blocks:
         gained = 0
         wants: list[tuple[int, int]] = []
@@ -271,7 +271,7 @@ _UNIFORM_SPECIALS = frozenset(("!mov", "!select", "!slct", "!setp", "!set", "!cv
 def uniform(function: Function, judged: list[Judged], late: list[Register]) -> set[int]:
     """Return, by id, the instructions of a kernel whose result is the same for all threads of a block.
 
-    These are only pure instructions whose register is written once, so that it is safe to compute them early.
+    They are pure and write a register that is written only once, so it is safe to compute them early.
     """
     written = [0] * len(function.registers)
     for instruction, shape in judged:
@@ -316,7 +316,7 @@ def _pure(instruction: Instruction, shape: Shape) -> bool:
 def values_that_matter(judged: list[Judged]) -> set[int]:
     """Return the registers that are used for more than a store; the others may be uninitialized."""
     found: set[int] = set()
-    moves: dict[int, list[int]] = {}  # the registers that a register is made of
+    moves: dict[int, list[int]] = {}  # the registers from which a register is made
     for instruction, shape in judged:
         reads, writes = reads_and_writes(instruction, shape)
         passed: Iterable[Operand] = ()
@@ -342,5 +342,5 @@ def values_that_matter(judged: list[Judged]) -> set[int]:
     return found
 
 
-# opcodes that only move bits; setting a bit field reads and writes its whole, perhaps uninitialized word
+# opcodes that only move bits; setting a bit field reads and writes a whole word, which may be uninitialized
 _MOVERS = frozenset(("mov", "and", "or", "not", "lop3", "bfi"))

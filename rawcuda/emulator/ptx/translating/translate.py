@@ -1,4 +1,4 @@
-"""From a PTX function to a Python function: the frame around the instructions.
+"""From a PTX function to a Python function: the code around the instructions.
 
     def k0_add(L, B):                      # once for a block: values that are the same in all threads
         r_rd1 = L.parameter(0, 'Q')
@@ -10,7 +10,7 @@
 
     def functions(L):                      # device functions that the kernel can call, once for a launch
         made = {}
-        def make():                    # always this name: for each inner function, Python copies all names of the outer
+        def make():                    # always this name, as Python copies all outer names for each inner function
             def f3_dot(T, p0_x, p1_y): ...
             return f3_dot
         made[3] = make
@@ -514,7 +514,7 @@ class Writer(AsyncEmitter, MatrixEmitter, SmallEmitter, TextureEmitter):
 def translate(unit: Unit, prepared: Prepared) -> Translated:
     """Write one function.
 
-    raises  Rejected   an instruction whose operands match its row but have no meaning
+    raises  Rejected   an instruction whose operands match its row, but are not valid together
     """
     writer = Writer(unit, prepared)
     writer.flow()

@@ -35,7 +35,7 @@ SHARED_WINDOW = 1 << 48
 LOCAL_WINDOW = (1 << 48) + (1 << 40)
 PARAMETER_WINDOW = (1 << 48) + (2 << 40)
 CODE_BASE = (1 << 48) + (3 << 40)
-CLUSTER_BITS = 24  # an address of shared memory has a block of the cluster above these bits; see clusters.py
+CLUSTER_BITS = 24  # above these bits, an address of shared memory has a block of the cluster: see emitting/clusters.py
 CODE_STEP = 16
 BUILTINS = ("vprintf", "__assertfail", "malloc", "free", "cudaGraphSetConditional")
 
@@ -44,7 +44,7 @@ _BLOCKING = frozenset(
 )
 
 LEAST_FRAME = 16  # bytes of a function that may call itself
-MOST_CALLS = 1000  # of such functions inside one another; each is a call of Python, and needs its stack
+MOST_CALLS = 1000  # nested calls of such functions; each is a call of Python, and uses its stack
 
 
 class Prepared:
@@ -79,7 +79,7 @@ class Unit:
         delays: bool = False,
     ) -> None:
         self.module = module
-        self.watch = watch  # whether accesses are checked
+        self.watch = watch  # whether races in shared memory and reads of unwritten memory are checked
         self.races = races  # whether the history of all memory is kept
         self.delays = delays  # whether stores may arrive late, if blocks communicate
         # by function: the size in bytes of the smallest access to shared memory of the kernels that call it; 0: none
@@ -115,7 +115,7 @@ class Unit:
                             yield BITS[made.shapes[id(instruction)].type] // 8
 
     def _find_granules(self) -> None:
-        """Find the granule of each function: kernels that call the same functions have the same one."""
+        """Find the granule of each function; kernels that call the same function have the same granule."""
         widths = {name: self._shared_widths(made) for name, made in self.prepared.items()}
         groups: list[set[str]] = []
         for name, made in self.prepared.items():
@@ -238,7 +238,7 @@ class Unit:
         return None
 
     def _spread_blocking(self) -> None:
-        """Find the functions that can wait, themselves or in a callee; a pointer may be to any function."""
+        """Find the functions that can wait, themselves or in a callee; a pointer may point to any function."""
         everything = {name for name, made in self.prepared.items() if not made.function.entry}
         callers = self._callers()
         waiting = [name for name, made in self.prepared.items() if made.blocking]
@@ -264,7 +264,7 @@ class Unit:
                         work += everything if "*" in below.calls else below.calls
 
     def _find_nests(self) -> None:
-        """Find functions that may call themselves: remove those without callees as long as there are any."""
+        """Find functions that may call themselves, by removing those without callees until there are no more."""
         left = {name: sum(called in self.prepared for called in made.calls) for name, made in self.prepared.items()}
         callers, ends = self._callers(), [name for name, count in left.items() if not count]
         while ends:
@@ -333,7 +333,7 @@ def _spins(made: Prepared, watchers: set[str]) -> set[int]:
 
 
 def _communicates(made: Prepared) -> bool:
-    """Tell whether a function may see what another block stores: it has strong reads of memory that is not its own."""
+    """Tell whether a function may see what another block stores: it has strong reads of global or generic memory."""
     for block in made.blocks:
         for instruction in block.instructions:
             if instruction.opcode in ("atom", "ld") and _is_watched(instruction, set()):
@@ -343,7 +343,7 @@ def _communicates(made: Prepared) -> bool:
 
 
 def _is_watched(instruction: Instruction, watchers: set[str]) -> bool:
-    """Tell whether an instruction reads memory that other threads may write."""
+    """Tell whether an instruction reads memory by a strong load or an atomic, or calls a function that does."""
     opcode = instruction.opcode
     if opcode == "ld":
         return any(word in instruction.modifiers for word in ("volatile", "acquire", "relaxed", "mmio", "cv"))
@@ -358,7 +358,7 @@ def _is_watched(instruction: Instruction, watchers: set[str]) -> bool:
 
 
 def _waits(made: Prepared, body: set[int], watchers: set[str]) -> bool:
-    """Tell whether the exit of a loop depends on such a read, directly or through other registers."""
+    """Tell whether the exit of a loop depends on a watched read, directly or through other registers."""
     inside = [i for number in body for i in made.blocks[number].instructions]
     calls = any(i.opcode == "call" and _is_watched(i, watchers) for i in inside)
     wanted: set[int] = set()
@@ -367,7 +367,7 @@ def _waits(made: Prepared, body: set[int], watchers: set[str]) -> bool:
         if block.branch is not None and block.branch.guard and any(target not in body for target in block.targets):
             wanted.add(block.branch.guard.index)
     wanted.update(i.guard.index for i in inside if i.opcode in ("ret", "exit") and i.guard is not None)
-    writers: dict[int, list[tuple[Instruction, list[Register]]]] = {}  # of a register: each, with what it reads
+    writers: dict[int, list[tuple[Instruction, list[Register]]]] = {}  # of each register, with what they read
     for instruction in inside:
         reads, writes = reads_and_writes(instruction, made.shapes[id(instruction)])
         for register in writes:

@@ -1,8 +1,8 @@
 """Which executor runs a launch.
 
 A kernel runs as arrays if the launch is large enough to profit, if NumPy is installed, and if the kernel does nothing
-that only the scalar executor can do. NumPy is imported, and a kernel is translated again, when the scalar executor has
-taken as long as that takes.
+that only the scalar executor can do. NumPy is imported, and a kernel is translated for arrays, only after the scalar
+executor has taken as long as these steps take.
 
 Read next    writing/graph.py, then writing/writing.py
 """
@@ -33,11 +33,11 @@ SECONDS_OF_TRANSLATION = 0.003
 SECONDS_OF_INSTRUCTION = 6e-5
 SLOW, SLOW_TOGETHER = 40e-9, 120e-9  # seconds of a thread-instruction in the scalar executor, alone and with barriers
 MOST_SLOWER = 3
-MOST_RACES = 2  # that were none
+MOST_RACES = 2  # suspected races that were none
 
 
 class Arrays:
-    """A kernel's second form, made when it is first needed."""
+    """A kernel for arrays, which is made when it is first needed."""
 
     def __init__(self, unit: Unit, translated: Translated, scalar_names: dict[str, Any], name: str) -> None:
         self._unit, self._translated, self._names, self._name = unit, translated, scalar_names, name
@@ -48,13 +48,13 @@ class Arrays:
         self._races = 0
         self.work = 0  # thread-instructions of the last launch
         self._spent = 0.0  # seconds in the scalar executor
-        self._slower = 0  # launches, one after another, that were slower as arrays
+        self._slower = 0  # consecutive launches that were slower as arrays
         self._dear = SECONDS_OF_TRANSLATION + SECONDS_OF_INSTRUCTION * sum(
             len(block.instructions)
             for name in translated.prepared.reaches
             for block in (unit.prepared[name].blocks if name in unit.prepared else ())
         )
-        self.slow = 0  # launches of as many threads were slower as arrays
+        self.slow = 0  # launches of up to so many threads were slower as arrays
 
     def compiled(self, executor: str = "auto") -> Compiled | None:
         """Return the kernel as arrays, or None if it cannot run so."""
@@ -68,8 +68,8 @@ class Arrays:
                 self._compiled = Compiled(writer, program, self._names, f"<arrays of {self._name}>")
             except Unsuited as reason:
                 self.reason = str(reason)
-            except ImportError:  # also of a NumPy before 2.0
-                self.reason = "NumPy is not installed"
+            except ImportError:  # also for NumPy before 2.0
+                self.reason = "NumPy 2.0 or later is not installed"
             except Exception as caught:
                 if executor != "auto" or is_outside(caught):
                     raise
@@ -80,10 +80,10 @@ class Arrays:
         self, launch: Launch, executor: str, look: Callable[[], None], step: Callable[[int], None],
         scalar: Callable[[int, int], None], probe: Callable[[int, int], None],
     ) -> bool:  # fmt: skip
-        """Run a launch, if it is worth it; tell whether it was run.
+        """Run a launch if arrays are likely to be faster; tell whether it was run.
 
-        shape   step: is told how many blocks are done; scalar: runs some blocks, from the first on; probe: runs a
-                thread of a block, to see whether it ends
+        shape   step: gets the number of blocks that are done; scalar: runs blocks, given the first one and their
+                number; probe: runs a thread of a block, to find out whether it ends
         """
         total = launch.gx * launch.gy * launch.gz
         threads = total * launch.threads
@@ -126,9 +126,9 @@ class Arrays:
         return True
 
     def _waited(self, launch: Launch, total: int, scalar: Callable[[int, int], None]) -> int:
-        """Run blocks as before, until the time for that is the time that arrays cost at first; return their number.
+        """Run blocks with the scalar executor until that has taken as long as preparing arrays; return their number.
 
-        So a kernel that is launched rarely never takes much longer than with the scalar executor alone.
+        So a kernel that is rarely launched never takes much longer than with the scalar executor alone.
         """
         space = launch.space
         wanted = 0.0 if "numpy" in sys.modules else SECONDS_OF_IMPORT
@@ -145,7 +145,7 @@ class Arrays:
         return first
 
     def _judged(self, caught: Exception, executor: str) -> Trouble:
-        """Return the trouble that ended a chunk; an error of this executor itself is one, unless it is tested."""
+        """Return the trouble that ended a chunk; in the mode "auto", an error in this package counts as trouble."""
         from .running.allocations import Trouble
 
         if isinstance(caught, Trouble):
@@ -156,7 +156,7 @@ class Arrays:
         return Trouble(self.reason, True)
 
     def _learned(self, run: Run, reason: Trouble, threads: int) -> bool:
-        """Record what was no error; tell whether the next blocks may run as arrays."""
+        """Learn from a trouble that was no error of the kernel; tell whether the next blocks may run as arrays."""
         if reason.site is not None:
             self._told.add(reason.site)
         elif "race" in str(reason):

@@ -1,4 +1,4 @@
-"""The functions of the opcode table for arrays of floats: each result is equal, bit by bit, to that of the scalar one.
+"""The functions of the opcode table for arrays of floats: each result has the same bits as that of the scalar function.
 
 Sums, products, quotients and square roots of float32 are rounded once by the hardware, as the scalar executor's second
 rounding is innocuous. An FMA of float32 is computed in double; the few elements whose double result may be a midpoint
@@ -223,7 +223,7 @@ def inverse_root(a: Array) -> Array:
 def _approximation(
     fast: str, exact: Callable[[float], float], usual: Callable[[Array], Array]
 ) -> Callable[[Array], Array]:
-    """Return a function that rounds a double result to float32, and repeats doubtful elements with the scalar one."""
+    """Return a function that rounds a double result to float32, and computes doubtful elements one by one."""
 
     def approximate(a: Array) -> Array:
         if not a.ndim:
@@ -279,7 +279,7 @@ _OWN = (
 
 
 def names() -> dict[str, Any]:
-    """Return what the source of a node may name."""
+    """Return the names that the source of a node may use."""
     kinds = {name: getattr(np, name) for name in ("u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f4", "f8", "b1")}
     found: dict[str, Any] = {**kinds, **{f"to_{name}": _to(kind) for name, kind in kinds.items()}}
     found.update({name: getattr(numeric, name) for name in numeric.__all__})

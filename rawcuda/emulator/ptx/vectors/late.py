@@ -23,10 +23,10 @@ _SHORT = {
 
 
 class LateNumPy:
-    """All names of NumPy, and a few more."""
+    """A stand-in for the module NumPy, with a few more names."""
 
     def __getattr__(self, name: str) -> Any:
-        """Import NumPy, and take over its names.
+        """Import NumPy, and copy its names.
 
         raises  ImportError   NumPy is not installed, or older than 2.0
         """
@@ -35,7 +35,7 @@ class LateNumPy:
         _import_elsewhere()
         import numpy
 
-        if int(numpy.__version__.split(".")[0]) < 2:  # its rules for types of mixed operands are others
+        if int(numpy.__version__.split(".")[0]) < 2:  # NumPy 1 has other type promotion rules
             raise ImportError("NumPy 2.0 or later is needed")
         own: dict[str, Any] = {short: getattr(numpy, long) for short, long in _SHORT.items()}
         own["TRUE"], own["FALSE"] = numpy.bool_(True), numpy.bool_(False)
@@ -60,7 +60,7 @@ def _import_elsewhere() -> None:
     def work() -> None:
         try:
             import numpy  # noqa: F401
-        except Exception:  # it will be raised where it is expected
+        except Exception:  # the caller imports NumPy again, which raises it
             pass
         finally:
             done.release()

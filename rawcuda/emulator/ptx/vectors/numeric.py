@@ -57,7 +57,7 @@ def old_bits(value: Array, kind: Any) -> Array:
 
 
 def part(value: Array, shift: int, kind: Any) -> Array:
-    """Return bits from a position on."""
+    """Return the bits from a position on."""
     return ((value >> value.dtype.type(shift)) if shift else value).astype(kind)
 
 
@@ -70,7 +70,7 @@ def packed_parts(kind: Any, bits: int, *parts: Array) -> Array:
 
 
 def pick(condition: Array, yes: Array, no: Array) -> Array:
-    """Return elements of one or the other."""
+    """Return elements of `yes` where the condition is true, and of `no` elsewhere."""
     if no is None:
         return yes
     if not condition.ndim:
@@ -81,7 +81,7 @@ def pick(condition: Array, yes: Array, no: Array) -> Array:
 
 
 def selected(condition: Array, count: int) -> Array | None:
-    """Return the indexes of the elements that are true; None stands for all."""
+    """Return the indexes of the elements that are true; None means all."""
     if not condition.ndim:
         return None if condition else np.empty(0, np.i8)
     found = np.flatnonzero(condition)
@@ -89,7 +89,7 @@ def selected(condition: Array, count: int) -> Array | None:
 
 
 def spread(values: Array, places: Array | None, old: Array, count: int) -> Array:
-    """Return old values, with others at some places."""
+    """Return old values with new ones at some places; places None means all."""
     if places is None:
         return values
     made = np.empty(count, values.dtype)
@@ -213,7 +213,7 @@ def most(a: Array, b: Array) -> Array:
 
 
 def bit_lengths(a: Array) -> Array:
-    """Return the position above the highest set bit."""
+    """Return the position above the highest set bit, or 0 for 0."""
     if a.dtype.itemsize < 8:
         return np.frexp(a.astype(np.f8))[1].astype(np.u4)
     above = (a >> np.u8(32)).astype(np.f8)
@@ -232,7 +232,7 @@ def count_bits(a: Array) -> Array:
 
 
 def find_bit(a: Array, bits: int, shiftamt: str) -> Array:
-    """Return the highest set bit, or its distance from the top; all ones if there is none."""
+    """Return the position of the highest set bit, or its distance from the top; all ones for 0."""
     place = bit_lengths(a) - np.u4(1)
     return np.where(a == 0, np.u4(0xFFFFFFFF), np.u4(bits - 1) - place if shiftamt else place)
 

@@ -38,8 +38,8 @@ def bulk_in(
 ) -> None:
     """Start a copy to shared memory, of this block or of others of the cluster.
 
-    shape   target, barrier: addresses in shared memory; source: a generic address; ranks: of the blocks that get the
-            bytes, as bits, or 0; kind: type and operation of a reduction, or "."
+    shape   target, barrier: addresses in shared memory; source: a generic address; ranks: a mask of the ranks of
+            the blocks that get the bytes, or 0; kind: type and operation of a reduction, or "."
     """
     _check(count)
     type, _, verb = kind.partition(".")
@@ -64,7 +64,7 @@ def bulk_out(
 ) -> None:
     """Start a copy from shared to global memory.
 
-    shape   mask: which bytes of each 16 are written, or None
+    shape   mask: a bit for each byte of 16 that is written, or None for all
     """
     _check(count)
     if not count:

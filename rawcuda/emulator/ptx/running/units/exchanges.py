@@ -18,7 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable
 
-    Request = tuple[Any, ...]  # see scheduler.py
+    Request = tuple[Any, ...]  # see ../scheduler.py
 
 __all__ = ["WHOLE", "exchange", "source_of"]
 
@@ -53,7 +53,7 @@ _BITS = [1 << lane for lane in range(32)]
 
 
 def _shuffle(lanes: list[int], requests: list[Request], mode: str) -> list[tuple[Any, bool]]:
-    """Return the value that each lane gets from another; its own, if that is outside the group (undefined in PTX)."""
+    """Return the value that each lane reads; its own if the source is not in the group (undefined in PTX)."""
     values = [request[4] for request in requests]
     b, c = requests[0][5:7]
     if all(request[5] == b and request[6] == c for request in requests):

@@ -42,10 +42,10 @@ def started(block: Block) -> Late:
 
 
 def finish(copies: list[Any], count: int, waited: bool) -> None:
-    """Make the first copies of a list that have not been made yet.
+    """Make those of the first copies of a list that have not been made yet.
 
-    shape   copies: of each copy that was started, the function and its arguments after `waited`, which says that the
-            thread that started the copy waits for it; None in place of one that was made
+    shape   copies: for each copy that was started, its function and the arguments after the first one, which is
+            `waited`: whether the thread that started the copy waits for it; None for a copy that was made
     """
     for number in range(count):
         copy, copies[number] = copies[number], None
@@ -63,7 +63,7 @@ class Late:
 
     def __init__(self, block: Block) -> None:
         self.block = block
-        self.shared = memoryview(block.shared)  # of which a part is written faster than of the bytearray
+        self.shared = memoryview(block.shared)  # writing a slice of it is faster than of the bytearray
         self.groups: dict[tuple[int, str], list[list[Any]]] = {}  # by thread and kind, oldest first
         self.open: dict[tuple[int, str], list[Any]] = {}  # not yet committed
         self.promised: dict[int, list[Callable[[], None]]] = {}  # by the place of a barrier
@@ -83,7 +83,7 @@ class Late:
         self.groups.setdefault(key, []).append(self.open.pop(key, []))
 
     def wait(self, kind: str, most: int) -> None:
-        """Complete the groups of the running thread except the newest `most`, or with -1 all and the open group."""
+        """Complete the groups of the running thread except the newest `most`; with -1, all and the open group."""
         key = self._key(kind)
         groups = self.groups.get(key, [])
         if most < 0:
@@ -99,7 +99,7 @@ class Late:
             self.block._watch.notice(self.block.running)
 
     def leave(self, t: int) -> None:
-        """Complete the bulk copies out of shared memory that a thread which has ended had started."""
+        """Complete the bulk copies out of shared memory that a thread started before it ended."""
         for copies in (*self.groups.pop((t, "bulk"), []), self.open.pop((t, "bulk"), [])):
             finish(copies, len(copies), True)
 
@@ -133,7 +133,7 @@ class Late:
             watch.unwrite(place // watch.granule, max(1, count // watch.granule), line, block is self.block)
 
     def put(self, block: Block, place: int, data: bytes | memoryview, line: int = 0) -> None:
-        """Write the target of a copy; without a line, in an order that a barrier has made."""
+        """Write the target of a copy; without a line, an mbarrier orders the write."""
         block.shared[place : place + len(data)] = data
         watch = block._watch
         if watch is not None:
@@ -180,7 +180,7 @@ class Late:
     def leaving(self, place: int, count: int, line: int) -> None:
         """Record that a bulk copy reads shared memory of the block until the wait for it.
 
-        raises  Fault   no fence.proxy.async orders the writes of threads before that (719)
+        raises  Fault   no fence.proxy.async follows the writes of threads to this memory (719)
         """
         watch, history = self.block._watch, self.block.launch.history
         if history is not None:
@@ -189,7 +189,7 @@ class Late:
             watch.leave(place // watch.granule, max(1, count // watch.granule), line)
 
     def left(self, place: int, count: int) -> None:
-        """Record the end of such a copy."""
+        """Record the end of a bulk copy that has read shared memory."""
         watch = self.block._watch
         if watch is not None:
             watch.left(place // watch.granule, max(1, count // watch.granule))
@@ -209,7 +209,9 @@ class Late:
     def _keep(self, view: memoryview, place: int, parts: list[int]) -> None:
         pending, expected, count, phase = parts
         if not -_BIAS < count < _BIAS:
-            raise Fault(LAUNCH_FAILED, f"the mbarrier at shared address {place:#x} counts {count} bytes: below 2**20")
+            raise Fault(
+                LAUNCH_FAILED, f"the mbarrier at shared address {place:#x} waits for {count} bytes, not below 2**20"
+            )
         if not pending and not count:
             pending, phase = expected, phase ^ 1
         view[place >> 3] = pending | expected << 20 | count + _BIAS << 40 | phase << 61 | _MARK << 62
@@ -217,11 +219,11 @@ class Late:
     def init(self, address: int, generic: bool, count: int) -> None:
         """Make a barrier.
 
-        raises  Fault   a count that is not 1 to 2**20 - 1 (719)
+        raises  Fault   the count is not 1 to 2**20 - 1 (719)
         """
         block, place = self.home(address, generic, 8)
         if not 0 < count <= MOST_ARRIVALS:
-            raise Fault(LAUNCH_FAILED, f"mbarrier.init with a count of {count}: 1 to {MOST_ARRIVALS}")
+            raise Fault(LAUNCH_FAILED, f"mbarrier.init with a count of {count}, not 1 to {MOST_ARRIVALS}")
         block.shared_view("Q")[place >> 3] = count | count << 20 | _BIAS << 40 | _MARK << 62
         if block._watch is not None:
             block._watch.mark(place // block._watch.granule, 8 // block._watch.granule)
@@ -235,9 +237,9 @@ class Late:
     def arrive(
         self, address: int, generic: bool, count: int = 1, nbytes: int = 0, drop: bool = False, completes: bool = True
     ) -> int:
-        """Arrive, after expecting some bytes; return the state before that.
+        """Add to the bytes that a barrier waits for, then arrive; return the state before that.
 
-        raises  Fault   more arrivals than are pending (719)
+        raises  Fault   more arrivals than are pending, or .noComplete on the last one (719)
         """
         _, view, place, parts = self._state(address, generic)
         before = view[place >> 3]
@@ -288,7 +290,7 @@ class Late:
         return bool(works)
 
     def arrive_after_copies(self, address: int, generic: bool, counted: bool) -> None:
-        """Arrive on a barrier when all copies of the running thread are complete (cp.async.mbarrier.arrive)."""
+        """Arrive on a barrier after all copies of the running thread are complete (cp.async.mbarrier.arrive)."""
         key = self._key("cp")
         started = [(copies, len(copies)) for copies in (*self.groups.get(key, ()), self.open.get(key, []))]
         if not counted:
@@ -308,7 +310,7 @@ class Late:
     def bulk_in(self, target: int, data: Callable[[], bytes], count: int, barrier: int, blocks: int, line: int) -> None:
         """Start a copy of bytes to shared memory that arrives on a barrier.
 
-        shape   data: returns the bytes; blocks: the ranks of the cluster's blocks that get them, as bits, or 0
+        shape   data: returns the bytes; blocks: a mask of the ranks of the cluster's blocks that get them, or 0
         """
         low = (1 << CLUSTER_BITS) - 1
         for rank in [rank for rank in range(16) if blocks >> rank & 1] if blocks else [-1]:

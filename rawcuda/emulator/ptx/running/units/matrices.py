@@ -59,7 +59,7 @@ def element_of(matrix: str, m: int, n: int, k: int, bits: int, lane: int, at: in
 
 
 def _of_volta(matrix: str, by_rows: bool, single: bool, lane: int, at: int) -> Place:
-    """Return the same for m8n8k4 with halves, in which four groups of eight lanes multiply matrices of their own."""
+    """Return the same for m8n8k4 with halves, where each of four groups of eight lanes multiplies its own matrices."""
     upper = 4 if lane >= 16 else 0
     if matrix == "c" and single:
         return (lane & 1) + upper + (at & 2), (at & 4) + (lane & 2) + (at & 1)
@@ -72,10 +72,10 @@ def _of_volta(matrix: str, by_rows: bool, single: bool, lane: int, at: int) -> P
 
 
 class Plan:
-    """Where the elements of one kind of product are.
+    """The places of the elements of one kind of product.
 
-    shape   rows, columns: the places of the elements of each row of A and column of B in all the lanes' numbers;
-            results: for each lane, the numbers of its elements of C and D
+    shape   rows, columns: for each group of lanes, the places of each row of A and each column of B among the numbers
+            of all lanes; results: for each element of C and D, lane by lane, its group and its place in the product
     """
 
     __slots__ = ("types", "rows", "columns", "results", "saturates", "combine")
@@ -137,7 +137,7 @@ def fragment(shape: str, matrix: str, type: str) -> int:
 
 
 def place_in(shape: str, matrix: str, type: str, lane: int, at: int) -> Place:
-    """Return the row and the column of an element of a wmma fragment; an element of single bits is 32 of them."""
+    """Return the row and the column of an element of a wmma fragment; 32 single bits are one element."""
     m, n, k = shape_of(shape)
     rows, columns = {"a": (m, k), "b": (k, n)}.get(matrix, (m, n))
     if matrix in "cd":
@@ -150,7 +150,7 @@ def place_in(shape: str, matrix: str, type: str, lane: int, at: int) -> Place:
             rows, columns = (rows, columns // 32) if matrix == "a" else (rows // 32, columns)
         each = fragment(shape, matrix, type) * (max(32 // BITS_OF[type], 1) if type != "b1" else 1)
     number = (lane * each + at) % (rows * columns)
-    if matrix == "b":  # column by column, so that the parts of a register are one after another in k
+    if matrix == "b":  # column by column, so that the parts of a register follow each other in k
         return number % rows, number // rows
     return number // columns, number % columns
 

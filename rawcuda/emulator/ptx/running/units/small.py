@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["cvt_small", "decode", "encode", "numbers", "to_half_randomly"]
 
-# format: bits, bits of fraction, bias of the exponent; the largest magnitude, the bits of infinity and of NaN (or None)
+# format: bits, bits of fraction, bias of the exponent; the bits of the largest magnitude, infinity and NaN (or None)
 FORMATS: dict[str, tuple[int, int, int, int, int | None, int | None]] = {
     "e4m3": (8, 3, 7, 0x7E, None, 0x7F),
     "e5m2": (8, 2, 15, 0x7B, 0x7C, 0x7F),
@@ -50,15 +50,16 @@ def _table(format: str) -> tuple[float, ...]:
 
 
 def decode(format: str, bits: int) -> float:
-    """Return the number with these bits; higher bits than the format has are ignored."""
+    """Return the number with these bits; bits above the width of the format are ignored."""
     table = _table(format)
     return table[bits & len(table) - 1]
 
 
 def encode(format: str, value: float, flags: str = "", mode: str = "rn", random: int = 0) -> int:
-    """Return the bits of the nearest number; what is too large becomes the largest one.
+    """Return the bits of a rounded number; a number that is too large becomes the largest one.
 
-    shape   flags: of relu, satfinite; mode: rn, rz, rp, or rs, which adds `random` of 2**16 below the last bit
+    shape   flags: any of relu, satfinite; mode: rn, rz, rp, or rs, which adds `random` / 2**16 of the
+            last bit and truncates
     """
     if format == "ue8m0":
         return _encode_scale(value, mode, "satfinite" in flags)
@@ -94,7 +95,7 @@ def encode(format: str, value: float, flags: str = "", mode: str = "rn", random:
 
 
 def _randomly(top: int, bottom: int, power: int, random: int, width: int) -> int:
-    """Return a positive ratio as a multiple of 2**power, rounded up if the rest and a random number reach the next."""
+    """Return a positive ratio in units of 2**power, rounded up if the rest and a random number reach one unit."""
     if power >= 0:
         bottom <<= power
     else:

@@ -30,7 +30,7 @@ def span(
 ) -> tuple[memoryview, int]:
     """Return the memory of a range, as bytes, and where the range begins.
 
-    shape   needs: whether the instruction computes with what is there; if it also writes, it does so by atomics
+    shape   needs: whether the instruction uses the content; if it also writes, its writes are atomic
 
     raises  Fault   not a multiple of the unit (716), not inside one piece of memory (700)
     """
@@ -73,7 +73,7 @@ def span(
 
 
 def fetch_row(thread: Thread, address: int, lanes: int, size: int, line: int, matters: bool = True) -> bytes:
-    """Return the row of a matrix whose address a lane has; the lanes after the last row read nothing.
+    """Return the row at the address of this lane; lanes after the last row read nothing.
 
     shape   matters: whether the result is used for more than a store
     """
@@ -93,7 +93,7 @@ def store_row(thread: Thread, address: int, row: bytes, line: int) -> None:
 def store_zeros(thread: Thread, address: int, count: int, line: int) -> None:
     """Fill a range of shared memory with zeros (st.bulk)."""
     if count % 8:
-        raise Fault(MISALIGNED_ADDRESS, f"{count} bytes, which is not a multiple of 8")
+        raise Fault(MISALIGNED_ADDRESS, f"st.bulk of {count} bytes, which is not a multiple of 8")
     if count:
         view, at = span(thread, address, count, 8, line, writes=True)
         view[at : at + count] = bytes(count)
@@ -104,7 +104,7 @@ def store_zeros(thread: Thread, address: int, count: int, line: int) -> None:
 
 @lru_cache(maxsize=512)
 def _offsets(shape: str, matrix: str, type: str, by_rows: bool, stride: int, lane: int) -> tuple[list[int], int]:
-    """Return where a lane's elements are, in bytes, half bytes for 4 bits; and the bytes of an element."""
+    """Return the offsets of a lane's elements in bytes (for 4 bits, in half bytes), and the bytes of an element."""
     bits = BITS_OF[type]
     each = fragment(shape, matrix, type) * (max(32 // bits, 1) if type != "b1" else 1)
     wide = 32 if type == "b1" else bits

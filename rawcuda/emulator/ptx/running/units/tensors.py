@@ -66,7 +66,7 @@ class TensorMap:
         self.steps, self.box = fields[17 : 17 + rank], fields[22 : 22 + rank]
         if not 0 < rank <= 5 or self.type >= len(SIZES) or not all((*self.steps, *self.box)):
             raise Fault(
-                LAUNCH_FAILED, f"a tensor map of rank {rank}, type {self.type} and a box of {self.box} has no elements"
+                LAUNCH_FAILED, f"a bad tensor map: rank {rank}, type {self.type}, box {self.box}, steps {self.steps}"
             )
         if form != 1:
             raise Fault(LAUNCH_FAILED, "copies with a tensor map of the form im2col are not emulated")
@@ -87,7 +87,7 @@ class TensorMap:
     def rows(self, start: tuple[int, ...]) -> Iterator[tuple[int, int, int, int]]:
         """Yield the rows of a box: offset in global memory, elements before and inside the tensor, place in the box.
 
-        shape   start: the coordinates, innermost first; a row that is outside has no elements inside
+        shape   start: the coordinates, innermost first; a row that is outside the tensor has no elements inside
         """
         counts = [-(-side // step) for side, step in zip(self.box, self.steps)]
         inner, step = counts[0], self.steps[0]
@@ -139,7 +139,7 @@ def tensor_in(
     """Start the copy of a box to shared memory."""
     made = _open(thread, address)
     _check_place(thread, made, target & 0xFFFFFF, coordinates)
-    late.home(target, False, made.nbytes)  # before the rows of a box that fits nowhere are made
+    late.home(target, False, made.nbytes)  # checked first: the rows of a box that does not fit may be very many
     rows = list(made.rows(coordinates))
     places = [
         span(thread, made.address + offset, (inside - 1) * made.steps[0] * made.size + made.size, 1, line, writes=False)
@@ -236,7 +236,7 @@ def tensor_map_replace(thread: Thread, address: int, field: str, at: int, value:
 
 
 def tensor_map_copy(thread: Thread, target: int, source: int, line: int) -> None:
-    """Copy a tensor map from shared to global memory; each lane would write the same."""
+    """Copy a tensor map from shared to global memory; only lane 0 does it, as all lanes would write the same."""
     if thread.place_in_block[0] % 32 == 0:
         view, at = span(thread, source, SIZE, 128, line, writes=False)
         to, place = span(thread, target, SIZE, 128, line, writes=True)

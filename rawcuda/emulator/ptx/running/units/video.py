@@ -63,8 +63,9 @@ def video(
 ) -> int:
     """Return the result of a scalar video instruction.
 
-    shape   types: of d, a and b; flags: of sat, po, shr7, shr15, clamp, wrap, a comparison; way: add, min or max, or ""
-            for none; target: the part of c that the result replaces; sa, sb: the parts of a and b; for vmad also signs
+    shape   types: of d, a and b; flags: any of sat, po, shr7, shr15, clamp, wrap, a comparison; way: add, min or
+            max, or "" for none; target: the part of c that the result replaces; sa, sb: the parts of a and b; for vmad
+            also signs
     """
     words = flags.split(",")
     x, y = _part(a, sa.strip("-"), types[1]), _part(b, sb.strip("-"), types[2])
@@ -104,7 +105,7 @@ def video(
 
 @lru_cache(1000)
 def _plan(verb: str, types: tuple[str, ...], flags: str, mask: str, sa: str, sb: str) -> _Plan:
-    """Return a function of two lanes, and what it is applied to.
+    """Return the function that combines two lanes, and the lanes to which it is applied.
 
     shape   the mask of a lane; where each lane is in a, b and d; the bits of c that are kept; whether d is a sum
     """
@@ -134,8 +135,8 @@ def video_lanes(
 ) -> int:
     """Return the result of a SIMD video instruction.
 
-    shape   types: of d, a and b; flags: of sat, add, a comparison; mask: the lanes that are written, as digits; sa, sb:
-            which of the lanes of a and b (from 4 in b on) go into each lane, the highest first
+    shape   types: of d, a and b; flags: any of sat, add, a comparison; mask: the lanes that are written, as digits; sa,
+            sb: which of the lanes of a and b (from 4 in b on) go into each lane, the highest first
     """
     call, whole, lanes, kept, adds = _plan(verb, types, flags, mask, sa, sb)
     both = a | b << 32

@@ -9,11 +9,10 @@ Each global access in the code caches the allocation that it used last: a typed 
         i = r_rd4 - lo0
     r_f1 = v0[i >> 2]
 
-Shared memory is one view for each block, and the bounds of the view are the check, as in a local frame. The
-alignment of a register and the index from it are computed once, and are valid until the register changes or another
-path joins.
+The shared memory of a block is one view, and Python checks the bounds of this view, as in a local frame. The alignment
+of a register and the index from it are computed once, and are valid until the register changes or another path joins.
 
-Read next    ../running/machine.py, which has `reach`
+Read next    ../../running/machine.py, which has `reach`
 """
 
 from __future__ import annotations
@@ -342,9 +341,9 @@ class AccessEmitter(CheckEmitter):
         return f"s_{code}", f"i >> {shift}" if shift else "i", note
 
     def _shared_index(self, base: str, shift: int, total: int, bits: int, note: Note) -> str:
-        """Write the index for a register, computed once until the register changes.
+        """Write the index for a register, which is valid until the register changes.
 
-        A register with its top bit set is a negative number, to which an offset will be added.
+        A register whose top bit is set stands for a negative number, to which an offset will be added.
         """
         known = self.known.setdefault(base, set())
         name = f"q{shift}_{total}{base}"
@@ -504,7 +503,7 @@ class AccessEmitter(CheckEmitter):
 
 
 def _sum(start: str, offset: int) -> str:
-    """Return an address plus an offset, added now if both are numbers."""
+    """Return an address plus an offset, as their sum if both are numbers."""
     if start.isdecimal():
         return str(int(start) + offset)
     return f"{start} + {offset}" if offset else start

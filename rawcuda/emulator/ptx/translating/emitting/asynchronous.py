@@ -20,7 +20,7 @@ __all__ = ["AsyncEmitter"]
 
 
 class AsyncEmitter(ClusterEmitter):
-    """The emitter of instructions whose effect comes later."""
+    """The emitter of instructions whose effect is delayed."""
 
     def started(self) -> str:
         """Return the expression for the block's `Late`."""

@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 __all__ = ["CheckEmitter", "lines_before_reads"]
 
-_HIDDEN = ("local", "const", "param")  # what no other thread can write
-_MET = re.compile(r"(^|= |\()yield |^watch_order")  # after which other threads may have run
+_HIDDEN = ("local", "const", "param")  # spaces that no other thread can write
+_MET = re.compile(r"(^|= |\()yield |^watch_order")  # other threads may have run after such a line
 
 
 def lines_before_reads(body: list[Line]) -> set[int]:
     """Return the lines after which a thread needs new stamps for its reads of shared memory: see Watch.mine.
 
-    After such a line (-1: at the beginning of the function), other threads may have run, and this one may read before
-    they may run again. Reads in loops, and after jumps, may always follow.
+    After such a line (-1: the beginning of the function), other threads may have run, and this one may read before they
+    run again. A read in a loop or after a jump counts as one that may follow.
     """
     loops: list[int] = []  # the indents of the loops around a line
     inside = []
@@ -37,7 +37,7 @@ def lines_before_reads(body: list[Line]) -> set[int]:
         if line.text.startswith(("for ", "while ")):
             loops.append(line.indent)
     found: set[int] = set()
-    after: list[tuple[int, bool]] = []  # of each block around a line: the indent of what follows, and whether it reads
+    after: list[tuple[int, bool]] = []  # for each block around a line: (indent after it, whether that reads)
     reads, indent = False, body[0].indent if body else 0
     for number in range(len(body) - 1, -1, -1):
         line = body[number]
@@ -73,7 +73,7 @@ class CheckEmitter(Emitter):
     def put_order(self, modelled: bool = False) -> None:
         """Write the call that tells the race checkers that threads may have synchronized.
 
-        shape   modelled: the history of all memory knows what the instruction does
+        shape   modelled: whether the history of all memory models the effect of the instruction
         """
         if self.granule:
             self.needs_watch = True
@@ -244,7 +244,7 @@ class CheckEmitter(Emitter):
                 call = f"{index} * {factor}, {count * factor}"
                 self.put(f"watch_mark({call})" if replaces else f"watch_update({call}, {self.line})", note)
             return
-        saved, self.unit.races = self.unit.races, False  # the history was told of the atomic itself
+        saved, self.unit.races = self.unit.races, False  # the history already has a record of the atomic itself
         delays, self.unit.delays = self.unit.delays, False
         if not replaces:
             self.touch(index, code, total, True, None, "", note)

@@ -1,11 +1,11 @@
 """Instructions of clusters: the cluster's barrier, and the shared memory of the other blocks.
 
-An address in the cluster's shared memory has the number of the block plus one in its bits from 24 on, and the offset
-in that block's memory below; 0 in these bits is the thread's own block. So an address of shared::cta is an address of
-shared::cluster, too, and a generic address is the window of shared memory plus either.
+In an address of the cluster's shared memory, the bits from 24 on are the rank of a block plus one, or 0 for the block
+of the thread, and the lower bits are the offset in the memory of that block. So an address of shared::cta is also an
+address of shared::cluster, and a generic address is the window of shared memory plus either of them.
 
 Source       PTX ISA, "barrier.cluster", "mapa", "getctarank"; "State Spaces", Shared State Space
-Read next    translating/table/cluster_opcodes.py, its rows; ../running/clusters.py, which runs the blocks of a cluster
+Read next    ../table/cluster_opcodes.py, its rows; ../../running/clusters.py, which runs the blocks of a cluster
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class ClusterEmitter(ControlEmitter):
             self.put(f"yield 'cluster', 'wait', {self.line}")
 
     def do_mapa(self, instruction: Instruction, shape: Shape) -> None:
-        """Write the address that shared memory has in another block of the cluster."""
+        """Write the address of the same place in the shared memory of another block of the cluster."""
         target, source, rank = instruction.operands
         self.needs_block = True
         generic = not shape.has("shared::cluster")
@@ -43,7 +43,7 @@ class ClusterEmitter(ControlEmitter):
         self.assign(target, f"b{BITS[shape.type]}", f"B.mates.mapped({address}, {self.value(rank, 'u32')}, {generic})")
 
     def do_getctarank(self, instruction: Instruction, shape: Shape) -> None:
-        """Write the number of the block that an address in the cluster's shared memory belongs to."""
+        """Write the rank of the block that an address in the cluster's shared memory belongs to."""
         target, source = instruction.operands
         self.needs_block = True
         generic = not shape.has("shared::cluster")
@@ -54,7 +54,7 @@ class ClusterEmitter(ControlEmitter):
         )
 
     def _shared_source(self, instruction: Instruction, source: Operand, type: str, generic: bool) -> str:
-        """Return the address operand of these two: a register, or without a generic address a shared variable."""
+        """Return the address operand of mapa or getctarank: a register, or, if it is not generic, a shared variable."""
         if isinstance(source, Register) and BITS[source.type] == BITS[type] and source.type[0] != "f":
             if generic and BITS[type] == 32:
                 raise self.reject(f"'{instruction.opcode}.u32' of a generic address is not emulated: use .u64")

@@ -5,7 +5,7 @@ A thread that has to wait yields a request, and receives the result:
     x = yield 'shfl', 'down', mask, value, 16, 31, line
     yield 'bar', 0, 0, line
 
-Read next    ../running/scheduler.py, which answers requests
+Read next    ../../running/scheduler.py, which answers requests
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ class ControlEmitter(ConvertEmitter):
     """The emitter of instructions that end, call, wait, or are atomic."""
 
     def do_nothing(self, instruction: Instruction, shape: Shape) -> None:
-        """Write nothing: caches, fences and breakpoints have no effect, because each store is visible at once."""
+        """Write nothing for caches and breakpoints, and for a fence only the calls that tell the checkers of it."""
         if instruction.opcode in ("membar", "fence"):
             self.put_fence(instruction, shape)
 
     def do_setmaxnreg(self, instruction: Instruction, shape: Shape) -> None:
-        """Write nothing: a thread has all registers that it names."""
+        """Write nothing: each thread always has all of its registers."""
         if self.unit.module.target[-1] not in "af":
             verb = next(word for word in ("inc", "dec") if word in shape.chosen.values())
             raise self.reject(f"Instruction 'setmaxnreg.{verb}' not supported on .target '{self.unit.module.target}'")

@@ -1,7 +1,7 @@
 """The code of conversions: cvt between integers, floats and halves, with rounding, saturation and flush.
 
 Source       PTX ISA, "cvt", "cvt.pack"
-Read next    ../running/rounding.py and ../running/half.py, which the expressions call
+Read next    ../../running/rounding.py and ../../running/half.py, which the expressions call
 """
 
 from __future__ import annotations

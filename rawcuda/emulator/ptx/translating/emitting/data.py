@@ -1,6 +1,6 @@
 """The code of arithmetic, logic, comparisons and moves: a general method, and one for each irregular instruction.
 
-Read next    ../running/integers.py, ../running/rounding.py and ../running/half.py, which the expressions call
+Read next    ../../running/integers.py, ../../running/rounding.py and ../../running/half.py, which the expressions call
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ class DataEmitter(AccessEmitter):
         self.assign(instruction.operands[0], shape.type, f"x & {mask(bits)}")
 
     def do_shift(self, instruction: Instruction, shape: Shape) -> None:
-        """Write a shift; a shift by more than the width returns only bits that are shifted in."""
+        """Write a shift; after a shift by more than the width, only bits that were shifted in are left."""
         bits = BITS[shape.type]
         amount = instruction.operands[2]
         left = instruction.opcode == "shl"
@@ -242,7 +242,7 @@ class DataEmitter(AccessEmitter):
             self.assign(instruction.operands[0], type, f"fma_64({a}, {b}, {c})")
             return
         # x is rounded twice: to 53 bits, then to 24. The result is wrong only if x is a midpoint of two float32.
-        # Then it has at most 25 bits, which the splitting recognizes (rounding.py).
+        # Then it has at most 25 bits, which the splitting recognizes (running/rounding.py).
         self.put(f"x = {a} * {b} + {c}; z = x * SPLIT; T4[0] = x; y = T4[0]")
         self.put("if z - (z - x) == x and y != x:")
         self.indent += 1

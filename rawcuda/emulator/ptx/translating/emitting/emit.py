@@ -4,7 +4,7 @@ The generated source contains only integers, floats written with repr(), names f
 package; no other part of the PTX text reaches it. Each line has its PTX line and, if it accesses memory, a note from
 which a report learns the register of the address.
 
-Read next    access.py, data.py, control.py for the instructions; translate.py for the frame around them
+Read next    access.py, data.py, control.py for the instructions; ../translate.py for the code around them
 """
 
 from __future__ import annotations
@@ -111,10 +111,10 @@ class Emitter:
         self.uses_carry = False
         self.blocks = False
         self.frame_size = 0
-        self.nests = False  # whether it may call itself
+        self.nests = False  # whether the function may call itself
         self.granule = unit.granules[function.name]  # see Unit
         self.local_pointers: set[int] = set()  # registers that probably hold generic addresses in the frame
-        self.known: dict[str, set[str]] = {}  # the checks of registers, by name, that are still valid
+        self.known: dict[str, set[str]] = {}  # by register: the names of the checks of it that are still valid
         self.early: set[int] = set()  # registers that are computed once for a block
         self.signed_early: set[int] = set()
 
@@ -232,7 +232,7 @@ class Emitter:
     # -- results
 
     def assign(self, operand: Operand, type: str, expression: str, kept: bool = False) -> None:
-        """Write an assignment of a value of a type to a destination; `kept`: a NaN has its bits already."""
+        """Assign a value of a type to a destination; `kept`: a NaN in the value already has the right bits."""
         if isinstance(operand, Sink):
             self.put(expression)
             return

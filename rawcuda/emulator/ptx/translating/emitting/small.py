@@ -57,7 +57,7 @@ class SmallEmitter(ControlEmitter):
         self.assign(target, "b32", f"to_half_randomly({shape.type[:-2]!r}, {values}, {flags!r})")
 
     def _specific(self, instruction: Instruction, shape: Shape) -> None:
-        """Refuse what only the targets of one architecture or family have."""
+        """Reject formats and modes that only the targets of one architecture or family have."""
         words = {word[:4] for word in shape.types}
         if ("rs" in shape.chosen or words & {"e2m1", "e2m3", "e3m2", "ue8m"}) and self.unit.module.target[
             -1
@@ -67,7 +67,7 @@ class SmallEmitter(ControlEmitter):
     # -- video instructions
 
     def _selected(self, instruction: Instruction, operand: Operand, selectors: tuple[str, ...]) -> tuple[str, str]:
-        """Return a register as an expression, and which part of it is meant."""
+        """Return a register as an expression, and the selector of the part that is used."""
         part = ""
         if isinstance(operand, Part):
             part, operand = operand.selector, operand.of

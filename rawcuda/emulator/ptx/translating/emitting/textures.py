@@ -1,13 +1,13 @@
 """The code of texture fetches, and of loads and stores of surfaces: their rows of the opcode table, and their emitter.
 
-A kernel has a texture or a surface as a 64-bit handle (the "unified mode" of PTX without names). The generated code
-asks the launch for the object of the handle:
+A kernel gets a texture or a surface as a 64-bit handle (the "unified mode" of PTX, without .texref variables). The
+generated code asks the launch for the object of the handle:
 
     w = L.texture(r_rd1).sample('2d', 'f32', None, r_f1, r_f2)
     r_f3 = w[0]; r_f4 = w[1]
 
 Source       PTX ISA, "Texture Instructions", "Surface Instructions"
-Read next    ../running/sampling.py
+Read next    ../../running/sampling.py
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ class TextureEmitter(Emitter):
     def _handle(self, instruction: Instruction, base: object, offset: int) -> str:
         if not isinstance(base, Register) or offset:
             raise self.reject(
-                f"'{instruction.text[:80]}' is not emulated: textures and surfaces are objects, in a register of .u64"
+                f"'{instruction.text[:80]}' is not emulated: textures and surfaces are handles, in a register of .u64"
             )
         if BITS[base.type] != 64 or base.type[0] == "f":
             raise self.mismatch(instruction)
@@ -185,7 +185,7 @@ class TextureEmitter(Emitter):
         return "(" + "".join(f"{self.value(item, 'f32')}, " for item in operand.items) + ")"
 
     def _scatter(self, instruction: Instruction, target: Operand, type: str, count: int) -> None:
-        """Write the items of the result, which is in w, to a vector of registers; no element is ever absent."""
+        """Write the items of the result, which is in w, to a vector of registers; the predicate is always true."""
         if isinstance(target, Pair):
             self.assign(target.second, "pred", "True")
             target = target.first

@@ -6,24 +6,24 @@ The opcode table has rows of five or six columns, one row for each form of an op
       modifiers                types  operands result   value
 
 - modifiers: `.ftz?` is optional, `.lo` is required, `.rnd` stands for the set of that name in SETS, `.a|b` for one of
-  the two, `.cop:ca|cg` for one of the two, which is stored under the name `cop`. As in ptxas, their order does not
+  the two, `.cop:ca|cg` also for one of the two, and stores it under the name `cop`. As in ptxas, their order does not
   matter.
 - `@8.0` and `@sm_90` are the PTX version and the architecture that introduced the form.
 - types: the accepted types; a second group after `/` has the types of the sources (`cvt`, `set`).
 - operands: a name, and after a colon the type if it is not that of the instruction. `d` and names that begin with `d`
   are written. `wide` is twice the instruction's width, `T2` the second type. `?` marks an optional operand. `mem` is an
   address, `texel` a texture or surface with coordinates. After the type, `^` permits a wider register (`ld`, `st`,
-  `cvt`), `!` requires a register, `+` a vector of operands of this type, `_` permits to discard the result, and
-  `>23<256` are the bounds of a constant.
+  `cvt`), `!` requires a register, `+` a vector of operands of this type, `_` permits discarding the result, and
+  `>23<256` requires a constant to be above 23 and below 256.
 - result: how the value is stored: "wrap" truncates it to its width, "exact" is in range, "round" is a float32 or
   float64 that needs rounding, "float" one that needs none, "pred" a truth value, "move" bits of any type. "!name"
   passes the whole instruction to the method of that name.
 - value: a Python expression, in which `{a}` is the operand as an unsigned integer or float, and `{sa}` as a signed
   integer.
 - arrays: the same expression for NumPy arrays, if NumPy cannot evaluate the value itself
-  (ptx/vectors/writing/values.py).
+  (../../vectors/writing/values.py).
 
-The same rows validate: an instruction that matches no row, or whose operands do not match, is rejected as by ptxas.
+The rows also validate instructions: one that matches no row, or whose operands do not match, is rejected as by ptxas.
 
 Source       PTX ISA, "Instruction Set"; "Operand Type Checking"
 Read next    opcodes.py, the table
@@ -97,7 +97,7 @@ SETS = {
 _SETS = {name: frozenset(words.split()) for name, words in SETS.items()}
 
 
-# modifier: the .version and the .target that it needs in every instruction
+# modifier: the .version and the .target that every instruction with it needs
 _SINCE = {
     "bf16": ((7, 0), (8, 0)), "bf16x2": ((7, 0), (8, 0)), "cluster": ((7, 8), (9, 0)), "L2::256B": ((7, 4), (8, 0)),
     "L2::evict_last": ((7, 4), (8, 0)), "L2::evict_normal": ((7, 4), (8, 0)), "satfinite": ((8, 1), (8, 0)),

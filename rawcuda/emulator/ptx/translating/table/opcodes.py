@@ -2,15 +2,15 @@
 
 There is one row for each form; forms.py describes the format. `{a}` is an operand as an unsigned integer (or float),
 `{sa}` as a signed one, `{W}` its width in bits, `{M}` its mask, `{S}` its sign bit. The functions are in
-../running/integers.py.
+../../running/integers.py.
 
 "round" rows are computed in double and rounded again to their own width, which is exact for all operations except FMA
-(see ../running/rounding.py). Directed roundings and half precision use ../running/rounding.py and ../running/half.py.
-Approximations are computed in double and rounded, which is more precise than the ISA requires, and differs from the
-bits of a GPU.
+(see ../../running/rounding.py). Directed roundings and half precision use ../../running/rounding.py and
+../../running/half.py. Approximations are computed in double and rounded, which is more precise than the ISA requires;
+the bits of a GPU may differ.
 
 Source       PTX ISA, "Instruction Set"
-Read next    translating/emitting/data.py
+Read next    ../emitting/data.py
 """
 
 from __future__ import annotations
@@ -337,19 +337,19 @@ FLOATS: list[Row] = [
 
 REFUSED = {
     **dict.fromkeys(("wgmma", "tcgen05"), "products of a warp group are not emulated: mma and wmma are"),
-    "istypep": "textures and surfaces are objects here, not variables",
-    "multimem": "there are no multicast objects",
+    "istypep": "textures and surfaces are handles here, not variables",
+    "multimem": "the emulator has no multicast objects",
     "clusterlaunchcontrol": "a cluster never takes over the work of another one",
     **dict.fromkeys(("alloca", "stacksave", "stackrestore"), "stack allocation in a kernel is not emulated"),
 }  # fmt: skip
 
 REFUSED_MODIFIERS = {
-    **dict.fromkeys(("im2col", "im2col_no_offs", "im2col::w", "im2col::w::128"), "only tiles of tensor maps are"),
-    **dict.fromkeys(("tile::gather4", "tile::scatter4"), "only whole tiles of tensor maps are"),
-    **dict.fromkeys(("cta_group::1", "cta_group::2"), "pairs of blocks are not"),
-    **dict.fromkeys(("sp", "sp::ordered_metadata"), "products of sparse matrices are not"),
-    **dict.fromkeys(("m16n16", "m8n16", "m16n8"), "small matrices of 8 bits and less are not"),
-    "block_scale": "products of scaled blocks are not",
+    **dict.fromkeys(("im2col", "im2col_no_offs", "im2col::w", "im2col::w::128"), "the emulator has only the mode tile"),
+    **dict.fromkeys(("tile::gather4", "tile::scatter4"), "the emulator copies only whole tiles"),
+    **dict.fromkeys(("cta_group::1", "cta_group::2"), "the emulator has no pairs of blocks"),
+    **dict.fromkeys(("sp", "sp::ordered_metadata"), "the emulator has no sparse matrices"),
+    **dict.fromkeys(("m16n16", "m8n16", "m16n8"), "the emulator moves only matrices of 8 by 8 halves"),
+    "block_scale": "the emulator does not scale blocks of matrices",
 }
 
 # a cache policy has no effect on results: it is created, passed and ignored

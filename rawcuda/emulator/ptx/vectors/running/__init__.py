@@ -1,1 +1,1 @@
-"""What the NumPy source works with: groups of threads, their memory and their warps."""
+"""The objects that the NumPy source uses: groups of threads, their memory and their warps."""

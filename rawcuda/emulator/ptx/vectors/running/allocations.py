@@ -22,7 +22,7 @@ M64 = (1 << 64) - 1
 
 
 class Trouble(Exception):
-    """Something that the scalar executor has to judge; `lasting`: it will occur in every chunk."""
+    """A reason to run a chunk with the scalar executor; `lasting`: it will occur in every chunk."""
 
     def __init__(self, reason: str, lasting: bool = False, site: int | None = None) -> None:
         super().__init__(reason)
@@ -69,7 +69,7 @@ class Held:
 
 
 class Seen:
-    """An array of addresses that was looked at: its bounds, its lowest bits, and the indexes made from it.
+    """The facts about an array of addresses: its bounds, all bits that are set, and the indexes made from it.
 
     The code often accesses the memory at one register with several offsets.
     """
@@ -104,7 +104,7 @@ class Seen:
 
 
 def moved(index: Any, by: int) -> Any:
-    """Return the indexes some elements further."""
+    """Return indexes that are increased by a number of elements."""
     if not by:
         return index
     if type(index) is slice:
@@ -113,5 +113,5 @@ def moved(index: Any, by: int) -> Any:
 
 
 def taken(array: Array, index: Any) -> Array:
-    """Return a copy of elements."""
+    """Return a copy of some elements."""
     return array[index].copy() if type(index) is slice else array[index]

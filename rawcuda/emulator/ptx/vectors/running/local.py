@@ -25,7 +25,7 @@ __all__ = ["AllMemory"]
 
 
 class AllMemory(SharedMemory):
-    """The accesses to local memory, and to memory of any kind."""
+    """The accesses to local memory, and those through generic addresses."""
 
     def local(self, width: int) -> Array:
         """Return local memory as elements of a width."""

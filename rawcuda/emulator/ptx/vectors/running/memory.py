@@ -2,10 +2,10 @@
 
 A chunk is a number of blocks that run together. Each access is checked for all its threads at once. If anything is
 wrong or not certain, `Trouble` is raised: the stores of the chunk are undone, and the scalar executor runs its blocks.
-So each report comes from the scalar executor, and names the thread that it always named.
+So each report comes from the scalar executor, and names the same thread as without arrays.
 
 Shared memory has a row for each block, local memory for each thread. The accesses to shared memory since the last
-barrier are kept; if two threads have accessed one granule, and one of them wrote, that is a trouble too.
+barrier are kept; if two threads have accessed one granule, and one of them wrote, `Trouble` is raised, too.
 
 Read next    shared.py, local.py, warps.py, then running.py
 """
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["SPAN", "Chunk"]
 
 SPAN = 1 << 40
-MOST_ALLOCATIONS = 64  # that one access may touch
+MOST_ALLOCATIONS = 64  # allocations that one access may touch
 MOST_SEEN = 16
 
 
@@ -153,7 +153,7 @@ class Chunk:
         return each(lambda place: self.launch.in_space(space, place), np.bool_, address)
 
     def seen(self, address: Array) -> Seen:
-        """Return what is known of an array of addresses."""
+        """Return the facts about an array of addresses."""
         found = self._seen.get(id(address))
         if found is None or found.address is not address:
             if len(self._seen) >= MOST_SEEN:
@@ -168,7 +168,7 @@ class Chunk:
         if held is not None and held.saved:
             return
         if held is not None and not held.writable:
-            raise Trouble("a store in memory that is only readable")
+            raise Trouble("a store to read-only memory")
         old = taken(array, index)
         self.log.append((held, array, index, old))
         size = old.nbytes + getattr(index, "nbytes", 0)
@@ -243,7 +243,7 @@ class Chunk:
         return None
 
     def _several(self, address: Array, offset: int, total: int) -> list[tuple[Array, int]]:
-        """Divide the threads of an access by allocation: places, and an address of the allocation."""
+        """Divide the threads of an access by allocation: the places of the threads, and a number of the allocation."""
         place = address + np.u8(offset & M64)
         bases = np.array([each.base for each in self.launch.space.live()], np.u8)
         which = np.searchsorted(bases, place, "right")

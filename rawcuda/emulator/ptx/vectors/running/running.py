@@ -1,12 +1,12 @@
 """The run of a kernel as arrays: chunks of blocks, groups of threads, branches, barriers.
 
 The threads of a chunk are in groups. All threads of a group are at the same node, and a group's registers are arrays.
-The group at the smallest node runs next; groups that meet at a node become one. A branch divides a group, a barrier
-keeps it until all living threads of its blocks are there.
+The group at the smallest node runs next; groups that meet at a node become one. A branch divides a group, and a
+barrier holds it until all living threads of its blocks have arrived.
 
 A `Trouble` undoes the chunk, and the scalar executor runs its blocks.
 
-Read next    choosing.py, which decides what runs here
+Read next    ../choosing.py, which decides what runs here
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ __all__ = ["Compiled", "Group", "Run"]
 LANES = 1 << 15  # of a chunk, if its blocks are not larger
 MOST_MEMORY = 64 << 20  # bytes of shared and local memory of a chunk
 MOST_SLEEPS = 10_000  # iterations of loops of a kernel that sleeps
-SECONDS_TO_PROBE = 5.0  # of a chunk, before one of its threads is run alone, to see whether it ends
-MOST_PROBED = 1 << 30  # bytes of memory that are copied for that
-_BARRIERS = 1 << 40  # sites from here on are barriers
+SECONDS_TO_PROBE = 5.0  # of a chunk, before one of its threads runs alone, to find out whether it ends
+MOST_PROBED = 1 << 30  # bytes of memory that are copied for such a run
+_BARRIERS = 1 << 40  # sites from this number on are barriers
 LOOK = 32  # nodes between two looks at the clock
 PATIENCE = 0.03  # seconds before the speed is judged
 
@@ -100,7 +100,7 @@ class Run:
         self.probe: Callable[[int, int], None] | None = None
         self.probe_after = SECONDS_TO_PROBE
         self.slow = 1.0  # seconds of a thread-instruction in the scalar executor
-        self.patient = False  # whether to go on however slow it is
+        self.patient = False  # whether to continue even if it is slow
         self.seconds = 0.0
 
     def numbers(self, count: int) -> Array:
@@ -300,7 +300,7 @@ class Run:
     def _released(self, memory: Threads, parked: dict[int, list[Group]]) -> list[tuple[int, list[Group]]]:
         """Return the groups that pass their barrier, by node.
 
-        raises  Trouble   a barrier that not all living threads of a block reach, or at different places
+        raises  Trouble   not all living threads of a block reach the barrier, or they wait at different barriers
         """
         count = sum(group.n for groups in parked.values() for group in groups)
         if len(parked) > 1 or count != self.living:
@@ -325,7 +325,7 @@ class Run:
         return released
 
     def _ended(self, memory: Threads, parked: dict[int, list[Group]]) -> None:
-        """Leave it to the scalar executor to report threads that ended before a barrier, once for each barrier."""
+        """Let the scalar executor report threads that ended before a barrier, once for each barrier."""
         some = self.alive.reshape(memory.blocks, -1)
         partly = some.any(axis=1) & ~some.all(axis=1)
         for number, groups in parked.items():
@@ -334,7 +334,7 @@ class Run:
                 raise Trouble("threads have ended before a barrier", site=site)
 
     def _glance(self, started: float, work: int) -> None:
-        """Look at the clock: report progress, and leave a kernel that is slower here."""
+        """Look at the clock: report progress, and stop a kernel that is slower as arrays."""
         if self.look is not None:
             self.look()
         self.launch.look_at_clock()

@@ -1,8 +1,8 @@
 """Shared memory for arrays: a row for each block, and the search for races.
 
-The accesses since the last barrier are kept, not judged: most phases of a kernel only read, or only write. If there was
-a write, the phase's end looks for granules that two threads have accessed. Threads of one warp may also be ordered by a
-warp operation; what was accessed before is then compared by warp.
+The accesses since the last barrier are kept and checked later, because most phases of a kernel only read or only write.
+If there was a write, the check at the end of the phase looks for granules that two threads have accessed. A warp
+operation may also order the threads of one warp: accesses before it are then compared by warp.
 
 Read next    local.py
 """
@@ -118,7 +118,7 @@ class SharedMemory(Chunk):
             array[index + at if at else index] = value
 
     def _note_same(self, index: Array, width: int, value: Array) -> None:
-        """Let threads that store the same value at the same place count as one: the scalar executor has reported it."""
+        """Count threads that store the same value at the same place as one: the scalar executor has reported them."""
         array = self.shared(width)
         array[index] = value
         if (array[index] == value).all():
@@ -134,7 +134,7 @@ class SharedMemory(Chunk):
         return [start + at if at else start for at in range(factor * count)]
 
     def _need(self, index: Array, width: int, count: int) -> None:
-        """Check that memory which an access reads was written."""
+        """Check that the memory that an access reads was written."""
         granules = self._granules(index, width, count)
         some = self.written[granules[0]]
         for q in granules[1:]:
@@ -162,7 +162,7 @@ class SharedMemory(Chunk):
             self._merge_reads()
 
     def _merge_reads(self) -> None:
-        """Reduce the kept reads to the one thread that read a granule, or a mark for several, to save memory."""
+        """To save memory, replace the kept reads by a number per granule: its one reader, or a mark for several."""
         if self.reader is None:
             self.reader = np.zeros(len(self.written), np.int32)
         reader = self.reader
@@ -219,7 +219,7 @@ class SharedMemory(Chunk):
             raise Trouble("a race")
 
     def _checked(self) -> None:
-        """Check what was kept, and forget it."""
+        """Check the kept accesses, and forget them."""
         if self.kept or self.reads_merged:
             if self.writes_kept:
                 self._check(self.kept)

@@ -153,7 +153,7 @@ class Threads(AllMemory):
     # -- the lanes of a warp operation
 
     def ready(self, g: Group, mask: Array | None) -> Array | None:
-        """Arrange the lanes of a group; return which threads can go on, or None if all can."""
+        """Arrange the lanes of a group; return which threads can continue, or None if all can."""
         threads = self.threads
         if g.lanes is None and threads % 32 == 0:
             rows = self.total // 32
@@ -196,7 +196,7 @@ class Threads(AllMemory):
         return ~missing if missing.any() else None
 
     def _alive(self, g: Group, rows: int, ended: bool = False) -> Array:
-        """Return for each row the lanes that exist and have not ended, or also those that have, as bits."""
+        """Return for each row, as bits, the lanes with threads; without `ended`, only those that have not ended."""
         wide = -(-self.threads // 32)
         made = np.zeros((self.blocks, wide * 32), bool)
         made[:, : self.threads] = ended or self.run.alive.reshape(self.blocks, self.threads)
@@ -293,7 +293,7 @@ class Threads(AllMemory):
         return now.collect(made).view(np.u4)
 
     def active(self, g: Group) -> Array:
-        """Return the lanes that are here."""
+        """Return the lanes that are active."""
         self.end_warp_phase(g)
         return self.now.collect(self._bits())
 
@@ -323,7 +323,7 @@ def _inner(verb: str) -> Any:
 
 
 def _packed(truths: Array) -> Array:
-    """Return the bits of 32 truth values each."""
+    """Pack each 32 truth values into a number."""
     return np.packbits(truths, axis=-1, bitorder="little").view(np.u4)[..., 0]
 
 

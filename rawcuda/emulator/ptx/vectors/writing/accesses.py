@@ -2,7 +2,7 @@
 
 Memory contains bits: a load returns unsigned integers, and a store gets them.
 
-Read next    vectors/running/memory.py, which does what this source asks for; vectors/running/warps.py
+Read next    ../running/memory.py, which has the functions that this source calls; ../running/warps.py
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class Accesses(Moves):
         self.guard = saved
 
     def _old(self, target: Register, type: str) -> str:
-        """Return the low bits of a register as the load would deliver them, for threads that do not load."""
+        """Return the low bits of a register in the form of a loaded value, for threads that do not load."""
         name = f"r{self.place(target)}"
         return f"old_bits({name}, u{width_of(type)})"
 
@@ -285,7 +285,7 @@ class Accesses(Moves):
     # -- barriers and warps
 
     def do_bar(self, instruction: Instruction, shape: Shape) -> None:
-        """Write nothing: the block of the barrier is waited for before."""
+        """Write nothing: the executor waits for the block before it runs the node of the barrier."""
 
     def do_bar_red(self, instruction: Instruction, shape: Shape) -> None:
         """Write the vote of a barrier."""
@@ -298,7 +298,7 @@ class Accesses(Moves):
         return self.value(instruction.operands[at], "b32") if len(instruction.operands) > at else "None"
 
     def mask_of(self, instruction: Instruction) -> str:
-        """Return the member mask of a warp operation, or "None" for the threads that are here."""
+        """Return the member mask of a warp operation, or "None" for the threads that are active."""
         at = {"shfl": 4, "vote": 2, "match": 2, "redux": 2, "activemask": 9, "elect": 1, "bar": 0}[instruction.opcode]
         return self._mask(instruction, at)
 

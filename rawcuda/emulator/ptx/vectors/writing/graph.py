@@ -1,8 +1,8 @@
-"""The blocks of a kernel for the second executor: calls are inlined, and what can wait is a block of its own.
+"""The nodes of a kernel for the second executor: calls are inlined, and what can wait is a node of its own.
 
 A node is a sequence of instructions that runs without a branch. Nodes are numbered in an order in which the body of a
 loop comes before what follows the loop, and both sides of a branch before the place where they join. If the executor
-always continues with the smallest number, threads that went different ways join again.
+always continues with the smallest number, threads that took different branches join again.
 
 A register of the kernel, of an inlined function, and the parameters of calls are all places in one list: `Inlined.base`
 is the place of a function's first register.
@@ -37,11 +37,11 @@ _BUILTINS = ("vprintf", "__assertfail", "malloc", "free")
 
 
 class Unsuited(Exception):
-    """The reason why a kernel cannot run as arrays; the scalar executor runs it."""
+    """The reason why a kernel cannot run as arrays; the scalar executor then runs it."""
 
 
 class Inlined:
-    """A function at one place of the calls: its registers, its frame in local memory, its parameters."""
+    """A function that is inlined at one call: its registers, its frame in local memory, its parameters."""
 
     __slots__ = ("made", "base", "low", "size", "next", "slots", "caller", "holds_float", "copied", "carry", "late")
 
@@ -85,7 +85,7 @@ class Item:
 class Node:
     """A sequence of instructions, and where control goes after it.
 
-    shape   kind: "go", "if" (a guard, its target first), "switch", "end", "bar", "warp", "trouble"
+    shape   kind: "go", "if" (a guard; the target if it is true comes first), "switch", "end", "bar", "warp", "trouble"
     """
 
     __slots__ = ("number", "items", "kind", "targets", "guard", "negated", "inlined", "branch", "live", "cost", "line")
@@ -99,7 +99,7 @@ class Node:
         self.negated = False
         self.inlined = inlined
         self.branch: Instruction | None = None
-        self.live = 0  # the places that are read later, as bits, at the beginning of the node
+        self.live = 0  # as bits: the places whose value at the beginning of the node is read later
         self.cost = 0
         self.line = 0
 
@@ -112,7 +112,7 @@ class Program:
         self.places = places
         self.root = root
         self.local_bytes = local_bytes
-        self.sleeps = False  # whether a loop may wait for other threads after all
+        self.sleeps = False  # whether the kernel sleeps, so that a loop may wait for other threads
 
 
 class _Builder:
@@ -343,7 +343,7 @@ def _short(start: Node) -> Node:
 
 
 def _successors(node: Node, inner: dict[int, frozenset[int]]) -> list[Node]:
-    """Return the targets, those that leave more loops first: the first visited is the last in the order."""
+    """Return the targets, first those that leave more loops: the target visited first comes last in the order."""
     mine = inner.get(id(node), frozenset())
     targets = [target for target in node.targets if target is not None]
     return sorted(targets, key=lambda target: len(mine & inner.get(id(target), frozenset())))

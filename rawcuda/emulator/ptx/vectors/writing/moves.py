@@ -1,7 +1,7 @@
 """The source for arrays of moves, comparisons, shifts, conversions and other instructions that are not one expression.
 
-Each method stands for the method of the same name of the scalar executor (../translating/emitting/data.py,
-../translating/emitting/convert.py), which has checked the operands before.
+Each method corresponds to the method of the same name of the scalar executor (../../translating/emitting/data.py,
+../../translating/emitting/convert.py), which has already checked the operands.
 
 Read next    accesses.py
 """
@@ -138,7 +138,7 @@ class Moves(BaseWriter):
         self.assign(instruction.operands[0], shape.type, "x", True)
 
     def do_shift(self, instruction: Instruction, shape: Shape) -> None:
-        """Write a shift; a shift by more than the width returns only bits that are shifted in."""
+        """Write a shift; after a shift by more than the width, only bits that were shifted in are left."""
         target, source, amount = instruction.operands
         bits, kind = BITS[shape.type], kind_of(shape.type)
         left, signed = instruction.opcode == "shl", shape.type[0] == "s" and instruction.opcode == "shr"

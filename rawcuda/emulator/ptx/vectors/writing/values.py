@@ -43,7 +43,7 @@ _PLACE = re.compile(r"\{([^{}]+)\}")
 _DIRECT = re.compile(r"(\{[abc]\}|[-+*&|^() ]|0x[0-9a-f]+)+\Z")
 _NUMBER = re.compile(r"0x[0-9a-f]+")
 _CALL = re.compile(r"(\w+)\(((\{\w+\}|'[^']*'|-?\w+)(, )?)*\)\Z")
-ARRAY_NAMES = frozenset(  # functions of rows that numeric.py has too
+ARRAY_NAMES = frozenset(  # functions in rows that ../numeric.py has, too
     "divide remainder find_bit reverse funnel permute abs copysign inverse_root sine cosine binary_logarithm "
     "power_of_two tanh".split()
 )
@@ -62,14 +62,14 @@ def width_of(type: str) -> int:
 
 
 def kind_of(type: str) -> str:
-    """Return NumPy's code of the values of a type: floats, truth values, and unsigned integers for all others."""
+    """Return NumPy's code for the values of a type: floats, truth values, or unsigned integers for all others."""
     if type == "pred":
         return "b1"
     return f"{'f' if type in FLOAT_TYPES else 'u'}{width_of(type)}"
 
 
 class BaseWriter:
-    """The state of the writing of one kernel, and the reading and writing of registers."""
+    """The base of the writers: the state for one kernel, and how registers are read and written."""
 
     def __init__(self, unit: Unit, program: Program, shared: dict[int, int]) -> None:
         self.unit = unit

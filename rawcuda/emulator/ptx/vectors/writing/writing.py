@@ -1,4 +1,4 @@
-"""Python source for the nodes of a kernel: one function for each, whose variables are arrays with an element a thread.
+"""Python source for the nodes of a kernel: one function for each, on arrays with an element for each thread.
 
     def n4(g, R, M):                 # the threads that are here, their registers, the memory
         r2, r7 = R[2], R[7]
@@ -12,7 +12,7 @@ A value that is the same for all threads is a NumPy scalar, and every expression
 array is changed in place, so a move needs no copy.
 
 Read next    values.py for the rows of the opcode table, accesses.py for memory,
-             vectors/running/running.py for what calls the nodes
+             ../running/running.py, which calls the nodes
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class Writer(Accesses):
         method(instruction, shape)
 
     def start(self) -> None:
-        """Write the beginning of a function: its frame, and the values of what is read before it is written."""
+        """Write the beginning of a function: its frame, and the values that are read before they are written."""
         inlined = self.inlined
         if inlined.size:
             self.put(f"M.enter(g, {inlined.low}, {inlined.size})")
