@@ -12,7 +12,6 @@ Read next    copies/device_copy.py
 from __future__ import annotations
 
 from .. import driver
-from ..doors import in_use
 from ..driver import as_argument
 from ..errors import Closed, CudaError, ForkedAfterInit, InvalidUse, refusal
 from .calls import run, scratches, take_scratch
@@ -246,7 +245,7 @@ def make_wait(consumer: int, view: Description) -> None:
 
     consumer   a handle, or -1: no ordering
     """
-    if consumer == NO_SYNC or 0 in view.shape or not in_use:
+    if consumer == NO_SYNC or 0 in view.shape or not driver.is_loaded():
         return  # (if no driver is in use, no work of ours can be pending)
     working = _LEGACY if view.stream is None else pending_handle(view)
     device = device_of(view)
