@@ -108,7 +108,7 @@ def colour_of(row: dict[str, Any]) -> str:
 
 
 def worst_label(rows: list[dict[str, Any]], middle: float) -> list[str]:
-    """Write the label of the worst row next to its dot, if the row is above its limit and there is room for the text."""
+    """Write the label of the worst row next to its dot, if the row is above its limit and the text has room."""
     worst = max(rows, key=share_of)
     x = x_of(share_of(worst)) + 8
     if share_of(worst) <= 1 or x + 6 * len(worst["label"]) > WIDTH - RIGHT + 10:
