@@ -35,8 +35,8 @@ def draw(results: list[dict[str, Any]]) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}">',
         f"<title>The cost of each row as a share of its limit, {pythons}</title>",
         f'<rect width="{WIDTH}" height="{height}" fill="#fcfcfa"/>',
-        text(16, 28, "What each operation costs, as a share of what its rule allows", 17),
-        text(16, 48, f"A dot is one kind of call; left of the line it is within its rule. {pythons}; {date}."),
+        text(16, 28, "What each operation costs, as a share of its limit", 17),
+        text(16, 48, f"A dot is one kind of call; left of the line it is within its limit. {pythons}; {date}."),
     ]
     bottom = TOP + lane * len(families)
     shares = [2.0**power for power in range(round(math.log2(LOW)), round(math.log2(HIGH)) + 1)]
@@ -108,7 +108,7 @@ def colour_of(row: dict[str, Any]) -> str:
 
 
 def worst_label(rows: list[dict[str, Any]], middle: float) -> list[str]:
-    """Write the label of the worst row next to its dot, if the row is above its rule and there is room for the text."""
+    """Write the label of the worst row next to its dot, if the row is above its limit and the text has room."""
     worst = max(rows, key=share_of)
     x = x_of(share_of(worst)) + 8
     if share_of(worst) <= 1 or x + 6 * len(worst["label"]) > WIDTH - RIGHT + 10:

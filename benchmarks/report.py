@@ -9,7 +9,7 @@ WORST = 50  # how many rows the page names
 
 
 def is_above(row: dict[str, Any]) -> bool:
-    """Tell whether a row is above its rule; a row whose expression fails counts as above."""
+    """Tell whether a row is above its limit; a row whose expression fails counts as above."""
     return "failed" in row or row.get("share", 0) > 1
 
 
@@ -24,7 +24,7 @@ def number(value: float | None) -> str:
 
 
 def matrix(result: Result) -> list[str]:
-    """Return the matrix as lines, worst rows first, then how many rows of each family are above their rule."""
+    """Return the matrix as lines, worst rows first, then how many rows of each family are above their limit."""
     lines = [f"{'family':25}{'row':34}{'ns':>10}{'cuda.core':>11}{'ratio':>8}{'limit':>10}{'of limit':>10}"]
     for row in in_order([row for row in result["rows"] if "left_out" not in row]):
         line = f"{row['family'][:24]:25}{row['label'][:33]:34}"
@@ -45,15 +45,15 @@ def matrix(result: Result) -> list[str]:
             lines.append(f"no comparison: {row['family']}: {row['label']}: {row['peer_failed']}")
     lines += [f"missing: {library}: {why}" for library, why in result["missing"].items()]
     lines += [
-        f"{family:25} {above} of {of} rows are above their rule" for family, (above, of) in counts(result).items()
+        f"{family:25} {above} of {of} rows are above their limit" for family, (above, of) in counts(result).items()
     ]
     above, of = (sum(column) for column in zip(*counts(result).values())) if counts(result) else (0, 0)
-    lines.append(f"{'all':25} {above} of {of} rows are above their rule; measured in {result['took_s']:.0f} s")
+    lines.append(f"{'all':25} {above} of {of} rows are above their limit; measured in {result['took_s']:.0f} s")
     return lines
 
 
 def counts(result: Result) -> dict[str, tuple[int, int]]:
-    """Return, for each family, how many rows are above their rule, and how many have a rule."""
+    """Return, for each family, how many rows are above their limit, and how many have a limit."""
     found: dict[str, tuple[int, int]] = {}
     for row in result["rows"]:
         if "share" in row or "failed" in row:
@@ -63,13 +63,13 @@ def counts(result: Result) -> dict[str, tuple[int, int]]:
 
 
 def tables(results: list[Result]) -> list[str]:
-    """Return the tables of docs/performance.md: what was measured, a count per family, the rows above their rule."""
+    """Return the tables of docs/performance.md: what was measured, a count per family, the rows above their limit."""
     lines = [
         f"- Python {result['python']}, {result['date']}, {result['machine']}; {', '.join(result['packages'])}"
         for result in results
     ]
     head = " | ".join(f"Python {result['python']}" for result in results)
-    lines += ["", f"| rows above their rule | {head} |", "|---|" + "---|" * len(results)]
+    lines += ["", f"| rows above their limit | {head} |", "|---|" + "---|" * len(results)]
     all_counts = [counts(result) for result in results]
     for family in dict.fromkeys(name for one in all_counts for name in one):
         cells = ["{} of {}".format(*one[family]) if family in one else "-" for one in all_counts]
@@ -80,7 +80,7 @@ def tables(results: list[Result]) -> list[str]:
     ]
     above = {key: row for found in by_key for key, row in found.items() if is_above(row)}
     worst = sorted(above, key=lambda key: -max(one[key].get("share", 1e9) for one in by_key if key in one))
-    lines += ["", "| row above its rule | " + " | ".join(f"{head}: ns, of limit" for head in head.split(" | ")) + " |"]
+    lines += ["", "| row above its limit | " + " | ".join(f"{head}: ns, of limit" for head in head.split(" | ")) + " |"]
     lines += ["|---|" + "---|" * len(results)]
     for key in worst[:WORST]:
         cells = [cell(one.get(key)) for one in by_key]
@@ -100,7 +100,7 @@ def with_tables(page: str, results: list[Result]) -> str:
 
 
 def cell(row: dict[str, Any] | None) -> str:
-    """Return a line of the table for a row that is above its rule in one of the results."""
+    """Return a line of the table for a row that is above its limit in one of the results."""
     if row is None:
         return "-"
     if "failed" in row:

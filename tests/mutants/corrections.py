@@ -336,14 +336,8 @@ CORRECTIONS = [
         "readonly_laundered_by_copy",
         "a view of a view is writable",
         "arrays/strided.py",
-        old=(
-            "        if readonly:\n"
-            "            made._place = self._place.frozen\n"
-            "        return made\n"
-            "\n"
-            "    def _viewed_again"
-        ),
-        new=("        return made\n\n    def _viewed_again"),
+        old="        made._place = self._place.frozen if readonly else self._place\n",
+        new="        made._place = self._place\n",
         test="null/test_view.py::test_shapes",
     ),
     Correction(

@@ -114,7 +114,7 @@ def test_the_report_has_the_worst_rows_first() -> None:
         for words in ("broken", "a <b> above", "within", "free", "left out: f: absent", "missing: torch")
     ]
     assert order == sorted(order)
-    assert "2 of 3 rows are above their rule" in lines and lines.count("  over") == 1
+    assert "2 of 3 rows are above their limit" in lines and lines.count("  over") == 1
 
 
 def test_the_tables_of_the_page_are_replaced() -> None:
