@@ -6,7 +6,7 @@ import array
 
 import pytest
 
-import rawcuda
+from tests.subject import rawcuda
 
 PTX = """
 .version 6.3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import shutil
 import sys
@@ -187,6 +188,20 @@ def test_a_copy_is_tested_without_the_original(suite: Suite, tmp_path: Path) -> 
         env={"TESTED_PACKAGE": "renamed", "PYTHONPATH": f"{tmp_path}{os.pathsep}{CHECKOUT}"},
     )
     assert status == 1 and "these were imported, too: ['rawcuda" in output, output
+
+
+def test_no_test_imports_the_original_by_its_name() -> None:
+    """The copy's runs are heavy, so an `import rawcuda` in a test that they run would be noticed late."""
+    tests = CHECKOUT / "tests"
+    files = [*tests.glob("*.py"), *tests.glob("null/*.py"), *tests.glob("driver/*.py")]
+    strays = []
+    for file in files:
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            names = [each.name for each in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
+            if any(name.partition(".")[0] == "rawcuda" for name in names):
+                strays.append(f"{file.relative_to(CHECKOUT)}:{node.lineno}")
+    assert len(files) > 100 and not strays, f"write `from tests.subject import rawcuda`: {strays}"
 
 
 # -- python3 -m tests
