@@ -28,6 +28,7 @@ from ..interpreter.cpython import has_plain_attributes, partial, unpacker, windo
 from ..remembered import Remembered
 from ..tracing import listeners
 from .description import Description, place
+from .refusals import means_another
 from .tensor import BY_CAPSULE, LEGACY, MOST_LAYOUTS, describe_tensor, meet, read_versioned
 
 TYPE_CHECKING = False
@@ -134,7 +135,9 @@ def reader_in_c(type_: type, array: Any, otherwise: Any, rest: Any) -> Any:
             made = describe_tensor(kind, BY_CAPSULE, capsule, pointers[hash(capsule)])
             if made._place.is_host:
                 return made  # type: ignore[no-any-return]
-        except BufferError:
+        except Exception as refused:
+            if not means_another(refused):
+                raise
             try:
                 of_dtype: Any = by_ndim and dtype_of(array)
                 if by_ndim and of_dtype in unfit:  # a buffer has no datetimes either, and takes 1,000 ns to refuse them
@@ -145,8 +148,9 @@ def reader_in_c(type_: type, array: Any, otherwise: Any, rest: Any) -> Any:
 
                     unfit.keep(of_dtype, reader_for(otherwise, rest, False))
                 return made  # type: ignore[no-any-return]
-            except (BufferError, TypeError):  # this error would hide the reason of DLPack
-                pass
+            except Exception as again:  # (this error would hide the reason of DLPack)
+                if not means_another(again):
+                    raise
         return otherwise(array, kind, stream)  # type: ignore[no-any-return]
 
     return read

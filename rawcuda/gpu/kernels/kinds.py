@@ -16,6 +16,7 @@ import sys
 from ...arrays.strided import _MemoryView
 from ...elements.dtypes import of
 from ...errors import ProtocolError
+from ...protocols.choosing import ARROW, OFFERS
 from ...protocols.description import Description
 from ..memory import Memory
 from .arguments import In, Passed
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["is_exporter", "is_plain", "kind_of"]
 
-_EXPORTS = ("__dlpack__", "__cuda_array_interface__", "__array_interface__", "__dlpack_c_exchange_api__")
+_BY_VALUE = ("__cuda_array_interface__", "__array_interface__", *ARROW)
 
 
 def kind_of(kind: type) -> str:
