@@ -190,7 +190,7 @@ def fetch(exporter: Any) -> Parts | None:
             ask = getattr(exporter, name, None)
             if ask is not None:
                 try:
-                    return read(ask)
+                    return read(ask, exporter)
                 except Exception as refused:
                     if isinstance(refused, ProtocolError) or not means_another(refused):
                         raise
@@ -202,13 +202,13 @@ def fetch(exporter: Any) -> Parts | None:
         first = None  # its traceback refers to this frame
 
 
-def _from_array(ask: Any) -> Parts:
+def _from_array(ask: Any, exporter: Any) -> Parts:
     pair = ask()
     schema, array = _addresses(pair, b"arrow_array")
     return Parts(schema, [array], pair)
 
 
-def _from_device_array(ask: Any) -> Parts:
+def _from_device_array(ask: Any, exporter: Any) -> Parts:
     pair = ask()
     schema, array = _addresses(pair, b"arrow_device_array")
     made = Parts(schema, [array], pair)
@@ -219,7 +219,7 @@ def _from_device_array(ask: Any) -> Parts:
     return made
 
 
-def _from_stream(ask: Any) -> Parts:
+def _from_stream(ask: Any, exporter: Any) -> Parts:
     capsule = ask()
     if type(capsule).__name__ != "PyCapsule" or not _is_valid(capsule, b"arrow_array_stream"):
         raise refusal("arrow", "capsule", capsule, "must be a PyCapsule with the name 'arrow_array_stream'")
@@ -229,6 +229,8 @@ def _from_stream(ask: Any) -> Parts:
             raise refusal("arrow", "release", 0, "means that the stream was released or taken already; export it again")
         stream = _move(address, _SIZE_OF_STREAM, _RELEASE_OF_STREAM)
     schema = _next(stream, 0, _SIZE_OF_SCHEMA, _RELEASE_OF_SCHEMA)
+    if not hasattr(type(exporter), "__array__"):  # then nulls need not be looked for, and a reader keeps its data
+        _element_of(ctypes.addressof(schema._struct))
     owners = []
     while True:
         owner = _next(stream, 1, _SIZE_OF_ARRAY, _RELEASE_OF_ARRAY)

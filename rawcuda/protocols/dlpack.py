@@ -136,7 +136,7 @@ def reader_in_c(type_: type, array: Any, otherwise: Any, rest: Any) -> Any:
             if made._place.is_host:
                 return made  # type: ignore[no-any-return]
         except Exception as refused:
-            if not means_another(refused):
+            if type(refused) is not BufferError and not means_another(refused):
                 raise
             try:
                 of_dtype: Any = by_ndim and dtype_of(array)

@@ -3,7 +3,8 @@
 The rule     A BufferError means "not by this protocol", and the next protocol is tried. Libraries refuse with other
              classes, too, so TypeError, ValueError, NotImplementedError, RuntimeError and ImportError (a package that
              the exporter needs for this protocol is missing) of an exporter's method mean the same. If no protocol
-             gives the memory, the first exception is raised as it is, with a note that names the protocol.
+             gives the memory, the first exception is raised as it is, with a note that names the protocol; several
+             BufferErrors are put together in one.
 What ends it MemoryError; an exception that is not an Exception, such as an interrupt; every other class; our own
              errors, except refusals; and those of our refusals that protect the user, because the memory does not hold
              all that the elements mean: see `protecting` in errors.py.
@@ -51,15 +52,14 @@ def none_fits(exporter: Any, protocol: str | None, refusals: Refusals) -> Except
     what = type(exporter).__name__
     if refusals:
         name, first = refusals[0]
-        if not isinstance(first, ProtocolError):
-            others = "; ".join([f"{other}: {_said(refused)}" for other, refused in refusals[1:]])
-            add_note(first, f"{name}: {what} raised this" + (f", and no other protocol fits: {others}" * bool(others)))
+        if not isinstance(first, BufferError) or len({str(refused) for _, refused in refusals}) == 1:
+            if not isinstance(first, ProtocolError):
+                told = "; ".join([_told(*each) for each in refusals[1:]])
+                add_note(first, f"{name}: {what} raised this" + f", and no other protocol fits. {told}" * bool(told))
             return first
-        if len({str(refused) for _, refused in refusals}) == 1:
-            return first
-        said = "; ".join([f"{name}: {_said(refused)}" for name, refused in refusals])
+        said = "; ".join([f"{name}: {refused}" for name, refused in refusals])
         error = ProtocolError(
-            f"{what} cannot be viewed by any protocol that it offers. {said}", protocol=refusals[0][0], field=""
+            f"{what} cannot be viewed by any protocol that it offers. {said}", protocol=name, field=""
         )
         error.__cause__ = first
         return error
@@ -76,8 +76,11 @@ def none_fits(exporter: Any, protocol: str | None, refusals: Refusals) -> Except
     )
 
 
-def _said(error: Exception) -> str:
-    return str(error) if isinstance(error, ProtocolError) else f"{type(error).__name__}: {error}"
+def _told(protocol: str, error: Exception) -> str:
+    """Return what an exception says, with the name of the protocol."""
+    if isinstance(error, BufferError):
+        return str(error) if str(error).startswith(f"{protocol}: ") else f"{protocol}: {error}"
+    return f"{protocol}: {type(error).__name__}: {error}"
 
 
 def add_note(error: BaseException, note: str) -> None:
