@@ -261,7 +261,7 @@ def of(spec: object) -> DType:
         raise TypeError(
             f"no element type is called {worded(spec)}: give a name such as 'float32', or a typestr such as '<f4'"
         )
-    known = _known.get(id(spec))
+    known = _known.answers.get(id(spec))
     if known is not None and known[0] is spec:
         return known[1]
     if isinstance(spec, type) and spec in _PYTHON:
@@ -434,7 +434,7 @@ def _from_opaque_typestr(typestr: str, order: str, rest: str, descr: list[Any] |
 def opaque(name: str, size: int, typestr: str = "", format: str = "", descr: list[Any] | None = None) -> DType:
     """Return a type whose elements can only be copied."""
     key = name, f"{size} {typestr} {format} {descr!r}"
-    found = _OPAQUE.get(key)
+    found = _OPAQUE.answers.get(key)
     if found is None:
         found = _OPAQUE.keep(key, DType(name, "opaque", size, typestr=typestr, format=format, descr=descr))
     return found
