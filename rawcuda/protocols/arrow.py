@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     Ints = tuple[int, ...]
 
-__all__ = ["Moved", "Parts", "describe", "fetch", "not_a_time"]
+__all__ = ["Moved", "Parts", "describe", "facts", "fetch", "not_a_time"]
 
 _is_valid = bind("PyCapsule_IsValid", ctypes.c_int, ctypes.py_object, ctypes.c_char_p)
 _pointer_of = bind("PyCapsule_GetPointer", ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
@@ -129,7 +129,7 @@ class Parts:
         self.device, self.event = ("cpu", 0), 0
 
 
-def describe(exporter: Any, kind: type[Description], stream: Any) -> Description | None:
+def describe(exporter: Any, kind: type[Description] = Description, stream: Any = None) -> Description | None:
     """Describe an Arrow array; return None if the object does not offer it.
 
     raises  ProtocolError  it has nulls, elements that are not strided memory, or a struct that contradicts itself
@@ -219,7 +219,8 @@ def _from_device_array(ask: Any, exporter: Any) -> Parts:
     return made
 
 
-def _from_stream(ask: Any, exporter: Any) -> Parts:
+def _open(ask: Any) -> tuple[Moved, Moved]:
+    """Ask for a stream, and return its owner and that of its schema."""
     capsule = ask()
     if type(capsule).__name__ != "PyCapsule" or not _is_valid(capsule, b"arrow_array_stream"):
         raise refusal("arrow", "capsule", capsule, "must be a PyCapsule with the name 'arrow_array_stream'")
@@ -228,7 +229,11 @@ def _from_stream(ask: Any, exporter: Any) -> Parts:
         if not _read_stream(address)[3]:
             raise refusal("arrow", "release", 0, "means that the stream was released or taken already; export it again")
         stream = _move(address, _SIZE_OF_STREAM, _RELEASE_OF_STREAM)
-    schema = _next(stream, 0, _SIZE_OF_SCHEMA, _RELEASE_OF_SCHEMA)
+    return stream, _next(stream, 0, _SIZE_OF_SCHEMA, _RELEASE_OF_SCHEMA)
+
+
+def _from_stream(ask: Any, exporter: Any) -> Parts:
+    stream, schema = _open(ask)
     if not hasattr(type(exporter), "__array__"):  # then nulls need not be looked for, and a reader keeps its data
         _element_of(ctypes.addressof(schema._struct))
     owners = []
@@ -240,6 +245,24 @@ def _from_stream(ask: Any, exporter: Any) -> Parts:
     made = Parts(ctypes.addressof(schema._struct), [ctypes.addressof(each._struct) for each in owners], schema)
     made.owners = owners
     return made
+
+
+def facts(exporter: Any, name: str) -> dict[str, Any]:
+    """Return the fields of what an object exports by one of the interfaces, by name; no chunk of a stream is fetched.
+
+    name     the attribute
+    """
+    if name == "__arrow_c_stream__":
+        _, schema = _open(getattr(exporter, name))
+        return {"format": _text(ctypes.addressof(schema._struct))}
+    made = dict(_WAYS)[name](getattr(exporter, name), exporter)
+    fields = "length", "null_count", "offset", "n_buffers", "n_children"
+    return {"format": _text(made.schema), "device": made.device, **dict(zip(fields, _read_array(made.arrays[0])))}
+
+
+def _text(schema: int) -> str:
+    format_ = _read_schema(schema)[0]
+    return ctypes.string_at(format_).decode("utf-8", "replace") if format_ else ""
 
 
 # in the order in which they are tried
@@ -475,9 +498,9 @@ def _missing_in(schema: int, array: int, device: str, part: Any = None, depth: i
 
     part    the first element and the number of elements that are meant; None: all
     """
-    format_, _, _, _, n_children, children, dictionary, _ = _read_schema(schema)
+    _, _, _, _, n_children, children, dictionary, _ = _read_schema(schema)
     length, nulls, offset, n_buffers, has_children, buffers, parts, indexed, _ = _read_array(array)
-    text = ctypes.string_at(format_).decode("utf-8", "replace") if format_ else ""
+    text = _text(schema)
     first, count = part or (0, length)
     if text == "n":
         return int(count)

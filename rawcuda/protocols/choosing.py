@@ -44,7 +44,8 @@ PROTOCOLS = {
     "arrow": "__arrow_c_array__",  # or another one of ARROW
 }
 ARROW = "__arrow_c_array__", "__arrow_c_device_array__", "__arrow_c_stream__"
-OFFERS = *[name for name in PROTOCOLS.values() if name], *ARROW[1:]  # every attribute by which memory is offered
+# every attribute by which memory is offered, the most common first
+OFFERS = "__dlpack__", "__cuda_array_interface__", "__array_interface__", "__dlpack_c_exchange_api__", *ARROW
 _TRIED = tuple(PROTOCOLS)
 _UNASKED = _TRIED[1:]  # the default; the exchange table is for torch's tensors, or if it is named
 # protocol, or None if all are tried -> id of a type -> the reader of its objects. Nothing here keeps a type alive:

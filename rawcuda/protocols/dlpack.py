@@ -320,7 +320,7 @@ def _ask_for(ask: Callable[..., Any], said: tuple[int, int], handle: int) -> Any
         except (TypeError, BufferError) as refused:
             return _ask_again(ask, refused, {"stream": handle})
     except Exception as first:
-        if isinstance(first, ProtocolError):
+        if isinstance(first, (ProtocolError, MemoryError)):
             raise
         # Exporters refuse a stream with any of six types of exception, so these are not distinguished. None means
         # the legacy stream: that waits for more than the requested -1, never for less.
@@ -335,8 +335,11 @@ def _ask_for(ask: Callable[..., Any], said: tuple[int, int], handle: int) -> Any
                 return ask(max_version=VERSION, **again)
             except (TypeError, BufferError) as refused:
                 return _ask_again(ask, refused, again)
+        except MemoryError:
+            raise
         except Exception:
-            raise first from None
+            pass
+        raise
 
 
 def _ask_again(ask: Callable[..., Any], first: Exception, stream: dict[str, Any]) -> Any:
@@ -347,9 +350,13 @@ def _ask_again(ask: Callable[..., Any], first: Exception, stream: dict[str, Any]
         try:
             return ask(**stream)
         except BufferError as answer:  # an older exporter has understood this request, and refuses it
-            raise (answer if isinstance(first, TypeError) else first) from None
-        except Exception:
-            raise first from None  # the keyword was not the reason
+            if isinstance(first, TypeError):
+                raise answer from None
+        except MemoryError:
+            raise
+        except Exception:  # the keyword was not the reason
+            pass
+        raise first  # (with its own cause)
     finally:
         del first  # its traceback refers to this frame: a reference cycle that keeps the exporter alive
 
