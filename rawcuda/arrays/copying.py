@@ -252,7 +252,7 @@ def _by_array(exporter: Any, first: Exception) -> Any:
             "__array__",
             "isna()",
             True,
-            f"elements of the {type(exporter).__name__} are missing, which an array cannot represent: fill or drop them",
+            f"elements of the {type(exporter).__name__} are missing, which an array cannot express: fill or drop them",
         )
     try:
         array = exporter.__array__()
@@ -273,7 +273,7 @@ def _any(flags: Any) -> bool:
 def _is_numpys(exporter: Any) -> bool:
     """Tell whether the dtype of an object, or that of each column, is NumPy's."""
     numpys: Any = getattr(sys.modules.get("numpy"), "dtype", ())
-    said = getattr(exporter, "dtypes", getattr(exporter, "dtype", None))
+    said: Any = getattr(exporter, "dtypes", getattr(exporter, "dtype", None))
     if isinstance(said, numpys):
         return True
     return hasattr(said, "__iter__") and all([isinstance(each, numpys) for each in said])

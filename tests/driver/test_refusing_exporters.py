@@ -7,9 +7,7 @@ import pytest
 from tests.null.test_refusals import GOOD, exporter, shows
 
 
-
-
-def test_upload_and_launches_follow_the_rule(device):
+def test_5_17_0_10_upload_and_launches_follow_the_rule(device):
     numpy = pytest.importorskip("numpy")
     error = TypeError("bits")
     thing = exporter({"__dlpack__": error}, __array__=lambda self, *a, **k: numpy.array([True, False]))

@@ -26,7 +26,7 @@ TYPES = "int8 uint8 int16 uint16 int32 uint32 int64 uint64 float16 float32 float
 
 
 @pytest.mark.parametrize("name", TYPES)
-def test_numbers_of_pyarrow(name):
+def test_8_1_numbers_of_pyarrow(name):
     pa = pytest.importorskip("pyarrow")
     values = numpy.arange(10, dtype=name)
     made = arrow(pa.array(values))
@@ -36,7 +36,7 @@ def test_numbers_of_pyarrow(name):
     assert not arrow(pa.array(values), writable=True).readonly
 
 
-def test_dates_bytes_and_lists_of_pyarrow():
+def test_8_9_8_11_dates_bytes_and_lists_of_pyarrow():
     pa = pytest.importorskip("pyarrow")
     times = numpy.array(["2026-01-01", "2026-02-03"], "M8[ms]")
     made = arrow(pa.array(times))
@@ -51,7 +51,7 @@ def test_dates_bytes_and_lists_of_pyarrow():
     assert arrow(deep[1:]).tolist() == numpy.arange(12.0).reshape(2, 2, 3)[1:].tolist()
 
 
-def test_what_is_no_strided_memory_is_refused():
+def test_8_9_what_is_no_strided_memory_is_refused():
     pa = pytest.importorskip("pyarrow")
     for array, words in (
         (pa.array([1, None]), "null"),
@@ -132,7 +132,7 @@ class DeviceExporter(Exporter):
         return self.__arrow_c_array__()
 
 
-def test_an_array_is_released_once():
+def test_8_2_an_array_is_released_once():
     exporter = Exporter()
     made = arrow(exporter)
     part = made[2:]
@@ -218,7 +218,7 @@ BITS = ctypes.create_string_buffer(b"\xfb")  # element 2 is null
         ({"device": (4, 0)}, "device_type 4"),
     ],
 )
-def test_structs_that_contradict_themselves_are_refused_and_not_taken(changes, words):
+def test_8_10_structs_that_contradict_themselves_are_refused_and_not_taken(changes, words):
     exporter = Exporter(**changes)
     release = exporter.array[8]
     with pytest.raises(rawcuda.ProtocolError, match=words) as caught:
@@ -255,13 +255,13 @@ FORMATS = {
 
 
 @pytest.mark.parametrize("format", FORMATS)
-def test_each_format_has_its_type(format):
+def test_8_11_each_format_has_its_type(format):
     made = arrow(Exporter(format=format.encode(), length=0))
     assert made.dtype == numpy.dtype(FORMATS[format]) and made.shape == (0,)
 
 
 @pytest.mark.parametrize("first", [0, 8, 9, 15])
-def test_nulls_are_looked_for_at_each_bit(first):
+def test_8_6_nulls_are_looked_for_at_each_bit(first):
     for null in range(32):
         bits = ctypes.create_string_buffer((~(1 << null) & 0xFFFFFFFF).to_bytes(4, "little"))
         exporter = Exporter(format=b"C", valid=ctypes.addressof(bits), nulls=-1, offset=first, length=10)
@@ -279,7 +279,7 @@ def test_nulls_are_looked_for_at_each_bit(first):
     "said, device",
     [((2, 1), ("cuda", 1)), ((2, -1), ("cuda", 0)), ((13, 1), ("cuda_managed", 1)), ((3, 1), ("cuda_host", 0))],
 )
-def test_the_device_is_the_one_that_the_struct_names(said, device):
+def test_8_12_the_device_is_the_one_that_the_struct_names(said, device):
     exporter = Exporter(device=said)
     made = module("protocols.arrow").describe(exporter, module("protocols.description").Description, None)
     assert made._place.device == device
@@ -291,7 +291,7 @@ def test_the_device_is_the_one_that_the_struct_names(said, device):
             assert caught.value.protects
 
 
-def test_nulls_are_looked_for_only_among_the_elements():
+def test_8_6_nulls_are_looked_for_only_among_the_elements():
     made = arrow(Exporter(valid=ctypes.addressof(BITS), nulls=-1, offset=3, length=5))
     assert made.tolist() == [3, 4, 5, 6, 7]
     assert arrow(Exporter(data=0, length=0)).shape == (0,)
@@ -316,7 +316,7 @@ def test_the_device_interface_is_preferred_and_names_the_device():
 
 
 @pytest.mark.parametrize("length, refused", [(6, False), (5, True)])
-def test_a_list_needs_as_many_elements_as_it_says(length, refused):
+def test_8_10_a_list_needs_as_many_elements_as_it_says(length, refused):
     child = Exporter(length=length)
     children = [(ctypes.c_uint64 * 1)(ctypes.addressof(struct)) for struct in (child.array, child.schema)]
     lists = Exporter(format=b"+w:3", length=2, n_buffers=1, n_children=1, schema_children=1)
@@ -386,7 +386,7 @@ class Streams:
         return self.closed, len(self.schema_of.released), [len(each.released) for each in self.chunks]
 
 
-def test_a_stream_of_one_chunk_is_viewed_and_released_once():
+def test_8_2_8_3_a_stream_of_one_chunk_is_viewed_and_released_once():
     chunk = Exporter(length=3, offset=2)
     stream = Streams(chunk)
     made = view(stream)
@@ -403,7 +403,7 @@ def test_a_stream_of_one_chunk_is_viewed_and_released_once():
 
 
 @pytest.mark.parametrize("lengths", [(), (0,), (0, 0)])
-def test_a_stream_without_elements(lengths):
+def test_8_3_a_stream_without_elements(lengths):
     stream = Streams(*[Exporter(length=length) for length in lengths])
     made = view(stream)
     assert (made.shape, made.dtype, made.device) == ((0,), "int32", ("cpu", 0))
@@ -411,13 +411,13 @@ def test_a_stream_without_elements(lengths):
     assert stream.counted() == (1, 1, [1] * len(lengths))
 
 
-def test_chunks_without_elements_do_not_count():
+def test_8_3_chunks_without_elements_do_not_count():
     stream = Streams(Exporter(length=0), Exporter(length=2), Exporter(length=0))
     made = view(stream)
     assert made.tolist() == [0, 1] and stream.counted() == (1, 1, [1, 0, 1])
 
 
-def test_several_chunks_are_refused_by_a_view_and_put_together_by_copies():
+def test_8_4_several_chunks_are_refused_by_a_view_and_put_together_by_copies():
     parts = [(8, 0), (0, 0), (3, 1)]
     wanted = [*range(8), 1, 2, 3]
 
@@ -425,7 +425,9 @@ def test_several_chunks_are_refused_by_a_view_and_put_together_by_copies():
         return Streams(*[Exporter(length=length, offset=offset) for length, offset in parts])
 
     stream = fresh()
-    with pytest.raises(rawcuda.ProtocolError, match=r"arrow: chunks 2: .*upload\(\), copy\(\) or an assignment") as caught:
+    with pytest.raises(
+        rawcuda.ProtocolError, match=r"arrow: chunks 2: .*upload\(\), copy\(\) or an assignment"
+    ) as caught:
         view(stream)
     assert caught.value.field == "chunks"
     del caught
@@ -446,7 +448,7 @@ def test_several_chunks_are_refused_by_a_view_and_put_together_by_copies():
 @pytest.mark.parametrize("said", [b"the disk is gone", None])
 @pytest.mark.parametrize("name", ["get_schema", "get_next"])
 @pytest.mark.parametrize("code", [errno.EIO, errno.EINVAL, errno.ENOSYS, errno.ENOMEM, 12345, -5])
-def test_the_errors_of_a_stream_are_told(name, code, number, said):
+def test_8_5_the_errors_of_a_stream_are_told(name, code, number, said):
     if name == "get_schema" and number:
         number = 0
     chunks = [Exporter(length=2) for _ in range(2)]
@@ -461,8 +463,10 @@ def test_the_errors_of_a_stream_are_told(name, code, number, said):
     assert stream.counted() == (1, int(name == "get_next"), [1] * taken + [0] * (2 - taken))
 
 
-def test_what_is_no_stream():
-    with pytest.raises(rawcuda.ProtocolError, match="capsule .*: must be a PyCapsule with the name 'arrow_array_stream'"):
+def test_8_10_what_is_no_stream():
+    with pytest.raises(
+        rawcuda.ProtocolError, match="capsule .*: must be a PyCapsule with the name 'arrow_array_stream'"
+    ):
         arrow(Streams(nameless=True))
     for number, name in enumerate(("get_schema", "get_next")):
         stream = Streams(Exporter(length=1))
@@ -472,14 +476,14 @@ def test_what_is_no_stream():
         assert stream.counted()[0] == 1
 
 
-def test_a_reader_that_cannot_be_viewed_keeps_its_chunks():
+def test_8_3_a_reader_that_cannot_be_viewed_keeps_its_chunks():
     stream = Streams(Exporter(length=2), format=b"u")
     with pytest.raises(rawcuda.ProtocolError, match="format 'u'"):
         view(stream)
     assert stream.calls["get_next"] == 0 and stream.counted() == (1, 1, [0])
 
 
-def test_two_threads_want_one_stream():
+def test_8_2_two_threads_want_one_stream():
     for _ in range(50):
         stream, made, failed = Streams(Exporter(length=2)), [], []
 
@@ -512,7 +516,7 @@ class Both(Streams):
 
 
 @pytest.mark.parametrize("kind", [BufferError, TypeError, ValueError, NotImplementedError, RuntimeError, ImportError])
-def test_an_interface_that_is_refused_falls_to_the_next_one(kind):
+def test_8_1_an_interface_that_is_refused_falls_to_the_next_one(kind):
     assert view(Both(kind("no"), Exporter(length=2))).tolist() == [0, 1]
     error = kind("no array")
     alone = type("Alone", (), {"__arrow_c_array__": lambda self, requested_schema=None: (_ for _ in ()).throw(error)})
@@ -522,14 +526,14 @@ def test_an_interface_that_is_refused_falls_to_the_next_one(kind):
 
 
 @pytest.mark.parametrize("kind", [MemoryError, KeyboardInterrupt, OSError])
-def test_an_interface_that_fails_ends_the_search(kind):
+def test_8_1_an_interface_that_fails_ends_the_search(kind):
     error, chunk = kind("now"), Exporter(length=2)
     with pytest.raises(kind) as caught:
         view(Both(error, chunk))
     assert caught.value is error and not chunk.released
 
 
-def test_arrow_comes_last():
+def test_8_1_arrow_comes_last():
     class Also(Exporter):
         __array_interface__ = property(lambda self: {"shape": (2,), "typestr": "<i4", "version": 3, "data": self.at})
 
@@ -541,7 +545,7 @@ def test_arrow_comes_last():
 # -- what is missing
 
 
-def test_nulls_end_the_search():
+def test_0_8_8_6_nulls_end_the_search():
     class Also(Exporter):
         def __array__(self, *a, **k):
             return numpy.zeros(8, "i4")
@@ -560,11 +564,13 @@ def test_nulls_end_the_search():
 
 
 @pytest.mark.parametrize("format", ["tsn:", "tsu:UTC", "tss:", "tDm", "tdm"])
-def test_a_time_that_would_be_nat_is_refused(format):
+def test_8_7_a_time_that_would_be_nat_is_refused(format):
     times = (ctypes.c_int64 * 5)(0, 1 << 63, -1, -(2**63), 7)
     times[1] = 0
     whole = Exporter(format=format.encode(), data=ctypes.addressof(times), length=5)
-    with pytest.raises(rawcuda.ProtocolError, match=r"arrow: element 3 -9223372036854775808: is a time for Arrow") as caught:
+    with pytest.raises(
+        rawcuda.ProtocolError, match=r"arrow: element 3 -9223372036854775808: is a time for Arrow"
+    ) as caught:
         arrow(whole)
     assert caught.value.protects
     for part in ({"length": 3}, {"length": 1, "offset": 4}):
@@ -575,7 +581,7 @@ def test_a_time_that_would_be_nat_is_refused(format):
 
 @pytest.mark.parametrize("dtype", ["M8[ns]", "M8[us]", "m8[ms]", "m8[s]"])
 @pytest.mark.parametrize("count", [1, 7, 8, 9, 300000])
-def test_nat_leaves_as_null(dtype, count):
+def test_8_7_nat_leaves_as_null(dtype, count):
     pa = pytest.importorskip("pyarrow")
     values = numpy.arange(count).astype(dtype)
     assert pa.array(view(values)).null_count == 0
@@ -583,7 +589,9 @@ def test_nat_leaves_as_null(dtype, count):
     values[lost] = "NaT"
     theirs = pa.array(view(values))
     theirs.validate(full=True)
-    assert theirs.null_count == len(lost) and [at for at, each in enumerate(theirs.is_null().to_pylist()) if each] == lost
+    assert (
+        theirs.null_count == len(lost) and [at for at, each in enumerate(theirs.is_null().to_pylist()) if each] == lost
+    )
     assert theirs.buffers()[1].address == values.ctypes.data
     assert numpy.array_equal(theirs.to_numpy(zero_copy_only=False), values, equal_nan=True)
     with pytest.raises(rawcuda.ProtocolError, match=f"null_count {len(lost)}: elements are null"):
@@ -593,13 +601,13 @@ def test_nat_leaves_as_null(dtype, count):
     assert theirs.null_count == len(lost) and theirs[0].as_py() is None
 
 
-def test_bytes_that_look_like_nat_between_two_times_do_not_count():
+def test_8_7_bytes_that_look_like_nat_between_two_times_do_not_count():
     raw = b"\x01" + b"\0" * 7 + b"\x80" + b"\x01" * 7  # 00 00 00 00 00 00 00 80, one byte after the start
     pa = pytest.importorskip("pyarrow")
     assert pa.array(view(raw).reinterpret("<M8[ns]")).null_count == 0
 
 
-def test_nan_is_a_number_in_both_directions():
+def test_8_7_nan_is_a_number_in_both_directions():
     pa = pytest.importorskip("pyarrow")
     theirs = pa.array(view(numpy.array([1.0, float("nan")])))
     assert theirs.null_count == 0 and str(arrow(theirs).tolist()) == "[1.0, nan]"
@@ -608,7 +616,7 @@ def test_nan_is_a_number_in_both_directions():
 # -- columns of pyarrow
 
 
-def test_columns_of_pyarrow(device):
+def test_8_3_8_4_columns_of_pyarrow(device):
     pa = pytest.importorskip("pyarrow")
     column = pa.table({"a": pa.array([1, 2, 3], "int16")})["a"]
     made = view(column)
@@ -626,7 +634,7 @@ def test_columns_of_pyarrow(device):
     assert device.upload(pa.table({"a": [1, 2], "b": [3, 4]})).tolist() == [[1, 3], [2, 4]]
 
 
-def test_arrays_that_pyarrow_does_not_give_by_dlpack(device):
+def test_5_17_8_11_arrays_that_pyarrow_does_not_give_by_dlpack(device):
     import datetime
 
     pa = pytest.importorskip("pyarrow")
@@ -652,7 +660,7 @@ def test_arrays_that_pyarrow_does_not_give_by_dlpack(device):
     assert target.tolist() == [True, False, True]
 
 
-def test_types_that_are_refused_by_every_way_in(device):
+def test_8_8_8_9_types_that_are_refused_by_every_way_in(device):
     import decimal
 
     pa = pytest.importorskip("pyarrow")
@@ -684,7 +692,7 @@ def test_types_that_are_refused_by_every_way_in(device):
     assert device.upload(storage(pa.bool8(), pa.array([1], pa.int8())).storage).tolist() == [1]
 
 
-def test_nulls_of_nested_types_are_found():
+def test_8_6_nulls_of_nested_types_are_found():
     pa = pytest.importorskip("pyarrow")
     fields = pa.struct([("a", pa.int8()), ("b", pa.int8())])
     struct = pa.array([{"a": 1, "b": 2}, {"a": 1, "b": None}, None, {"a": 3, "b": 4}], fields)

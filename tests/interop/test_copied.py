@@ -70,7 +70,7 @@ def ends(call, match="missing|null"):
     assert caught.value.protects
 
 
-def test_columns_of_polars(device):
+def test_8_3_8_6_columns_of_polars(device):
     pl = pytest.importorskip("polars")
     import datetime
 
@@ -109,7 +109,7 @@ def test_columns_of_polars(device):
                 call(refused)
 
 
-def test_columns_of_pandas(device):
+def test_8_3_8_6_columns_of_pandas(device):
     pd = pytest.importorskip("pandas")
     pytest.importorskip("pyarrow")
     has_streams = hasattr(pd.Series, "__arrow_c_stream__")  # since pandas 3
@@ -143,7 +143,11 @@ def test_columns_of_pandas(device):
         with pytest.raises((TypeError, BufferError)):
             rawcuda.view(each)
     # NaN and NaT of NumPy's own dtypes are elements: as Arrow arrays they are null, as arrays of NumPy they stay
-    for column in (pd.Series([1.0, None]), pd.Series(["2020", None], dtype="M8[ns]"), pd.Series([1, None], dtype="m8[s]")):
+    for column in (
+        pd.Series([1.0, None]),
+        pd.Series(["2020", None], dtype="M8[ns]"),
+        pd.Series([1, None], dtype="m8[s]"),
+    ):
         there = device.upload(column)
         assert there.dtype == column.dtype
         assert numpy.array_equal(numpy.asarray(there.download()), column.to_numpy(), equal_nan=True)
@@ -158,7 +162,7 @@ def test_columns_of_pandas(device):
                 call(pd.Series(pd.period_range("2020", periods=2)))
 
 
-def test_pandas_without_pyarrow_is_copied_by_its_array(device, monkeypatch):
+def test_5_17_pandas_without_pyarrow_is_copied_by_its_array(device, monkeypatch):
     pd = pytest.importorskip("pandas")
 
     def no_pyarrow(self, requested_schema=None):
@@ -170,7 +174,7 @@ def test_pandas_without_pyarrow_is_copied_by_its_array(device, monkeypatch):
         rawcuda.view(pd.Series([1.0, 2.0]))
 
 
-def test_nat_leaves_as_what_each_library_calls_missing():
+def test_8_7_nat_leaves_as_what_each_library_calls_missing():
     pl, pd = pytest.importorskip("polars"), pytest.importorskip("pandas")
     values = numpy.array(["NaT", "2024-01-01"], "M8[us]")
     assert pl.Series(rawcuda.view(values)).is_null().to_list() == [True, False]

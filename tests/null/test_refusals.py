@@ -63,7 +63,7 @@ def test_5_17_the_next_protocol_is_tried(name, kind):
 
 
 @pytest.mark.parametrize("kind", ANSWERS)
-def test_5_17_the_first_exception_is_raised_as_it_is_if_no_protocol_gives_the_memory(kind):
+def test_0_6_the_first_exception_is_raised_as_it_is_if_no_protocol_gives_the_memory(kind):
     first, second = kind("first"), ValueError("second")
     thing = exporter({"__dlpack__": first, "__array_interface__": second})
     for _ in range(2):
@@ -75,13 +75,16 @@ def test_5_17_the_first_exception_is_raised_as_it_is_if_no_protocol_gives_the_me
         assert caught.value is first and str(first) == "first" and len(first.__notes__) == 1
         text = "".join(traceback.format_exception(type(caught.value), caught.value, caught.value.__traceback__))
         assert "dlpack: Refuses raised this, and no other protocol fits. array_interface: ValueError: second" in text
-    for call in (lambda: rawcuda.copy(array.array("f", [0]), thing), lambda: view(array.array("f", [0])).copy_from(thing)):
+    for call in (
+        lambda: rawcuda.copy(array.array("f", [0]), thing),
+        lambda: view(array.array("f", [0])).copy_from(thing),
+    ):
         with pytest.raises(kind, match="first"):
             call()
 
 
 @pytest.mark.parametrize("kind", OTHERS)
-def test_a_cause_of_the_exporters_own_is_kept(kind):
+def test_0_6_a_cause_of_the_exporters_own_is_kept(kind):
     error, reason = kind("no"), KeyError("the reason")
     error.__cause__ = reason
     with pytest.raises(kind) as caught:
@@ -99,7 +102,7 @@ class Foreign(Exception):
 
 @pytest.mark.parametrize("kind", [MemoryError, KeyboardInterrupt, SystemExit, Interrupt, Foreign, OSError, KeyError])
 @pytest.mark.parametrize("name", NAMES)
-def test_what_ends_the_search(name, kind):
+def test_0_7_what_ends_the_search(name, kind):
     error = kind("at once")
     raises = {name: error, **({"__dlpack__": ValueError()} if name == "__dlpack_device__" else {})}
     more = {"__array__": lambda self, *a, **k: VALUES, **({} if name in NAMES[3:] else {NAMES[3]: shows(GOOD)})}
@@ -111,7 +114,7 @@ def test_what_ends_the_search(name, kind):
             assert caught.value is error and not hasattr(error, "__notes__")
 
 
-def test_memory_that_runs_out_in_a_second_request_ends_the_search():
+def test_0_7_memory_that_runs_out_in_a_second_request_ends_the_search():
     class Old(Exporter):
         __array_interface__ = shows(GOOD)
 
@@ -121,7 +124,7 @@ def test_memory_that_runs_out_in_a_second_request_ends_the_search():
     assert caught.value is error
 
 
-def test_our_own_errors_end_the_search():
+def test_0_7_our_own_errors_end_the_search():
     """Those of exporters that use this package, too: a closed memory is closed by every protocol."""
     for kind in (rawcuda.Closed, rawcuda.OutOfMemory, rawcuda.InvalidUse, rawcuda.ForkedAfterInit):
         error = kind("ours")
@@ -131,7 +134,7 @@ def test_our_own_errors_end_the_search():
 
 
 @pytest.mark.parametrize("kind", ANSWERS)
-def test_a_named_protocol_is_the_only_one(kind):
+def test_0_9_a_named_protocol_is_the_only_one(kind):
     error = kind("not in this way")
     thing = exporter({"__dlpack__": error}, __array_interface__=shows(GOOD))
     for _ in range(2):
@@ -142,7 +145,7 @@ def test_a_named_protocol_is_the_only_one(kind):
 
 
 @pytest.mark.parametrize("name", ["__cuda_array_interface__", "__array_interface__"])
-def test_a_mask_ends_the_search(name):
+def test_0_8_a_mask_ends_the_search(name):
     masked = {**GOOD, "mask": object()}
     parts = {name: shows(masked), "__array__": lambda self, *a, **k: VALUES}
     if name == "__cuda_array_interface__":
@@ -155,7 +158,7 @@ def test_a_mask_ends_the_search(name):
             assert caught.value.protects and caught.value.field == "mask"
 
 
-def test_a_masked_array_of_numpy_is_never_copied_by_its_array():
+def test_0_8_a_masked_array_of_numpy_is_never_copied_by_its_array():
     numpy = pytest.importorskip("numpy")
     masked = numpy.ma.array([1.0, 2.0], mask=[False, True])
     target = view(array.array("d", [0, 0]))
@@ -169,7 +172,7 @@ def test_a_masked_array_of_numpy_is_never_copied_by_its_array():
 
 
 @pytest.mark.parametrize("kind", [BufferError, *OTHERS])
-def test_copies_ask_for_an_array_last(kind):
+def test_0_10_copies_ask_for_an_array_last(kind):
     numpy = pytest.importorskip("numpy")
 
     def asked(self, *a, **k):
@@ -192,7 +195,7 @@ def test_copies_ask_for_an_array_last(kind):
 
 
 @pytest.mark.parametrize("kind", OTHERS)
-def test_if_the_array_refuses_too_the_first_exception_is_raised(kind):
+def test_0_10_if_the_array_refuses_too_the_first_exception_is_raised(kind):
     pytest.importorskip("numpy")
     first = kind("first")
     thing = exporter({"__dlpack__": first, "__array__": TypeError("nor an array")})
@@ -256,7 +259,7 @@ class Missing:
         return numpy.array([1.0, float("nan")])
 
 
-def test_missing_elements_are_not_copied_as_nan():
+def test_0_10_missing_elements_are_not_copied_as_nan():
     numpy = pytest.importorskip("numpy")
     target = array.array("d", [0, 0])
     with pytest.raises(ProtocolError, match=r"__array__: isna\(\) True: elements of the Missing are missing") as caught:
