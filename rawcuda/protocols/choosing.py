@@ -326,10 +326,10 @@ def _of_module(module: str, name: str) -> Any:
 
 def _checked(name: str) -> Reader:
     """Return a reader for torch's tensors that first makes the checks which their protocols omit."""
-    check_torch, read = _room("dlpack_c_exchange").check_torch, _room(name).describe
+    check_torch, read = _room("dlpack_c_exchange").check_torch, _describe_of(name)
 
     def checked(tensor: Any, kind: Kind, stream: Any) -> Description | None:
         check_torch(tensor)
-        return read(tensor, kind, stream)  # type: ignore[no-any-return]
+        return read(tensor, kind, stream)
 
     return checked

@@ -713,3 +713,43 @@ def test_8_6_nulls_of_nested_types_are_found():
     ):
         parts = fetch(array)
         assert missing(parts.schema, parts.arrays[0], "cpu") == count, array
+
+
+# -- explain()
+
+
+def test_explain_shows_what_arrow_says_and_fetches_no_chunk():
+    exporter = Exporter(length=5, offset=1)
+    said = str(rawcuda.explain(exporter))
+    assert "the Arrow C interfaces      yes" in said
+    assert "__arrow_c_array__() -> format 'i', device ('cpu', 0), length 5, null_count 0, offset 1, n_buffers 2" in said
+    assert f"= int32 (5,), byte strides (4,), on cpu 0, at {ctypes.addressof(exporter.data) + 4:#x}, read-only" in said
+    stream = Streams(Exporter(length=2))
+    said = str(rawcuda.explain(stream))
+    assert "__arrow_c_stream__() -> format 'i'" in said and "it would fetch the chunks of the stream" in said
+    assert stream.calls["get_next"] == 0
+    refused = str(rawcuda.explain(Exporter(valid=ctypes.addressof(BITS), nulls=1)))
+    assert "the Arrow C interfaces      yes, but refused" in refused and "null_count 1" in refused
+    numbers = numpy.arange(3)
+    assert "none: all describe the same memory in the same way" in str(rawcuda.explain(view(numbers)))
+    on_device = str(rawcuda.explain(Exporter(device=(2, 1))))
+    assert "device ('cuda', 1)" in on_device and "refused" not in on_device.partition("What view()")[0]
+
+
+def test_a_trace_tells_the_steps_of_arrow():
+    steps = []
+    with rawcuda.trace(steps.append):
+        view(Exporter(length=2)), view(Streams(Exporter(length=3)))
+    told = [str(step) for step in steps]
+    assert any("Exporter.__arrow_c_array__()" in each and "(2,)" in each for each in told), told
+    assert any("Streams.__arrow_c_stream__()" in each and "(3,)" in each for each in told), told
+
+
+def test_8_4_a_graph_copies_several_chunks(device):
+    chunks = Exporter(length=3), Exporter(length=2, offset=4)
+    target = device.empty((5,), "int32")
+    with device.graph() as graph, device.stream() as stream:
+        graph.copy(target, Streams(*chunks))
+        graph.launch(stream)
+        stream.synchronize()
+    assert target.tolist() == [0, 1, 2, 4, 5]

@@ -340,14 +340,21 @@ def _buffer(obj: Any, finding: Finding) -> bool:
     return True
 
 
+_HOST = ("cpu", 0)
+
+
 def _arrow(obj: Any, finding: Finding) -> bool:
     offered = [] if isinstance(obj, type) else [name for name in ARROW if getattr(obj, name, None) is not None]
     for name in offered:
-        finding.facts[name] = said = arrow.facts(obj, name)
-        finding.lines.append(f"{name}() -> {', '.join([f'{key} {value!r}' for key, value in said.items()])}")
+        finding.facts[name] = said = {}
+        try:
+            said.update(arrow.facts(obj, name))
+            finding.lines.append(f"{name}() -> {', '.join([f'{key} {value!r}' for key, value in said.items()])}")
+        except Exception as error:
+            finding.lines.append(f"{name}() raises {raised(error)}")
     if offered == ["__arrow_c_stream__"]:
         finding.lines.append("no chunk is fetched here, since some objects give each chunk only once")
-    elif offered:
+    elif offered and finding.facts[offered[0]].get("device", _HOST) == _HOST:  # else a driver would wait for its event
         finding.read(lambda: arrow.describe(obj))
     return bool(offered)
 
