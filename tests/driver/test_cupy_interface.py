@@ -29,7 +29,7 @@ DTYPES = ["?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8",
 
 
 class Published:
-    """An array with the layout of a NumPy array that is part of `whole`, whose elements are at `there` on the device."""
+    """An array with the layout of a NumPy array that is part of `whole`; its elements are at `there` on the device."""
 
     def __init__(self, array, whole, there, *, stream=1, version=3):
         self.array, self.offset, self.there = array, array.__array_interface__["data"][0], there
