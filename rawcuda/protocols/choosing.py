@@ -19,7 +19,7 @@ import sys
 from _weakref import ref
 
 from ..doors import gpu
-from ..errors import worded
+from ..errors import ProtocolError, worded
 from ..interpreter.cpython import has_plain_attributes, partial
 from ..remembered import Remembered, cannot_change
 from .description import Bytes, Description
@@ -290,7 +290,11 @@ def _describe_arrow(exporter: Any, kind: Kind, stream: Any) -> Description | Non
     """Read an object by Arrow; the module is imported only for objects that offer it."""
     if not any([hasattr(exporter, name) for name in ARROW]):
         return None
-    made: Description | None = _room("arrow").describe(exporter, kind, stream)
+    try:
+        room = _room("arrow")
+    except NotImplementedError as left_out:  # of a vendored part, so this is no protocol of it
+        raise ProtocolError(str(left_out), protocol="arrow", field="") from None
+    made: Description | None = room.describe(exporter, kind, stream)
     return made
 
 

@@ -100,7 +100,14 @@ class Foreign(Exception):
     pass
 
 
-@pytest.mark.parametrize("kind", [MemoryError, KeyboardInterrupt, SystemExit, Interrupt, Foreign, OSError, KeyError])
+class OutOfMemory(RuntimeError, MemoryError):
+    """Like that of another copy of this package."""
+
+
+ENDS = [MemoryError, OutOfMemory, KeyboardInterrupt, SystemExit, Interrupt, Foreign, OSError, KeyError]
+
+
+@pytest.mark.parametrize("kind", ENDS)
 @pytest.mark.parametrize("name", NAMES)
 def test_0_7_what_ends_the_search(name, kind):
     error = kind("at once")

@@ -173,6 +173,12 @@ AT_WORK = {
     """,
     "gpu": """
         import taken as ours
+        class Column:  # of a table; without Arrow, its elements can be copied all the same
+            __arrow_c_stream__ = None.__init__
+            __array__ = b"abc".__add__
+        target = bytearray(3)
+        ours.copy(target, type("Copied", (Column,), {"__array__": lambda self: b"abc"})())
+        assert target == b"abc"
         for kind, text, reach in (
             (NotImplementedError, "taken.emulator was left out", lambda: ours.use("emulator")),
             (NotImplementedError, "taken.images.zstd was left out", lambda: __import__("taken.images.zstd")),
@@ -181,6 +187,7 @@ AT_WORK = {
             (AttributeError, "CUgraphNodeType: not in the table", lambda: ours.cu.CUgraphNodeType),
             (AttributeError, "CU_GRAPH_COND_ASSIGN_DEFAULT", lambda: ours.cu.CU_GRAPH_COND_ASSIGN_DEFAULT),
             (AttributeError, "'explain': it was left out", lambda: ours.explain(3)),
+            (BufferError, "taken.protocols.arrow was left out", lambda: ours.view(Column())),
         ):
             try:
                 reach()
