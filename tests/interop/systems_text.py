@@ -60,6 +60,8 @@ is installed; before pandas 3, only by its NumPy array | `Series.from_arrow(v)`,
 an Arrow array |
 | pyarrow | 26.0 | arrays, columns of tables, tables | arrays, and columns of one chunk; else \
 `view(column.combine_chunks())` | `pyarrow.array(v)`, the same memory |
+| ml_dtypes | 0.6 | arrays of NumPy with its dtypes, and its scalars | `view(x)`, which keeps the dtype: bfloat16, \
+the float8 types, int4 | `numpy.asarray(v)`, the same memory and dtype |
 | xarray | 2026 | `DataArray` | `view(x.values)` | `DataArray(numpy.asarray(v))` |
 | awkward | 2 | rectangular arrays of numbers | `view(awkward.to_numpy(x))` | `awkward.from_numpy(numpy.asarray(v))` |
 | h5py | 3.16 | `Dataset`, also compressed | no: the data is in a file | `dataset[...] = numpy.asarray(v)` |
@@ -111,7 +113,8 @@ ENTRIES = {
     "numpy": Entry(
         "NumPy",
         _NUMPY,
-        'Arrays with a dtype of ml_dtypes pass as bytes. Use `v.reinterpret("bfloat16")` to restore the dtype.',
+        "Arrays with a dtype of ml_dtypes keep it, by `.dtype`. Other programs read them as bytes from the array "
+        'interface: `v.reinterpret("bfloat16")` restores the dtype.',
     ),
     "array_api_strict": Entry(
         "array-api-strict",
