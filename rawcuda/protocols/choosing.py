@@ -291,10 +291,10 @@ def _describe_arrow(exporter: Any, kind: Kind, stream: Any) -> Description | Non
     if not any([hasattr(exporter, name) for name in ARROW]):
         return None
     try:
-        room = _room("arrow")
+        arrow = _room("arrow")
     except NotImplementedError as left_out:  # of a vendored part, so this is no protocol of it
         raise ProtocolError(str(left_out), protocol="arrow", field="") from None
-    made: Description | None = room.describe(exporter, kind, stream)
+    made: Description | None = arrow.describe(exporter, kind, stream)
     return made
 
 
