@@ -19,7 +19,7 @@ from ..elements.dtypes import of
 from ..elements.scalars import decode, encode
 from ..errors import worded
 from ..interpreter.cpython import bytes_at, partial
-from ..protocols.choosing import PROTOCOLS
+from ..protocols.choosing import OFFERS
 from ..protocols.description import Bytes, Description
 from .copying import copy, download, duplicate, fill
 
@@ -116,18 +116,21 @@ def assign(part: Any, value: Any) -> None:
         fill(part, value)
     elif isinstance(value, (list, tuple, range)):
         copy(part, _array_of(part, value))
-    elif _is_number(kind) and part.dtype.kind != "opaque":
+    elif _is_number(value) and part.dtype.kind != "opaque":
         fill(part, value)
     else:
         copy(part, value)
 
 
-def _is_number(kind: type) -> bool:
-    """Tell whether objects of a type are single numbers: Python's, NumPy's, Decimal, Fraction."""
+def _is_number(value: Any) -> bool:
+    """Tell whether an object is a single number: Python's, NumPy's, Decimal, Fraction; a Series is none."""
+    kind = type(value)
     generic = getattr(sys.modules.get("numpy"), "generic", None)
     if isinstance(generic, type) and issubclass(kind, generic):
         return True  # it exports its memory, so it is an array, maybe of another dtype
-    if issubclass(kind, (Description, Bytes)) or any([name and hasattr(kind, name) for name in PROTOCOLS.values()]):
+    if issubclass(kind, (Description, Bytes)) or any([hasattr(kind, name) for name in OFFERS]):
+        return False
+    if hasattr(kind, "__array__") and getattr(value, "shape", None) != ():
         return False
     return any([hasattr(kind, name) for name in ("__index__", "__float__", "__complex__")])
 

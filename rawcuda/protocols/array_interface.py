@@ -19,10 +19,11 @@ from marshal import dumps, loads
 from .. import tracing
 from ..elements import layout
 from ..elements.dtypes import DType, from_typestr
-from ..errors import refusal, worded
+from ..errors import protecting, refusal, worded
 from ..remembered import Remembered
 from .buffer import Held, address_of
 from .description import HOST, Description, describe_as, place
+from .refusals import means_another
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -207,7 +208,7 @@ def read_layout(interface: Mapping[str, Any], protocol: str) -> tuple[Ints, Ints
     except ValueError as error:
         raise refusal(protocol, "shape", shape, str(error)) from None
     if _get(interface, "mask") is not None:
-        raise refusal(
+        raise protecting(
             protocol, "mask", "of invalid elements", "cannot be kept by a view; fill or compress the array first"
         )
     given = _get(interface, "strides")
@@ -315,10 +316,8 @@ def reader_by(
         nonlocal form, cuda
         if listeners or first and hasattr(exporter, first) or len(earlier) > 1 and hasattr(exporter, earlier[1]):
             return otherwise(exporter, kind, stream)  # type: ignore[no-any-return]
-        interface: Any = getattr(exporter, attribute, _MISSING)
-        if interface is _MISSING:
-            return rest(exporter, kind, stream)  # type: ignore[no-any-return]
         try:
+            interface: Any = getattr(exporter, attribute, _MISSING)
             try:
                 like = form  # (another thread may replace it)
                 if type(interface) is dict and len(interface) == like.size:
@@ -342,19 +341,21 @@ def reader_by(
                         return made  # type: ignore[no-any-return]
             except (KeyError, ValueError, TypeError):  # new, or unusual
                 pass
-            if type(interface) is not dict:
-                interface = check_interface(exporter, interface, protocol)
-            made = from_interface(exporter, interface, kind)
-            if type(interface) is dict:
-                form = _form_of(interface, protocol)
-            if cuda_side is not None:
-                cuda = cuda_side()
-                cuda.settle(made, stream)
-            return made  # type: ignore[no-any-return]
-        except BufferError as refused:
-            if rest is otherwise:  # there is no other protocol to try
+            if interface is not _MISSING:
+                if type(interface) is not dict:
+                    interface = check_interface(exporter, interface, protocol)
+                made = from_interface(exporter, interface, kind)
+                if type(interface) is dict:
+                    form = _form_of(interface, protocol)
+                if cuda_side is not None:
+                    cuda = cuda_side()
+                    cuda.settle(made, stream)
+                return made  # type: ignore[no-any-return]
+        except Exception as refused:
+            if not means_another(refused):
                 raise
             return rest(exporter, kind, stream, (protocol, refused))  # type: ignore[no-any-return]
+        return rest(exporter, kind, stream)  # type: ignore[no-any-return]
 
     return read
 

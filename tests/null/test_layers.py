@@ -31,8 +31,8 @@ FLOORS = (
     ("elements", "dtypes layout scalars npy"),
     (
         "protocols",
-        "description pep3118 buffer array_interface cuda_array_interface cuda_stream tensor dlpack dlpack_c_exchange "
-        "arrow choosing",
+        "refusals description pep3118 buffer array_interface cuda_array_interface cuda_stream tensor dlpack "
+        "dlpack_c_exchange arrow choosing",
     ),
     ("interpreter", "buffer_type"),
     (
