@@ -44,7 +44,7 @@ class Reshaped(Description):
         try:
             offset, shape, strides = layout.select(self.shape, self.strides, key)
         except IndexError:
-            if isinstance(key, str) and self.dtype.names:
+            if isinstance(key, str):
                 return self._field(key)
             raise
         return self._derived(self.ptr + offset, shape, strides)
