@@ -5,6 +5,8 @@ The protocol  An exporter fills a Py_buffer (address, shape, byte strides, forma
               address of the first element, not the lowest address.
 How           memoryview(obj) requests a buffer with FULL_RO, and releases it when it is freed: the Description holds
               it. A memoryview does not give the address, so that is read from its C struct.
+The type      The format of a structure may say less than the exporter knows, or be wrong. So ctypes objects and the
+              arrays and scalars of NumPy are asked for their own type, also behind a memoryview.
 What not      Host memory only, no driver. Suboffsets (an array of pointers to rows) are not strided memory, and are
               refused.
 Source        PEP 3118; Python/C API Reference Manual, "Buffer Protocol"
@@ -15,10 +17,13 @@ from __future__ import annotations
 
 import ctypes
 from struct import Struct
+from sys import modules
 
 from .. import tracing
+from ..elements.ctypes_types import DATA, element_of, of_ctypes
+from ..elements.dtypes import is_numpys, of_numpy
 from ..errors import refusal
-from ..interpreter.cpython import bind, reader, unpacker, window
+from ..interpreter.cpython import bind, partial, reader, unpacker, window
 from .description import HOST, Description, place
 from .pep3118 import dtype_of
 
@@ -28,7 +33,7 @@ if TYPE_CHECKING:
 
     from ..elements.dtypes import DType
 
-__all__ = ["NAME", "Held", "Py_buffer", "address_of", "buffer_at", "describe"]
+__all__ = ["NAME", "Held", "Py_buffer", "address_of", "buffer_at", "describe", "describe_array", "describe_for", "describe_scalar"]
 
 NAME = "buffer"
 _FULL_RO = 0x11C  # PyBUF_FULL_RO: indirect, strided, with a format, may be read-only
@@ -127,6 +132,13 @@ def describe(exporter: Any, kind: type[Description] = Description, stream: Any =
             raise
         return None
     dtype = dtype_of(view.format, view.itemsize)
+    if dtype._kind == "opaque":
+        dtype = _own_word(view, dtype)
+    return _described(exporter, view, dtype, kind)
+
+
+def _described(exporter: Any, view: memoryview, dtype: DType, kind: type[Description]) -> Description:
+    """Describe the memory of a buffer, whose element type is known."""
     if view.suboffsets and any(offset >= 0 for offset in view.suboffsets):
         raise refusal(
             NAME,
@@ -147,6 +159,79 @@ def describe(exporter: Any, kind: type[Description] = Description, stream: Any =
     (made._ptr,) = _read_buf(window, id(view)) if _offset else (_call_address(view),)
     made._shape, made._strides, made._dtype = view.shape or (), view.strides or (), dtype
     made._place, made._owner, made.stream = _PLACES[view.readonly], Held(view), None
+    return made
+
+
+# -- exporters that know more than their format says
+
+
+def describe_for(kind: type) -> Any:
+    """Return describe(), or for a class of ctypes whose formats are not exact, a reader that has its element type.
+
+    raises   ProtocolError   of_ctypes() refuses the class
+    """
+    if not issubclass(kind, DATA):
+        return describe
+    element = element_of(kind)
+    if getattr(element, "_type_", "P") in tuple("?cbBhHiIlLqQfd"):
+        return describe
+    return partial(_describe_ctypes, of_ctypes(element))
+
+
+def _describe_ctypes(dtype: DType, exporter: Any, kind: type[Description], stream: Any = None) -> Description:
+    view = memoryview(exporter)
+    if dtype.reason and dtype.typestr[1] != "V":  # a number, of which nothing else can be read
+        raise refusal(NAME, "type", type(exporter).__name__, f"cannot be viewed: {dtype.reason}")
+    if view.itemsize != dtype.itemsize:
+        dtype = dtype_of("", view.itemsize)
+    return _described(exporter, view, dtype, kind)
+
+
+def _own_word(view: memoryview, dtype: DType) -> DType:
+    """Return the element type by the word of the object behind a memoryview, unless the memoryview was cast."""
+    source: Any = view.obj
+    if isinstance(source, Description):
+        word = source.dtype
+    elif isinstance(source, DATA):
+        word = of_ctypes(element_of(type(source)))
+    elif is_numpys(source, "ndarray", "generic"):
+        word = of_numpy(source.dtype, NAME)
+    else:
+        return dtype
+    if word.itemsize != view.itemsize or memoryview(source).format != view.format:
+        return dtype
+    return word
+
+
+def describe_array(array: Any, kind: type[Description], stream: Any = None) -> Description:
+    """Describe an array of NumPy, whose buffer has no titles of fields, and not always their offsets.
+
+    raises   BufferError   NumPy has no buffer for its dtype: for dates, and for fields that overlap
+    """
+    try:
+        view = memoryview(array)
+    except ValueError as error:
+        raise BufferError(str(error)) from None
+    return _described(array, view, of_numpy(array.dtype, NAME), kind)
+
+
+def describe_scalar(scalar: Any, kind: type[Description], stream: Any = None) -> Description:
+    """Describe a scalar of NumPy, which has no dimensions, although its buffer may be one of bytes, or missing.
+
+    A scalar without a buffer is copied, as NumPy itself does for the array interface; a scalar never changes.
+    """
+    dtype = of_numpy(scalar.dtype, NAME)
+    try:
+        view = memoryview(scalar)
+    except (TypeError, ValueError):
+        view = None
+    if view is None or view.nbytes != dtype.itemsize or not view.nbytes:
+        array = modules["numpy"].asarray(scalar)
+        dtype = of_numpy(array.dtype, NAME)  # (text of no length becomes one of length 1)
+        view = memoryview(array.view(f"V{dtype.itemsize}"))  # there are buffers of bytes for every dtype
+    made = _described(scalar, view, dtype, kind)
+    made._shape = made._strides = ()
+    made._place = _PLACES[True]
     return made
 
 
