@@ -24,6 +24,7 @@ from ..errors import refusal
 from ..interpreter.cpython import bytes_at
 from ..protocols.choosing import PROTOCOLS, reader_of
 from ..protocols.description import Bytes, Description, Examined, Unaddressed
+from ..remembered import Remembered
 from . import host_copy
 from .host_copy import Walk, empty_host, walk_of
 
@@ -106,7 +107,7 @@ class Form:
         self.is_safe: bool | None = True if dense or not self.nbytes else None
         self.in_c_order = dense and layout.is_c_contiguous(shape, strides, itemsize)
         self.rows = _rows(self.shape, self.strides, itemsize)
-        self.words: dict[Any, Any] = {}
+        self.words: Remembered[Any, Any] = Remembered(32)
 
 
 def _rows(shape: Ints, strides: Ints, itemsize: int) -> tuple[int, int, int] | None:
@@ -117,14 +118,11 @@ def _rows(shape: Ints, strides: Ints, itemsize: int) -> tuple[int, int, int] | N
 
 # (shape, strides, id of the dtype, which the Form keeps alive) -> Form. Making one takes several microseconds, the
 # look-up 70 ns.
-_forms: dict[tuple[Ints, Ints, int], Form] = {}
-_MOST = 1000  # forms in the table; then it is emptied
+_forms: Remembered[tuple[Ints, Ints, int], Form] = Remembered(1000)
 
 
 def _make_form(shape: Ints, strides: Ints, dtype: DType | None) -> Form:
-    if len(_forms) >= _MOST:
-        _forms.clear()
-    return _forms.setdefault((shape, strides, id(dtype)), Form(shape, strides, dtype))
+    return _forms.keep((shape, strides, id(dtype)), Form(shape, strides, dtype))
 
 
 class _AlwaysOpen:

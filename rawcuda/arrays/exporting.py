@@ -34,6 +34,7 @@ from ..given import whole
 from ..interpreter.buffer_type import memoryview_of
 from ..protocols.buffer import buffer_at
 from ..protocols.description import KINDS
+from ..remembered import Remembered
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -91,9 +92,7 @@ def dlpack_capsule(view: StridedView, stream: Any, max_version: Any, dl_device: 
     except KeyError:
         device, flags = other or (dlpack_device(view), 0)
         template = _template(view, device, max_version, versioned, flags)
-        if len(_templates) >= 1000:  # the number of layouts is unlimited
-            _templates.clear()
-        _templates[key] = template
+        _templates.keep(key, template)
     if other is None and (stream is not None if where.is_host else type(stream) is not int or stream != -1):
         _order(view, stream, template.device)
     capsule = export(template, 0 if 0 in shape else view.ptr, view._kept())
@@ -103,7 +102,7 @@ def dlpack_capsule(view: StridedView, stream: Any, max_version: Any, dl_device: 
 
 
 # The common part of all exports of one layout. Making it costs 4,000 ns, looking it up 100.
-_templates: dict[Any, Template] = {}
+_templates: Remembered[Any, Template] = Remembered(1000)
 
 
 def _template(
@@ -298,8 +297,11 @@ def _nameable(descr: list[Any]) -> list[Any]:
 def array_interface(view: StridedView) -> dict[str, Any]:
     """Implement `__array_interface__`.
 
-    Raises AttributeError, which means "not offered", if the CPU cannot access the memory.
+    Raises AttributeError, which means "not offered", if the CPU cannot access the memory, or if NumPy would read
+    another dtype from it: then it calls `__array__`.
     """
+    if view.dtype.misread:
+        raise AttributeError(f"__array_interface__: it has no name for {view.dtype}; use __array__ or memoryview()")
     if not view.is_host_accessible:
         raise AttributeError(
             f"__array_interface__: the CPU cannot access memory on {_place(view)}; download() it first"
@@ -340,7 +342,12 @@ def numpy_array(view: StridedView, dtype: Any, copy: bool | None) -> Any:
         raise TypeError(f"a copy from {_place(view)} to the host is never made implicitly: call download()")
     if "numpy" not in sys.modules:
         raise ImportError("__array__() makes an array of NumPy: import numpy first")
-    array = sys.modules["numpy"].asarray(memory_view(view), dtype=dtype)
+    numpy, own = sys.modules["numpy"], view.dtype
+    array = numpy.asarray(memory_view(view))
+    if own.lanes == 1 and array.dtype != own.dtype:  # the format of the buffer says less
+        array = array.view(own.dtype)
+    if dtype is not None:
+        array = numpy.asarray(array, dtype=dtype)
     return array.copy() if copy else array
 
 

@@ -15,6 +15,7 @@ from ctypes import addressof, create_string_buffer
 
 from ..errors import ProtocolError, refusal, worded
 from ..interpreter.cpython import facts
+from ..remembered import Remembered, cannot_change
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -228,7 +229,7 @@ _CODES = frozenset(range(18))  # every DLDataTypeCode of dlpack.h 1.3
 _BY_NAME: dict[str, DType] = {}
 _BY_TYPESTR: dict[str, DType] = {}  # without byte order: "f4"
 _BY_DLPACK: dict[tuple[int, int, int, bool], DType] = {}
-_OPAQUE: dict[tuple[str, str], DType] = {}  # by name, and everything else that makes it up; emptied when it grows large
+_OPAQUE: Remembered[tuple[str, str], DType] = Remembered(1000)  # by name, and by everything else that makes a type
 
 
 def _fill() -> None:
@@ -300,16 +301,20 @@ def of(spec: object) -> DType:
     named = _from_attributes(spec)
     if named is None or getattr(spec, "bit_width", named.bits) != named.bits:  # (pyarrow's bool has 1 bit)
         raise TypeError(f"{worded(spec)} does not name an element type: give a name such as 'float32'")
-    if named.name in _BY_NAME:  # (a dtype with fields can be changed: it is read each time)
-        if len(_known) >= _MOST_KNOWN:
-            _known.clear()
-        _known[id(spec)] = spec, named
+    if named.name in _BY_NAME and _stays(spec):  # (a dtype with fields can be changed, too)
+        _known.keep(id(spec), (spec, named))
     return named
 
 
-# The dtypes of other libraries that were read already, by identity: reading one takes 2 us.
-_known: dict[int, tuple[object, DType]] = {}
-_MOST_KNOWN = 64
+def _stays(spec: object) -> bool:
+    """Tell whether the attributes of an object, or of a class, cannot change."""
+    if isinstance(spec, type):
+        return cannot_change(spec)
+    return cannot_change(type(spec)) and not hasattr(spec, "__dict__")
+
+
+# The dtypes of other libraries that were read already and cannot change, by identity: reading one takes 2 us.
+_known: Remembered[int, tuple[object, DType]] = Remembered(64)
 
 
 def _from_attributes(spec: object) -> DType | None:
@@ -343,7 +348,7 @@ def is_numpys(thing: object, *names: str) -> bool:
 # The structures that were read from NumPy's dtypes, by dtype. Those that contain other structures are not stored:
 # `inner.names = ...` changes an inner dtype, and NumPy then neither calculates the hash of the outer one again nor
 # compares it with itself.
-_structures: dict[Any, DType] = {}
+_structures: Remembered[Any, DType] = Remembered(1000)
 
 
 def of_numpy(spec: Any, protocol: str = "array_interface", *, inside: bool = False) -> DType:
@@ -386,11 +391,7 @@ def _read_fields(spec: Any, protocol: str) -> DType:
         label = (title[0], name) if title else name
         parts.append(Field(label, of_numpy(base, protocol, inside=True), shape, offset))
     made = structure(parts, spec.itemsize)
-    if not nested:
-        if len(_structures) >= 1000:
-            _structures.clear()
-        _structures[spec] = made
-    return made
+    return made if nested else _structures.keep(spec, made)
 
 
 def _numpy_structure(numpy: Any, dtype: DType) -> Any:
@@ -547,12 +548,10 @@ def opaque(
     key = name, f"{size} {typestr} {format} {descr!r} {inner!r} {reason}"
     found = _OPAQUE.get(key)
     if found is None:
-        if len(_OPAQUE) > 1000:  # the names come from other libraries: without a limit this would leak memory
-            _OPAQUE.clear()
         made = DType(
             name, "opaque", size, typestr=typestr, format=format, descr=descr, parts=tuple(parts), reason=reason
         )
-        found = _OPAQUE.setdefault(key, made)
+        found = _OPAQUE.keep(key, made)
     return found
 
 
@@ -648,7 +647,8 @@ def _format_of(whole: list[Field]) -> str:
     items = []
     for field in whole:
         dtype = field.dtype
-        format = dtype.format if dtype._parts or dtype.format[0] in "<>" else f"={dtype.format}"
+        mark = "^" if dtype.format[-1] == "g" else "="  # native sizes without alignment: "g" has no standard size
+        format = dtype.format if dtype._parts or dtype.format[0] in "<>" else mark + dtype.format
         if field.padding:
             items.append(f"{dtype.itemsize}x")
             continue

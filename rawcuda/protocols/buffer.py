@@ -24,6 +24,7 @@ from ..elements.ctypes_types import DATA, element_of, of_ctypes
 from ..elements.dtypes import is_numpys, of_numpy
 from ..errors import refusal
 from ..interpreter.cpython import bind, partial, reader, unpacker, window
+from ..remembered import Remembered
 from .description import HOST, Description, place
 from .pep3118 import dtype_of
 
@@ -33,7 +34,19 @@ if TYPE_CHECKING:
 
     from ..elements.dtypes import DType
 
-__all__ = ["NAME", "Held", "Py_buffer", "address_of", "buffer_at", "describe", "describe_array", "describe_for", "describe_scalar"]
+__all__ = [
+    "DATA",
+    "NAME",
+    "Held",
+    "Py_buffer",
+    "address_of",
+    "buffer_at",
+    "describe",
+    "describe_array",
+    "describe_for",
+    "describe_scalar",
+    "scalar_reader_for",
+]
 
 NAME = "buffer"
 _FULL_RO = 0x11C  # PyBUF_FULL_RO: indirect, strided, with a format, may be read-only
@@ -191,8 +204,8 @@ def _own_word(view: memoryview, dtype: DType) -> DType:
     """Return the element type by the word of the object behind a memoryview, unless the memoryview was cast."""
     source: Any = view.obj
     if isinstance(source, Description):
-        word = source.dtype
-    elif isinstance(source, DATA):
+        return source.dtype if (source.dtype.format, source.dtype.itemsize) == (view.format, view.itemsize) else dtype
+    if isinstance(source, DATA):
         word = of_ctypes(element_of(type(source)))
     elif is_numpys(source, "ndarray", "generic"):
         word = of_numpy(source.dtype, NAME)
@@ -213,6 +226,13 @@ def describe_array(array: Any, kind: type[Description], stream: Any = None) -> D
     except ValueError as error:
         raise BufferError(str(error)) from None
     return _described(array, view, of_numpy(array.dtype, NAME), kind)
+
+
+def scalar_reader_for(kind: type) -> Any:
+    """Return describe() for a class of NumPy's numbers, whose buffers are exact, and else describe_scalar()."""
+    numpy: Any = modules["numpy"]
+    exact = issubclass(kind, (numpy.number, numpy.bool_)) and not issubclass(kind, numpy.timedelta64)
+    return describe if exact else describe_scalar
 
 
 def describe_scalar(scalar: Any, kind: type[Description], stream: Any = None) -> Description:
@@ -240,8 +260,7 @@ def describe_scalar(scalar: Any, kind: type[Description], stream: Any = None) ->
 _begin = Struct("=QQ").pack
 # (shape, strides, id of the dtype, read-only) -> the rest of a Py_buffer, and a tuple of what it refers to. Making it
 # takes 1,500 ns.
-_layouts: dict[tuple[Any, ...], tuple[bytes, object]] = {}
-_MOST = 1000  # layouts in the table; then it is emptied
+_layouts: Remembered[tuple[Any, ...], tuple[bytes, object]] = Remembered(1000)
 
 
 def buffer_at(
@@ -268,6 +287,4 @@ def _new_layout(key: tuple[Any, ...], dtype: DType) -> tuple[bytes, object]:
         nbytes, dtype.itemsize, readonly, ndim, dtype.c_format(), start if ndim else 0,
         start + 8 * ndim if ndim else 0, 0, 0,
     )  # fmt: skip
-    if len(_layouts) >= _MOST:
-        _layouts.clear()
-    return _layouts.setdefault(key, (rest, (numbers, dtype)))
+    return _layouts.keep(key, (rest, (numbers, dtype)))

@@ -22,6 +22,7 @@ from _weakref import ref
 from ..doors import gpu
 from ..errors import ProtocolError, worded
 from ..interpreter.cpython import has_plain_attributes, partial
+from ..remembered import Remembered, cannot_change
 from .description import Bytes, Description
 
 TYPE_CHECKING = False
@@ -46,9 +47,9 @@ _TRIED = tuple(PROTOCOLS)[:-1]
 _UNASKED = _TRIED[1:]  # the default; the exchange table is for torch's tensors, or if it is named
 # protocol, or None if all are tried -> id of a type -> the reader of its objects. Nothing here keeps a type alive:
 # when one is freed, `_types` removes its entries before its id can be another type's.
-readers: dict[Any, dict[int, Reader]] = {name: {} for name in (None, *PROTOCOLS)}
-_types: dict[int, ref[type]] = {}
 _MOST = 500  # types in a table: the number of classes in a program is unlimited
+readers: dict[Any, Remembered[int, Reader]] = {name: Remembered(_MOST) for name in (None, *PROTOCOLS)}
+_types: dict[int, ref[type]] = {}
 _side: Any = None  # gpu/cuda_side.py, imported on first use
 
 
@@ -211,6 +212,8 @@ def _reader_for(
             read = _room("dlpack_c_exchange").reader_by_capsule(kind, otherwise)
     elif first == "dlpack":
         read = _room(first).reader_in_c(kind, exporter, otherwise, after)
+    elif first == "array_interface" and issubclass(kind, _of_module("numpy", "generic")):
+        read = None  # its dict does not name every dtype
     elif first in ("cuda_array_interface", "array_interface"):
         read = _room(first).reader_for(otherwise, after, steps[0].name == "dlpack")
     return read
@@ -240,14 +243,16 @@ def _makers_of(kind: type, exporter: Any, protocol: str | None) -> dict[str, Cal
             names = _TRIED
         return {name: partial(_checked, name) for name in names}
     if protocol is None and issubclass(kind, _of_module("numpy", "generic")):
-        names = ("buffer",)  # its __array_interface__ would make another array
-    elif protocol is None and _is_fixed(kind):
+        return {"buffer": partial(_describe_scalar, ref(kind))}  # its __array_interface__ would make another array
+    if protocol is None and _is_fixed(kind):
         names = [name for name in names if hasattr(kind, PROTOCOLS[name] or "__class__")]
-        if "array_interface" in names:
+        if issubclass(kind, _of_module("numpy", "ndarray")):
             # NumPy takes 2,700 ns to make the array interface of a structured array, and 220 ns to export its buffer.
             names = [*[name for name in names if name != "array_interface"], "array_interface"]
-            return {name: _not_last if name == "buffer" else partial(_describe_of, name) for name in names}
+            return {name: _describe_array if name == "buffer" else partial(_describe_of, name) for name in names}
     made: dict[str, Callable[[], Reader]] = {name: partial(_describe_of, name) for name in names}
+    if "buffer" in made and issubclass(kind, _room("buffer").DATA):
+        made["buffer"] = partial(_describe_ctypes, ref(kind))
     if "dlpack" in made and hasattr(kind, "__dlpack__"):
         describe = _room("dlpack").describe_for(kind)
         made["dlpack"] = lambda: describe
@@ -271,35 +276,27 @@ def _describe_of(name: str) -> Reader:
     return reader
 
 
-def _not_last() -> Reader:
-    """Return a reader of buffers that leaves to the array interface what they do not describe.
+def _describe_array() -> Reader:
+    """Return the reader of buffers for arrays of NumPy; it leaves to the array interface what has no buffer."""
+    reader: Reader = _room("buffer").describe_array
+    return reader
 
-    NumPy raises ValueError for datetimes, and its formats do not always tell where the fields of a structure are.
-    """
-    read = _room("buffer").describe
 
-    def refusing(exporter: Any, kind: Kind, stream: Any) -> Description | None:
-        try:
-            made: Description | None = read(exporter, kind, stream)
-        except ValueError as error:
-            raise BufferError(str(error)) from None
-        if made is not None and made.dtype.format == f"{made.dtype.itemsize}x":
-            raise BufferError("the format of its buffer gives no more than the size of the elements")
-        return made
+def _describe_scalar(kind: ref[type]) -> Reader:
+    """Return the reader for scalars of NumPy."""
+    reader: Reader = _room("buffer").scalar_reader_for(kind())
+    return reader
 
-    return refusing
+
+def _describe_ctypes(kind: ref[type]) -> Reader:
+    """Return the reader of buffers for the objects of a ctypes class."""
+    reader: Reader = _room("buffer").describe_for(kind())
+    return reader
 
 
 def _is_fixed(kind: type) -> bool:
     """Tell whether a type is immutable and its objects have no attributes of their own."""
-    return (
-        all([one.__flags__ & _HEAP_IMMUTABLE != _HEAP for one in kind.__mro__])
-        and not kind.__dictoffset__
-        and has_plain_attributes(kind)
-    )
-
-
-_HEAP, _HEAP_IMMUTABLE = 1 << 9, 1 << 9 | 1 << 8  # Py_TPFLAGS_HEAPTYPE, and with Py_TPFLAGS_IMMUTABLETYPE (3.10)
+    return cannot_change(kind) and not kind.__dictoffset__ and has_plain_attributes(kind)
 
 
 def _of_module(module: str, name: str) -> Any:

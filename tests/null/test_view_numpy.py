@@ -442,8 +442,8 @@ def test_dates_are_read_again_by_the_protocol_that_had_them():
 
 
 def test_tables_do_not_grow_without_end(monkeypatch, pytestconfig):
-    for room in tensors, protocol:
-        monkeypatch.setattr(room, "MOST_LAYOUTS", 1000)
+    monkeypatch.setattr(tensors, "MOST_LAYOUTS", 1000)
+    monkeypatch.setattr(protocol._numpy_layouts, "most", 1000)
     tensors.BY_CAPSULE.clear(), protocol._numpy_layouts.clear()
     most = 0
     for n in range(3000):

@@ -20,6 +20,7 @@ from ... import names
 from ...arrays.strided import _MemoryView
 from ...elements.dtypes import of
 from ...errors import ProtocolError, a_kind, worded
+from ...remembered import Remembered
 from ..context import reaches
 
 TYPE_CHECKING = False
@@ -286,7 +287,7 @@ class Slot:
         bits = size * 8
         self.low, self.high = -(1 << bits - 1), (1 << bits) - 1
         self.limit = _TOO_LARGE.get(kind, 0.0)
-        self.places: set[Place] = set()
+        self.places: Remembered[Place, bool] = Remembered(64)  # labels come from other libraries
         self._reader: Slot | None = None
         if size == 8 and kind in ("pointer", "u64", "s64"):
             self.form, self.format, value = "address" if self.element is None else "typed", "P", "q"

@@ -16,6 +16,7 @@ from __future__ import annotations
 import struct
 
 from ...arrays.strided import _MemoryView
+from ...remembered import Remembered
 from ..memory import Memory
 from .arguments import In
 from .packing import table_for
@@ -137,7 +138,7 @@ def packing_format(slots: Sequence[Slot]) -> str:
     return "<" + packing.replace("P", "q") if "f" in packing else packing
 
 
-_written: dict[tuple[Any, ...], Callable[..., None]] = {}
+_written: Remembered[tuple[Any, ...], Callable[..., None]] = Remembered(500)
 
 
 def call_for(kernel: str, names: Sequence[str], slots: Sequence[Slot], on_default: bool) -> Callable[..., None]:
@@ -152,9 +153,7 @@ def call_for(kernel: str, names: Sequence[str], slots: Sequence[Slot], on_defaul
     key = kernel, tuple(names), packing, forms, on_default
     found = _written.get(key)
     if found is None:
-        if len(_written) >= 500:  # the names come from user code
-            _written.clear()
-        found = _written.setdefault(key, _write(kernel, names, slots, packing, on_default))
+        found = _written.keep(key, _write(kernel, names, slots, packing, on_default))
     return found
 
 
