@@ -344,8 +344,8 @@ def numpy_array(view: StridedView, dtype: Any, copy: bool | None) -> Any:
         raise ImportError("__array__() makes an array of NumPy: import numpy first")
     numpy, own = sys.modules["numpy"], view.dtype
     array = numpy.asarray(memory_view(view))
-    if own.lanes == 1 and array.dtype != own.dtype:  # the format of the buffer says less
-        array = array.view(own.dtype)
+    if own.misread:
+        array = array.view(own.dtype)  # the format of the buffer may say less
     if dtype is not None:
         array = numpy.asarray(array, dtype=dtype)
     return array.copy() if copy else array

@@ -199,16 +199,18 @@ class DType:
 
     @property
     def misread(self) -> bool:
-        """Tell whether NumPy reads another dtype from typestr and descr: such a type has another name than they say.
+        """Tell whether NumPy has a dtype for this, and reads another one from typestr and descr.
 
-        NumPy makes a field of padding, and cannot express the other types at all.
+        It makes a field of padding. And neither names the types of ml_dtypes, nor fields that overlap.
         """
-        if self.lanes > 1 or self.packed:
-            return False  # NumPy has no dtype for it
-        if self._parts:
-            gaps = sum([part.nbytes for part in self._parts]) != self.itemsize
-            return gaps or self.descr is None or any([part.dtype.misread for part in self._parts])
-        return self.kind != "opaque" and self.typestr[1] == "V"
+        if self.kind == "opaque" and not self._parts or self.typestr[1] != "V" or self.lanes > 1:
+            return False
+        try:
+            wanted = self.dtype
+        except (TypeError, AttributeError):  # NumPy has none, or is not loaded
+            return False
+        gaps = sum([part.nbytes for part in self._parts]) != self.itemsize
+        return wanted.names is None or gaps or self.descr is None or any([part.dtype.misread for part in self._parts])
 
     def __hash__(self) -> int:
         return hash(self.name)
@@ -551,6 +553,8 @@ def opaque(
         made = DType(
             name, "opaque", size, typestr=typestr, format=format, descr=descr, parts=tuple(parts), reason=reason
         )
+        if len(_OPAQUE) >= _OPAQUE.most:
+            _structures.clear()  # else it would keep types of which _OPAQUE then makes others
         found = _OPAQUE.keep(key, made)
     return found
 
@@ -690,8 +694,12 @@ def field_of(dtype: DType, name: str) -> Field:
     """Return a field of a structure; raises IndexError, as NumPy does, if there is no such field."""
     known = fields_of(dtype)
     if name not in known:
-        why = f" that can be read, because {dtype.reason}" if dtype.reason else ""
-        there = f"has the fields {', '.join(map(repr, known))}" if known else f"has no fields{why}"
+        if known:
+            there = f"has the fields {', '.join(map(repr, known))}"
+        elif dtype.reason:
+            there = f"has no fields that can be read ({dtype.reason})"
+        else:
+            there = "has no fields: only integers, slices, '...' and None are valid indices"
         raise IndexError(f"no field of name {worded(name)}: dtype {dtype} {there}")
     return known[name]
 

@@ -131,10 +131,13 @@ def address_of(view: memoryview) -> int:
 _check = bind("PyObject_CheckBuffer", ctypes.c_int, ctypes.py_object)
 
 
-def describe(exporter: Any, kind: type[Description] = Description, stream: Any = None) -> Description | None:
+def describe(
+    exporter: Any, kind: type[Description] = Description, stream: Any = None, dtype: DType | None = None
+) -> Description | None:
     """Describe the memory of a buffer exporter, or return None if the object does not export a buffer.
 
     kind     the class to make
+    dtype    the element type, if it is known; otherwise the format gives it, or the object's own type
     raises   ProtocolError           suboffsets, or an unsupported format
              BufferError, ValueError raised by the exporter
     """
@@ -144,14 +147,12 @@ def describe(exporter: Any, kind: type[Description] = Description, stream: Any =
         if _check(exporter):
             raise
         return None
-    dtype = dtype_of(view.format, view.itemsize)
-    if dtype._kind == "opaque":
-        dtype = _own_word(view, dtype)
-    return _described(exporter, view, dtype, kind)
-
-
-def _described(exporter: Any, view: memoryview, dtype: DType, kind: type[Description]) -> Description:
-    """Describe the memory of a buffer, whose element type is known."""
+    if dtype is None:
+        dtype = dtype_of(view.format, view.itemsize)
+        if dtype._kind == "opaque":
+            dtype = _own_word(view, dtype)
+    elif dtype._itemsize != view.itemsize:
+        dtype = dtype_of("", view.itemsize)
     if view.suboffsets and any(offset >= 0 for offset in view.suboffsets):
         raise refusal(
             NAME,
@@ -191,13 +192,10 @@ def describe_for(kind: type) -> Any:
     return partial(_describe_ctypes, of_ctypes(element))
 
 
-def _describe_ctypes(dtype: DType, exporter: Any, kind: type[Description], stream: Any = None) -> Description:
-    view = memoryview(exporter)
+def _describe_ctypes(dtype: DType, exporter: Any, kind: type[Description], stream: Any = None) -> Description | None:
     if dtype.reason and dtype.typestr[1] != "V":  # a number, of which nothing else can be read
         raise refusal(NAME, "type", type(exporter).__name__, f"cannot be viewed: {dtype.reason}")
-    if view.itemsize != dtype.itemsize:
-        dtype = dtype_of("", view.itemsize)
-    return _described(exporter, view, dtype, kind)
+    return describe(exporter, kind, stream, dtype)
 
 
 def _own_word(view: memoryview, dtype: DType) -> DType:
@@ -216,16 +214,17 @@ def _own_word(view: memoryview, dtype: DType) -> DType:
     return word
 
 
-def describe_array(array: Any, kind: type[Description], stream: Any = None) -> Description:
+def describe_array(array: Any, kind: type[Description], stream: Any = None) -> Description | None:
     """Describe an array of NumPy, whose buffer has no titles of fields, and not always their offsets.
 
     raises   BufferError   NumPy has no buffer for its dtype: for dates, and for fields that overlap
     """
     try:
-        view = memoryview(array)
+        return describe(array, kind, stream, of_numpy(array.dtype, NAME))
     except ValueError as error:
+        if isinstance(error, BufferError):
+            raise
         raise BufferError(str(error)) from None
-    return _described(array, view, of_numpy(array.dtype, NAME), kind)
 
 
 def scalar_reader_for(kind: type) -> Any:
@@ -249,10 +248,9 @@ def describe_scalar(scalar: Any, kind: type[Description], stream: Any = None) ->
         array = modules["numpy"].asarray(scalar)
         dtype = of_numpy(array.dtype, NAME)  # (text of no length becomes one of length 1)
         view = memoryview(array.view(f"V{dtype.itemsize}"))  # there are buffers of bytes for every dtype
-    made = _described(scalar, view, dtype, kind)
-    made._shape = made._strides = ()
-    made._place = _PLACES[True]
-    return made
+    made: Any = describe(view, kind, stream)
+    made._shape, made._strides, made._dtype, made._place = (), (), dtype, _PLACES[True]
+    return made  # type: ignore[no-any-return]
 
 
 # -- exported buffers

@@ -221,12 +221,13 @@ def test_numpy_reads_the_same_type_on_every_python(name):
     """NumPy asks for a buffer first, which views offer since Python 3.12, and its formats cannot say every type."""
     made = view(bytearray(192)).reinterpret(dtypes.of(name))
 
-    class Told:
-        __array_interface__ = made.__array_interface__
-
-    read, expected = numpy.asarray(made), numpy.asarray(Told())
-    assert (read.dtype, read.shape, read.ctypes.data) == (expected.dtype, expected.shape, made.ptr)
-    if read.dtype.kind == "V":  # NumPy knows no such numbers
+    try:
+        expected = numpy.dtype(name)
+    except TypeError:  # NumPy has none, not even with ml_dtypes
+        expected = numpy.dtype(made.dtype.descr or f"V{made.itemsize}")
+    read = numpy.asarray(made)
+    assert (read.dtype, read.shape, read.ctypes.data) == (expected, made.shape, made.ptr)
+    if read.dtype.kind == "V":  # its buffers have no such numbers
         with pytest.raises(BufferError, match=r"reads as another type; call view\.memoryview"):
             made.__buffer__(0x11C)  # PyBUF_FULL_RO
     assert bytes(made.__buffer__(0)) == made.tobytes() == bytes(192)  # without a format, it is bytes
@@ -242,11 +243,8 @@ def test_numpy_reads_the_same_structure_on_every_python(fields, align):
     given = numpy.zeros(3, numpy.dtype(fields, align=align))
     made = view(given)
 
-    class Told:
-        __array_interface__ = made.__array_interface__
-
-    for read in numpy.asarray(made), numpy.asarray(Told()):  # (a buffer's padding is no field)
-        same_fields(read.dtype, given.dtype)
+    assert numpy.asarray(made).dtype == given.dtype
+    assert hasattr(made, "__array_interface__") == (not align or fields in (FIELDS[2], FIELDS[3]))  # no padding
     assert numpy.asarray(made)["a"].dtype == given["a"].dtype
 
 
