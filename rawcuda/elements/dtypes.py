@@ -102,7 +102,7 @@ class DType:
     reason    why the elements are only bytes although they have a structure, such as "it is a union"; usually ""
     """
 
-    __slots__ = (*map("_{}".format, _FACTS), "_c_format", "_parts")
+    __slots__ = (*map("_{}".format, _FACTS), "_c_format", "_identity", "_parts")
     if TYPE_CHECKING:
         name = kind = typestr = format = ""
         itemsize = bits = lanes = 0
@@ -135,6 +135,9 @@ class DType:
         self._packed, self._padded, self._ptx, self._descr = packed, padded, ptx, descr
         self._parts, self._reason = parts, reason  # the fields of a structure, accessible or not
         self._typestr, self._format = typestr or f"|V{itemsize}", format or f"{itemsize}x"
+        inner = [(part.label, part.dtype._identity, part.shape, part.offset) for part in parts]
+        told = f"{name} {itemsize} {packed} {padded} {self._typestr} {self._format} {descr!r} {reason}"
+        self._identity = f"{told} {inner!r}" if inner else told  # equal for two objects only if they mean the same
         self._c_format: Any = None  # the format as a C string, created on first use
 
     def nbytes(self, count: int) -> int:
@@ -231,7 +234,7 @@ _CODES = frozenset(range(18))  # every DLDataTypeCode of dlpack.h 1.3
 _BY_NAME: dict[str, DType] = {}
 _BY_TYPESTR: dict[str, DType] = {}  # without byte order: "f4"
 _BY_DLPACK: dict[tuple[int, int, int, bool], DType] = {}
-_OPAQUE: Remembered[tuple[str, str], DType] = Remembered(1000)  # by name, and by everything else that makes a type
+_OPAQUE: Remembered[str, DType] = Remembered(1000)  # by _identity
 
 
 def _fill() -> None:
@@ -546,16 +549,12 @@ def opaque(
     reason: str = "",
 ) -> DType:
     """Return a type whose elements can only be copied."""
-    inner = [(part.label, id(part.dtype), part.shape, part.offset) for part in parts]  # which the entry keeps alive
-    key = name, f"{size} {typestr} {format} {descr!r} {inner!r} {reason}"
-    found = _OPAQUE.get(key)
+    made = DType(name, "opaque", size, typestr=typestr, format=format, descr=descr, parts=tuple(parts), reason=reason)
+    found = _OPAQUE.get(made._identity)
     if found is None:
-        made = DType(
-            name, "opaque", size, typestr=typestr, format=format, descr=descr, parts=tuple(parts), reason=reason
-        )
         if len(_OPAQUE) >= _OPAQUE.most:
             _structures.clear()  # else it would keep types of which _OPAQUE then makes others
-        found = _OPAQUE.keep(key, made)
+        found = _OPAQUE.keep(made._identity, made)
     return found
 
 
