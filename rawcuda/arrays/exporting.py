@@ -29,11 +29,11 @@ from ..dlpack import (
 )
 from ..doors import gpu
 from ..elements import layout
-from ..errors import refusal
+from ..errors import DriverNotFound, refusal
 from ..given import whole
 from ..interpreter.buffer_type import memoryview_of
 from ..protocols.buffer import buffer_at
-from ..protocols.description import KINDS
+from ..protocols.description import KINDS, place
 from ..remembered import Remembered
 
 TYPE_CHECKING = False
@@ -66,10 +66,25 @@ def dlpack_device(view: StridedView) -> tuple[int, int]:
     where = view._place
     if where.is_host:
         return 1, 0
-    kind, ordinal = where.device or ("cuda", None)
-    if ordinal is None:
-        raise refusal("dlpack", "device", kind, "has no known ordinal: the array is empty, and its exporter named none")
-    return KINDS[kind], ordinal if kind == "cuda" else 0
+    kind, ordinal = where.device or ("cuda", _current_ordinal())
+    return KINDS[kind], ordinal if kind == "cuda" else 0  # type: ignore[return-value]
+
+
+def _current_ordinal() -> int:
+    """Return the ordinal of the current device: an empty array is there if its exporter named none, as in CuPy."""
+    try:
+        return gpu().current_ordinal()  # type: ignore[no-any-return]
+    except DriverNotFound as error:
+        raise refusal(
+            "dlpack", "device", "cuda", f"has no ordinal: the array is empty, its exporter named no device, and {error}"
+        ) from None
+
+
+def _placed(view: StridedView) -> StridedView:
+    """Return an empty view whose exporter named no device as one on the current device, which may change later."""
+    made = view._derived(view.ptr, view.shape, view.strides)
+    made._place = place(("cuda", _current_ordinal()), view._place.readonly, view._place.protocol)
+    return made
 
 
 def dlpack_capsule(view: StridedView, stream: Any, max_version: Any, dl_device: Any, copy: Any) -> Any:
@@ -83,6 +98,8 @@ def dlpack_capsule(view: StridedView, stream: Any, max_version: Any, dl_device: 
     """
     versioned = max_version is not None and (max_version in _NEWEST or _pair("max_version", max_version)[0] >= 1)
     other = None
+    if view._place.device is None:
+        view = _placed(view)
     if dl_device is not None or copy is not None:
         view, other = _elsewhere(view, stream, dl_device, copy)
     where, shape, dtype = view._place, view.shape, view.dtype
@@ -229,6 +246,8 @@ def lend_view(view: StridedView) -> int:
 
     raises   ProtocolError   (a BufferError) the view cannot be exported
     """
+    if view._place.device is None:
+        view = _placed(view)
     device = dlpack_device(view)
     template = _template(view, device, None, True)
     _order(view, None, device)
@@ -333,7 +352,8 @@ def _make_ready(view: StridedView) -> None:
 
 
 def _place(view: StridedView) -> str:
-    return f"{view.device[0]} {view.device[1]}"
+    kind, ordinal = view.device
+    return "a device that its exporter did not name" if ordinal is None else f"{kind} {ordinal}"
 
 
 def numpy_array(view: StridedView, dtype: Any, copy: bool | None) -> Any:

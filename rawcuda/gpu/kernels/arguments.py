@@ -362,9 +362,12 @@ class Slot:
         )
 
     def can_reach(self, where: tuple[str, int | None]) -> bool:
-        """Tell whether the device can access memory of a kind and ordinal, according to its label."""
+        """Tell whether the device can access memory of a kind and ordinal, according to its label.
+
+        ordinal  None for an empty array whose exporter named no device: there is nothing to access
+        """
         kind, ordinal = where
-        return kind != "cpu" and (kind != "cuda" or ordinal is not None and reaches(self.ordinal, ordinal))
+        return kind != "cpu" and (kind != "cuda" or ordinal is None or reaches(self.ordinal, ordinal))
 
 
 def _worded(value: Any) -> str:
