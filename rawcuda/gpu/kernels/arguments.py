@@ -40,7 +40,6 @@ __all__ = [
     "Slot",
     "ctypes_letter",
     "declared",
-    "is_swapped",
     "refuse_kind",
     "refuse_numpy",
     "refuse_object",
@@ -223,17 +222,6 @@ def ctypes_letter(kind: Any) -> str:
     if not isinstance(code, str):
         return ""
     return "f" if code in "fd" else "s" if code in "bhilq" else "u" if code in "BHILQ?P" else ""
-
-
-def is_swapped(kind: Any) -> bool:
-    """Tell whether values of a ctypes type, or parts of them, are big-endian; the byte order of CUDA is little."""
-    if issubclass(kind, ctypes.Array):
-        return is_swapped(kind._type_)
-    if issubclass(kind, (ctypes.Structure, ctypes.Union)):
-        fields = [field[1] for base in kind.__mro__ for field in vars(base).get("_fields_", ())]
-        return any(map(is_swapped, fields))
-    big, little = getattr(kind, "__ctype_be__", None), getattr(kind, "__ctype_le__", None)
-    return big in kind.__mro__ and big is not little  # (a byte has no order)
 
 
 class Slot:

@@ -20,6 +20,7 @@ import sys
 from operator import index
 
 from ...arrays.strided import view
+from ...elements.ctypes_types import is_swapped
 from ...elements.dtypes import of
 from ...elements.scalars import encode
 from ...errors import Closed, ProtocolError
@@ -33,7 +34,6 @@ from .arguments import (
     Passed,
     Slot,
     ctypes_letter,
-    is_swapped,
     refuse_kind,
     refuse_numpy,
     refuse_object,

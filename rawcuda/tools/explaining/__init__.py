@@ -136,7 +136,7 @@ def _said(made: Description) -> str:
         "a device that only the driver knows" if made._place.device is None else " ".join(map(str, made._place.device))
     )
     return (
-        f"{made.dtype} {made.shape}, byte strides {made.strides}, on {where}, at {made.ptr:#x}, "
+        f"{made.dtype}{f' ({made.dtype.reason})' * bool(made.dtype.reason)} {made.shape}, byte strides {made.strides}, on {where}, at {made.ptr:#x}, "
         f"{'read-only' if made._place.readonly else 'writable'}"
     )
 
