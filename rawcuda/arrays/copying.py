@@ -206,7 +206,7 @@ def examine(thing: Any) -> Side:
         made.owner, made.primary, made.ours = None, thing._primary, True
         made.readonly, made.kind, address = thing.readonly, thing.kind, thing.ptr
         shape, strides, dtype, is_final = (thing.nbytes,), (1,), None, thing._keeps is None
-    made.form = form = _forms.get((shape, strides, id(dtype))) or _make_form(shape, strides, dtype)
+    made.form = form = _forms.answers.get((shape, strides, id(dtype))) or _make_form(shape, strides, dtype)
     made.address, made.argument, made.end = address, _argument(address), address + form.nbytes
     made.run, made.route = form if form.size is not None else None, None
     made.target = False if made.readonly else made.run or False
@@ -472,7 +472,7 @@ def fill(target: Any, value: Any, stream: Any = None) -> None:
     key: Any = value if type(value) is int else _pattern_of(form, value)  # an int tells as much as its bytes
     route = to.route
     if route is not None:
-        function, words = form.words.get(key) or route.words_of(form, _pattern_of(form, value), key)
+        function, words = form.words.answers.get(key) or route.words_of(form, _pattern_of(form, value), key)
         if route.repeat(function, words, target, target, to, to, stream):
             return
     pattern = _pattern_of(form, value) if key is value else key

@@ -105,7 +105,7 @@ def dlpack_capsule(view: StridedView, stream: Any, max_version: Any, dl_device: 
     where, shape, dtype = view._place, view.shape, view.dtype
     key = shape, view.strides, dtype.name, dtype.code, where, versioned, other
     try:
-        template = _templates[key]
+        template = _templates.answers[key]
     except KeyError:
         device, flags = other or (dlpack_device(view), 0)
         template = _template(view, device, max_version, versioned, flags)

@@ -298,7 +298,7 @@ def of(spec: object) -> DType:
         raise TypeError(
             f"no element type is called {worded(spec)}: give a name such as 'float32', or a typestr such as '<f4'"
         )
-    known = _known.get(id(spec))
+    known = _known.answers.get(id(spec))
     if known is not None and known[0] is spec:
         return known[1]
     if isinstance(spec, type) and spec in _PYTHON:
@@ -363,7 +363,7 @@ def of_numpy(spec: Any, protocol: str = "array_interface", *, inside: bool = Fal
     raises   ProtocolError   Python objects, strings of variable length, another byte order
     """
     if spec.names is not None:
-        found = _structures.get(spec)
+        found = _structures.answers.get(spec)
         if found is None:
             found = _read_fields(spec, protocol)
         return found
@@ -550,7 +550,7 @@ def opaque(
 ) -> DType:
     """Return a type whose elements can only be copied."""
     made = DType(name, "opaque", size, typestr=typestr, format=format, descr=descr, parts=tuple(parts), reason=reason)
-    found = _OPAQUE.get(made._identity)
+    found = _OPAQUE.answers.get(made._identity)
     if found is None:
         if len(_OPAQUE) >= _OPAQUE.most:
             _structures.clear()  # else it would keep types of which _OPAQUE then makes others

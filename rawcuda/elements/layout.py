@@ -110,7 +110,7 @@ def checked_size(shape: Sequence[int], itemsize: int) -> int:
 def c_layout(shape: object, itemsize: int) -> tuple[Ints, Ints, int]:
     """Return the shape, the strides and the number of bytes of a new row-major array; raises ValueError, TypeError."""
     extents = as_extents(shape)
-    return _c_layouts.get((extents, itemsize)) or _new_c_layout(extents, itemsize)
+    return _c_layouts.answers.get((extents, itemsize)) or _new_c_layout(extents, itemsize)
 
 
 def _new_c_layout(shape: Ints, itemsize: int) -> tuple[Ints, Ints, int]:

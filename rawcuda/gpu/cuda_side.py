@@ -128,7 +128,7 @@ def spot(address: int) -> tuple[Place, Place] | None:
     if failed:
         return None
     try:
-        return _spots[answer]
+        return _spots.answers[answer]
     except KeyError:
         where = _read(answer)
         return _spots.keep(

@@ -251,7 +251,7 @@ def record_and_wait(primary: PrimaryContext, working: Any, waiting: Any, there: 
     source = working if type(working) is int else handle_of(working)
     target = waiting if type(waiting) is int else handle_of(waiting)
     try:
-        record, first, wait, second = _ways[home, source, primary, target]
+        record, first, wait, second = _ways.answers[home, source, primary, target]
     except KeyError:
         record, first, wait, second = _prepare_way(home, source, primary, target)
     try:

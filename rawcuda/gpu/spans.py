@@ -69,7 +69,7 @@ class Route:
         dst, src  the views or Memories, whose Sides are `to` and `of`; for a fill, both are the target
         order     when the stream reaches it
         """
-        call, context = self.ready.get(key), self.context
+        call, context = self.ready.answers.get(key), self.context
         if call is None or self.stream is not stream and not self._is_on(stream):
             return False
         if self.using._handle is None or context._handle is None:
@@ -141,11 +141,11 @@ def _note(
         if calls is not primary.inside and getattr(stream, "_primary", None) is not primary and not primary.is_alone:
             return  # the driver is asked each time whose stream it is
         route = Route(stream, queue, primary, calls)
-    elif len(route.ready) >= _MOST:  # where each source is new, keeping it would only cost time
+    elif len(route.ready.answers) >= _MOST:  # where each source is new, keeping it would only cost time
         route.missed += 1
         if route.missed < _PATIENCE:
             return
-        route.ready.clear()
+        route.ready.answers.clear()
         route.missed = 0
     route.ready.keep(key, partial(primary.functions[function], *arguments))
     to.route = route
@@ -243,7 +243,7 @@ def fill_run(target: Any, to: Side, pattern: bytes, key: Any, stream: Any) -> bo
     order   returns at once; done when the stream reaches it
     """
     form, primary, address = to.form, to.primary, to.address + to.form.offset
-    function, words = form.words.get(key) or Route.words_of(form, pattern, key)
+    function, words = form.words.answers.get(key) or Route.words_of(form, pattern, key)
     if isinstance(stream, StreamHandle) and stream._primary is not primary:
         _check_reach(stream, target, to)
     if not function or address % _WIDTHS[function]:

@@ -105,7 +105,7 @@ _forms: Remembered[tuple[Any, ...], _Form] = Remembered(100)  # by the protocol 
 
 def _form_of(interface: dict[str, Any], protocol: str) -> _Form:
     keys = protocol, *interface
-    return _forms.get(keys) or _forms.keep(keys, _Form(keys[1:]))
+    return _forms.answers.get(keys) or _forms.keep(keys, _Form(keys[1:]))
 
 
 def _is_plain(value: Any) -> bool:
@@ -137,7 +137,7 @@ def meaning_of(interface: Any, protocol: str, stream_of: Any = None) -> Meaning:
         form = _form_of(interface, protocol)
         try:
             key = dumps(form.values(interface), 2)
-            found = form.known.get(key)
+            found = form.known.answers.get(key)
             if found is not None:
                 return found
             values = loads(key) if len(key) < 1000 else None
@@ -348,7 +348,7 @@ def reader_by(
             try:
                 like = form  # (another thread may replace it)
                 if type(interface) is dict and len(interface) == like.size:
-                    shape, strides, dtype, low, high, pending = like.known[dumps(like.values(interface), 2)]
+                    shape, strides, dtype, low, high, pending = like.known.answers[dumps(like.values(interface), 2)]
                     address, readonly = data = interface["data"]
                     for key in like.others:
                         interface[key]  # raises KeyError

@@ -270,7 +270,7 @@ def buffer_at(
     obj       the id of the object that keeps the memory alive
     """
     key = shape, strides, id(dtype), readonly
-    rest, kept = _layouts.get(key) or _new_layout(key, dtype)
+    rest, kept = _layouts.answers.get(key) or _new_layout(key, dtype)
     return _begin(address, obj) + rest, kept
 
 

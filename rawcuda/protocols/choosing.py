@@ -72,7 +72,7 @@ def reader_of(exporter: Any, protocol: Any) -> Reader:
     raises    ValueError      no such protocol
     """
     try:
-        return readers[protocol][id(type(exporter))]
+        return readers[protocol].answers[id(type(exporter))]
     except (KeyError, TypeError):
         return learn(exporter, protocol)  # type: ignore[no-any-return]
 
@@ -159,7 +159,7 @@ def forget() -> None:
     """Empty the tables; if another thread learns meanwhile, no entry stays without a reference to its type."""
     _types.clear()  # before the tables: see learn()
     for table in readers.values():
-        table.clear()
+        table.answers.clear()
 
 
 def learn(exporter: Any, protocol: Any) -> Any:
@@ -185,9 +185,9 @@ def learn(exporter: Any, protocol: Any) -> Any:
     number = id(kind)
     if number not in _types:
         _types[number] = ref(kind, partial(_forget_type, number))
-    readers[protocol][number] = read
+    readers[protocol].answers[number] = read
     if number not in _types:  # another thread has just forgotten all: nothing would remove this entry
-        readers[protocol].pop(number, None)
+        readers[protocol].answers.pop(number, None)
     return read
 
 
@@ -228,7 +228,7 @@ def _view_memory(memory: Any, kind: Kind, stream: Any) -> Any:
 def _forget_type(number: int, _: object) -> None:
     _types.pop(number, None)
     for table in readers.values():
-        table.pop(number, None)
+        table.answers.pop(number, None)
 
 
 def _makers_of(kind: type, exporter: Any, protocol: str | None) -> dict[str, Callable[[], Reader]]:

@@ -122,7 +122,7 @@ def reader_in_c(type_: type, array: Any, otherwise: Any, rest: Any) -> Any:
                 flags, data, what, seen = unpack(window, pointers[hash(capsule)])
                 key = what, flags, seen
                 try:
-                    extents, steps, dtype, where = _numpy_layouts[key]
+                    extents, steps, dtype, where = _numpy_layouts.answers[key]
                 except KeyError:
                     extents, steps, dtype, where = _meet_numpys(key)
                 made: Any = kind()
@@ -137,8 +137,9 @@ def reader_in_c(type_: type, array: Any, otherwise: Any, rest: Any) -> Any:
         except BufferError:
             try:
                 of_dtype: Any = by_ndim and dtype_of(array)
-                if by_ndim and of_dtype in unfit:  # a buffer has no datetimes either, and takes 1,000 ns to refuse them
-                    return unfit[of_dtype](array, kind, stream)  # type: ignore[no-any-return]
+                known = unfit.answers.get(of_dtype) if by_ndim else None
+                if known is not None:  # a buffer has no datetimes either, and takes 1,000 ns to refuse them
+                    return known(array, kind, stream)  # type: ignore[no-any-return]
                 made = rest(array, kind, stream)
                 if by_ndim and made._place.protocol == "array_interface" and made._dtype.typestr[1] in "mM":
                     from .array_interface import reader_for
@@ -192,7 +193,7 @@ _SIZE = 80  # of a DLManagedTensorVersioned
 def _meet_numpys(key: tuple[bytes, int, bytes]) -> tuple[Any, Any, Any, Any]:
     """Check a layout as describe_tensor() does, and store its meaning."""
     what, flags, seen = key
-    _, _, _, work_out, _ = BY_CAPSULE.get((flags, what) if flags else what) or meet(BY_CAPSULE, flags, what, 0)
+    _, _, _, work_out, _ = BY_CAPSULE.answers.get((flags, what) if flags else what) or meet(BY_CAPSULE, flags, what, 0)
     return _numpy_layouts.keep(key, work_out((seen,))[:4])
 
 

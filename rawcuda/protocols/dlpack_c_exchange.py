@@ -78,7 +78,7 @@ def table_of(kind: type) -> Table | None:
             offered = getattr(kind, name, None)
     if offered is None:
         return None
-    known = _tables.get(id(offered))
+    known = _tables.answers.get(id(offered))
     if known is not None:
         return known
     if is_capsule(offered):

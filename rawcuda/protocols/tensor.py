@@ -74,7 +74,7 @@ def describe_tensor(
     else:
         data, what, shape, strides, offset = _read_plain(window, address)
     try:
-        apart, together, known, work_out, separately = kinds[(flags, what) if flags else what]
+        apart, together, known, work_out, separately = kinds.answers[(flags, what) if flags else what]
     except KeyError:
         apart, together, known, work_out, separately = meet(kinds, flags, what, strides - shape)
     if strides - shape == apart and 0xFFF < shape < 0x7FFFFFFFFFFFFFFF:
@@ -82,7 +82,7 @@ def describe_tensor(
     else:
         seen = separately(shape, strides)
     try:
-        shape_, steps, dtype, where, reach = known[seen]
+        shape_, steps, dtype, where, reach = known.answers[seen]
     except KeyError:
         shape_, steps, dtype, where, reach = work_out(seen)
     if not data and reach or offset and data + offset >= 0x10000000000000000:

@@ -341,7 +341,7 @@ class Kernel:
             shared_bytes if type(shared_bytes) is int else whole("shared_bytes", shared_bytes),
         )
         try:
-            idle = self._idle[key]
+            idle = self._idle.answers[key]
             launch = idle.pop()  # no other thread has it now
         except LookupError:
             idle, launch = self._another(key, shape, handle, asked)
@@ -370,7 +370,7 @@ class Kernel:
         if options:
             key = cooperative, cluster, *options.items(), *map(type, options.values())
         try:
-            return known[key], shared_bytes
+            return known.answers[key], shared_bytes
         except (KeyError, TypeError):  # a new configuration, or one with a list, which cannot be a key
             pass
         if not options:

@@ -156,7 +156,7 @@ _types: Remembered[Any, type[Launch]] = Remembered(500)
 
 def _type_with(call: Callable[..., None]) -> type[Launch]:
     """Return the class of launches with this `__call__`."""
-    found = _types.get(call)
+    found = _types.answers.get(call)
     if found is None:
         namespace = {"__slots__": (), "__module__": __name__, "__doc__": Launch.__doc__, "__call__": call}
         found = _types.keep(call, type(Launch.__name__, (Launch,), namespace))
@@ -337,7 +337,7 @@ class Launch:
         """Pack arguments by the tables alone; the packers raise the error for what cannot be packed."""
         kept.clear()
         try:
-            values = [slot.table[type(value)](slot, value, kept) for slot, value in zip(self._slots, arguments)]
+            values = [slot.table.packer(type(value))(slot, value, kept) for slot, value in zip(self._slots, arguments)]
         except Exception as error:
             if isinstance(error.__context__, source.UNPACKABLE):
                 error.__suppress_context__ = True  # the error of struct is less helpful

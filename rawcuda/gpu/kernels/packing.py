@@ -67,7 +67,7 @@ class Kept(list):  # type: ignore[type-arg]
 # -- tables
 
 
-class Packers(Remembered[type, "Packer"]):
+class Packers:
     """The packers for one kind of slot, by the type of the argument; filled when a type is first seen.
 
     A packer is chosen by the bases of the type alone, which do not change. It tests each value for the rest.
@@ -76,23 +76,22 @@ class Packers(Remembered[type, "Packer"]):
            unchanged, which saves 60 ns for each such argument: 360 of 1,280 for a kernel with six NumPy integers.
     """
 
-    __slots__ = ("plain", "_form", "_type", "_size", "_converts")
+    __slots__ = ("packers", "plain", "_kept", "_form", "_type", "_size", "_converts")
 
     def __init__(self, form: str, type: str, size: int, converts: bool) -> None:
-        super().__init__(256)  # the number of types in a program is unlimited
         self._form, self._type, self._size, self._converts = form, type, size, converts
-        self.plain: set[type] = set()  # type: ignore[valid-type]
+        self.packers: Remembered[Any, Packer] = Remembered(256)
+        self._kept: Remembered[Any, bool] = Remembered(256)
+        self.plain = self._kept.answers
 
-    def __missing__(self, kind: type) -> Packer:
-        packer = self.keep(kind, self._choose(kind))
-        if self._form != "bytes" and is_plain(kind, self._form, self._size):
-            self.plain.add(kind)
-        return packer
-
-    def clear(self) -> None:
-        """Forget all types."""
-        super().clear()
-        self.plain.clear()
+    def packer(self, kind: type) -> Packer:
+        """Return the packer for a type."""
+        found = self.packers.answers.get(kind)
+        if found is None:
+            found = self.packers.keep(kind, self._choose(kind))
+            if self._form != "bytes" and is_plain(kind, self._form, self._size):
+                self._kept.keep(kind, True)
+        return found
 
     def _choose(self, kind: type) -> Packer:
         """Return the packer for a type; everything that depends only on the type is decided here, once."""
@@ -136,7 +135,7 @@ def table_for(slot: Slot) -> Packers:
     """Return the table of a slot, which equal slots share."""
     form = slot.form
     key = form, slot.type if form in ("bytes", "real") else "", slot.size, slot.converts and form == "bytes"
-    found = _tables.get(key)
+    found = _tables.answers.get(key)
     if found is None:
         found = _tables.keep(key, Packers(*key))
     return found
@@ -298,11 +297,11 @@ def _pack_object(slot: Slot, argument: Any, kept: Kept) -> bytes:
 
 def _pack_in(slot: Slot, argument: In, kept: Kept) -> Any:
     inner, reader = argument.exporter, slot._reader or slot.reader()
-    packer = reader.table[type(inner)]
+    packer = reader.table.packer(type(inner))
     if packer is not _pack_in:
         return packer(reader, inner, kept)
     inner = _innermost(slot, inner)
-    return reader.table[type(inner)](reader, inner, kept)
+    return reader.table.packer(type(inner))(reader, inner, kept)
 
 
 def _innermost(slot: Slot, given: Any) -> Any:
@@ -336,7 +335,7 @@ def _check_place(slot: Slot, made: Description, given: Any, kept: Kept) -> None:
     if owner is not None and where[1] != slot.ordinal:
         kept.append(owner.lease())  # its close() waits for the work of its own device only
     if where[0] in ("cuda_host", "cuda_managed") or where == ("cuda", slot.ordinal):
-        slot.places.keep(place, True)
+        slot.suitable.keep(place, True)
 
 
 def _name(slot: Slot, error: Exception) -> None:
