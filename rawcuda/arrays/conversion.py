@@ -93,7 +93,7 @@ def _numpy() -> Any:
 
 
 def _cast(new: DType, value: Any) -> Any:
-    """Return a number that a type of integers, bools or complex numbers can hold: truncated or wrapped around, as in C."""
+    """Return a number that a type can hold, which is not one of floats: truncated or wrapped around, as in C."""
     if new.kind == "complex" or new.kind == "bool":
         return value
     if isinstance(value, complex):

@@ -302,8 +302,8 @@ def _nameable(descr: list[Any]) -> list[Any]:
     """
     names = {name for field in descr for name in (field[0] if type(field[0]) is tuple else field[:1])}
     told: list[Any] = []
-    for place, (label, kind, *shape) in enumerate(descr):
-        called = f"f{place}"
+    for number, (label, kind, *shape) in enumerate(descr):
+        called = f"f{number}"
         if not label and called in names:
             while called in names:
                 called += "_"

@@ -116,7 +116,8 @@ def _of_structure(kind: Any) -> DType:
     fields: dict[str, Field] = {}
     reason = ""
     for name, type_, base, *width in _entries(kind):
-        shape, inner = (), type_
+        shape: tuple[int, ...] = ()
+        inner = type_
         while issubclass(inner, _ARRAY):
             shape, inner = (*shape, inner._length_), inner._type_
         dtype = of_ctypes(inner)

@@ -81,7 +81,8 @@ _TABLE = (
 
 
 _FACTS = (
-    "name", "kind", "itemsize", "code", "bits", "lanes", "packed", "padded", "typestr", "format", "ptx", "descr", "reason",
+    "name", "kind", "itemsize", "code", "bits", "lanes", "packed", "padded", "typestr", "format", "ptx", "descr",
+    "reason",
 )  # fmt: skip
 
 
@@ -111,6 +112,7 @@ class DType:
         ptx: str | None
         descr: list[Any] | None
         reason = ""
+        _identity: str
 
     def __init__(
         self,

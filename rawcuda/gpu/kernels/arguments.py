@@ -352,11 +352,8 @@ class Slot:
         )
 
     def can_reach(self, where: tuple[str, int | None]) -> bool:
-        """Tell whether the device can access memory of a kind and ordinal, according to its label.
-
-        ordinal  None for an empty array whose exporter named no device: there is nothing to access
-        """
-        kind, ordinal = where
+        """Tell whether the device can access memory of a kind and ordinal, according to its label."""
+        kind, ordinal = where  # (None is the ordinal of an empty array whose exporter named none: nothing is accessed)
         return kind != "cpu" and (kind != "cuda" or ordinal is None or reaches(self.ordinal, ordinal))
 
 

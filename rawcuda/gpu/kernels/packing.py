@@ -15,7 +15,6 @@ Read next    source.py
 from __future__ import annotations
 
 import ctypes
-import struct
 import sys
 from operator import index
 
@@ -403,6 +402,7 @@ def _pack_complex(slot: Slot, argument: Any, kept: Kept) -> bytes:
 
 
 _COMPLEX = {"c64": of("complex64"), "c128": of("complex128")}
+_CONVERTERS = {"bf16": _pack_bfloat16}  # the other types are complex
 
 
 # -- refusals
