@@ -151,7 +151,7 @@ def describe(
         dtype = dtype_of(view.format, view.itemsize)
         if dtype._kind == "opaque":
             dtype = _own_word(view, dtype)
-    elif dtype._itemsize != view.itemsize:
+    elif dtype._itemsize != view.itemsize and view.nbytes:
         dtype = dtype_of("", view.itemsize)
     if view.suboffsets and any(offset >= 0 for offset in view.suboffsets):
         raise refusal(
@@ -209,9 +209,9 @@ def _own_word(view: memoryview, dtype: DType) -> DType:
         word = of_numpy(source.dtype, NAME)
     else:
         return dtype
-    if word.itemsize != view.itemsize or memoryview(source).format != view.format:
+    if memoryview(source).format != view.format:
         return dtype
-    return word
+    return word if word.itemsize == view.itemsize or not view.nbytes else dtype  # (3.9 gives empty arrays itemsize 0)
 
 
 def describe_array(array: Any, kind: type[Description], stream: Any = None) -> Description | None:

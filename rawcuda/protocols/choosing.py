@@ -242,7 +242,7 @@ def _makers_of(kind: type, exporter: Any, protocol: str | None) -> dict[str, Cal
         if protocol is None and _room("dlpack_c_exchange").is_torch(kind):
             names = _TRIED
         return {name: partial(_checked, name) for name in names}
-    if protocol is None and issubclass(kind, _of_module("numpy", "generic")):
+    if protocol in (None, "buffer") and issubclass(kind, _of_module("numpy", "generic")):
         return {"buffer": partial(_describe_scalar, ref(kind))}  # its __array_interface__ would make another array
     if protocol is None and _is_fixed(kind):
         names = [name for name in names if hasattr(kind, PROTOCOLS[name] or "__class__")]
