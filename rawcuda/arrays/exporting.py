@@ -29,6 +29,7 @@ from ..dlpack import (
 )
 from ..doors import gpu
 from ..elements import layout
+from ..elements.dtypes import opaque
 from ..errors import DriverNotFound, refusal
 from ..given import whole
 from ..interpreter.buffer_type import memoryview_of
@@ -363,9 +364,11 @@ def numpy_array(view: StridedView, dtype: Any, copy: bool | None) -> Any:
     if "numpy" not in sys.modules:
         raise ImportError("__array__() makes an array of NumPy: import numpy first")
     numpy, own = sys.modules["numpy"], view.dtype
-    array = numpy.asarray(memory_view(view))
-    if own.misread:
-        array = array.view(own.dtype)  # the format of the buffer may say less
+    if own.misread:  # the format of the buffer says less, or means another type to NumPy
+        plain = opaque(f"|V{own.itemsize}", own.itemsize, f"|V{own.itemsize}")
+        array = numpy.asarray(memory_view(view._derived(view.ptr, view.shape, view.strides, plain))).view(own.dtype)
+    else:
+        array = numpy.asarray(memory_view(view))
     if dtype is not None:
         array = numpy.asarray(array, dtype=dtype)
     return array.copy() if copy else array
