@@ -63,6 +63,7 @@ class Tables:
         self._init = self._kind.__init__
 
     def __enter__(self) -> Tables:
+        """Note each table that is made from now on."""
         found, init = self._found, self._init
 
         def noting(table: Any, *given: Any) -> None:
@@ -127,33 +128,34 @@ class Spec:
     name = "float32"
 
 
-def changes(world: World, host: bool) -> list[dict[str, Any]]:
-    """List the changes of an interface dict, each in one thing."""
+def changes(world: World, host: bool) -> list[list[dict[str, Any]]]:
+    """List the changes of an interface dict, each in one thing, in groups of one key."""
     at = world.host if host else world.device_at
-    made: list[dict[str, Any]] = [
-        {},
-        *({"strides": s} for s in ((8,), (4,), None, [8], (8.0,), (True,), (-4,), (4, 4), "8")),
-        *({"shape": s} for s in ((2,), (), (0,), [3], (True,), (3.0,), (3, 1), None, b"\3", (-1,))),
-        *({"typestr": s} for s in ("<i4", "<f2", "|V4", ">f4", b"<f4", Words("<f4"), "<u4", "|u1")),
-        *({"descr": s} for s in ([("", "<f4")], [("a", "<i2"), ("b", "<i2")], None, (("", "<f4"),), [("", "<i4")])),
-        *({"descr": d, "typestr": "|V4"} for d in ([("a", "<i2"), ("b", "<f2")], [("a", "<i2", (2,))])),
-        *({"mask": m} for m in (None, object(), False)),
-        *({"version": v} for v in (2, 0, 3.0, True, Number(3), "3")),
-        *({"stream": s} for s in (None, 1, 2, 0, True, 1.0, Number(1), world.stream.handle)),
-        *({"data": d} for d in ([at, False], (at + 4, False), (at, True), (at, 1), (at, False, 0), None, at)),
-        *({"data": d} for d in ((Number(at), False), (float(at), False), {at: 1, True: 2}, (-at, False))),
-        *({"note": 1}, {"offset": 4}, {"__ref": world}, {"note": 1, "extra": 2}, {1: 2}),
-    ]
+    values: dict[str, list[Any]] = {
+        "strides": [(8,), (4,), None, [8], (8.0,), (True,), (-4,), (4, 4), "8"],
+        "shape": [(2,), (), (0,), [3], (3.0,), (3, 1), None, b"\3", (-1,), (True,)],
+        "typestr": ["<i4", "<f2", "|V4", ">f4", b"<f4", Words("<f4"), "<u4", "|u1"],
+        "descr": [[("", "<f4")], [("", "<i4")], None, (("", "<f4"),), [("a", "<i2"), ("b", "<i2")]],
+        "mask": [None, object(), False],
+        "version": [2, 0, 3.0, True, Number(3), "3"],
+        "stream": [None, 1, 2, 0, True, 1.0, Number(1), world.stream.handle],
+        "data": [[at, False], (at + 4, False), (at, True), (at, 1), {at: 1, True: 2}, (at, False, 0), None, at],
+    }
+    values["data"] += [(Number(at), False), (float(at), False), (-at, False)]
+    values["data"] += [(memory.handle + MIDDLE, False) for memory in (world.pinned, world.managed)]
     if np is not None:
-        made += [
-            *({"strides": s} for s in ((np.int64(8),), np.array([8]), np.array([8.0]))),
-            *({"shape": s} for s in ((np.int64(3),), np.array([3]), (np.float64(1.5e-323),), (np.bool_(True),))),
-            *({"typestr": np.str_("<f4")}, {"data": (np.uint64(at), False)}, {"data": (at, np.bool_(False))}),
-            {"descr": [("a", "<i2", (np.int64(2),))], "typestr": "|V4"},
-            {"descr": [("a", "<i2", (b"\2\0\0\0\0\0\0\0",))], "typestr": "|V4"},
-            *({"version": np.int64(3)}, {"stream": np.int64(1)}),
-        ]
-    return made
+        values["strides"] += [(np.int64(8),), np.array([8]), np.array([8.0])]
+        values["shape"] += [(np.bool_(True),), (np.int64(3),), np.array([3]), (np.float64(1.5e-323),)]
+        values["typestr"].append(np.str_("<f4"))
+        values["data"] += [(np.uint64(at), False), (at, np.bool_(False))]
+        values["version"].append(np.int64(3))
+        values["stream"].append(np.int64(1))
+    groups = [[{key: value} for value in given] for key, given in values.items()]
+    fields: list[Any] = [[("a", "<i2"), ("b", "<f2")], [("a", "<i2", (2,))], [("a", "<i2", (b"\2\0\0\0\0\0\0\0",))]]
+    fields += [] if np is None else [[("a", "<i2", (np.int64(2),))]]
+    groups.append([{"descr": descr, "typestr": "|V4"} for descr in fields])
+    groups.append([{"note": 1}, {"__ref": world}, {"note": 1, "extra": 2}, {1: 2}, {"offset": 4}, {}])
+    return groups
 
 
 FORMS: list[Callable[[dict[str, Any]], Any]] = [
@@ -176,11 +178,39 @@ def dlpack_without(self: Any, stream: Any = None) -> Any:
     return tensor.capsule()
 
 
+class Work:
+    """What reached the emulator's queues: the name of each piece of work and its stream, and attributes of launches."""
+
+    def __init__(self, library: Any) -> None:
+        self.done: list[Any] = []
+        self._queues = library._machine.queues
+        self._launches = module("emulator.entries.tasks.launches")
+        self._submit, self._attributes = self._queues.submit, self._launches.attributes_at
+
+    def __enter__(self) -> Work:
+        def submit(stream: Any, run: Any, name: str, *rest: Any, **more: Any) -> Any:
+            self.done.append((name, stream))
+            return self._submit(stream, run, name, *rest, **more)
+
+        def attributes_at(address: int, count: int) -> Any:
+            found = self._attributes(address, count)
+            self.done.append(("attributes", repr(found)))
+            return found
+
+        self._queues.submit, self._launches.attributes_at = submit, attributes_at
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        del self._queues.submit
+        self._launches.attributes_at = self._attributes
+
+
 class World:
     """All that the steps of a sequence use and change. Two worlds are equal, but for their addresses."""
 
-    def __init__(self, device: Any, loaded: Any, storage: Any) -> None:
-        self.device, self.module, self.storage = device, loaded, storage
+    def __init__(self, device: Any, loaded: Any, storage: Any, seed: object) -> None:
+        self.device, self.module, self.storage, self.seed = device, loaded, storage, seed
+        self.work: Work | None = None
         self.kernels = [
             loaded["note"],
             loaded.kernel("note", parameters=["pointer", "float32*", "int32", "float32", "complex64"]),
@@ -188,7 +218,10 @@ class World:
         self.host = ctypes.addressof(storage) + MIDDLE
         self.memory = device.allocate(SIZE)
         self.noted = device.allocate(NOTED)
+        self.pinned, self.managed = (device.allocate(SIZE, kind=kind) for kind in ("pinned", "managed"))
         self.device_at = self.memory.handle + MIDDLE
+        self.inner = device.allocate(64)
+        self.borrowed = rawcuda.Memory.borrow(device, self.inner.handle, 64, owner=self.inner)
         self.stream, self.other = device.stream(), device.stream()
         self.classes = {
             protocol: [type(f"Exporter{n}", (), {}) for n in range(2)]
@@ -209,49 +242,49 @@ class World:
         made = [words[:8], words[8:16], words[16:32:2], table, table.T, table[1:3, 2:5], words[0:0], words[3]]
         made += [self.memory.view("int32")[:8], self.memory.view("uint8")[:16], self.memory.view("float16")[:8]]
         made += [self.memory.view("complex64")[:4], rawcuda.view(words[:8], writable=False), self.memory]
+        made += [self.borrowed, self.borrowed.view("float32")[:8]]
         here = rawcuda.view(self.storage, protocol="buffer").reinterpret("float32")
         made += [here[:8], here[8:16], here[:32].reshape(4, 8).T, here[16:32:2], here.reinterpret("int32")[:8]]
         return made
 
-    def _arrays(self) -> list[Any]:
-        made: list[Any] = [
-            array.array("f", [1, 2, 3]),
-            array.array("i", [1, 2, 3]),
-            b"\1\2\3\4",
-            memoryview(b"\1\2\3\4"),
+    def _arrays(self) -> list[list[Any]]:
+        flat = memoryview(array.array("f", range(6)))
+        made: list[list[Any]] = [
+            [array.array("f", [1, 2, 3]), array.array("i", [1, 2, 3]), b"1234", memoryview(b"1234"), flat[::2], flat],
+            [(ctypes.c_float * 3)(1, 2, 3), (ctypes.c_int * 3)(1, 2, 3), Pair(1, 2.0), (Pair * 2)()],
+            [[1.0], None, self.spec, 1.5, memoryview(bytes(24)).cast("f", (2, 3))],
         ]
-        made += [
-            (ctypes.c_float * 3)(1, 2, 3),
-            (ctypes.c_int * 3)(1, 2, 3),
-            Pair(1, 2.0),
-            (Pair * 2)(),
-            [1.0, 2.0],
-            None,
-        ]
-        made += [memoryview(array.array("f", range(6)))[::2], memoryview(bytes(24)).cast("f", (2, 3)), self.spec, 1.5]
         if np is not None:
             x = np.arange(24, dtype="f4")
-            x.flags.writeable = True
             frozen = np.arange(3, dtype="f4")
             frozen.flags.writeable = False
             self.subclass = type("Sub", (np.ndarray,), {})
-            made += [x[:3], x[::2], x[:6].reshape(2, 3), x[:6].reshape(2, 3).T, x[0], x[5], x[:0], x[::-1], frozen]
-            made += [x[:3].astype(t) for t in ("f8", "i4", "?", "M8[s]", "m8[s]", "M8[ms]", "S4", "f2", ">f4", "c8")]
-            made += [np.zeros(2, "f4,i4"), np.zeros(2, "i4,f4"), x[:3].view(self.subclass), x[:4].view(self.subclass)]
-            made += [np.ma.masked_array([1.0, 2.0], [True, False]), np.float32(2), np.datetime64("2020"), np.array(2.0)]
+            made.append([x[:3], frozen, x[::2], x[:6].reshape(2, 3), x[:6].reshape(2, 3).T, x[0], x[:0], x[::-1]])
+            made.append([x[:3].astype(t) for t in ("f8", "i4", "?", "M8[s]", "m8[s]", "M8[ms]", "S4", "f2", ">f4")])
+            made[-1] += [np.zeros(2, "f4,i4"), np.zeros(2, "i4,f4")]
+            made.append([x[:3].view(self.subclass), x[:4].view(self.subclass)])
+            made.append([np.ma.masked_array([1.0], [True]), np.float32(2), np.datetime64("2020"), np.array(2.0)])
         return made
+
+    def pick(self, chance: random.Random, what: str, choices: list[Any]) -> Any:
+        """Choose one, often from a few favourites of this world, so that alike inputs come soon after each other."""
+        if chance.random() < 0.7:  # neighbours in a list are alike
+            start = random.Random(f"{self.seed} {what} {chance.randrange(2)}").randrange(len(choices))
+            return choices[(start + chance.randrange(3)) % len(choices)]
+        return chance.choice(choices)
 
     def reset(self) -> None:
         """Give all memory the contents that it has at the beginning of each sequence."""
         content = bytes([(7 * n) % 120 for n in range(SIZE)])
         ctypes.memmove(self.storage, content, SIZE)
         self.device.synchronize()
-        rawcuda.copy(self.memory, content)
+        for memory in (self.memory, self.pinned, self.managed, self.noted, self.inner):
+            rawcuda.copy(memory, content[: memory.nbytes])
 
     def close(self) -> None:
         """Release everything."""
         self.launches.clear()
-        for each in (self.stream, self.other, self.memory, self.noted):
+        for each in (self.stream, self.other, self.memory, self.noted, self.pinned, self.managed, self.inner):
             each.close()
 
     # -- results, without what differs from world to world
@@ -276,8 +309,15 @@ class World:
 
     def place(self, address: int) -> str:
         """Return an address as an offset, if it is one of ours."""
-        for name, begin in (("host", self.host), ("device", self.device_at), ("noted", self.noted.handle)):
-            if begin is not None and -SIZE < address - begin < SIZE:
+        for name, begin in (
+            ("host", self.host),
+            ("device", self.device_at),
+            ("pinned", self.pinned.handle + MIDDLE),
+            ("managed", self.managed.handle + MIDDLE),
+            ("noted", self.noted.handle + MIDDLE),
+            ("inner", self.borrowed.handle + MIDDLE),
+        ):
+            if -MIDDLE <= address - begin < SIZE - MIDDLE:
                 return f"{name} + {address - begin}"
         return "somewhere" if address else "null"
 
@@ -307,7 +347,7 @@ def _exporter(world: World, chance: random.Random, device: float = 0.5) -> Any:
     interface = dict(shape=(3,), typestr="<f4", data=(world.host if host else world.device_at, False), version=3)
     made = changes(world, host)
     for _ in range(chance.choice((0, 1, 1, 2))):
-        interface.update(chance.choice(made))
+        interface.update(world.pick(chance, "a value", world.pick(chance, "a change", made)))
     if chance.random() < 0.05:
         interface.pop(chance.choice(list(interface)))
     shown = (chance.choice(FORMS) if chance.random() < 0.2 else dict)(interface)
@@ -334,9 +374,8 @@ def _by_dlpack(world: World, chance: random.Random) -> Any:
     exporter = kind()
     shape = chance.choice([(3,), (2, 3), (), (0,), (3, 1), (3,)])
     strides = chance.choice([None, None, tuple(range(len(shape), 0, -1)), (2,) * len(shape)])
-    dtype = chance.choice(
-        [(2, 32, 1), (0, 32, 1), (1, 8, 1), (2, 16, 1), (2, 32, 2), (4, 16, 1), (6, 8, 1), (9, 32, 1)]
-    )
+    dtypes = [(2, 32, 1), (0, 32, 1), (1, 8, 1), (2, 16, 1), (2, 32, 2), (4, 16, 1), (6, 8, 1), (9, 32, 1)]
+    dtype = world.pick(chance, "DLPack", dtypes)
     given = {"shape": shape, "strides": strides, "dtype": dtype}
     if chance.random() < 0.3:
         given["flags"] = chance.choice((0, 1, 2, 4))
@@ -352,7 +391,9 @@ def _given(world: World, chance: random.Random) -> Any:
         return _exporter(world, chance)
     if draw < 0.7:
         return _by_dlpack(world, chance)
-    return chance.choice(world.arrays if draw < 0.95 else world.examined)
+    if draw < 0.95:
+        return world.pick(chance, "an array", world.pick(chance, "arrays", world.arrays))
+    return world.pick(chance, "views", world.examined)
 
 
 def _stream(world: World, chance: random.Random) -> Any:
@@ -375,22 +416,22 @@ def _facts(side: Any) -> Any:
 
 
 def copied(world: World, chance: random.Random) -> Any:
-    target = chance.choice(world.targets)
+    target = world.pick(chance, "targets", world.targets)
     source = chance.choice(world.examined) if chance.random() < 0.8 else _given(world, chance)
     if chance.random() < 0.7:  # one that fits, if there is one
         alike = [each for each in world.examined if each is not target and _facts(each) == _facts(target)]
-        source = chance.choice(alike or [source])
+        source = world.pick(chance, "sources", alike or [source])
     rawcuda.copy(target, source, stream=_stream(world, chance) if chance.random() < 0.5 else None)
     return target if isinstance(target, rawcuda.StridedView) else target.view("uint8")[:32]
 
 
 def filled(world: World, chance: random.Random) -> Any:
-    target = chance.choice(world.targets)
+    target = world.pick(chance, "targets", world.targets)
     values: list[Any] = [0, 1, 1.0, True, -1, 255, 256, 1 + 0j, 1j, "1", None, Number(1), 2**40, 1e39, Level.ONE]
     values += [1.5, fractions.Fraction(1, 2), float("nan"), -0.0, 0.0, False]
     if np is not None:
         values += [np.float32(1), np.int64(1), np.bool_(True), np.uint8(255), np.complex64(1)]
-    target.fill(chance.choice(values), stream=_stream(world, chance) if chance.random() < 0.5 else None)
+    target.fill(world.pick(chance, "values", values), stream=_stream(world, chance) if chance.random() < 0.5 else None)
     return target if isinstance(target, rawcuda.StridedView) else target.view("uint8")[:32]
 
 
@@ -417,14 +458,14 @@ def _arguments(world: World, chance: random.Random) -> list[Any]:
         wholes += [np.complex64(1), np.int64(1), np.float32(1), np.zeros(1, "f4,i4")[0], np.zeros(1, "i4")[0]]
     usual: list[Any] = [world.memory, 1, 1.0, bytes(8)]
     if chance.random() < 0.6:
-        usual[0] = chance.choice([*world.examined, *numbers, *world.arrays])
+        usual[0] = world.pick(chance, "argument 0", [*world.examined, *numbers, *chance.choice(world.arrays)])
         if chance.random() < 0.5:
             usual[0] = _exporter(world, chance, 0.9)
         if chance.random() < 0.2:
             usual[0] = rawcuda.In(usual[0])
     for position, choices in ((1, numbers), (2, numbers), (3, wholes)):
         if chance.random() < 0.3:
-            usual[position] = chance.choice(choices)
+            usual[position] = world.pick(chance, f"argument {position}", choices)
     return usual
 
 
@@ -446,8 +487,12 @@ def launched(world: World, chance: random.Random) -> Any:
     if chance.random() < 0.3:
         options["shared_bytes"] = chance.choice((0, 16, 16, 1024, 1024, True, 16.0, -1, Number(16), 2**30))
     if chance.random() < 0.2:
-        name = chance.choice(("priority", "cooperative", "preferred_shared_carveout", "cluster", "device_updatable"))
-        options[name] = chance.choice((0, 1, True, False, None, 50, "0", 1.0, Number(1), (1, 1), (True, 1), Level.ONE))
+        names = ["priority", "cooperative", "preferred_shared_carveout", "cluster", "preferred_cluster"]
+        name = world.pick(chance, "names of options", names)
+        if name == "preferred_cluster":
+            options["cluster"] = 1
+        given = [0, 1, True, False, None, 50, "0", 1.0, Number(1), (1, 1), (True, 1), Level.ONE, (1, 1, 1)]
+        options[name] = world.pick(chance, "options", given)
     if chance.random() < 0.1:
         options["programmatic_stream_serialization"] = chance.choice((True, False, 1, 0, None))
     grid, block = ((chance.choice(extents) if chance.random() < 0.3 else 1) for _ in range(2))
@@ -466,7 +511,7 @@ def bound(world: World, chance: random.Random) -> Any:
 
 
 def exported(world: World, chance: random.Random) -> Any:
-    view = chance.choice([each for each in world.examined if isinstance(each, rawcuda.StridedView)])
+    view = world.pick(chance, "exports", [each for each in world.examined if isinstance(each, rawcuda.StridedView)])
     if chance.random() < 0.3:
         view = rawcuda.view(view, writable=False)
     if chance.random() < 0.3:
@@ -506,7 +551,7 @@ def named(world: World, chance: random.Random) -> Any:
     if np is not None:
         shapes += [np.int64(2), np.array([2]), (np.int64(2),), (np.float64(2),)]
         dtypes += [np.float32, np.dtype("f4"), np.dtype(">f4"), np.dtype("f4,i4"), np.float32(1), np.dtype("M8[s]")]
-    made = world.device.empty(chance.choice(shapes), chance.choice(dtypes))
+    made = world.device.empty(world.pick(chance, "shapes", shapes), world.pick(chance, "dtypes", dtypes))
     try:
         return made.shape, made.strides, str(made.dtype), made.nbytes
     finally:
@@ -515,7 +560,7 @@ def named(world: World, chance: random.Random) -> Any:
 
 def changed(world: World, chance: random.Random) -> Any:
     """Change what a later step uses: an attribute that is added, replaced or removed."""
-    which = chance.randrange(8)
+    which = world.pick(chance, "what changes", list(range(10)))
     kind: Any = chance.choice([each for kinds in world.classes.values() for each in kinds])
     if which == 0:
         world.spec.name = chance.choice(("float32", "int32", "float64", "nothing"))
@@ -558,6 +603,11 @@ def changed(world: World, chance: random.Random) -> Any:
                     delattr(mutable, name)
             else:
                 setattr(mutable, name, value)
+    elif which == 7:
+        world.other.close()  # launches and copies may know it
+        world.other = world.device.stream()
+    elif which == 8:
+        world.inner.close()  # the bytes that a borrowed Memory shows
     elif np is not None:
         if "__dlpack__" in vars(world.subclass):
             del world.subclass.__dlpack__
@@ -567,14 +617,14 @@ def changed(world: World, chance: random.Random) -> Any:
 
 
 STEPS: list[tuple[Callable[[World, random.Random], Any], int]] = [
-    (viewed, 34),
+    (viewed, 36),
     (copied, 14),
     (filled, 10),
     (launched, 12),
     (bound, 10),
     (exported, 8),
     (named, 6),
-    (changed, 6),
+    (changed, 8),
 ]
 
 
@@ -587,28 +637,41 @@ def drawn(seed: object, count: int) -> list[tuple[Callable[[World, random.Random
 
 def run(world: World, steps: list[Any], before: Callable[[], object]) -> list[Any]:
     """Do the steps, and return what each gave or raised."""
-    found = []
+    found: list[Any] = []
+    names: dict[int, str] = {}
     for function, seed in steps:
         before()
+        if world.work is not None:
+            world.work.done.clear()
         try:
             result = function(world, random.Random(seed))
-        except Exception as error:
-            found.append(world.error(error))
-        else:
             before()
-            found.append(world.plain(result))
+            outcome = world.plain(result)
+        except Exception as error:
+            outcome = world.error(error)
+        work: list[Any] = []
+        for name, where in () if world.work is None else world.work.done:
+            if not isinstance(where, str):
+                where = names.setdefault(id(where), f"stream {len(names)}")
+            work.append((name, where))
+        found.append((outcome, work))
     return found
 
 
-def compare(device: Any, loaded: Any, tables: Tables, seed: object, count: int) -> None:
-    """Run a sequence in both worlds; fail where a result differs."""
+def compare(device: Any, loaded: Any, tables: Tables, library: Any, seed: object, count: int) -> None:
+    """Run a sequence in both worlds; fail where a result differs, or on the emulator the work of its streams."""
     steps, both = drawn(seed, count), []
     storage = (ctypes.c_char * SIZE)()
     for fresh in (False, True):
         Spec.name = "float32"
-        world = World(device, loaded, storage)
+        world = World(device, loaded, storage, seed)
+        before = (lambda world=world: tables.forget(world)) if fresh else lambda: None
         try:
-            both.append(run(world, steps, (lambda world=world: tables.forget(world)) if fresh else lambda: None))
+            if library is None:
+                both.append(run(world, steps, before))
+            else:
+                with Work(library) as world.work:
+                    both.append(run(world, steps, before))
         finally:
             world.close()
     for number, (usual, anew) in enumerate(zip(*both)):
