@@ -352,10 +352,10 @@ def is_numpys(thing: object, *names: str) -> bool:
     return isinstance(thing, kinds)
 
 
-# The structures that were read from NumPy's dtypes, by dtype. Those that contain other structures are not stored:
+# The keys in _OPAQUE of structures that were read from NumPy's dtypes, by dtype. Those that contain other structures are not stored:
 # `inner.names = ...` changes an inner dtype, and NumPy then neither calculates the hash of the outer one again nor
 # compares it with itself.
-_structures: Remembered[Any, DType] = Remembered(1000)
+_structures: Remembered[Any, str] = Remembered(1000)
 
 
 def of_numpy(spec: Any, protocol: str = "array_interface", *, inside: bool = False) -> DType:
@@ -365,10 +365,7 @@ def of_numpy(spec: Any, protocol: str = "array_interface", *, inside: bool = Fal
     raises   ProtocolError   Python objects, strings of variable length, another byte order
     """
     if spec.names is not None:
-        found = _structures.answers.get(spec)
-        if found is None:
-            found = _read_fields(spec, protocol)
-        return found
+        return _OPAQUE.answers.get(_structures.answers.get(spec, "")) or _read_fields(spec, protocol)
     typestr = spec.str
     if typestr[0] in "<>" and typestr[0] != ORDER:
         plain = from_typestr(ORDER + typestr[1:], protocol=protocol)
@@ -398,7 +395,9 @@ def _read_fields(spec: Any, protocol: str) -> DType:
         label = (title[0], name) if title else name
         parts.append(Field(label, of_numpy(base, protocol, inside=True), shape, offset))
     made = structure(parts, spec.itemsize)
-    return made if nested else _structures.keep(spec, made)
+    if not nested:
+        _structures.keep(spec, made._identity)
+    return made
 
 
 def _numpy_structure(numpy: Any, dtype: DType) -> Any:
@@ -554,8 +553,6 @@ def opaque(
     made = DType(name, "opaque", size, typestr=typestr, format=format, descr=descr, parts=tuple(parts), reason=reason)
     found = _OPAQUE.answers.get(made._identity)
     if found is None:
-        if len(_OPAQUE) >= _OPAQUE.most:
-            _structures.clear()  # else it would keep types of which _OPAQUE then makes others
         found = _OPAQUE.keep(made._identity, made)
     return found
 
