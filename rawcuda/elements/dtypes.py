@@ -352,9 +352,9 @@ def is_numpys(thing: object, *names: str) -> bool:
     return isinstance(thing, kinds)
 
 
-# The keys in _OPAQUE of structures that were read from NumPy's dtypes, by dtype. Those that contain other structures are not stored:
-# `inner.names = ...` changes an inner dtype, and NumPy then neither calculates the hash of the outer one again nor
-# compares it with itself.
+# The keys in _OPAQUE of structures that were read from NumPy's dtypes, by dtype. Those that contain other structures are
+# not stored: `inner.names = ...` changes an inner dtype, and NumPy then neither calculates the hash of the outer one
+# again nor compares it with itself.
 _structures: Remembered[Any, str] = Remembered(1000)
 
 
