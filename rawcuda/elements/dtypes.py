@@ -352,9 +352,8 @@ def is_numpys(thing: object, *names: str) -> bool:
     return isinstance(thing, kinds)
 
 
-# The keys in _OPAQUE of structures that were read from NumPy's dtypes, by dtype. Those that contain other structures are
-# not stored: `inner.names = ...` changes an inner dtype, and NumPy then neither calculates the hash of the outer one
-# again nor compares it with itself.
+# The keys in _OPAQUE of structures that were read from NumPy's dtypes, by dtype and the names of its fields, which can be
+# changed. Those that contain other structures are not stored, since the names in these can be changed, too.
 _structures: Remembered[Any, str] = Remembered(1000)
 
 
@@ -365,7 +364,7 @@ def of_numpy(spec: Any, protocol: str = "array_interface", *, inside: bool = Fal
     raises   ProtocolError   Python objects, strings of variable length, another byte order
     """
     if spec.names is not None:
-        return _OPAQUE.answers.get(_structures.answers.get(spec, "")) or _read_fields(spec, protocol)
+        return _OPAQUE.answers.get(_structures.answers.get((spec, spec.names), "")) or _read_fields(spec, protocol)
     typestr = spec.str
     if typestr[0] in "<>" and typestr[0] != ORDER:
         plain = from_typestr(ORDER + typestr[1:], protocol=protocol)
@@ -396,7 +395,7 @@ def _read_fields(spec: Any, protocol: str) -> DType:
         parts.append(Field(label, of_numpy(base, protocol, inside=True), shape, offset))
     made = structure(parts, spec.itemsize)
     if not nested:
-        _structures.keep(spec, made._identity)
+        _structures.keep((spec, spec.names), made._identity)
     return made
 
 

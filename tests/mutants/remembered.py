@@ -127,8 +127,8 @@ GUARDS: list[tuple[str, str, str, str, str]] = [
         "_structures",
         "all but the size",
         "elements/dtypes.py",
-        '_structures.answers.get(spec, "")',
-        'next((one for key, one in _structures.answers.items() if key.itemsize == spec.itemsize), "")',
+        '_structures.answers.get((spec, spec.names), "")',
+        'next((one for key, one in _structures.answers.items() if key[0].itemsize == spec.itemsize), "")',
     ),
     (
         "_c_layouts",
