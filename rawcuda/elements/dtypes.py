@@ -352,8 +352,8 @@ def is_numpys(thing: object, *names: str) -> bool:
     return isinstance(thing, kinds)
 
 
-# The keys in _OPAQUE of structures that were read from NumPy's dtypes, by dtype and by the names of its fields, which can
-# be changed. Those that contain other structures are not stored, since the names in these can be changed, too.
+# The keys in _OPAQUE of structures that were read from NumPy's dtypes, by dtype and by the names of its fields, which
+# can be changed. Those that contain other structures are not stored, since the names in these can be changed, too.
 _structures: Remembered[Any, str] = Remembered(1000)
 
 
