@@ -12,11 +12,11 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from math import inf, isfinite
+from math import isfinite
 
 from ..elements import layout
 from ..elements.dtypes import of
-from ..elements.scalars import decode, encode
+from ..elements.scalars import converted, decode, encode
 from ..errors import worded
 from ..interpreter.cpython import bytes_at, partial
 from ..protocols.choosing import OFFERS
@@ -82,6 +82,9 @@ def _converted(old: DType, data: bytes, new: DType) -> bytes:
                 if kinds[0].kind == "c" and kinds[1].kind not in "cb":
                     array = array.real  # as below; NumPy would warn
                 return array.astype(kinds[1]).tobytes()  # type: ignore[no-any-return]
+    if new.kind == "float":
+        numbers = [value.real if isinstance(value, complex) else value for value in decode(old, data)]
+        return b"".join([converted(new, number) for number in numbers])
     return b"".join([encode(new, _cast(new, value)) for value in decode(old, data)])
 
 
@@ -90,17 +93,11 @@ def _numpy() -> Any:
 
 
 def _cast(new: DType, value: Any) -> Any:
-    """Return a number that a type can hold: truncated, wrapped around, or infinite, as in C."""
+    """Return a number that a type can hold, which is not one of floats: truncated or wrapped around, as in C."""
     if new.kind == "complex" or new.kind == "bool":
         return value
     if isinstance(value, complex):
         value = value.real
-    if new.kind == "float":
-        try:
-            encode(new, value)
-            return value
-        except ValueError:
-            return inf if value > 0 else -inf
     low = -(1 << new.bits - 1) if new.kind == "int" else 0
     number = int(value) if isfinite(value) else low
     return (number - low) % (1 << new.bits) + low

@@ -545,10 +545,12 @@ def fill(target: Any, value: Any, stream: Any = None) -> None:
 def _pattern_of(form: Form, value: Any) -> bytes:
     """Return the bytes of an element of this value."""
     kind, dtype = type(value), form.dtype or _BYTE
-    if kind is not float and kind is not int and (numpys := getattr(getattr(value, "dtype", None), "kind", "")):
+    exact = kind is float or kind is int  # whether struct converts the value itself, and refuses what is too large
+    if not exact and (numpys := getattr(getattr(value, "dtype", None), "kind", "")):
         value = bool(value) if numpys == "b" else complex(value) if numpys == "c" else value  # for struct
+        exact = dtype.kind != "complex" and (numpys in ("b", "i", "u") or numpys == "f" and value.dtype.itemsize <= 8)
     try:
-        if kind is float or kind is int or dtype.kind != "complex" and not isinstance(value, complex):
+        if exact or kind is bool and dtype.kind != "complex":
             return form.pack(value)  # type: ignore[no-any-return]
     except (struct.error, OverflowError, TypeError):  # also if there is no such function
         pass

@@ -433,6 +433,11 @@ class StridedView(Reshaped, Numeric):
         """
         return (_exporting or _begin_exporting()).numpy_array(self, dtype, copy)
 
+    @property
+    def __numpy_dtype__(self) -> Any:
+        """Return the numpy.dtype of the elements: NumPy asks an array for it in result_type() and dtype()."""
+        return self.dtype.dtype
+
     def memoryview(self) -> memoryview:
         """Return a memoryview that keeps this view alive; raises BufferError if the CPU cannot access the memory."""
         return (_exporting or _begin_exporting()).memory_view(self)  # type: ignore[no-any-return]

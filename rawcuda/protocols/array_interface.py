@@ -15,10 +15,11 @@ from __future__ import annotations
 from _operator import index, itemgetter
 from itertools import islice
 from marshal import dumps, loads
+from sys import modules
 
 from .. import tracing
 from ..elements import layout
-from ..elements.dtypes import DType, from_typestr
+from ..elements.dtypes import DType, from_typestr, is_numpys, of_numpy
 from ..errors import protecting, refusal, worded
 from ..remembered import Remembered
 from .buffer import Held, address_of
@@ -263,7 +264,32 @@ def describe(exporter: Any, kind: type[Description] = Description, stream: Any =
     raises   ProtocolError   malformed: see read_layout, read_pointer; or a buffer too small for the shape
     """
     interface = read_attribute(exporter, NAME)
-    return None if interface is None else from_interface(exporter, interface, kind)
+    if interface is None:
+        return None
+    if is_numpys(exporter, "ndarray", "generic") and _is_numpys_own(exporter, interface):
+        return _from_numpy(exporter, interface, kind)
+    return from_interface(exporter, interface, kind)
+
+
+def _is_numpys_own(exporter: Any, interface: Any) -> bool:
+    """Tell whether a dict is about the array itself: a subclass may export other memory."""
+    own, numpy = type(exporter).__array_interface__, modules["numpy"]
+    return own is numpy.ndarray.__array_interface__ or own is numpy.generic.__array_interface__
+
+
+def _from_numpy(exporter: Any, interface: Any, kind: type[Description]) -> Description:
+    """Describe an array or a scalar of NumPy, whose dtype may say more than the dict: for example bfloat16.
+
+    The dict has no name for the dtypes of other libraries, and for fields that overlap or are out of order.
+    """
+    dtype = of_numpy(exporter.dtype, NAME)
+    address, readonly = read_pointer(interface["data"], NAME)
+    shape, strides = exporter.shape, exporter.strides
+    owner: Any = exporter
+    if "__ref" in interface:  # for this, a scalar makes an array, which only the dict keeps alive
+        owner, readonly, dtype = interface, True, of_numpy(interface["__ref"].dtype, NAME)
+    made: Description = describe_as(kind, address, shape, strides, dtype, place(HOST, readonly, NAME), owner)
+    return made
 
 
 def from_interface(exporter: Any, interface: Any, kind: type[Description]) -> Description:

@@ -217,6 +217,8 @@ def _reader_for(
             read = _room("dlpack_c_exchange").reader_by_capsule(kind, otherwise)
     elif first == "dlpack":
         read = _room(first).reader_in_c(kind, exporter, otherwise, after)
+    elif first == "array_interface" and issubclass(kind, _of_module("numpy", "generic")):
+        read = None  # its dict does not name every dtype
     elif first in ("cuda_array_interface", "array_interface"):
         read = _room(first).reader_for(otherwise, after, steps[0].name == "dlpack")
     return read
@@ -245,15 +247,17 @@ def _makers_of(kind: type, exporter: Any, protocol: str | None) -> dict[str, Cal
         if protocol is None and _room("dlpack_c_exchange").is_torch(kind):
             names = _TRIED
         return {name: partial(_checked, name) for name in names}
-    if protocol is None and issubclass(kind, _of_module("numpy", "generic")):
-        names = ("buffer",)  # its __array_interface__ would make another array
-    elif protocol is None and _is_fixed(kind):
+    if protocol in (None, "buffer") and issubclass(kind, _of_module("numpy", "generic")):
+        return {"buffer": partial(_describe_scalar, ref(kind))}  # its __array_interface__ would make another array
+    if protocol is None and _is_fixed(kind):
         names = [name for name in names if _may_offer(kind, name)]
-        if "array_interface" in names:
+        if issubclass(kind, _of_module("numpy", "ndarray")):
             # NumPy takes 2,700 ns to make the array interface of a structured array, and 220 ns to export its buffer.
             names = [*[name for name in names if name != "array_interface"], "array_interface"]
-            return {name: _not_last if name == "buffer" else partial(_describe_of, name) for name in names}
+            return {name: _describe_array if name == "buffer" else partial(_describe_of, name) for name in names}
     made: dict[str, Callable[[], Reader]] = {name: partial(_describe_of, name) for name in names}
+    if "buffer" in made and issubclass(kind, _room("buffer").DATA):
+        made["buffer"] = partial(_describe_ctypes, ref(kind))
     if "dlpack" in made and hasattr(kind, "__dlpack__"):
         describe = _room("dlpack").describe_for(kind)
         made["dlpack"] = lambda: describe
@@ -298,23 +302,22 @@ def _describe_arrow(exporter: Any, kind: Kind, stream: Any) -> Description | Non
     return made
 
 
-def _not_last() -> Reader:
-    """Return a reader of buffers that leaves to the array interface what they do not describe.
+def _describe_array() -> Reader:
+    """Return the reader of buffers for arrays of NumPy; it leaves to the array interface what has no buffer."""
+    reader: Reader = _room("buffer").describe_array
+    return reader
 
-    NumPy raises ValueError for datetimes, and its formats do not always tell where the fields of a structure are.
-    """
-    read = _room("buffer").describe
 
-    def refusing(exporter: Any, kind: Kind, stream: Any) -> Description | None:
-        try:
-            made: Description | None = read(exporter, kind, stream)
-        except ValueError as error:
-            raise BufferError(str(error)) from None
-        if made is not None and made.dtype.format == f"{made.dtype.itemsize}x":
-            raise BufferError("the format of its buffer gives no more than the size of the elements")
-        return made
+def _describe_scalar(kind: ref[type]) -> Reader:
+    """Return the reader for scalars of NumPy."""
+    reader: Reader = _room("buffer").scalar_reader_for(kind())
+    return reader
 
-    return refusing
+
+def _describe_ctypes(kind: ref[type]) -> Reader:
+    """Return the reader of buffers for the objects of a ctypes class."""
+    reader: Reader = _room("buffer").describe_for(kind())
+    return reader
 
 
 def _is_fixed(kind: type) -> bool:

@@ -100,7 +100,7 @@ def reader_in_c(type_: type, array: Any, otherwise: Any, rest: Any) -> Any:
     plain: Any = type_.__getattribute__
     ndim_of: Any = by_ndim and modules["numpy"].ndarray.ndim.__get__
     dtype_of: Any = by_ndim and modules["numpy"].ndarray.dtype.__get__
-    unfit: Remembered[Any, Any] = Remembered(100)  # the readers of dtypes that only the array interface can describe
+    unfit: Remembered[Any, Any] = Remembered(100)  # the readers of dates, which the array interface names completely
 
     def read(array: Any, kind: type[Description], stream: Any = None) -> Description | None:
         if can_change:
@@ -144,7 +144,7 @@ def reader_in_c(type_: type, array: Any, otherwise: Any, rest: Any) -> Any:
                 if known is not None:  # a buffer has no datetimes either, and takes 1,000 ns to refuse them
                     return known(array, kind, stream)  # type: ignore[no-any-return]
                 made = rest(array, kind, stream)
-                if by_ndim and made._place.protocol == "array_interface":
+                if by_ndim and made._place.protocol == "array_interface" and made._dtype.typestr[1] in "mM":
                     from .array_interface import reader_for
 
                     unfit.keep(of_dtype, reader_for(otherwise, rest, False))

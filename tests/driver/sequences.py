@@ -273,7 +273,10 @@ class World:
             self.subclass = type("Sub", (np.ndarray,), {})
             made.append([x[:3], frozen, x[::2], x[:6].reshape(2, 3), x[:6].reshape(2, 3).T, x[0], x[:0], x[::-1]])
             made.append([x[:3].astype(t) for t in ("f8", "i4", "?", "M8[s]", "m8[s]", "M8[ms]", "S4", "f2", ">f4")])
-            made[-1] += [np.zeros(2, "f4,i4"), np.zeros(2, "i4,f4")]
+            turned = {"names": ["f0", "f1"], "formats": ["f4", "i4"], "offsets": [4, 0]}
+            titled = [(("t", "f0"), "f4"), ("f1", "i4")]
+            fields = "f4,i4", "i4,f4", "f4,f4", turned, titled, [("f1", "f4"), ("f0", "i4")]
+            made.append([np.zeros(2, each) for each in fields])
             made.append([x[:3].view(self.subclass), x[:4].view(self.subclass)])
             made.append([np.ma.masked_array([1.0], [True]), np.float32(2), np.datetime64("2020"), np.array(2.0)])
         return made

@@ -28,7 +28,7 @@ FLOORS = (
         "nvrtc_h nvjitlink_h",
     ),
     ("", "dlpack driver"),
-    ("elements", "dtypes layout scalars npy"),
+    ("elements", "dtypes ctypes_types layout scalars npy"),
     (
         "protocols",
         "refusals description pep3118 buffer array_interface cuda_array_interface cuda_stream tensor dlpack "

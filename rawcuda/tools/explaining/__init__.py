@@ -135,8 +135,9 @@ def _said(made: Description) -> str:
     where = (
         "a device that only the driver knows" if made._place.device is None else " ".join(map(str, made._place.device))
     )
+    dtype = f"{made.dtype} ({made.dtype.reason})" if made.dtype.reason else str(made.dtype)
     return (
-        f"{made.dtype} {made.shape}, byte strides {made.strides}, on {where}, at {made.ptr:#x}, "
+        f"{dtype} {made.shape}, byte strides {made.strides}, on {where}, at {made.ptr:#x}, "
         f"{'read-only' if made._place.readonly else 'writable'}"
     )
 

@@ -25,7 +25,7 @@ from ...dlpack import (
 from ...dlpack import name_of as name_of_capsule
 from ...errors import worded
 from ...interpreter.cpython import bind
-from ...protocols import array_interface, arrow, buffer, cuda_array_interface, cuda_stream, dlpack_c_exchange
+from ...protocols import array_interface, arrow, buffer, choosing, cuda_array_interface, cuda_stream, dlpack_c_exchange
 from ...protocols.choosing import ARROW
 from ...protocols.description import Description, describe_as
 from ...protocols.tensor import BY_CAPSULE, LEGACY, describe_tensor
@@ -336,7 +336,7 @@ def _buffer(obj: Any, finding: Finding) -> bool:
     finally:
         _release(ctypes.addressof(struct))
     finding.facts.update({f"{name}_read": value for name, value in read.items()})
-    finding.read(lambda: buffer.describe(obj))
+    finding.read(lambda: choosing.describe(obj, Description, None, "buffer"))
     return True
 
 
