@@ -275,3 +275,26 @@ def test_the_folders_of_the_long_tests_can_be_collected(python: Python) -> None:
         arguments = ["-m", "pytest", "--heavy", "--collect-only", "-q", "-p", "no:cacheprovider", f"tests/{folder}"]
         result = python(arguments, cwd=CHECKOUT)
         assert result.returncode in (0, 5), result.stdout + result.stderr  # (5: none is marked heavy)
+
+
+# -- sweeps in one test
+
+
+def test_each_wrong_value_of_a_sweep_is_told(suite: Suite) -> None:
+    status, output = suite(
+        """
+        from tests.shared import together
+        @together("number", range(30))
+        def test_sweep(number, tmp_path):
+            assert tmp_path.exists()
+            assert number not in (7, 21), f"no {number}"
+        @together("number", ())
+        def test_of_nothing(number): pass
+        @pytest.mark.skip(reason="kept")
+        @together("number", (1,))
+        def test_marked(number): pass
+    """,
+        plugins=("tests.conftest",),
+    )
+    assert status == 1 and "2 failed, 1 skipped" in output, output
+    assert "2 of 30 are wrong" in output and "no 7" in output and "no 21" in output and "has no number" in output
