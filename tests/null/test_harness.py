@@ -1,4 +1,7 @@
-"""The test harness itself: its marks, its leak check, its command line. Each must find a deliberate fault."""
+"""The test harness itself: its marks, its leak check, its command line. Each must find a deliberate fault.
+
+They test no part of the package, so most of them are heavy.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,7 @@ from tests.conftest import CEILINGS, Python
 from tests.subject import CHECKOUT, NAME
 
 pytestmark = pytest.mark.skipif(NAME != "rawcuda", reason="the harness is tested only with the original")
+heavy = pytest.mark.heavy
 
 Suite = Callable[..., "tuple[int, str]"]
 
@@ -70,6 +74,7 @@ def test_a_clean_test_passes(suite: Suite) -> None:
     assert status == 0, output
 
 
+@heavy
 @pytest.mark.parametrize(
     "fault, said",
     [
@@ -97,6 +102,7 @@ def test_a_test_that_leaves_something_behind_fails(suite: Suite, fault: str, sai
     assert status == 1 and any(words in output for words in said.split("|")), output
 
 
+@heavy
 def test_a_failing_test_is_not_blamed_for_what_its_traceback_holds(suite: Suite) -> None:
     status, output = suite("""
         def test_failing(device):
@@ -109,6 +115,7 @@ def test_a_failing_test_is_not_blamed_for_what_its_traceback_holds(suite: Suite)
 # -- the marks
 
 
+@heavy
 @pytest.mark.parametrize(
     "driver, ran, skipped", [("emulator", "emulator_only", "gpu_only"), ("nvidia", "gpu_only", "emulator_only")]
 )
@@ -132,6 +139,7 @@ def test_a_mark_skips_on_the_other_side(suite: Suite, driver: str, ran: str, ski
     ), output
 
 
+@heavy
 @pytest.mark.parametrize("mark", ["emulator_only", "gpu_only(7)", "gpu_only('')"])
 def test_a_mark_needs_its_reason(suite: Suite, mark: str) -> None:
     status, output = suite(
@@ -145,6 +153,7 @@ def test_a_mark_needs_its_reason(suite: Suite, mark: str) -> None:
     assert status == pytest.ExitCode.USAGE_ERROR and "needs a reason" in output, output
 
 
+@heavy
 @pytest.mark.parametrize("mark", CEILINGS)
 @pytest.mark.parametrize("above", [0, 1])
 def test_a_mark_has_a_ceiling(suite: Suite, mark: str, above: int) -> None:
@@ -165,6 +174,7 @@ def test_a_mark_has_a_ceiling(suite: Suite, mark: str, above: int) -> None:
     )
 
 
+@heavy
 @pytest.mark.parametrize("options, ran", [((), "light"), (("--heavy",), "heavy")])
 def test_what_is_heavy_runs_only_on_demand(suite: Suite, options: tuple[str, ...], ran: str) -> None:
     status, output = suite(
@@ -180,6 +190,7 @@ def test_what_is_heavy_runs_only_on_demand(suite: Suite, options: tuple[str, ...
     assert status == 0 and f"ran {ran}" in output and "1 passed, 1 deselected" in output, output
 
 
+@heavy
 def test_a_copy_is_tested_without_the_original(suite: Suite, tmp_path: Path) -> None:
     (tmp_path / "renamed.py").touch()
     status, output = suite(
@@ -206,6 +217,7 @@ def test_no_test_imports_the_original_by_its_name() -> None:
 # -- python3 -m tests
 
 
+@heavy
 @pytest.mark.parametrize(
     "arguments, said",
     [
@@ -220,11 +232,13 @@ def test_a_wrong_command_line_is_refused(python: Python, arguments: list[str], s
     assert result.returncode == 2 and said in result.stderr, result.stdout + result.stderr
 
 
+@heavy
 def test_what_follows_two_dashes_is_for_pytest(python: Python) -> None:
     result = python(["-m", "tests", "vendored", "--here", "--", "--collect-only", "-q", "-k", "runs_its_demo"])
     assert result.returncode == 0 and "1/" in result.stdout.splitlines()[-1], result.stdout + result.stderr
 
 
+@heavy
 def test_a_failure_is_the_exit_status(python: Python) -> None:
     result = python(["-m", "tests", "vendored", "--here", "--", "-k", "no_test_is_called_this"])
     assert result.returncode == pytest.ExitCode.NO_TESTS_COLLECTED, result.stdout + result.stderr
@@ -240,6 +254,7 @@ def checkout(tmp_path: Path) -> Path:
     return folder
 
 
+@heavy
 def test_without_a_network_it_says_what_to_do(python: Python, checkout: Path) -> None:
     env = {"PYTHONPATH": None, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": None, "PIP_CONFIG_FILE": os.devnull}
     result = python(["-m", "tests"], cwd=checkout, env=env)
@@ -247,6 +262,7 @@ def test_without_a_network_it_says_what_to_do(python: Python, checkout: Path) ->
     assert not list(checkout.glob(".venv/*/complete")), "a failed environment is used by the next run"
 
 
+@heavy
 def test_without_ensurepip_it_says_what_to_do(python: Python, checkout: Path) -> None:
     result = python(
         """
@@ -269,6 +285,7 @@ def test_the_ci_runs_the_newcomers_command_first() -> None:
     assert os.access(CHECKOUT / ".ci/run", os.X_OK) or sys.platform == "win32"
 
 
+@heavy
 def test_the_folders_of_the_long_tests_can_be_collected(python: Python) -> None:
     """Only the heavy half runs them, so an import that breaks there would be noticed late."""
     for folder in ("attack", "load", "reruns"):
@@ -280,6 +297,7 @@ def test_the_folders_of_the_long_tests_can_be_collected(python: Python) -> None:
 # -- sweeps in one test
 
 
+@heavy
 def test_each_wrong_value_of_a_sweep_is_told(suite: Suite) -> None:
     status, output = suite(
         """

@@ -13,6 +13,7 @@ from tests.conftest import Python
 from tests.subject import CHECKOUT, NAME
 
 pytestmark = [
+    pytest.mark.heavy,  # they test the tests
     pytest.mark.skipif(NAME != "rawcuda", reason="mutants are made of the original"),
     pytest.mark.skipif(not hasattr(os, "fork"), reason="mutants run in forked processes"),
 ]
