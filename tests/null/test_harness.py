@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import shutil
 import sys
 import textwrap
@@ -15,7 +16,7 @@ from typing import Callable
 
 import pytest
 
-from tests.conftest import CEILINGS, Python
+from tests.conftest import CEILINGS, Python, tenth
 from tests.subject import CHECKOUT, NAME
 
 pytestmark = pytest.mark.skipif(NAME != "rawcuda", reason="the harness is tested only with the original")
@@ -316,3 +317,63 @@ def test_each_wrong_value_of_a_sweep_is_told(suite: Suite) -> None:
     )
     assert status == 1 and "2 failed, 1 skipped" in output, output
     assert "2 of 30 are wrong" in output and "no 7" in output and "no 21" in output and "has no number" in output
+
+
+# -- what every change must pass
+
+FLAKY = """
+    import pathlib
+    @pytest.mark.heavy
+    @pytest.mark.every_change
+    def test_always(): print("ran always")
+    @pytest.mark.heavy
+    @pytest.mark.parametrize("number", range(20))
+    def test_seldom(number, request):
+        path = pathlib.Path(f"tried-{number}")
+        path.write_text(path.read_text() + "x" if path.exists() else "x")
+        assert len(path.read_text()) > TRIES
+"""
+
+
+@heavy
+@pytest.mark.parametrize("tries, ended", [(1, "3 passed"), (2, "2 failed, 1 passed")])
+def test_a_change_runs_a_tenth_of_the_rest_and_repeats_what_fails(
+    suite: Suite, tmp_path: Path, tries: int, ended: str
+) -> None:
+    code = FLAKY.replace("TRIES", str(tries))
+    status, output = suite(code, "--heavy", "--change", "0123abc", "-s", plugins=("tests.conftest",))
+    assert status == (ended != "3 passed") and ended in output.splitlines()[-1] and "ran always" in output, output
+    assert output.count("in the tenth that this commit selects") == output.count("failed once, and was run again") == 2
+    assert [path.read_text() for path in tmp_path.glob("tried-*")] == ["xx", "xx"]
+
+
+@heavy
+def test_the_tenths_of_many_commits_are_everything() -> None:
+    class Item:
+        def __init__(self, number: int) -> None:
+            self.nodeid = f"test_{number}"
+
+    items = [Item(number) for number in range(73)]
+    tenths = [tuple(each.nodeid for each in tenth(items, f"commit {number}")) for number in range(200)]
+    assert len(set(tenths)) == 10 and {len(each) for each in tenths} == {7, 8}
+    assert {name for each in set(tenths) for name in each} == {each.nodeid for each in items}
+    assert tenth(items, "a") == tenth(items[::-1], "a")
+
+
+@heavy
+@pytest.mark.skipif(os.name == "nt", reason="a shell of POSIX")
+@pytest.mark.parametrize("fails", [False, True])
+def test_making_an_environment_shows_the_messages_of_pip_only_if_it_fails(
+    python: Python, checkout: Path, tmp_path: Path, fails: bool
+) -> None:
+    """A program in the place of Python writes what pip would write; no pip runs."""
+    program = tmp_path / "in_the_place_of_python"
+    program.write_text(f"#!/bin/sh\necho Collecting a\necho WARNING: a page of it\nexit {int(fails)}\n")
+    program.chmod(0o700)
+    code = f"import tests.__main__ as command; print(command.installed({str(program)!r}, ['a']))"
+    result = python(code, env={"PYTHONPATH": str(checkout)}, check=True)
+    lines = result.stdout.splitlines()
+    if fails:
+        assert lines == ["Collecting a", "WARNING: a page of it", ""]
+    else:
+        assert re.fullmatch(r"  1 packages were installed in \d+ s", lines[0]) and lines[1:] == ["None"]
