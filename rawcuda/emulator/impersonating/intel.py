@@ -9,7 +9,9 @@ Read next    table.py, which has the same steps in C
 
 from __future__ import annotations
 
-__all__ = ["shared", "stub"]
+__all__ = ["WHOLE", "shared", "stub"]
+
+WHOLE: dict[str, bytes] = {}  # functions that need no shared code
 
 
 def stub(number: int, distance: int) -> bytes:
