@@ -490,16 +490,23 @@ check(cuda.cudaGLSetGLDevice(0), 801)
 def test_threads_that_launch_first_share_the_code(run) -> None:  # type: ignore[no-untyped-def]
     run(
         """
-sys.setswitchinterval(1e-6)
+import time
 register()
 check(cuda.cudaFree(None))
+entry, loads = module("emulator.thunks").ENTRIES["cuLibraryLoadData"], []
+load = entry.function
+def slow(*arguments):
+    loads.append(None)
+    time.sleep(0.5)
+    return load(*arguments)
+entry.function = slow
 codes, begin = [], threading.Barrier(8)
 def work():
     begin.wait()
     codes.extend(launch("count") for _ in range(5))
 threads = [threading.Thread(target=work) for _ in range(8)]
 [thread.start() for thread in threads], [thread.join() for thread in threads]
-assert codes == [0] * 40, codes
+assert codes == [0] * 40 and len(loads) == 1, (codes, loads)
 words = (ctypes.c_int * 1)()
 check(cuda.cudaMemcpyFromSymbol(words, stands["counter"], ctypes.c_size_t(4), ctypes.c_size_t(0), 2))
 assert words[0] == 40, words[0]
