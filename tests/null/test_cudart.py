@@ -492,7 +492,6 @@ def test_threads_that_launch_first_share_the_code(run) -> None:  # type: ignore[
         """
 import time
 register()
-check(cuda.cudaFree(None))
 entry, loads = module("emulator.thunks").ENTRIES["cuLibraryLoadData"], []
 load = entry.function
 def slow(*arguments):
@@ -502,6 +501,7 @@ def slow(*arguments):
 entry.function = slow
 codes, begin = [], threading.Barrier(8)
 def work():
+    check(cuda.cudaFree(None))  # the thread has a context
     begin.wait()
     codes.extend(launch("count") for _ in range(5))
 threads = [threading.Thread(target=work) for _ in range(8)]
