@@ -472,6 +472,22 @@ assert list(words) == [0, 16]
     )
 
 
+def test_a_capture_into_a_graph_may_end_without_writing_it(run) -> None:  # type: ignore[no-untyped-def]
+    run(
+        """
+register()
+stream, graph, count, size = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_size_t(), ctypes.c_size_t
+check(cuda.cudaStreamCreate(by(stream))), check(cuda.cudaGraphCreate(by(graph), 0))
+check(cuda.cudaStreamBeginCaptureToGraph(stream, graph, None, None, size(0), 0))
+check(launch("count", stream=stream)), check(cuda.cudaStreamEndCapture(stream, None))
+check(cuda.cudaGraphGetNodes(graph, None, by(count)))
+assert count.value == 1
+check(cuda.cudaStreamBeginCapture(stream, 0)), check(cuda.cudaStreamEndCapture(stream, None), 1)
+check(cuda.cudaStreamEndCapture(stream, by(ctypes.c_void_p())))
+"""
+    )
+
+
 def test_a_function_that_is_not_emulated_says_so(run) -> None:  # type: ignore[no-untyped-def]
     told = run(
         """

@@ -110,7 +110,7 @@ cudaError_t cudaStreamBeginCaptureToGraph(cudaStream_t stream, cudaGraph_t graph
         // 12-13 ptsz = cuStreamBeginCaptureToGraph
 cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode);
         // = cuThreadExchangeStreamCaptureMode
-cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *pGraph);   // ptsz = cuStreamEndCapture
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *pGraph);   // ptsz
 cudaError_t cudaStreamIsCapturing(cudaStream_t stream, enum cudaStreamCaptureStatus *pCaptureStatus);
         // ptsz = cuStreamIsCapturing
 cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, enum cudaStreamCaptureStatus *captureStatus_out, unsigned
