@@ -735,6 +735,25 @@ def test_a_program_with_its_own_runtime_is_told_what_to_do(tmp_path: Path) -> No
 
 
 @needs_nvcc
+def test_the_output_of_kernels_is_in_order_with_that_of_the_program(tmp_path: Path) -> None:
+    text = r"""
+#include <cstdio>
+__global__ void speak(int i) { printf("kernel %d ä\n", i); }
+int main() {
+    for (int i = 0; i < 3; i++) { printf("program %d\n", i); speak<<<1, 1>>>(i); cudaDeviceSynchronize(); }
+    puts("end");
+}
+"""
+    result = emulate(build(tmp_path, {"program.cu": text}, "-cudart=shared"))
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout.split("\n") == [
+        *(line for i in range(3) for line in (f"program {i}", f"kernel {i} ä")),
+        "end",
+        "",
+    ]
+
+
+@needs_nvcc
 def test_a_library_without_a_runtime_finds_the_one_of_emulate(tmp_path: Path) -> None:
     text = DEVICE + UNIT.split("\n", 2)[2].replace("int other_unit", 'extern "C" int other_unit')
     library = build(tmp_path, {"unit.cu": text}, "-cudart=none", "-shared", "-Xcompiler", "-fPIC")
