@@ -93,7 +93,7 @@ GAPS: tuple[tuple[str, str], ...] = (
     ("arrays in batches of copies (cuMemcpy3DBatchAsync)", "refused with 801"),
     (
         "launches of graphs by kernels, memory of a graph on the host, input/output memory (cuMemHostRegister), "
-        "contexts with CUctxCreateParams",
+        "contexts with affinity or graphics parameters (CUctxCreateParams)",
         "refused with 801",
     ),
     (
