@@ -603,7 +603,8 @@ def emulate(program: Path, *options: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
 def test_a_program_in_c_is_linked_with_the_folder_and_runs(tmp_path: Path) -> None:
     """The linker finds libcudart.so in the folder of `emulate`, and the program asks for the version of its symbols."""
-    assert INCLUDES, "no cuda_runtime_api.h was found: pip install nvidia-cuda-runtime, or set CUDA_HEADERS"
+    if not INCLUDES:
+        pytest.skip("no cuda_runtime_api.h was found: pip install nvidia-cuda-runtime, or set CUDA_HEADERS")
     source, program = tmp_path / "program.c", tmp_path / "program"
     source.write_text(
         """

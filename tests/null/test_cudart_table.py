@@ -9,7 +9,6 @@ import ctypes
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +45,8 @@ def declared_in(path: Path) -> dict[str, Any]:
 
 def compile_text(path: Path, tmp_path: Path, lines: list[str]) -> str:
     """Compile C++ that includes a header, and return what the compiler says."""
+    if COMPILER is None:
+        pytest.skip("there is no C++ compiler, which knows what a header declares")
     source = tmp_path / "ask.cpp"
     text = ["#define __CUDA_API_VERSION_INTERNAL", "#include <cstddef>", "#include <cuda_runtime_api.h>", *lines]
     source.write_text("\n".join(text) + "\n")
@@ -59,9 +60,11 @@ def compile_text(path: Path, tmp_path: Path, lines: list[str]) -> str:
 
 
 def test_a_header_was_found() -> None:
-    if sys.platform == "linux":
-        assert HEADERS, "no cuda_runtime_api.h was found: pip install nvidia-cuda-runtime, or set CUDA_HEADERS"
-        assert COMPILER, "there is no C++ compiler, with which the tests of this file ask NVIDIA's headers"
+    if not HEADERS:
+        pytest.skip(
+            "no cuda_runtime_api.h was found: pip install nvidia-cuda-runtime, or set CUDA_HOME or CUDA_HEADERS"
+        )
+    assert all(version_of(path) // 1000 in table.MAJORS for path in HEADERS)
 
 
 @every_header
