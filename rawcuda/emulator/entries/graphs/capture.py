@@ -239,7 +239,7 @@ def begin_to_graph(
         raise Refused(900, "the legacy default stream cannot be captured: capture in a stream from cuStreamCreate")
     if stream.capture is not None:
         raise Refused(401, f"stream {handle:#x} is already capturing: end this capture first (cuStreamEndCapture)")
-    graph.change()
+    graph.refuse_while_capturing()
     Capture(machine, stream, mode, graph, nodes_at(machine, graph, others, count, data))
 
 
