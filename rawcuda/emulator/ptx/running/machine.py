@@ -15,18 +15,20 @@ from itertools import chain, repeat
 from struct import unpack_from
 
 from ...space import POISON, WIDTH, Allocation, Fault, Space, elements, say
+from ..checking.history import Found
 from ..checking.places import misalignment, whereabouts
 from ..translating.unit import CLUSTER_BITS, LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
-from .races import Watch
+from .races import Unwritten, Watch
 from .sampling import Pixels, Sampler, open_surface, open_texture
+from .undefined import Mark, Undefined
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from types import FrameType
     from typing import Any, Callable
 
-    from ..checking.history import Found, History
+    from ..checking.history import History
     from ..program import Entry
 
     Keep = tuple[memoryview, int, int]
@@ -88,6 +90,10 @@ class Launch:
     say: Callable[[str, FrameType | Found], str] | None = None  # returns the report of a finding
     cooperative = False  # whether all of its blocks may synchronize with each other
     _workspace, _refused = 0, False
+    tracked: Callable[[int], tuple[Callable[..., Any], dict[int, int]]] | None = None  # see Code.tracked
+    tracking = False  # whether the running instruction finds undefined values in `mark`
+    mark: Mark | None = None
+    marking = False  # whether a thread tracks undefined values
 
     def __init__(
         self,
@@ -146,24 +152,102 @@ class Launch:
         view, low, length = found.typed(code, total, rights == 3)
         return view, low - offset - (base + offset - address), length - total + 1
 
-    def unwritten(self, base: int, offset: int, total: int, space: str) -> None:
-        """Report a read of uninitialized memory, or raise it if the emulator is strict.
+    # -- undefined values
 
-        raises  Fault   strict (719)
-        """
-        frame: Any = sys._getframe(1)
-        while frame.f_code.co_filename != self.code_name and frame.f_back is not None:
-            frame = frame.f_back
-        if not self.space.strict and _place(frame) in self.space.told:
-            return
-        address = base + offset & 0xFFFFFFFFFFFFFFFF
+    def unwritten(self, address: int, total: int, space: str, line: int) -> Found:
+        """Return the report of a read of memory that was never written."""
+        address &= 0xFFFFFFFFFFFFFFFF
         if space == "local" or 0 <= address - LOCAL_WINDOW < 1 << 40:
             text = f"local address {address & 0xFFFFFFFF:#x} was never written: its content is undefined"
         else:
             text = f"{self.space.explain(address, total)}, and never written"
-        if self.space.strict:
-            raise Fault(LAUNCH_FAILED, text)
-        self.warn(text, frame, aloud=True)
+        return self.place(
+            Found(LAUNCH_FAILED, f"initcheck: invalid read of {total} bytes of {space} memory: {text}"), line
+        )
+
+    def place(self, found: Found, line: int) -> Found:
+        """Add the place in the code to a report, and the running thread; return the report."""
+        block = self.block
+        found.line, found.block = line, block.number if block is not None else 0
+        found.thread = (block.running or 0) if block is not None else 0
+        frame: Any = sys._getframe(1)
+        lines = []
+        while frame is not None:
+            if frame.f_code.co_filename == self.code_name:
+                lines.append(frame.f_lineno)
+            frame = frame.f_back
+        found.callers = tuple(lines[1:])
+        return found
+
+    def undefined_at(self, address: int, total: int, space: str, line: int) -> None:
+        """Tell the running thread that what it reads was never written.
+
+        raises  Undefined   unless the function tracks undefined values
+        """
+        if self.space.strict or (self.code_name, -line) not in self.space.told:
+            self.undefined(self.unwritten(address, total, space, line))
+
+    def never(self, address: int, total: int, space: str, line: int) -> None:
+        """Report that an atomic changes memory that was never written, or raise it if the emulator is strict.
+
+        raises  Fault   strict (719)
+        """
+        self.report(self.unwritten(address, total, space, line))
+
+    def undefined(self, found: Found) -> None:
+        """Tell the running thread that a value is undefined; a function that tracks them finds it in `mark`.
+
+        raises  Undefined   unless the function tracks undefined values
+        """
+        if self.space.strict or (self.code_name, -found.line) not in self.space.told:
+            if not self.tracking:
+                raise Undefined
+            self.mark = Mark(found, False)
+
+    def never_written(self, name: str, line: int) -> Mark:
+        """Return the mark of a register that no instruction has written."""
+        text = f"initcheck: register {name[:80]} was never written: its content is undefined"
+        return Mark(self.place(Found(LAUNCH_FAILED, text), line), False)
+
+    def reaches(self, mark: Mark, what: str, line: int) -> None:
+        """Report that something depends on an undefined value, or raise it if the emulator is strict.
+
+        raises  Fault   strict (719)
+        """
+        found = mark.found
+        if " ptx line " not in found.report and line != found.line:
+            found.report += f"; the value reaches {what} at ptx line {line}"
+        self.report(found)
+
+    def report(self, found: Found) -> None:
+        """Report an undefined value, or raise it if the emulator is strict.
+
+        raises  Fault   strict (719)
+        """
+        if isinstance(found, Unwritten):
+            found.watch.report(found)
+        elif self.space.strict:
+            raise found
+        else:
+            self.warn_at(found)
+
+    def track(self, found: Undefined, index: int, state: dict[str, Any]) -> Any:
+        """Continue a function, in which an undefined value has arisen, in the form that tracks undefined values.
+
+        shape   index: the number of the function; state: its variables
+        """
+        trace: Any = found.__traceback__
+        found.__traceback__ = None
+        assert self.tracked is not None
+        self.marking = True
+        run, starts = self.tracked(index)
+        return run(self, starts.get(trace.tb_lineno, 0), state, found)
+
+    def start(self, index: int, thread: Any, given: tuple[Any, ...], marks: Sequence[Mark | None]) -> Any:
+        """Call a function with undefined arguments."""
+        assert self.tracked is not None
+        run, _ = self.tracked(index)
+        return run(self, -1, {"T": thread}, Undefined(marks, given))
 
     def warn(self, text: str, frame: FrameType, *, aloud: bool = False) -> None:
         """Report a finding that does not stop the kernel, once for each place in the code; `aloud`: also on stderr."""

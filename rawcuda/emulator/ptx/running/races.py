@@ -45,9 +45,9 @@ _COPIED = 1 << 62  # in place of the reads of a granule that a copy will write o
 class Unwritten(Found):
     """A read of shared memory that was never written; a race, if another thread of the block is about to write it."""
 
-    def __init__(self, text: str, line: int, block: Block) -> None:
+    def __init__(self, text: str, line: int, block: Block, watch: Watch) -> None:
         super().__init__(LAUNCH_FAILED, f"initcheck: {text}")
-        self.line, self.block, self.thread = line, block.number, block.running or 0
+        self.line, self.block, self.thread, self.watch = line, block.number, block.running or 0, watch
 
 
 class Watch:
@@ -155,7 +155,8 @@ class Watch:
         A stamp of `mine` means that this thread, its warp or several warps have read a granule that was written
         earlier. So a granule that was never written, or that the reader has just written, gets no such stamp.
 
-        raises  Fault   an unordered write by another thread, or, if the emulator is strict, no write at all (719)
+        raises  Fault   an unordered write by another thread (719)
+                Undefined   no granule was written
         """
         thread: Any = self.block.running
         clock, had = self.clock, self.reads[at]
@@ -184,15 +185,24 @@ class Watch:
         if judged and unwritten == count:
             self._undefined(at, line)
 
+    def want(self, at: int, count: int, line: int) -> None:
+        """Check that at least one of the granules was written, for a strong load.
+
+        raises  Undefined   none was written
+        """
+        if not self._written(at, count):
+            self._undefined(at, line)
+
     def need(self, at: int, count: int, line: int) -> None:
         """Check that at least one of the granules was written, for a read that takes part in no race.
 
         raises  Fault   none was written, and the emulator is strict (719)
         """
-        for q in range(at, at + count):
-            if self.writes[q] or q in self.arrived or self.reads[q] == _COPIED:
-                return
-        self._undefined(at, line)
+        if not self._written(at, count):
+            self.report(self._unwritten(at, line))
+
+    def _written(self, at: int, count: int) -> bool:
+        return any(self.writes[q] or q in self.arrived or self.reads[q] == _COPIED for q in range(at, at + count))
 
     def update(self, at: int, count: int, line: int) -> None:
         """Check and record an access that reads granules and then writes them, and takes part in no race.
@@ -203,12 +213,23 @@ class Watch:
             self.need(at, count, line)
             self.mark(at, count)
 
+    def _unwritten(self, at: int, line: int) -> Unwritten:
+        text = f"{self._place(at)} was never written: its content is undefined"
+        return Unwritten(text, line, self.block.launch.block or self.block, self)
+
     def _undefined(self, at: int, line: int) -> None:
-        launch = self.block.launch
-        found = Unwritten(
-            f"{self._place(at)} was never written: its content is undefined", line, launch.block or self.block
-        )
-        if launch.space.strict:
+        """Tell the running thread that what it reads is undefined.
+
+        raises  Undefined   unless the function tracks undefined values
+        """
+        self.block.launch.undefined(self._unwritten(at, line))
+
+    def report(self, found: Unwritten) -> None:
+        """Report a read when the threads have met, or raise it if the emulator is strict.
+
+        raises  Unwritten   strict (719)
+        """
+        if self.block.launch.space.strict:
             raise found
         self.pending.append(found)
         del self.pending[_MOST_PENDING:]

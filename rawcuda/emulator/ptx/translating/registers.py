@@ -42,7 +42,16 @@ if TYPE_CHECKING:
 
     Judged = tuple[Instruction, Shape]
 
-__all__ = ["copied", "defined_late", "floating", "local_pointers", "reads_and_writes", "uniform", "values_that_matter"]
+__all__ = [
+    "copied",
+    "defined_late",
+    "floating",
+    "ignored",
+    "local_pointers",
+    "reads_and_writes",
+    "uniform",
+    "values_that_matter",
+]
 
 # opcodes that move bits of any meaning
 _CARRIERS = frozenset(("mov", "selp", "ld", "ldu", "st", "shfl", "slct"))
@@ -326,6 +335,10 @@ def values_that_matter(judged: list[Judged]) -> set[int]:
             passed = reads
         elif instruction.opcode in ("selp", "slct"):  # the operand that is not selected may be uninitialized
             passed = instruction.operands[1:3]
+            for made in writes:
+                moves.setdefault(made.index, []).extend(each.index for each in passed if isinstance(each, Register))
+        elif instruction.opcode == "prmt":
+            passed = ignored(instruction)
         elif instruction.opcode == "st":
             value = instruction.operands[1]
             passed = value.items if isinstance(value, Vector) else [value]
@@ -340,6 +353,15 @@ def values_that_matter(judged: list[Judged]) -> set[int]:
                 found.add(used)
                 work.append(used)
     return found
+
+
+def ignored(instruction: Instruction) -> list[Operand]:
+    """Return the operands of prmt from which a constant selector takes no byte; compilers leave them undefined."""
+    a, b, selector = instruction.operands[1:4]
+    if not isinstance(selector, Int) or len(instruction.modifiers) > 1:
+        return []
+    picked = {selector.value >> 4 * place & 7 for place in range(4)}
+    return [*([a] if min(picked) > 3 else []), *([b] if max(picked) < 4 else [])]
 
 
 # opcodes that only move bits; setting a bit field reads and writes a whole word, which may be uninitialized

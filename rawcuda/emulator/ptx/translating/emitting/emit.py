@@ -53,15 +53,18 @@ class Note:
 
 
 class Line:
-    """A line of generated Python."""
+    """A line of generated Python, and the instruction that it belongs to."""
 
-    __slots__ = ("indent", "text", "line", "note")
+    __slots__ = ("indent", "text", "line", "note", "instruction")
 
-    def __init__(self, indent: int, text: str, line: int, note: Note | None) -> None:
+    def __init__(
+        self, indent: int, text: str, line: int, note: Note | None, instruction: Instruction | None = None
+    ) -> None:
         self.indent = indent
         self.text = text
         self.line = line
         self.note = note
+        self.instruction = instruction
 
 
 def mask(bits: int) -> str:
@@ -92,6 +95,7 @@ class Emitter:
         self.out = self.body
         self.indent = 0
         self.line = function.line
+        self.instruction: Instruction | None = None  # the one that is being written
         self.sites = 0
         self.shared_views: dict[str, None] = {}
         self.local_views: dict[str, None] = {}
@@ -122,7 +126,7 @@ class Emitter:
 
     def put(self, text: str, note: Note | None = None) -> None:
         """Write one line."""
-        self.out.append(Line(self.indent, text, self.line, note))
+        self.out.append(Line(self.indent, text, self.line, note, self.instruction))
 
     def reject(self, message: str) -> Rejected:
         """Return (do not raise) a rejection of the current instruction."""
