@@ -161,16 +161,18 @@ class Watch:
         thread: Any = self.block.running
         clock, had = self.clock, self.reads[at]
         mine = clock + thread + 1
+        if judged and not self.writes[at] and not self._written(at, count):
+            self._undefined(at, line)  # nothing was recorded: the thread reads again if this raises
         if had >= clock and had in (mine, clock + _MANY, clock + _SEVERAL_OF + (thread >> 5)):
             if self.reads[at : at + count].count(had) == count:  # nothing new
                 return
-        unwritten, since, writes, reads, lines = 0, self.since, self.writes, self.reads, self.read_lines
+        unwritten, since, writes, reads, lines = False, self.since, self.writes, self.reads, self.read_lines
         for q in range(at, at + count):
             wrote, had = writes[q], reads[q]
             if wrote >= since and wrote != mine and self._meets(wrote, thread):
                 raise self._race("reads", q, thread, "wrote", wrote, self.write_lines[q])
             if not wrote:
-                unwritten += 1
+                unwritten = True
             if wrote != mine and had != mine:
                 reads[q] = mine if had < since else self._together(had, thread, mine)
                 lines[q] = line
@@ -181,9 +183,6 @@ class Watch:
                 if not self.writes[q] and q in self.arrived:
                     if self.seen.get(thread, 0) < self.arrived[q][0]:
                         raise self._not_seen(q, thread)
-                    unwritten -= 1
-        if judged and unwritten == count:
-            self._undefined(at, line)
 
     def want(self, at: int, count: int, line: int) -> None:
         """Check that at least one of the granules was written, for a strong load.

@@ -43,15 +43,9 @@ if TYPE_CHECKING:
     Judged = tuple[Instruction, Shape]
 
 __all__ = [
-    "copied",
-    "defined_late",
-    "floating",
-    "ignored",
-    "local_pointers",
-    "reads_and_writes",
-    "uniform",
-    "values_that_matter",
-]
+    "copied", "defined_late", "floating", "ignored", "local_pointers", "never_written", "reads_and_writes", "uniform",
+    "values_that_matter", "with_branches",
+]  # fmt: skip
 
 # opcodes that move bits of any meaning
 _CARRIERS = frozenset(("mov", "selp", "ld", "ldu", "st", "shfl", "slct"))
@@ -322,6 +316,26 @@ def _pure(instruction: Instruction, shape: Shape) -> bool:
     return True
 
 
+def with_branches(blocks: list[Block], shapes: dict[int, Shape]) -> list[Judged]:
+    """Return all instructions of a function, including those that end its blocks."""
+    found = []
+    for block in blocks:
+        ends = [block.branch] if block.branch is not None and block.branch not in block.instructions[-1:] else []
+        found += [(each, shapes[id(each)]) for each in (*block.instructions, *ends)]
+    return found
+
+
+def never_written(judged: list[Judged], late: list[Register], matter: set[int]) -> dict[Register, int]:
+    """Return the registers whose value matters and that no instruction writes, with the line of their first use."""
+    uses: dict[int, int] = {}
+    for instruction, shape in judged:
+        reads, writes = reads_and_writes(instruction, shape)
+        for register in reads:
+            uses.setdefault(register.index, instruction.line)
+        uses.update((register.index, 0) for register in writes)
+    return {each: uses[each.index] for each in late if each.index in matter and uses.get(each.index)}
+
+
 def values_that_matter(judged: list[Judged]) -> set[int]:
     """Return the registers that are used for more than a store; the others may be uninitialized."""
     found: set[int] = set()
@@ -339,7 +353,7 @@ def values_that_matter(judged: list[Judged]) -> set[int]:
                 moves.setdefault(made.index, []).extend(each.index for each in passed if isinstance(each, Register))
         elif instruction.opcode == "prmt":
             passed = ignored(instruction)
-        elif instruction.opcode == "st":
+        elif instruction.opcode == "st" and "param" not in shape.chosen.get("space", ""):
             value = instruction.operands[1]
             passed = value.items if isinstance(value, Vector) else [value]
         moved = {each.index for each in passed if isinstance(each, Register)}

@@ -31,7 +31,7 @@ Read next    ../running/undefined.py, which has the marks; ../program.py, which 
 
 from __future__ import annotations
 
-from ..reading.syntax import BITS, Address, Pair, Register, Symbol, Texel, Variable, Vector
+from ..reading.syntax import BITS, Address, Not, Pair, Part, Register, Symbol, Texel, Variable, Vector
 from .emitting.checks import lines_before_reads
 from .emitting.emit import Line, mask
 from .flow import EXIT
@@ -41,6 +41,8 @@ from .unit import MOST_CALLS, frame_alignment
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ..reading.syntax import Function, Instruction, Operand
     from .flow import Block
     from .table.forms import Shape
@@ -73,6 +75,7 @@ class Tracker(Writer):
 
     def __init__(self, unit: Unit, prepared: Prepared) -> None:
         super().__init__(unit, prepared)
+        self.tracking = True
         self.pieces: list[Piece] = []
         self.starts: dict[int, int] = {}  # instruction, by id -> the piece that begins with it
         self._first: dict[int, int] = {}  # block -> its first piece
@@ -97,7 +100,7 @@ class Tracker(Writer):
 
     # -- marks
 
-    def _place(self, name: str) -> str:
+    def _place_of(self, name: str) -> str:
         return f"U[{self._extra.setdefault(name, len(self.function.registers) + len(self._extra))}]"
 
     def _mark(self, operand: Operand | None) -> str:
@@ -109,11 +112,11 @@ class Tracker(Writer):
             parts = [getattr(operand, name, None) for name in ("base", "first", "second")]
             parts += getattr(getattr(operand, "coordinates", operand), "items", [])
             return " or ".join(dict.fromkeys(text for part in parts for text in [self._mark(part)] if text))
-        elif hasattr(operand, "of"):
+        elif isinstance(operand, (Not, Part)):
             registers = [operand.of]
         return " or ".join(f"U[{each.index}]" for each in registers if each.index not in self.early)
 
-    def _any(self, operands: list[Operand]) -> str:
+    def _any(self, operands: Sequence[Operand]) -> str:
         return " or ".join(dict.fromkeys(text for each in operands for text in [self._mark(each)] if text))
 
     def _report(self, text: str, what: str, counts: bool = False) -> None:
@@ -185,7 +188,7 @@ class Tracker(Writer):
         elif opcode == "setp" and shape.chosen.get("bool") in ("and", "or") and "x2" not in shape.type:
             text = self._combined_marks(instruction, shape)
         if shape.result == "!carry":
-            carry = self._place("cf")
+            carry = self._place_of("cf")
             if "cf" in shape.form.value:
                 text = f"{text} or {carry}" if text else carry
             if "cc" in shape.chosen:
@@ -273,7 +276,7 @@ class Tracker(Writer):
             target = base.target if isinstance(base, Symbol) else None
             slot = ""
             if isinstance(target, Variable) and not self.is_kernel_parameter(target):
-                slot = self._place(self.slot(target))
+                slot = self._place_of(self.slot(target))
             super()._dispatch(instruction, shape)
             if writes:
                 self.put(f"{made} = {slot or None}")
@@ -290,7 +293,7 @@ class Tracker(Writer):
         base = getattr(address, "base", None)
         if "param" in {word.split("::")[0] for word in instruction.modifiers}:
             if isinstance(base, Symbol) and isinstance(base.target, Variable):
-                target, slot = base.target, self._place(self.slot(base.target))
+                target, slot = base.target, self._place_of(self.slot(base.target))
                 whole = target.scalar and not isinstance(value, Vector)
                 text = self._mark(value) or "None"
                 self.put(f"{slot} = {text if whole else f'{slot} or {text}'}")
@@ -354,7 +357,7 @@ class Tracker(Writer):
 
     def _argument_mark(self, argument: Operand) -> str:
         if isinstance(argument, Symbol) and isinstance(argument.target, Variable) and argument.target.space == "param":
-            return self._place(self.slot(argument.target))
+            return self._place_of(self.slot(argument.target))
         return self._mark(argument)
 
     def do_call(self, instruction: Instruction, shape: Shape) -> None:
@@ -372,7 +375,7 @@ class Tracker(Writer):
         if function.entry or not (function.returns or function.return_registers):
             super().leave()
             return
-        marks = [self._place(self.slot(variable)) for variable in function.returns]
+        marks = [self._place_of(self.slot(variable)) for variable in function.returns]
         marks += [f"U[{register.index}]" for register in function.return_registers]
         results = [self.slot(variable) for variable in function.returns]
         results += [self.register(register, register.type) for register in function.return_registers]
@@ -397,10 +400,10 @@ class Tracker(Writer):
         self.indent += 1
         if -1 in self.prepared.spins:
             self.put("yield 'spin', 0")
-        self._half(0, len(self.pieces))
+        self._search(0, len(self.pieces))
         self.indent -= 1
 
-    def _half(self, low: int, high: int) -> None:
+    def _search(self, low: int, high: int) -> None:
         if high - low == 1:
             self._piece(low)
             return
@@ -408,7 +411,7 @@ class Tracker(Writer):
         for text, start, end in ((f"if at < {middle}:", low, middle), ("else:", middle, high)):
             self.put(text)
             self.indent += 1
-            self._half(start, end)
+            self._search(start, end)
             self.indent -= 1
 
     def _piece(self, number: int) -> None:
@@ -483,16 +486,16 @@ class Tracker(Writer):
             put(1, "fuel = L.fuel")
         if self.needs_functions:
             put(1, "F = L.functions")
-        for number in range(self.sites):
-            put(1, f"v{number} = m{number} = None; lo{number} = n{number} = 0")
+        for site in range(self.sites):
+            put(1, f"v{site} = m{site} = None; lo{site} = n{site} = 0")
         for line in self.prologue:
             line.indent += 1
             lines.append(line)
         if self.needs_mine:
             put(1, "mine = watch_mine()")
         put(1, f"U = [None] * {len(function.registers) + len(self._extra)}")
-        for register in self.never:
-            put(1, f"U[{register.index}] = L.never_written({register.name!r}, {self._first_use(register)})")
+        for register, first in self.never.items():
+            put(1, f"U[{register.index}] = L.never_written({register.name!r}, {first})")
         self._put_state(put)
         if self.blocks and not any("yield" in line.text for line in self.body):
             put(1, "if 0: yield")
@@ -522,7 +525,9 @@ class Tracker(Writer):
             put(1, "if at < 0:")
             names = given + [register.python for register in function.parameter_registers]
             if names:
-                places = [self._place(name) for name in given] + [f"U[{r.index}]" for r in function.parameter_registers]
+                places = [self._place_of(name) for name in given] + [
+                    f"U[{r.index}]" for r in function.parameter_registers
+                ]
                 put(2, f"{', '.join(names)}, = found.answer")
                 put(2, f"{', '.join(places)}, = found.marks")
             put(2, enters)
@@ -544,11 +549,3 @@ class Tracker(Writer):
             put(level, f"{name} = state.get({name!r}, 0)")
         for text in self.views_of_frame():
             put(1, text)
-
-    def _first_use(self, register: Register) -> int:
-        return next(
-            i.line
-            for block in self.prepared.blocks
-            for i in [*block.instructions, *([block.branch] if block.branch else [])]
-            if id(i) in self.prepared.shapes and register in reads_and_writes(i, self.prepared.shapes[id(i)])[0]
-        )

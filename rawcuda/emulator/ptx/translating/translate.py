@@ -34,9 +34,11 @@ from .registers import (
     defined_late,
     floating,
     local_pointers,
+    never_written,
     reads_and_writes,
     uniform,
     values_that_matter,
+    with_branches,
 )
 from .unit import LEAST_FRAME, MOST_CALLS, Prepared, Unit, frame_alignment, local_layout
 
@@ -88,12 +90,12 @@ class Writer(AsyncEmitter, MatrixEmitter, SmallEmitter, TextureEmitter):
             self.shared, self.shared_size, held = unit.shared_layout(prepared)
             self.shared_names = [(self.shared[id(each)], each.size, each.name) for each in held]
             self.uniform = uniform(function, judged, self.late)
-        self.never: list[Register] = []  # what is used and no instruction writes
+        self.never: dict[Register, int] = {}  # what is used and no instruction writes, and the line of its first use
         self.tracks = False  # whether an undefined value may arise
         if unit.watch:
-            self.judged = values_that_matter(judged)
-            written = {register.index for each in judged for register in reads_and_writes(*each)[1]}
-            self.never = [each for each in self.late if each.index in self.judged - written]
+            uses = with_branches(prepared.blocks, prepared.shapes)
+            self.judged = values_that_matter(uses)
+            self.never = never_written(uses, self.late, self.judged)
             self.tracks = bool(self.never) or any(self.gives_undefined(*each) for each in judged)
 
     def gives_undefined(self, instruction: Instruction, shape: Shape) -> bool:

@@ -197,7 +197,7 @@ class CheckEmitter(Emitter):
                 self.put(f"watch_read({start}, {count}, {judged}, {self.line})", note)
             if watched:
                 self.put_order(True)
-        elif values is None and count == 1:
+        elif values is None and count == 1 and not self.tracking:
             self.needs_mine = True
             self.put(f"if watch_reads[{start}] not in mine: watch_read_one({start}, {judged}, {self.line})", note)
         elif values is None:

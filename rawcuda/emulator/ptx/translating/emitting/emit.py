@@ -107,6 +107,7 @@ class Emitter:
         self.order = ""  # how strong the load or store is: see CheckEmitter.strength
         self.noncoherent = False  # whether the access is to memory that the kernel only reads
         self.needs_mine = False  # whether the stamps of this thread are needed
+        self.tracking = False  # whether marks of undefined values are moved along: see ../tracking.py
         self.marks = ""  # the variable with the marks of the last access; "shared" for shared memory
         self.judged: set[int] = set()  # registers that are used for more than a store
         self.needs_place = False  # whether the thread's index in its block is needed
