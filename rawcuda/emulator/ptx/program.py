@@ -145,6 +145,7 @@ class Entry:
         if cluster is not None:
             divide(launch, cluster)
         launch.code_name, launch.tracked = code.filename, code.tracked
+        launch.register_name = code.register_name
         launch.say = lambda text, frame: finding(text, frame, launch, code.filename, code.lines, code.module)
         code.prepare(launch, self._translated)
         clock = _Clock(progress, launch.gx * launch.gy * launch.gz)
@@ -459,6 +460,13 @@ class Code:
                 launch.functions[function.index] = makers[function.index]()
                 launch.arity[function.index] = len(function.parameters) + len(function.parameter_registers)
 
+    def _function(self, index: int) -> Function:
+        return next(each for each in self.module.functions.values() if each.index == index)
+
+    def register_name(self, function: int, register: int) -> str:
+        """Return the name of a register, by the numbers of its function and of the register."""
+        return self._function(function).registers[register].name
+
     def tracked(self, index: int) -> tuple[Callable[..., Any], dict[int, int]]:
         """Return the form of a function that tracks undefined values, made on first use.
 
@@ -466,8 +474,7 @@ class Code:
         """
         found = self._tracked.get(index)
         if found is None:
-            function = next(each for each in self.module.functions.values() if each.index == index)
-            writer = Tracker(self._unit, self._unit.prepared[function.name])
+            writer = Tracker(self._unit, self._unit.prepared[self._function(index).name])
             writer.flow()
             lines = writer.finish()
             starts = {

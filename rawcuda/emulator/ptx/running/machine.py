@@ -46,6 +46,10 @@ LAUNCH_FAILED = 719  # CUDA_ERROR_LAUNCH_FAILED
 LOCAL_LIMIT = 512 << 10  # bytes of local memory of a thread, as on every GPU
 REFILL = 1 << 14
 _POISON = bytes((POISON,))
+_REACHED = {  # what reports an undefined value
+    "address": "an address", "branch": "a branch", "call": "a call", "callee": "the address of a call",
+    "lane": "the lane of a shuffle", "predicate": "the predicate of an instruction", "store": "a store",
+}  # fmt: skip
 
 
 class Exited(Exception):
@@ -91,6 +95,7 @@ class Launch:
     cooperative = False  # whether all of its blocks may synchronize with each other
     _workspace, _refused = 0, False
     tracked: Callable[[int], tuple[Callable[..., Any], dict[int, int]]] | None = None  # see Code.tracked
+    register_name: Callable[[int, int], str] | None = None  # returns the name of a register of a function
     tracking = False  # whether the running instruction finds undefined values in `mark`
     mark: Mark | None = None
     marking = False  # whether a thread tracks undefined values
@@ -204,19 +209,21 @@ class Launch:
                 raise Undefined
             self.mark = Mark(found, False)
 
-    def never_written(self, name: str, line: int) -> Mark:
-        """Return the mark of a register that no instruction has written."""
+    def never_written(self, function: int, register: int, line: int) -> Mark:
+        """Return the mark of a register that no instruction has written; both are numbers."""
+        name = self.register_name(function, register) if self.register_name is not None else ""
         text = f"initcheck: register {name[:80]} was never written: its content is undefined"
         return Mark(self.place(Found(LAUNCH_FAILED, text), line), False)
 
     def reaches(self, mark: Mark, what: str, line: int) -> None:
         """Report that something depends on an undefined value, or raise it if the emulator is strict.
 
+        shape   what: a key of _REACHED, or an opcode
         raises  Fault   strict (719)
         """
         found = mark.found
         if " ptx line " not in found.report and line != found.line:
-            found.report += f"; the value reaches {what} at ptx line {line}"
+            found.report += f"; the value reaches {_REACHED.get(what, what)} at ptx line {line}"
         self.report(found)
 
     def report(self, found: Found) -> None:

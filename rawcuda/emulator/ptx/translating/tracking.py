@@ -143,8 +143,8 @@ class Tracker(Writer):
             if result not in _NOTHING | {"!call", "!shfl"}:
                 reads = [o for s, o in zip(shape.slots, instruction.operands) if not s.written]
                 places = [o for o in reads if isinstance(o, (Address, Texel))]
-                self._report(self._any(places), "an address")
-                self._report(self._any([o for o in reads if o not in places]), f"'{instruction.opcode}'")
+                self._report(self._any(places), "address")
+                self._report(self._any([o for o in reads if o not in places]), instruction.opcode)
             super()._dispatch(instruction, shape)
             if result not in ("!call", "!shfl"):
                 self._clear(instruction, shape)
@@ -158,7 +158,7 @@ class Tracker(Writer):
         guard = instruction.guard
         writes = reads_and_writes(instruction, shape)[1]
         if shape.result[0] == "!" and shape.result not in _PURE:
-            self._report(self._mark(guard), "the predicate of an instruction")
+            self._report(self._mark(guard), "predicate")
             super()._guarded(instruction, shape)
             return
         text = self._mark(guard)
@@ -281,7 +281,7 @@ class Tracker(Writer):
             if writes:
                 self.put(f"{made} = {slot or None}")
             return
-        self._report(self._mark(address), "an address")
+        self._report(self._mark(address), "address")
         self.put("L.mark, L.tracking = None, True")
         super()._dispatch(instruction, shape)
         self.put("L.tracking = False")
@@ -298,9 +298,9 @@ class Tracker(Writer):
                 text = self._mark(value) or "None"
                 self.put(f"{slot} = {text if whole else f'{slot} or {text}'}")
         else:
-            self._report(self._mark(address), "an address")
+            self._report(self._mark(address), "address")
             for each in value.items if isinstance(value, Vector) else [value]:
-                self._report(self._mark(each), "a store", True)
+                self._report(self._mark(each), "store", True)
         super()._dispatch(instruction, shape)
 
     # -- other lanes and other functions
@@ -310,7 +310,7 @@ class Tracker(Writer):
         target, a, *rest = instruction.operands
         first = target.first if isinstance(target, Pair) else target
         type = self.carried(first, "b32")
-        self._report(self._any(rest), "the lane of a shuffle")
+        self._report(self._any(rest), "lane")
         values = ", ".join(self.value(each, "b32") for each in rest[:2])
         value, mark = self.value(a, type), self._mark(a)
         if mark:
@@ -349,9 +349,9 @@ class Tracker(Writer):
                     started = f"(yield from {started})"
                 call = f"{started} if any(u) else {call}"
             else:
-                self._report(" or ".join(text for text in marks if text != "None"), "a call")
+                self._report(" or ".join(text for text in marks if text != "None"), "call")
         if isinstance(target, Register):
-            self._report(self._mark(target), "the address of a call")
+            self._report(self._mark(target), "callee")
         self._ask(call)
         return "x"
 
@@ -432,7 +432,7 @@ class Tracker(Writer):
             self._go(block.targets[0])
         elif block.kind == "if":
             assert branch is not None and branch.guard is not None
-            self._report(self._mark(branch.guard), "a branch")
+            self._report(self._mark(branch.guard), "branch")
             self.put(f"if {'not ' if branch.negated else ''}{branch.guard.python}:")
             for target in block.targets:
                 self.indent += 1
@@ -442,7 +442,7 @@ class Tracker(Writer):
                     self.put("else:")
         elif block.kind == "switch":
             assert branch is not None
-            self._report(self._mark(branch.operands[0]), "a branch")
+            self._report(self._mark(branch.operands[0]), "branch")
             self.put(f"x = {self.value(branch.operands[0], 'u32')}")
             for at, target in enumerate(block.targets):
                 self.put(f"if x == {at}:")
@@ -495,7 +495,7 @@ class Tracker(Writer):
             put(1, "mine = watch_mine()")
         put(1, f"U = [None] * {len(function.registers) + len(self._extra)}")
         for register, first in self.never.items():
-            put(1, f"U[{register.index}] = L.never_written({register.name!r}, {first})")
+            put(1, f"U[{register.index}] = L.never_written({function.index}, {register.index}, {first})")
         self._put_state(put)
         if self.blocks and not any("yield" in line.text for line in self.body):
             put(1, "if 0: yield")

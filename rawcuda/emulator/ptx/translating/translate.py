@@ -450,7 +450,7 @@ class Writer(AsyncEmitter, MatrixEmitter, SmallEmitter, TextureEmitter):
         if self.blocks and not any("yield" in line.text for line in self.body):
             put(base, "if 0: yield")
         if self.tracks:
-            put(base, "try:")
+            lines.append(Line(base, "try:", self.body[0].line if self.body else first, None))
             base += 1
             if self.never:
                 put(base, "raise Undefined")
@@ -464,7 +464,7 @@ class Writer(AsyncEmitter, MatrixEmitter, SmallEmitter, TextureEmitter):
             put(base, "except Undefined as found:")
             put(base + 1, "redo = found")
             put(base, "else:")
-            put(base + 1, "return")
+            lines.append(Line(base + 1, "return", self.body[-1].line if self.body else first, None))
             call = f"L.track(redo, {function.index}, locals())"
             put(base, f"return (yield from {call})" if self.blocks else f"return {call}")
         if function.entry:
