@@ -223,7 +223,7 @@ class Launch:
         """
         found = mark.found
         if " ptx line " not in found.report and line != found.line:
-            found.report += f"; the value reaches {_REACHED.get(what, what)} at ptx line {line}"
+            found.report += f"; the value reaches {_REACHED.get(what) or f'an operand of {what!r}'} at ptx line {line}"
         self.report(found)
 
     def report(self, found: Found) -> None:

@@ -328,7 +328,7 @@ def with_branches(blocks: list[Block], shapes: dict[int, Shape]) -> list[Judged]
 def never_written(judged: list[Judged], late: list[Register], matter: set[int]) -> dict[Register, int]:
     """Return the registers whose value matters and that no instruction writes, with the line of their first use."""
     uses: dict[int, int] = {}
-    for instruction, shape in judged:
+    for instruction, shape in judged if any(each.index in matter for each in late) else ():
         reads, writes = reads_and_writes(instruction, shape)
         for register in reads:
             uses.setdefault(register.index, instruction.line)
