@@ -225,8 +225,6 @@ class Team:
             living = whole - self.ended[number]
             if living < whole and requests[0][2] is not None:
                 self._named(number, members)
-            if len(members) < 32 and requests[0][:2] == ("shfl", "idx") and self.block.launch.space.meetings:
-                self._absent(number, members, requests)
             self.block.order_warp(number, members, len(members) < living)
         lanes = self.everyone[: len(members)] if members is self.warps[number] else [t - first for t in members]
         answers = exchange(lanes, requests)
@@ -295,31 +293,6 @@ class Team:
                     "without it",
                     t,
                 )
-                return
-
-    def _absent(self, number: int, members: list[int], requests: list[Request]) -> None:
-        """Report a shuffle by which several threads read one lane that takes no part in it.
-
-        The value is undefined. Many correct programs read the value of an absent lane and do not use it, at the ends of
-        a reduction or a scan. So only a lane that all threads of a segment read is reported, and the kernel continues.
-        """
-        first, mask = self.warps[number][0], requests[0][2]
-        readers: dict[int, list[int]] = {}  # of each segment
-        sources: dict[int, set[int]] = {}
-        for t, request in zip(members, requests) if mask is not None else ():
-            segment = t - first & request[6] >> 8
-            readers.setdefault(segment, []).append(t)
-            sources.setdefault(segment, set()).add(source_of("idx", t - first, request[5] & 31, request[6])[0])
-        for segment, threads in readers.items():
-            source = min(sources[segment])
-            if len(threads) > 1 and len(sources[segment]) == 1 and source + first not in members:
-                why = "has no thread" if source >= len(self.warps[number]) else f"is not in the member mask {mask:#x}"
-                found = self._found(
-                    f"{len(threads)} threads (first: {self._index(threads[0])}) read the value of lane {source} of "
-                    f"their warp, which {why}: the value is undefined",
-                    threads[0],
-                )
-                self.block.launch.warn_at(found)
                 return
 
     def _index(self, t: int) -> tuple[int, int, int]:
