@@ -159,18 +159,16 @@ class Launch:
 
     # -- undefined values
 
-    def unwritten(self, address: int, total: int, space: str, line: int) -> Found:
-        """Return the report of a read of memory that was never written."""
+    def _words(self, address: int, total: int, space: str) -> str:
+        """Return the words for a read of memory that was never written."""
         address &= 0xFFFFFFFFFFFFFFFF
         if space == "local" or 0 <= address - LOCAL_WINDOW < 1 << 40:
             text = f"local address {address & 0xFFFFFFFF:#x} was never written: its content is undefined"
         else:
             text = f"{self.space.explain(address, total)}, and never written"
-        return self.place(
-            Found(LAUNCH_FAILED, f"initcheck: invalid read of {total} bytes of {space} memory: {text}"), line
-        )
+        return f"initcheck: invalid read of {total} bytes of {space} memory: {text}"
 
-    def place(self, found: Found, line: int) -> Found:
+    def _located(self, found: Found, line: int) -> Found:
         """Add the place in the code to a report, and the running thread; return the report."""
         block = self.block
         found.line, found.block = line, block.number if block is not None else 0
@@ -184,36 +182,38 @@ class Launch:
         found.callers = tuple(lines[1:])
         return found
 
+    def tracks(self, line: int) -> bool:
+        """Tell whether an undefined value that a line gives needs a mark: not if it was reported for this line.
+
+        raises  Undefined   it needs one, and the function does not track undefined values
+        """
+        if not self.space.strict and (self.code_name, -line) in self.space.told:
+            return False
+        if not self.tracking:
+            raise Undefined
+        return True
+
     def undefined_at(self, address: int, total: int, space: str, line: int) -> None:
         """Tell the running thread that what it reads was never written.
 
         raises  Undefined   unless the function tracks undefined values
         """
-        if self.space.strict or (self.code_name, -line) not in self.space.told:
-            self.undefined(self.unwritten(address, total, space, line))
+        if self.tracks(line):
+            found = self._located(Found(LAUNCH_FAILED, ""), line)  # `reaches` finds the words: few are reported
+            self.mark = Mark(found, False, (address, total, space))
 
-    def never(self, address: int, total: int, space: str, line: int) -> None:
-        """Report that an atomic changes memory that was never written, or raise it if the emulator is strict.
+    def unwritten(self, address: int, total: int, space: str, line: int) -> None:
+        """Report at once that an instruction uses memory that was never written, or raise it if the emulator is strict.
 
         raises  Fault   strict (719)
         """
-        self.report(self.unwritten(address, total, space, line))
-
-    def undefined(self, found: Found) -> None:
-        """Tell the running thread that a value is undefined; a function that tracks them finds it in `mark`.
-
-        raises  Undefined   unless the function tracks undefined values
-        """
-        if self.space.strict or (self.code_name, -found.line) not in self.space.told:
-            if not self.tracking:
-                raise Undefined
-            self.mark = Mark(found, False)
+        self.report(self._located(Found(LAUNCH_FAILED, self._words(address, total, space)), line))
 
     def never_written(self, function: int, register: int, line: int) -> Mark:
         """Return the mark of a register that no instruction has written; both are numbers."""
         name = self.register_name(function, register) if self.register_name is not None else ""
         text = f"initcheck: register {name[:80]} was never written: its content is undefined"
-        return Mark(self.place(Found(LAUNCH_FAILED, text), line), False)
+        return Mark(self._located(Found(LAUNCH_FAILED, text), line), False)
 
     def reaches(self, mark: Mark, what: str, line: int) -> None:
         """Report that something depends on an undefined value, or raise it if the emulator is strict.
@@ -222,6 +222,8 @@ class Launch:
         raises  Fault   strict (719)
         """
         found = mark.found
+        if not found.report:
+            found.report = self._words(*mark.where)
         if " ptx line " not in found.report and line != found.line:
             found.report += f"; the value reaches {_REACHED.get(what) or f'an operand of {what!r}'} at ptx line {line}"
         self.report(found)

@@ -22,6 +22,7 @@ import sys
 
 from ...space import Fault
 from ..checking.history import Found, no_proxy_fence
+from .undefined import Mark
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -221,7 +222,8 @@ class Watch:
 
         raises  Undefined   unless the function tracks undefined values
         """
-        self.block.launch.undefined(self._unwritten(at, line))
+        if self.block.launch.tracks(line):
+            self.block.launch.mark = Mark(self._unwritten(at, line), False)
 
     def report(self, found: Unwritten) -> None:
         """Report a read when the threads have met, or raise it if the emulator is strict.

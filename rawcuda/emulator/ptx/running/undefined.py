@@ -34,15 +34,17 @@ class Mark:
 
     found     the report, with the place where the value was read
     counts    whether a store of the value is reported, because it was not only copied
+    where     the address, the number of bytes and the state space, if the report has no words yet
     computed  the mark of what is computed from the value
     """
 
-    __slots__ = ("found", "counts", "computed")
+    __slots__ = ("found", "counts", "where", "computed")
 
-    def __init__(self, found: Found, counts: bool) -> None:
+    def __init__(self, found: Found, counts: bool, where: tuple[int, int, str] = (0, 0, "")) -> None:
         self.found = found
         self.counts = counts
-        self.computed: Mark = self if counts else Mark(found, True)
+        self.where = where
+        self.computed: Mark = self if counts else Mark(found, True, where)
 
 
 class Parts(Mark):
@@ -53,7 +55,7 @@ class Parts(Mark):
     def __init__(self, parts: Sequence[Mark | None]) -> None:
         some = [each for each in parts if each is not None]
         first = next((each for each in some if each.counts), some[0])
-        super().__init__(first.found, first.counts)
+        super().__init__(first.found, first.counts, first.where)
         self.parts = parts
 
 

@@ -65,7 +65,7 @@ def span(
                     watch.need(first, granules, line)
     elif marks is not None:
         if needs and not any(marks[at : at + count]):
-            launch.report(launch.unwritten(address, count, "generic", line))
+            launch.unwritten(address, count, "generic", line)
         if writes:
             marks[at : at + count] = b"\1" * count
     return view, at

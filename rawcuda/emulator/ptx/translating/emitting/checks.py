@@ -140,7 +140,7 @@ class CheckEmitter(Emitter):
             self.put(f"if {marks} is not None: {' = '.join(places)} = {int('01' * width, 16):#x}", note)
         elif judged:
             self.put(
-                f"if {marks} is not None and not ({' or '.join(places)}): L.{'never' if now else 'undefined_at'}("
+                f"if {marks} is not None and not ({' or '.join(places)}): L.{'unwritten' if now else 'undefined_at'}("
                 f"{note.register or 0} + {note.offset}, {total}, {note.space!r}, {self.line})",
                 note,
             )
