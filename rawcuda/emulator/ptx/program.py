@@ -141,6 +141,8 @@ class Entry:
         launch.number = next(_serial)
         launch.rights, launch.opaque, launch.site, launch.cooperative = rights, opaque, site, cooperative
         launch.kernel, launch.resident = self, resident
+        if self._translated.prepared.reserves:
+            launch.reserve()
         if cluster is not None:
             divide(launch, cluster)
         launch.code_name = code.filename

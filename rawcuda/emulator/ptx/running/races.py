@@ -72,9 +72,12 @@ class Watch:
 
     def __init__(self, block: Block, granule: int) -> None:
         launch = block.launch
-        count = -(-launch.shared_bytes // granule)
+        count = -(-launch.shared_end // granule)
         self.block, self.granule, self.copying = block, granule, False
         self.writes, self.reads = [0] * count, [0] * count
+        if launch.reserved_at < launch.shared_end:  # the system has written it
+            own = launch.reserved_at // granule
+            self.writes[own:] = [1] * (count - own)
         self.write_lines, self.read_lines = [0] * count, [0] * count
         self.clock = self.since = _TICK
         self.pending: list[Unwritten] = []  # reported if no thread writes there before the next barrier
