@@ -130,8 +130,11 @@ class Watch:
             if 0 < writes[at] < since:
                 had, thread = reads[at], block.running
                 mine = clock + thread + 1  # type: ignore[operator]
-                made = reads[at] = mine if had < since else together(had, thread, mine)  # type: ignore[arg-type]
-                read_lines[at] = line if made == mine or read_lines[at] == line else 0
+                if had < since:
+                    reads[at], read_lines[at] = mine, line
+                else:
+                    made = reads[at] = together(had, thread, mine)  # type: ignore[arg-type]
+                    read_lines[at] = line if made == mine or read_lines[at] == line else 0
             else:
                 read(at, 1, judged, line)
 
