@@ -16,6 +16,7 @@ from .. import driver
 from ..errors import CudaError, DriverNotFound, refusal
 from ..protocols.cuda_array_interface import UNORDERED
 from ..protocols.description import Description, Place, place
+from ..remembered import Remembered
 from ..tracing import careful
 from .context import AnyContext, count, some_context
 from .device import Device
@@ -103,7 +104,8 @@ def _read(answer: bytes) -> tuple[str, int] | None:
     return ("cuda_host", 0) if type_ == _TYPE_HOST else ("cuda", ordinal)
 
 
-_spots: dict[bytes, tuple[Place, Place]] = {}  # Places of writable and of read-only memory; device None: unknown
+# The driver's answer -> Places of writable and of read-only memory; device None: unknown
+_spots: Remembered[bytes, tuple[Place, Place]] = Remembered(1000)
 
 
 def spot(address: int) -> tuple[Place, Place] | None:
@@ -126,13 +128,12 @@ def spot(address: int) -> tuple[Place, Place] | None:
     if failed:
         return None
     try:
-        return _spots[answer]
+        return _spots.answers[answer]
     except KeyError:
         where = _read(answer)
-        if len(_spots) >= 1000:
-            _spots.clear()
-        made = _spots[answer] = place(where, False, "cuda_array_interface"), place(where, True, "cuda_array_interface")
-        return made
+        return _spots.keep(
+            answer, (place(where, False, "cuda_array_interface"), place(where, True, "cuda_array_interface"))
+        )
 
 
 def locate(address: int) -> tuple[str, int] | None:
@@ -301,12 +302,19 @@ def empty_on(ordinal: int, shape: Any, dtype: Any, kind: str = "device") -> Any:
 
 
 def empty_like(source: Any, shape: Any = None, dtype: Any = None) -> Any:
-    """Return an array in new memory of the same kind as a view's, or None for pinned memory that is not ours."""
-    primary = device_of(source)
-    if primary is None:
-        return None
+    """Return an array in new memory of the same kind as a view's, or None for pinned memory that is not ours.
+
+    For an empty view whose exporter named no device, it is on the current one.
+    """
+    if source._place.device is None:
+        ordinal = current_ordinal()
+    else:
+        primary = device_of(source)
+        if primary is None:
+            return None
+        ordinal = primary.ordinal
     kind = _KINDS[source.device[0]]
-    return empty_on(primary.ordinal, source.shape if shape is None else shape, dtype or source.dtype, kind)
+    return empty_on(ordinal, source.shape if shape is None else shape, dtype or source.dtype, kind)
 
 
 def current_ordinal() -> int:

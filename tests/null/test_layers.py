@@ -19,7 +19,7 @@ from tests.subject import FOLDER, NAME, rawcuda
 # The floors, from the ground up, each with its rooms in order: a room may import those before it on its own floor, and
 # all of the floors below.
 FLOORS = (
-    ("", "loadable errors given doors names tracing owned locate"),
+    ("", "remembered loadable errors given doors names tracing owned locate"),
     ("images", "zstd containers outline"),
     ("interpreter", "cpython callback"),
     (
@@ -28,11 +28,11 @@ FLOORS = (
         "nvrtc_h nvjitlink_h",
     ),
     ("", "dlpack driver"),
-    ("elements", "dtypes layout scalars npy"),
+    ("elements", "dtypes ctypes_types layout scalars npy"),
     (
         "protocols",
-        "description pep3118 buffer array_interface cuda_array_interface cuda_stream tensor dlpack dlpack_c_exchange "
-        "arrow choosing",
+        "refusals description pep3118 buffer array_interface cuda_array_interface cuda_stream tensor dlpack "
+        "dlpack_c_exchange arrow choosing",
     ),
     ("interpreter", "buffer_type"),
     (

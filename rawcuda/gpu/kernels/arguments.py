@@ -20,6 +20,7 @@ from ... import names
 from ...arrays.strided import _MemoryView
 from ...elements.dtypes import of
 from ...errors import ProtocolError, a_kind, worded
+from ...remembered import Remembered
 from ..context import reaches
 
 TYPE_CHECKING = False
@@ -39,7 +40,6 @@ __all__ = [
     "Slot",
     "ctypes_letter",
     "declared",
-    "is_swapped",
     "refuse_kind",
     "refuse_numpy",
     "refuse_object",
@@ -224,17 +224,6 @@ def ctypes_letter(kind: Any) -> str:
     return "f" if code in "fd" else "s" if code in "bhilq" else "u" if code in "BHILQ?P" else ""
 
 
-def is_swapped(kind: Any) -> bool:
-    """Tell whether values of a ctypes type, or parts of them, are big-endian; the byte order of CUDA is little."""
-    if issubclass(kind, ctypes.Array):
-        return is_swapped(kind._type_)
-    if issubclass(kind, (ctypes.Structure, ctypes.Union)):
-        fields = [field[1] for base in kind.__mro__ for field in vars(base).get("_fields_", ())]
-        return any(map(is_swapped, fields))
-    big, little = getattr(kind, "__ctype_be__", None), getattr(kind, "__ctype_le__", None)
-    return big in kind.__mro__ and big is not little  # (a byte has no order)
-
-
 class Slot:
     """A parameter of a kernel on a device: how an argument is packed into it, and how one is refused.
 
@@ -267,6 +256,7 @@ class Slot:
         "low",
         "high",
         "limit",
+        "suitable",
         "places",
         "unpack",
         "table",
@@ -286,7 +276,8 @@ class Slot:
         bits = size * 8
         self.low, self.high = -(1 << bits - 1), (1 << bits) - 1
         self.limit = _TOO_LARGE.get(kind, 0.0)
-        self.places: set[Place] = set()
+        self.suitable: Remembered[Place, bool] = Remembered(64)  # the Places that this parameter takes
+        self.places = self.suitable.answers
         self._reader: Slot | None = None
         if size == 8 and kind in ("pointer", "u64", "s64"):
             self.form, self.format, value = "address" if self.element is None else "typed", "P", "q"
@@ -362,8 +353,8 @@ class Slot:
 
     def can_reach(self, where: tuple[str, int | None]) -> bool:
         """Tell whether the device can access memory of a kind and ordinal, according to its label."""
-        kind, ordinal = where
-        return kind != "cpu" and (kind != "cuda" or ordinal is not None and reaches(self.ordinal, ordinal))
+        kind, ordinal = where  # (None is the ordinal of an empty array whose exporter named none: nothing is accessed)
+        return kind != "cpu" and (kind != "cuda" or ordinal is None or reaches(self.ordinal, ordinal))
 
 
 def _worded(value: Any) -> str:
