@@ -121,7 +121,7 @@ class Late:
             block = block.mates.blocks[(address >> CLUSTER_BITS) - 1]
             address &= (1 << CLUSTER_BITS) - 1
         unit = min(total & -total, 16) if total else 1
-        if address % unit or address + total > len(block.shared):
+        if address % unit or not block.launch.in_shared(address, total):
             raise shared_fault(block.launch, address, total, unit, block.cluster_rank)
         return block, address
 

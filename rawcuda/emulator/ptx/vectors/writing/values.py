@@ -174,7 +174,7 @@ class BaseWriter:
         kind, text, _ = SPECIAL[name]
         if name in _BY_THREAD:
             return f"M.special(g, {name!r})"
-        if "cluster" in name or "B." in text:
+        if "cluster" in name or "reserved" in name or "B." in text:
             raise Unsuited(f"%{name}")
         return f"u{BITS[kind] // 8}({text.replace('L.', 'M.launch.')})"
 
