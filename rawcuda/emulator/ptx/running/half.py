@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from typing import Callable
 
 __all__ = [
-    "byte_differences", "from_half", "half_add", "half_compare", "half_ex2", "half_fma", "half_max", "half_min",
+    "from_half", "half_add", "half_compare", "half_ex2", "half_fma", "half_max", "half_min",
     "half_mul",
     "half_sub", "half_tanh", "mixed_add", "mixed_fma", "mixed_sub", "pair_add", "pair_fma", "pair_mul", "pair_sub",
     "to_half",
@@ -256,7 +256,7 @@ def to_integer(type: str, value: float, mode: str, to: str) -> int:
     return min(max(to_integer_value(value, mode), low), high)
 
 
-# -- two float32 in 64 bits, a half and a float32, four bytes
+# -- two float32 in 64 bits, a half and a float32
 
 
 def _flush_32(value: float) -> float:
@@ -309,15 +309,3 @@ def mixed_sub(type: str, mode: str, a: int, c: float) -> float:
 def mixed_fma(type: str, mode: str, a: int, b: int, c: float) -> float:
     """Multiply two halves and add a float32, with one rounding."""
     return directed_fma(32, mode, from_half(type, a), from_half(type, b), c)
-
-
-def byte_differences(a: int, b: int, c: int, first: str, second: str, add: str) -> int:
-    """Return the absolute differences of four bytes, or their sum with a number (vabsdiff4)."""
-    made, total = 0, c
-    for shift in (24, 16, 8, 0):
-        x, y = a >> shift & 0xFF, b >> shift & 0xFF
-        x = x - (x >> 7 << 8) if first[0] == "s" else x
-        y = y - (y >> 7 << 8) if second[0] == "s" else y
-        made = made << 8 | abs(x - y) & 0xFF
-        total += abs(x - y)
-    return total & 0xFFFFFFFF if add else made

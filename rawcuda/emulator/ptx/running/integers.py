@@ -133,7 +133,7 @@ def permute(a: int, b: int, selector: int, mode: str) -> int:
     source = (b << 32 | a).to_bytes(8, "little")
     if mode:
         low = selector & 3
-        return int.from_bytes(bytes(source[at] for at in _PICKS[mode][low]), "little")
+        return int.from_bytes(bytes(source[at] for at in PICKS[mode][low]), "little")
     made = 0
     for place in range(4):
         pick = selector >> 4 * place & 15
@@ -144,7 +144,7 @@ def permute(a: int, b: int, selector: int, mode: str) -> int:
     return made
 
 
-_PICKS = {
+PICKS = {
     "f4e": [(0, 1, 2, 3), (1, 2, 3, 4), (2, 3, 4, 5), (3, 4, 5, 6)],
     "b4e": [(0, 7, 6, 5), (1, 0, 7, 6), (2, 1, 0, 7), (3, 2, 1, 0)],
     "rc8": [(0, 0, 0, 0), (1, 1, 1, 1), (2, 2, 2, 2), (3, 3, 3, 3)],

@@ -1,0 +1,110 @@
+"""Floats of 8 bits and less for arrays: conversions by tables, and the operands of TF32.
+
+A small float has at most 6 bits of precision, so its rounding depends only on the upper 16 bits of a float32 and on
+whether the lower ones are 0. With that as a number of 16 bits, and with halves and pairs of small floats as they are,
+every conversion is a function of 16 bits. The scalar function computes it once for each number that occurs.
+
+Source       ../running/units/small.py
+Read next    naming.py
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from ..running.half import from_half
+from ..running.units.small import FORMATS, encode
+from ..running.units.small import cvt_small as scalar_cvt_small
+from .halves import to_half
+from .late import np
+from .numeric import Known, bits_32
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    Array = Any
+
+__all__ = ["cvt_small", "to_half_randomly", "to_tf32"]
+
+
+@cache
+def _encoded(source: str, format: str, flags: str, mode: str) -> Known:
+    """Return the table from halves, or from the upper bits of float32, to the bits of a small float."""
+    kind = "f16" if source == "f16x2" else "bf16"
+    return Known(lambda bits: encode(format, from_half(kind, bits), flags, mode), np.u4)
+
+
+@cache
+def _decoded(to: str, type: str, mode: str, flags: str) -> Known:
+    """Return the table from pairs of small floats to pairs of halves."""
+    return Known(lambda bits: scalar_cvt_small(to, type, mode, flags, bits), np.u4)
+
+
+def _upper(value: Array) -> Array:
+    """Return the upper half of float32, whose last bit is 1 if the lower half is not 0."""
+    bits = bits_32(value)
+    return (bits >> np.u4(16) | ((bits & np.u4(0xFFFF)) != 0)).astype(np.u2)
+
+
+def cvt_small(to: str, type: str, mode: str, flags: str, *values: Array) -> Array:
+    """Convert between a packed small format and float32, f16x2 or bf16x2; the first value is the upper one.
+
+    shape   to, type: formats with the number of their elements ("e4m3x2"), or f32, f16x2, bf16x2
+    """
+    if type not in ("f32", "f16x2", "bf16x2"):
+        return _decoded(to, type, mode, flags).of(values[0].astype(np.u2))
+    format = to[:-2]
+    width = 8 if format == "ue8m0" else FORMATS[format][0]
+    step = 8 if width == 6 else width
+    random: Array = None
+    if mode == "rs":
+        *values, random = values  # type: ignore[assignment]
+    if type == "f32":
+        numbers = [_upper(value) if random is None else value for value in values]
+    else:
+        numbers = [(values[0] >> np.u4(16)).astype(np.u2), values[0].astype(np.u2)]
+    made: Array = np.u4(0)
+    for at, number in enumerate(numbers):
+        if random is not None:
+            extra = random >> np.u4(16 * (1 - at % 2))
+            number = _upper(_pushed(number, *FORMATS[format][1:3], extra, 16, flags))
+            each = _encoded("f32", format, flags, "rz").of(number)
+        else:
+            each = _encoded(type, format, flags, mode).of(number)
+        made = made << np.u4(step) | each
+    return made
+
+
+def _pushed(value: Array, fraction: int, bias: int, random: Array, width: int, flags: str) -> Array:
+    """Return float32 cut to a format's bits of fraction, after adding random bits below them (cvt.rs)."""
+    size = np.abs(value).astype(np.f8)
+    exponent = np.maximum(np.frexp(size)[1] - 1, 1 - bias) - fraction
+    scaled = np.floor(np.ldexp(size, width - exponent))
+    scaled = np.floor((scaled + (random & np.u4((1 << width) - 1))) * 2.0**-width)
+    made = np.copysign(np.ldexp(scaled, exponent), value).astype(np.f4)
+    made = np.where((size == 0) | ~np.isfinite(size), value, made)
+    return np.where(value < 0, np.f4(0), made) if "relu" in flags else made
+
+
+def to_half_randomly(to: str, high: Array, low: Array, random: Array, flags: str) -> Array:
+    """Round two float32 to the halves of a register with random bits (cvt.rs)."""
+    fraction, bias, width = (10, 15, 13) if to == "f16" else (7, 127, 16)
+    made: Array = np.u4(0)
+    for value, extra in ((high, random >> np.u4(16)), (low, random)):
+        number = _pushed(value, fraction, bias, extra, width, flags)
+        half = to_half(to, "f32", number, "rz" if "satfinite" in flags else "rn", flags)
+        made = made << np.u4(16) | half.astype(np.u4)
+    return made
+
+
+def to_tf32(value: Array, mode: str, flags: str) -> Array:
+    """Round float32 to 10 bits of fraction; mode rna is to nearest, ties away from zero."""
+    bits = bits_32(value)
+    finite = (bits & np.u4(0x7F800000)) != 0x7F800000
+    extra = {"rna": np.u4(0x1000), "rn": np.u4(0xFFF) + (bits >> np.u4(13) & np.u4(1)), "rz": np.u4(0)}[mode]
+    made = np.where(finite, bits + extra & np.u4(0xFFFFE000), bits)
+    if "satfinite" in flags:
+        large = (made & np.u4(0x7FFFFFFF) >= 0x7F800000) & (value == value)
+        made = np.where(large, made & np.u4(0x80000000) | np.u4(0x7F7FE000), made)
+    return np.where(value < 0, np.u4(0), made) if "relu" in flags else made
