@@ -32,19 +32,19 @@ _KINDS = {32: "f4", 64: "f8"}
 
 
 def _settled(mode: str, near: Array, rest: Array) -> Array:
-    """Return the nearest numbers, moved towards the rest where a rounding mode says so."""
-    up, down = rest > 0, rest < 0
-    if mode == "rp":
-        down = np.FALSE
-    elif mode == "rm":
-        up = np.FALSE
-    else:
-        negative = np.signbit(near)
-        up, down = up & negative, down & ~negative
-    kind = near.dtype.type
-    made = np.where(up, np.nextafter(near, kind(np.inf)), near) if up.any() else near
-    made = np.where(down, np.nextafter(near, kind(-np.inf)), made) if down.any() else made
-    return made if made.ndim else kind(made)
+    """Return the nearest numbers, moved by one towards the rest where a rounding mode says so.
+
+    Next to zero, both zeros count as different numbers: the sign of a result that underflows is that of its rest.
+    """
+    kind = np.i4 if near.dtype.itemsize == 4 else np.i8
+    bits = near.view(kind)
+    negative = bits < 0
+    if mode == "rz":
+        moved = bits - (((rest < 0) & ~negative) | ((rest > 0) & negative))
+    else:  # the bits of a negative number grow towards minus infinity
+        away = rest > 0 if mode == "rp" else rest < 0
+        moved = bits + (away & (negative == (mode == "rm"))) - (away & (negative != (mode == "rm")))
+    return moved.astype(kind, copy=False).view(near.dtype)
 
 
 def _with(usual: Array, made: Array, function: Callable[..., float], *values: Array) -> Array:
@@ -84,10 +84,9 @@ def directed_add(bits: int, mode: str, a: Array, b: Array) -> Array:
     if mode == "rn":
         return near
     if bits == 32:
-        x, y = a.astype(np.f8), b.astype(np.f8)
-        exact = x + y
-        rest = (exact - near) + _sum_error(x, y, exact)
-        made = _settled(mode, near, rest)
+        over = np.isinf(near)
+        rest = _sum_error(a, b, near)
+        made = _settled(mode, near, np.where(over & np.isfinite(a) & np.isfinite(b), -near, rest) if over.any() else rest)
     else:
         usual = np.abs(near) < 1e300
         made = _settled(mode, near, np.where(usual, _sum_error(a, b, near), 0.0))

@@ -357,4 +357,9 @@ def mixed_sub(type: str, mode: str, a: Array, c: Array) -> Array:
 
 def mixed_fma(type: str, mode: str, a: Array, b: Array, c: Array) -> Array:
     """Multiply two halves and add a float32, with one rounding."""
-    return directed_fma(32, mode, from_half(type, a), from_half(type, b), c)
+    x, y = from_half(type, a), from_half(type, b)
+    product = x * y
+    size = np.abs(product)
+    if type == "f16" or ((size > 2.0**-100) & (size < np.inf)).all():  # the product is exact
+        return directed_add(32, mode, product, c)
+    return directed_fma(32, mode, x, y, c)
