@@ -86,7 +86,9 @@ def directed_add(bits: int, mode: str, a: Array, b: Array) -> Array:
     if bits == 32:
         over = np.isinf(near)
         rest = _sum_error(a, b, near)
-        made = _settled(mode, near, np.where(over & np.isfinite(a) & np.isfinite(b), -near, rest) if over.any() else rest)
+        made = _settled(
+            mode, near, np.where(over & np.isfinite(a) & np.isfinite(b), -near, rest) if over.any() else rest
+        )
     else:
         usual = np.abs(near) < 1e300
         made = _settled(mode, near, np.where(usual, _sum_error(a, b, near), 0.0))

@@ -14,7 +14,7 @@ Read next    lanes.py
 
 from __future__ import annotations
 
-from ..running import half
+from ..running.half import HALVES
 from .directed import directed_add, directed_fma, directed_mul, directed_sub
 from .floats import flushed, from_bf16, from_f16
 from .late import np
@@ -92,18 +92,21 @@ def _extra(size: Array, sign: Array, dropped: int, mode: str) -> Array:
 
 
 def _rounded_16(size: Array, sign: Array, mode: str) -> Array:
-    if mode == "rn":
-        return size.view(np.f4).astype(np.f8).astype(np.f2).view(np.u2)  # faster than from float32
+    """Return the bits of float16 without their signs."""
     made = size + _extra(size, sign, 13, mode) - np.u4(112 << 23) >> np.u4(13)
-    away = _away(sign, mode)
     small = size < 0x38800000  # below 2 ** -14: multiples of 2 ** -24
     if small.any():
-        scaled = size.view(np.f4) * np.f4(2.0**24)
-        whole = np.floor(scaled)
-        made = np.where(small, (whole + ((scaled > whole) & away)).astype(np.u4), made)
-    large = size >= 0x47800000
+        if mode == "rn":
+            whole = (size.view(np.f4) + np.f4(0.5)).view(np.u4) - np.u4(0x3F000000)  # the last bit of 0.5 is 2 ** -24
+        else:
+            scaled = size.view(np.f4) * np.f4(2.0**24)
+            below = np.floor(scaled)
+            whole = (below + ((scaled > below) & _away(sign, mode))).astype(np.u4)
+        made = np.where(small, whole, made)
+    large = size >= (0x477FF000 if mode == "rn" else 0x47800000)
     if large.any():
-        made = np.where(large, np.where(away | (size == 0x7F800000), np.u4(0x7C00), np.u4(0x7BFF)), made)
+        infinite = np.TRUE if mode == "rn" else _away(sign, mode) | (size == 0x7F800000)
+        made = np.where(large, np.where(infinite, np.u4(0x7C00), np.u4(0x7BFF)), made)
     return made.astype(np.u2)
 
 
@@ -231,14 +234,13 @@ def _known(name: str) -> Callable[..., Array]:
     def find(type: str, words: list[str], a: Array) -> Array:
         table = _tables.get((name, type))
         if table is None:
-            function = getattr(half, name)
-            table = _tables[name, type] = Known(lambda bits: function(type, "", bits), np.u2)
+            table = _tables[name, type] = Known(HALVES[f"{name} {type} "], np.u2)
         return table.of(a)
 
     return find
 
 
-_power, _tangent = _known("half_ex2"), _known("half_tanh")
+_power, _tangent = _known("ex2"), _known("tanh")
 
 
 def half_add(type: str, flags: str, a: Array, b: Array) -> Array:

@@ -13,8 +13,7 @@ from __future__ import annotations
 from functools import cache
 
 from ..running.half import from_half
-from ..running.units.small import FORMATS, encode
-from ..running.units.small import cvt_small as scalar_cvt_small
+from ..running.units.small import FORMATS, SMALL, element, encode
 from .halves import to_half
 from .late import np
 from .numeric import Known, bits_32
@@ -38,7 +37,7 @@ def _encoded(source: str, format: str, flags: str, mode: str) -> Known:
 @cache
 def _decoded(to: str, type: str, mode: str, flags: str) -> Known:
     """Return the table from pairs of small floats to pairs of halves."""
-    return Known(lambda bits: scalar_cvt_small(to, type, mode, flags, bits), np.u4)
+    return Known(SMALL[f"{to} {type} {mode} {flags}"], np.u4)
 
 
 def _upper(value: Array) -> Array:
@@ -55,8 +54,7 @@ def cvt_small(to: str, type: str, mode: str, flags: str, *values: Array) -> Arra
     if type not in ("f32", "f16x2", "bf16x2"):
         return _decoded(to, type, mode, flags).of(values[0].astype(np.u2))
     format = to[:-2]
-    width = 8 if format == "ue8m0" else FORMATS[format][0]
-    step = 8 if width == 6 else width
+    step = element(format)
     random: Array = None
     if mode == "rs":
         *values, random = values  # type: ignore[assignment]
@@ -78,12 +76,17 @@ def cvt_small(to: str, type: str, mode: str, flags: str, *values: Array) -> Arra
 
 def _pushed(value: Array, fraction: int, bias: int, random: Array, width: int, flags: str) -> Array:
     """Return float32 cut to a format's bits of fraction, after adding random bits below them (cvt.rs)."""
-    size = np.abs(value).astype(np.f8)
-    exponent = np.maximum(np.frexp(size)[1] - 1, 1 - bias) - fraction
-    scaled = np.floor(np.ldexp(size, width - exponent))
-    scaled = np.floor((scaled + (random & np.u4((1 << width) - 1))) * 2.0**-width)
-    made = np.copysign(np.ldexp(scaled, exponent), value).astype(np.f4)
-    made = np.where((size == 0) | ~np.isfinite(size), value, made)
+    bits = value.view(np.u4)
+    size = bits & np.u4(0x7FFFFFFF)
+    random = random & np.u4((1 << width) - 1)
+    dropped = 23 - fraction
+    made = size + (random << np.u4(dropped - width)) & np.u4(0xFFFFFFFF << dropped & 0xFFFFFFFF)  # may carry
+    small = size < (128 - bias << 23)  # subnormal in the format: multiples of one unit
+    if small.any():
+        unit = 2.0 ** (1 - bias - fraction)
+        scaled = np.floor(size.view(np.f4).astype(np.f8) * (2.0**width / unit)) + random
+        made = np.where(small, (np.floor(scaled * 2.0**-width) * unit).astype(np.f4).view(np.u4), made)
+    made = np.where(size >= 0x7F800000, bits, made | bits & np.u4(0x80000000)).view(np.f4)
     return np.where(value < 0, np.f4(0), made) if "relu" in flags else made
 
 

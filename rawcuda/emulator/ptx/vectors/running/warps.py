@@ -12,9 +12,9 @@ Read next    running.py
 
 from __future__ import annotations
 
-from ...running import half
+from ...running.half import HALVES
 from ...translating.unit import SHARED_WINDOW
-from .. import halves as vector_halves
+from .. import halves
 from ..floats import maximum, minimum
 from ..late import np
 from ..numeric import count_bits
@@ -435,22 +435,16 @@ def _updated(verb: str, old: Array, given: list[Array]) -> Array:
     if verb == "dec":
         return np.where((old == 0) | (old > b), b, old - np.u4(1))
     if " " in verb:
-        return _of_halves(vector_halves, verb)(old, b)
+        name, type = verb.split()
+        return getattr(halves, f"half_{name}")(type, "", old, b)
     return _inner(verb)(old, b)
-
-
-def _of_halves(module: Any, verb: str) -> Callable[[Any, Any], Any]:
-    """Return the function of an atomic of halves, which is named "add f16x2"."""
-    name, type = verb.split()
-    function = getattr(module, f"half_{name}")
-    return lambda x, b: function(type, "", x, b)
 
 
 def _one_by_one(typed: Array, index: Array, verb: str, given: list[Array]) -> Array:
     held: dict[int, Any] = {}
     function: Callable[[Any, Any, Any], Any]
     if " " in verb:
-        of_halves = _of_halves(half, verb)
+        of_halves = HALVES[f"{verb} "]
         function = lambda x, b, c: of_halves(x, b)
     else:
         function = _SCALAR[verb]
