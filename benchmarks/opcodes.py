@@ -43,28 +43,23 @@ UNMEASURED: dict[str, str] = {
     ),
 }  # fmt: skip
 
-# opcodes, or beginnings of forms, that may be slower as arrays, and why
+# opcodes, or beginnings of forms, that may be slower than SLOWEST or FLOORS, and why
+_WHOLE_WARP = "works on a whole warp: only the scalar executor has tensor cores"
+_ORDER = "atomics of one address are applied in the order of the threads, and every address is checked"
 REASONS: dict[str, str] = {
-    **dict.fromkeys(
-        ("mma", "wmma", "ldmatrix", "stmatrix", "movmatrix"),
-        "works on a whole warp: only the scalar executor has tensor cores",
-    ),
-    **dict.fromkeys(
-        ("cp", "mbarrier"), "asynchronous copies and their barriers are followed by the scalar executor alone"
-    ),
-    "bar.warp": "joins the groups of a warp and begins a new phase of the race checker",
-    "bar": "joins the threads of each block and begins a new phase of the race checker",
-    "barrier": "joins the threads of each block and begins a new phase of the race checker",
-    "match": "compares each lane with 31 others",
-    "redux.sync.min.f32": "reduces over the lanes of each warp with the rules for NaN",
-    "redux.sync.max.f32": "reduces over the lanes of each warp with the rules for NaN",
-    "shfl": "",
-    "atom": "reads, checks, computes and writes for addresses in order",
-    "red": "reads, checks, computes and writes for addresses in order",
-    "mov.b128": "128-bit values are only in the scalar executor",
-    "mov.v2.b128": "128-bit values are only in the scalar executor",
-    "ld": "",
-    "st": "",
+    **dict.fromkeys(("mma", "wmma", "ldmatrix", "stmatrix", "movmatrix"), _WHOLE_WARP),
+    **dict.fromkeys(("cp", "mbarrier"), "the scalar executor alone follows asynchronous copies and their barriers"),
+    **dict.fromkeys(("atom", "red"), _ORDER),
+    **dict.fromkeys(("bar", "barrier"), "joins the threads of each block, and begins a new phase for the race checker"),
+    "match": "compares each lane with the 31 others",
+    "redux": "reduces over the lanes of each warp",
+    "mov.b128": "only the scalar executor has values of 128 bits",
+    **{f"{name}.{mode}": "the scalar executor computes directed roundings of pairs with ratios of integers"
+       for name in ("add", "sub", "mul", "fma") for mode in ("rz", "rm", "rp")},
+    **{f"{name}.ftz.f32x2": "flushes two operands and two results one by one in the scalar executor"
+       for name in ("add", "sub", "mul")},
+    "fma.rn.f64": "exact products of float64 need some 30 operations",
+    "cvt.rs": "the scalar executor computes random roundings with ratios of integers",
 }  # fmt: skip
 
 # instructions whose operands are more than registers
@@ -229,21 +224,21 @@ def opcodes() -> list[str]:
     return TABLE.opcodes()
 
 
-def forms(opcode: str) -> list[Form]:
-    """Return the forms of an opcode: those that are written above, or those of its rows."""
+def forms(opcode: str) -> Iterator[Form]:
+    """Yield the forms of an opcode: those that are written above, or those of its rows."""
     from rawcuda.emulator.ptx.translating.table.opcodes import TABLE
 
     if opcode in UNMEASURED:
-        return []
-    found: dict[str, Form] = {}
+        return
     if opcode in MADE:
-        made: list[Form | None] = [_legal(Form(opcode, text, _read(text))) for text in MADE[opcode]]
+        made: Iterator[Form | None] = (_legal(Form(opcode, text, _read(text))) for text in MADE[opcode])
     else:
-        made = [form for row in TABLE._rows[opcode] for form in _of_row(opcode, row)]
+        made = (form for row in TABLE._rows[opcode] for form in _of_row(opcode, row))
+    seen: set[str] = set()
     for form in made:
-        if form is not None:
-            found.setdefault(form.text, form)
-    return list(found.values())
+        if form is not None and form.text not in seen:
+            seen.add(form.text)
+            yield form
 
 
 def _read(text: str) -> tuple[str, ...]:
@@ -424,7 +419,9 @@ def prepare(form: Form, executor: str, copies: int = COPIES) -> Prepared:
     memory.executor = executor
     code = load(form, memory, blocks, copies)
     entry = code.entries["k"]
-    given = b"".join((values(type or "b64") * (BLOCK * blocks // 1024 + 1))[: 8 * BLOCK * blocks] for type in form.types)
+    given = b"".join(
+        (values(type or "b64") * (BLOCK * blocks // 1024 + 1))[: 8 * BLOCK * blocks] for type in form.types
+    )
     addresses = []
     for content in (bytes(64 * BLOCK * blocks), given or bytes(8)):
         made = memory.allocate(len(content))

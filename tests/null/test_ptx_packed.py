@@ -73,7 +73,8 @@ def corner(kind: str, pick: random.Random) -> int:
     infinity, fraction = INFINITY[kind], SHAPES[kind][0]
     one = 0x3C00 if kind == "f16" else 0x3F80
     size = pick.choice([
-        pick.choice([0, 1, (1 << fraction) - 1, 1 << fraction, infinity - 1, infinity, one, one + 1, NAN, infinity + 1]),
+        pick.choice([0, 1, (1 << fraction) - 1, 1 << fraction, one, one + 1, infinity - 1, infinity]),
+        pick.choice([NAN, infinity + 1]),
         pick.getrandbits(fraction), one + pick.randrange(-200, 200), one + pick.randrange(-3, 3) * (1 << fraction),
         pick.getrandbits(15),
     ])  # fmt: skip
