@@ -54,10 +54,8 @@ REASONS: dict[str, str] = {
     "match": "compares each lane with the 31 others",
     "redux": "reduces over the lanes of each warp",
     "mov.b128": "only the scalar executor has values of 128 bits",
-    **{f"{name}.{mode}": "the scalar executor computes directed roundings of pairs with ratios of integers"
-       for name in ("add", "sub", "mul", "fma") for mode in ("rz", "rm", "rp")},
-    **{f"{name}.ftz.f32x2": "flushes two operands and two results one by one in the scalar executor"
-       for name in ("add", "sub", "mul")},
+    **{f"{name}.{more}": "in the scalar executor, both results of a pair are flushed or moved by one on their own"
+       for name in ("add", "sub", "mul", "fma") for more in ("rz", "rm", "rp", "rn.ftz", "ftz")},
     "fma.rn.f64": "exact products of float64 need some 30 operations",
     "cvt.rs": "the scalar executor computes random roundings with ratios of integers",
 }  # fmt: skip

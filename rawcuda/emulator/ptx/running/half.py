@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from typing import Callable
 
 __all__ = [
-    "HALVES", "from_half", "mixed_add", "mixed_fma", "mixed_sub", "numbers_bf16", "numbers_bf16_ftz", "numbers_f16",
-    "numbers_f16_ftz", "pair_add", "pair_fma", "pair_mul", "pair_sub", "to_half", "to_integer",
+    "HALVES", "Kept", "from_half", "mixed_add", "mixed_fma", "mixed_sub", "numbers_bf16", "numbers_bf16_ftz",
+    "numbers_f16", "numbers_f16_ftz", "pair_add", "pair_fma", "pair_mul", "pair_sub", "to_half", "to_integer",
 ]  # fmt: skip
 
 # name: bits of precision, smallest normal exponent, largest exponent, bits of fraction
@@ -233,8 +233,8 @@ def _extreme(smaller: bool) -> Callable[..., Callable[..., int]]:
     return make
 
 
-class _Kept(dict[int, int]):
-    """A function of the bits of a half, computed once for each."""
+class Kept(dict[int, int]):
+    """A function of the bits of a half, or of other 16 bits, computed once for each."""
 
     def __init__(self, function: Callable[[int], int]) -> None:
         super().__init__()
@@ -250,7 +250,7 @@ def _kept(operation: Callable[[float], float]) -> Callable[..., Callable[..., in
 
     def make(type: str, words: list[str]) -> Callable[..., int]:
         numbers, rounded = _NUMBERS[type, "ftz" in words], _ROUND[type]
-        return _Kept(lambda bits: rounded(operation(numbers[bits]))).__getitem__
+        return Kept(lambda bits: rounded(operation(numbers[bits]))).__getitem__
 
     return make
 
@@ -335,13 +335,37 @@ _F2, _I8 = memoryview(_cell8).cast("f"), memoryview(_cell8).cast("Q")
 def _rounded(operation: Callable[..., float], mode: str, *values: float) -> float:
     """Return the float32 result of an operation, rounded once."""
     if mode not in ("", "rn"):
-        return operation(32, mode, *values)
+        return _directed(operation, mode, *values)
     if len(values) == 2:  # in double first, which is innocuous
         x, y = values
         value = x + y if operation is directed_add else x - y if operation is directed_sub else x * y
         T4[0] = value
         return T4[0]
     return _fused(*values)
+
+
+def _directed(operation: Callable[..., float], mode: str, *values: float) -> float:
+    """Return a float32 result with a directed rounding: the nearest number, moved by one towards the rest."""
+    x, y = values[0], values[-1]
+    if operation is directed_sub:
+        y = -y
+    elif operation is not directed_add:
+        x *= values[1]  # exactly
+        y = values[2] if len(values) == 3 else 0.0
+    value = x + y
+    if not value or value - value != 0.0:
+        return operation(32, mode, *values)
+    part = value - x
+    _F4[0] = value
+    near, bits = _F4[0], _I4[0]
+    rest = value - near or (x - (value - part)) + (y - part)
+    if rest and (mode == "rz" or (rest > 0.0) == (mode == "rp")):
+        negative = bits >> 31
+        if mode != "rz":
+            _I4[0] = bits - 1 if negative == (mode == "rp") else bits + 1
+        elif (rest > 0.0) == negative:
+            _I4[0] = bits - 1
+    return _F4[0]
 
 
 def _fused(x: float, y: float, z: float) -> float:

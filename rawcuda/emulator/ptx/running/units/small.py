@@ -12,7 +12,7 @@ import math
 import struct
 from functools import cache
 
-from ..half import from_half, to_half
+from ..half import Kept, from_half, to_half
 from ..rounding import bits_of_32, round_ratio
 
 TYPE_CHECKING = False
@@ -135,18 +135,6 @@ def to_half_randomly(to: str, high: float, low: float, random: int, flags: str) 
     return made
 
 
-class _Kept(dict[int, int]):
-    """A function of 16 bits, computed once for each."""
-
-    def __init__(self, function: Callable[[int], int]) -> None:
-        super().__init__()
-        self._function = function
-
-    def __missing__(self, bits: int) -> int:
-        made = self[bits] = self._function(bits)
-        return made
-
-
 class Small(dict[str, "Callable[..., int]"]):
     """The conversions between packed small formats and float32, f16x2 or bf16x2, each made when it is first used.
 
@@ -186,7 +174,7 @@ def _from_numbers(to: str, type: str, mode: str, flags: str) -> Callable[..., in
             return made
 
         return randomly
-    table = _Kept(lambda bits: encode(format, from_half("bf16", bits), flags, mode))
+    table = Kept(lambda bits: encode(format, from_half("bf16", bits), flags, mode))
 
     def convert(high: float, low: float) -> int:
         one, other = bits_of_32(high), bits_of_32(low)
@@ -198,7 +186,7 @@ def _from_numbers(to: str, type: str, mode: str, flags: str) -> Callable[..., in
 def _from_halves(to: str, type: str, mode: str, flags: str) -> Callable[..., int]:
     format, half = to[:-2], type[:-2]
     step = element(format)
-    table = _Kept(lambda bits: encode(format, from_half(half, bits), flags, mode))
+    table = Kept(lambda bits: encode(format, from_half(half, bits), flags, mode))
     return lambda pair: table[pair >> 16] << step | table[pair & 0xFFFF]
 
 
@@ -210,7 +198,7 @@ def _from_small(to: str, type: str, mode: str, flags: str) -> Callable[..., int]
         high, low = (to_half(half, "f32", decode(format, bits), "rn", flags) for bits in (pair >> step, pair))
         return high << 16 | low
 
-    table = _Kept(convert)
+    table = Kept(convert)
     return lambda pair: table[pair & 0xFFFF]
 
 
