@@ -495,3 +495,138 @@ def test_small_floats(format: str) -> None:
         return made
 
     agree(f"cvt.rn.f16x2.{format}x2 D, A", "rh", every, decoded)
+
+
+# -- parts of registers, atomics, and reductions
+
+
+def test_parts_of_registers_are_those_registers() -> None:
+    """`%r2.b3`, read before any other use of %r2 in its block, names the same register."""
+
+    def expected(a: int, b: int, c: int) -> int:
+        value = signed(a >> 16, 16) + signed(b >> 24, 8)
+        return c & 0xFFFF00FF | min(max(value, -128), 127) % 256 << 8
+
+    agree("vadd.s32.s32.s32.sat D.b1, A.h1, B.b3, C", "rrrr", words(COUNT, 3, "parts"), expected)
+
+    def lanes(a: int, b: int, c: int) -> int:
+        both = a | b << 32
+        made = [(both >> 8 * at & 0xFF) + (both >> 8 * (7 - at) & 0xFF) & 0xFF for at in (0, 5, 2, 7)]
+        return c & 0x00FF00FF | made[1] << 8 | made[3] << 24
+
+    agree("vadd4.u32.u32.u32 D.b31, A.b7250, B.b0527, C", "rrrr", words(COUNT, 3, "lanes"), lanes)
+
+
+def pair_of_launches(
+    body: str, buffers: list[bytes], before: str = "", block: int = 256, grid: int = 2
+) -> tuple[list[bytes], list[bytes]]:
+    """Run a kernel with both executors; return its buffers after each."""
+    parameters = ", ".join(f".param .u64 {name}" for name in ("out", "in", "more")[: len(buffers)])
+    head = ".version 8.7\n.target sm_100a\n.address_size 64\n"
+    found = []
+    for executor in ("numpy", "scalar"):
+        here = Machine(kernel(body, parameters, head=head, before=before), executor=executor, architecture=(10, 0))
+        held = [here.buffer("B", content) for content in buffers]
+        here.run("k", *held, grid=grid, block=block)
+        if executor == "numpy":
+            arrays = here.code.entries["k"]._arrays
+            assert not arrays.reason and not arrays.last
+        found.append([each.raw() for each in held])
+    return found[0], found[1]
+
+
+INDEX = "mov.u32 %r50, %tid.x; mov.u32 %r51, %ctaid.x; mad.lo.u32 %r50, %r51, 256, %r50; setp.ne.u32 %p1, %r51, 1;"
+
+
+@pytest.mark.parametrize("guard", ["", "@%p1 "], ids=["all", "some"])
+@pytest.mark.parametrize("places", [1, 8, 256])
+@pytest.mark.parametrize("type", ["f16", "f16x2", "bf16", "bf16x2"])
+def test_atomics_of_halves_are_applied_in_the_order_of_threads(type: str, places: int, guard: str) -> None:
+    kind = type.partition("x")[0]
+    width, letter = (4, "r") if "x2" in type else (2, "h")
+    pick = random.Random(f"{type}{places}")
+    numbers = [corner(kind, pick) if pick.random() < 0.05 else of_float(kind, pick.gauss(0, 1)) for _ in range(1024)]
+    given = struct.pack("<1024H", *numbers)
+    for text in (
+        f"atom.global.add.noftz.{type} %{letter}2, [%d5], %{letter}1",
+        f"red.global.add.noftz.{type} [%d5], %{letter}1",
+    ):
+        body = f"""{INDEX} ld.param.u64 %d6, [in]; ld.param.u64 %d7, [more];
+            and.b32 %r52, %r50, {places - 1}; mad.wide.u32 %d5, %r52, {width}, %d6;
+            mad.wide.u32 %d8, %r50, {width}, %d7; ld.global.b{8 * width} %{letter}1, [%d8];
+            mov.b{8 * width} %{letter}2, 7;
+            {guard}{text};
+            mad.wide.u32 %d9, %r50, {width}, %out; st.global.b{8 * width} [%d9], %{letter}2;"""
+        got, want = pair_of_launches(body, [bytes(512 * width), given[: 256 * width], given[: 512 * width]])
+        assert got == want
+        if places == 1 and not guard and type == "f16":  # by hand
+            total = numbers[0]
+            for number_ in numbers[:512]:
+                total = arithmetic(kind, "add", [], total, number_)
+            assert struct.unpack_from("<H", want[1])[0] == total
+
+
+@pytest.mark.parametrize("verb", ["add", "min", "max"])
+@pytest.mark.parametrize("type,count", [("f16", 2), ("f16", 8), ("bf16", 4), ("f16x2", 4), ("bf16x2", 2), ("f32", 4)])
+def test_vectors_of_atomics(type: str, count: int, verb: str) -> None:
+    if type == "f32" and verb != "add":
+        return
+    width = 2 if type in ("f16", "bf16") else 4
+    letter, held = {2: "h", 4: "f" if type == "f32" else "r"}[width], "f32" if type == "f32" else f"b{8 * width}"
+    source, target = (
+        [f"%{letter}{first + at}" for at in range(count)] for first in (1, 20 if letter == "r" else count + 1)
+    )
+    target = target if letter != "h" or count < 8 else target[:7] + ["%h0"]
+    loads = "".join(f"ld.global.{held} {name}, [%d8+{width * at}];" for at, name in enumerate(source))
+    starts = "".join(f"mov.{held} {name}, {'0f3F800000' if type == 'f32' else 7};" for name in target)
+    stores = "".join(f"st.global.{held} [%d9+{width * at}], {name};" for at, name in enumerate(target))
+    more = "" if type == "f32" else ".noftz"
+    pick = random.Random(type)
+    made = [pick.gauss(0, 1) for _ in range(512 * count * 2)]
+    if type == "f32":
+        given = struct.pack(f"<{len(made)}f", *made)
+    else:
+        given = struct.pack(f"<{len(made)}H", *(of_float(type.partition("x")[0], value) for value in made))
+    size = width * count
+    for text in (
+        f"atom.global.{verb}{more}.v{count}.{type} {{{', '.join(target)}}}, [%d5]",
+        f"red.global.{verb}{more}.v{count}.{type} [%d5]",
+    ):
+        body = f"""{INDEX} ld.param.u64 %d6, [in]; ld.param.u64 %d7, [more];
+            and.b32 %r52, %r50, 15; mad.wide.u32 %d5, %r52, {size}, %d6; mad.wide.u32 %d8, %r50, {size}, %d7;
+            {loads} {starts} @%p1 {text}, {{{", ".join(source)}}};
+            mad.wide.u32 %d9, %r50, {size}, %out; {stores}"""
+        got, want = pair_of_launches(body, [bytes(512 * size), given[: 16 * size], given[: 512 * size]])
+        assert got == want
+        assert want[1] != given[: 16 * size]
+
+
+@pytest.mark.parametrize("some", [False, True], ids=["all lanes", "some lanes"])
+@pytest.mark.parametrize("more", ["", ".abs", ".NaN", ".abs.NaN"])
+@pytest.mark.parametrize("verb", ["min", "max"])
+def test_reductions_of_float32(verb: str, more: str, some: bool) -> None:
+    numbers = singles(verb + more)
+    bits = [next(numbers) for _ in range(512)]
+    bits = [0x3F800000 if bit & 0x7FFFFFFF > 0x7F800000 and at // 32 % 2 else bit for at, bit in enumerate(bits)]
+    mask, guard = ("0x55555555", "@%p2 ") if some else ("-1", "")
+    body = f"""{INDEX} ld.param.u64 %d6, [in]; mad.wide.u32 %d8, %r50, 4, %d6; ld.global.f32 %f1, [%d8];
+        and.b32 %r52, %r50, 1; setp.eq.u32 %p2, %r52, 0; mov.f32 %f2, 0f40E00000;
+        {guard}redux.sync.{verb}{more}.f32 %f2, %f1, {mask};
+        mad.wide.u32 %d9, %r50, 4, %out; st.global.f32 [%d9], %f2;"""
+    got, want = pair_of_launches(body, [bytes(2048), struct.pack("<512I", *bits)])
+    assert got == want
+    for at, found in enumerate(struct.unpack("<512I", want[0])):
+        warp = [bits[at // 32 * 32 + lane] for lane in range(0, 32, 2 if some else 1)]
+        values = [bit & 0x7FFFFFFF if "abs" in more else bit for bit in warp]
+        usual = [bit for bit in values if bit & 0x7FFFFFFF <= 0x7F800000]
+        ordered = sorted(usual, key=lambda bit: (f(bit), not bit >> 31))
+        wanted = ordered[0 if verb == "min" else -1] if ordered else 0x7FFFFFFF
+        wanted = 0x7FFFFFFF if "NaN" in more and len(usual) < len(values) else wanted
+        assert found == (0x40E00000 if some and at % 2 else wanted)
+
+
+def test_moves_of_vectors_read_all_before_they_write() -> None:
+    body = f"""{INDEX} cvt.rn.f32.u32 %f1, %r50; add.f32 %f2, %f1, %f1; mov.v2.f32 {{%f1, %f2}}, {{%f2, %f1}};
+        mul.wide.u32 %d9, %r50, 8; add.u64 %d9, %out, %d9; st.global.v2.f32 [%d9], {{%f1, %f2}};"""
+    got, want = pair_of_launches(body, [bytes(4096)])
+    assert got == want == [struct.pack("<1024f", *(value for at in range(512) for value in (2 * at, at)))]
