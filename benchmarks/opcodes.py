@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterator
 from typing import Any, Callable, NamedTuple
 
-COPIES = 16  # of an instruction in a kernel
+COPIES = 32  # of an instruction in a kernel
 BLOCK = 256
 BLOCKS = {"numpy": 128, "scalar": 1}  # 128 blocks are one chunk of the executor for arrays
 SLOWEST = 20  # times slower than fma.rn.f32 as arrays: more needs a reason
@@ -54,9 +54,13 @@ REASONS: dict[str, str] = {
     "match": "compares each lane with the 31 others",
     "redux": "reduces over the lanes of each warp",
     "mov.b128": "only the scalar executor has values of 128 bits",
-    **{f"{name}.{more}": "in the scalar executor, both results of a pair are flushed or moved by one on their own"
-       for name in ("add", "sub", "mul", "fma") for more in ("rz", "rm", "rp", "rn.ftz", "ftz")},
-    "fma.rn.f64": "exact products of float64 need some 30 operations",
+    **{f"{name}.{more}.f32x2": "the scalar executor flushes, or moves by one, each result on its own"
+       for name in ("add", "sub", "mul", "fma") for more in ("rz", "rm", "rp", "rn.ftz", "ftz")
+       if (name, more) != ("fma", "ftz")},
+    **{f"{name}.{mode}.f32": "the scalar executor finds out what each rounding drops"
+       for name in ("add", "sub", "fma") for mode in ("rz", "rm", "rp")},
+    **{f"fma.{mode}.f64": "exact products of float64 take some 30 operations" for mode in ("rn", "rz", "rm", "rp")},
+    "fns": "searches for a bit in five steps",
     "cvt.rs": "the scalar executor computes random roundings with ratios of integers",
 }  # fmt: skip
 
@@ -455,35 +459,36 @@ class Rate(NamedTuple):
 
 
 class Meter:
-    """A stopwatch for forms: it runs each of them in turn with fma.rn.f32."""
+    """A stopwatch for forms: it runs each in turn with fma.rn.f32, and with the same kernels without instructions."""
 
     def __init__(self, repeat: int) -> None:
         self.repeat = repeat
         fma = Form("fma", FMA, ("f32", "f32", "f32"))
         self.fma = {executor: prepare(fma, executor).run for executor in BLOCKS}
-        self.empty = {}
-        for executor in BLOCKS:
-            run = prepare(fma, executor, 0).run
-            self.empty[executor] = statistics.median([seconds(run) for _ in range(4 + 5 * repeat)][4:])
+        self.empty = {executor: prepare(fma, executor, 0).run for executor in BLOCKS}
 
     def measure(self, form: Form, executors: tuple[str, ...] = ("numpy", "scalar")) -> Rate:
-        """Return the rate of a form."""
+        """Return the rate of a form: medians of differences of runs that follow each other."""
         rates, slower, scalar_only = {}, {}, ""
         for executor in executors:
             made = prepare(form, executor)
             made.run(1)  # translates
-            if executor == "numpy":
-                scalar_only = made.reason()
-                if scalar_only:
-                    made.unload()
-                    continue
+            scalar_only = made.reason() if executor == "numpy" else scalar_only
+            if executor != "numpy" or not scalar_only:
                 made.run()  # fills tables
-            times = [(seconds(made.run), seconds(self.fma[executor])) for _ in range(self.repeat)]
+                runs = (made.run, self.empty[executor], self.fma[executor])
+                times = [[seconds(run) for run in runs] for _ in range(self.repeat)]
+                own = _median([form - empty for form, empty, _ in times], times)
+                other = _median([fma - empty for _, empty, fma in times], times)
+                rates[executor] = BLOCK * BLOCKS[executor] * COPIES / own
+                slower[executor] = own / other
             made.unload()
-            own, other = (max(statistics.median(each) - self.empty[executor], 1e-7) for each in zip(*times))
-            rates[executor] = BLOCK * BLOCKS[executor] * COPIES / own
-            slower[executor] = own / other
         return Rate(form, rates, slower, scalar_only)
+
+
+def _median(differences: list[float], times: list[list[float]]) -> float:
+    """Return the median; at least a hundredth of a run, since less cannot be measured."""
+    return max(statistics.median(differences), statistics.median(row[1] for row in times) / 100)
 
 
 def report(chosen: list[str], repeat: int, every: bool) -> int:

@@ -145,8 +145,8 @@ def directed_sqrt(bits: int, mode: str, a: Array) -> Array:
     usual = _moderate(a) & (a > 0)
     product = near * near
     rest = (a - product) - product_error(near, near, product)
-    made = _settled(mode, near, np.where(usual, rest, 0.0))
-    return _with(usual, made, _scalar("directed_sqrt", mode), a)
+    made = np.where(near == near, _settled(mode, near, np.where(usual, rest, 0.0)), np.NAN_64)
+    return _with(usual | ~(a > 0), made, _scalar("directed_sqrt", mode), a)
 
 
 def directed_fma(bits: int, mode: str, a: Array, b: Array, c: Array) -> Array:

@@ -255,7 +255,9 @@ def inverse_root_64(a: Array) -> Array:
     unit = np.spacing(near)
     doubt = np.abs(np.abs(step - (made - near)) - 0.5 * unit) < 2.0**-12 * unit
     doubt |= np.abs(np.abs(step) - 0.25 * unit) < 2.0**-12 * unit  # below a power of two
-    usual = ~doubt & (a > 1e-100) & (a < 1e100)
+    positive = a > 0
+    made = np.where(positive, made, np.where(a == 0, np.copysign(np.inf, a), np.NAN_64))
+    usual = (~doubt & (a > 1e-100) & (a < 1e100)) | ~positive
     if not usual.all():
         if not made.ndim:
             return np.f8(rounding.inverse_root_64(float(a)))
