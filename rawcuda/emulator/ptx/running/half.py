@@ -188,15 +188,16 @@ def _two(operation: Callable[[float, float], float]) -> Callable[..., Callable[.
 
 
 def _fma(type: str, words: list[str]) -> Callable[..., int]:
-    numbers, rounded, oob = _NUMBERS[type, "ftz" in words], _ROUND[type], "oob" in words
+    numbers, rounded, single = _NUMBERS[type, "ftz" in words], _ROUND[type], type == "f16"
 
     def compute(a: int, b: int, c: int) -> int:
-        if oob and (a == _NAN or b == _NAN):
-            return 0
         x, y, z = numbers[a], numbers[b], numbers[c]
         product = x * y  # exactly
         value = product + z
-        if value - product == z and value - z == product:
+        if value - product == z and value - z == product:  # a finite and exact sum
+            if single and -65520.0 < value < 65520.0:
+                _store_half(_cell, 0, value)
+                return _H2[0]
             return rounded(value)
         if value - value != 0.0:  # infinite, or a NaN
             return rounded(value)
@@ -204,6 +205,8 @@ def _fma(type: str, words: list[str]) -> Callable[..., int]:
         top = p * r * u + t * q * s
         return _of_ratio(type, top, q * s * u, "rn", 0x8000 if top < 0 else 0)
 
+    if "oob" in words:
+        return lambda a, b, c: 0 if a == _NAN or b == _NAN else compute(a, b, c)
     return compute
 
 

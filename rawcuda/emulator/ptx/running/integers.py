@@ -145,31 +145,29 @@ def funnel(a: int, b: int, amount: int, direction: str, mode: str) -> int:
 
 def permute(a: int, b: int, selector: int, mode: str) -> int:
     """Select four bytes of b:a (prmt)."""
-    both = b << 32 | a
+    source = (b << 32 | a).to_bytes(8, "little")
     if mode:
-        p, q, r, s = PICKS[mode][selector & 3]
-        selector = p | q << 4 | r << 8 | s << 12
-    made = (
-        both >> ((selector & 7) << 3) & 0xFF
-        | (both >> (selector >> 1 & 0x38) & 0xFF) << 8
-        | (both >> (selector >> 5 & 0x38) & 0xFF) << 16
-        | (both >> (selector >> 9 & 0x38) & 0xFF) << 24
+        selector = SELECTORS[mode][selector & 3]
+    source += source.translate(_SIGNS)  # which the upper bit of a selector chooses
+    return (
+        source[selector & 15]
+        | source[selector >> 4 & 15] << 8
+        | source[selector >> 8 & 15] << 16
+        | source[selector >> 12 & 15] << 24
     )
-    if selector & 0x8888:  # the sign of a byte instead of the byte
-        for place in range(4):
-            if selector >> 4 * place & 8:
-                whole = 0xFF << 8 * place
-                made = made | whole if made >> 8 * place & 0x80 else made & ~whole
-    return made
 
 
-PICKS = {
+_SIGNS = bytes(128) + bytes([0xFF] * 128)
+_PICKS = {
     "f4e": [(0, 1, 2, 3), (1, 2, 3, 4), (2, 3, 4, 5), (3, 4, 5, 6)],
     "b4e": [(0, 7, 6, 5), (1, 0, 7, 6), (2, 1, 0, 7), (3, 2, 1, 0)],
     "rc8": [(0, 0, 0, 0), (1, 1, 1, 1), (2, 2, 2, 2), (3, 3, 3, 3)],
     "ecl": [(0, 1, 2, 3), (1, 1, 2, 3), (2, 2, 2, 3), (3, 3, 3, 3)],
     "ecr": [(0, 0, 0, 0), (0, 1, 1, 1), (0, 1, 2, 2), (0, 1, 2, 3)],
     "rc16": [(0, 1, 0, 1), (2, 3, 2, 3), (0, 1, 0, 1), (2, 3, 2, 3)],
+}
+SELECTORS = {
+    mode: [sum(byte << 4 * at for at, byte in enumerate(row)) for row in rows] for mode, rows in _PICKS.items()
 }
 
 

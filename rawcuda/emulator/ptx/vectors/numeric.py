@@ -9,7 +9,7 @@ Read next    floats.py
 
 from __future__ import annotations
 
-from ..running.integers import PICKS
+from ..running.integers import SELECTORS
 from .late import np
 
 TYPE_CHECKING = False
@@ -332,8 +332,7 @@ def funnel(a: Array, b: Array, amount: Array, direction: str, mode: str) -> Arra
 def permute(a: Array, b: Array, selector: Array, mode: str) -> Array:
     """Select four bytes of b:a (prmt)."""
     if mode:
-        table = [sum(place << 4 * at for at, place in enumerate(row)) for row in PICKS[mode]]
-        selector = np.take(np.array(table, np.u4), selector & np.u4(3))
+        selector = np.take(np.array(SELECTORS[mode], np.u4), selector & np.u4(3))
     both = b.astype(np.u8) << np.u8(32) | a.astype(np.u8)
     made: Array = np.u4(0)
     for place in range(4):

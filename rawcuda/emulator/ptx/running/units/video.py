@@ -180,7 +180,20 @@ def _lanes(
             made |= (call(both >> in_a & 0xFFFF, both >> in_b & 0xFFFF) & 0xFFFF) << to
         return made
 
-    return total if way == "add" else four if count == 4 else two
+    def whole_bytes(a: int, b: int, c: int) -> int:
+        assert cut is not None
+        return (
+            cut[(a & 0xFF) << 8 | b & 0xFF]
+            | cut[a & 0xFF00 | b >> 8 & 0xFF] << 8
+            | cut[a >> 8 & 0xFF00 | b >> 16 & 0xFF] << 16
+            | cut[a >> 16 & 0xFF00 | b >> 24] << 24
+        )
+
+    if way == "add":
+        return total
+    if count == 2:
+        return two
+    return whole_bytes if (mask, sa, sb) == ("3210", "3210", "7654") else four
 
 
 def _signed(call: Callable[[int, int], int], sign_a: int, sign_b: int) -> Callable[[int, int], int]:
