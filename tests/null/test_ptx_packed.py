@@ -26,17 +26,18 @@ from tests.null.test_ptx_opcodes import f, of_f  # noqa: E402
 pytestmark = pytest.mark.once  # with other Pythons and modes, they would show the same
 
 COUNT = 256  # threads
+ALL = 9  # operands
 TYPE = {"h": "b16", "r": "b32", "d": "b64", "f": "f32"}
 WIDTH = {"h": 2, "r": 4, "d": 8, "f": 4}
 
 
 def results(text: str, classes: str, rows: list[tuple[int, ...]], executor: str, same: int = -1) -> list[int]:
-    """Run an instruction `D, A, B, C` for rows of operands; operand `same` is that of the first row for all threads."""
+    """Run an instruction `D, A, B, C` for rows; all threads get operand `same` (or ALL) of the first row."""
     names = dict(zip("DABCE", (f"%{kind}{at + 1}" for at, kind in enumerate(classes))))
     lines = ["mov.u32 %r60, %tid.x; mov.u32 %r61, %ctaid.x; mad.lo.u32 %r60, %r61, 128, %r60; ld.param.u64 %d40, [in];",
              f"mul.wide.u32 %d41, %r60, {8 * (len(classes) - 1)}; add.u64 %d41, %d40, %d41;"]  # fmt: skip
     for at, kind in enumerate(classes[1:]):
-        base = "%d40" if at == same else "%d41"
+        base = "%d40" if same in (at, ALL) else "%d41"
         lines.append(f"ld.global.{TYPE[kind]} %{kind}{at + 2}, [{base}+{8 * at}];")
     words = text.split(" ", 1)
     lines.append(f"{words[0]} " + "".join(names.get(letter, letter) for letter in words[1]) + ";")
@@ -58,9 +59,9 @@ def results(text: str, classes: str, rows: list[tuple[int, ...]], executor: str,
 def agree(text: str, classes: str, rows: list[tuple[int, ...]], expected: Callable[..., int]) -> None:
     """Compare both executors with the expected results, also with one operand that is the same for all threads."""
     rows = [rows[at % len(rows)] for at in range(COUNT)]
-    for same in range(-1, len(classes) - 1):
+    for same in (*range(-1, len(classes) - 1), ALL):
         few = rows if same < 0 else rows[:40]
-        used = [tuple(rows[0][at] if at == same else operand for at, operand in enumerate(row)) for row in few]
+        used = [tuple(rows[0][at] if same in (at, ALL) else operand for at, operand in enumerate(row)) for row in few]
         wanted = [expected(*row) for row in used]
         for executor in ("numpy", "scalar") if same < 0 else ("numpy",):
             found = results(text, classes, rows, executor, same)
