@@ -60,6 +60,7 @@ REASONS: dict[str, str] = {
     **{f"{name}.{mode}.f32": "the scalar executor finds out what each rounding drops"
        for name in ("add", "sub", "fma") for mode in ("rz", "rm", "rp")},
     **{f"fma.{mode}.f64": "exact products of float64 take some 30 operations" for mode in ("rn", "rz", "rm", "rp")},
+    "isspacep": "looks up the allocation of each address",
     "fns": "searches for a bit in five steps",
     "cvt.rs": "the scalar executor computes random roundings with ratios of integers",
 }  # fmt: skip

@@ -310,8 +310,8 @@ def _small(a: Array) -> Array:
     return np.abs(a) < 1e5
 
 
-def _positive(a: Array) -> Array:
-    return (a > 0) & (a < np.inf) & (np.abs(a - 1) > 1e-3)
+def _far_from_one(a: Array) -> Array:
+    return np.abs(a - 1) > 1e-3
 
 
 def _of_exponent(a: Array) -> Array:
@@ -320,6 +320,6 @@ def _of_exponent(a: Array) -> Array:
 
 sine = _approximation("sin", rounding.sine, _small)
 cosine = _approximation("cos", rounding.cosine, _small)
-binary_logarithm = _approximation("log2", rounding.binary_logarithm, _positive)
+binary_logarithm = _approximation("log2", rounding.binary_logarithm, _far_from_one)
 power_of_two = _approximation("exp2", rounding.power_of_two, _of_exponent)
 tanh = _approximation("tanh", math.tanh, _small)
