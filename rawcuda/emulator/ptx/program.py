@@ -438,7 +438,7 @@ class Code:
         linecache.cache.pop(getattr(self, "filename", ""), None)
 
 
-_UNITS = re.compile(r"\b(?:started|fetch_|store_|cvt_small|to_half_randomly|tensor_map|video)")
+_UNITS = re.compile(r"\b(?:started|fetch_|store_|SMALL|to_half_randomly|tensor_map|VIDEO)")
 _BUILTINS = {each.__name__: each for each in (abs, any, bin, bytearray, bytes, float, len, locals, max, min)}
 _NAMES: dict[str, Any] = {
     "Thread": Thread, "Exited": Exited, "barrier": barrier, "caller": caller, "finish": finish, "pack": pack,
