@@ -716,12 +716,9 @@ CORRECTIONS = [
     Correction(
         "ptx_dos",
         "a chain of moves in a loop that waits takes quadratic time",
-        "emulator/ptx/translating/unit.py",
-        old="        for instruction, reads in writers.pop(work.pop(), ()):\n",
-        new=(
-            "        last = work.pop()\n"
-            "        for instruction, reads in [each for key in writers for each in writers[key] if key == last]:\n"
-        ),
+        "emulator/ptx/translating/waiting.py",
+        old="for instruction, block in self.writers.get(number, ()):",
+        new="for instruction, block in [each for key in self.writers for each in self.writers[key] if key == number]:",
         test="null/test_ptx_hostile.py::test_loading_takes_steps_in_proportion_to_the_text[movers in a waiting loop]",
     ),
     Correction(

@@ -65,7 +65,13 @@ GUARDS: list[tuple[str, str, str, str, str]] = [
         "known = unfit.answers.get(of_dtype) if by_ndim else None",
         "known = next(iter(unfit.answers.values()), None)",
     ),
-    ("_numpy_layouts", "the flags", "protocols/dlpack.py", "key = what, flags, seen", "key = what, 0, seen"),
+    (
+        "_numpy_layouts",
+        "the flags",
+        "protocols/dlpack.py",
+        "extents, steps, dtype, where = _numpy_layouts.answers[key]",
+        "extents, steps, dtype, where = {(a, c): one for (a, b, c), one in _numpy_layouts.answers.items()}[what, seen]",
+    ),
     (
         "BY_CAPSULE",
         "the flags",
@@ -112,8 +118,8 @@ GUARDS: list[tuple[str, str, str, str, str]] = [
         "buffer._layouts",
         "read-only",
         "protocols/buffer.py",
-        "key = shape, strides, id(dtype), readonly",
-        "key = shape, strides, id(dtype), True",
+        "rest, kept = _layouts.answers.get(key) or",
+        "rest, kept = _layouts.answers.get((*key[:3], not readonly)) or _layouts.answers.get(key) or",
     ),
     ("dtypes._known", "a name that may change", "elements/dtypes.py", "in _BY_NAME and _stays(spec):", "in _BY_NAME:"),
     (
@@ -152,11 +158,11 @@ GUARDS: list[tuple[str, str, str, str, str]] = [
         "value if isinstance(value, (int, float)) else _pattern_of(form, value)  #",
     ),
     (
-        "Side",
+        "Examined._side",
         "another owner that may free the bytes",
         "arrays/copying.py",
-        "owner, owner._primary, owner._keeps is None",
-        "owner, owner._primary, True",
+        "    if is_final:\n",
+        "    if True:\n",
     ),
     (
         "Route.ready",
