@@ -467,6 +467,19 @@ def test_capture_to_a_graph(client, graph, memory):
     assert client.number(memory) == 12
 
 
+def test_a_capture_to_a_graph_may_end_without_a_place_for_the_graph(client, graph, memory):
+    """The caller has the graph already. A capture that makes a graph needs a place, because nobody else has the graph."""
+    stream, function = client.stream(), client.kernels()("step")
+    client.do("cuStreamBeginCaptureToGraph", stream, graph, 0, 0, 0, 0)
+    assert client.launch(function, [memory, struct.pack("<I", 2)], stream=stream) == 0
+    client.do("cuStreamEndCapture", stream, 0)
+    run(client, ready(client, graph))
+    assert client.number(memory) == 2
+    client.do("cuStreamBeginCapture_v2", stream, 0)
+    assert client.code("cuStreamEndCapture", stream, 0) == 1
+    client.do("cuStreamEndCapture", stream, OUT)
+
+
 def test_a_stream_that_has_joined_may_be_destroyed(client, memory):
     first, second = client.stream(), client.stream()
     fork, join = client.event(2), client.event(2)
