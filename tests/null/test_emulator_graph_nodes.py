@@ -432,7 +432,7 @@ def test_a_capture_shows_its_graph(client, memory):
     client.do("cuStreamGetCaptureInfo_v2", stream, status, ident, graph, nodes, count)
     (first,) = listed(client, "cuGraphGetNodes", graph.value)
     assert (status.value, count.value) == (1, 1) and ctypes.c_uint64.from_address(nodes.value).value == first
-    assert client.code("cuGraphAddEmptyNode", OUT, graph.value, 0, 0) == 401  # while the capture adds nodes
+    assert client.code("cuGraphDestroyNode", first) == 401  # while the capture adds nodes
     assert client.code("cuGraphDestroy", graph.value) == 401
     client.do("cuStreamUpdateCaptureDependencies", stream, 0, 0, 1)  # the next node waits for nothing
     assert client.launch(client.kernels()("step"), [memory, struct.pack("<I", 2)], stream=stream) == 0
@@ -460,7 +460,7 @@ def test_capture_to_a_graph(client, graph, memory):
     client.do("cuStreamBeginCaptureToGraph", stream, graph, array_of(first), 0, 1, 0)
     assert client.launch(client.kernels()("step"), [memory, struct.pack("<I", 2)], stream=stream) == 0
     assert client.code("cuStreamBeginCaptureToGraph", client.stream(), graph, 0, 0, 0, 0) == 401
-    assert client.code("cuGraphInstantiateWithFlags", OUT, graph, 0) == 401
+    client.do("cuGraphExecDestroy", ready(client, graph))
     client.do("cuStreamEndCapture", stream, OUT)
     assert OUT.value == graph
     run(client, ready(client, graph))
@@ -468,7 +468,7 @@ def test_capture_to_a_graph(client, graph, memory):
 
 
 def test_a_capture_to_a_graph_may_end_without_a_place_for_the_graph(client, graph, memory):
-    """The caller has the graph already. A capture that makes a graph needs a place, because nobody else has the graph."""
+    """The caller has the graph already; of a graph that the capture makes, nobody else has the handle."""
     stream, function = client.stream(), client.kernels()("step")
     client.do("cuStreamBeginCaptureToGraph", stream, graph, 0, 0, 0, 0)
     assert client.launch(function, [memory, struct.pack("<I", 2)], stream=stream) == 0
@@ -478,6 +478,56 @@ def test_a_capture_to_a_graph_may_end_without_a_place_for_the_graph(client, grap
     client.do("cuStreamBeginCapture_v2", stream, 0)
     assert client.code("cuStreamEndCapture", stream, 0) == 1
     client.do("cuStreamEndCapture", stream, OUT)
+
+
+def test_a_graph_may_be_changed_while_a_stream_captures_into_it(client, memory):
+    """Only destroying is excluded. Nodes that a caller adds can decide conditions, and be waited for."""
+    stream, graph, function = client.stream(), ctypes.c_uint64(), client.kernels()("step")
+    client.do("cuStreamBeginCapture_v2", stream, 0)
+    client.do("cuStreamGetCaptureInfo_v2", stream, ctypes.c_int(), 0, graph, 0, 0)
+    client.do("cuGraphConditionalHandleCreate", OUT, graph.value, client.context, 1, 1)
+    condition = OUT.value
+    assert client.launch(function, [memory, struct.pack("<I", 1)], stream=stream) == 0
+    (first,) = listed(client, "cuGraphGetNodes", graph.value)
+    words = struct.pack("<i3iQiIQQ", 13, 0, 0, 0, condition, 0, 1, 0, client.context).ljust(256, b"\0")
+    given = ctypes.create_string_buffer(words, 256)
+    node = client.get("cuGraphAddNode_v2", graph.value, array_of(first), 0, 1, given)
+    (body,) = (ctypes.c_uint64 * 1).from_address(struct.unpack_from("<Q", given.raw, 32)[0])
+    step(client, body, memory, 2)
+    client.do("cuStreamUpdateCaptureDependencies", stream, array_of(node), 1, 1)
+    assert client.launch(function, [memory, struct.pack("<I", 3)], stream=stream) == 0
+    for name, *arguments in (
+        ("cuGraphKernelNodeSetAttribute", first, 2, bytes(64)),
+        ("cuGraphAddEmptyNode", OUT, graph.value, 0, 0),
+    ):
+        client.do(name, *arguments)
+    client.do("cuStreamEndCapture", stream, OUT)
+    run(client, ready(client, OUT.value))
+    assert client.number(memory) == 123
+
+
+@pytest.mark.parametrize("how", ["edges", "dependencies", "no"])
+def test_work_that_a_caller_cuts_off_does_not_have_to_be_joined(client, memory, how):
+    """A capture with work that its first stream does not wait for ends with 904, except where the caller cut it off."""
+    first, second, graph = client.stream(), client.stream(), ctypes.c_uint64()
+    fork, join = client.event(2), client.event(2)
+    client.do("cuStreamBeginCapture_v2", first, 0)
+    client.do("cuStreamGetCaptureInfo_v2", first, ctypes.c_int(), 0, graph, 0, 0)
+    client.do("cuMemsetD8Async", memory, 1, 4, first)
+    client.do("cuEventRecord", fork, first)
+    client.do("cuStreamWaitEvent", second, fork, 0)
+    client.do("cuMemsetD8Async", memory, 2, 4, second)
+    start, side = listed(client, "cuGraphGetNodes", graph.value)
+    if how != "no":
+        client.do("cuEventRecord", join, second)
+        client.do("cuStreamWaitEvent", first, join, 0)
+        if how == "dependencies":
+            client.do("cuStreamUpdateCaptureDependencies", first, array_of(start), 1, 1)
+        client.do("cuMemsetD8Async", memory, 3, 4, first)
+    if how == "edges":
+        last = listed(client, "cuGraphGetNodes", graph.value)[2]
+        client.do("cuGraphRemoveDependencies", graph.value, array_of(side), array_of(last), 1)
+    assert client.code("cuStreamEndCapture", first, OUT) == (904 if how == "no" else 0)
 
 
 def test_a_stream_that_has_joined_may_be_destroyed(client, memory):

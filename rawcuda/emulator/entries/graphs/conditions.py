@@ -66,7 +66,6 @@ def create(machine: Machine, address: int, handle: int, context: int, default: i
     """Create a condition of a graph."""
     out(address)
     graph = graph_at(machine, handle)
-    graph.change()
     if flags & ~_ASSIGN_DEFAULT:
         raise Refused(1)
     made = Condition(

@@ -112,10 +112,13 @@ class Graph:
         self.nodes.append(node)
         return node
 
-    def change(self) -> None:
-        """Refuse a change while a capture adds nodes to this graph."""
+    def refuse_while_capturing(self) -> None:
+        """Refuse what a capture into this graph excludes: to destroy the graph or a node, or to begin another one.
+
+        The driver's documentation permits every other operation (at cuStreamGetCaptureInfo, about graph_out).
+        """
         if self.capture is not None:
-            raise Refused(401, "a stream captures into this graph: end the capture before you change the graph")
+            raise Refused(401, "a stream captures into this graph: end the capture first (cuStreamEndCapture)")
 
     def copy(self, machine: Machine | None, twins: dict[Node, Node], parent: Node | None = None) -> Graph:
         """Return a copy, and add each node with its copy to `twins`; the copies get handles if a machine is given."""
@@ -230,7 +233,7 @@ def destroy(machine: Machine, handle: int) -> None:
     graph = graph_at(machine, handle)
     if graph.parent is not None:
         raise Refused(1, "this graph belongs to a node of another graph, and is destroyed with that node")
-    graph.change()
+    graph.refuse_while_capturing()
     graph.forget(machine)
 
 
@@ -270,7 +273,7 @@ def destroy_node(machine: Machine, handle: int) -> None:
     """Remove a node and its edges."""
     node = node_at(machine, handle)
     graph = node.graph
-    graph.change()
+    graph.refuse_while_capturing()
     _refuse_memory(graph, "nodes")
     for inner in node.inside:
         inner.forget(machine)
@@ -423,7 +426,6 @@ def get_child(machine: Machine, handle: int, address: int) -> None:
 def add_edges_v2(machine: Machine, handle: int, sources: int, targets: int, data: int, count: int) -> None:
     """Add edges, each of which must be new; cycles are found when the graph is instantiated."""
     graph = graph_at(machine, handle)
-    graph.change()
     wanted: list[tuple[Node, Node, bytes]] = []
     for index, (first, second, known) in enumerate(_pairs(machine, graph, sources, targets, count)):
         if first is second:
@@ -460,7 +462,6 @@ def add_edges(machine: Machine, handle: int, sources: int, targets: int, count: 
 def remove_edges_v2(machine: Machine, handle: int, sources: int, targets: int, data: int, count: int) -> None:
     """Remove edges, each of which must exist, with the given data."""
     graph = graph_at(machine, handle)
-    graph.change()
     _refuse_memory(graph, "edges")
     wanted = []
     for index, (first, second, known) in enumerate(_pairs(machine, graph, sources, targets, count)):
@@ -469,6 +470,8 @@ def remove_edges_v2(machine: Machine, handle: int, sources: int, targets: int, d
         wanted.append((first, second))
     for first, second in wanted:
         second.after.pop(first, None)
+        if graph.capture is not None:
+            graph.capture.cut.add(first)
 
 
 @entry(

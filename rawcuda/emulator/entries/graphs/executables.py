@@ -244,7 +244,6 @@ def _instantiate(machine: Machine, graph: Graph, flags: int) -> tuple[GraphExec 
         raise Refused(1)
     if flags & _DEVICE:
         raise Refused(801, "launches of graphs by kernels (CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH) are not emulated")
-    graph.change()
     for part in (graph, *(inner for node in graph.walk() for inner in node.inside)):
         cycle = cycle_in(part)
         if cycle:
@@ -487,7 +486,6 @@ def _update(
 
 def _updated(machine: Machine, handle: int, graph_handle: int) -> tuple[int, Node | None, Node | None]:
     ready, graph = machine.get(GraphExec, handle), graph_at(machine, graph_handle)
-    graph.change()
     before = [(node, node.does) for node in ready.graph.walk()]
     result, node, source, _ = _update(machine, ready.graph, graph)
     if result:

@@ -220,7 +220,6 @@ def add(
     """Add a node, and write its handle."""
     out(address)
     graph = graph_at(machine, handle)
-    graph.change()
     after = nodes_at(machine, graph, others, count, data)
     does = make(graph)
     does.check(machine)
@@ -431,7 +430,6 @@ def changed(machine: Machine, handle: int, kind: type[Operation], make: Callable
     """Give a node of a graph another operation."""
     node = node_at(machine, handle)
     _does(node, kind)
-    node.graph.change()
     does = make(node)
     does.check(machine)
     if isinstance(does, Launch) and isinstance(node.does, Launch):
@@ -510,7 +508,6 @@ def set_attribute(machine: Machine, handle: int, number: int, address: int) -> N
     """Set an attribute of a launch."""
     out(address)
     does = _launch_at(machine, handle)
-    node_at(machine, handle).graph.change()
     check_number(number)
     wanted = {**does.attributes, number: ctypes.string_at(address, 64)}
     made = Launch(does.function, does.grid, does.block, does.shared, does.arguments, wanted)
@@ -533,7 +530,6 @@ def get_attribute(machine: Machine, handle: int, number: int, address: int) -> N
 def copy_attributes(machine: Machine, target: int, source: int) -> None:
     """Copy all attributes of a launch to another."""
     to, of = _launch_at(machine, target), _launch_at(machine, source)
-    node_at(machine, target).graph.change()
     node_at(machine, target).does = Launch(
         to.function, to.grid, to.block, to.shared, to.arguments, {**to.attributes, **of.attributes}
     )
