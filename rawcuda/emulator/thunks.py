@@ -44,6 +44,7 @@ __all__ = [
     "entry",
     "serve",
     "keep_for_ever",
+    "wrapped",
     "parse",
     "Location",
     "out",
@@ -157,7 +158,7 @@ def entry(line: str, *, since: int, free: bool = False, save: Save | None = None
 
 def serve(machine: Machine, served: Entry) -> int:
     """Create the C function of an entry point, which is never freed, and return its address."""
-    thunk = served.prototype()(_wrap(machine, served))
+    thunk = served.prototype()(wrapped(machine, served))
     keep_for_ever(thunk)
     return ctypes.cast(thunk, ctypes.c_void_p).value or 0
 
@@ -170,7 +171,7 @@ def keep_for_ever(thing: Any) -> None:
     retain(thing)
 
 
-def _wrap(machine: Machine, served: Entry) -> Callable[..., int]:
+def wrapped(machine: Machine, served: Entry) -> Callable[..., int]:
     """Wrap an entry so that it always returns a code.
 
     ctypes only prints an exception that leaves a callback, and the caller reads an undefined result, which is often 0.

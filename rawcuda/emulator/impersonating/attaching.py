@@ -42,10 +42,11 @@ _lock = threading.RLock()
 class Attached:
     """A loaded object whose calls this copy of the package answers."""
 
-    __slots__ = ("table", "names", "journal", "folder", "resolve")
+    __slots__ = ("table", "names", "journal", "folder", "is_used", "resolve")
     resolve: Callable[[int], int]
 
     def __init__(self, table: Table, names: list[str], folder: str) -> None:
+        self.is_used = False  # whether a function of it was called
         self.table, self.names, self.folder = table, names, folder
         self.begin()
 
@@ -89,10 +90,11 @@ def attach(address: int, folder: str) -> None:
             try:
                 if not opened:  # on first use, because it may load another library, which takes time
                     opened.append(library.open(shared()))
+                    attached.is_used = True
                 found = opened[0](names[number])
-                if not found:
+                if not found or library.lacks(names[number]):
                     attached.journal.absent(number)
-                    found = _MISSING
+                found = found or _MISSING
                 table.put_pointer(layout.SLOTS + 8 * number, found)
                 return found
             except BaseException as caught:
@@ -100,6 +102,8 @@ def attach(address: int, folder: str) -> None:
                 return 0
 
         attached.resolve = resolve
+        if library.initializes:
+            _follow(attached)
         if table.served == "libcuda":
             _lead_back(attached)
         if sys.version_info < (3, 10):  # newer versions have PyGC_Disable
@@ -131,8 +135,17 @@ def _collect() -> int:
     return 0
 
 
+def _follow(attached: Attached) -> None:
+    """Make reports visible, and make cuInit write the process id into the table of a library that initializes it."""
+    table, machine = attached.table, shared()._machine
+    if machine.refused is None:
+        machine.aloud, machine.refused = True, attached.refused
+    machine.observers.append(lambda: table.put(layout.PID, machine.pid))
+    table.put(layout.PID, machine.pid)
+
+
 def _lead_back(attached: Attached) -> None:
-    """Make cuGetProcAddress return functions of the object, and cuInit write the process id into its table."""
+    """Make cuGetProcAddress return functions of the object."""
     table, machine = attached.table, shared()._machine
     numbers = {name: number for number, name in enumerate(attached.names)}
 
@@ -148,9 +161,6 @@ def _lead_back(attached: Attached) -> None:
 
     if not any(other.table.served == "libcuda" for other in ATTACHED):
         machine.address = address
-        machine.aloud, machine.refused = True, attached.refused
-    machine.observers.append(lambda: table.put(layout.PID, machine.pid))
-    table.put(layout.PID, machine.pid)
 
 
 def _forked() -> None:
@@ -171,7 +181,7 @@ def _ended() -> None:
     if ATTACHED:
         shared()._machine.interrupts.drop()  # a late one would be raised in this function, and end it
     for attached in ATTACHED:
-        for number, name in enumerate(attached.names if shared()._machine.pid else ()):
+        for number, name in enumerate(attached.names if shared()._machine.pid and attached.is_used else ()):
             if _RELEASING.search(name) and not attached.table.get_pointer(layout.SLOTS + 8 * number):
                 attached.resolve(number)  # now, while modules can still be imported
         attached.journal.ended()
@@ -199,6 +209,7 @@ class _End:
 
 
 _RELEASING = re.compile(
-    "^cu.*(Free|Destroy|Unload|Release|Reset|Detach|Pop|Push|Current|CtxGetDevice|Synchronize|Query|Unregister|Unmap)"
+    "^(__)?cu.*(Free|Destroy|Unload|Release|Reset|Detach|Pop|Push|Current|CtxGetDevice|Synchronize|Query|Unregister|"
+    "Unmap|LastError)"
 )
 _PATIENCE = 1.0  # seconds

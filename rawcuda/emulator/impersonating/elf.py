@@ -28,18 +28,20 @@ _STUB = 16  # bytes
 _FUNCTION, _OBJECT = 0x12, 0x11  # global
 
 
-def write(machine: str, code: ModuleType, soname: str, names: list[str], table: bytearray) -> bytes:
+def write(machine: str, code: ModuleType, soname: str, names: list[str], table: bytearray, version: str = "") -> bytes:
     """Return a shared object that exports functions of these names.
 
     machine  "x86_64" or "aarch64"
     code     intel.py or arm.py
     table    the result of table.build(); its distance to the functions is filled in here
+    version  that of the functions, or "" if they have none: programs that were linked with a version ask for it
     """
     number, glob_dat = _MACHINES[machine]
     strings = _Strings()
     imported = [(strings.add(name), 0x12, 0, 0, 0, 0) for name in ("dlsym", "dlopen")]
     needed, own = strings.add("libdl.so.2"), strings.add(soname)
     named = [strings.add(name) for name in [*names, SYMBOL]]
+    definitions = _versions([(soname, own), (version, strings.add(version))]) if version else b""
     everything = ["", "dlsym", "dlopen", *names, SYMBOL]
 
     # the first segment
@@ -48,14 +50,18 @@ def write(machine: str, code: ModuleType, soname: str, names: list[str], table: 
     at_symbols = _aligned(at_hash + len(hashed))
     at_strings = at_symbols + 24 * len(everything)
     at_relocations = _aligned(at_strings + len(strings.text))
-    end = at_relocations + 2 * 24
+    at_versions = at_relocations + 2 * 24
+    versions = struct.pack(f"<{len(everything)}H", 0, 1, 1, *[2] * len(names), 1) if version else b""
+    at_definitions = _aligned(at_versions + len(versions))
+    end = at_definitions + len(definitions)
     # the second
     at_code = _aligned(end)
     code_size = _aligned(len(code.shared(0)))
     text_size = code_size + _STUB * len(names)
     # the third
     at_dynamic = _aligned(at_code + text_size)
-    at_table = at_dynamic + 12 * 16
+    dynamic_size = 16 * (15 if version else 12)
+    at_table = at_dynamic + dynamic_size
     stubs, base = at_code + code_size + _PAGE, at_table + 2 * _PAGE
     struct.pack_into("<I", table, layout.STUBS, base - stubs)
     text = code.shared(base - at_code - _PAGE).ljust(code_size, b"\0")
@@ -71,6 +77,8 @@ def write(machine: str, code: ModuleType, soname: str, names: list[str], table: 
     dynamic = (
         *((1, needed), (14, own), (4, at_hash), (5, at_strings), (6, at_symbols), (10, len(strings.text)), (11, 24)),
         *((7, at_relocations), (8, len(relocations)), (9, 24)),
+        # DT_VERSYM, DT_VERDEF, DT_VERDEFNUM
+        *(((0x6FFFFFF0, at_versions), (0x6FFFFFFC, at_definitions), (0x6FFFFFFD, 2)) if version else ()),
         *((0x6FFFFFFB, 8), (0, 0)),  # DT_FLAGS_1: never unloaded
     )
     file = bytearray(at_table + len(table))
@@ -79,6 +87,8 @@ def write(machine: str, code: ModuleType, soname: str, names: list[str], table: 
         (at_symbols, b"".join(struct.pack("<IBBHQQ", *symbol) for symbol in symbols)),
         (at_strings, strings.text),
         (at_relocations, relocations),
+        (at_versions, versions),
+        (at_definitions, definitions),
         (at_code, text),
         (at_dynamic, b"".join(struct.pack("<QQ", *entry) for entry in dynamic)),
         (at_table, table),
@@ -90,32 +100,37 @@ def write(machine: str, code: ModuleType, soname: str, names: list[str], table: 
         (1, readable, 0, 0, end, _PAGE),
         (1, executable, at_code, at_code + _PAGE, text_size, _PAGE),
         (1, writable, at_dynamic, at_dynamic + 2 * _PAGE, len(file) - at_dynamic, _PAGE),
-        (2, writable, at_dynamic, at_dynamic + 2 * _PAGE, 12 * 16, 8),
+        (2, writable, at_dynamic, at_dynamic + 2 * _PAGE, dynamic_size, 8),
         (0x6474E551, writable, 0, 0, 0, 16),  # GNU_STACK: not executable
     )
     headers = [struct.pack("<IIQQQQQQ", k, flags, at, va, va, n, n, align) for k, flags, at, va, n, align in segments]
     at_sections = _aligned(_add_section_names(file))
     file += bytes(at_sections - len(file))
-    for section in (
+    sections = (
         (".hash", 5, 2, at_hash, at_hash, len(hashed), 2, 0, 8, 4),
         (".dynsym", 11, 2, at_symbols, at_symbols, 24 * len(symbols), 3, 1, 8, 24),
         (".dynstr", 3, 2, at_strings, at_strings, len(strings.text), 0, 0, 1, 0),
         (".rela.dyn", 4, 2, at_relocations, at_relocations, len(relocations), 2, 0, 8, 24),
         (".text", 1, 6, at_code + _PAGE, at_code, text_size, 0, 0, 16, 0),
-        (".dynamic", 6, 3, at_dynamic + 2 * _PAGE, at_dynamic, 12 * 16, 3, 0, 8, 16),
+        (".dynamic", 6, 3, at_dynamic + 2 * _PAGE, at_dynamic, dynamic_size, 3, 0, 8, 16),
         (".data", 1, 3, base, at_table, len(table), 0, 0, 16, 0),
         (".shstrtab", 3, 0, 0, at_table + len(table), len(_SECTIONS), 0, 0, 1, 0),
-    ):
-        if section[0] == ".hash":
-            file += bytes(64)
+        # the last, so that the numbers of the others do not depend on them
+        (".gnu.version", 0x6FFFFFFF, 2, at_versions, at_versions, len(versions), 2, 0, 2, 2),
+        (".gnu.version_d", 0x6FFFFFFD, 2, at_definitions, at_definitions, len(definitions), 3, 2, 8, 0),
+    )[: None if version else -2]
+    file += bytes(64)
+    for section in sections:
         file += struct.pack("<IIQQQQIIQQ", _SECTIONS.index(section[0].encode() + b"\0"), *section[1:])
     ident = b"\x7fELF\x02\x01\x01".ljust(16, b"\0")
-    file[:64] = ident + struct.pack("<HHIQQQIHHHHHH", 3, number, 1, 0, 64, at_sections, 0, 64, 56, 5, 64, 9, 8)
+    file[:64] = ident + struct.pack(
+        "<HHIQQQIHHHHHH", 3, number, 1, 0, 64, at_sections, 0, 64, 56, 5, 64, 1 + len(sections), 8
+    )
     file[64 : 64 + 5 * 56] = b"".join(headers)
     return bytes(file)
 
 
-_SECTIONS = b"\0.hash\0.dynsym\0.dynstr\0.rela.dyn\0.text\0.dynamic\0.data\0.shstrtab\0"
+_SECTIONS = b"\0.hash\0.dynsym\0.dynstr\0.rela.dyn\0.text\0.dynamic\0.data\0.shstrtab\0.gnu.version\0.gnu.version_d\0"
 
 
 def _add_section_names(file: bytearray) -> int:
@@ -149,6 +164,18 @@ def _hash_table(names: list[str]) -> bytes:
             place = _hash(name) % len(buckets)
             chain[index], buckets[place] = buckets[place], index
     return struct.pack(f"<{2 + len(buckets) + len(chain)}I", len(buckets), len(chain), *buckets, *chain)
+
+
+def _versions(names: list[tuple[str, int]]) -> bytes:
+    """Return the definitions of versions: that of the object itself, and that of the functions.
+
+    names  the name of each, and its offset in the string table
+    """
+    made = b""
+    for index, (name, offset) in enumerate(names, 1):
+        last = index == len(names)
+        made += struct.pack("<4H3I2I", 1, int(index == 1), index, 1, _hash(name), 20, 0 if last else 28, offset, 0)
+    return made
 
 
 def _hash(name: str) -> int:

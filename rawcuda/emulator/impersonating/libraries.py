@@ -29,9 +29,12 @@ class Library:
     telling  the functions that describe errors: two return the name and the text through a pointer, and one returns the
              text as its result
     errors   returns the name and the text of each error
+    version  the version of all its symbols, or ""
+    lacks    tells whether the function of a name, which is exported, is not emulated, and has an address all the same
+    initializes  whether its functions initialize the driver, and are refused in a child that is forked afterwards
     """
 
-    __slots__ = ("sonames", "names", "open", "codes", "telling", "errors")
+    __slots__ = ("sonames", "names", "open", "codes", "telling", "errors", "version", "lacks", "initializes")
 
     def __init__(
         self,
@@ -41,7 +44,11 @@ class Library:
         codes: tuple[int, int, int, int],
         telling: tuple[str, str, str] = ("", "", ""),
         errors: Callable[[], dict[int, tuple[bytes, bytes]]] = dict,
+        version: str = "",
+        lacks: Callable[[str], bool] = lambda name: False,
+        initializes: bool = False,
     ) -> None:
+        self.version, self.lacks, self.initializes = version, lacks, initializes
         self.telling, self.errors = telling, errors
         self.sonames, self.names, self.open, self.codes = sonames, names, open, codes
 
@@ -93,6 +100,27 @@ def _nvml(emulator: Emulator) -> Answers:
     return open_nvml(emulator)
 
 
+def _runtime(major: int) -> Library:
+    def names() -> list[str]:
+        from ..runtime.table import functions
+
+        return sorted(functions(major))
+
+    def open(emulator: Emulator) -> Answers:
+        from ..runtime.serving import open_runtime
+
+        return open_runtime(emulator, major)
+
+    def lacks(name: str) -> bool:
+        from ..runtime.serving import lacks
+
+        return lacks(major, name)
+
+    soname = "libcudart.so.11.0" if major == 11 else f"libcudart.so.{major}"
+    # 4: cudaErrorCudartUnloading, 3: InitializationError, 801: NotSupported, 999: Unknown
+    return Library((soname,), names, open, (4, 3, 801, 999), version=soname, lacks=lacks, initializes=True)
+
+
 def _compiler(major: int) -> Library:
     from functools import partial
 
@@ -137,6 +165,7 @@ LIBRARIES: dict[str, Library] = {
         (4, 3, 801, 999),
         ("cuGetErrorName", "cuGetErrorString", ""),
         _driver_errors,
+        initializes=True,
     ),
     # 1: NVML_ERROR_UNINITIALIZED, 13: FUNCTION_NOT_FOUND, 999: UNKNOWN
     "nvml": Library(
@@ -147,6 +176,7 @@ LIBRARIES: dict[str, Library] = {
         ("", "", "nvmlErrorString"),
         _nvml_errors,
     ),
+    **{f"libcudart{major}": _runtime(major) for major in (11, 12, 13)},
     **{f"libnvrtc{major}": _compiler(major) for major in (11, 12, 13)},
     **{f"libnvJitLink{major}": _linker(major) for major in (12, 13)},
 }

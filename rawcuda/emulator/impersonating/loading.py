@@ -111,9 +111,8 @@ def object_for(key: str, soname: str, folder: str) -> bytes:
         layout.LIBPYTHON: os.fsencode(_libpython()),
         layout.PROGRAM: (sys.executable or "python3").encode("utf-32-le", "surrogatepass"),
     }
-    return write(
-        machine, code, soname, names, build(key, names, library.codes, texts, library.telling, library.errors())
-    )
+    table = build(key, names, library.codes, texts, library.telling, library.errors())
+    return write(machine, code, soname, names, table, library.version)
 
 
 def _libpython() -> str:

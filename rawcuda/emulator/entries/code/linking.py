@@ -3,7 +3,7 @@
 How          a link keeps the PTX texts that were added; the call that adds a text checks it, and reports its mistakes,
              as the driver does. The result is one PTX text, which a module can be loaded from.
 What not     a linker of machine code and LTO-IR. Of a fatbin, a host object or an archive, only the PTX is
-             linked. Of libcudadevrt, only the functions of grid groups exist: `_RUNTIME`.
+             linked. Of libcudadevrt, only the functions of grid groups exist: `DEVICE_RUNTIME`.
 Source       CUDA Driver API, "Module Management" (cuLink*); cuda.h, CUjitInputType
 Read next    modules.py, ../ptx/reading/linking.py
 """
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from ...ptx.reading.linking import Merger
 
-__all__ = ["Link", "images_in"]
+__all__ = ["DEVICE_RUNTIME", "Link", "images_in"]
 
 _CUBIN, _PTX, _FATBINARY, _OBJECT, _LIBRARY, _NVVM = range(6)  # CUjitInputType
 _ARCHIVE, _ELF = b"!<arch>\n", b"\x7fELF"
@@ -35,7 +35,7 @@ _SECTIONS = (b"__nv_relfatbin", b".nv_fatbin")
 # functions of the real driver. This text takes its place. The workspace of a cooperative launch is the handle of a
 # grid; the word at 4 counts the blocks that have arrived, and the highest bit of the word changes with the last one.
 _RUNTIME_MEMBER = "cuda_device_runtime.o"
-_RUNTIME = b"""
+DEVICE_RUNTIME = b"""
 .version 6.0
 .target sm_50
 .address_size 64
@@ -211,7 +211,7 @@ def images_in(kind: int, content: bytes, name: str, device: int) -> Iterator[tup
             raise Refused(200, f"{name} is not an archive")
         for member, inner in _of_archive(content):
             if member == _RUNTIME_MEMBER:
-                yield _RUNTIME, f"{name}:{member}"
+                yield DEVICE_RUNTIME, f"{name}:{member}"
             elif inner[:4] == _ELF:
                 yield from _of_object(inner, f"{name}:{member}", device, False)
     elif kind == _CUBIN:
