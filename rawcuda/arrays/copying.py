@@ -24,6 +24,7 @@ from ..errors import refusal
 from ..interpreter.cpython import bytes_at
 from ..protocols.choosing import PROTOCOLS, reader_of
 from ..protocols.description import Bytes, Description, Examined, Unaddressed
+from ..remembered import Remembered
 from . import host_copy
 from .host_copy import Walk, empty_host, walk_of
 
@@ -106,7 +107,7 @@ class Form:
         self.is_safe: bool | None = True if dense or not self.nbytes else None
         self.in_c_order = dense and layout.is_c_contiguous(shape, strides, itemsize)
         self.rows = _rows(self.shape, self.strides, itemsize)
-        self.words: dict[Any, Any] = {}
+        self.words: Remembered[Any, Any] = Remembered(32)
 
 
 def _rows(shape: Ints, strides: Ints, itemsize: int) -> tuple[int, int, int] | None:
@@ -117,14 +118,11 @@ def _rows(shape: Ints, strides: Ints, itemsize: int) -> tuple[int, int, int] | N
 
 # (shape, strides, id of the dtype, which the Form keeps alive) -> Form. Making one takes several microseconds, the
 # look-up 70 ns.
-_forms: dict[tuple[Ints, Ints, int], Form] = {}
-_MOST = 1000  # forms in the table; then it is emptied
+_forms: Remembered[tuple[Ints, Ints, int], Form] = Remembered(1000)
 
 
 def _make_form(shape: Ints, strides: Ints, dtype: DType | None) -> Form:
-    if len(_forms) >= _MOST:
-        _forms.clear()
-    return _forms.setdefault((shape, strides, id(dtype)), Form(shape, strides, dtype))
+    return _forms.keep((shape, strides, id(dtype)), Form(shape, strides, dtype))
 
 
 class _AlwaysOpen:
@@ -208,7 +206,7 @@ def examine(thing: Any) -> Side:
         made.owner, made.primary, made.ours = None, thing._primary, True
         made.readonly, made.kind, address = thing.readonly, thing.kind, thing.ptr
         shape, strides, dtype, is_final = (thing.nbytes,), (1,), None, thing._keeps is None
-    made.form = form = _forms.get((shape, strides, id(dtype))) or _make_form(shape, strides, dtype)
+    made.form = form = _forms.answers.get((shape, strides, id(dtype))) or _make_form(shape, strides, dtype)
     made.address, made.argument, made.end = address, _argument(address), address + form.nbytes
     made.run, made.route = form if form.size is not None else None, None
     made.target = False if made.readonly else made.run or False
@@ -474,7 +472,7 @@ def fill(target: Any, value: Any, stream: Any = None) -> None:
     key: Any = value if type(value) is int else _pattern_of(form, value)  # an int tells as much as its bytes
     route = to.route
     if route is not None:
-        function, words = form.words.get(key) or route.words_of(form, _pattern_of(form, value), key)
+        function, words = form.words.answers.get(key) or route.words_of(form, _pattern_of(form, value), key)
         if route.repeat(function, words, target, target, to, to, stream):
             return
     pattern = _pattern_of(form, value) if key is value else key

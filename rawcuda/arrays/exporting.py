@@ -34,6 +34,7 @@ from ..given import whole
 from ..interpreter.buffer_type import memoryview_of
 from ..protocols.buffer import buffer_at
 from ..protocols.description import KINDS
+from ..remembered import Remembered
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -87,13 +88,11 @@ def dlpack_capsule(view: StridedView, stream: Any, max_version: Any, dl_device: 
     where, shape, dtype = view._place, view.shape, view.dtype
     key = shape, view.strides, dtype.name, dtype.code, where, versioned, other
     try:
-        template = _templates[key]
+        template = _templates.answers[key]
     except KeyError:
         device, flags = other or (dlpack_device(view), 0)
         template = _template(view, device, max_version, versioned, flags)
-        if len(_templates) >= 1000:  # the number of layouts is unlimited
-            _templates.clear()
-        _templates[key] = template
+        _templates.keep(key, template)
     if other is None and (stream is not None if where.is_host else type(stream) is not int or stream != -1):
         _order(view, stream, template.device)
     capsule = export(template, 0 if 0 in shape else view.ptr, view._kept())
@@ -103,7 +102,7 @@ def dlpack_capsule(view: StridedView, stream: Any, max_version: Any, dl_device: 
 
 
 # The common part of all exports of one layout. Making it costs 4,000 ns, looking it up 100.
-_templates: dict[Any, Template] = {}
+_templates: Remembered[Any, Template] = Remembered(1000)
 
 
 def _template(

@@ -500,7 +500,7 @@ StridedView._streamed = _StreamedView
 
 # -- view()
 
-_readers = readers[None]
+_readers = readers[None].answers
 
 
 def view(obj: Any, stream: Any = None, protocol: str | None = None, writable: bool | None = None) -> StridedView:

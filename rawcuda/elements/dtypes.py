@@ -15,6 +15,7 @@ from ctypes import addressof, create_string_buffer
 
 from ..errors import ProtocolError, refusal, worded
 from ..interpreter.cpython import facts
+from ..remembered import Remembered, cannot_change
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -196,7 +197,7 @@ _CODES = frozenset(range(18))  # every DLDataTypeCode of dlpack.h 1.3
 _BY_NAME: dict[str, DType] = {}
 _BY_TYPESTR: dict[str, DType] = {}  # without byte order: "f4"
 _BY_DLPACK: dict[tuple[int, int, int, bool], DType] = {}
-_OPAQUE: dict[tuple[str, str], DType] = {}  # by name, and size, typestr, format and descr; emptied when it grows large
+_OPAQUE: Remembered[tuple[str, str], DType] = Remembered(1000)  # by name, and size, typestr, format and descr
 
 
 def _fill() -> None:
@@ -260,7 +261,7 @@ def of(spec: object) -> DType:
         raise TypeError(
             f"no element type is called {worded(spec)}: give a name such as 'float32', or a typestr such as '<f4'"
         )
-    known = _known.get(id(spec))
+    known = _known.answers.get(id(spec))
     if known is not None and known[0] is spec:
         return known[1]
     if isinstance(spec, type) and spec in _PYTHON:
@@ -268,16 +269,20 @@ def of(spec: object) -> DType:
     named = _from_attributes(spec)
     if named is None or getattr(spec, "bit_width", named.bits) != named.bits:  # (pyarrow's bool has 1 bit)
         raise TypeError(f"{worded(spec)} does not name an element type: give a name such as 'float32'")
-    if named.name in _BY_NAME:  # (a dtype with fields can be changed: it is read each time)
-        if len(_known) >= _MOST_KNOWN:
-            _known.clear()
-        _known[id(spec)] = spec, named
+    if named.name in _BY_NAME and _stays(spec):  # (a dtype with fields can be changed, too)
+        _known.keep(id(spec), (spec, named))
     return named
 
 
-# The dtypes of other libraries that were read already, by identity: reading one takes 2 us.
-_known: dict[int, tuple[object, DType]] = {}
-_MOST_KNOWN = 64
+def _stays(spec: object) -> bool:
+    """Tell whether the attributes of an object, or of a class, cannot change."""
+    if isinstance(spec, type):
+        return cannot_change(spec)
+    return cannot_change(type(spec)) and not hasattr(spec, "__dict__")
+
+
+# The dtypes of other libraries that were read already and cannot change, by identity: reading one takes 2 us.
+_known: Remembered[int, tuple[object, DType]] = Remembered(64)
 
 
 def _from_attributes(spec: object) -> DType | None:
@@ -429,12 +434,9 @@ def _from_opaque_typestr(typestr: str, order: str, rest: str, descr: list[Any] |
 def opaque(name: str, size: int, typestr: str = "", format: str = "", descr: list[Any] | None = None) -> DType:
     """Return a type whose elements can only be copied."""
     key = name, f"{size} {typestr} {format} {descr!r}"
-    found = _OPAQUE.get(key)
+    found = _OPAQUE.answers.get(key)
     if found is None:
-        if len(_OPAQUE) > 1000:  # the names come from other libraries: without a limit this would leak memory
-            _OPAQUE.clear()
-        made = DType(name, "opaque", size, typestr=typestr, format=format, descr=descr)
-        found = _OPAQUE.setdefault(key, made)
+        found = _OPAQUE.keep(key, DType(name, "opaque", size, typestr=typestr, format=format, descr=descr))
     return found
 
 

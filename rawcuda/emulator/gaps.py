@@ -84,11 +84,16 @@ GAPS: tuple[tuple[str, str], ...] = (
         "old ABIs with addresses of 32 bits, such as cuMemAlloc without a suffix",
         "newer calls replace them; cuGetProcAddress does not find them, and never returns another ABI in their place",
     ),
+    (
+        "tables of functions that are not documented (cuGetExportTable)",
+        "refused with 801. NVIDIA's own CUDA runtime needs them: link programs with nvcc -cudart=shared, for which the "
+        "command `emulate` has a runtime. It lacks graphics, external memory and texture references",
+    ),
     # -- entry points that do less than the driver's
     ("arrays in batches of copies (cuMemcpy3DBatchAsync)", "refused with 801"),
     (
         "launches of graphs by kernels, memory of a graph on the host, input/output memory (cuMemHostRegister), "
-        "contexts with CUctxCreateParams",
+        "contexts with affinity or graphics parameters (CUctxCreateParams)",
         "refused with 801",
     ),
     (

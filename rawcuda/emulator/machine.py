@@ -235,6 +235,7 @@ class Machine:
         self.print_leaks = False
         self.refused: Callable[[str], None] | None = None  # called with the text of each refused call and its reason
         self.aloud = False  # whether a report is also written to stderr if its error makes a context unusable
+        self.met_own_runtime = False  # whether the user was told about NVIDIA's own runtime
         self.architecture = 90  # sm_90
         self.interrupts = Interrupts()
         self.host_thread = HostThread(self)

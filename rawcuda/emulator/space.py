@@ -26,7 +26,7 @@ from collections import deque
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Callable
 
 __all__ = [
     "Allocation", "FIRST_ADDRESS", "Fault", "NULL", "POISON", "Space", "UNSIGNED", "WIDTH", "elements", "position",
@@ -209,6 +209,7 @@ class Space:
         self.choose = random.Random(0)  # decides how late
         self.watch = watch  # whether writes are tracked, and reads of uninitialized memory are found
         self.warnings: list[str] = []  # findings that stopped no kernel
+        self.write_output: Callable[[str], object] | None = None  # for the output of kernels; None: Python's stdout
         self.told: set[tuple[str, int]] = set()  # the places of these findings: in generated code, or in the program
         self.lock = threading.RLock()  # held while allocations change; kernels allocate and free, too
         self._next = FIRST_ADDRESS

@@ -16,6 +16,7 @@ from .. import driver
 from ..errors import CudaError, DriverNotFound, refusal
 from ..protocols.cuda_array_interface import UNORDERED
 from ..protocols.description import Description, Place, place
+from ..remembered import Remembered
 from ..tracing import careful
 from .context import AnyContext, count, some_context
 from .device import Device
@@ -103,7 +104,8 @@ def _read(answer: bytes) -> tuple[str, int] | None:
     return ("cuda_host", 0) if type_ == _TYPE_HOST else ("cuda", ordinal)
 
 
-_spots: dict[bytes, tuple[Place, Place]] = {}  # Places of writable and of read-only memory; device None: unknown
+# The driver's answer -> Places of writable and of read-only memory; device None: unknown
+_spots: Remembered[bytes, tuple[Place, Place]] = Remembered(1000)
 
 
 def spot(address: int) -> tuple[Place, Place] | None:
@@ -126,13 +128,12 @@ def spot(address: int) -> tuple[Place, Place] | None:
     if failed:
         return None
     try:
-        return _spots[answer]
+        return _spots.answers[answer]
     except KeyError:
         where = _read(answer)
-        if len(_spots) >= 1000:
-            _spots.clear()
-        made = _spots[answer] = place(where, False, "cuda_array_interface"), place(where, True, "cuda_array_interface")
-        return made
+        return _spots.keep(
+            answer, (place(where, False, "cuda_array_interface"), place(where, True, "cuda_array_interface"))
+        )
 
 
 def locate(address: int) -> tuple[str, int] | None:

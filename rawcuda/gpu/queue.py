@@ -18,6 +18,7 @@ from ..given import whole
 from ..interpreter.cpython import facts
 from ..owned import Owned, invalidate, tokens
 from ..protocols.cuda_stream import handle_from as _protocol_handle
+from ..remembered import Remembered
 from .calls import run
 from .context import PrimaryContext, any_calls, context_of, held_contexts, primary_of
 from .handles import Lifetime, make
@@ -250,7 +251,7 @@ def record_and_wait(primary: PrimaryContext, working: Any, waiting: Any, there: 
     source = working if type(working) is int else handle_of(working)
     target = waiting if type(waiting) is int else handle_of(waiting)
     try:
-        record, first, wait, second = _ways[home, source, primary, target]
+        record, first, wait, second = _ways.answers[home, source, primary, target]
     except KeyError:
         record, first, wait, second = _prepare_way(home, source, primary, target)
     try:
@@ -266,17 +267,16 @@ def record_and_wait(primary: PrimaryContext, working: Any, waiting: Any, there: 
 
 # (home, working, primary, waiting) -> the calls of record_and_wait(), each with its stream as an argument. Preparing
 # them for each wait takes 400 ns of 1,500.
-_ways: dict[tuple[PrimaryContext, int, PrimaryContext, int], tuple[Any, Any, Any, Any]] = {}
+_ways: Remembered[tuple[PrimaryContext, int, PrimaryContext, int], tuple[Any, Any, Any, Any]] = Remembered(1000)
 
 
 def _prepare_way(home: PrimaryContext, source: int, primary: PrimaryContext, target: int) -> tuple[Any, Any, Any, Any]:
     """Return the entry of `_ways`. It contains numbers only, so that it stays right when a handle is used again."""
     _, first = calls_on(source, home)
     calls, second = calls_on(target, primary)
-    if len(_ways) >= 1000:  # the number of streams is unlimited
-        _ways.clear()
-    made = _ways[home, source, primary, target] = home.direct.cuEventRecord, first, calls.cuStreamWaitEvent, second
-    return made
+    return _ways.keep(
+        (home, source, primary, target), (home.direct.cuEventRecord, first, calls.cuStreamWaitEvent, second)
+    )
 
 
 def is_elsewhere(stream: Any, primary: PrimaryContext) -> bool:

@@ -16,6 +16,7 @@ from sys import byteorder
 from ..arrays.copying import widest
 from ..driver import as_argument
 from ..owned import drain, dropped
+from ..remembered import Remembered
 from ..tracing import careful
 from .calls import UNTRIED
 from .context import reaches
@@ -58,7 +59,7 @@ class Route:
         self.stream, self.queue, self.context = stream, queue, primary
         self.using = stream if isinstance(stream, StreamHandle) else primary
         self.inside, self.finish, self.missed = calls is primary.inside, calls.finish, 0
-        self.ready: dict[Any, Any] = {}
+        self.ready: Remembered[Any, Any] = Remembered(_MOST)
 
     def repeat(self, key: Any, words: tuple[Any, ...], dst: Any, src: Any, to: Side, of: Side, stream: Any) -> bool:
         """Repeat a copy or a fill of two open things of our own by its call, and tell whether that was possible.
@@ -68,7 +69,7 @@ class Route:
         dst, src  the views or Memories, whose Sides are `to` and `of`; for a fill, both are the target
         order     when the stream reaches it
         """
-        call, context = self.ready.get(key), self.context
+        call, context = self.ready.answers.get(key), self.context
         if call is None or self.stream is not stream and not self._is_on(stream):
             return False
         if self.using._handle is None or context._handle is None:
@@ -115,9 +116,7 @@ class Route:
             row, pitch, rows = form.rows or (1, 0, 0)
             if row <= pitch <= LARGEST_PITCH and not pitch % width:
                 made = FILLS_OF_ROWS[width], (value, as_argument(row // width), as_argument(rows))
-        if len(form.words) >= _MOST:
-            form.words.clear()
-        form.words[key] = made
+        form.words.keep(key, made)
         return made
 
 
@@ -126,7 +125,7 @@ FILLS_OF_ROWS = {1: "cuMemsetD2D8Async", 2: "cuMemsetD2D16Async", 4: "cuMemsetD2
 _WIDTHS = {name: width for names in (_FILLS, FILLS_OF_ROWS) for width, name in names.items()}
 _MOST, _PATIENCE = 32, 256  # entries of a table; copies that a Route does not keep before it begins anew
 _once: Any = Route.__new__(Route)  # of a side to which one call was made: most slices are used once
-_once.context, _once.ready = None, {}
+_once.context, _once.ready = None, Remembered(0)
 
 
 def _note(
@@ -142,13 +141,13 @@ def _note(
         if calls is not primary.inside and getattr(stream, "_primary", None) is not primary and not primary.is_alone:
             return  # the driver is asked each time whose stream it is
         route = Route(stream, queue, primary, calls)
-    elif len(route.ready) >= _MOST:  # where each source is new, keeping it would only cost time
+    elif len(route.ready.answers) >= _MOST:  # where each source is new, keeping it would only cost time
         route.missed += 1
         if route.missed < _PATIENCE:
             return
-        route.ready.clear()
+        route.ready.answers.clear()
         route.missed = 0
-    route.ready[key] = partial(primary.functions[function], *arguments)
+    route.ready.keep(key, partial(primary.functions[function], *arguments))
     to.route = route
 
 
@@ -244,7 +243,7 @@ def fill_run(target: Any, to: Side, pattern: bytes, key: Any, stream: Any) -> bo
     order   returns at once; done when the stream reaches it
     """
     form, primary, address = to.form, to.primary, to.address + to.form.offset
-    function, words = form.words.get(key) or Route.words_of(form, pattern, key)
+    function, words = form.words.answers.get(key) or Route.words_of(form, pattern, key)
     if isinstance(stream, StreamHandle) and stream._primary is not primary:
         _check_reach(stream, target, to)
     if not function or address % _WIDTHS[function]:

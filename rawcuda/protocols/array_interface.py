@@ -14,12 +14,13 @@ from __future__ import annotations
 
 from _operator import index, itemgetter
 from itertools import islice
-from marshal import dumps
+from marshal import dumps, loads
 
 from .. import tracing
 from ..elements import layout
 from ..elements.dtypes import DType, from_typestr
 from ..errors import refusal, worded
+from ..remembered import Remembered
 from .buffer import Held, address_of
 from .description import HOST, Description, describe_as, place
 
@@ -40,6 +41,7 @@ __all__ = [
     "describe",
     "from_interface",
     "meaning_of",
+    "owner_of",
     "reader_by",
     "reader_for",
     "read_attribute",
@@ -73,7 +75,8 @@ def check_interface(exporter: Any, interface: Any, protocol: str) -> Any:
     return interface
 
 
-_KEYS = {"shape", "strides", "typestr", "descr", "mask", "version", "stream"}
+_DECIDE = "shape", "strides", "typestr", "descr", "mask", "version", "stream"  # the meaning, with the protocol
+_REQUIRED = "shape", "typestr"  # a dict without these is refused, and never remembered
 
 
 class _Form:
@@ -81,28 +84,44 @@ class _Form:
 
     The meaning of a dict, except its data, is determined once. The values are looked up as bytes, which distinguish 1
     from True and from 1.0.
+
+    size    the number of keys. A dict with as many that has each of `decide`, "data" and `others` has no other key
+    decide  the keys of `values`
+    others  the remaining keys, without "data"
     """
 
-    __slots__ = ("size", "values", "known", "has_owner")
+    __slots__ = ("size", "decide", "values", "others", "known")
 
     def __init__(self, keys: tuple[Any, ...]) -> None:
-        self.size, self.has_owner = len(keys), "__ref" in keys
-        self.values = itemgetter(*(_KEYS.intersection(keys) or ["shape"]))
-        self.known: dict[bytes, Meaning] = {}
+        self.decide = decide = [key for key in _DECIDE if key in keys or key in _REQUIRED]
+        self.size, self.values = len(keys), itemgetter(*decide)
+        self.others = [key for key in keys if key not in decide and key != "data"]
+        self.known: Remembered[bytes, Meaning] = Remembered(1000)
 
 
-_forms: dict[tuple[Any, ...], _Form] = {}  # by the protocol and the keys
-_PLAIN = {tuple, list, str, int, type(None)}
+_forms: Remembered[tuple[Any, ...], _Form] = Remembered(100)  # by the protocol and the keys
 
 
 def _form_of(interface: dict[str, Any], protocol: str) -> _Form:
     keys = protocol, *interface
-    form = _forms.get(keys)
-    if form is None:
-        if len(_forms) >= 100:  # the input is foreign, so no table may grow without limit
-            _forms.clear()
-        form = _forms[keys] = _Form(keys[1:])
-    return form
+    return _forms.answers.get(keys) or _forms.keep(keys, _Form(keys[1:]))
+
+
+def _is_plain(value: Any) -> bool:
+    """Tell whether a value that marshal read consists of ints and texts, so that marshal writes nothing else like it.
+
+    marshal writes any buffer as bytes, so a number of NumPy may look like an array of another type.
+    """
+    kind = type(value)
+    return kind is int or kind is str or value is None or (kind is tuple or kind is list) and all(map(_is_plain, value))
+
+
+def owner_of(exporter: Any, interface: Any) -> Any:
+    """Return what keeps the memory alive: the exporter, or the dict if it has "__ref".
+
+    NumPy's scalars make an array for the dict, which refers to it by this key.
+    """
+    return interface if "__ref" in interface else exporter
 
 
 def meaning_of(interface: Any, protocol: str, stream_of: Any = None) -> Meaning:
@@ -112,14 +131,18 @@ def meaning_of(interface: Any, protocol: str, stream_of: Any = None) -> Meaning:
     returns    (shape, byte strides, dtype, low, high, stream): if the first element's address is below low or above
                high, some element is outside the address space
     """
-    key, known = b"", {}
+    known: Any = None
     if type(interface) is dict:
         form = _form_of(interface, protocol)
-        known = form.known
         try:
             key = dumps(form.values(interface), 2)
-            return known[key]
-        except (KeyError, ValueError):  # new, or without a shape, or with a value that is not a plain object
+            found = form.known.answers.get(key)
+            if found is not None:
+                return found
+            values = loads(key) if len(key) < 1000 else None
+            if values and _is_plain(values):  # what is stored is read from the key: the dict may change meanwhile
+                interface, known = dict(zip(form.decide, values)), form.known
+        except (KeyError, ValueError):  # one of these is missing, or has a value that marshal does not write
             pass
     extents, strides, dtype = read_layout(interface, protocol)
     low, high = layout.extent(extents, strides, dtype.itemsize)
@@ -129,15 +152,7 @@ def meaning_of(interface: Any, protocol: str, stream_of: Any = None) -> Meaning:
     else:  # only an empty array may be at 0; for offsets beyond 64 bits no address is possible
         fits = max(-low, high) <= layout.LIMIT
         made = extents, strides, dtype, max(-low, 1), 2**64 - high if fits else -1, stream
-    # marshal writes any buffer as bytes, so numbers of NumPy and arrays of other types may look alike: only what
-    # consists of Python's own ints and texts is stored
-    given = interface.get("strides")
-    numbers = (*interface["shape"], *(() if given is None else given)) if key and len(key) < 1000 else (None,)
-    if {int}.issuperset(map(type, numbers)) and all(kind in _PLAIN for kind in map(type, form.values(interface))):
-        if len(known) >= 1000:
-            known.clear()
-        known[key] = made
-    return made
+    return made if known is None else known.keep(key, made)
 
 
 def _ints(protocol: str, field: str, value: Any) -> Ints:
@@ -257,8 +272,7 @@ def from_interface(exporter: Any, interface: Any, kind: type[Description]) -> De
     data = _get(interface, "data")
     if isinstance(data, (tuple, list)):
         address, readonly = read_pointer(data, NAME)
-        # For this, a NumPy scalar makes an array, which only the dict keeps alive.
-        owner: Any = interface if "__ref" in interface else exporter
+        owner = owner_of(exporter, interface)
         check_address(address, meaning, NAME)
     else:
         address, readonly, owner = _in_buffer(exporter if data is None else data, interface, shape, strides, dtype)
@@ -283,7 +297,7 @@ def reader_by(
     rest: Any,
     cuda_side: Any = None,
 ) -> Any:
-    """Return a reader for the objects of a type, whose dicts have the same keys: only their data is read each time.
+    """Return a reader for the objects of a type: a dict whose keys and values are known only has its data read.
 
     earlier         attributes of protocols that come first, in case an object or its class gets one later
     from_interface  the function that reads any dict
@@ -308,12 +322,15 @@ def reader_by(
             try:
                 like = form  # (another thread may replace it)
                 if type(interface) is dict and len(interface) == like.size:
-                    shape, strides, dtype, low, high, pending = like.known[dumps(like.values(interface), 2)]
-                    address, readonly = interface["data"]
-                    if type(address) is int and type(readonly) is bool and low <= address <= high:
+                    shape, strides, dtype, low, high, pending = like.known.answers[dumps(like.values(interface), 2)]
+                    address, readonly = data = interface["data"]
+                    for key in like.others:
+                        interface[key]  # raises KeyError
+                    plain = type(data) is tuple and type(address) is int and type(readonly) is bool
+                    if plain and low <= address <= high:
                         made: Any = (kind if pending is None else kind._streamed)()
                         made._ptr, made._shape, made._strides, made._dtype = address, shape, strides, dtype
-                        made._owner = interface if like.has_owner else exporter
+                        made._owner = owner_of(exporter, interface) if like.others else exporter
                         if cuda is not None and low and pending is None:  # settle() in short, which saves 100 ns
                             found = cuda.spot(address)
                             if found is not None and found[0].device is not None:

@@ -19,6 +19,7 @@ from struct import Struct
 from .. import tracing
 from ..errors import refusal
 from ..interpreter.cpython import bind, reader, unpacker, window
+from ..remembered import Remembered
 from .description import HOST, Description, place
 from .pep3118 import dtype_of
 
@@ -155,8 +156,7 @@ def describe(exporter: Any, kind: type[Description] = Description, stream: Any =
 _begin = Struct("=QQ").pack
 # (shape, strides, id of the dtype, read-only) -> the rest of a Py_buffer, and a tuple of what it refers to. Making it
 # takes 1,500 ns.
-_layouts: dict[tuple[Any, ...], tuple[bytes, object]] = {}
-_MOST = 1000  # layouts in the table; then it is emptied
+_layouts: Remembered[tuple[Any, ...], tuple[bytes, object]] = Remembered(1000)
 
 
 def buffer_at(
@@ -168,7 +168,7 @@ def buffer_at(
     obj       the id of the object that keeps the memory alive
     """
     key = shape, strides, id(dtype), readonly
-    rest, kept = _layouts.get(key) or _new_layout(key, dtype)
+    rest, kept = _layouts.answers.get(key) or _new_layout(key, dtype)
     return _begin(address, obj) + rest, kept
 
 
@@ -183,6 +183,4 @@ def _new_layout(key: tuple[Any, ...], dtype: DType) -> tuple[bytes, object]:
         nbytes, dtype.itemsize, readonly, ndim, dtype.c_format(), start if ndim else 0,
         start + 8 * ndim if ndim else 0, 0, 0,
     )  # fmt: skip
-    if len(_layouts) >= _MOST:
-        _layouts.clear()
-    return _layouts.setdefault(key, (rest, (numbers, dtype)))
+    return _layouts.keep(key, (rest, (numbers, dtype)))

@@ -22,6 +22,7 @@ from _weakref import ref
 from ..doors import gpu
 from ..errors import ProtocolError, worded
 from ..interpreter.cpython import has_plain_attributes, partial
+from ..remembered import Remembered, cannot_change
 from .description import Bytes, Description
 
 TYPE_CHECKING = False
@@ -46,9 +47,9 @@ _TRIED = tuple(PROTOCOLS)[:-1]
 _UNASKED = _TRIED[1:]  # the default; the exchange table is for torch's tensors, or if it is named
 # protocol, or None if all are tried -> id of a type -> the reader of its objects. Nothing here keeps a type alive:
 # when one is freed, `_types` removes its entries before its id can be another type's.
-readers: dict[Any, dict[int, Reader]] = {name: {} for name in (None, *PROTOCOLS)}
-_types: dict[int, ref[type]] = {}
 _MOST = 500  # types in a table: the number of classes in a program is unlimited
+readers: dict[Any, Remembered[int, Reader]] = {name: Remembered(_MOST) for name in (None, *PROTOCOLS)}
+_types: dict[int, ref[type]] = {}
 _side: Any = None  # gpu/cuda_side.py, imported on first use
 
 
@@ -71,7 +72,7 @@ def reader_of(exporter: Any, protocol: Any) -> Reader:
     raises    ValueError      no such protocol
     """
     try:
-        return readers[protocol][id(type(exporter))]
+        return readers[protocol].answers[id(type(exporter))]
     except (KeyError, TypeError):
         return learn(exporter, protocol)  # type: ignore[no-any-return]
 
@@ -158,7 +159,7 @@ def forget() -> None:
     """Empty the tables; if another thread learns meanwhile, no entry stays without a reference to its type."""
     _types.clear()  # before the tables: see learn()
     for table in readers.values():
-        table.clear()
+        table.answers.clear()
 
 
 def learn(exporter: Any, protocol: Any) -> Any:
@@ -184,9 +185,9 @@ def learn(exporter: Any, protocol: Any) -> Any:
     number = id(kind)
     if number not in _types:
         _types[number] = ref(kind, partial(_forget_type, number))
-    readers[protocol][number] = read
+    readers[protocol].answers[number] = read
     if number not in _types:  # another thread has just forgotten all: nothing would remove this entry
-        readers[protocol].pop(number, None)
+        readers[protocol].answers.pop(number, None)
     return read
 
 
@@ -225,7 +226,7 @@ def _view_memory(memory: Any, kind: Kind, stream: Any) -> Any:
 def _forget_type(number: int, _: object) -> None:
     _types.pop(number, None)
     for table in readers.values():
-        table.pop(number, None)
+        table.answers.pop(number, None)
 
 
 def _makers_of(kind: type, exporter: Any, protocol: str | None) -> dict[str, Callable[[], Reader]]:
@@ -292,14 +293,7 @@ def _not_last() -> Reader:
 
 def _is_fixed(kind: type) -> bool:
     """Tell whether a type is immutable and its objects have no attributes of their own."""
-    return (
-        all([one.__flags__ & _HEAP_IMMUTABLE != _HEAP for one in kind.__mro__])
-        and not kind.__dictoffset__
-        and has_plain_attributes(kind)
-    )
-
-
-_HEAP, _HEAP_IMMUTABLE = 1 << 9, 1 << 9 | 1 << 8  # Py_TPFLAGS_HEAPTYPE, and with Py_TPFLAGS_IMMUTABLETYPE (3.10)
+    return cannot_change(kind) and not kind.__dictoffset__ and has_plain_attributes(kind)
 
 
 def _of_module(module: str, name: str) -> Any:

@@ -18,7 +18,7 @@ from _operator import index
 from ..doors import gpu
 from ..errors import refusal
 from ..tracing import listeners
-from .array_interface import check_address, check_interface, meaning_of, read_pointer, reader_by
+from .array_interface import check_address, check_interface, meaning_of, owner_of, read_pointer, reader_by
 from .description import Description, place
 
 TYPE_CHECKING = False
@@ -72,7 +72,7 @@ def _from_interface(exporter: Any, interface: Any, kind: type[Description]) -> D
         check_address(read_pointer(data, NAME)[0], meaning, NAME)
     made: Description = (kind if pending is None else kind._streamed)()
     made._ptr, made._shape, made._strides, made._dtype = address, shape, strides, dtype
-    made._place, made._owner, made.stream = _UNLOCATED[readonly], exporter, pending
+    made._place, made._owner, made.stream = _UNLOCATED[readonly], owner_of(exporter, interface), pending
     return made
 
 

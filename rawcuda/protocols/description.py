@@ -11,6 +11,7 @@ Read next    tensor.py
 from __future__ import annotations
 
 from ..interpreter.cpython import read_only
+from ..remembered import Remembered
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -121,17 +122,15 @@ class Place:
         self.frozen = self if readonly and not unsaid else place(device, True, protocol)
 
 
-_places: dict[tuple[Where, bool, str, bool], Place] = {}
+_places: Remembered[tuple[Where, bool, str, bool], Place] = Remembered(1000)
 
 
 def place(device: Where, readonly: bool, protocol: str, unsaid: bool = False) -> Place:
     """Return the one Place with these properties, so that Places can be compared with `is`."""
     key = device, readonly, protocol, unsaid
-    found = _places.get(key)
+    found = _places.answers.get(key)
     if found is None:
-        if len(_places) > 1000:  # device ordinals come from outside, so the table must not grow without limit
-            _places.clear()
-        found = _places.setdefault(key, Place(device, readonly, protocol, unsaid))
+        found = _places.keep(key, Place(device, readonly, protocol, unsaid))
     return found
 
 

@@ -17,7 +17,6 @@ Read next     tensor.py
 from __future__ import annotations
 
 from _operator import index
-from _weakref import ref
 from sys import getrefcount, modules
 
 from .. import tracing
@@ -26,6 +25,7 @@ from ..doors import gpu
 from ..elements.layout import MAX_NDIM
 from ..errors import ProtocolError, refusal
 from ..interpreter.cpython import has_plain_attributes, partial, unpacker, window
+from ..remembered import Remembered
 from ..tracing import listeners
 from .description import Description, place
 from .tensor import BY_CAPSULE, LEGACY, MOST_LAYOUTS, describe_tensor, meet, read_versioned
@@ -99,7 +99,7 @@ def reader_in_c(type_: type, array: Any, otherwise: Any, rest: Any) -> Any:
     plain: Any = type_.__getattribute__
     ndim_of: Any = by_ndim and modules["numpy"].ndarray.ndim.__get__
     dtype_of: Any = by_ndim and modules["numpy"].ndarray.dtype.__get__
-    unfit: dict[Any, Any] = {}  # the readers of dtypes that only the array interface can describe
+    unfit: Remembered[Any, Any] = Remembered(100)  # the readers of dtypes that only the array interface can describe
 
     def read(array: Any, kind: type[Description], stream: Any = None) -> Description | None:
         if can_change:
@@ -122,7 +122,7 @@ def reader_in_c(type_: type, array: Any, otherwise: Any, rest: Any) -> Any:
                 flags, data, what, seen = unpack(window, pointers[hash(capsule)])
                 key = what, flags, seen
                 try:
-                    extents, steps, dtype, where = _numpy_layouts[key]
+                    extents, steps, dtype, where = _numpy_layouts.answers[key]
                 except KeyError:
                     extents, steps, dtype, where = _meet_numpys(key)
                 made: Any = kind()
@@ -137,13 +137,14 @@ def reader_in_c(type_: type, array: Any, otherwise: Any, rest: Any) -> Any:
         except BufferError:
             try:
                 of_dtype: Any = by_ndim and dtype_of(array)
-                if by_ndim and of_dtype in unfit:  # a buffer has no datetimes either, and takes 1,000 ns to refuse them
-                    return unfit[of_dtype](array, kind, stream)  # type: ignore[no-any-return]
+                known = unfit.answers.get(of_dtype) if by_ndim else None
+                if known is not None:  # a buffer has no datetimes either, and takes 1,000 ns to refuse them
+                    return known(array, kind, stream)  # type: ignore[no-any-return]
                 made = rest(array, kind, stream)
-                if by_ndim and made._place.protocol == "array_interface" and len(unfit) < 100:
+                if by_ndim and made._place.protocol == "array_interface":
                     from .array_interface import reader_for
 
-                    unfit[of_dtype] = reader_for(otherwise, rest, False)
+                    unfit.keep(of_dtype, reader_for(otherwise, rest, False))
                 return made  # type: ignore[no-any-return]
             except (BufferError, TypeError):  # this error would hide the reason of DLPack
                 pass
@@ -155,7 +156,8 @@ def reader_in_c(type_: type, array: Any, otherwise: Any, rest: Any) -> Any:
 # NumPy's own function makes a new capsule at each call, with shape and strides directly after the tensor. So its
 # capsules are not examined further, one read gets all fields, and one look-up finds their meaning. This saves 250 ns of
 # 740 against describe_tensor() and the checks of capsules from other functions.
-_numpy_layouts: dict[Any, tuple[tuple[int, ...], tuple[int, ...], Any, Any]] = {}  # (what, flags, shape and strides) ->
+# (what, flags, shape and strides) ->
+_numpy_layouts: Remembered[Any, tuple[tuple[int, ...], tuple[int, ...], Any, Any]] = Remembered(MOST_LAYOUTS)
 
 
 def _numpy_readers(ask: Any) -> list[Any]:
@@ -191,11 +193,8 @@ _SIZE = 80  # of a DLManagedTensorVersioned
 def _meet_numpys(key: tuple[bytes, int, bytes]) -> tuple[Any, Any, Any, Any]:
     """Check a layout as describe_tensor() does, and store its meaning."""
     what, flags, seen = key
-    _, _, _, work_out, _ = BY_CAPSULE.get((flags, what) if flags else what) or meet(BY_CAPSULE, flags, what, 0)
-    if len(_numpy_layouts) >= MOST_LAYOUTS:  # a table of foreign input must not grow without limit
-        _numpy_layouts.clear()
-    made = _numpy_layouts[key] = work_out((seen,))[:4]
-    return made
+    _, _, _, work_out, _ = BY_CAPSULE.answers.get((flags, what) if flags else what) or meet(BY_CAPSULE, flags, what, 0)
+    return _numpy_layouts.keep(key, work_out((seen,))[:4])
 
 
 _METHOD: Any = type(str.upper)  # of a C function that is a method
@@ -211,7 +210,7 @@ def describe_for(type_: type) -> Any:
     code: Any = getattr(function, "__code__", None)
     if type(function) is not type(describe_for) or code.co_flags & _ANY_KEYWORD or "max_version" in code.co_varnames:
         return describe
-    return partial(describe, without_version=ref(function))
+    return partial(describe, without_version=code)
 
 
 _ANY_KEYWORD = 8  # inspect.CO_VARKEYWORDS
@@ -224,7 +223,7 @@ def describe(
 
     kind      the class to make, with Description's attributes
     stream    the stream that will use CUDA memory, as the user gave it; exporters of host memory get none
-    without_version  a reference to a function that would refuse max_version: not giving it saves 800 ns
+    without_version  the code of functions that would refuse max_version: not giving it saves 800 ns
     raises    ProtocolError   a tensor that describe_tensor refuses, or that contradicts `__dlpack_device__`
               BufferError and any other   raised by the exporter, unchanged
     """
@@ -238,7 +237,7 @@ def describe(
             said = _two_ints(said)
     if said is not None and said[0] in _WITH_STREAM:
         capsule = _ask_on_stream(ask, said, stream)
-    elif without_version is not None and getattr(ask, "__func__", None) is without_version():
+    elif without_version is not None and getattr(getattr(ask, "__func__", None), "__code__", None) is without_version:
         capsule = ask()
     else:
         try:

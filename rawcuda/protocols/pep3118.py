@@ -16,6 +16,7 @@ import struct
 
 from ..elements.dtypes import ORDER, DType, from_typestr, of, opaque, structured
 from ..errors import refusal
+from ..remembered import Remembered
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ _NATIVE = {"l": "int", "L": "uint"}  # their width is that of a C long
 _LONG = str(8 * struct.calcsize("@l"))
 _PLAIN_ORDERS = "@=^|" + ORDER
 
-_known: dict[tuple[str | None, int], DType] = {}
+_known: Remembered[tuple[str | None, int], DType] = Remembered(1000)
 
 
 def dtype_of(format: str | None, itemsize: int) -> DType:
@@ -63,12 +64,9 @@ def dtype_of(format: str | None, itemsize: int) -> DType:
     format   None means "B"
     raises   ProtocolError   Python objects, pointers, or numbers in non-native byte order
     """
-    found = _known.get((format, itemsize))
+    found = _known.answers.get((format, itemsize))
     if found is None:
-        found = _read("B" if format is None else format, itemsize)
-        if len(_known) > 1000:
-            _known.clear()
-        _known[format, itemsize] = found
+        found = _known.keep((format, itemsize), _read("B" if format is None else format, itemsize))
     return found
 
 

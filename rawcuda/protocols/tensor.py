@@ -19,6 +19,7 @@ from ..elements import layout
 from ..elements.dtypes import from_dlpack
 from ..errors import refusal
 from ..interpreter.cpython import partial, unpacker, window
+from ..remembered import Remembered
 from .description import Description, Place, place
 
 TYPE_CHECKING = False
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
     # shape, strides, dtype, place, and the bytes from the first element to the end of the last; 0 if it is empty
     Layout = tuple[Ints, Ints, DType, Place, int]
     # apart, together, known, work_out, separately: see meet()
-    Kind = tuple[int, Any, dict[Any, Layout], Callable[[Any], Layout], Callable[[int, int], Any]]
-    Kinds = dict[Any, Kind]
+    Kind = tuple[int, Any, Remembered[Any, Layout], Callable[[Any], Layout], Callable[[int, int], Any]]
+    Kinds = Remembered[Any, Kind]
 
 __all__ = ["BY_CAPSULE", "BY_TABLE", "LEGACY", "MOST_LAYOUTS", "Moved", "describe_tensor", "meet", "read_versioned"]
 
@@ -44,8 +45,8 @@ _CPU, _CUDA, _CUDA_HOST, _ROCM_HOST, _CUDA_MANAGED = 1, 2, 3, 11, 13
 read_versioned, _read_plain = unpacker("I20xQQ16sQQQ"), unpacker("Q16sQQQ")
 
 # The tensors seen by each protocol: (flags and) 16 bytes -> Kind; in that, shape and strides as bytes -> Layout
-BY_CAPSULE: Kinds = {}
-BY_TABLE: Kinds = {}
+BY_CAPSULE: Kinds = Remembered(100)
+BY_TABLE: Kinds = Remembered(100)
 
 
 class Moved(Exception):
@@ -73,7 +74,7 @@ def describe_tensor(
     else:
         data, what, shape, strides, offset = _read_plain(window, address)
     try:
-        apart, together, known, work_out, separately = kinds[(flags, what) if flags else what]
+        apart, together, known, work_out, separately = kinds.answers[(flags, what) if flags else what]
     except KeyError:
         apart, together, known, work_out, separately = meet(kinds, flags, what, strides - shape)
     if strides - shape == apart and 0xFFF < shape < 0x7FFFFFFFFFFFFFFF:
@@ -81,7 +82,7 @@ def describe_tensor(
     else:
         seen = separately(shape, strides)
     try:
-        shape_, steps, dtype, where, reach = known[seen]
+        shape_, steps, dtype, where, reach = known.answers[seen]
     except KeyError:
         shape_, steps, dtype, where, reach = work_out(seen)
     if not data and reach or offset and data + offset >= 0x10000000000000000:
@@ -138,19 +139,16 @@ def meet(kinds: Kinds, flags: int, what: bytes, distance: int) -> Any:
             "fill a byte",
         )
     where = place(_device(type_, id_, protocol), legacy or bool(flags & 1), protocol, legacy)
-    known: dict[Any, Layout] = {}
+    known: Remembered[Any, Layout] = Remembered(MOST_LAYOUTS)
     work_out = partial(_work_out, known, ndim, Struct(f"{2 * ndim}q").unpack, dtype, where)
     separately = partial(_read_separately, ndim, unpacker(f"{8 * ndim}s"), protocol)
-    if len(kinds) >= 100:  # a table of foreign input must not grow without limit
-        kinds.clear()
     # NumPy stores strides directly after the shape, torch at a fixed distance: then one read gets both.
     extent = 8 * ndim
     apart = distance if ndim and extent < distance <= 1024 else extent
     together: Any = _read_nothing
     if ndim:
         together = unpacker(f"{2 * extent}s" if apart == extent else f"{extent}s{apart - extent}x{extent}s")
-    made = kinds[(flags, what) if flags else what] = apart, together, known, work_out, separately
-    return made
+    return kinds.keep((flags, what) if flags else what, (apart, together, known, work_out, separately))
 
 
 def _read_nothing(window: Any, shape: int) -> tuple[bytes, ...]:
@@ -170,7 +168,7 @@ def _read_separately(ndim: int, read: Any, protocol: str, shape: int, strides: i
 
 
 def _work_out(
-    known: dict[Any, Layout], ndim: int, unpack: Any, dtype: DType, where: Place, seen: tuple[bytes, ...]
+    known: Remembered[Any, Layout], ndim: int, unpack: Any, dtype: DType, where: Place, seen: tuple[bytes, ...]
 ) -> Layout:
     """Check the shape and, if present, the strides, and store their meaning."""
     raw, itemsize = seen[0] if len(seen) == 1 else b"".join(seen), dtype.itemsize
@@ -198,10 +196,7 @@ def _work_out(
             raise refusal(where.protocol, "shape", shape, str(error)) from None
     if (low < -layout.LIMIT or high > layout.LIMIT) and 0 not in shape:
         raise refusal(where.protocol, "strides", steps, "exceed the address space; the exporter is at fault")
-    if len(known) >= MOST_LAYOUTS:
-        known.clear()
-    made = known[seen] = shape, tuple(strides), dtype, where, 0 if 0 in shape else high
-    return made
+    return known.keep(seen, (shape, tuple(strides), dtype, where, 0 if 0 in shape else high))
 
 
 def _device(type_: int, id_: int, protocol: str) -> tuple[str, int]:

@@ -476,7 +476,7 @@ def test_the_tables_have_a_bound(device, add):
     for number in range(600):
         launch(None, None, None, type(f"Int{number}", (int,), {})(0))
     slot = launch._slots[3]
-    assert len(slot.table) <= 256 and slot.table[int] is packing._pack_int
+    assert len(slot.table.packers.answers) <= 256 and slot.table.packer(int) is packing._pack_int
     stream.synchronize()
 
 
@@ -493,7 +493,7 @@ def test_the_written_text_shows_in_tracebacks(device, add):
     except ValueError as error:
         frames = traceback.extract_tb(error.__traceback__)
     (frame,) = [frame for frame in frames if frame.filename.startswith("<launch")]
-    assert frame.name == "add" and "pack_into" in frame.line or "table_3[kind]" in frame.line
+    assert frame.name == "add" and "pack_into" in frame.line or "table_3(kind)" in frame.line
     assert "type(a)) is MemoryView" in "".join(linecache.getlines(frame.filename))
     assert type(kernel.configure(grid=2, block=2, stream=stream)) is type(launch)  # once for a signature
 
@@ -592,7 +592,7 @@ def test_the_text_has_nothing_of_the_input_but_plain_names(device):
                 text = source.text_for(kernel, safe, slots[: len(safe)], on_default)
                 compile(text, "text", "exec")
                 words = set(re.findall(r"[^\W\d]\w*", text)) - known - set(safe)
-                words = {word for word in words if not re.fullmatch(r"(table|plain)_\d+|e|plain|kernel", word)}
+                words = {word for word in words if not re.fullmatch(r"(table|plain|choose)_\d+|e|plain|kernel", word)}
                 assert not words, words
     assert source.safe_names(["n", "self", "n", "print"]) == ["n", "argument_1", "argument_2", "print"]
 
@@ -618,7 +618,7 @@ def test_a_launch_is_used_again_however_its_configuration_is_written(device, add
         for shared in (0, False + 0, Color(0)):
             kernel.launch(None, None, None, 0, grid=grid, block=block, shared_bytes=shared, stream=stream)
             kernel.launch(None, None, None, 0, grid=grid, block=block, shared_bytes=shared, stream=stream.handle)
-    assert [len(idle) for idle in kernel._idle.values()] == [1]
+    assert [len(idle) for idle in kernel._idle.answers.values()] == [1]
     for wrong in (
         dict(grid=1.0),
         dict(grid=True),
@@ -630,7 +630,7 @@ def test_a_launch_is_used_again_however_its_configuration_is_written(device, add
             kernel.launch(None, None, None, 0, **{"grid": 1, "block": 32, "stream": stream, **wrong})
     for number in range(1, 700):
         kernel.launch(None, None, None, 0, grid=number, block=1, stream=stream)
-    assert [len(idle) for idle in kernel._idle.values()] == [1]
+    assert [len(idle) for idle in kernel._idle.answers.values()] == [1]
     for _ in range(1, 700):
         kernel.launch(None, None, None, 0, grid=2, cluster=2, block=1, stream=rawcuda.Stream.from_handle(stream.handle))
     assert len(kernel._idle) <= 256

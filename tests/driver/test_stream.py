@@ -92,13 +92,13 @@ def test_waiting(device):
 
 def test_prepared_waits_of_many_streams(device, monkeypatch):
     queue = module("gpu.queue")
-    monkeypatch.setattr(queue, "_ways", {})
+    queue._ways.clear()
     with device.stream() as one, device.stream() as two:
         for _ in range(2):
             two.wait(one)
             two.wait(one.handle)
             rawcuda.Stream.legacy.wait(one)
-        assert {key[1::2] for key in queue._ways} == {(one.handle, two.handle), (one.handle, 1)}
+        assert {key[1::2] for key in queue._ways.answers} == {(one.handle, two.handle), (one.handle, 1)}
         flag, seen = device.allocate(4, kind="pinned").view("uint32").memoryview(), []
         flag[0] = 0
         one.wait_value(rawcuda.view(flag).ptr, 1)
@@ -113,7 +113,7 @@ def test_prepared_waits_of_many_streams(device, monkeypatch):
                 queue.record_and_wait(device._primary, wrong, two)
             with pytest.raises(ValueError):
                 queue.record_and_wait(device._primary, one, wrong)
-        queue._ways.update({number: () for number in range(1000)})
+        queue._ways.answers.update({number: () for number in range(1000)})
         rawcuda.Stream.per_thread.wait(one)
         assert len(queue._ways) == 1
         for _ in range(2):  # not after it was closed

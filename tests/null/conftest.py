@@ -25,6 +25,6 @@ def swept(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(dlpack, "_exports", None)
     monkeypatch.setattr(dlpack, "outstanding", {})
     monkeypatch.setattr(dlpack, "_forms", {})
-    monkeypatch.setattr(module("arrays.exporting"), "_templates", {})
+    module("arrays.exporting")._templates.clear()
     yield
     atexit.unregister(dlpack._exports.end)

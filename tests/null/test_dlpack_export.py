@@ -146,7 +146,7 @@ def test_2_7_the_memory_lives_until_the_deleter():
 @pytest.mark.parametrize("before", [False, True])
 def test_2_8_an_export_that_fails_half_way_leaves_nothing(monkeypatch, broken, before):
     v = floats(6)
-    monkeypatch.setattr(exporting, "_templates", {})
+    exporting._templates.clear()
     if before:  # now its template and a block for it exist
         v.__dlpack__(max_version=(1, 0))
     monkeypatch.setattr(dlpack, "_forms", {})
@@ -333,7 +333,7 @@ def test_a_struct_from_a_template_lives_as_long_as_it_is_out(monkeypatch, window
         monkeypatch.undo()
         monkeypatch.setattr(dlpack, "pointers", pointers)
         monkeypatch.setattr(dlpack, "names", names)
-    monkeypatch.setattr(module("arrays.exporting"), "_templates", {})
+    module("arrays.exporting")._templates.clear()
     arrays = [floats(2, 3, 4)[:, :n] for n in (2, 3)]
     for _ in range(2):  # the second are copied from the first
         capsules = [v.__dlpack__(max_version=(1, 0)) for v in arrays]

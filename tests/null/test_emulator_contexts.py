@@ -179,6 +179,10 @@ def test_a_context_of_one_s_own(client):
 
 
 def test_a_context_destroyed_elsewhere_stays_on_the_stack_and_is_709(client):
+    own = client.get("cuCtxCreate_v4", bytes(24), 0, 0)  # parameters that say nothing
+    client.do("cuCtxDestroy_v2", own)
+    for byte in (0, 8, 16):
+        assert client.code("cuCtxCreate_v4", OUT, bytes(byte) + b"\1" + bytes(23 - byte), 0, 0) == 801
     own = client.get("cuCtxCreate_v4", 0, 0, 0)
 
     def destroy():

@@ -19,7 +19,7 @@ from tests.subject import FOLDER, NAME, rawcuda
 # The floors, from the ground up, each with its rooms in order: a room may import those before it on its own floor, and
 # all of the floors below.
 FLOORS = (
-    ("", "loadable errors given doors names tracing owned locate"),
+    ("", "remembered loadable errors given doors names tracing owned locate"),
     ("images", "zstd containers outline"),
     ("interpreter", "cpython callback"),
     (

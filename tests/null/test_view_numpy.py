@@ -176,10 +176,10 @@ def test_forgetting_while_a_type_is_learnt_leaves_no_entry(monkeypatch):
             begin.pop("after", int)()
 
     for moment in "before", "after":
-        monkeypatch.setitem(choosing.readers, None, Table())
+        monkeypatch.setattr(choosing.readers[None], "answers", Table())
         begin[moment] = choosing.forget
         assert view(kind(4)).nbytes == 4 and not begin
-        assert set(choosing.readers[None]) <= set(choosing._types)
+        assert set(choosing.readers[None].answers) <= set(choosing._types)
 
 
 def test_numpy_takes_ours():
@@ -442,8 +442,8 @@ def test_dates_are_read_again_by_the_protocol_that_had_them():
 
 
 def test_tables_do_not_grow_without_end(monkeypatch, pytestconfig):
-    for room in tensors, protocol:
-        monkeypatch.setattr(room, "MOST_LAYOUTS", 1000)
+    monkeypatch.setattr(tensors, "MOST_LAYOUTS", 1000)
+    monkeypatch.setattr(protocol._numpy_layouts, "most", 1000)
     tensors.BY_CAPSULE.clear(), protocol._numpy_layouts.clear()
     most = 0
     for n in range(3000):
@@ -452,7 +452,7 @@ def test_tables_do_not_grow_without_end(monkeypatch, pytestconfig):
         most = max(most, len(protocol._numpy_layouts))
     assert 1000 * has_own_reader(pytestconfig) <= most <= 1000
     for kinds in (tensors.BY_CAPSULE, tensors.BY_TABLE):
-        assert len(kinds) <= 100 and all([len(kind[2]) <= tensors.MOST_LAYOUTS for kind in kinds.values()])
+        assert len(kinds) <= 100 and all([len(kind[2]) <= tensors.MOST_LAYOUTS for kind in kinds.answers.values()])
 
 
 def test_the_window_on_memory_is_read_only_and_has_a_fallback(monkeypatch):
@@ -477,12 +477,12 @@ def test_what_is_learnt_of_types_without_end_is_bounded():
     for base in (numpy.ndarray, bytearray):
         kind = type("Array", (base,), {})
         view(numpy.zeros(3).view(kind) if base is numpy.ndarray else kind(3))
-        assert id(kind) in choosing.readers[None]
+        assert id(kind) in choosing.readers[None].answers
         gone.append(weakref.ref(kind))
     number = id(kind)
     del kind, kept
     gc.collect()
-    assert [one() for one in gone] == [None, None] and number not in choosing.readers[None]
+    assert [one() for one in gone] == [None, None] and number not in choosing.readers[None].answers
 
 
 @pytest.mark.skipif(not VERSIONED, reason="the general reader reads an older NumPy")

@@ -192,7 +192,7 @@ def short(way, pytestconfig):
     """An Array that is read as if its __dlpack__ were a C function."""
     kind = type("Array", (Array,), {})
     assert view(kind(lambda: side_by_side((1,), (1,)))).shape == (1,)
-    in_c = choosing.readers[None][id(kind)].__qualname__.startswith("reader_in_c")
+    in_c = choosing.readers[None].answers[id(kind)].__qualname__.startswith("reader_in_c")
     assert in_c or pytestconfig.getoption("plain")  # then the general reader must do the same
     return kind
 
@@ -254,7 +254,7 @@ def test_of_a_million_layouts_some_are_kept(short, way, monkeypatch):
     for n in range(2500):
         assert view(short(lambda n=n: side_by_side((n, 2), (2, 1)))).shape == (n, 2)
     kinds = tensors.BY_CAPSULE
-    assert 1 < max(len(kind[2]) for kind in kinds.values()) <= tensors.MOST_LAYOUTS
+    assert 1 < max(len(kind[2]) for kind in kinds.answers.values()) <= tensors.MOST_LAYOUTS
     for lanes in range(1, 250):
         assert view(short(lambda lanes=lanes: side_by_side((2,), (1,), dtype=(1, 8, lanes)))).itemsize == lanes
     assert 1 < len(kinds) <= 100

@@ -11,7 +11,11 @@ from __future__ import annotations
 
 import struct
 
-__all__ = ["shared", "stub"]
+__all__ = ["WHOLE", "shared", "stub"]
+
+# Functions that return a structure in the memory to which x8 points. A C callback cannot read x8, so these are here:
+# stp w0, w1, [x8]; stp w2, w3, [x8, 8]; str w4, [x8, 16]; ret
+WHOLE = {"cudaCreateChannelDesc": struct.pack("<4I", 0x29000500, 0x29010D02, 0xB9001104, 0xD65F03C0)}
 
 
 def stub(number: int, distance: int) -> bytes:
@@ -50,17 +54,20 @@ a9061fe6 stp x6, x7, [sp, 0x60]
 2a1003f4 mov w20, w16
 d2800015 mov x21, 0
 10fffe53 adr x19, common
-58002171 ldr x17, distance
+580021d1 ldr x17, distance
 8b110273 add x19, x19, x17
-940000f4 bl note
+940000f7 bl note
 d280008d mov x13, 4
 b940ea69 ldr w9, [x19, ERRNAME]
 6b14013f cmp w9, w20
-54000100 b.eq put
-b940f269 ldr w9, [x19, ERRSTR]
+54000160 b.eq put
+b940f269 ldr w9, [x19, GETNAME]
 6b14013f cmp w9, w20
-540001a0 b.eq get
+54000200 b.eq get
 d280010d mov x13, 8
+b940fa69 ldr w9, [x19, GETTEXT]
+6b14013f cmp w9, w20
+54000180 b.eq get
 b940ee69 ldr w9, [x19, ERRTEXT]
 6b14013f cmp w9, w20
 540001e1 b.ne plain

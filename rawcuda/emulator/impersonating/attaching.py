@@ -140,8 +140,28 @@ def _follow(attached: Attached) -> None:
     table, machine = attached.table, shared()._machine
     if machine.refused is None:
         machine.aloud, machine.refused = True, attached.refused
+        machine.space.write_output = _output_of_program()
     machine.observers.append(lambda: table.put(layout.PID, machine.pid))
     table.put(layout.PID, machine.pid)
+
+
+def _output_of_program() -> Callable[[str], object] | None:
+    """Return a function that writes to C's stdout if the program is not Python, or else None.
+
+    The buffer of C's stdout has what the program has printed, so its lines and those of kernels stay in order.
+    """
+    is_python = (getattr(sys, "argv", None) or [""])[0] or hasattr(sys, "ps1")
+    if is_python:
+        return None
+    library = ctypes.CDLL(None)
+    stdout, write = ctypes.c_void_p.in_dll(library, "stdout"), library.fwrite
+    write.argtypes = [ctypes.c_char_p, ctypes.c_size_t, ctypes.c_size_t, ctypes.c_void_p]
+
+    def put(text: str) -> None:
+        content = text.encode("utf-8", "surrogateescape")
+        write(content, 1, len(content), stdout)
+
+    return put
 
 
 def _lead_back(attached: Attached) -> None:

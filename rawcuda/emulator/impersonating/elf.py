@@ -65,7 +65,7 @@ def write(machine: str, code: ModuleType, soname: str, names: list[str], table: 
     stubs, base = at_code + code_size + _PAGE, at_table + 2 * _PAGE
     struct.pack_into("<I", table, layout.STUBS, base - stubs)
     text = code.shared(base - at_code - _PAGE).ljust(code_size, b"\0")
-    text += b"".join(code.stub(i, -code_size - _STUB * i) for i in range(len(names)))
+    text += b"".join(code.WHOLE.get(name) or code.stub(i, -code_size - _STUB * i) for i, name in enumerate(names))
 
     symbols = [(0,) * 6, *imported]
     symbols += [(named[i], _FUNCTION, 0, 5, stubs + _STUB * i, _STUB) for i in range(len(names))]

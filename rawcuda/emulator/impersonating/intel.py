@@ -9,7 +9,9 @@ Read next    table.py, which has the same steps in C
 
 from __future__ import annotations
 
-__all__ = ["shared", "stub"]
+__all__ = ["WHOLE", "shared", "stub"]
+
+WHOLE: dict[str, bytes] = {}  # functions that need no shared code
 
 
 def stub(number: int, distance: int) -> bytes:
@@ -62,13 +64,15 @@ common:
 4189c4               mov r12d, eax
 4531ed               xor r13d, r13d
 488d1d????????       lea rbx, [rip+TABLE]
-e862030000           call note
+e86b030000           call note
 ba04000000           mov edx, 4
 443ba3e8000000       cmp r12d, [rbx+ERRNAME]
-7417                 je put
-443ba3f0000000       cmp r12d, [rbx+ERRSTR]
-743a                 je get
+7420                 je put
+443ba3f0000000       cmp r12d, [rbx+GETNAME]
+7443                 je get
 ba08000000           mov edx, 8
+443ba3f8000000       cmp r12d, [rbx+GETTEXT]
+7435                 je get
 443ba3ec000000       cmp r12d, [rbx+ERRTEXT]
 7549                 jne plain
 put:

@@ -26,15 +26,16 @@ class Library:
              name, or None if there is none. That function is called once for each name, when it is first used.
     codes    what a function returns after the interpreter has ended, in a forked child, if the function does not exist,
              and if the emulator cannot be started
-    telling  the functions that describe errors: two return the name and the text through a pointer, and one returns the
-             text as its result
+    telling  the functions that describe errors: two return the name and the text through a pointer, and two return them
+             as their results
     errors   returns the name and the text of each error
+    unknown  the text of any other code
     version  the version of all its symbols, or ""
     lacks    tells whether the function of a name, which is exported, is not emulated, and has an address all the same
     initializes  whether its functions initialize the driver, and are refused in a child that is forked afterwards
     """
 
-    __slots__ = ("sonames", "names", "open", "codes", "telling", "errors", "version", "lacks", "initializes")
+    __slots__ = ("sonames", "names", "open", "codes", "telling", "errors", "unknown", "version", "lacks", "initializes")
 
     def __init__(
         self,
@@ -42,14 +43,15 @@ class Library:
         names: Callable[[], list[str]],
         open: Callable[[Emulator], Answers],
         codes: tuple[int, int, int, int],
-        telling: tuple[str, str, str] = ("", "", ""),
+        telling: tuple[str, str, str, str] = ("", "", "", ""),
         errors: Callable[[], dict[int, tuple[bytes, bytes]]] = dict,
+        unknown: bytes = b"",
         version: str = "",
         lacks: Callable[[str], bool] = lambda name: False,
         initializes: bool = False,
     ) -> None:
         self.version, self.lacks, self.initializes = version, lacks, initializes
-        self.telling, self.errors = telling, errors
+        self.telling, self.errors, self.unknown = telling, errors, unknown
         self.sonames, self.names, self.open, self.codes = sonames, names, open, codes
 
 
@@ -116,9 +118,25 @@ def _runtime(major: int) -> Library:
 
         return lacks(major, name)
 
+    def errors() -> dict[int, tuple[bytes, bytes]]:
+        from ..runtime.errors import NAMES, TEXTS
+
+        return {code: (NAMES[code], TEXTS[code]) for code in NAMES}
+
     soname = "libcudart.so.11.0" if major == 11 else f"libcudart.so.{major}"
     # 4: cudaErrorCudartUnloading, 3: InitializationError, 801: NotSupported, 999: Unknown
-    return Library((soname,), names, open, (4, 3, 801, 999), version=soname, lacks=lacks, initializes=True)
+    return Library(
+        (soname,),
+        names,
+        open,
+        (4, 3, 801, 999),
+        ("", "", "cudaGetErrorName", "cudaGetErrorString"),
+        errors,
+        b"unrecognized error code",
+        version=soname,
+        lacks=lacks,
+        initializes=True,
+    )
 
 
 def _compiler(major: int) -> Library:
@@ -163,7 +181,7 @@ LIBRARIES: dict[str, Library] = {
         _driver_names,
         _driver,
         (4, 3, 801, 999),
-        ("cuGetErrorName", "cuGetErrorString", ""),
+        ("cuGetErrorName", "cuGetErrorString", "", ""),
         _driver_errors,
         initializes=True,
     ),
@@ -173,10 +191,12 @@ LIBRARIES: dict[str, Library] = {
         _nvml_names,
         _nvml,
         (1, 1, 13, 999),
-        ("", "", "nvmlErrorString"),
+        ("", "", "nvmlErrorString", ""),
         _nvml_errors,
+        b"unknown error",
     ),
-    **{f"libcudart{major}": _runtime(major) for major in (11, 12, 13)},
+    # the newest first: it answers programs that were linked without one, and therefore ask for no version
+    **{f"libcudart{major}": _runtime(major) for major in (13, 12, 11)},
     **{f"libnvrtc{major}": _compiler(major) for major in (11, 12, 13)},
     **{f"libnvJitLink{major}": _linker(major) for major in (12, 13)},
 }

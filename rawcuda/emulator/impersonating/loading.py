@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["VARIABLE", "object_for", "prepare", "remove", "take", "told_here", "unusable"]
 
+_LINKS = {"libcudart.so": "libcudart.so.13"}  # the names by which linkers search
 VARIABLE = "RAWCUDA_IMPERSONATES"  # the environment variable that tells children the folder
 
 _NOLOAD = 4  # RTLD_NOLOAD: return what is loaded, or NULL
@@ -111,7 +112,7 @@ def object_for(key: str, soname: str, folder: str) -> bytes:
         layout.LIBPYTHON: os.fsencode(_libpython()),
         layout.PROGRAM: (sys.executable or "python3").encode("utf-32-le", "surrogatepass"),
     }
-    table = build(key, names, library.codes, texts, library.telling, library.errors())
+    table = build(key, names, library.codes, texts, library.telling, library.errors(), library.unknown)
     return write(machine, code, soname, names, table, library.version)
 
 
@@ -133,6 +134,8 @@ def prepare() -> tuple[str, dict[str, str]]:
         for soname in library.sonames:
             with open(os.path.join(folder, soname), "wb") as file:
                 file.write(object_for(key, soname, folder))
+    for name, soname in _LINKS.items():
+        os.symlink(soname, os.path.join(folder, name))
     programs = write_programs(folder)
     before = os.environ.get("LD_LIBRARY_PATH")
     # programs also load compilers by their full paths, unless one is loaded already

@@ -47,8 +47,9 @@ OWNER = 208  # a text: the folder of the package that wrote the object
 # How many calls are inside; whether only the thread MAIN (64 bits) may enter (1), or nobody (2).
 INSIDE, ENDING, MAIN = 212, 216, 224
 # The functions that tell the texts of errors, which are answered without Python: name and text through a pointer, or
-# the text as the result; and where the texts are: rows of code, name, text. A row without a name ends them.
-ERRNAME, ERRTEXT, ERRSTR, ERRORS = ERROR_WORDS = (232, 236, 240, 244)
+# name and text as the result; and where the texts are: rows of code, name, text. A row without a name ends them.
+ERRNAME, ERRTEXT, GETNAME, GETTEXT = ERROR_WORDS = (232, 236, 240, 248)
+ERRORS = 244
 NAMES, SLOTS = 0x100, 0x280
 
 _API = (
@@ -63,14 +64,15 @@ def build(
     names: list[str],
     codes: tuple[int, int, int, int],
     texts: dict[int, bytes],
-    telling: tuple[str, str, str] = ("", "", ""),
+    telling: tuple[str, str, str, str] = ("", "", "", ""),
     errors: dict[int, tuple[bytes, bytes]] | None = None,
+    unknown: bytes = b"",
 ) -> bytearray:
     """Return the table of a new object, without the distance to its functions, which elf.py knows.
 
     codes  what a function returns after the interpreter has ended, in a forked child, if the function does not exist,
            and if the emulator cannot be started
-    telling, errors  the functions of ERROR_WORDS, and name and text of each error
+    telling, errors, unknown  the functions of ERROR_WORDS, name and text of each error, and the text of other codes
     texts  the texts of LIBPYTHON, PROGRAM, OWNER and SCRIPT, the last with 16 zeros for the digits of its address
     """
     table = bytearray(SLOTS + 8 * len(names))
@@ -88,11 +90,11 @@ def build(
             if word == SCRIPT:
                 struct.pack_into("<I", table, DIGITS, len(table) + text.index(b"0x0000000000000000") + 18)
             table += text + bytes(4)
-    _add_errors(table, errors or {})
+    _add_errors(table, errors or {}, unknown)
     return table
 
 
-def _add_errors(table: bytearray, errors: dict[int, tuple[bytes, bytes]]) -> None:
+def _add_errors(table: bytearray, errors: dict[int, tuple[bytes, bytes]], unknown: bytes) -> None:
     """Add the rows of errors, and their texts behind them; the last row has the text for a code without a row."""
     table += bytes(-len(table) % 8)
     begin = len(table)
@@ -106,7 +108,7 @@ def _add_errors(table: bytearray, errors: dict[int, tuple[bytes, bytes]]) -> Non
 
     for number, (code, (name, text)) in enumerate(errors.items()):
         struct.pack_into("<3I", table, begin + 12 * number, code, put(name), put(text))
-    struct.pack_into("<3I", table, begin + 12 * len(errors), 0, 0, put(b"unknown error"))
+    struct.pack_into("<3I", table, begin + 12 * len(errors), 0, 0, put(unknown))
 
 
 def _check(names: list[str]) -> int:

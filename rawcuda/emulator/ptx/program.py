@@ -200,7 +200,10 @@ class Entry:
 
 
 def _print(text: str, launch: Launch) -> None:
-    """Write the output of a kernel to Python's stdout, and report an error of stdout without failing the kernel."""
+    """Write the output of a kernel to stdout, and report an error of stdout without failing the kernel."""
+    if launch.space.write_output is not None:
+        launch.space.write_output(text)
+        return
     stdout = sys.stdout
     try:
         if stdout is None:

@@ -47,13 +47,12 @@ class Fatbin:
         return ctypes.addressof(self.memory)
 
     def load(self, state: Runtime) -> int:
-        """Return the handle of the library."""
-        if not self.library:
-            if ctypes.c_uint.from_address(self.address + 4).value == _LINKED:
-                self.library = self._link(state)
-            else:
-                self.library = state.get("cuLibraryLoadData", self.address, 0, 0, 0, 0, 0, 0)
-        return self.library
+        """Return the handle of the library: there is one, even if several threads need it at the same time."""
+        with state.machine.lock:
+            if not self.library:
+                is_linked = ctypes.c_uint.from_address(self.address + 4).value == _LINKED
+                self.library = self._link(state) if is_linked else _library(state, self.address)
+            return self.library
 
     def _link(self, state: Runtime) -> int:
         """Link the fatbins, to which a list of addresses points that ends with NULL."""
@@ -67,7 +66,7 @@ class Fatbin:
                 at += 8
             state.do("cuLinkAddData_v2", link.value, _PTX, _address(DEVICE_RUNTIME), len(DEVICE_RUNTIME), 0, 0, 0, 0)
             state.do("cuLinkComplete", link.value, code, size)
-            return state.get("cuLibraryLoadData", code.value, 0, 0, 0, 0, 0, 0)
+            return _library(state, code.value)
         finally:
             state.call("cuLinkDestroy", link.value)
 
@@ -117,6 +116,10 @@ class Variable:
         if code:
             raise Refused(_INVALID_SYMBOL if code == _NO_SYMBOL else code)
         return pointer.value, size.value
+
+
+def _library(state: Runtime, image: int) -> int:
+    return state.get("cuLibraryLoadData", image, 0, 0, 0, 0, 0, 0)
 
 
 def _address(name: bytes) -> int:

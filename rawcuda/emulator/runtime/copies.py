@@ -23,7 +23,17 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     Side = tuple[int, ...]
 
-__all__ = ["INTO", "OUT_OF", "copy_words", "element_of", "memory_side", "symbol_place", "types_of", "words_of"]
+__all__ = [
+    "INTO",
+    "OUT_OF",
+    "copy_words",
+    "element_of",
+    "memory_side",
+    "parameters_of",
+    "symbol_place",
+    "types_of",
+    "words_of",
+]
 
 _HOST_TO_HOST, _HOST_TO_DEVICE, _DEVICE_TO_HOST, _DEVICE_TO_DEVICE, _DEFAULT = range(5)  # cudaMemcpyKind
 _INVALID_PITCH, _INVALID_DIRECTION = 12, 21
@@ -273,6 +283,30 @@ def _side(state: Runtime, array: int, position: Extent, pointer: PitchedPointer,
     if array:
         return array_side(array, position.x * element_of(state, array), position.y, position.z)
     return memory_side(pointer.pointer, pointer.pitch, kind, pointer.ysize, position.x, position.y, position.z)
+
+
+def parameters_of(state: Runtime, words: ctypes.Array[ctypes.c_char]) -> Copy:
+    """Return the cudaMemcpy3DParms for a CUDA_MEMCPY3D."""
+    values = MEMCPY3D.unpack(words.raw)
+    source, target, (width, height, depth) = values[:_SIDE], values[_SIDE : 2 * _SIDE], values[2 * _SIDE :]
+    arrays = [side[_ARRAY_AT] if side[_TYPE_AT] == _ARRAY else 0 for side in (source, target)]
+    element = element_of(state, arrays[0] or arrays[1]) if any(arrays) else 1
+    types = tuple(_DEVICE if side[_TYPE_AT] == _ARRAY else side[_TYPE_AT] for side in (source, target))
+    made = Copy(kind=next((kind for kind, known in _TYPES.items() if known == types), _DEFAULT))
+    made.extent = Extent(width // element, height, depth)
+    made.source_array, made.target_array = arrays
+    for side, array, position, pointer in (
+        (source, arrays[0], made.source_position, made.source),
+        (target, arrays[1], made.target_position, made.target),
+    ):
+        x, y, z, _, kind, host, device, _, _, pitch, rows = side
+        position.x, position.y, position.z = x // element if array else x, y, z
+        if not array:
+            pointer.pointer, pointer.pitch, pointer.xsize, pointer.ysize = host or device, pitch, pitch, rows
+    return made
+
+
+_SIDE, _TYPE_AT, _ARRAY_AT = 11, 4, 7  # the number of words of a side, and where two of them are
 
 
 @runtime("cudaMemcpy3D", "cudaMemcpy3DAsync")

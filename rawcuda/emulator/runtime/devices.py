@@ -1,4 +1,4 @@
-"""Functions: errors, versions, devices and their properties, peers.
+"""Functions: the last error, versions, devices and their properties, peers.
 
 Source       CUDA Runtime API, "Device Management", "Error Handling", "Peer Device Memory Access", "Version Management"
 Read next    memory.py
@@ -12,7 +12,6 @@ from ..codes import Refused
 from ..entries.hardware.devices import name_of
 from ..machine import TOTAL_MEMORY
 from ..thunks import out, put_bytes, put_int
-from .errors import NAMES, TEXTS, UNKNOWN_CODE
 from .state import Runtime, runtime
 from .structures import device_properties
 
@@ -38,22 +37,6 @@ def get_last_error(state: Runtime) -> int:
 def peek_at_last_error(state: Runtime) -> int:
     """Return the last error of the calling thread."""
     return state.thread().error
-
-
-def _address(text: bytes) -> int:
-    return ctypes.cast(ctypes.c_char_p(text), ctypes.c_void_p).value or 0
-
-
-@runtime("cudaGetErrorName", context=False, records=False)
-def get_error_name(state: Runtime, code: int) -> int:
-    """Return the address of the name of an error."""
-    return _address(NAMES.get(code, UNKNOWN_CODE))
-
-
-@runtime("cudaGetErrorString", context=False, records=False)
-def get_error_string(state: Runtime, code: int) -> int:
-    """Return the address of the text of an error."""
-    return _address(TEXTS.get(code, UNKNOWN_CODE))
 
 
 # -- versions

@@ -2,6 +2,8 @@
 
 What it is   `NAMES` and `TEXTS`. Since CUDA 10.1, an error of the driver has the same number in the runtime, with
              another name and the same text.
+How          the machine code of the library tells the texts without Python, because cudaGetErrorString must return a
+             text at any time, also in a forked child.
 Source       driver_types.h, enum cudaError; the texts of cudaGetErrorString of CUDA 13.0
 Read next    state.py
 """
@@ -10,9 +12,8 @@ from __future__ import annotations
 
 from ..codes import TEXTS as DRIVER_TEXTS
 
-__all__ = ["NAMES", "TEXTS", "UNKNOWN_CODE"]
+__all__ = ["NAMES", "TEXTS"]
 
-UNKNOWN_CODE = b"unrecognized error code"
 # those that only the runtime has
 _OWN = """
   9 InvalidConfiguration        invalid configuration argument

@@ -11,14 +11,17 @@ import ctypes
 import struct
 
 from ..entries.code.modules import LibraryKernel
-from ..thunks import get_u64, out, put_bytes, put_u64
+from ..thunks import MEMCPY3D, get_u64, out, put_bytes, put_u64
 from .code import kernel_of
-from .copies import INTO, OUT_OF, copy_words, memory_side, symbol_place, types_of, words_of
+from .copies import INTO, OUT_OF, copy_words, memory_side, parameters_of, symbol_place, types_of, words_of
 from .state import Runtime, runtime
 
 __all__ = ["node_of"]
 
 _NODE = 64  # the size of cudaKernelNodeParams; CUDA_KERNEL_NODE_PARAMS_v1 has the same members
+_KERNEL, _COPY, _FILL, _ALLOCATION, _CONDITIONAL = 0, 1, 2, 10, 13  # cudaGraphNodeType
+_PARAMETERS, _UNION = 256, 16  # the size of cudaGraphNodeParams, and where its union is
+_COPY_AT = 16  # where cudaMemcpyNodeParams has its cudaMemcpy3DParms
 
 
 def node_of(state: Runtime, address: int) -> ctypes.Array[ctypes.c_char]:
@@ -55,6 +58,15 @@ def add_copy(state: Runtime, node: int, graph: int, before: int, count: int, cop
     """Add a copy of a box."""
     words = words_of(state, copy)
     state.do("cuGraphAddMemcpyNode", node, graph, before, count, words, _context(state))
+
+
+@runtime("cudaGraphMemcpyNodeGetParams")
+def get_copy(state: Runtime, node: int, address: int) -> None:
+    """Write the parameters of a copy."""
+    out(address)
+    words = ctypes.create_string_buffer(MEMCPY3D.size)
+    state.do("cuGraphMemcpyNodeGetParams", node, words)
+    put_bytes(address, bytes(parameters_of(state, words)))
 
 
 @runtime("cudaGraphMemcpyNodeSetParams")
@@ -182,6 +194,53 @@ def set_executable_fill(state: Runtime, executable: int, node: int, fill: int) -
 
 
 # -- nodes of any kind
+
+
+def _parameters(state: Runtime, address: int) -> bytearray:
+    """Return a cudaGraphNodeParams in the form of the driver, which names contexts and has other copies."""
+    out(address)
+    made = bytearray(ctypes.string_at(address, _PARAMETERS))
+    (kind,) = struct.unpack_from("<i", made)
+    context = struct.pack("<Q", _context(state))
+    if kind == _KERNEL:
+        made[_UNION : _UNION + 8] = struct.pack("<Q", kernel_of(state, get_u64(address + _UNION)))
+        made[_UNION + 56 : _UNION + 72] = bytes(16)
+    elif kind == _COPY:
+        made[_UNION + 8 : _UNION + 16] = context
+        made[_UNION + 16 : _UNION + 16 + MEMCPY3D.size] = words_of(state, address + _UNION + _COPY_AT).raw
+    elif kind == _FILL:
+        made[_UNION + 40 : _UNION + 48] = context
+    elif kind == _CONDITIONAL:
+        made[_UNION + 24 : _UNION + 32] = context
+    return made
+
+
+def _of_any_kind(state: Runtime, name: str, *arguments: int) -> None:
+    """Call a function of the driver whose last argument is a cudaGraphNodeParams, and write its results into that."""
+    *others, address = arguments
+    made = _parameters(state, address)
+    words = (ctypes.c_char * len(made)).from_buffer(made)
+    state.do(name, *others, words)
+    if struct.unpack_from("<i", made)[0] in (_ALLOCATION, _CONDITIONAL):
+        put_bytes(address, bytes(made))
+
+
+@runtime("cudaGraphAddNode", "cudaGraphAddNode_v2")
+def add_node(state: Runtime, *arguments: int) -> None:
+    """Add a node of any kind; the forms with the data of edges have one more parameter."""
+    _of_any_kind(state, "cuGraphAddNode" if len(arguments) == 5 else "cuGraphAddNode_v2", *arguments)
+
+
+@runtime("cudaGraphNodeSetParams")
+def set_node(state: Runtime, node: int, parameters: int) -> None:
+    """Change a node of any kind."""
+    _of_any_kind(state, "cuGraphNodeSetParams", node, parameters)
+
+
+@runtime("cudaGraphExecNodeSetParams")
+def set_executable_node(state: Runtime, executable: int, node: int, parameters: int) -> None:
+    """Change a node of any kind of an executable graph."""
+    _of_any_kind(state, "cuGraphExecNodeSetParams", executable, node, parameters)
 
 
 @runtime("cudaGraphConditionalHandleCreate")

@@ -102,3 +102,9 @@ def get_function_attributes(state: Runtime, address: int, kernel: int) -> None:
     for name, (number,) in layout.numbers.items():
         setattr(made, name, state.get("cuFuncGetAttribute", number, handle, kind=ctypes.c_int))
     put_bytes(address, bytes(made))
+
+
+@runtime("cudaKernelSetAttributeForDevice")
+def set_kernel_attribute(state: Runtime, kernel: int, number: int, value: int, device: int) -> None:
+    """Set an attribute of a kernel on a device."""
+    state.do("cuKernelSetAttribute", number, value, kernel, device)

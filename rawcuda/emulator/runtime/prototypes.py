@@ -110,17 +110,14 @@ cudaError_t cudaStreamBeginCaptureToGraph(cudaStream_t stream, cudaGraph_t graph
         // 12-13 ptsz = cuStreamBeginCaptureToGraph
 cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode);
         // = cuThreadExchangeStreamCaptureMode
-cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *pGraph);   // ptsz = cuStreamEndCapture
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *pGraph);   // ptsz
 cudaError_t cudaStreamIsCapturing(cudaStream_t stream, enum cudaStreamCaptureStatus *pCaptureStatus);
         // ptsz = cuStreamIsCapturing
 cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, enum cudaStreamCaptureStatus *captureStatus_out, unsigned
         long long *id_out, cudaGraph_t *graph_out, const cudaGraphNode_t **dependencies_out, const cudaGraphEdgeData
         **edgeData_out, size_t *numDependencies_out);   // 13 ptsz = cuStreamGetCaptureInfo_v3
-cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, enum cudaStreamCaptureStatus *captureStatus_out, unsigned
-        long long *id_out, cudaGraph_t *graph_out, const cudaGraphNode_t **dependencies_out, size_t
-        *numDependencies_out);   // 12 ptsz = cuStreamGetCaptureInfo_v2
 cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, enum cudaStreamCaptureStatus *pCaptureStatus, unsigned long
-        long *pId);   // 11 ptsz = cuStreamGetCaptureInfo
+        long *pId);   // 11-12 ptsz = cuStreamGetCaptureInfo
 cudaError_t cudaStreamUpdateCaptureDependencies(cudaStream_t stream, cudaGraphNode_t *dependencies, const
         cudaGraphEdgeData *dependencyData, size_t numDependencies, unsigned int flags);
         // 13 ptsz = cuStreamUpdateCaptureDependencies_v2
@@ -146,9 +143,14 @@ cudaError_t cudaDestroyExternalMemory(cudaExternalMemory_t extMem);
 cudaError_t cudaImportExternalSemaphore(cudaExternalSemaphore_t *extSem_out, const cudaExternalSemaphoreHandleDesc
         *semHandleDesc);
 cudaError_t cudaSignalExternalSemaphoresAsync(const cudaExternalSemaphore_t *extSemArray, const
-        cudaExternalSemaphoreSignalParams *paramsArray, unsigned int numExtSems, cudaStream_t stream);   // ptsz
+        cudaExternalSemaphoreSignalParams *paramsArray, unsigned int numExtSems, cudaStream_t stream);   // 13 ptsz
+cudaError_t cudaSignalExternalSemaphoresAsync(const cudaExternalSemaphore_t *extSemArray, const
+        cudaExternalSemaphoreSignalParams_v1 *paramsArray, unsigned int numExtSems, cudaStream_t stream);
+        // 11-12 ptsz
 cudaError_t cudaWaitExternalSemaphoresAsync(const cudaExternalSemaphore_t *extSemArray, const
-        cudaExternalSemaphoreWaitParams *paramsArray, unsigned int numExtSems, cudaStream_t stream);   // ptsz
+        cudaExternalSemaphoreWaitParams *paramsArray, unsigned int numExtSems, cudaStream_t stream);   // 13 ptsz
+cudaError_t cudaWaitExternalSemaphoresAsync(const cudaExternalSemaphore_t *extSemArray, const
+        cudaExternalSemaphoreWaitParams_v1 *paramsArray, unsigned int numExtSems, cudaStream_t stream);   // 11-12 ptsz
 cudaError_t cudaDestroyExternalSemaphore(cudaExternalSemaphore_t extSem);
 cudaError_t cudaLaunchKernel(const void *func, dim3 gridDim, dim3 blockDim, void **args, size_t sharedMem,
         cudaStream_t stream);   // ptsz
@@ -236,9 +238,9 @@ cudaError_t cudaMemcpyBatchAsync(void *const *dsts, const void *const *srcs, con
 cudaError_t cudaMemcpyBatchAsync(void **dsts, void **srcs, size_t *sizes, size_t count, cudaMemcpyAttributes *attrs,
         size_t *attrsIdxs, size_t numAttrs, size_t *failIdx, cudaStream_t stream);   // 12 ptsz = cuMemcpyBatchAsync
 cudaError_t cudaMemcpy3DBatchAsync(size_t numOps, cudaMemcpy3DBatchOp *opList, unsigned long long flags, cudaStream_t
-        stream);   // 13 ptsz
+        stream);   // 13 ptsz = cuMemcpy3DBatchAsync_v2
 cudaError_t cudaMemcpy3DBatchAsync(size_t numOps, cudaMemcpy3DBatchOp *opList, size_t *failIdx, unsigned long long
-        flags, cudaStream_t stream);   // 12 ptsz
+        flags, cudaStream_t stream);   // 12 ptsz = cuMemcpy3DBatchAsync
 cudaError_t cudaMemcpy2DAsync(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width, size_t height,
         enum cudaMemcpyKind kind, cudaStream_t stream);   // ptsz
 cudaError_t cudaMemcpy2DToArrayAsync(cudaArray_t dst, size_t wOffset, size_t hOffset, const void *src, size_t spitch,

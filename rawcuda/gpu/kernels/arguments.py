@@ -20,6 +20,7 @@ from ... import names
 from ...arrays.strided import _MemoryView
 from ...elements.dtypes import of
 from ...errors import ProtocolError, a_kind, worded
+from ...remembered import Remembered
 from ..context import reaches
 
 TYPE_CHECKING = False
@@ -267,6 +268,7 @@ class Slot:
         "low",
         "high",
         "limit",
+        "suitable",
         "places",
         "unpack",
         "table",
@@ -286,7 +288,8 @@ class Slot:
         bits = size * 8
         self.low, self.high = -(1 << bits - 1), (1 << bits) - 1
         self.limit = _TOO_LARGE.get(kind, 0.0)
-        self.places: set[Place] = set()
+        self.suitable: Remembered[Place, bool] = Remembered(64)  # the Places that this parameter takes
+        self.places = self.suitable.answers
         self._reader: Slot | None = None
         if size == 8 and kind in ("pointer", "u64", "s64"):
             self.form, self.format, value = "address" if self.element is None else "typed", "P", "q"

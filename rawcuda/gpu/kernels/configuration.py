@@ -60,7 +60,7 @@ def extents(name: str, given: Any) -> Extents:
     numbers: Any
     if kind is tuple or kind is list:
         numbers = given
-    elif kind in _integers or _is_integer(kind):
+    elif _is_integer(kind):
         number = int.__index__(index(given))
         if number > 0:
             return number, 1, 1
@@ -89,17 +89,13 @@ def extents(name: str, given: Any) -> Extents:
     return x, y, z
 
 
-_integers: set[type] = {int}  # types whose objects are integers, but bool; they are neither arrays nor sequences
-
-
 def _is_integer(kind: type) -> bool:
-    """Tell whether all objects of a type are integers, and note it."""
-    if kind is bool or hasattr(kind, "__len__") or hasattr(kind, "__iter__") or not hasattr(kind, "__index__"):
+    """Tell whether all objects of a type are integers, but not bools; they are neither arrays nor sequences."""
+    if kind is int:
+        return True
+    if kind is bool or hasattr(kind, "__len__") or hasattr(kind, "__iter__"):
         return False
-    if len(_integers) >= 256:  # the number of types in a program is unlimited
-        _integers.clear()
-    _integers.add(kind)
-    return True
+    return hasattr(kind, "__index__")
 
 
 def _plain(name: str, given: Any, number: Any) -> int:

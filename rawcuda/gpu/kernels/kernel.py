@@ -15,6 +15,7 @@ from ...errors import InvalidUse
 from ...given import flag, whole
 from ...headers import cuda_h
 from ...interpreter.cpython import facts
+from ...remembered import Remembered
 from ..stream import Stream
 from .arguments import Declared
 from .configuration import Limits, ask, extents, grant_shared
@@ -32,7 +33,7 @@ __all__ = ["Kernel", "Known"]
 _LEGACY = 1  # CU_STREAM_LEGACY
 
 _SETTABLE = frozenset((8, 9, 11, 12, 13, 14, 15, 17))  # the CUfunction_attributes that can be set
-_MOST_KEPT = 256  # streams for which a kernel keeps launches
+_MOST_KEPT = 256  # streams for which a kernel keeps launches, and sets of options
 
 
 class Known:
@@ -48,10 +49,10 @@ class Known:
     def __init__(self, module: names.Module, name: str, function: int, wanted: list[Declared] | None) -> None:
         self.function, self.declared = function, wanted
         self.facts: dict[int, int] = {}
-        self.asked: dict[Any, Asked] = {}
+        self.asked: Remembered[Any, Asked] = Remembered(_MOST_KEPT)
         self.limits: Limits | None = None  # these two are made at the first launch
         self.packing: Packing | None = None
-        self.idle: dict[Any, list[Launch]] = {}
+        self.idle: Remembered[Any, list[Launch]] = Remembered(_MOST_KEPT)
         self.parameters = _read_parameters(module, name, function)
         if wanted is not None:
             self.parameters = _agree(name, self.parameters, wanted)
@@ -73,7 +74,7 @@ class Kernel:
         _module: names.Module
         _name: str
         _known: Known
-        _idle: dict[Any, list[Launch]]
+        _idle: Remembered[Any, list[Launch]]
         _primary: Any
 
     def __init__(self, *_: object, **__: object) -> None:
@@ -340,7 +341,7 @@ class Kernel:
             shared_bytes if type(shared_bytes) is int else whole("shared_bytes", shared_bytes),
         )
         try:
-            idle = self._idle[key]
+            idle = self._idle.answers[key]
             launch = idle.pop()  # no other thread has it now
         except LookupError:
             idle, launch = self._another(key, shape, handle, asked)
@@ -369,7 +370,7 @@ class Kernel:
         if options:
             key = cooperative, cluster, *options.items(), *map(type, options.values())
         try:
-            return known[key], shared_bytes
+            return known.answers[key], shared_bytes
         except (KeyError, TypeError):  # a new configuration, or one with a list, which cannot be a key
             pass
         if not options:
@@ -381,9 +382,7 @@ class Kernel:
             if not is_plain:
                 return made, shared_bytes
         if made is not None:
-            if len(known) >= _MOST_KEPT:
-                known.clear()
-            known[key] = made
+            known.keep(key, made)
         return made, shared_bytes
 
     def _another(self, key: Any, shape: Any, handle: int, asked: Asked | None) -> tuple[list[Launch], Launch]:
@@ -391,9 +390,7 @@ class Kernel:
         if asked is not None:  # do not keep its events, which were checked for this call: that would be a leak
             asked = asked.without_uses()
         launch = self._prepare(shape, handle, None, asked)
-        if len(self._idle) >= _MOST_KEPT:
-            self._idle.clear()
-        return self._idle.setdefault(key, []), launch
+        return self._idle.keep(key, []), launch
 
     def _limits(self) -> Limits:
         """Return the limits of this kernel, which are read at its first launch."""

@@ -2,7 +2,8 @@
 
 What it is   `kind_of`, the kind of a type; `is_plain`, which tells whether struct itself converts its values; and
              `is_exporter`, a test of a value whose type does not say what it is.
-What not     An argument is one of our arrays only because of its type, never because of its attributes.
+What not     An argument is one of our arrays only because of its type, never because of its attributes. And a kind
+             never depends on the attributes of a type, which may change: packing.py remembers kinds.
 Source       Python's documentation of ctypes and struct; NumPy, "Scalars"
 Read next    packing.py
 """
@@ -29,7 +30,10 @@ _EXPORTS = ("__dlpack__", "__cuda_array_interface__", "__array_interface__", "__
 
 
 def kind_of(kind: type) -> str:
-    """Return the kind of a type, a key of the dictionaries below; "other" means that each value must be tested."""
+    """Return the kind of a type, a key of the dictionaries below; "other" means that each value must be tested.
+
+    It depends on nothing but the bases of the type.
+    """
     if kind in _EXACT:
         return _EXACT[kind]
     for bases, sort in _BASES:
@@ -41,9 +45,7 @@ def kind_of(kind: type) -> str:
     for base, sort in ((int, "integral"), (float, "float"), (complex, "complex"), (str, "text")):
         if issubclass(kind, base):
             return sort
-    if any(hasattr(kind, name) for name in _EXPORTS):
-        return "exporter"
-    return "sequence" if issubclass(kind, (list, tuple)) else "other"
+    return "other"
 
 
 _EXACT: dict[type, str] = {int: "int", bool: "bool", float: "float", type(None): "none", _MemoryView: "own view"}
@@ -102,10 +104,14 @@ def is_exporter(value: Any) -> bool:
     """Tell whether an object of an unknown type is an array: it has a buffer, or an attribute of a protocol."""
     if isinstance(value, type):  # the class has the attribute; only its instances have memory
         return False
+    kind = type(value)
+    for name in _EXPORTS:
+        if hasattr(kind, name):
+            return True
     try:
         memoryview(value).release()
         return True
     except TypeError:
-        return any(hasattr(value, name) for name in _EXPORTS[1:3])
+        return any([hasattr(value, name) for name in _EXPORTS])
     except (BufferError, ValueError):
         return True

@@ -16,6 +16,7 @@ from __future__ import annotations
 import struct
 
 from ...arrays.strided import _MemoryView
+from ...remembered import Remembered
 from ..memory import Memory
 from .arguments import In
 from .packing import table_for
@@ -105,7 +106,7 @@ _HOME = {
             else {table}""",
     "bytes": "{table}",
 }
-_TABLE = "table_{number}[{kind}](self._slots[{number}], {name}, kept)"
+_TABLE = "(table_{number}({kind}) or choose_{number}({kind}))(self._slots[{number}], {name}, kept)"
 # The function's own names, which are not allowed as names of parameters.
 _OWN = frozenset(
     "self surplus call buffer storage given kept ask current code here kind pack_into type int float len "
@@ -125,7 +126,7 @@ def _is_safe(name: str) -> bool:
     from keyword import iskeyword
 
     plain = name.isascii() and name.isidentifier() and not iskeyword(name) and len(name) < 80
-    return plain and name not in _OWN and not name.startswith(("__", "argument_", "plain_", "table_"))
+    return plain and name not in _OWN and not name.startswith(("__", "argument_", "plain_", "table_", "choose_"))
 
 
 def packing_format(slots: Sequence[Slot]) -> str:
@@ -137,7 +138,7 @@ def packing_format(slots: Sequence[Slot]) -> str:
     return "<" + packing.replace("P", "q") if "f" in packing else packing
 
 
-_written: dict[tuple[Any, ...], Callable[..., None]] = {}
+_written: Remembered[tuple[Any, ...], Callable[..., None]] = Remembered(500)
 
 
 def call_for(kernel: str, names: Sequence[str], slots: Sequence[Slot], on_default: bool) -> Callable[..., None]:
@@ -150,11 +151,9 @@ def call_for(kernel: str, names: Sequence[str], slots: Sequence[Slot], on_defaul
     packing = packing_format(slots)
     forms = tuple([(slot.form, slot.type, slot.size, slot.converts) for slot in slots])
     key = kernel, tuple(names), packing, forms, on_default
-    found = _written.get(key)
+    found = _written.answers.get(key)
     if found is None:
-        if len(_written) >= 500:  # the names come from user code
-            _written.clear()
-        found = _written.setdefault(key, _write(kernel, names, slots, packing, on_default))
+        found = _written.keep(key, _write(kernel, names, slots, packing, on_default))
     return found
 
 
@@ -190,8 +189,10 @@ def _write(
     import weakref
 
     text = text_for(kernel, names, slots, on_default)
-    scope: dict[str, Any] = {f"table_{number}": table_for(slot) for number, slot in enumerate(slots)}
-    scope.update({f"plain_{number}": table_for(slot).plain for number, slot in enumerate(slots)})
+    scope: dict[str, Any] = {}
+    for number, table in enumerate(map(table_for, slots)):
+        scope[f"table_{number}"], scope[f"choose_{number}"] = table.packers.answers.get, table.packer
+        scope[f"plain_{number}"] = table.plain
     scope.update(pack_into=struct.Struct(packing).pack_into, Unpackable=UNPACKABLE)
     scope.update(In=In, Memory=Memory, MemoryView=_MemoryView, __name__=__name__)
     file = f"<launch {len(linecache.cache)}>"

@@ -246,11 +246,10 @@ def begin_to_graph(
 
 @entry("cuStreamEndCapture(CUstream hStream, CUgraph *phGraph)", since=10000)
 def end(machine: Machine, handle: int, address: int) -> None:
-    """End a capture, and write its graph; the caller of cuStreamBeginCaptureToGraph has it, and may give null."""
+    """End a capture, and write its graph."""
+    out(address)
     stream = machine.stream(handle)
     capture = stream.capture
-    if capture is None or capture.into is None:
-        out(address)
     if capture is None:
         raise Refused(401, f"stream {handle:#x} is not capturing: begin a capture first (cuStreamBeginCapture_v2)")
     if capture.origin is not stream:
@@ -258,13 +257,11 @@ def end(machine: Machine, handle: int, address: int) -> None:
         raise Refused(903)
     if capture.mode != _RELAXED and capture.thread is not machine.thread():
         raise Refused(908)
-    if address:
-        put_u64(address, 0)
+    put_u64(address, 0)
     graph = capture.end()
     if graph is None:
         raise Refused(901)
-    if address:
-        put_u64(address, graph.handle)
+    put_u64(address, graph.handle)
 
 
 def _status(stream: Stream) -> int:

@@ -113,12 +113,15 @@ class Graph:
         return node
 
     def refuse_while_capturing(self) -> None:
-        """Refuse what a capture into this graph excludes: to destroy the graph or a node, or to begin another one.
+        """Refuse to remove nodes, or to use the graph, while a capture adds nodes to it.
 
-        The driver's documentation permits every other operation (at cuStreamGetCaptureInfo, about graph_out).
+        Other changes are permitted.
+        source  CUDA Driver API, cuStreamGetCaptureInfo, graph_out
         """
         if self.capture is not None:
-            raise Refused(401, "a stream captures into this graph: end the capture first (cuStreamEndCapture)")
+            raise Refused(
+                401, "a stream captures into this graph: end the capture before you remove its nodes, or use it"
+            )
 
     def copy(self, machine: Machine | None, twins: dict[Node, Node], parent: Node | None = None) -> Graph:
         """Return a copy, and add each node with its copy to `twins`; the copies get handles if a machine is given."""

@@ -244,6 +244,7 @@ def _instantiate(machine: Machine, graph: Graph, flags: int) -> tuple[GraphExec 
         raise Refused(1)
     if flags & _DEVICE:
         raise Refused(801, "launches of graphs by kernels (CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH) are not emulated")
+    graph.refuse_while_capturing()
     for part in (graph, *(inner for node in graph.walk() for inner in node.inside)):
         cycle = cycle_in(part)
         if cycle:
@@ -486,6 +487,7 @@ def _update(
 
 def _updated(machine: Machine, handle: int, graph_handle: int) -> tuple[int, Node | None, Node | None]:
     ready, graph = machine.get(GraphExec, handle), graph_at(machine, graph_handle)
+    graph.refuse_while_capturing()
     before = [(node, node.does) for node in ready.graph.walk()]
     result, node, source, _ = _update(machine, ready.graph, graph)
     if result:

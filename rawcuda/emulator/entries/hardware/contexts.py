@@ -7,6 +7,7 @@ Read next    entries/tasks/streams.py
 
 from __future__ import annotations
 
+import ctypes
 from functools import partial
 
 from ...codes import Refused
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 __all__: list[str] = []
 
 _FLAGS = 0xFF
+_PARAMETERS = 24  # the size of CUctxCreateParams
 
 
 def _context(machine: Machine, handle: int) -> Context:
@@ -113,8 +115,11 @@ def create_v2(machine: Machine, address: int, flags: int, device: int) -> None:
 )
 def create_v4(machine: Machine, address: int, parameters: int, flags: int, device: int) -> None:
     """Create a context and push it; affinity and graphics parameters are not supported."""
-    if parameters:
-        raise Refused(801, "cuCtxCreate_v4: CUctxCreateParams are not emulated: pass NULL")
+    if parameters and any(ctypes.string_at(parameters, _PARAMETERS)):
+        raise Refused(
+            801,
+            "affinity and graphics parameters (CUctxCreateParams) are not emulated: pass NULL, or members that are 0",
+        )
     create_v2(machine, address, flags, device)
 
 

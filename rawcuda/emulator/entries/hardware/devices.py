@@ -15,12 +15,14 @@ Read next    contexts.py
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 
 from ...abis import NOT_FOUND, VERSION, symbol_of
 from ...codes import NAMES, TEXTS, Refused
 from ...machine import TOTAL_MEMORY, Machine
+from ...space import say
 from ...thunks import entry, out, put_address_of, put_bytes, put_int, put_u64, text
 from ..memories.sharing import is_supported
 from .capabilities import capability_of
@@ -281,6 +283,27 @@ def get_proc_address(
     put_u64(function, address)
     if newer:
         put_int(newer, result)
+
+
+_TABLE_OF_RUNTIME = bytes.fromhex("6bd5fb6c5bf4e74a8987d93912fd9df9")
+_OWN_RUNTIME = (
+    "this process contains NVIDIA's own CUDA runtime, which works only with NVIDIA's driver. nvcc links it into every "
+    "program, unless it is called with -cudart=shared: build the program, or the library, with this option, and start "
+    "it with the command `emulate`, which has a runtime of its own"
+)
+
+
+@entry("cuGetExportTable(const void **ppExportTable, const CUuuid *pExportTableId)", free=True, since=3000)
+def export_table(machine: Machine, address: int, ident: int) -> None:
+    """Refuse every table of functions that are not documented, and tell who needs the runtime's how to do without."""
+    out(address, ident)
+    wanted = ctypes.string_at(ident, 16)
+    if wanted != _TABLE_OF_RUNTIME:
+        raise Refused(801, f"there is no table {wanted.hex()}: it has functions of the driver that are not documented")
+    if not machine.met_own_runtime:
+        machine.met_own_runtime = True
+        say(_OWN_RUNTIME)
+    raise Refused(801, "this table is one that NVIDIA's own CUDA runtime needs")
 
 
 @entry("cuDeviceGet(CUdevice *device, int ordinal)", since=2000)

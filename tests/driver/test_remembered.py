@@ -1,0 +1,16 @@
+"""What is remembered answers only for what it identified: random sequences, with and without memory.
+
+tests/mutants/remembered.py weakens the guard of each table in turn, and these sequences notice it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.driver import sequences
+
+
+def test_what_is_remembered_is_what_would_be_worked_out_anew(device: Any, library: Any) -> None:
+    with sequences.Tables() as tables, device.load(sequences.PTX) as loaded:
+        for seed in range(24):
+            sequences.compare(device, loaded, tables, library, seed, 100)
