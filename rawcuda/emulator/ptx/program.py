@@ -32,10 +32,10 @@ from .reading.syntax import (
 )  # fmt: skip
 from .running import half, integers, rounding
 from .running.called import barrier, caller, finish, misaligned, pack, unpack, wrapped
-from .running.clusters import Group, clusters_of, divide
-from .running.machine import LOCAL_LIMIT, Exited, Launch, Limits, Quiet
+from .running.clusters import divide
+from .running.grid import run_alone, run_apart, run_together
+from .running.machine import LOCAL_LIMIT, Exited, Launch, Limits
 from .running.report import explain, finding
-from .running.scheduler import Team, run_plainly
 from .running.thread import Thread
 from .translating.emitting.emit import Line
 from .translating.translate import Translated, translate
@@ -52,7 +52,6 @@ if TYPE_CHECKING:
 __all__ = ["Code", "Entry", "load", "text_of"]
 
 _SECONDS_BETWEEN_PROGRESS = 0.1
-_SECONDS_OF_PROBE = 30.0
 LEAST_THREADS = 512  # of a launch that the second executor may run
 MOST_SHARED = 48 << 10  # bytes that a kernel may declare; a launch may add more
 MOST_CONSTANT = 64 << 10
@@ -98,6 +97,7 @@ class Entry:
         self.ptx_version = code.ptx_version
         self.target = code.target
         self.variable_names = list(code.variables)
+        self.waits = translated.prepared.waits  # whether a block can wait for any other one
         self._arrays: Arrays | None = None
 
     def __repr__(self) -> str:
@@ -115,15 +115,16 @@ class Entry:
         limits: Limits | None = None,
         rights: Callable[[Allocation], int] | None = None,
         cluster: tuple[int, int, int] | None = None,
+        resident: int = 0,
         opaque: Callable[[int], Any] | None = None,
         site: str = "",
     ) -> None:
         """Run the kernel over a grid.
 
         shape   parameters: parameter_bytes bytes, in the layout of PTX; rights: returns the access to an allocation, 0
-                (none), 1 (read) or 3 (read and write); cluster: the size of a cluster in blocks, or None; opaque:
-                returns the texture or surface of a handle; site: the line of the program that launched the kernel, for
-                reports
+                (none), 1 (read) or 3 (read and write); cluster: the size of a cluster in blocks, or None; resident:
+                how many blocks fit on the device at the same time, 0: all; opaque: returns the texture or surface of a
+                handle; site: the line of the program that launched the kernel, for reports
         raises  Fault   an error of the kernel
         """
         code = self._code
@@ -139,7 +140,7 @@ class Entry:
         )
         launch.number = next(_serial)
         launch.rights, launch.opaque, launch.site, launch.cooperative = rights, opaque, site, cooperative
-        launch.kernel = self
+        launch.kernel, launch.resident = self, resident
         if cluster is not None:
             divide(launch, cluster)
         launch.code_name = code.filename
@@ -150,16 +151,13 @@ class Entry:
         kernel = code.functions[self._translated.prepared.function.python]
         try:
             with RUNNING:
-                way = _run_together if self._translated.blocking else _run_apart
-                executor = code.space.executor
                 if code.space.races:
                     launch.history = History(launch, code._unit.grain)
                 if code._unit.delays and clock.total > 1:
                     launch.delays = Delays(code.space.choose)
-                only = executor == "scalar" or code.space.races or code._unit.delays
-                only = only or code.space.meetings and self._translated.blocking
-                if only or not self._run_arrays(launch, clock, way, executor):
-                    way(kernel, launch, clock, 0, clock.total)
+                way = run_together if self._translated.blocking else run_apart
+                if not self._may_be_divided() or not self._run_arrays(launch, clock, way):
+                    way(kernel, launch, clock.step, 0, clock.total)
                 if launch.history is not None:
                     launch.history.end()
         except MemoryError:
@@ -174,8 +172,21 @@ class Entry:
             if launch.output:
                 _print("".join(launch.output), launch)
 
-    def _run_arrays(self, launch: Launch, clock: _Clock, way: Callable[..., None], executor: str) -> bool:
+    def _may_be_divided(self) -> bool:
+        """Tell whether some blocks may run before the others start, or as arrays: none of them can wait for another."""
+        space = self._code.space
+        return not (
+            self.waits
+            or space.executor == "scalar"
+            or space.races
+            or self._code._unit.delays
+            or space.meetings
+            and self._translated.blocking
+        )
+
+    def _run_arrays(self, launch: Launch, clock: _Clock, way: Callable[..., None]) -> bool:
         """Run the launch with the second executor, if that is faster; tell whether it was run."""
+        executor = self._code.space.executor
         threads = launch.gx * launch.gy * launch.gz * launch.threads
         if executor == "auto" and threads < LEAST_THREADS or launch.cluster_size > 1:
             return False
@@ -187,16 +198,13 @@ class Entry:
         kernel = code.functions[self._translated.prepared.function.python]
 
         def scalar(first: int, count: int) -> None:
-            way(kernel, launch, clock, first, count)
+            way(kernel, launch, clock.step, first, count)
             launch.block = None
 
         def probe(number: int, thread: int) -> None:
-            _run_alone(kernel, launch, number, thread, self._translated.blocking)
+            run_alone(kernel, launch, number, thread, self._translated.blocking)
 
-        def step(count: int) -> None:
-            clock.step(count)
-
-        return self._arrays.run(launch, executor, clock.look, step, scalar, probe)
+        return self._arrays.run(launch, executor, clock.look, clock.step, scalar, probe)
 
 
 def _print(text: str, launch: Launch) -> None:
@@ -230,7 +238,7 @@ class _Clock:
         self.done = 0
         self._last = time.monotonic()
 
-    def step(self, blocks: int = 1) -> None:
+    def step(self, blocks: int) -> None:
         self.done += blocks
         if self.progress is not None:
             self.look()
@@ -240,83 +248,6 @@ class _Clock:
         if self.progress is not None and now - self._last > _SECONDS_BETWEEN_PROGRESS:
             self._last = now
             self.progress(self.done, self.total)
-
-
-def _run_apart(kernel: Callable[..., Any], launch: Launch, clock: _Clock, first: int, count: int) -> None:
-    delays, history = None if launch.delays is Quiet else launch.delays, launch.history
-    for blocks in clusters_of(launch, first, count):
-        for block in blocks:
-            launch.block, block.present = block, True
-            if delays is not None:
-                delays.resume(block)
-            run_plainly(kernel(launch, block), block)
-            block.order()
-            if delays is not None:
-                delays.suspend(block)
-            if history is not None:
-                history.leave(block)
-            block.present = False
-            block.end()
-            clock.step()
-
-
-def _run_together(kernel: Callable[..., Any], launch: Launch, clock: _Clock, first: int, count: int) -> None:
-    """Run clusters in order; one that waits for another is set aside, and the later ones run first."""
-    aside: list[Group] = []
-    for blocks in clusters_of(launch, first, count):
-        group = Group([Team(kernel(launch, block), block) for block in blocks], launch)
-        if group.run():
-            clock.step(len(blocks))
-            aside = _again(aside, clock) if aside else aside
-        else:
-            aside.append(group)
-    while aside:
-        aside = _again(aside, clock)
-
-
-class _Enough(Exception):
-    """The exception that ends a probe whose time is over."""
-
-
-def _run_alone(kernel: Callable[..., Any], launch: Launch, number: int, thread: int, together: bool) -> None:
-    """Run one thread of a block, or the whole block if its threads synchronize, for some seconds.
-
-    raises  Fault   it never ends (702), or it has another error
-    """
-    ((block,),) = clusters_of(launch, number, 1)
-    until, told = time.monotonic() + _SECONDS_OF_PROBE, launch.after_refill
-
-    def look() -> None:
-        if time.monotonic() > until:
-            raise _Enough
-
-    launch.block, launch.after_refill, block.present = block, look, True
-    try:
-        if together:
-            Group([Team(kernel(launch, block), block)], launch).run()
-        else:
-            block.running = thread
-            x, y, z = launch.index_of(thread)
-            kernel(launch, block)(thread, x, y, z)
-    except (Exited, _Enough):
-        pass
-    finally:
-        launch.after_refill = told
-    launch.block = None
-
-
-def _again(aside: list[Group], clock: _Clock) -> list[Group]:
-    still = []
-    before = clock.done
-    for group in aside:
-        if group.run():
-            clock.step(len(group.teams))
-        else:
-            still.append(group)
-    if clock.done > before:
-        for group in still:
-            group.forget_waiting()
-    return still
 
 
 class Code:

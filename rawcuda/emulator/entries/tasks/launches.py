@@ -181,13 +181,14 @@ def kernel_work(
     cooperative = any(attributes.get(_COOPERATIVE, b"")[:4])
     if cluster is not None:
         _check_cluster(function, grid, cluster)
-    if cooperative:
-        most = blocks_per_multiprocessor(function, block[0] * block[1] * block[2], shared) * ATTRIBUTES[16]
-        if grid[0] * grid[1] * grid[2] > most:
-            raise Refused(
-                720,
-                f"a cooperative grid of {grid}: all blocks must be resident at the same time, and only {most} fit",
-            )
+    resident = 0
+    if cooperative or function.entry.waits:
+        resident = blocks_per_multiprocessor(function, block[0] * block[1] * block[2], shared) * ATTRIBUTES[16]
+    if cooperative and grid[0] * grid[1] * grid[2] > resident:
+        raise Refused(
+            720,
+            f"a cooperative grid of {grid}: all blocks must be resident at the same time, and only {resident} fit",
+        )
     run, progress, site = function.entry.run, machine.progress, machine.caller()
     rights = _rights(function.module.context) if machine.restricted or len(machine.devices) > 1 else None
 
@@ -201,6 +202,7 @@ def kernel_work(
             cooperative=cooperative,
             rights=rights,
             cluster=cluster,
+            resident=resident,
             opaque=_opaque(machine, context),
             site=site,
         )

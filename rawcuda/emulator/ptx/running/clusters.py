@@ -8,7 +8,7 @@ Strict       A block's shared memory exists while the block runs. An access befo
              has ended is always an error here; on a GPU it may succeed. Only the cluster's barrier ensures that the
              other blocks have started.
 Source       PTX ISA, "barrier.cluster"; CUDA Programming Guide, "Distributed Shared Memory"
-Read next    ../program.py
+Read next    grid.py
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Cluster", "Group", "clusters_of", "divide"]
 
+MOST_TURNS = 16  # of the blocks of a cluster that wait for each other, before other clusters run
 _ARRIVED, _PASSED = 1, 2
 _OFFSET = (1 << CLUSTER_BITS) - 1
 
@@ -178,11 +179,12 @@ class Group:
         self.teams, self.launch = teams, launch
 
     def run(self) -> bool:
-        """Run until all threads have ended; return False if the remaining ones wait for other clusters.
+        """Run until all threads have ended; return False if the remaining ones may wait for other clusters.
 
-        raises  Fault   a deadlock (719), an endless wait (702)
+        raises  Fault   a deadlock (719)
         """
         several = len(self.teams) > 1  # with a single block, another turn changes nothing
+        turns = 0
         while True:
             moved = False
             for team in self.teams:
@@ -204,18 +206,15 @@ class Group:
             if not left:
                 return True
             cluster = left[0].block.together
-            if (cluster is None or not cluster.complete(self.teams)) and not moved:
+            if cluster is not None and cluster.complete(self.teams):
+                continue
+            turns += 1
+            if not moved or turns == MOST_TURNS:
                 if any(any(team.ready) for team in left):  # one of their loops may see what another cluster writes
                     return False
-                self.launch.block = left[0].block
-                raise left[0].deadlock()
-            for team in left:
-                team.idle_rounds = 0
-
-    def forget_waiting(self) -> None:
-        """Restart the count of how long the threads wait, because another cluster has ended."""
-        for team in self.teams:
-            team.idle_rounds = 0
+                if not moved:
+                    self.launch.block = left[0].block
+                    raise left[0].deadlock()
 
 
 def divide(launch: Launch, cluster: tuple[int, int, int]) -> None:

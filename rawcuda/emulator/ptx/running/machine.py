@@ -53,8 +53,8 @@ class Exited(Exception):
 class Limits:
     """The limits beyond which a thread is considered endless.
 
-    units   turns: iterations of loops in one thread; rounds: passes over a block in which every thread only waits for
-            others; seconds: the time that these passes must take as well
+    units   turns: iterations of loops in one thread; rounds: passes over all resident blocks in which none of them
+            ends, before their state is compared; seconds: the time that these passes must take as well
     """
 
     __slots__ = ("turns", "rounds", "seconds")
@@ -87,6 +87,7 @@ class Launch:
     code_name = ""  # the file name of the generated code
     say: Callable[[str, FrameType | Found], str] | None = None  # returns the report of a finding
     cooperative = False  # whether all of its blocks may synchronize with each other
+    resident = 0  # how many of its blocks fit on the device at the same time; 0: all
     _workspace, _refused = 0, False
 
     def __init__(

@@ -14,13 +14,12 @@ Read next    races.py, units/exchanges.py
 from __future__ import annotations
 
 from functools import lru_cache
-from time import monotonic
 from types import GeneratorType
 
 from ...recovery import is_outside
 from ...space import Fault
 from ..checking.history import Found
-from .machine import LAUNCH_FAILED, LAUNCH_TIMEOUT, Block, Exited
+from .machine import LAUNCH_FAILED, Block, Exited
 from .races import Unwritten
 from .units.exchanges import WHOLE, exchange, source_of
 
@@ -32,6 +31,8 @@ if TYPE_CHECKING:
     Request = tuple[Any, ...]
 
 __all__ = ["Team", "run_plainly"]
+
+MOST_WAITS = 16  # passes of a block in which a thread waits in a loop, before other blocks run
 
 
 def run_plainly(thread: Callable[[int, int, int, int], None], block: Block) -> None:
@@ -88,20 +89,19 @@ class Team:
         self.threads: list[Generator[Any, Any, None] | None] = list(map(thread, self.everyone, *indices))
         self.left = len(self.threads)
         self.waiting: list[Request | None] = [None] * self.left  # the request of each waiting thread
+        self.resumed = self.waiting  # the requests before the waiting loops were last resumed
         self.ended = [0] * len(self.warps)  # how many threads of each warp have ended
         self.ready: list[dict[int, Any]] = [
             dict.fromkeys(warp) for warp in self.warps
         ]  # thread -> the value to send to it
         self.arrived: dict[int, int] = {}  # barrier -> the number of threads that arrived without waiting
         self.moves = 0  # changes whenever a thread does more than wait
-        self.idle_rounds = 0
-        self.idle_since = 0.0
         self.early: Unwritten | None = None  # a read that ends the launch when the other threads have reached a barrier
 
     def run(self) -> bool:
-        """Run until all threads have ended; return False if the remaining ones wait for other blocks.
+        """Run until all threads have ended; return False if the remaining ones may wait for other blocks.
 
-        raises  Fault   a deadlock (719), an endless wait (702)
+        raises  Fault   a deadlock (719)
         """
         try:
             return self._run()
@@ -111,6 +111,7 @@ class Team:
             raise self.early from None  # a thread that ended early may have caused the other error
 
     def _run(self) -> bool:
+        waits = 0  # how often all threads waited, and at least one of them in a loop
         while self.left:
             moved = False
             for number in range(len(self.warps)):
@@ -122,11 +123,12 @@ class Team:
             if not self.left:
                 break
             if self._barriers() or self._convergence():
-                self.idle_rounds = 0
                 continue
             if any(request is not None and request[0] == "spin" for request in self.waiting):
-                self._spin(moved)
-                if not moved:
+                waits += 1
+                self._spin()
+                if not moved or waits == MOST_WAITS:
+                    self.block.launch.delays.end()
                     return False
                 continue
             if not any(self.ready):
@@ -433,23 +435,11 @@ class Team:
                 return True
         return False
 
-    def _spin(self, moved: bool) -> None:
+    def _spin(self) -> None:
         """Resume the threads that wait in a loop."""
         self.block.order()
-        if moved:
-            self.idle_rounds = 0
-        else:
-            self.block.launch.delays.end()
-            if not self.idle_rounds:
-                self.idle_since = monotonic()
-            self.idle_rounds += 1
-            limits = self.block.launch.limits
-            if self.idle_rounds > limits.rounds and monotonic() - self.idle_since >= limits.seconds:
-                t = next(t for t, request in enumerate(self.waiting) if request is not None)
-                made = self._found("every remaining thread waits in a loop for another one: " + self._whereabouts(), t)
-                made.code, made.report = LAUNCH_TIMEOUT, made.report.replace("synccheck", "endless loop", 1)
-                raise made
-        for t, request in enumerate(self.waiting):
+        self.resumed = list(self.waiting)
+        for t, request in enumerate(self.resumed):
             if request is not None and request[0] == "spin":
                 self.waiting[t] = None
                 self.ready[t // 32][t] = None
@@ -460,6 +450,14 @@ class Team:
         """Return the error for a block in which no thread can continue."""
         t = next(t for t, request in enumerate(self.waiting) if request is not None)
         return self._found("deadlock: no thread of the block can continue: " + self._whereabouts(), t)
+
+    def endless(self, text: str, code: int) -> Fault:
+        """Return the error for a block whose threads wait forever; `text`: what waits for what."""
+        self.waiting = [now or before for now, before in zip(self.waiting, self.resumed)]
+        t = next(t for t, request in enumerate(self.waiting) if request is not None)
+        made = self._found(text + self._whereabouts(), t)
+        made.code, made.report = code, made.report.replace("synccheck", "endless loop", 1)
+        return made
 
     def _whereabouts(self) -> str:
         places: dict[str, list[int]] = {}

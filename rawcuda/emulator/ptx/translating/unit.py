@@ -12,7 +12,6 @@ from ..reading.syntax import (
     Instruction,
     Module,
     Name,
-    Register,
     Rejected,
     Symbol,
     Variable,
@@ -20,9 +19,9 @@ from ..reading.syntax import (
     python_name,
 )
 from .flow import Block, Plan, blocks_of, plan
-from .registers import reads_and_writes
 from .table.forms import Shape, check
 from .table.opcodes import TABLE
+from .waiting import is_watched, spins_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,7 +49,7 @@ MOST_CALLS = 1000  # nested calls of such functions; each is a call of Python, a
 class Prepared:
     """A checked function, divided into blocks, before it is written."""
 
-    __slots__ = ("function", "blocks", "plan", "shapes", "calls", "blocking", "nests", "spins", "reaches")
+    __slots__ = ("function", "blocks", "plan", "shapes", "calls", "blocking", "nests", "spins", "reaches", "waits")
 
     def __init__(self, function: Function, blocks: list[Block], shapes: dict[int, Shape]) -> None:
         self.function = function
@@ -60,8 +59,9 @@ class Prepared:
         self.calls: set[str] = set()
         self.blocking = False
         self.nests = False  # whether it may call itself, directly or through others
-        self.spins: set[int] = set()
+        self.spins: set[int] = set()  # the loops that wait: see waiting.py
         self.reaches: set[str] = set()
+        self.waits = False  # whether a kernel reaches such a loop: it can then wait for any block of its grid
 
 
 class Unit:
@@ -200,7 +200,7 @@ class Unit:
         watchers: set[str] = set()
         work: list[str] = []
         for name, made in self.prepared.items():
-            if any(_is_watched(instruction, watchers) for block in made.blocks for instruction in block.instructions):
+            if any(is_watched(instruction, watchers) for block in made.blocks for instruction in block.instructions):
                 work.append(name)
         callers = self._callers()
         while work:
@@ -208,8 +208,11 @@ class Unit:
             if name not in watchers:
                 watchers.add(name)
                 work += callers.get(name, ())
+                if not self.prepared[name].function.entry and "*" not in watchers:
+                    watchers.add("*")
+                    work += callers.get("*", ())
         for made in self.prepared.values():
-            made.spins = _spins(made, watchers)
+            made.spins = spins_of(made, watchers)
             made.blocking = made.blocking or bool(made.spins)
 
     def _callers(self) -> dict[str, list[str]]:
@@ -261,6 +264,7 @@ class Unit:
                     made.reaches.add(name)
                     below = self.prepared.get(name)
                     if below is not None:
+                        made.waits = made.waits or bool(below.spins)
                         work += everything if "*" in below.calls else below.calls
 
     def _find_nests(self) -> None:
@@ -315,71 +319,13 @@ class Unit:
         return placed, start if dynamic else offset, list(wanted.values())
 
 
-def _spins(made: Prepared, watchers: set[str]) -> set[int]:
-    """Return the loops that wait for another thread: their exit depends on memory that others write.
-
-    Such a loop yields in each iteration, so that the other thread can run. For a function whose blocks are not nested,
-    the result is {-1}.
-    """
-    if made.plan is None:
-        instructions = [i for block in made.blocks for i in block.instructions]
-        return {-1} if len(made.blocks) > 1 and any(_is_watched(i, watchers) for i in instructions) else set()
-    return {
-        header
-        for header, body in made.plan.bodies.items()
-        if any(_is_watched(i, watchers) for number in body for i in made.blocks[number].instructions)
-        and _waits(made, body, watchers)
-    }
-
-
 def _communicates(made: Prepared) -> bool:
     """Tell whether a function may see what another block stores: it has strong reads of global or generic memory."""
     for block in made.blocks:
         for instruction in block.instructions:
-            if instruction.opcode in ("atom", "ld") and _is_watched(instruction, set()):
+            if instruction.opcode in ("atom", "ld") and is_watched(instruction, set()):
                 if not {"shared", "local"} & set(instruction.modifiers):
                     return True
-    return False
-
-
-def _is_watched(instruction: Instruction, watchers: set[str]) -> bool:
-    """Tell whether an instruction reads memory by a strong load or an atomic, or calls a function that does."""
-    opcode = instruction.opcode
-    if opcode == "ld":
-        return any(word in instruction.modifiers for word in ("volatile", "acquire", "relaxed", "mmio", "cv"))
-    return (
-        opcode == "atom"
-        or opcode == "call"
-        and any(
-            isinstance(o, Symbol) and isinstance(o.target, Function) and o.target.name in watchers
-            for o in instruction.operands
-        )
-    )
-
-
-def _waits(made: Prepared, body: set[int], watchers: set[str]) -> bool:
-    """Tell whether the exit of a loop depends on a watched read, directly or through other registers."""
-    inside = [i for number in body for i in made.blocks[number].instructions]
-    calls = any(i.opcode == "call" and _is_watched(i, watchers) for i in inside)
-    wanted: set[int] = set()
-    for number in body:
-        block = made.blocks[number]
-        if block.branch is not None and block.branch.guard and any(target not in body for target in block.targets):
-            wanted.add(block.branch.guard.index)
-    wanted.update(i.guard.index for i in inside if i.opcode in ("ret", "exit") and i.guard is not None)
-    writers: dict[int, list[tuple[Instruction, list[Register]]]] = {}  # of each register, with what they read
-    for instruction in inside:
-        reads, writes = reads_and_writes(instruction, made.shapes[id(instruction)])
-        for register in writes:
-            writers.setdefault(register.index, []).append((instruction, reads))
-    work = list(wanted)
-    while work:
-        for instruction, reads in writers.pop(work.pop(), ()):
-            from_call = calls and instruction.opcode == "ld" and "param" in instruction.modifiers
-            if from_call or _is_watched(instruction, watchers):
-                return True
-            work += {register.index for register in reads} - wanted
-            wanted.update(register.index for register in reads)
     return False
 
 

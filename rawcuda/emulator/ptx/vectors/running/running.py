@@ -33,7 +33,6 @@ __all__ = ["Compiled", "Group", "Run"]
 
 LANES = 1 << 15  # of a chunk, if its blocks are not larger
 MOST_MEMORY = 64 << 20  # bytes of shared and local memory of a chunk
-MOST_SLEEPS = 10_000  # iterations of loops of a kernel that sleeps
 SECONDS_TO_PROBE = 5.0  # of a chunk, before one of its threads runs alone, to find out whether it ends
 MOST_PROBED = 1 << 30  # bytes of memory that are copied for such a run
 _BARRIERS = 1 << 40  # sites from this number on are barriers
@@ -162,8 +161,6 @@ class Run:
         if meets:
             self.alive, self.living = np.ones(memory.total, bool), memory.total
         limit = self.launch.limits.turns
-        if self.program.sleeps:
-            limit = min(limit, MOST_SLEEPS)
         waiting: dict[int, list[Group]] = {}  # groups by node
         order: list[int] = []  # the keys of `waiting`, a heap
         parked: dict[int, list[Group]] = {}  # at barriers

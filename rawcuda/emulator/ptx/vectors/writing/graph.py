@@ -112,7 +112,6 @@ class Program:
         self.places = places
         self.root = root
         self.local_bytes = local_bytes
-        self.sleeps = False  # whether the kernel sleeps, so that a loop may wait for other threads
 
 
 class _Builder:
@@ -121,7 +120,6 @@ class _Builder:
         self.nodes: list[Node] = []
         self.places = 0
         self.top = 64
-        self.sleeps = False
         self.late: dict[str, list[Register]] = {}
         self.held: dict[str, list[bool]] = {}
         self.copied: dict[str, set[int]] = {}
@@ -142,8 +140,6 @@ class _Builder:
             if each.made is made or depth > DEEPEST_CALLS:
                 raise Unsuited(f"function {function.name} calls itself")
             each = each.caller
-        if made.spins:
-            raise Unsuited(f"threads wait for each other in a loop of {function.name}")
         alignment = frame_alignment(function)
         low = (caller.next if caller is not None else 64) + alignment - 1 & -alignment
         inlined = Inlined(made, self.places, low, local_layout(function), caller)
@@ -204,7 +200,6 @@ class _Builder:
         node.line = node.line or instruction.line
         leaves = opcode in ("ret", "exit", "trap")
         waits = opcode in WAITING or opcode in WARP
-        self.sleeps = self.sleeps or opcode == "nanosleep"
         if not (leaves or waits or opcode == "call"):
             node.items.append(Item(instruction, inlined))
             return node
@@ -281,7 +276,7 @@ def _check_barrier(instruction: Instruction) -> None:
 def program_of(unit: Unit, kernel: Prepared) -> Program:
     """Return the nodes of a kernel, in the order of their numbers.
 
-    raises  Unsuited   the kernel recurses, calls through pointers, or waits in loops
+    raises  Unsuited   the kernel recurses, calls through pointers, or is too large
     """
     builder = _Builder(unit)
     start, root = builder.inline(kernel, None, None)
@@ -289,7 +284,6 @@ def program_of(unit: Unit, kernel: Prepared) -> Program:
     for number, node in enumerate(order):
         node.number = number
     made = Program(order, builder.places, root, builder.top if builder.top > 64 else 0)
-    made.sleeps = builder.sleeps
     _find_live(made)
     return made
 
