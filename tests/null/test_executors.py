@@ -324,10 +324,12 @@ def test_ways(name: str, watch: bool) -> None:
     for block, grid in ((64, 5), (50, 3), (1, 2)):
         if block == 1 and wrong:
             continue
+        undefined = "shuffle" in name and block % 32 > 0 and watch  # from lanes that have no thread
+        odd = wrong or undefined
         got = agree(
-            text, [bytes(4 * 64 * 5), extra], block=block, grid=grid, watch=watch, as_arrays=None if wrong else True
+            text, [bytes(4 * 64 * 5), extra], block=block, grid=grid, watch=watch, as_arrays=None if odd else True
         )
-        assert bool(got.reports) is wrong
+        assert bool(got.reports) is odd
 
 
 def test_what_nobody_wrote_is_reported_once_and_only_once() -> None:

@@ -228,7 +228,7 @@ LONG = [
 def clamped(value: float, low: int, high: int, rounding: Callable[[float], int]) -> int:
     """Convert as the hardware does."""
     if value != value:
-        return 0
+        return 0 if high - low < 2**63 else low or 2**63
     return high if value == math.inf else low if value == -math.inf else max(low, min(high, rounding(value)))
 
 

@@ -637,10 +637,10 @@ FLOATS: list[Any] = [
 ]
 
 
-def converted(value: float, low: int, high: int, mode: str) -> int:
-    """Round a float to an integer, and clamp it to a range."""
+def converted(value: float, low: int, high: int, mode: str, width: int) -> int:
+    """Round a float of a width to an integer, and clamp it to a range."""
     if value != value:
-        return 0
+        return 0 if width != 64 and high - low != M64 else low or high // 2 + 1
     if math.isinf(value):
         return high if value > 0 else low
     return max(low, min(high, {"rzi": int, "rni": round, "rmi": math.floor, "rpi": math.ceil}[mode](value)))
@@ -682,6 +682,7 @@ CONVERSIONS: list[Any] = [
                     0 if t == "u" else -(1 << n - 1),
                     (1 << n) - 1 if t == "u" else (1 << n - 1) - 1,
                     m,
+                    w,
                 )
                 & (1 << n) - 1
             ),
@@ -737,7 +738,7 @@ def _of_whole(value: int, mode: str, bits: int) -> int:
 def _whole_float(value: float, mode: str) -> int:
     if not math.isfinite(value):
         return of_f(value)
-    return of_f(math.copysign(float(converted(value, -(2**200), 2**200, mode)), value))
+    return of_f(math.copysign(float(converted(value, -(2**200), 2**200, mode, 32)), value))
 
 
 def _tf32(bits: int) -> int:

@@ -5,6 +5,7 @@ The steps, each with its own module:
     reading/      lexer -> parser (header, declare, operands) -> syntax
     translating/  forms, opcodes (which instructions are legal, and what they do) -> flow, registers (analysis)
                   -> unit, translate (emit, access, data, convert, control): Python source
+                  -> tracking: the same again, if an undefined value arises
     program.py    compiles and loads the source, and runs kernels
     running/      machine, scheduler, races, builtins and the units (called by the source) -> report (errors)
     checking/     races in all memory, delayed stores (if the settings turn them on)

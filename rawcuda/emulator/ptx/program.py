@@ -37,7 +37,9 @@ from .running.grid import run_alone, run_apart, run_together
 from .running.machine import LOCAL_LIMIT, Exited, Launch, Limits
 from .running.report import explain, finding
 from .running.thread import Thread
+from .running.undefined import Marked, Undefined, joined, part_of
 from .translating.emitting.emit import Line
+from .translating.tracking import Tracker
 from .translating.translate import Translated, translate
 from .translating.unit import Unit
 
@@ -143,7 +145,8 @@ class Entry:
         launch.kernel, launch.resident = self, resident
         if cluster is not None:
             divide(launch, cluster)
-        launch.code_name = code.filename
+        launch.code_name, launch.tracked = code.filename, code.tracked
+        launch.register_name = code.register_name
         launch.say = lambda text, frame: finding(text, frame, launch, code.filename, code.lines, code.module)
         code.prepare(launch, self._translated)
         clock = _Clock(progress, launch.gx * launch.gy * launch.gz)
@@ -264,6 +267,7 @@ class Code:
         self.target = module.architecture[0] * 10 + module.architecture[1]
         self.variables: dict[str, Allocation] = {}
         self._memory: dict[int, Allocation] = {}  # by the id of the variable
+        self._tracked: dict[int, tuple[Callable[..., Any], dict[int, int]]] = {}  # see tracked()
         self._wanted: dict[Translated, list[Function]] = {}  # the device functions that each kernel can call
         self.info = ""
         try:
@@ -390,6 +394,40 @@ class Code:
                 launch.functions[function.index] = makers[function.index]()
                 launch.arity[function.index] = len(function.parameters) + len(function.parameter_registers)
 
+    def _function(self, index: int) -> Function:
+        return next(each for each in self.module.functions.values() if each.index == index)
+
+    def register_name(self, function: int, register: int) -> str:
+        """Return the name of a register, by the numbers of its function and of the register."""
+        return self._function(function).registers[register].name
+
+    def tracked(self, index: int) -> tuple[Callable[..., Any], dict[int, int]]:
+        """Return the form of a function that tracks undefined values, made on first use.
+
+        returns   the function, and where it continues for each line of the generated code
+        """
+        found = self._tracked.get(index)
+        if found is None:
+            writer = Tracker(self._unit, self._unit.prepared[self._function(index).name])
+            writer.flow()
+            lines = writer.finish()
+            starts = {
+                number: writer.starts[id(line.instruction)]
+                for number, line in enumerate(self.lines, 1)
+                if id(line.instruction) in writer.starts
+            }
+            before = len(self.lines)
+            self.lines += lines
+            text = "".join(f"{'    ' * line.indent}{line.text}  # {line.line}\n" for line in lines)
+            exec(compile("\n" * before + text, self.filename, "exec", dont_inherit=True), self.functions)
+            self.source += text
+            if self.filename in linecache.cache:
+                linecache.cache[self.filename] = (
+                    len(self.source), None, self.source.splitlines(True), self.filename
+                )  # fmt: skip
+            found = self._tracked[index] = self.functions[writer.name], starts
+        return found
+
     def unload(self) -> None:
         """Free the module's variables and its source."""
         for made in self._memory.values():
@@ -399,10 +437,11 @@ class Code:
 
 
 _UNITS = re.compile(r"\b(?:started|fetch_|store_|cvt_small|to_half_randomly|tensor_map|video)")
-_BUILTINS = {each.__name__: each for each in (abs, bin, bytearray, bytes, float, len, max, min)}
+_BUILTINS = {each.__name__: each for each in (abs, any, bin, bytearray, bytes, float, len, locals, max, min)}
 _NAMES: dict[str, Any] = {
     "Thread": Thread, "Exited": Exited, "barrier": barrier, "caller": caller, "finish": finish, "pack": pack,
-    "misaligned": misaligned, "unpack": unpack, "wrapped": wrapped,
+    "misaligned": misaligned, "unpack": unpack, "wrapped": wrapped, "Marked": Marked, "Undefined": Undefined,
+    "joined": joined, "part_of": part_of,
 }  # fmt: skip
 for _room in (integers, half, rounding):
     _NAMES.update((name, getattr(_room, name)) for name in _room.__all__)

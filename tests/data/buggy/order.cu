@@ -169,7 +169,8 @@ extern "C" __global__ void half_a_warp_shuffles(float *data)
         for (int step = 8; step > 0; step /= 2)
             v += __shfl_down_sync(IF_WRONG(0xffffffffu, 0x0000ffffu), v, step); // mask
     }
-    data[t] = v;
+    if (t % 32 == 0) // the other lanes have added values of lanes that took no part
+        data[t] = v;
 }
 
 extern "C" __global__ void a_mask_without_the_caller(int *data)

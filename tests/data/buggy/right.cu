@@ -32,8 +32,11 @@ extern "C" __global__ void block_reduce(const int *in, int *out, int n)
 extern "C" __global__ void small_block(const int *in, int *out)
 {
     int v = in[threadIdx.x];
-    for (int step = 16; step; step /= 2)
-        v += __shfl_xor_sync(__activemask(), v, step);
+    for (int step = 16; step; step /= 2) {
+        int other = __shfl_down_sync(__activemask(), v, step); // undefined where there is no such thread
+        if (threadIdx.x + step < blockDim.x)
+            v += other;
+    }
     out[threadIdx.x] = v;
 }
 

@@ -117,14 +117,14 @@ class Cluster:
             raise shared_fault(block.launch, place, total, total, block.cluster_rank)
         return block.shared_view(code), place
 
-    def need(self, block: Block, address: int, total: int, line: int) -> None:
+    def want(self, block: Block, address: int, total: int, line: int) -> None:
         """Check that the memory that a thread of a block reads was written.
 
-        raises  Fault   it was not, and the emulator is strict (719)
+        raises  Undefined   it was not
         """
         watch, place = self._watch_of(block, address)
         if watch is not None:
-            watch.need(place // watch.granule, max(1, total // watch.granule), line)
+            watch.want(place // watch.granule, max(1, total // watch.granule), line)
 
     def mark(self, block: Block, address: int, total: int) -> None:
         """Record that a thread of a block writes memory."""

@@ -244,12 +244,16 @@ def half_compare(type: str, cmp: str, a: int, b: int) -> bool:
 
 
 def to_integer(type: str, value: float, mode: str, to: str) -> int:
-    """Convert a float to an integer type with saturation; a NaN becomes 0."""
+    """Convert a float to an integer type with saturation.
+
+    A NaN becomes 0 if the source is not f64 and the result does not have 64 bits, else the highest bit alone.
+    """
     if type in _FORMATS:
         value = from_half(type, int(value))
-    if value != value:
-        return 0
     bits = int(to[1:])
+    if value != value:
+        highest = 1 << bits - 1
+        return 0 if type != "f64" and bits != 64 else highest if to[0] == "u" else -highest
     low, high = (0, (1 << bits) - 1) if to[0] == "u" else (-(1 << bits - 1), (1 << bits - 1) - 1)
     if value in (inf, -inf):
         return high if value > 0.0 else low

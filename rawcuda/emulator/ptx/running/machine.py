@@ -15,18 +15,20 @@ from itertools import chain, repeat
 from struct import unpack_from
 
 from ...space import POISON, WIDTH, Allocation, Fault, Space, elements, say
+from ..checking.history import Found
 from ..checking.places import misalignment, whereabouts
 from ..translating.unit import CLUSTER_BITS, LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
-from .races import Watch
+from .races import Unwritten, Watch
 from .sampling import Pixels, Sampler, open_surface, open_texture
+from .undefined import Mark, Undefined
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from types import FrameType
     from typing import Any, Callable
 
-    from ..checking.history import Found, History
+    from ..checking.history import History
     from ..program import Entry
 
     Keep = tuple[memoryview, int, int]
@@ -44,6 +46,10 @@ LAUNCH_FAILED = 719  # CUDA_ERROR_LAUNCH_FAILED
 LOCAL_LIMIT = 512 << 10  # bytes of local memory of a thread, as on every GPU
 REFILL = 1 << 14
 _POISON = bytes((POISON,))
+_REACHED = {  # what reports an undefined value
+    "address": "an address", "branch": "a branch", "call": "a call", "callee": "the address of a call",
+    "lane": "the lane of a shuffle", "predicate": "the predicate of an instruction", "store": "a store",
+}  # fmt: skip
 
 
 class Exited(Exception):
@@ -89,6 +95,11 @@ class Launch:
     cooperative = False  # whether all of its blocks may synchronize with each other
     resident = 0  # how many of its blocks fit on the device at the same time; 0: all
     _workspace, _refused = 0, False
+    tracked: Callable[[int], tuple[Callable[..., Any], dict[int, int]]] | None = None  # see Code.tracked
+    register_name: Callable[[int, int], str] | None = None  # returns the name of a register of a function
+    tracking = False  # whether the running instruction finds undefined values in `mark`
+    mark: Mark | None = None
+    marking = False  # whether a thread tracks undefined values
 
     def __init__(
         self,
@@ -147,24 +158,106 @@ class Launch:
         view, low, length = found.typed(code, total, rights == 3)
         return view, low - offset - (base + offset - address), length - total + 1
 
-    def unwritten(self, base: int, offset: int, total: int, space: str) -> None:
-        """Report a read of uninitialized memory, or raise it if the emulator is strict.
+    # -- undefined values
 
-        raises  Fault   strict (719)
-        """
-        frame: Any = sys._getframe(1)
-        while frame.f_code.co_filename != self.code_name and frame.f_back is not None:
-            frame = frame.f_back
-        if not self.space.strict and _place(frame) in self.space.told:
-            return
-        address = base + offset & 0xFFFFFFFFFFFFFFFF
+    def _words(self, address: int, total: int, space: str) -> str:
+        """Return the words for a read of memory that was never written."""
+        address &= 0xFFFFFFFFFFFFFFFF
         if space == "local" or 0 <= address - LOCAL_WINDOW < 1 << 40:
             text = f"local address {address & 0xFFFFFFFF:#x} was never written: its content is undefined"
         else:
             text = f"{self.space.explain(address, total)}, and never written"
-        if self.space.strict:
-            raise Fault(LAUNCH_FAILED, text)
-        self.warn(text, frame, aloud=True)
+        return f"initcheck: invalid read of {total} bytes of {space} memory: {text}"
+
+    def _located(self, found: Found, line: int) -> Found:
+        """Add the place in the code to a report, and the running thread; return the report."""
+        block = self.block
+        found.line, found.block = line, block.number if block is not None else 0
+        found.thread = (block.running or 0) if block is not None else 0
+        frame: Any = sys._getframe(1)
+        lines = []
+        while frame is not None:
+            if frame.f_code.co_filename == self.code_name:
+                lines.append(frame.f_lineno)
+            frame = frame.f_back
+        found.callers = tuple(lines[1:])
+        return found
+
+    def tracks(self, line: int) -> bool:
+        """Tell whether an undefined value that a line gives needs a mark: not if it was reported for this line.
+
+        raises  Undefined   it needs one, and the function does not track undefined values
+        """
+        if not self.space.strict and (self.code_name, -line) in self.space.told:
+            return False
+        if not self.tracking:
+            raise Undefined
+        return True
+
+    def undefined_at(self, address: int, total: int, space: str, line: int) -> None:
+        """Tell the running thread that what it reads was never written.
+
+        raises  Undefined   unless the function tracks undefined values
+        """
+        if self.tracks(line):
+            found = self._located(Found(LAUNCH_FAILED, ""), line)  # `reaches` finds the words: few are reported
+            self.mark = Mark(found, False, (address, total, space))
+
+    def unwritten(self, address: int, total: int, space: str, line: int) -> None:
+        """Report at once that an instruction uses memory that was never written, or raise it if the emulator is strict.
+
+        raises  Fault   strict (719)
+        """
+        self.report(self._located(Found(LAUNCH_FAILED, self._words(address, total, space)), line))
+
+    def never_written(self, function: int, register: int, line: int) -> Mark:
+        """Return the mark of a register that no instruction has written; both are numbers."""
+        name = self.register_name(function, register) if self.register_name is not None else ""
+        text = f"initcheck: register {name[:80]} was never written: its content is undefined"
+        return Mark(self._located(Found(LAUNCH_FAILED, text), line), False)
+
+    def reaches(self, mark: Mark, what: str, line: int) -> None:
+        """Report that something depends on an undefined value, or raise it if the emulator is strict.
+
+        shape   what: a key of _REACHED, or an opcode
+        raises  Fault   strict (719)
+        """
+        found = mark.found
+        if not found.report:
+            found.report = self._words(*mark.where)
+        if " ptx line " not in found.report and line != found.line:
+            found.report += f"; the value reaches {_REACHED.get(what) or f'an operand of {what!r}'} at ptx line {line}"
+        self.report(found)
+
+    def report(self, found: Found) -> None:
+        """Report an undefined value, or raise it if the emulator is strict.
+
+        raises  Fault   strict (719)
+        """
+        if isinstance(found, Unwritten):
+            found.watch.report(found)
+        elif self.space.strict:
+            raise found
+        else:
+            self.warn_at(found)
+
+    def track(self, found: Undefined, index: int, state: dict[str, Any]) -> Any:
+        """Continue a function, in which an undefined value has arisen, in the form that tracks undefined values.
+
+        shape   index: the number of the function; state: its variables
+        """
+        trace: Any = found.__traceback__
+        found.__traceback__ = None
+        assert self.tracked is not None
+        self.marking = True
+        run, starts = self.tracked(index)
+        return run(self, starts.get(trace.tb_lineno, 0), state, found)
+
+    def start(self, index: int, thread: Any, given: tuple[Any, ...], marks: Sequence[Mark | None]) -> Any:
+        """Call a function with undefined arguments."""
+        assert self.tracked is not None
+        run, _ = self.tracked(index)
+        return run(self, -1, {"T": thread}, Undefined(marks, given))
 
     def warn(self, text: str, frame: FrameType, *, aloud: bool = False) -> None:
         """Report a finding that does not stop the kernel, once for each place in the code; `aloud`: also on stderr."""

@@ -22,6 +22,7 @@ import sys
 
 from ...space import Fault
 from ..checking.history import Found, no_proxy_fence
+from .undefined import Mark
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,9 +46,9 @@ _COPIED = 1 << 62  # in place of the reads of a granule that a copy will write o
 class Unwritten(Found):
     """A read of shared memory that was never written; a race, if another thread of the block is about to write it."""
 
-    def __init__(self, text: str, line: int, block: Block) -> None:
+    def __init__(self, text: str, line: int, block: Block, watch: Watch) -> None:
         super().__init__(LAUNCH_FAILED, f"initcheck: {text}")
-        self.line, self.block, self.thread = line, block.number, block.running or 0
+        self.line, self.block, self.thread, self.watch = line, block.number, block.running or 0, watch
 
 
 class Watch:
@@ -155,21 +156,24 @@ class Watch:
         A stamp of `mine` means that this thread, its warp or several warps have read a granule that was written
         earlier. So a granule that was never written, or that the reader has just written, gets no such stamp.
 
-        raises  Fault   an unordered write by another thread, or, if the emulator is strict, no write at all (719)
+        raises  Fault   an unordered write by another thread (719)
+                Undefined   no granule was written
         """
         thread: Any = self.block.running
         clock, had = self.clock, self.reads[at]
         mine = clock + thread + 1
+        if judged and not self.writes[at] and not self._written(at, count):
+            self._undefined(at, line)  # nothing was recorded: the thread reads again if this raises
         if had >= clock and had in (mine, clock + _MANY, clock + _SEVERAL_OF + (thread >> 5)):
             if self.reads[at : at + count].count(had) == count:  # nothing new
                 return
-        unwritten, since, writes, reads, lines = 0, self.since, self.writes, self.reads, self.read_lines
+        unwritten, since, writes, reads, lines = False, self.since, self.writes, self.reads, self.read_lines
         for q in range(at, at + count):
             wrote, had = writes[q], reads[q]
             if wrote >= since and wrote != mine and self._meets(wrote, thread):
                 raise self._race("reads", q, thread, "wrote", wrote, self.write_lines[q])
             if not wrote:
-                unwritten += 1
+                unwritten = True
             if wrote != mine and had != mine:
                 reads[q] = mine if had < since else self._together(had, thread, mine)
                 lines[q] = line
@@ -180,8 +184,13 @@ class Watch:
                 if not self.writes[q] and q in self.arrived:
                     if self.seen.get(thread, 0) < self.arrived[q][0]:
                         raise self._not_seen(q, thread)
-                    unwritten -= 1
-        if judged and unwritten == count:
+
+    def want(self, at: int, count: int, line: int) -> None:
+        """Check that at least one of the granules was written, for a strong load.
+
+        raises  Undefined   none was written
+        """
+        if not self._written(at, count):
             self._undefined(at, line)
 
     def need(self, at: int, count: int, line: int) -> None:
@@ -189,10 +198,11 @@ class Watch:
 
         raises  Fault   none was written, and the emulator is strict (719)
         """
-        for q in range(at, at + count):
-            if self.writes[q] or q in self.arrived or self.reads[q] == _COPIED:
-                return
-        self._undefined(at, line)
+        if not self._written(at, count):
+            self.report(self._unwritten(at, line))
+
+    def _written(self, at: int, count: int) -> bool:
+        return any(self.writes[q] or q in self.arrived or self.reads[q] == _COPIED for q in range(at, at + count))
 
     def update(self, at: int, count: int, line: int) -> None:
         """Check and record an access that reads granules and then writes them, and takes part in no race.
@@ -203,12 +213,24 @@ class Watch:
             self.need(at, count, line)
             self.mark(at, count)
 
+    def _unwritten(self, at: int, line: int) -> Unwritten:
+        text = f"{self._place(at)} was never written: its content is undefined"
+        return Unwritten(text, line, self.block.launch.block or self.block, self)
+
     def _undefined(self, at: int, line: int) -> None:
-        launch = self.block.launch
-        found = Unwritten(
-            f"{self._place(at)} was never written: its content is undefined", line, launch.block or self.block
-        )
-        if launch.space.strict:
+        """Tell the running thread that what it reads is undefined.
+
+        raises  Undefined   unless the function tracks undefined values
+        """
+        if self.block.launch.tracks(line):
+            self.block.launch.mark = Mark(self._unwritten(at, line), False)
+
+    def report(self, found: Unwritten) -> None:
+        """Report a read when the threads have met, or raise it if the emulator is strict.
+
+        raises  Unwritten   strict (719)
+        """
+        if self.block.launch.space.strict:
             raise found
         self.pending.append(found)
         del self.pending[_MOST_PENDING:]

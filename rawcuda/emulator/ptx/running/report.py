@@ -84,7 +84,9 @@ def _located(
     if line:
         shown.append(line)
         where.append(place_of(line, module))
-    callers = [lines[number - 1].line for number in [n for _, n in reversed(frames[:-1])] or above]
+    calls = [n for _, n in reversed(frames[:-1])] or above
+    # a function that goes on in another form is no caller: see Launch.track
+    callers = [lines[number - 1].line for number in calls if "L.track(" not in lines[number - 1].text]
     shown += callers[:4]
     text = re.sub(r"\bgenerated line (\d{1,9})\b", lambda found: _ptx_line(int(found[1]), lines) or found[0], text)
     where += [f"called from {place_of(number, module)}" for number in callers[:4]]

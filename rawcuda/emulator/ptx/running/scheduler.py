@@ -21,6 +21,7 @@ from ...space import Fault
 from ..checking.history import Found
 from .machine import LAUNCH_FAILED, Block, Exited
 from .races import Unwritten
+from .undefined import Mark, Marked, Undefined
 from .units.exchanges import WHOLE, exchange, source_of
 
 TYPE_CHECKING = False
@@ -152,7 +153,8 @@ class Team:
             for t, value in ready.items():
                 block.running = t
                 try:
-                    request = threads[t].send(value)  # type: ignore[union-attr]
+                    thread: Any = threads[t]
+                    request = thread.throw(value) if value.__class__ is Undefined else thread.send(value)
                 except (StopIteration, Exited):
                     request = None
                 except Exception as caught:
@@ -225,17 +227,47 @@ class Team:
             living = whole - self.ended[number]
             if living < whole and requests[0][2] is not None:
                 self._named(number, members)
-            if len(members) < 32 and requests[0][:2] == ("shfl", "idx") and self.block.launch.space.meetings:
-                self._absent(number, members, requests)
             self.block.order_warp(number, members, len(members) < living)
+        lanes = self.everyone[: len(members)] if members is self.warps[number] else [t - first for t in members]
+        answers = exchange(lanes, requests)
+        if requests[0][0] == "shfl" and (len(members) < 32 or self.block.launch.marking):
+            answers = self._marked(number, members, requests, answers)
         if members is self.warps[number]:
-            lanes = self.everyone[: len(members)]
             waiting[first : first + len(members)] = [None] * len(members)
         else:
-            lanes = [t - first for t in members]
             for t in members:
                 waiting[t] = None
-        self.ready[number].update(zip(members, exchange(lanes, requests)))
+        self.ready[number].update(zip(members, answers))
+
+    def _marked(self, number: int, members: list[int], requests: list[Request], answers: list[Any]) -> list[Any]:
+        """Return the answers of a shuffle, as exceptions where the values are undefined."""
+        launch, first = self.block.launch, self.warps[number][0]
+        made = []
+        for t, request, (value, inside) in zip(members, requests, answers):
+            mark: Mark | None = None
+            if value.__class__ is Marked:
+                value, mark = value.value, value.mark
+            source, _ = source_of(request[1], t - first, request[5] & 31, request[6])
+            if source + first not in members and launch.space.watch:
+                mark = self._absent_mark(number, t, source, request)
+            made.append((value, inside) if mark is None else Undefined([mark], (value, inside)))
+        return made
+
+    def _absent_mark(self, number: int, t: int, source: int, request: Request) -> Mark | None:
+        """Return the mark of the value of a lane that takes no part in a shuffle."""
+        found = self._found("", t)
+        launch = self.block.launch
+        if not launch.space.strict and (launch.code_name, -found.line) in launch.space.told:
+            return None
+        mask = "" if request[2] is None else f" {request[2]:#x}"
+        why = "has no thread" if source >= len(self.warps[number]) else f"is not in the member mask{mask}"
+        found.report = (
+            f"synccheck: thread {self._index(t)} reads the value of lane {source} of its warp, which {why}: the value "
+            "is undefined"
+        )
+        found.callers = tuple(line for _, line in found.frames[:-1][::-1])
+        found.frames = []
+        return Mark(found, True)
 
     def _named(self, number: int, members: list[int]) -> None:
         """Look for threads that have ended although the member mask of an operation names them.
@@ -263,31 +295,6 @@ class Team:
                     "without it",
                     t,
                 )
-                return
-
-    def _absent(self, number: int, members: list[int], requests: list[Request]) -> None:
-        """Report a shuffle by which several threads read one lane that takes no part in it.
-
-        The value is undefined. Many correct programs read the value of an absent lane and do not use it, at the ends of
-        a reduction or a scan. So only a lane that all threads of a segment read is reported, and the kernel continues.
-        """
-        first, mask = self.warps[number][0], requests[0][2]
-        readers: dict[int, list[int]] = {}  # of each segment
-        sources: dict[int, set[int]] = {}
-        for t, request in zip(members, requests) if mask is not None else ():
-            segment = t - first & request[6] >> 8
-            readers.setdefault(segment, []).append(t)
-            sources.setdefault(segment, set()).add(source_of("idx", t - first, request[5] & 31, request[6])[0])
-        for segment, threads in readers.items():
-            source = min(sources[segment])
-            if len(threads) > 1 and len(sources[segment]) == 1 and source + first not in members:
-                why = "has no thread" if source >= len(self.warps[number]) else f"is not in the member mask {mask:#x}"
-                found = self._found(
-                    f"{len(threads)} threads (first: {self._index(threads[0])}) read the value of lane {source} of "
-                    f"their warp, which {why}: the value is undefined",
-                    threads[0],
-                )
-                self.block.launch.warn_at(found)
                 return
 
     def _index(self, t: int) -> tuple[int, int, int]:

@@ -42,7 +42,10 @@ if TYPE_CHECKING:
 
     Judged = tuple[Instruction, Shape]
 
-__all__ = ["copied", "defined_late", "floating", "local_pointers", "reads_and_writes", "uniform", "values_that_matter"]
+__all__ = [
+    "copied", "defined_late", "floating", "ignored", "local_pointers", "never_written", "reads_and_writes", "uniform",
+    "values_that_matter", "with_branches",
+]  # fmt: skip
 
 # opcodes that move bits of any meaning
 _CARRIERS = frozenset(("mov", "selp", "ld", "ldu", "st", "shfl", "slct"))
@@ -313,6 +316,26 @@ def _pure(instruction: Instruction, shape: Shape) -> bool:
     return True
 
 
+def with_branches(blocks: list[Block], shapes: dict[int, Shape]) -> list[Judged]:
+    """Return all instructions of a function, including those that end its blocks."""
+    found = []
+    for block in blocks:
+        ends = [block.branch] if block.branch is not None and block.branch not in block.instructions[-1:] else []
+        found += [(each, shapes[id(each)]) for each in (*block.instructions, *ends)]
+    return found
+
+
+def never_written(judged: list[Judged], late: list[Register], matter: set[int]) -> dict[Register, int]:
+    """Return the registers whose value matters and that no instruction writes, with the line of their first use."""
+    uses: dict[int, int] = {}
+    for instruction, shape in judged if any(each.index in matter for each in late) else ():
+        reads, writes = reads_and_writes(instruction, shape)
+        for register in reads:
+            uses.setdefault(register.index, instruction.line)
+        uses.update((register.index, 0) for register in writes)
+    return {each: uses[each.index] for each in late if each.index in matter and uses.get(each.index)}
+
+
 def values_that_matter(judged: list[Judged]) -> set[int]:
     """Return the registers that are used for more than a store; the others may be uninitialized."""
     found: set[int] = set()
@@ -326,7 +349,11 @@ def values_that_matter(judged: list[Judged]) -> set[int]:
             passed = reads
         elif instruction.opcode in ("selp", "slct"):  # the operand that is not selected may be uninitialized
             passed = instruction.operands[1:3]
-        elif instruction.opcode == "st":
+            for made in writes:
+                moves.setdefault(made.index, []).extend(each.index for each in passed if isinstance(each, Register))
+        elif instruction.opcode == "prmt":
+            passed = ignored(instruction)
+        elif instruction.opcode == "st" and "param" not in shape.chosen.get("space", ""):
             value = instruction.operands[1]
             passed = value.items if isinstance(value, Vector) else [value]
         moved = {each.index for each in passed if isinstance(each, Register)}
@@ -340,6 +367,15 @@ def values_that_matter(judged: list[Judged]) -> set[int]:
                 found.add(used)
                 work.append(used)
     return found
+
+
+def ignored(instruction: Instruction) -> list[Operand]:
+    """Return the operands of prmt from which a constant selector takes no byte; compilers leave them undefined."""
+    a, b, selector = instruction.operands[1:4]
+    if not isinstance(selector, Int) or len(instruction.modifiers) > 1:
+        return []
+    picked = {selector.value >> 4 * place & 7 for place in range(4)}
+    return [*([a] if min(picked) > 3 else []), *([b] if max(picked) < 4 else [])]
 
 
 # opcodes that only move bits; setting a bit field reads and writes a whole word, which may be uninitialized

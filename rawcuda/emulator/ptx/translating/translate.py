@@ -34,9 +34,11 @@ from .registers import (
     defined_late,
     floating,
     local_pointers,
+    never_written,
     reads_and_writes,
     uniform,
     values_that_matter,
+    with_branches,
 )
 from .unit import LEAST_FRAME, MOST_CALLS, Prepared, Unit, frame_alignment, local_layout
 
@@ -44,6 +46,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Callable
 
+    from ..reading.syntax import Register
     from .table.forms import Shape
 
 __all__ = ["Translated", "translate"]
@@ -87,8 +90,21 @@ class Writer(AsyncEmitter, MatrixEmitter, SmallEmitter, TextureEmitter):
             self.shared, self.shared_size, held = unit.shared_layout(prepared)
             self.shared_names = [(self.shared[id(each)], each.size, each.name) for each in held]
             self.uniform = uniform(function, judged, self.late)
+        self.never: dict[Register, int] = {}  # what is used and no instruction writes, and the line of its first use
+        self.tracks = False  # whether an undefined value may arise
         if unit.watch:
-            self.judged = values_that_matter(judged)
+            uses = with_branches(prepared.blocks, prepared.shapes)
+            self.judged = values_that_matter(uses)
+            self.never = never_written(uses, self.late, self.judged)
+            self.tracks = bool(self.never) or any(self.gives_undefined(*each) for each in judged)
+
+    def gives_undefined(self, instruction: Instruction, shape: Shape) -> bool:
+        """Tell whether an instruction may interrupt its thread because what it gives is undefined."""
+        if shape.result == "!ld":
+            if {"param", "const"} & {word.split("::")[0] for word in instruction.modifiers}:
+                return False
+            return any(register.index in self.judged for register in reads_and_writes(instruction, shape)[1])
+        return shape.result in ("!shfl", "!call")
 
     # -- addresses
 
@@ -119,7 +135,7 @@ class Writer(AsyncEmitter, MatrixEmitter, SmallEmitter, TextureEmitter):
 
     def write(self, instruction: Instruction) -> None:
         """Write one instruction, with its guard."""
-        self.line = instruction.line
+        self.line, self.instruction = instruction.line, instruction
         shape = self.prepared.shapes[id(instruction)]
         if id(instruction) in self.uniform:
             saved = self.out, self.indent
@@ -134,6 +150,7 @@ class Writer(AsyncEmitter, MatrixEmitter, SmallEmitter, TextureEmitter):
             self._guarded(instruction, shape)
         for register in reads_and_writes(instruction, shape)[1]:
             self.known.pop(register.python, None)
+        self.instruction = None
 
     def _guarded(self, instruction: Instruction, shape: Shape) -> None:
         guard = instruction.guard
@@ -432,11 +449,24 @@ class Writer(AsyncEmitter, MatrixEmitter, SmallEmitter, TextureEmitter):
             put(base, text)
         if self.blocks and not any("yield" in line.text for line in self.body):
             put(base, "if 0: yield")
+        if self.tracks:
+            lines.append(Line(base, "try:", self.body[0].line if self.body else first, None))
+            base += 1
+            if self.never:
+                put(base, "raise Undefined")
         for number, line in enumerate(self.body):
             line.indent += base
             lines.append(line)
             if number in stamps:
                 lines.append(Line(line.indent, "mine = watch_mine()", line.line, None))
+        if self.tracks:
+            base -= 1
+            put(base, "except Undefined as found:")
+            put(base + 1, "redo = found")
+            put(base, "else:")
+            lines.append(Line(base + 1, "return", self.body[-1].line if self.body else first, None))
+            call = f"L.track(redo, {function.index}, locals())"
+            put(base, f"return (yield from {call})" if self.blocks else f"return {call}")
         if function.entry:
             put(1, "return thread")
         else:
@@ -460,13 +490,24 @@ class Writer(AsyncEmitter, MatrixEmitter, SmallEmitter, TextureEmitter):
             return more
         names = [
             name
-            for name in ("read_one", "read", "reads", "write_one", "write", "mark", "need", "update", "order", "mine")
+            for name in ("read_one", "read", "reads", "write_one", "write", "mark", "want", "update", "order", "mine")
             if name != "mine" or self.needs_mine
         ]
         calls = "; ".join(f"watch_{name} = watch.{name}" for name in names)
         return [*more, f"watch = B.watch({self.granule})", calls]
 
     def _setup(self, reads: bool) -> list[str]:
+        """Return what a function does first; `reads`: it needs the stamps of its thread."""
+        frame = []
+        if self.frame_size:
+            frame.append(f"frame = T.enter({self.frame_size}, {frame_alignment(self.function)})")
+        elif self.nests:
+            frame += ["T.depth += 1", f"if T.depth > {MOST_CALLS}: T.overflow()"]
+        stamps = ["mine = watch_mine()"] if reads else []
+        return [*self.surroundings(), *frame, *self.views_of_frame(), *stamps, *self.first_values()]
+
+    def surroundings(self) -> list[str]:
+        """Return the lines that give a function its block, its thread and the views of shared memory."""
         function = self.function
         texts = []
         if not function.entry:
@@ -478,16 +519,21 @@ class Writer(AsyncEmitter, MatrixEmitter, SmallEmitter, TextureEmitter):
             texts += [f"s_{code} = B.shared_view({code!r})" for code in self.shared_views]
         elif self.needs_thread or self.frame_size:
             texts.append("T = Thread(B, t, tx, ty, tz)")
-        if self.frame_size:
-            alignment = frame_alignment(function)
-            texts.append(f"frame = T.enter({self.frame_size}, {alignment}); frame_lo = frame.low")
-            if self.unit.watch:
-                texts += [f"mark_{code} = frame.marks({code!r})" for code in self.local_views]
-            texts += [f"frame_{code} = frame.view({code!r})" for code in self.local_views]
-        elif self.nests:
-            texts += ["T.depth += 1", f"if T.depth > {MOST_CALLS}: T.overflow()"]
-        if reads:
-            texts.append("mine = watch_mine()")
+        return texts
+
+    def views_of_frame(self) -> list[str]:
+        """Return the lines that give a function the views of its frame."""
+        if not self.frame_size:
+            return []
+        texts = ["frame_lo = frame.low"]
+        if self.unit.watch:
+            texts += [f"mark_{code} = frame.marks({code!r})" for code in self.local_views]
+        return [*texts, *(f"frame_{code} = frame.view({code!r})" for code in self.local_views)]
+
+    def first_values(self) -> list[str]:
+        """Return the lines that give parameters of calls and registers their first values."""
+        function = self.function
+        texts = []
         slots = [v for v in function.variables if v.space == "param"] + list(function.returns)
         for variable in slots:
             start = "0.0" if self.slot_is_float(variable) else "0" if variable.scalar else f"bytearray({variable.size})"

@@ -117,7 +117,7 @@ class Arrays:
                     reason = self._judged(caught, executor).with_traceback(None)  # which keeps frames alive
                     self.last = str(reason)
                     scalar(first, blocks)  # raises what is wrong
-                    as_arrays = self._learned(run, reason, threads)
+                    as_arrays = self._learned(run, reason, threads, launch)
             first += blocks
         self.work = run.work
         self._slower = self._slower + 1 if run.seconds > run.slow * run.work else 0
@@ -155,10 +155,14 @@ class Arrays:
         self.reason = f"{type(caught).__name__}: {caught}"
         return Trouble(self.reason, True)
 
-    def _learned(self, run: Run, reason: Trouble, threads: int) -> bool:
+    def _learned(self, run: Run, reason: Trouble, threads: int, launch: Launch) -> bool:
         """Learn from a trouble that was no error of the kernel; tell whether the next blocks may run as arrays."""
-        if reason.site is not None:
-            self._told.add(reason.site)
+        site = reason.site
+        if site is not None:  # an undefined value that was dropped is not reported, and may reach something later
+            lines = run.compiled.sites
+            line = lines[site if site >= 0 else -1 - site] if site < len(lines) else None
+            if line is None or (launch.code_name, -line) in launch.space.told:
+                self._told.add(site)
         elif "race" in str(reason):
             self._races += 1
             run.same_values = True

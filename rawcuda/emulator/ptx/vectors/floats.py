@@ -150,7 +150,7 @@ def signs_multiplied(value: Array, a: Array, b: Array) -> Array:
 
 
 def to_integer(value: Array, mode: str, to: str, kind: Any) -> Array:
-    """Convert floats to an integer type with saturation; a NaN becomes 0."""
+    """Convert floats to an integer type with saturation; for a NaN, see half.to_integer."""
     x = value.astype(np.f8)
     x = {"rzi": np.trunc, "rni": np.rint, "rmi": np.floor, "rpi": np.ceil}[mode](x)
     bits = int(to[1:])
@@ -162,6 +162,8 @@ def to_integer(value: Array, mode: str, to: str, kind: Any) -> Array:
     safe = np.where(none | over | under, 0.0, x)
     made = safe.astype(np.dtype(f"{sign}8")).astype(inner)
     made = np.where(over, inner.type(high_), np.where(under, inner.type(low), made))
+    if value.dtype == np.f8 or bits == 64:
+        made = np.where(none, inner.type(low if to[0] == "s" else high_ // 2 + 1), made)
     return unsigned(made.astype(np.dtype(f"{sign}{kind().itemsize}")))
 
 

@@ -159,8 +159,10 @@ def cvt_small(to: str, type: str, mode: str, flags: str, *values: Any) -> int:
     width = 8 if format == "ue8m0" else FORMATS[format][0]
     step = 8 if width == 6 else width
     made = 0
+    if width == 4:  # the upper bytes of both halves are for the first two elements
+        random = random & 0xFF0000FF | random >> 8 & 0xFF00 | random << 8 & 0xFF0000
     for at, number in enumerate(numbers):
-        extra = random >> 16 * (1 - at % 2)
+        extra = random >> 16 * (1 - at // 2)
         made = made << step | encode(format, number, flags, mode, extra)
     return made
 

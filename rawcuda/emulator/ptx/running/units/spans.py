@@ -60,10 +60,12 @@ def span(
                     watch.need(first, granules, line)
                 watch.write(first, granules, line)
             else:
-                watch.read(first, granules, needs, line)
+                watch.read(first, granules, False, line)
+                if needs:
+                    watch.need(first, granules, line)
     elif marks is not None:
         if needs and not any(marks[at : at + count]):
-            launch.unwritten(address, 0, count, "generic")
+            launch.unwritten(address, count, "generic", line)
         if writes:
             marks[at : at + count] = b"\1" * count
     return view, at

@@ -291,7 +291,7 @@ class AccessEmitter(CheckEmitter):
         place, count = f"{base} + {offset - self.unit.WINDOWS['shared']}", total // granule
         start, line = f"({place}) // {granule}, {count}", self.line
         kind = self._kind(verb)
-        if kind == "need" and not self.order and (not self.unit.races or self.unit.copies):
+        if kind == "want" and not self.order and (not self.unit.races or self.unit.copies):
             call = f"watch_read({start}, {self.matters}, {line})"
         elif kind == "mark" and not self.order and not self.unit.races and verb == "write":
             call = f"watch_write({start}, {line})"
@@ -305,7 +305,7 @@ class AccessEmitter(CheckEmitter):
 
     def _kind(self, verb: str) -> str:
         """Return what the checker of unwritten shared memory does for an access that takes part in no race."""
-        return {"read": "need", "write": "mark", "atomic exch": "mark"}.get(verb, "update")
+        return {"read": "want", "write": "mark", "atomic exch": "mark"}.get(verb, "update")
 
     def _told(self, kind: str, function: str, start: str) -> str:
         """Return a call of the checker, or "" for a read that is not checked.

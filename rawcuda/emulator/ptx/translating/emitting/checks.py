@@ -107,10 +107,12 @@ class CheckEmitter(Emitter):
         watched: str | bool,
         note: Note,
         view: str = "None",
+        now: bool = False,
     ) -> None:
         """Write the calls that notify the checkers of an access, which is a read if there are no values.
 
-        shape   watched: the strength of the access, "" for a weak one; view: where the values go
+        shape   watched: the strength of the access, "" for a weak one; view: where the values go; now: whether a read
+                of memory that was never written is reported at once
         """
         hidden, self.noncoherent = self.noncoherent or note.space in _HIDDEN, False
         if self.unit.races and not hidden:
@@ -138,8 +140,8 @@ class CheckEmitter(Emitter):
             self.put(f"if {marks} is not None: {' = '.join(places)} = {int('01' * width, 16):#x}", note)
         elif judged:
             self.put(
-                f"if {marks} is not None and not ({' or '.join(places)}): L.unwritten({note.register or 0}, "
-                f"{note.offset}, {total}, {note.space!r})",
+                f"if {marks} is not None and not ({' or '.join(places)}): L.{'unwritten' if now else 'undefined_at'}("
+                f"{note.register or 0} + {note.offset}, {total}, {note.space!r}, {self.line})",
                 note,
             )
         if watched:
@@ -190,12 +192,12 @@ class CheckEmitter(Emitter):
             if values is not None:
                 self.put(f"watch_mark({start}, {count})", note)
             elif watched and judged and not self.order.startswith("volatile"):
-                self.put(f"watch_need({start}, {count}, {self.line})", note)
+                self.put(f"watch_want({start}, {count}, {self.line})", note)
             elif (judged or self.unit.copies) and not watched:
                 self.put(f"watch_read({start}, {count}, {judged}, {self.line})", note)
             if watched:
                 self.put_order(True)
-        elif values is None and count == 1:
+        elif values is None and count == 1 and not self.tracking:
             self.needs_mine = True
             self.put(f"if watch_reads[{start}] not in mine: watch_read_one({start}, {judged}, {self.line})", note)
         elif values is None:
@@ -247,6 +249,6 @@ class CheckEmitter(Emitter):
         saved, self.unit.races = self.unit.races, False  # the history already has a record of the atomic itself
         delays, self.unit.delays = self.unit.delays, False
         if not replaces:
-            self.touch(index, code, total, True, None, "", note)
+            self.touch(index, code, total, True, None, "", note, now=True)
         self.touch(index, code, total, False, ["0"], "", note)
         self.unit.races, self.unit.delays = saved, delays

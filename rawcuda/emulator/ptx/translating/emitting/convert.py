@@ -31,6 +31,10 @@ class ConvertEmitter(DataEmitter):
         rounding = chosen.get("anyrnd") or chosen.get("rnd")
         self._check_conversion(to, type, rounding)
         self._check_modifiers(to, type, chosen)
+        if "bf16" in (to, type):  # the only type whose conversions take no wider registers
+            for operand, kind in ((target, to), (source, type)):
+                if isinstance(operand, Register) and BITS[operand.type] != BITS[kind]:
+                    raise self.mismatch(instruction)
         whole_to, whole_from = to[0] in "us", type[0] in "us"
         if isinstance(source, Special) and not (whole_to and whole_from):
             raise self.reject("Special register argument not allowed for instruction 'cvt'")
@@ -61,9 +65,15 @@ class ConvertEmitter(DataEmitter):
         elif whole_to:
             if not rounding or rounding[-1] != "i":
                 raise self.reject("Rounding modifier required for instruction 'cvt'")
-        elif whole_from or order[to] < order[type] or (to != type and order[to] == order[type]):
+        elif {to, type} == {"f16", "bf16"}:  # to nearest without a modifier
+            if rounding and rounding[-1] == "i":
+                raise self.reject("Rounding modifier required for instruction 'cvt'")
+        elif whole_from or order[to] < order[type]:
             if not rounding or rounding[-1] == "i":
                 raise self.reject("Rounding modifier required for instruction 'cvt'")
+        elif type == "bf16" and to != "bf16":
+            if rounding and rounding[-1] == "i":
+                raise self.reject("Rounding modifier not allowed for instruction 'cvt'")
         elif rounding and (order[to] > order[type] or rounding[-1] != "i"):
             raise self.reject("Rounding modifier not allowed for instruction 'cvt'")
 
@@ -73,7 +83,7 @@ class ConvertEmitter(DataEmitter):
         if "sat" in chosen:
             whole = to[0] in "us" and type[0] in "us"
             (low, high), (least, most) = _range(to), _range(type)
-            if to == "bf16" or whole and low <= least and most <= high:
+            if "bf16" in (to, type) or whole and low <= least and most <= high:
                 raise self.reject("Illegal modifier '.sat' for instruction 'cvt'")
 
     def _whole_to_whole(self, source: Operand, to: str, type: str, saturate: bool) -> str:

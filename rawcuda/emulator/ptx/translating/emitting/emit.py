@@ -53,15 +53,18 @@ class Note:
 
 
 class Line:
-    """A line of generated Python."""
+    """A line of generated Python, and the instruction that it belongs to."""
 
-    __slots__ = ("indent", "text", "line", "note")
+    __slots__ = ("indent", "text", "line", "note", "instruction")
 
-    def __init__(self, indent: int, text: str, line: int, note: Note | None) -> None:
+    def __init__(
+        self, indent: int, text: str, line: int, note: Note | None, instruction: Instruction | None = None
+    ) -> None:
         self.indent = indent
         self.text = text
         self.line = line
         self.note = note
+        self.instruction = instruction
 
 
 def mask(bits: int) -> str:
@@ -92,6 +95,7 @@ class Emitter:
         self.out = self.body
         self.indent = 0
         self.line = function.line
+        self.instruction: Instruction | None = None  # the one that is being written
         self.sites = 0
         self.shared_views: dict[str, None] = {}
         self.local_views: dict[str, None] = {}
@@ -103,6 +107,7 @@ class Emitter:
         self.order = ""  # how strong the load or store is: see CheckEmitter.strength
         self.noncoherent = False  # whether the access is to memory that the kernel only reads
         self.needs_mine = False  # whether the stamps of this thread are needed
+        self.tracking = False  # whether marks of undefined values are moved along: see ../tracking.py
         self.marks = ""  # the variable with the marks of the last access; "shared" for shared memory
         self.judged: set[int] = set()  # registers that are used for more than a store
         self.needs_place = False  # whether the thread's index in its block is needed
@@ -122,7 +127,7 @@ class Emitter:
 
     def put(self, text: str, note: Note | None = None) -> None:
         """Write one line."""
-        self.out.append(Line(self.indent, text, self.line, note))
+        self.out.append(Line(self.indent, text, self.line, note, self.instruction))
 
     def reject(self, message: str) -> Rejected:
         """Return (do not raise) a rejection of the current instruction."""

@@ -165,6 +165,7 @@ MOVES: list[Row] = [
     ("cvt .rn|rz .relu? @7.8 @sm_90", "tf32 / f32", "d:u32 a:T2", "!cvt_tf32", ""),
     ("cvt .rn|rz .relu? .satfinite @8.6 @sm_100", "tf32 / f32", "d:u32 a:T2", "!cvt_tf32", ""),
     ("cvt .rnd:rn|rz .relu .satfinite? @7.0 @sm_80", "f16 bf16 / f32", "d a:T2", "!cvt", ""),
+    ("cvt .rnd:rn|rz .satfinite @8.1 @sm_80", "f16 bf16 / f32", "d a:T2", "!cvt", ""),
     ("ld .sem:weak? .space? .cop? .vec?", _MEMORY, "d:any m:mem", "!ld", ""),
     ("ld .sem:weak? .space:global? .cop? .prefetch .vec?", _MEMORY, "d:any m:mem", "!ld", ""),
     ("ld .sem:weak? .space:global? .evict? .prefetch? .vec?", _MEMORY, "d:any m:mem", "!ld", ""),

@@ -27,7 +27,7 @@ class Trouble(Exception):
     def __init__(self, reason: str, lasting: bool = False, site: int | None = None) -> None:
         super().__init__(reason)
         self.lasting = lasting
-        self.site = site  # the access to memory that was never written: it is reported only once
+        self.site = site  # the access that gives an undefined value: it is reported only once
 
 
 class Held:

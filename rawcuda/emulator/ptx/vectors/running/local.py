@@ -51,6 +51,11 @@ class AllMemory(SharedMemory):
         if self.watch:
             self._local_marks[1].reshape(self.total, -1)[lanes, low : low + size] = 0
 
+    def never_written(self, site: int) -> None:
+        """Let the scalar executor judge the use of a register that no instruction writes."""
+        if site not in self.run.told:
+            raise Trouble("a register that was never written", site=site)
+
     def _in_local(
         self, g: Group, address: Array, offset: int, width: int, total: int, selected: Array | None, frames: Any
     ) -> Array:

@@ -35,7 +35,7 @@ LANES = 1 << 15  # of a chunk, if its blocks are not larger
 MOST_MEMORY = 64 << 20  # bytes of shared and local memory of a chunk
 SECONDS_TO_PROBE = 5.0  # of a chunk, before one of its threads runs alone, to find out whether it ends
 MOST_PROBED = 1 << 30  # bytes of memory that are copied for such a run
-_BARRIERS = 1 << 40  # sites from this number on are barriers
+BARRIERS = 1 << 40  # sites from this number on are barriers
 LOOK = 32  # nodes between two looks at the clock
 PATIENCE = 0.03  # seconds before the speed is judged
 
@@ -46,6 +46,7 @@ class Compiled:
     def __init__(self, writer: Writer, program: Program, scalar_names: dict[str, Any], filename: str) -> None:
         self.program = program
         self.source = writer.text
+        self.sites = writer.sites
         names = names_of_arrays()
         for (kind, bits), name in writer.constants.items():
             width = int(kind[1])
@@ -88,7 +89,7 @@ class Run:
         self.compiled, self.program, self.launch = compiled, compiled.program, launch
         self.watch, self.granule = watch, granule
         self.sites: dict[int, Held] = {}
-        self.told: set[int] = set()  # accesses whose reads of memory that was never written were reported
+        self.told: set[int] = set()  # accesses whose undefined values were reported
         self.same_values = False  # whether stores of the same value by several threads were reported
         self.kept_specials: dict[Any, Array] = {}
         self._held: dict[int, Held] = {}
@@ -326,7 +327,7 @@ class Run:
         some = self.alive.reshape(memory.blocks, -1)
         partly = some.any(axis=1) & ~some.all(axis=1)
         for number, groups in parked.items():
-            site = _BARRIERS + number
+            site = BARRIERS + number
             if site not in self.told and any(partly[memory.lanes(g) // memory.threads].any() for g in groups):
                 raise Trouble("threads have ended before a barrier", site=site)
 

@@ -219,8 +219,13 @@ class Threads(AllMemory):
         """Synchronize the threads of a warp."""
         self.end_warp_phase(g)
 
-    def shuffle(self, g: Group, mode: str, value: Array, b: Array, c: Array, mask: Array) -> tuple[Array, Array]:
-        """Read the values of other lanes; return them, and whether the lane was inside the segment."""
+    def shuffle(
+        self, g: Group, site: int | None, mode: str, value: Array, b: Array, c: Array, mask: Array
+    ) -> tuple[Array, Array]:
+        """Read the values of other lanes; return them, and whether the lane was inside the segment.
+
+        raises  Trouble   a value is undefined, because the lane takes no part; without a site, that does not matter
+        """
         self.end_warp_phase(g)
         now = self.now
         uniform = not b.ndim and not c.ndim
@@ -246,6 +251,8 @@ class Threads(AllMemory):
             raise Trouble("a shuffle from a thread that has ended")
         got = np.take_along_axis(values, source, 1)
         member = self._bits() >> source.astype(np.u4) & np.u4(1)
+        if site is not None and site not in self.run.told and not now.collect(member).all():
+            raise Trouble("a shuffle from a lane that takes no part", site=site)
         return now.collect(np.where(member != 0, got, values)), now.collect(inside)
 
     def vote(self, g: Group, verb: str, value: Array, mask: Array | None) -> Array:

@@ -54,8 +54,8 @@ class Accesses(Moves):
 
     def site(self) -> int:
         """Return the number of a new place in the code that accesses memory."""
-        self.sites += 1
-        return self.sites - 1
+        self.sites.append(self.line)
+        return len(self.sites) - 1
 
     def selected(self) -> str:
         """Write which threads execute the instruction; return the variable."""
@@ -314,9 +314,11 @@ class Accesses(Moves):
     def do_shfl(self, instruction: Instruction, shape: Shape) -> None:
         """Write a read of another lane's value."""
         target, a, b, c = instruction.operands[:4]
+        first = target.first if isinstance(target, Pair) else target
+        judged = isinstance(first, Register) and self.unit.watch
         self.put(
-            f"x, y = M.shuffle(g, {shape.chosen['shfl']!r}, {self.value(a, 'b32')}, {self.value(b, 'b32')}, "
-            f"{self.value(c, 'b32')}, {self._mask(instruction, 4)})"
+            f"x, y = M.shuffle(g, {self.site() if judged else None}, {shape.chosen['shfl']!r}, {self.value(a, 'b32')}, "
+            f"{self.value(b, 'b32')}, {self.value(c, 'b32')}, {self._mask(instruction, 4)})"
         )
         self._two(target, "b32")
 

@@ -27,7 +27,7 @@ from ...reading.syntax import (
     Variable,
 )
 from ...translating.emitting.emit import FLOAT_TYPES, mask, single_bits
-from ...translating.registers import values_that_matter
+from ...translating.registers import values_that_matter, with_branches
 from .graph import Program, Unsuited
 
 TYPE_CHECKING = False
@@ -81,7 +81,7 @@ class BaseWriter:
         self.inlined = program.root
         self.guard = ""  # the truth value of the instruction, "" if it has none
         self.line = 0
-        self.sites = 0
+        self.sites: list[int] = []  # the line of each access that may find something
         self._judged: dict[int, set[int]] = {}
 
     def put(self, text: str) -> None:
@@ -101,8 +101,7 @@ class BaseWriter:
         made = self.inlined.made
         found = self._judged.get(id(made))
         if found is None:
-            pairs = [(i, made.shapes[id(i)]) for block in made.blocks for i in block.instructions]
-            found = self._judged[id(made)] = values_that_matter(pairs)
+            found = self._judged[id(made)] = values_that_matter(with_branches(made.blocks, made.shapes))
         return found
 
     # -- operands

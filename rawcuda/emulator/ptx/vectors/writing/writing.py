@@ -20,6 +20,7 @@ from __future__ import annotations
 import re
 
 from ...reading.syntax import BITS, Register
+from ...translating.registers import never_written, with_branches
 from .accesses import Accesses
 from .graph import WAITING, WARP, Unsuited, started, touched
 from .values import width_of
@@ -142,4 +143,8 @@ class Writer(Accesses):
             place = inlined.slots.get(id(variable))
             if place is not None and place in places:
                 self.put(f"r{place} = {self.blank(variable)}")
+        uses = with_branches(inlined.made.blocks, inlined.made.shapes)
+        for line in never_written(uses, inlined.late, self.judged()).values() if self.unit.watch else ():
+            self.line = line
+            self.put(f"M.never_written({self.site()})")
         self.put(f"r{inlined.carry} = {self.constant('u1', 0)}")
