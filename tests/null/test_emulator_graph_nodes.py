@@ -470,7 +470,7 @@ def test_capture_to_a_graph(client, graph, memory):
 
 
 def test_a_graph_may_be_changed_while_a_stream_captures_into_it(client, memory):
-    """Only removing nodes and using the graph is excluded. Nodes that a caller adds can decide conditions, and be waited for."""
+    """Except to remove nodes and to use it. Nodes that a caller adds can decide conditions, and be waited for."""
     stream, graph, function = client.stream(), ctypes.c_uint64(), client.kernels()("step")
     client.do("cuStreamBeginCapture_v2", stream, 0)
     client.do("cuStreamGetCaptureInfo_v2", stream, ctypes.c_int(), 0, graph, 0, 0)
@@ -583,6 +583,21 @@ def test_conditions(client, graph):
     client.do("cuGraphDestroy", graph)
     assert client.code("cuGraphGetNodes", bodies[0], 0, OUT) == 400
     assert client.code("cuGraphConditionalHandleCreate", OUT, other, context, 0, 2) == 1
+
+
+@pytest.mark.parametrize("what", ["nothing", "an empty node"])
+def test_a_loop_without_a_kernel_that_could_end_it(client, graph, memory, what):
+    """A body that the program made itself, instead of the one that the driver returned, leaves such a loop."""
+    client.do("cuGraphConditionalHandleCreate", OUT, graph, client.context, 1, 1)
+    words = struct.pack("<i3iQiIQQ", 13, 0, 0, 0, OUT.value, 1, 1, 0, client.context).ljust(256, b"\0")
+    given = ctypes.create_string_buffer(words, 256)
+    client.get("cuGraphAddNode_v2", graph, 0, 0, 0, given)
+    (body,) = (ctypes.c_uint64 * 1).from_address(struct.unpack_from("<Q", given.raw, 32)[0])
+    if what == "an empty node":
+        add(client, body, "EmptyNode")
+    client.do("cuGraphLaunch", ready(client, graph), 0)
+    assert client.code("cuCtxSynchronize") == 702
+    assert "endless loop: a conditional node" in client.emulator.reports[-1]
 
 
 def test_a_kernel_that_sets_what_is_no_condition(client):
