@@ -34,6 +34,7 @@ __all__ = [
     "PtxError",
     "from_code",
     "refusal",
+    "protecting",
     "worded",
     "a_kind",
 ]
@@ -155,7 +156,12 @@ class Closed(RawCudaError, ValueError):
 
 
 class ProtocolError(RawCudaError, BufferError):
-    """A violation or limit of an exchange protocol; `protocol` and `field` name the place."""
+    """A violation or limit of an exchange protocol; `protocol` and `field` name the place.
+
+    protects   whether no other protocol may be tried: the memory does not hold all that the elements mean
+    """
+
+    protects = False
 
     def __init__(self, message: str, *, protocol: str = "", field: str = "") -> None:
         super().__init__(message)
@@ -165,6 +171,16 @@ class ProtocolError(RawCudaError, BufferError):
 def refusal(protocol: str, field: str, value: object, why: str) -> ProtocolError:
     """Return a ProtocolError that names the protocol, the field, the value, and the reason or the remedy."""
     return ProtocolError(f"{protocol}: {field} {worded(value, 200)}: {why}", protocol=protocol, field=field)
+
+
+def protecting(protocol: str, field: str, value: object, why: str) -> ProtocolError:
+    """Return a refusal that ends the search for a protocol, since another one would give wrong values in silence.
+
+    These are the elements that the memory alone does not describe: nulls, masks, conjugates, gradients.
+    """
+    error = refusal(protocol, field, value, why)
+    error.protects = True
+    return error
 
 
 class PtxError(RawCudaError, SyntaxError):

@@ -1,11 +1,13 @@
 """The export of a view through the Arrow C data interface: a schema and an array, each in a capsule.
 
 What it is   `arrow_format`, which tells whether a view can be exported; `arrow_capsules`, the export.
+Missing      NaT is null for Arrow, so datetimes and timedeltas are searched for it, and if there is one, the array gets
+             a bitmap of its nulls. NaN is a number for Arrow, too.
 Lifetime     A consumer moves the struct out of its capsule, and calls `release` once, from any thread. A number in the
              struct's private_data, not its address, identifies what it keeps alive. A struct that was not moved is
              released by its capsule.
 What not     device memory, and more than one dimension. Arrow's arrays are immutable, but these share their memory with
-             the view: a write through the view changes them.
+             the view: a write through the view changes them, except their bitmap.
 Source       Apache Arrow, "The Arrow C data interface", "The Arrow PyCapsule Interface"
 Read next    ../protocols/arrow.py
 """
@@ -19,6 +21,7 @@ from itertools import count
 from ..errors import refusal
 from ..interpreter.callback import available, callback
 from ..interpreter.cpython import bind
+from ..protocols.arrow import not_a_time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -123,11 +126,28 @@ def arrow_capsules(view: StridedView, requested_schema: Any = None) -> tuple[Any
     if format_ is None:
         raise refusal("arrow", "format", str(view.dtype), "cannot be exported: use a one-dimensional copy on the host")
     held = view._held()
-    buffers = (ctypes.c_void_p * 2)(0, view.ptr)
+    nulls, valid = _nulls(view)
+    buffers = (ctypes.c_void_p * 2)(None if valid is None else ctypes.addressof(valid), view.ptr)
     text = ctypes.create_string_buffer(format_.encode())
-    schema = _Schema(format=ctypes.cast(text, ctypes.c_char_p), name=b"")
-    array = _Array(length=view.size, n_buffers=2, buffers=ctypes.addressof(buffers))
-    return _capsule(schema, text), _capsule(array, (buffers, held))
+    schema = _Schema(format=ctypes.cast(text, ctypes.c_char_p), name=b"", flags=_NULLABLE if nulls else 0)
+    array = _Array(length=view.size, null_count=nulls, n_buffers=2, buffers=ctypes.addressof(buffers))
+    return _capsule(schema, text), _capsule(array, (buffers, valid, held))
+
+
+_NULLABLE = 2  # ARROW_FLAG_NULLABLE
+
+
+def _nulls(view: StridedView) -> tuple[int, Any]:
+    """Return the number of elements that are NaT, and a bitmap of those that are not; None if all are valid."""
+    if view.dtype.typestr[1:3] not in ("M8", "m8"):
+        return 0, None
+    nulls, valid = 0, None
+    for at in not_a_time(view.ptr, view.size):
+        if valid is None:
+            valid = (ctypes.c_uint8 * ((view.size + 7) // 8))(*[0xFF] * ((view.size + 7) // 8))
+        valid[at // 8] &= ~(1 << at % 8)
+        nulls += 1
+    return nulls, valid
 
 
 def _capsule(struct: Any, keeps: Any) -> Any:

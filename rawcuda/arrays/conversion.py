@@ -12,14 +12,14 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from math import inf, isfinite
+from math import isfinite
 
 from ..elements import layout
 from ..elements.dtypes import of
-from ..elements.scalars import decode, encode
+from ..elements.scalars import converted, decode, encode
 from ..errors import worded
 from ..interpreter.cpython import bytes_at, partial
-from ..protocols.choosing import PROTOCOLS
+from ..protocols.choosing import OFFERS
 from ..protocols.description import Bytes, Description
 from .copying import copy, download, duplicate, fill
 
@@ -82,6 +82,9 @@ def _converted(old: DType, data: bytes, new: DType) -> bytes:
                 if kinds[0].kind == "c" and kinds[1].kind not in "cb":
                     array = array.real  # as below; NumPy would warn
                 return array.astype(kinds[1]).tobytes()  # type: ignore[no-any-return]
+    if new.kind == "float":
+        numbers = [value.real if isinstance(value, complex) else value for value in decode(old, data)]
+        return b"".join([converted(new, number) for number in numbers])
     return b"".join([encode(new, _cast(new, value)) for value in decode(old, data)])
 
 
@@ -90,17 +93,11 @@ def _numpy() -> Any:
 
 
 def _cast(new: DType, value: Any) -> Any:
-    """Return a number that a type can hold: truncated, wrapped around, or infinite, as in C."""
+    """Return a number that a type can hold, which is not one of floats: truncated or wrapped around, as in C."""
     if new.kind == "complex" or new.kind == "bool":
         return value
     if isinstance(value, complex):
         value = value.real
-    if new.kind == "float":
-        try:
-            encode(new, value)
-            return value
-        except ValueError:
-            return inf if value > 0 else -inf
     low = -(1 << new.bits - 1) if new.kind == "int" else 0
     number = int(value) if isfinite(value) else low
     return (number - low) % (1 << new.bits) + low
@@ -116,18 +113,21 @@ def assign(part: Any, value: Any) -> None:
         fill(part, value)
     elif isinstance(value, (list, tuple, range)):
         copy(part, _array_of(part, value))
-    elif _is_number(kind) and part.dtype.kind != "opaque":
+    elif _is_number(value) and part.dtype.kind != "opaque":
         fill(part, value)
     else:
         copy(part, value)
 
 
-def _is_number(kind: type) -> bool:
-    """Tell whether objects of a type are single numbers: Python's, NumPy's, Decimal, Fraction."""
+def _is_number(value: Any) -> bool:
+    """Tell whether an object is a single number: Python's, NumPy's, Decimal, Fraction; a Series is none."""
+    kind = type(value)
     generic = getattr(sys.modules.get("numpy"), "generic", None)
     if isinstance(generic, type) and issubclass(kind, generic):
         return True  # it exports its memory, so it is an array, maybe of another dtype
-    if issubclass(kind, (Description, Bytes)) or any([name and hasattr(kind, name) for name in PROTOCOLS.values()]):
+    if issubclass(kind, (Description, Bytes)) or any([hasattr(kind, name) for name in OFFERS]):
+        return False
+    if hasattr(kind, "__array__") and getattr(value, "shape", None) != ():
         return False
     return any([hasattr(kind, name) for name in ("__index__", "__float__", "__complex__")])
 

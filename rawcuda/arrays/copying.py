@@ -14,16 +14,18 @@ from __future__ import annotations
 
 import ctypes
 import struct
+import sys
 
 from .. import doors, names
 from ..doors import in_use
 from ..elements import layout
 from ..elements.dtypes import of as dtype_of
 from ..elements.scalars import decode, encode
-from ..errors import refusal
+from ..errors import ProtocolError, protecting, refusal
 from ..interpreter.cpython import bytes_at
-from ..protocols.choosing import PROTOCOLS, reader_of
+from ..protocols.choosing import OFFERS, reader_of
 from ..protocols.description import Bytes, Description, Examined, Unaddressed
+from ..protocols.refusals import InChunks, add_note, means_another
 from ..remembered import Remembered
 from . import host_copy
 from .host_copy import Walk, empty_host, walk_of
@@ -215,27 +217,78 @@ def examine(thing: Any) -> Side:
     return made
 
 
-# the attributes by which an object offers a protocol, the most common first: each that is missing takes 200 ns
-_OFFERS = sorted([name for protocol, name in PROTOCOLS.items() if name and protocol != "arrow"], key=len)
+# -- what a copy reads
 
 
-def readable(exporter: Any) -> Any:
-    """Return what a copy reads: the exporter itself, or the array of one that has only `__array__`.
+def readable(exporter: Any, stream: Any = None) -> Any:
+    """Return what a copy reads: the exporter itself if it is ours, else a view of it, or of what it can be turned into.
 
-    Such an object (a pandas Series, an xarray DataArray, an h5py Dataset) may make the array anew each time, so it can
-    be copied from, but neither viewed nor copied to.
+    Several chunks of an Arrow stream are put together. The last resort is `__array__`, the array that an object (a
+    pandas Series, an h5py Dataset) makes anew each time: it can be copied from, but neither viewed nor copied to.
     """
-    kind = type(exporter)
-    if not hasattr(kind, "__array__") or isinstance(exporter, (Description, Bytes)):
+    if isinstance(exporter, Examined):
         return exporter
-    for name in _OFFERS:
-        if hasattr(exporter, name):
-            return exporter
     try:
-        memoryview(exporter)
-    except TypeError:
-        return exporter.__array__()
-    return exporter
+        return reader_of(exporter, None)(exporter, Description._viewed, stream)
+    except InChunks as apart:
+        return _joined(apart.chunks)
+    except Exception as refused:
+        # As Arrow arrays, pandas turns NaN and NaT into nulls; its `__array__` keeps them, if the dtype is NumPy's.
+        as_nulls = isinstance(refused, ProtocolError) and refused.protocol == "arrow" and _is_numpys(exporter)
+        if not hasattr(type(exporter), "__array__") or not (means_another(refused) or as_nulls):
+            raise
+        return _by_array(exporter, refused)
+
+
+def _by_array(exporter: Any, first: Exception) -> Any:
+    """Return a view of the array that `__array__` makes, after all protocols refused.
+
+    raises  ProtocolError  elements are missing, which the array cannot express
+            first          `__array__` refuses, too
+    """
+    is_missing = getattr(exporter, "isna", None)  # pandas; its `__array__` replaces what is missing by NaN
+    if callable(is_missing) and not _is_numpys(exporter) and _any(is_missing()):
+        raise protecting(
+            "__array__",
+            "isna()",
+            True,
+            f"elements of the {type(exporter).__name__} are missing, which an array cannot express: fill or drop them",
+        )
+    try:
+        array = exporter.__array__()
+        return reader_of(array, None)(array, Description._viewed, None)
+    except Exception as refused:
+        if not means_another(refused) or not any([hasattr(exporter, name) for name in OFFERS]):
+            raise
+        add_note(first, f"__array__: {type(refused).__name__}: {refused}")
+    raise first
+
+
+def _any(flags: Any) -> bool:
+    """Tell whether any element of pandas' answer is true; a table's answer has columns."""
+    found = flags.any()
+    return bool(found.any() if hasattr(found, "any") else found)
+
+
+def _is_numpys(exporter: Any) -> bool:
+    """Tell whether the dtype of an object, or that of each column, is NumPy's."""
+    numpys: Any = getattr(sys.modules.get("numpy"), "dtype", ())
+    said: Any = getattr(exporter, "dtypes", getattr(exporter, "dtype", None))
+    if isinstance(said, numpys):
+        return True
+    return hasattr(said, "__iter__") and all([isinstance(each, numpys) for each in said])
+
+
+def _joined(chunks: list[Any]) -> Any:
+    """Return the elements of several views in new host memory."""
+    first = chunks[0]
+    count = sum([each.shape[0] for each in chunks])
+    made = empty_host(first._plain_kind, (count, *first.shape[1:]), first.dtype)
+    start = 0
+    for each in chunks:
+        copy(made[start : start + each.shape[0]], each)
+        start += each.shape[0]
+    return made
 
 
 def _side_of(thing: Any, stream: Any) -> tuple[Any, Side]:
@@ -268,7 +321,7 @@ def copy(dst: names.Any, src: names.Any, *, stream: names.Any = None) -> None:
         to, of = getattr(dst, "_side", None) or examine(dst), getattr(src, "_side", None) or examine(src)
     else:
         try:
-            (dst, to), (src, of) = _side_of(dst, stream), _side_of(readable(src), stream)
+            (dst, to), (src, of) = _side_of(dst, stream), _side_of(readable(src, stream), stream)
         except TypeError:  # not an exporter; a test before this would take 80 ns
             if isinstance(dst, Unaddressed):
                 dst.copy_from(src, stream=stream)
@@ -392,7 +445,8 @@ class Prepared:
     __slots__ = ("dst", "src", "to", "of", "walk")
 
     def __init__(self, dst: Any, src: Any, stream: Any) -> None:
-        (self.dst, self.to), (self.src, self.of) = _side_of(dst, stream), _side_of(readable(src), stream)
+        (self.dst, self.to) = _side_of(dst, stream)
+        (self.src, self.of) = _side_of(readable(src, stream), stream)
         self.walk = _checked_walk(self.dst, self.src, self.to, self.of)
 
     def perform(self, stream: Any) -> None:
@@ -491,10 +545,12 @@ def fill(target: Any, value: Any, stream: Any = None) -> None:
 def _pattern_of(form: Form, value: Any) -> bytes:
     """Return the bytes of an element of this value."""
     kind, dtype = type(value), form.dtype or _BYTE
-    if kind is not float and kind is not int and (numpys := getattr(getattr(value, "dtype", None), "kind", "")):
+    exact = kind is float or kind is int  # whether struct converts the value itself, and refuses what is too large
+    if not exact and (numpys := getattr(getattr(value, "dtype", None), "kind", "")):
         value = bool(value) if numpys == "b" else complex(value) if numpys == "c" else value  # for struct
+        exact = dtype.kind != "complex" and (numpys in ("b", "i", "u") or numpys == "f" and value.dtype.itemsize <= 8)
     try:
-        if kind is float or kind is int or dtype.kind != "complex" and not isinstance(value, complex):
+        if exact or kind is bool and dtype.kind != "complex":
             return form.pack(value)  # type: ignore[no-any-return]
     except (struct.error, OverflowError, TypeError):  # also if there is no such function
         pass

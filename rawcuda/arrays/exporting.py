@@ -29,11 +29,12 @@ from ..dlpack import (
 )
 from ..doors import gpu
 from ..elements import layout
-from ..errors import refusal
+from ..elements.dtypes import opaque
+from ..errors import DriverNotFound, refusal
 from ..given import whole
 from ..interpreter.buffer_type import memoryview_of
 from ..protocols.buffer import buffer_at
-from ..protocols.description import KINDS
+from ..protocols.description import KINDS, place
 from ..remembered import Remembered
 
 TYPE_CHECKING = False
@@ -66,10 +67,25 @@ def dlpack_device(view: StridedView) -> tuple[int, int]:
     where = view._place
     if where.is_host:
         return 1, 0
-    kind, ordinal = where.device or ("cuda", None)
-    if ordinal is None:
-        raise refusal("dlpack", "device", kind, "has no known ordinal: the array is empty, and its exporter named none")
-    return KINDS[kind], ordinal if kind == "cuda" else 0
+    kind, ordinal = where.device or ("cuda", _current_ordinal())
+    return KINDS[kind], ordinal if kind == "cuda" else 0  # type: ignore[return-value]
+
+
+def _current_ordinal() -> int:
+    """Return the ordinal of the current device: an empty array is there if its exporter named none, as in CuPy."""
+    try:
+        return gpu().current_ordinal()  # type: ignore[no-any-return]
+    except DriverNotFound as error:
+        raise refusal(
+            "dlpack", "device", "cuda", f"has no ordinal: the array is empty, its exporter named no device, and {error}"
+        ) from None
+
+
+def _placed(view: StridedView) -> StridedView:
+    """Return an empty view whose exporter named no device as one on the current device, which may change later."""
+    made = view._derived(view.ptr, view.shape, view.strides)
+    made._place = place(("cuda", _current_ordinal()), view._place.readonly, view._place.protocol)
+    return made
 
 
 def dlpack_capsule(view: StridedView, stream: Any, max_version: Any, dl_device: Any, copy: Any) -> Any:
@@ -83,6 +99,8 @@ def dlpack_capsule(view: StridedView, stream: Any, max_version: Any, dl_device: 
     """
     versioned = max_version is not None and (max_version in _NEWEST or _pair("max_version", max_version)[0] >= 1)
     other = None
+    if view._place.device is None:
+        view = _placed(view)
     if dl_device is not None or copy is not None:
         view, other = _elsewhere(view, stream, dl_device, copy)
     where, shape, dtype = view._place, view.shape, view.dtype
@@ -229,6 +247,8 @@ def lend_view(view: StridedView) -> int:
 
     raises   ProtocolError   (a BufferError) the view cannot be exported
     """
+    if view._place.device is None:
+        view = _placed(view)
     device = dlpack_device(view)
     template = _template(view, device, None, True)
     _order(view, None, device)
@@ -283,8 +303,8 @@ def _nameable(descr: list[Any]) -> list[Any]:
     """
     names = {name for field in descr for name in (field[0] if type(field[0]) is tuple else field[:1])}
     told: list[Any] = []
-    for place, (label, kind, *shape) in enumerate(descr):
-        called = f"f{place}"
+    for number, (label, kind, *shape) in enumerate(descr):
+        called = f"f{number}"
         if not label and called in names:
             while called in names:
                 called += "_"
@@ -297,8 +317,11 @@ def _nameable(descr: list[Any]) -> list[Any]:
 def array_interface(view: StridedView) -> dict[str, Any]:
     """Implement `__array_interface__`.
 
-    Raises AttributeError, which means "not offered", if the CPU cannot access the memory.
+    Raises AttributeError, which means "not offered", if the CPU cannot access the memory, or if NumPy would read
+    another dtype from it: then it calls `__array__`.
     """
+    if view.dtype.misread:
+        raise AttributeError(f"__array_interface__: it has no name for {view.dtype}; use __array__ or memoryview()")
     if not view.is_host_accessible:
         raise AttributeError(
             f"__array_interface__: the CPU cannot access memory on {_place(view)}; download() it first"
@@ -330,7 +353,8 @@ def _make_ready(view: StridedView) -> None:
 
 
 def _place(view: StridedView) -> str:
-    return f"{view.device[0]} {view.device[1]}"
+    kind, ordinal = view.device
+    return "a device that its exporter did not name" if ordinal is None else f"{kind} {ordinal}"
 
 
 def numpy_array(view: StridedView, dtype: Any, copy: bool | None) -> Any:
@@ -339,7 +363,14 @@ def numpy_array(view: StridedView, dtype: Any, copy: bool | None) -> Any:
         raise TypeError(f"a copy from {_place(view)} to the host is never made implicitly: call download()")
     if "numpy" not in sys.modules:
         raise ImportError("__array__() makes an array of NumPy: import numpy first")
-    array = sys.modules["numpy"].asarray(memory_view(view), dtype=dtype)
+    numpy, own = sys.modules["numpy"], view.dtype
+    if own.misread:  # the format of the buffer says less, or means another type to NumPy
+        plain = opaque(f"|V{own.itemsize}", own.itemsize, f"|V{own.itemsize}")
+        array = numpy.asarray(memory_view(view._derived(view.ptr, view.shape, view.strides, plain))).view(own.dtype)
+    else:
+        array = numpy.asarray(memory_view(view))
+    if dtype is not None:
+        array = numpy.asarray(array, dtype=dtype)
     return array.copy() if copy else array
 
 

@@ -77,7 +77,9 @@ def empty(device: Device, shape: Any, dtype: Any, kind: str = "device") -> Strid
 
 def upload(device: Device, exporter: Any, *, stream: Any = None) -> StridedView:
     """Copy an exporter's array into new memory on a device, in C order; an object with only `__array__` will do."""
-    source = exporter if isinstance(exporter, StridedView) else view(readable(exporter), stream=stream)
+    source = readable(exporter, stream)
+    if not isinstance(source, StridedView):  # it is a Memory
+        source = view(source, stream=stream)
     target = empty(device, source.shape, source.dtype)
     copy(target, source, stream=stream)
     return target

@@ -44,10 +44,11 @@ class Reshaped(Description):
         try:
             offset, shape, strides = layout.select(self.shape, self.strides, key)
         except IndexError:
-            if isinstance(key, str) and self.dtype.names:
-                return self._field(key)
-            raise
-        return self._derived(self.ptr + offset, shape, strides)
+            if not isinstance(key, str):
+                raise
+        else:
+            return self._derived(self.ptr + offset, shape, strides)
+        return self._field(key)
 
     def _field(self, name: str) -> names.StridedView:
         field = field_of(self.dtype, name)

@@ -433,6 +433,11 @@ class StridedView(Reshaped, Numeric):
         """
         return (_exporting or _begin_exporting()).numpy_array(self, dtype, copy)
 
+    @property
+    def __numpy_dtype__(self) -> Any:
+        """Return the numpy.dtype of the elements: NumPy asks an array for it in result_type() and dtype()."""
+        return self.dtype.dtype
+
     def memoryview(self) -> memoryview:
         """Return a memoryview that keeps this view alive; raises BufferError if the CPU cannot access the memory."""
         return (_exporting or _begin_exporting()).memory_view(self)  # type: ignore[no-any-return]
@@ -506,14 +511,14 @@ _readers = readers[None].answers
 def view(obj: Any, stream: Any = None, protocol: str | None = None, writable: bool | None = None) -> StridedView:
     """Return a view of an exporter's memory, without a copy.
 
-    obj       an object with __dlpack__, __dlpack_c_exchange_api__, __cuda_array_interface__, __array_interface__ or the
-              buffer protocol; or a DLPack capsule, which is consumed
+    obj       an object with __dlpack__, __dlpack_c_exchange_api__, __cuda_array_interface__, __array_interface__, the
+              buffer protocol, or the Arrow C interfaces; or a DLPack capsule, which is consumed
     stream    the stream that will use CUDA memory: None or 1 legacy, 2 per-thread, a Stream, a __cuda_stream__ object,
               a handle, or NO_SYNC for no ordering. For host memory any of them is accepted and ignored
-    protocol  try only this one: "dlpack" "dlpack_c_exchange" "cuda_array_interface" "array_interface" "buffer";
-              or "arrow", which is tried only if it is named: the Arrow C data and device interfaces
+    protocol  try only this one: "dlpack" "dlpack_c_exchange" "cuda_array_interface" "array_interface" "buffer" "arrow"
     writable  True: allow writing if the protocol cannot express read-only memory; False: make the view read-only
-    order     after a BufferError the next protocol is tried; any other exception of the exporter is passed on
+    order     after a BufferError, TypeError, ValueError, NotImplementedError, RuntimeError or ImportError of the
+              exporter the next protocol is tried; if none gives the memory, the first exception is raised
     raises    ProtocolError   the memory cannot be viewed; the message names protocol, field, value and remedy
               TypeError       obj does not export its memory, or stream is not a stream
     """

@@ -19,9 +19,23 @@ from ..remembered import Remembered, cannot_change
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
-__all__ = ["DType", "Field", "field_of", "fields_of", "of", "from_dlpack", "from_typestr", "structured", "opaque"]
+__all__ = [
+    "DType",
+    "Field",
+    "field_of",
+    "fields_of",
+    "from_dlpack",
+    "from_typestr",
+    "is_numpys",
+    "of",
+    "of_numpy",
+    "opaque",
+    "structure",
+    "structured",
+]
 
 ORDER = "<" if sys.byteorder == "little" else ">"
 
@@ -66,7 +80,10 @@ _TABLE = (
 )
 
 
-_FACTS = "name", "kind", "itemsize", "code", "bits", "lanes", "packed", "padded", "typestr", "format", "ptx", "descr"
+_FACTS = (
+    "name", "kind", "itemsize", "code", "bits", "lanes", "packed", "padded", "typestr", "format", "ptx", "descr",
+    "reason",
+)  # fmt: skip
 
 
 @facts(*_FACTS)
@@ -82,10 +99,11 @@ class DType:
     typestr   as in the array interfaces; "|V4" if they have no other name for it
     format    as in PEP 3118
     ptx       the type that PTX loads and stores, or None
-    descr     the fields of a structure, as in the array interface, or None
+    descr     the fields of a structure, as in the array interface, or None; None too if it cannot express them
+    reason    why the elements are only bytes although they have a structure, such as "it is a union"; usually ""
     """
 
-    __slots__ = (*map("_{}".format, _FACTS), "_c_format")
+    __slots__ = (*map("_{}".format, _FACTS), "_c_format", "_identity", "_parts")
     if TYPE_CHECKING:
         name = kind = typestr = format = ""
         itemsize = bits = lanes = 0
@@ -93,6 +111,8 @@ class DType:
         code: int | None
         ptx: str | None
         descr: list[Any] | None
+        reason = ""
+        _identity: str
 
     def __init__(
         self,
@@ -109,11 +129,17 @@ class DType:
         format: str = "",
         ptx: str | None = None,
         descr: list[Any] | None = None,
+        parts: tuple[Field, ...] = (),
+        reason: str = "",
     ) -> None:
         self._name, self._kind, self._itemsize = name, kind, itemsize
         self._code, self._bits, self._lanes = code, bits or 8 * itemsize, lanes
         self._packed, self._padded, self._ptx, self._descr = packed, padded, ptx, descr
+        self._parts, self._reason = parts, reason  # the fields of a structure, accessible or not
         self._typestr, self._format = typestr or f"|V{itemsize}", format or f"{itemsize}x"
+        inner = [(part.label, part.dtype._identity, part.shape, part.offset) for part in parts]
+        told = f"{name} {itemsize} {packed} {padded} {self._typestr} {self._format} {descr!r} {reason}"
+        self._identity = f"{told} {inner!r}" if inner else told  # equal for two objects only if they mean the same
         self._c_format: Any = None  # the format as a C string, created on first use
 
     def nbytes(self, count: int) -> int:
@@ -149,7 +175,8 @@ class DType:
         if isinstance(other, DType):  # two protocols may describe one structure, one of them with its format
             mine = self.name, self.itemsize, self.packed, self.padded
             return self.kind == "opaque" and mine == (other.name, other.itemsize, other.packed, other.padded)
-        return (other is not None and _named(other) is self) or NotImplemented
+        named = None if other is None else _named(other)
+        return named is not None and self == named or NotImplemented
 
     @property
     def names(self) -> tuple[str, ...] | None:
@@ -164,16 +191,8 @@ class DType:
             raise AttributeError("dtype is for NumPy: import numpy first")
         if self.lanes > 1 or self.packed:
             raise TypeError(f"NumPy has no dtype for {self.name}: a view with another reinterpret() may have one")
-        parts = fields_of(self)
-        if parts:
-            return numpy.dtype(
-                {
-                    "names": list(parts),
-                    "formats": [(part.dtype.dtype, part.shape) for part in parts.values()],
-                    "offsets": [part.offset for part in parts.values()],
-                    "itemsize": self.itemsize,
-                }
-            )
+        if any([part.name for part in self._parts]):
+            return _numpy_structure(numpy, self)
         try:
             return numpy.dtype(self.typestr if self.code is None else self.name)
         except TypeError:
@@ -181,15 +200,35 @@ class DType:
                 f"NumPy has no dtype for {self.name}: import ml_dtypes, which adds the small ones"
             ) from None
 
+    __numpy_dtype__ = dtype  # the name by which NumPy asks from version 2.4 on
+
+    @property
+    def misread(self) -> bool:
+        """Tell whether NumPy has a dtype for this, and reads another one from typestr and descr.
+
+        It makes a field of padding. And neither names the types of ml_dtypes, nor fields that overlap.
+        """
+        if self.kind == "opaque" and not self._parts or self.typestr[1] != "V" or self.lanes > 1:
+            return False
+        try:
+            wanted = self.dtype
+        except (TypeError, AttributeError):  # NumPy has none, or is not loaded
+            return False
+        gaps = sum([part.nbytes for part in self._parts]) != self.itemsize
+        return wanted.names is None or gaps or self.descr is None or any([part.dtype.misread for part in self._parts])
+
     def __hash__(self) -> int:
         return hash(self.name)
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self.code is not None:
             return from_dlpack, (self.code, self.bits, self.lanes, self.padded)
-        if self.descr is None:
-            return from_typestr, (self.typestr, self.descr)
-        return _structured_as, (self.descr, self.itemsize, self.format)
+        if self._parts:
+            parts = [(part.label, part.dtype, part.shape, part.offset) for part in self._parts]
+            return _restored, (parts, self.itemsize, self.format, self.descr, self.reason)
+        if self.reason:
+            return opaque, (self.name, self.itemsize, self.typestr, self.format, None, (), self.reason)
+        return from_typestr, (self.typestr, self.descr)
 
 
 _KINDS = {6: "bool", 0: "int", 1: "uint", 5: "complex"}
@@ -197,7 +236,7 @@ _CODES = frozenset(range(18))  # every DLDataTypeCode of dlpack.h 1.3
 _BY_NAME: dict[str, DType] = {}
 _BY_TYPESTR: dict[str, DType] = {}  # without byte order: "f4"
 _BY_DLPACK: dict[tuple[int, int, int, bool], DType] = {}
-_OPAQUE: Remembered[tuple[str, str], DType] = Remembered(1000)  # by name, and size, typestr, format and descr
+_OPAQUE: Remembered[str, DType] = Remembered(1000)  # by _identity
 
 
 def _fill() -> None:
@@ -286,7 +325,9 @@ _known: Remembered[int, tuple[object, DType]] = Remembered(64)
 
 
 def _from_attributes(spec: object) -> DType | None:
-    name = getattr(spec, "name", None)  # numpy.dtype('float32').name; the same for ml_dtypes
+    if is_numpys(spec, "dtype"):
+        return of_numpy(spec)
+    name = getattr(spec, "name", None)  # the same for the dtypes of many libraries
     if not isinstance(name, str) and isinstance(spec, type):
         name = spec.__name__  # numpy.float32, ml_dtypes.bfloat16
     if not isinstance(name, str):
@@ -294,7 +335,7 @@ def _from_attributes(spec: object) -> DType | None:
             name = str(spec).rpartition(".")[2]  # torch.float32
         except Exception:  # only a guess: the caller refuses an object that is not a dtype
             name = ""
-    typestr = getattr(spec, "str", None)  # numpy.dtype('>f4').str: only this tells the byte order
+    typestr = getattr(spec, "str", None)  # only this tells the byte order
     swapped = isinstance(typestr, str) and typestr[:1] in "<>" and typestr[:1] != ORDER
     if not swapped and (name in _BY_NAME or name in _NUMPY):
         return _BY_NAME[_NUMPY.get(name, name)]
@@ -302,6 +343,73 @@ def _from_attributes(spec: object) -> DType | None:
         descr = getattr(spec, "descr", None) if getattr(spec, "names", None) else None
         return from_typestr(typestr, descr)
     return None if isinstance(spec, type) else _from_numpy_equal(spec)
+
+
+def is_numpys(thing: object, *names: str) -> bool:
+    """Tell whether an object is of one of these classes of NumPy; False if NumPy is not loaded."""
+    numpy = sys.modules.get("numpy")
+    kinds = tuple([kind for kind in (getattr(numpy, name, None) for name in names) if isinstance(kind, type)])
+    return isinstance(thing, kinds)
+
+
+# The keys in _OPAQUE of structures that were read from NumPy's dtypes, by dtype and by the names of its fields, which
+# can be changed. Those that contain other structures are not stored, since the names in these can be changed, too.
+_structures: Remembered[Any, str] = Remembered(1000)
+
+
+def of_numpy(spec: Any, protocol: str = "array_interface", *, inside: bool = False) -> DType:
+    """Find the element type that a numpy.dtype names; of() does, and this also names a protocol in the errors.
+
+    inside   whether it is a field, which may be in the other byte order: then it is bytes, with a reason
+    raises   ProtocolError   Python objects, strings of variable length, another byte order
+    """
+    if spec.names is not None:
+        return _OPAQUE.answers.get(_structures.answers.get((spec, spec.names), "")) or _read_fields(spec, protocol)
+    typestr = spec.str
+    if typestr[0] in "<>" and typestr[0] != ORDER:
+        plain = from_typestr(ORDER + typestr[1:], protocol=protocol)
+        if not inside:
+            raise refusal(protocol, "dtype", typestr, "has the other byte order; swap the bytes first")
+        format = {"<": "<", ">": ">"}[typestr[0]] + plain.format if not plain.format.endswith("x") else ""
+        return opaque(typestr, plain.itemsize, typestr, format, None, (), _SWAPPED)
+    if spec.kind == "T":
+        raise refusal(
+            protocol, "dtype", str(spec), "has its texts elsewhere, which only NumPy can read: use astype('U')"
+        )
+    named = _BY_NAME.get(_NUMPY.get(spec.name, spec.name))
+    if named is not None and named.itemsize == spec.itemsize:
+        return named
+    return from_typestr(typestr, protocol=protocol)
+
+
+_SWAPPED = "it has the other byte order: swap the bytes first"
+
+
+def _read_fields(spec: Any, protocol: str) -> DType:
+    parts, nested = [], False
+    for name in spec.names:
+        inner, offset, *title = spec.fields[name]
+        base, shape = inner.subdtype or (inner, ())
+        nested = nested or base.names is not None
+        label = (title[0], name) if title else name
+        parts.append(Field(label, of_numpy(base, protocol, inside=True), shape, offset))
+    made = structure(parts, spec.itemsize)
+    if not nested:
+        _structures.keep((spec, spec.names), made._identity)
+    return made
+
+
+def _numpy_structure(numpy: Any, dtype: DType) -> Any:
+    named = [part for part in dtype._parts if not part.padding]
+    fields: dict[str, Any] = {
+        "names": [part.name for part in named],
+        "formats": [(part.dtype.dtype, part.shape) for part in named],
+        "offsets": [part.offset for part in named],
+        "itemsize": dtype.itemsize,
+    }
+    if any([type(part.label) is tuple for part in named]):
+        fields["titles"] = [part.label[0] if type(part.label) is tuple else None for part in named]
+    return numpy.dtype(fields)
 
 
 def _from_numpy_equal(spec: Any) -> DType | None:
@@ -431,17 +539,132 @@ def _from_opaque_typestr(typestr: str, order: str, rest: str, descr: list[Any] |
     return opaque(f"|V{digits}", size, f"|V{digits}", "")
 
 
-def opaque(name: str, size: int, typestr: str = "", format: str = "", descr: list[Any] | None = None) -> DType:
+def opaque(
+    name: str,
+    size: int,
+    typestr: str = "",
+    format: str = "",
+    descr: list[Any] | None = None,
+    parts: tuple[Field, ...] = (),
+    reason: str = "",
+) -> DType:
     """Return a type whose elements can only be copied."""
-    key = name, f"{size} {typestr} {format} {descr!r}"
-    found = _OPAQUE.answers.get(key)
+    made = DType(name, "opaque", size, typestr=typestr, format=format, descr=descr, parts=tuple(parts), reason=reason)
+    found = _OPAQUE.answers.get(made._identity)
     if found is None:
-        found = _OPAQUE.keep(key, DType(name, "opaque", size, typestr=typestr, format=format, descr=descr))
+        found = _OPAQUE.keep(made._identity, made)
     return found
 
 
-def structured(descr: object, size: int, *, format: str = "", protocol: str = "array_interface") -> DType:
+# -- structures
+
+
+class Field:
+    """A field of a structure.
+
+    label    the name, or (title, name), as in descr; name is the name alone
+    dtype    of its elements; shape has the extents of a field that is an array
+    offset   from the beginning of the structure, and nbytes its size, in bytes
+    padding  whether it is only padding
+    """
+
+    __slots__ = ("label", "name", "dtype", "shape", "offset", "nbytes", "padding")
+
+    def __init__(self, label: Any, dtype: DType, shape: tuple[int, ...] = (), offset: int = 0) -> None:
+        self.label, self.name = label, label[1] if isinstance(label, tuple) else label
+        self.dtype, self.shape, self.offset = dtype, tuple(shape), offset
+        self.nbytes = dtype.itemsize
+        for extent in self.shape:
+            self.nbytes *= extent
+        self.padding = label == "" and not self.shape and dtype.kind == "opaque" and dtype.typestr[1:2] == "V"
+
+    def text(self) -> str:
+        """Return the type, and the shape if there is one, as NumPy writes them."""
+        dtype = self.dtype
+        if any([part.name for part in dtype._parts]) or dtype.kind != "opaque" and dtype.typestr[1] == "V":
+            text = dtype.name
+        else:
+            text = repr("?" if dtype.kind == "bool" else dtype.typestr.lstrip("|"))
+        return f"{text}, {self.shape!r}" if self.shape else text
+
+
+def structure(
+    fields: Sequence[Field], size: int, *, format: str = "", descr: list[Any] | None = None, reason: str = ""
+) -> DType:
     """Return the type of structures with these fields, under NumPy's name for it.
+
+    fields   in the order of their names, at any offsets; padding may be left out
+    format   as in PEP 3118; by default, it is made from the fields if it can express them; the same for descr
+    reason   why the fields cannot be read; also if one of them has the other byte order
+    """
+    swapped = next((field for field in fields if field.dtype.reason == _SWAPPED), None)
+    if swapped is not None and not reason:
+        reason = _SWAPPED
+    named = any([field.name for field in fields])
+    name = _numpy_name(fields, size) if named else f"|V{size}"
+    whole = _whole(fields, size)
+    if descr is None and named and whole is not None:
+        descr = _descr_of(whole)
+    if format in ("", f"{size}x"):
+        format = _format_of(whole) if named and whole is not None else ""
+    parts = tuple([field for field in fields if not field.padding])
+    return opaque(name, size, f"|V{size}", format, descr, parts, reason)
+
+
+def _whole(fields: Sequence[Field], size: int) -> list[Field] | None:
+    """Return the fields with all padding between them and after them, or None if they overlap or are out of order."""
+    whole: list[Field] = []
+    end = 0
+    for field in fields:
+        if field.offset < end or field.offset + field.nbytes > size:
+            return None
+        if field.offset > end:
+            whole.append(_padding(field.offset - end, end))
+        whole.append(field)
+        end = field.offset + field.nbytes
+    if size > end:
+        whole.append(_padding(size - end, end))
+    return whole
+
+
+def _padding(size: int, offset: int) -> Field:
+    return Field("", opaque(f"|V{size}", size, f"|V{size}"), (), offset)
+
+
+def _descr_of(whole: list[Field]) -> list[Any] | None:
+    """Return fields and padding as in the array interface, or None if that has no name for a type."""
+    descr: list[Any] = []
+    for field in whole:
+        dtype = field.dtype
+        kind: Any = dtype.descr if dtype._parts else dtype.typestr
+        if kind is None or dtype.kind != "opaque" and dtype.typestr[1] == "V":
+            return None
+        descr.append((field.label, kind, field.shape) if field.shape else (field.label, kind))
+    return descr
+
+
+def _format_of(whole: list[Field]) -> str:
+    """Return fields and padding as in PEP 3118, or "" if a format cannot express them."""
+    items = []
+    for field in whole:
+        dtype = field.dtype
+        mark = "^" if dtype.format[-1] == "g" else "="  # native sizes without alignment: "g" has no standard size
+        format = dtype.format if dtype._parts or dtype.format[0] in "<>" else mark + dtype.format
+        if field.padding:
+            items.append(f"{dtype.itemsize}x")
+            continue
+        bytes_only = format.endswith("x") and (dtype._parts or dtype.typestr[1] != "V" or dtype.kind != "opaque")
+        if not isinstance(field.label, str) or not field.name or ":" in field.name or "\0" in field.name:
+            return ""  # (a title, for example)
+        if not field.nbytes or bytes_only or dtype.lanes > 1 or dtype.format == "Ze":
+            return ""
+        shape = f"({','.join(map(str, field.shape))})" if field.shape else ""
+        items.append(f"{shape}{format}:{field.name}:")
+    return f"T{{{''.join(items)}}}"
+
+
+def structured(descr: object, size: int, *, format: str = "", protocol: str = "array_interface") -> DType:
+    """Return the type of structures with the fields of a descr; see structure().
 
     descr    a list of (name or (title, name), typestr or nested descr, shape); padding is ('', '|V4')
     raises   ProtocolError   descr is malformed, or its size is not `size`
@@ -451,53 +674,29 @@ def structured(descr: object, size: int, *, format: str = "", protocol: str = "a
     total = sum(field.nbytes for field in fields)
     if total != size:
         raise refusal(protocol, "descr", descr, f"describes {worded(total)} bytes, but the elements have {size}")
-    nameless = all(field.label == "''" for field in fields)
-    name = f"|V{size}" if nameless else _numpy_name(fields, size)
-    return opaque(name, size, f"|V{size}", format, _copied(descr) if fields else None)
+    return structure(fields, size, format=format, descr=_copied(descr) if fields else None)
 
 
-def _structured_as(descr: Any, size: int, format: str) -> DType:
+def _restored(parts: Any, size: int, format: str, descr: Any, reason: str) -> DType:
     """Return the type that was pickled."""
-    return structured(descr, size, format="" if format == f"{size}x" else format)
-
-
-class Field:
-    """A field of a structure.
-
-    name     as in descr; of a field with a title, the name alone
-    dtype    of its elements; shape has the extents of a field that is an array
-    offset   from the beginning of the structure, and nbytes its size, in bytes
-    label    the name as NumPy writes it, and text the type
-    padding  whether it is only padding
-    """
-
-    __slots__ = ("name", "dtype", "shape", "offset", "nbytes", "label", "text", "padding")
-
-    def __init__(self, label: Any, dtype: DType, shape: tuple[int, ...], text: str) -> None:
-        self.name, self.dtype, self.shape, self.offset = label if isinstance(label, str) else label[1], dtype, shape, 0
-        self.nbytes = dtype.itemsize
-        for extent in shape:
-            self.nbytes *= extent
-        self.label, self.text = repr(label), f"{text}, {shape!r}" if shape else text
-        self.padding = label == "" and not shape and text.startswith("'V")
+    return structure([Field(*part) for part in parts], size, format=format, descr=descr, reason=reason)
 
 
 def fields_of(dtype: DType) -> dict[str, Field]:
     """Return the fields of a structure by name, in order, without padding; empty for another type."""
-    found, offset = {}, 0
-    for field in _fields(dtype.descr, "array_interface") if dtype.descr and dtype.lanes == 1 else ():
-        field.offset = offset
-        offset += field.nbytes
-        if field.name:
-            found[field.name] = field
-    return found
+    return {} if dtype.reason else {field.name: field for field in dtype._parts if field.name}
 
 
 def field_of(dtype: DType, name: str) -> Field:
     """Return a field of a structure; raises IndexError, as NumPy does, if there is no such field."""
     known = fields_of(dtype)
     if name not in known:
-        there = f"has the fields {', '.join(map(repr, known))}" if known else "has no fields"
+        if known:
+            there = f"has the fields {', '.join(map(repr, known))}"
+        elif dtype.reason:
+            there = f"has no fields that can be read ({dtype.reason})"
+        else:
+            there = "has no fields: only integers, slices, '...' and None are valid indices"
         raise IndexError(f"no field of name {worded(name)}: dtype {dtype} {there}")
     return known[name]
 
@@ -505,7 +704,12 @@ def field_of(dtype: DType, name: str) -> Field:
 def _fields(descr: object, protocol: str, depth: int = 0) -> list[Field]:
     if not isinstance(descr, (list, tuple)) or depth > 20:
         raise refusal(protocol, "descr", descr, "must be a list of (name, type) tuples, nested at most 20 deep")
-    return [_field(item, protocol, depth) for item in descr]
+    fields, offset = [], 0
+    for item in descr:
+        field = _field(item, protocol, depth)
+        field.offset, offset = offset, offset + field.nbytes
+        fields.append(field)
+    return fields
 
 
 def _field(item: object, protocol: str, depth: int) -> Field:
@@ -522,25 +726,23 @@ def _field(item: object, protocol: str, depth: int) -> Field:
     if isinstance(kind, (list, tuple)):
         inner = _fields(kind, protocol, depth + 1)
         dtype = structured(kind, sum(field.nbytes for field in inner), protocol=protocol)
-        text = _numpy_name(inner, dtype.itemsize)
     else:
         dtype = from_typestr(kind, protocol=protocol)
-        text = repr("?" if dtype.kind == "bool" else dtype.typestr.lstrip("|"))
-    return Field(label, dtype, shape, text)
+    return Field(label, dtype, shape)
 
 
-def _numpy_name(fields: list[Field], size: int) -> str:
-    """Write a structure's type as NumPy's str() does: a list if it has no padding, else a dict of offsets."""
-    if not any(field.padding for field in fields):
-        return "[" + ", ".join(f"({field.label}, {field.text})" for field in fields) + "]"
-    names, formats, offsets, offset = [], [], [], 0
-    for field in fields:
-        if not field.padding:
-            names.append(field.label)
-            formats.append(f"({field.text})" if field.text.endswith(")") else field.text)
-            offsets.append(str(offset))
-        offset += field.nbytes
-    lists = ("names", names), ("formats", formats), ("offsets", offsets)
+def _numpy_name(fields: Sequence[Field], size: int) -> str:
+    """Write a structure's type as NumPy's str() does: a list if the fields fill it in order, else a dict of offsets."""
+    named = [field for field in fields if not field.padding]
+    ends = [0, *(field.offset + field.nbytes for field in named)]
+    if ends == [*(field.offset for field in named), size]:
+        return "[" + ", ".join(f"({field.label!r}, {field.text()})" for field in named) + "]"
+    texts = [field.text() for field in named]
+    lists = (
+        ("names", [repr(field.label) for field in named]),
+        ("formats", [f"({text})" if field.shape else text for field, text in zip(named, texts)]),
+        ("offsets", [str(field.offset) for field in named]),
+    )
     inside = ", ".join(f"'{key}': [{', '.join(values)}]" for key, values in lists)
     return f"{{{inside}, 'itemsize': {size}}}"
 

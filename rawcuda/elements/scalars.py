@@ -1,7 +1,9 @@
 """Conversion of Python numbers to the bytes of an element and back, even for types that struct does not have.
 
 What it is   `encode` converts one value, `decode` a run of elements. Half precision, complex, bfloat16 and the small
-             floats are included.
+             floats are included. `converted` does the same for astype(), which never refuses a number.
+The range    encode() refuses a number that rounds to one beyond the largest of the type, as struct does for float16
+             and float32; and infinities and NaN where the type has none.
 What not     a conversion of whole arrays, for which it is too slow.
 Source       IEEE 754; OCP 8-bit Floating Point Specification (OFP8); OCP Microscaling Formats (MX) Specification;
              ml_dtypes for the fnuz and b11 variants
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 
     from .dtypes import DType
 
-__all__ = ["decode", "encode"]
+__all__ = ["converted", "decode", "encode"]
 # exponent bits, mantissa bits, exponent bias, and the meaning of the largest codes: "ieee" infinities and NaNs; "fn"
 # one NaN (two with the sign) and no infinity; "fnuz" no infinity, and one NaN, the code of -0; "finite" numbers only
 _SMALL = {
@@ -72,53 +74,90 @@ def _table(name: str) -> list[float]:
     return found
 
 
+def _style(name: str) -> str:
+    return "exponent" if name == "float8_e8m0fnu" else _SMALL[name][3]
+
+
+def _sign_bit(name: str) -> int:
+    """Return the code of -0, which is also the number of codes without a sign."""
+    return 256 if name == "float8_e8m0fnu" else 1 << _SMALL[name][0] + _SMALL[name][1]
+
+
 def _small_code(name: str, value: float) -> int:
     """Return the code nearest to a value, and the even one of two that are equally near.
 
-    A value beyond the largest number becomes infinity, NaN or the largest number, depending on the type.
+    raises  OverflowError  the type has no such number: it is too large, or an infinity, or not positive
+            ValueError     the type has no NaN
     """
-    if name == "bfloat16":
-        return _bfloat16_code(value)
-    unsigned = name == "float8_e8m0fnu"
-    width = 8 if unsigned else 1 + _SMALL[name][0] + _SMALL[name][1]
-    style = "fn" if unsigned else _SMALL[name][3]
-    half = 1 << width if unsigned else 1 << (width - 1)
+    style, half = _style(name), _sign_bit(name)
+    sign = half if style != "exponent" and copysign(1.0, value) < 0 else 0
     if isnan(value):
         if style == "finite":
             raise ValueError(f"{name} has no NaN")
-        return half if style == "fnuz" else next(c for c in range(half - 1, -1, -1) if isnan(_table(name)[c]))
-    sign = 0 if unsigned or copysign(1.0, value) > 0 else half
-    if unsigned and value <= 0:
+        return _nan_code(name, sign)
+    if isinf(value):
+        if style != "ieee":
+            raise OverflowError
+        return sign | _infinity_code(name)
+    if style == "exponent" and value <= 0:
         raise ValueError(f"{name} has neither zero nor negative numbers: {value!r}")
+    if name == "bfloat16":
+        return sign | _bfloat16_code(abs(value))
     magnitudes = [v for v in _table(name)[:half] if not isnan(v) and not isinf(v)]
     largest, size = magnitudes[-1], abs(value)
-    step = largest - magnitudes[-2] if not unsigned else largest
+    step = largest - magnitudes[-2] if style != "exponent" else largest
     odd = len(magnitudes) - 1 & 1
     if size > largest + step / 2 or odd and size == largest + step / 2:  # rounds up to a number that the type lacks
-        if style == "ieee":
-            return sign | next(c for c in range(half) if isinf(_table(name)[c]))
-        if style == "finite":
-            return sign | (len(magnitudes) - 1)
-        return half if style == "fnuz" else sign | (half - 1)
+        raise OverflowError
     best = min(range(len(magnitudes)), key=lambda code: (abs(magnitudes[code] - size), code & 1))
     return best if style == "fnuz" and best == 0 else sign | best
 
 
-def _bfloat16_code(value: float) -> int:
-    """Round a double to bfloat16 in one step: to nearest, ties to even."""
-    if isnan(value):
-        return 0x7FC0 | (0x8000 if copysign(1.0, value) < 0 else 0)
-    if abs(value) >= (2 - 2.0**-8) * 2.0**127:
-        return 0x7F80 | (0x8000 if value < 0 else 0)
-    bits = int.from_bytes(struct.pack(">d", value), "big")
-    exponent = (bits >> 52 & 0x7FF) - 1023
-    if exponent < -126:  # a subnormal bfloat16: a multiple of its smallest unit
-        code = round(abs(value) * 2.0**133)
-        return code | (0x8000 if copysign(1.0, value) < 0 else 0)
+def _infinity_code(name: str) -> int:
+    return ((1 << _SMALL[name][0]) - 1) << _SMALL[name][1]
+
+
+def _nan_code(name: str, sign: int) -> int:
+    """Return the code of NaN; only the types with infinities keep its sign."""
+    style = _style(name)
+    if style == "ieee":
+        return sign | _infinity_code(name) | 1 << _SMALL[name][1] - 1
+    return {"exponent": 255, "fnuz": _sign_bit(name), "fn": _sign_bit(name) - 1}[style]
+
+
+def _bfloat16_code(size: float) -> int:
+    """Round a finite double without a sign to bfloat16 in one step: to nearest, ties to even."""
+    if size >= (2 - 2.0**-8) * 2.0**127:
+        raise OverflowError
+    bits = int.from_bytes(struct.pack(">d", size), "big")
+    if (bits >> 52) - 1023 < -126:  # a subnormal bfloat16: a multiple of its smallest unit
+        return round(size * 2.0**133)
     kept, rest = bits >> 45, bits & ((1 << 45) - 1)
     kept += rest > 1 << 44 or rest == 1 << 44 and kept & 1
-    code = (kept & 0x3FFFF) - ((1023 - 127) << 7)  # without the sign, and with bfloat16's bias
-    return code | (0x8000 if value < 0 else 0)
+    return kept - ((1023 - 127) << 7)  # with bfloat16's bias
+
+
+def converted(dtype: DType, value: float) -> bytes:
+    """Return the bytes of a float element that is nearest to a number; see StridedView.astype().
+
+    What is too large becomes an infinity, NaN where there is none, and the largest number where there is no NaN either;
+    NaN then becomes a zero. So does ml_dtypes.
+    """
+    try:
+        return encode(dtype, value)
+    except ValueError:
+        pass
+    if dtype.name not in _SMALL and dtype.name != "float8_e8m0fnu":
+        return encode(dtype, copysign(inf, value))
+    style, half = _style(dtype.name), _sign_bit(dtype.name)
+    sign = half if style != "exponent" and copysign(1.0, value) < 0 else 0
+    if style == "ieee":
+        code = sign | _infinity_code(dtype.name)
+    elif style == "finite":
+        code = sign ^ half if isnan(value) else sign | half - 1
+    else:
+        code = _nan_code(dtype.name, sign) | (sign if style == "fn" else 0)
+    return struct.pack("=H" if dtype.itemsize == 2 else "=B", code)
 
 
 _COMPLEX_PART = {"complex32": "e", "complex64": "f", "complex128": "d"}
@@ -172,6 +211,8 @@ def _encode(dtype: DType, value: Any) -> bytes:
         given = float(value)
     except TypeError:
         raise TypeError(f"{dtype} takes a real number, not {a_kind(value)}") from None
+    if isinf(given) and given != value:  # float() makes infinities of large numbers of Decimal and of long double
+        raise OverflowError
     if dtype.name in ("float16", "float32", "float64"):
         return struct.pack("=" + dtype.format, given)
     return struct.pack("=H" if dtype.itemsize == 2 else "=B", _small_code(dtype.name, given))
@@ -180,7 +221,10 @@ def _encode(dtype: DType, value: Any) -> bytes:
 def _complex(dtype: DType, value: Any) -> complex:
     try:
         if not isinstance(value, str):
-            return complex(value)
+            made = complex(value)
+            if not isinstance(value, (int, float, complex)) and made == made != value and isinf(abs(made)):
+                raise OverflowError  # as in _encode()
+            return made
     except TypeError:
         pass
     raise TypeError(f"{dtype} takes a number, not {a_kind(value)}")

@@ -302,12 +302,19 @@ def empty_on(ordinal: int, shape: Any, dtype: Any, kind: str = "device") -> Any:
 
 
 def empty_like(source: Any, shape: Any = None, dtype: Any = None) -> Any:
-    """Return an array in new memory of the same kind as a view's, or None for pinned memory that is not ours."""
-    primary = device_of(source)
-    if primary is None:
-        return None
+    """Return an array in new memory of the same kind as a view's, or None for pinned memory that is not ours.
+
+    For an empty view whose exporter named no device, it is on the current one.
+    """
+    if source._place.device is None:
+        ordinal = current_ordinal()
+    else:
+        primary = device_of(source)
+        if primary is None:
+            return None
+        ordinal = primary.ordinal
     kind = _KINDS[source.device[0]]
-    return empty_on(primary.ordinal, source.shape if shape is None else shape, dtype or source.dtype, kind)
+    return empty_on(ordinal, source.shape if shape is None else shape, dtype or source.dtype, kind)
 
 
 def current_ordinal() -> int:

@@ -15,14 +15,16 @@ from __future__ import annotations
 from _operator import index, itemgetter
 from itertools import islice
 from marshal import dumps, loads
+from sys import modules
 
 from .. import tracing
 from ..elements import layout
-from ..elements.dtypes import DType, from_typestr
-from ..errors import refusal, worded
+from ..elements.dtypes import DType, from_typestr, is_numpys, of_numpy
+from ..errors import protecting, refusal, worded
 from ..remembered import Remembered
 from .buffer import Held, address_of
 from .description import HOST, Description, describe_as, place
+from .refusals import means_another
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -207,7 +209,7 @@ def read_layout(interface: Mapping[str, Any], protocol: str) -> tuple[Ints, Ints
     except ValueError as error:
         raise refusal(protocol, "shape", shape, str(error)) from None
     if _get(interface, "mask") is not None:
-        raise refusal(
+        raise protecting(
             protocol, "mask", "of invalid elements", "cannot be kept by a view; fill or compress the array first"
         )
     given = _get(interface, "strides")
@@ -262,7 +264,32 @@ def describe(exporter: Any, kind: type[Description] = Description, stream: Any =
     raises   ProtocolError   malformed: see read_layout, read_pointer; or a buffer too small for the shape
     """
     interface = read_attribute(exporter, NAME)
-    return None if interface is None else from_interface(exporter, interface, kind)
+    if interface is None:
+        return None
+    if is_numpys(exporter, "ndarray", "generic") and _is_numpys_own(exporter, interface):
+        return _from_numpy(exporter, interface, kind)
+    return from_interface(exporter, interface, kind)
+
+
+def _is_numpys_own(exporter: Any, interface: Any) -> bool:
+    """Tell whether a dict is about the array itself: a subclass may export other memory."""
+    own, numpy = type(exporter).__array_interface__, modules["numpy"]
+    return own is numpy.ndarray.__array_interface__ or own is numpy.generic.__array_interface__
+
+
+def _from_numpy(exporter: Any, interface: Any, kind: type[Description]) -> Description:
+    """Describe an array or a scalar of NumPy, whose dtype may say more than the dict: for example bfloat16.
+
+    The dict has no name for the dtypes of other libraries, and for fields that overlap or are out of order.
+    """
+    dtype = of_numpy(exporter.dtype, NAME)
+    address, readonly = read_pointer(interface["data"], NAME)
+    shape, strides = exporter.shape, exporter.strides
+    owner: Any = exporter
+    if "__ref" in interface:  # for this, a scalar makes an array, which only the dict keeps alive
+        owner, readonly, dtype = interface, True, of_numpy(interface["__ref"].dtype, NAME)
+    made: Description = describe_as(kind, address, shape, strides, dtype, place(HOST, readonly, NAME), owner)
+    return made
 
 
 def from_interface(exporter: Any, interface: Any, kind: type[Description]) -> Description:
@@ -315,10 +342,8 @@ def reader_by(
         nonlocal form, cuda
         if listeners or first and hasattr(exporter, first) or len(earlier) > 1 and hasattr(exporter, earlier[1]):
             return otherwise(exporter, kind, stream)  # type: ignore[no-any-return]
-        interface: Any = getattr(exporter, attribute, _MISSING)
-        if interface is _MISSING:
-            return rest(exporter, kind, stream)  # type: ignore[no-any-return]
         try:
+            interface: Any = getattr(exporter, attribute, _MISSING)
             try:
                 like = form  # (another thread may replace it)
                 if type(interface) is dict and len(interface) == like.size:
@@ -342,19 +367,21 @@ def reader_by(
                         return made  # type: ignore[no-any-return]
             except (KeyError, ValueError, TypeError):  # new, or unusual
                 pass
-            if type(interface) is not dict:
-                interface = check_interface(exporter, interface, protocol)
-            made = from_interface(exporter, interface, kind)
-            if type(interface) is dict:
-                form = _form_of(interface, protocol)
-            if cuda_side is not None:
-                cuda = cuda_side()
-                cuda.settle(made, stream)
-            return made  # type: ignore[no-any-return]
-        except BufferError as refused:
-            if rest is otherwise:  # there is no other protocol to try
+            if interface is not _MISSING:
+                if type(interface) is not dict:
+                    interface = check_interface(exporter, interface, protocol)
+                made = from_interface(exporter, interface, kind)
+                if type(interface) is dict:
+                    form = _form_of(interface, protocol)
+                if cuda_side is not None:
+                    cuda = cuda_side()
+                    cuda.settle(made, stream)
+                return made  # type: ignore[no-any-return]
+        except Exception as refused:
+            if not means_another(refused):
                 raise
             return rest(exporter, kind, stream, (protocol, refused))  # type: ignore[no-any-return]
+        return rest(exporter, kind, stream)  # type: ignore[no-any-return]
 
     return read
 

@@ -5,6 +5,8 @@ The protocol  An exporter fills a Py_buffer (address, shape, byte strides, forma
               address of the first element, not the lowest address.
 How           memoryview(obj) requests a buffer with FULL_RO, and releases it when it is freed: the Description holds
               it. A memoryview does not give the address, so that is read from its C struct.
+The type      The format of a structure may say less than the exporter knows, or be wrong. So ctypes objects and the
+              arrays and scalars of NumPy are asked for their own type, also behind a memoryview.
 What not      Host memory only, no driver. Suboffsets (an array of pointers to rows) are not strided memory, and are
               refused.
 Source        PEP 3118; Python/C API Reference Manual, "Buffer Protocol"
@@ -15,10 +17,13 @@ from __future__ import annotations
 
 import ctypes
 from struct import Struct
+from sys import modules
 
 from .. import tracing
+from ..elements.ctypes_types import DATA, element_of, of_ctypes
+from ..elements.dtypes import is_numpys, of_numpy
 from ..errors import refusal
-from ..interpreter.cpython import bind, reader, unpacker, window
+from ..interpreter.cpython import bind, partial, reader, unpacker, window
 from ..remembered import Remembered
 from .description import HOST, Description, place
 from .pep3118 import dtype_of
@@ -29,7 +34,19 @@ if TYPE_CHECKING:
 
     from ..elements.dtypes import DType
 
-__all__ = ["NAME", "Held", "Py_buffer", "address_of", "buffer_at", "describe"]
+__all__ = [
+    "DATA",
+    "NAME",
+    "Held",
+    "Py_buffer",
+    "address_of",
+    "buffer_at",
+    "describe",
+    "describe_array",
+    "describe_for",
+    "describe_scalar",
+    "scalar_reader_for",
+]
 
 NAME = "buffer"
 _FULL_RO = 0x11C  # PyBUF_FULL_RO: indirect, strided, with a format, may be read-only
@@ -114,10 +131,13 @@ def address_of(view: memoryview) -> int:
 _check = bind("PyObject_CheckBuffer", ctypes.c_int, ctypes.py_object)
 
 
-def describe(exporter: Any, kind: type[Description] = Description, stream: Any = None) -> Description | None:
+def describe(
+    exporter: Any, kind: type[Description] = Description, stream: Any = None, dtype: DType | None = None
+) -> Description | None:
     """Describe the memory of a buffer exporter, or return None if the object does not export a buffer.
 
     kind     the class to make
+    dtype    the element type, if it is known; otherwise the format gives it, or the object's own type
     raises   ProtocolError           suboffsets, or an unsupported format
              BufferError, ValueError raised by the exporter
     """
@@ -127,7 +147,12 @@ def describe(exporter: Any, kind: type[Description] = Description, stream: Any =
         if _check(exporter):
             raise
         return None
-    dtype = dtype_of(view.format, view.itemsize)
+    if dtype is None:
+        dtype = dtype_of(view.format, view.itemsize)
+        if dtype._kind == "opaque":
+            dtype = _own_word(view, dtype)
+    elif dtype._itemsize != view.itemsize and view.nbytes:
+        dtype = dtype_of("", view.itemsize)
     if view.suboffsets and any(offset >= 0 for offset in view.suboffsets):
         raise refusal(
             NAME,
@@ -149,6 +174,83 @@ def describe(exporter: Any, kind: type[Description] = Description, stream: Any =
     made._shape, made._strides, made._dtype = view.shape or (), view.strides or (), dtype
     made._place, made._owner, made.stream = _PLACES[view.readonly], Held(view), None
     return made
+
+
+# -- exporters that know more than their format says
+
+
+def describe_for(kind: type) -> Any:
+    """Return describe(), or for a class of ctypes whose formats are not exact, a reader that has its element type.
+
+    raises   ProtocolError   of_ctypes() refuses the class
+    """
+    if not issubclass(kind, DATA):
+        return describe
+    element = element_of(kind)
+    if getattr(element, "_type_", "P") in tuple("?cbBhHiIlLqQfd"):
+        return describe
+    return partial(_describe_ctypes, of_ctypes(element))
+
+
+def _describe_ctypes(dtype: DType, exporter: Any, kind: type[Description], stream: Any = None) -> Description | None:
+    if dtype.reason and dtype.typestr[1] != "V":  # a number, of which nothing else can be read
+        raise refusal(NAME, "type", type(exporter).__name__, f"cannot be viewed: {dtype.reason}")
+    return describe(exporter, kind, stream, dtype)
+
+
+def _own_word(view: memoryview, dtype: DType) -> DType:
+    """Return the element type by the word of the object behind a memoryview, unless the memoryview was cast."""
+    source: Any = view.obj
+    if isinstance(source, Description):
+        return source.dtype if (source.dtype.format, source.dtype.itemsize) == (view.format, view.itemsize) else dtype
+    if isinstance(source, DATA):
+        word = of_ctypes(element_of(type(source)))
+    elif is_numpys(source, "ndarray", "generic"):
+        word = of_numpy(source.dtype, NAME)
+    else:
+        return dtype
+    if memoryview(source).format != view.format:
+        return dtype
+    return word if word.itemsize == view.itemsize or not view.nbytes else dtype  # (3.9 gives empty arrays itemsize 0)
+
+
+def describe_array(array: Any, kind: type[Description], stream: Any = None) -> Description | None:
+    """Describe an array of NumPy, whose buffer has no titles of fields, and not always their offsets.
+
+    raises   BufferError   NumPy has no buffer for its dtype: for dates, and for fields that overlap
+    """
+    try:
+        return describe(array, kind, stream, of_numpy(array.dtype, NAME))
+    except ValueError as error:
+        if isinstance(error, BufferError):
+            raise
+        raise BufferError(str(error)) from None
+
+
+def scalar_reader_for(kind: type) -> Any:
+    """Return describe() for a class of NumPy's numbers, whose buffers are exact, and else describe_scalar()."""
+    numpy: Any = modules["numpy"]
+    exact = issubclass(kind, (numpy.number, numpy.bool_)) and not issubclass(kind, numpy.timedelta64)
+    return describe if exact else describe_scalar
+
+
+def describe_scalar(scalar: Any, kind: type[Description], stream: Any = None) -> Description:
+    """Describe a scalar of NumPy, which has no dimensions, although its buffer may be one of bytes, or missing.
+
+    A scalar without a buffer is copied, as NumPy itself does for the array interface; a scalar never changes.
+    """
+    dtype = of_numpy(scalar.dtype, NAME)
+    try:
+        view = memoryview(scalar)
+    except (TypeError, ValueError):
+        view = None
+    if view is None or view.nbytes != dtype.itemsize or not view.nbytes:
+        array = modules["numpy"].asarray(scalar)
+        dtype = of_numpy(array.dtype, NAME)  # (text of no length becomes one of length 1)
+        view = memoryview(array.view(f"V{dtype.itemsize}"))  # there are buffers of bytes for every dtype
+    made: Any = describe(view, kind, stream)
+    made._shape, made._strides, made._dtype, made._place = (), (), dtype, _PLACES[True]
+    return made  # type: ignore[no-any-return]
 
 
 # -- exported buffers

@@ -1,9 +1,8 @@
 """The choice of the protocols by which an exporter is read, their order, and the meaning of a refusal.
 
 What it is   `readers`, the table that every view starts from, and `learn`, which fills it.
-The order    torch's exchange table, DLPack, CUDA Array Interface, array interface, buffer protocol. A BufferError
-             means "not by this protocol", and the next one is tried; any other exception comes from the exporter and
-             is passed on.
+The order    torch's exchange table, DLPack, CUDA Array Interface, array interface, buffer protocol, Arrow. After an
+             exception that means "not by this protocol", the next one is tried; see refusals.py.
 Per type     The protocols of a type are determined when the first of its objects is seen, and the readers to try are
              kept in a table. If the objects of a type cannot have attributes of their own, only the protocols of the
              type are tried. All other objects are tested for each protocol in turn, so that attributes added later to
@@ -24,6 +23,7 @@ from ..errors import ProtocolError, worded
 from ..interpreter.cpython import has_plain_attributes, partial
 from ..remembered import Remembered, cannot_change
 from .description import Bytes, Description
+from .refusals import means_another, none_fits
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     Kind = type[Description]
     Reader = Callable[[Any, Kind, Any], Optional[Description]]
 
-__all__ = ["PROTOCOLS", "Unviewable", "describe", "forget", "learn", "reader_of", "readers"]
+__all__ = ["ARROW", "OFFERS", "PROTOCOLS", "Unviewable", "describe", "forget", "learn", "reader_of", "readers"]
 
 # protocol -> the attribute by which it is offered
 PROTOCOLS = {
@@ -41,9 +41,12 @@ PROTOCOLS = {
     "cuda_array_interface": "__cuda_array_interface__",
     "array_interface": "__array_interface__",
     "buffer": "",
-    "arrow": "__arrow_c_array__",  # or __arrow_c_device_array__; tried only if it is named
+    "arrow": "__arrow_c_array__",  # or another one of ARROW
 }
-_TRIED = tuple(PROTOCOLS)[:-1]
+ARROW = "__arrow_c_array__", "__arrow_c_device_array__", "__arrow_c_stream__"
+# every attribute by which memory is offered, the most common first
+OFFERS = "__dlpack__", "__cuda_array_interface__", "__array_interface__", "__dlpack_c_exchange_api__", *ARROW
+_TRIED = tuple(PROTOCOLS)
 _UNASKED = _TRIED[1:]  # the default; the exchange table is for torch's tensors, or if it is named
 # protocol, or None if all are tried -> id of a type -> the reader of its objects. Nothing here keeps a type alive:
 # when one is freed, `_types` removes its entries before its id can be another type's.
@@ -105,9 +108,11 @@ def _in_turn(steps: list[_Step], protocol: str | None) -> Reader:
                         if not made._place.is_host:
                             (_side or _cuda_side()).settle(made, stream)
                         return made
-                except BufferError as refusal:
+                except Exception as refusal:
+                    if not means_another(refusal):
+                        raise
                     refusals = [*(refusals or ()), (step.name, refusal)]
-            raise _none_fits(exporter, protocol, refusals or [])
+            raise none_fits(exporter, protocol, refusals or [])
         finally:
             refusals = refused = (
                 None  # their tracebacks refer to this frame: a reference cycle that keeps the exporter alive
@@ -203,7 +208,7 @@ def _reader_for(
             first = step.name
             break
     rest = [step for step in steps if step.name != first]
-    after = _in_turn(rest, protocol) if rest else otherwise
+    after = _in_turn(rest, protocol)
     read: Reader | None = None
     if issubclass(kind, _of_module("torch", "Tensor")):
         if first == "dlpack_c_exchange" and _room(first).is_torch(kind):
@@ -212,6 +217,8 @@ def _reader_for(
             read = _room("dlpack_c_exchange").reader_by_capsule(kind, otherwise)
     elif first == "dlpack":
         read = _room(first).reader_in_c(kind, exporter, otherwise, after)
+    elif first == "array_interface" and issubclass(kind, _of_module("numpy", "generic")):
+        read = None  # its dict does not name every dtype
     elif first in ("cuda_array_interface", "array_interface"):
         read = _room(first).reader_for(otherwise, after, steps[0].name == "dlpack")
     return read
@@ -240,23 +247,32 @@ def _makers_of(kind: type, exporter: Any, protocol: str | None) -> dict[str, Cal
         if protocol is None and _room("dlpack_c_exchange").is_torch(kind):
             names = _TRIED
         return {name: partial(_checked, name) for name in names}
-    if protocol is None and issubclass(kind, _of_module("numpy", "generic")):
-        names = ("buffer",)  # its __array_interface__ would make another array
-    elif protocol is None and _is_fixed(kind):
-        names = [name for name in names if hasattr(kind, PROTOCOLS[name] or "__class__")]
-        if "array_interface" in names:
+    if protocol in (None, "buffer") and issubclass(kind, _of_module("numpy", "generic")):
+        return {"buffer": partial(_describe_scalar, ref(kind))}  # its __array_interface__ would make another array
+    if protocol is None and _is_fixed(kind):
+        names = [name for name in names if _may_offer(kind, name)]
+        if issubclass(kind, _of_module("numpy", "ndarray")):
             # NumPy takes 2,700 ns to make the array interface of a structured array, and 220 ns to export its buffer.
             names = [*[name for name in names if name != "array_interface"], "array_interface"]
-            return {name: _not_last if name == "buffer" else partial(_describe_of, name) for name in names}
+            return {name: _describe_array if name == "buffer" else partial(_describe_of, name) for name in names}
     made: dict[str, Callable[[], Reader]] = {name: partial(_describe_of, name) for name in names}
+    if "buffer" in made and issubclass(kind, _room("buffer").DATA):
+        made["buffer"] = partial(_describe_ctypes, ref(kind))
     if "dlpack" in made and hasattr(kind, "__dlpack__"):
         describe = _room("dlpack").describe_for(kind)
         made["dlpack"] = lambda: describe
     return made
 
 
+def _may_offer(kind: type, name: str) -> bool:
+    """Tell whether a type has an attribute of a protocol; any type may have a buffer."""
+    return any([hasattr(kind, each) for each in (ARROW if name == "arrow" else (PROTOCOLS[name] or "__class__",))])
+
+
 class Unviewable(TypeError):
     """The refusal of an exporter whose memory does not say all that the object means."""
+
+    protects = True  # see means_another()
 
 
 def _refuse_mask(exporter: Any, kind: Kind, stream: Any) -> Description | None:
@@ -268,27 +284,40 @@ def _refuse_mask(exporter: Any, kind: Kind, stream: Any) -> Description | None:
 
 def _describe_of(name: str) -> Reader:
     """Return the reader of a protocol for objects of any type."""
+    if name == "arrow":
+        return _describe_arrow
     reader: Reader = _room(name).describe
     return reader
 
 
-def _not_last() -> Reader:
-    """Return a reader of buffers that leaves to the array interface what they do not describe.
+def _describe_arrow(exporter: Any, kind: Kind, stream: Any) -> Description | None:
+    """Read an object by Arrow; the module is imported only for objects that offer it."""
+    if not any([hasattr(exporter, name) for name in ARROW]):
+        return None
+    try:
+        arrow = _room("arrow")
+    except NotImplementedError as left_out:  # of a vendored part, so this is no protocol of it
+        raise ProtocolError(str(left_out), protocol="arrow", field="") from None
+    made: Description | None = arrow.describe(exporter, kind, stream)
+    return made
 
-    NumPy raises ValueError for datetimes, and its formats do not always tell where the fields of a structure are.
-    """
-    read = _room("buffer").describe
 
-    def refusing(exporter: Any, kind: Kind, stream: Any) -> Description | None:
-        try:
-            made: Description | None = read(exporter, kind, stream)
-        except ValueError as error:
-            raise BufferError(str(error)) from None
-        if made is not None and made.dtype.format == f"{made.dtype.itemsize}x":
-            raise BufferError("the format of its buffer gives no more than the size of the elements")
-        return made
+def _describe_array() -> Reader:
+    """Return the reader of buffers for arrays of NumPy; it leaves to the array interface what has no buffer."""
+    reader: Reader = _room("buffer").describe_array
+    return reader
 
-    return refusing
+
+def _describe_scalar(kind: ref[type]) -> Reader:
+    """Return the reader for scalars of NumPy."""
+    reader: Reader = _room("buffer").scalar_reader_for(kind())
+    return reader
+
+
+def _describe_ctypes(kind: ref[type]) -> Reader:
+    """Return the reader of buffers for the objects of a ctypes class."""
+    reader: Reader = _room("buffer").describe_for(kind())
+    return reader
 
 
 def _is_fixed(kind: type) -> bool:
@@ -304,37 +333,10 @@ def _of_module(module: str, name: str) -> Any:
 
 def _checked(name: str) -> Reader:
     """Return a reader for torch's tensors that first makes the checks which their protocols omit."""
-    check_torch, read = _room("dlpack_c_exchange").check_torch, _room(name).describe
+    check_torch, read = _room("dlpack_c_exchange").check_torch, _describe_of(name)
 
     def checked(tensor: Any, kind: Kind, stream: Any) -> Description | None:
         check_torch(tensor)
-        return read(tensor, kind, stream)  # type: ignore[no-any-return]
+        return read(tensor, kind, stream)
 
     return checked
-
-
-# -- the error if no protocol fits
-
-
-def _none_fits(exporter: Any, protocol: str | None, refusals: list[tuple[str, BufferError]]) -> Exception:
-    what = type(exporter).__name__
-    if len({str(refused) for _, refused in refusals}) == 1:
-        return refusals[0][1]
-    if refusals:
-        said = "; ".join([f"{name}: {refused}" for name, refused in refusals])
-        error = ProtocolError(
-            f"{what} cannot be viewed by any protocol that it offers. {said}", protocol=refusals[0][0], field=""
-        )
-        error.__cause__ = refusals[0][1]
-        return error
-    if protocol is not None:
-        return ProtocolError(
-            f"{protocol}: {what} does not offer it; leave `protocol` out to try all", protocol=protocol, field=""
-        )
-    hint = ": make an array of it with array.array or numpy.asarray" if isinstance(exporter, (list, tuple)) else ""
-    if hasattr(type(exporter), "__array__"):
-        hint = ": its __array__ may be a copy, so give numpy.asarray(object), or copy from it with copy() or upload()"
-    return TypeError(
-        f"{what} is not an exporter: it has none of __dlpack__, __cuda_array_interface__, __array_interface__ and the "
-        f"buffer protocol{hint}"
-    )

@@ -28,6 +28,7 @@ from ..interpreter.cpython import has_plain_attributes, partial, unpacker, windo
 from ..remembered import Remembered
 from ..tracing import listeners
 from .description import Description, place
+from .refusals import means_another
 from .tensor import BY_CAPSULE, LEGACY, MOST_LAYOUTS, describe_tensor, meet, read_versioned
 
 TYPE_CHECKING = False
@@ -99,7 +100,7 @@ def reader_in_c(type_: type, array: Any, otherwise: Any, rest: Any) -> Any:
     plain: Any = type_.__getattribute__
     ndim_of: Any = by_ndim and modules["numpy"].ndarray.ndim.__get__
     dtype_of: Any = by_ndim and modules["numpy"].ndarray.dtype.__get__
-    unfit: Remembered[Any, Any] = Remembered(100)  # the readers of dtypes that only the array interface can describe
+    unfit: Remembered[Any, Any] = Remembered(100)  # the readers of dates, which the array interface names completely
 
     def read(array: Any, kind: type[Description], stream: Any = None) -> Description | None:
         if can_change:
@@ -134,20 +135,23 @@ def reader_in_c(type_: type, array: Any, otherwise: Any, rest: Any) -> Any:
             made = describe_tensor(kind, BY_CAPSULE, capsule, pointers[hash(capsule)])
             if made._place.is_host:
                 return made  # type: ignore[no-any-return]
-        except BufferError:
+        except Exception as refused:
+            if type(refused) is not BufferError and not means_another(refused):
+                raise
             try:
                 of_dtype: Any = by_ndim and dtype_of(array)
                 known = unfit.answers.get(of_dtype) if by_ndim else None
                 if known is not None:  # a buffer has no datetimes either, and takes 1,000 ns to refuse them
                     return known(array, kind, stream)  # type: ignore[no-any-return]
                 made = rest(array, kind, stream)
-                if by_ndim and made._place.protocol == "array_interface":
+                if by_ndim and made._place.protocol == "array_interface" and made._dtype.typestr[1] in "mM":
                     from .array_interface import reader_for
 
                     unfit.keep(of_dtype, reader_for(otherwise, rest, False))
                 return made  # type: ignore[no-any-return]
-            except (BufferError, TypeError):  # this error would hide the reason of DLPack
-                pass
+            except Exception as again:  # (this error would hide the reason of DLPack)
+                if not means_another(again):
+                    raise
         return otherwise(array, kind, stream)  # type: ignore[no-any-return]
 
     return read
@@ -316,7 +320,7 @@ def _ask_for(ask: Callable[..., Any], said: tuple[int, int], handle: int) -> Any
         except (TypeError, BufferError) as refused:
             return _ask_again(ask, refused, {"stream": handle})
     except Exception as first:
-        if isinstance(first, ProtocolError):
+        if isinstance(first, (ProtocolError, MemoryError)):
             raise
         # Exporters refuse a stream with any of six types of exception, so these are not distinguished. None means
         # the legacy stream: that waits for more than the requested -1, never for less.
@@ -331,8 +335,11 @@ def _ask_for(ask: Callable[..., Any], said: tuple[int, int], handle: int) -> Any
                 return ask(max_version=VERSION, **again)
             except (TypeError, BufferError) as refused:
                 return _ask_again(ask, refused, again)
+        except MemoryError:
+            raise
         except Exception:
-            raise first from None
+            pass
+        raise
 
 
 def _ask_again(ask: Callable[..., Any], first: Exception, stream: dict[str, Any]) -> Any:
@@ -343,9 +350,13 @@ def _ask_again(ask: Callable[..., Any], first: Exception, stream: dict[str, Any]
         try:
             return ask(**stream)
         except BufferError as answer:  # an older exporter has understood this request, and refuses it
-            raise (answer if isinstance(first, TypeError) else first) from None
-        except Exception:
-            raise first from None  # the keyword was not the reason
+            if isinstance(first, TypeError):
+                raise answer from None
+        except MemoryError:
+            raise
+        except Exception:  # the keyword was not the reason
+            pass
+        raise first  # (with its own cause)
     finally:
         del first  # its traceback refers to this frame: a reference cycle that keeps the exporter alive
 

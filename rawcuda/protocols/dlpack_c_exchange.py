@@ -19,7 +19,7 @@ import sys
 
 from .. import tracing
 from ..dlpack import VERSION, Consumed, identify, is_capsule
-from ..errors import refusal
+from ..errors import protecting, refusal
 from ..interpreter.cpython import bind, reader
 from ..remembered import Remembered
 from .description import HOST, Description, describe_as, place
@@ -149,13 +149,13 @@ def check_torch(tensor: Any) -> None:
     raises   ProtocolError   it is sparse, requires a gradient, or must be conjugated or negated when it is read
     """
     if str(tensor.layout) != "torch.strided":
-        raise refusal("dlpack", "layout", str(tensor.layout), "is not strided memory; view tensor.to_dense()")
+        raise protecting("dlpack", "layout", str(tensor.layout), "is not strided memory; view tensor.to_dense()")
     if tensor.requires_grad:
-        raise refusal("dlpack", "requires_grad", True, "the view would bypass autograd; view tensor.detach()")
+        raise protecting("dlpack", "requires_grad", True, "the view would bypass autograd; view tensor.detach()")
     if tensor.is_conj():
-        raise refusal("dlpack", "is_conj", True, "the memory holds the conjugate; view tensor.resolve_conj()")
+        raise protecting("dlpack", "is_conj", True, "the memory holds the conjugate; view tensor.resolve_conj()")
     if tensor.is_neg():
-        raise refusal("dlpack", "is_neg", True, "the memory holds the negative; view tensor.resolve_neg()")
+        raise protecting("dlpack", "is_neg", True, "the memory holds the negative; view tensor.resolve_neg()")
 
 
 def describe(exporter: Any, kind: type[Description] = Description, stream: Any = None) -> Description | None:

@@ -43,17 +43,15 @@ _TOOLKIT = tuple(
     f"nvidia-{name}>=13,<14"
     for name in ("cuda-nvcc", "cuda-crt", "nvvm", "cuda-runtime", "cuda-cccl", "cuda-profiler-api")
 )
+_FOR_PYCUDA = ("setuptools", "wheel", "numpy", "pytools", "platformdirs", "mako", *_TOOLKIT)
 DEMOS = {
     "numba": Demo("numba_saxpy.py", _PACKAGES, {}),
     "tinygrad": Demo("tinygrad_step.py", _PACKAGES, {"DEV": "CUDA"}),
     "triton": Demo("triton_kernels.py", SUITES["triton"].packages, {}),
     "cuda.core": Demo("cuda_core_saxpy.py", _PACKAGES, {}),
     "cuda.bindings": Demo("cuda_bindings_saxpy.py", _PACKAGES, {}),
-    "pycuda": Demo(
-        "pycuda_demo.py",
-        ("setuptools", "wheel", "numpy", "pytools", "platformdirs", "mako", *_TOOLKIT),
-        {"CUDA_HOME": "{site}/nvidia/cu13"},
-    ),
+    "pycuda": Demo("pycuda_demo.py", _FOR_PYCUDA, {"CUDA_HOME": "{site}/nvidia/cu13"}),
+    "pycuda-arrays": Demo("pycuda_arrays.py", _FOR_PYCUDA, {"CUDA_HOME": "{site}/nvidia/cu13"}),
 }
 _PYCUDA = "pycuda==2026.1"
 
@@ -61,7 +59,7 @@ _PYCUDA = "pycuda==2026.1"
 def python_of(name: str) -> str:
     """Return the Python of a program's environment; make the environment if there is none yet."""
     python = environment(list(DEMOS[name].packages))
-    if name == "pycuda":
+    if DEMOS[name].packages is _FOR_PYCUDA:
         _add_pycuda(python)
     return python
 

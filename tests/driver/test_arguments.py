@@ -445,3 +445,21 @@ def test_attributes_asked_by_many_threads_at_once(device):
             for thread in threads:
                 thread.join()
     assert not wrong
+
+
+@pytest.mark.parametrize(
+    "declared, size, value",
+    [
+        ("bfloat16", 2, 1e39),
+        ("bfloat16", 2, (2 - 2.0**-8) * 2.0**127),
+        ("bfloat16", 2, 10**400),
+        ("complex64", 8, 1e39),
+        ("complex64", 8, 1e39j),
+        ("complex128", 16, 10**400),
+        ("float16", 2, 65520.0),
+        ("float32", 4, 1e39),
+    ],
+)
+def test_floats_out_of_range_are_refused_in_a_launch(device, declared, size, value):
+    with pytest.raises(ValueError, match="does not fit"):
+        echoed(device, [size], value, parameters=["pointer", declared])

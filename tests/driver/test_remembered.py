@@ -13,4 +13,4 @@ from tests.driver import sequences
 def test_what_is_remembered_is_what_would_be_worked_out_anew(device: Any, library: Any) -> None:
     with sequences.Tables() as tables, device.load(sequences.PTX) as loaded:
         for seed in range(24):
-            sequences.compare(device, loaded, tables, library, seed, 100)
+            sequences.compare(device, loaded, tables, library, seed, 60)

@@ -354,8 +354,7 @@ def test_5_5_no_elements_no_question(device):
             w = view(interface(v, shape=(0, 3), data=(pointer, False)))
         assert w.size == 0 and not [event for event in seen if hasattr(event, "name")]
         assert w.device == ("cuda", None) and w.is_device_accessible and w.tolist() == []
-    with pytest.raises(ProtocolError):
-        w.__dlpack_device__()  # no device is guessed
+    assert w.__dlpack_device__() == (2, device.ordinal)  # the current one, as in CuPy
 
 
 def test_2_17_memory_is_classified_by_its_address(device, driver):
@@ -459,3 +458,61 @@ def test_strides_may_be_an_array_of_numpy(device):
 
     assert view(Exporter()).tolist() == [[0, 2], [1, 3]]
     assert view(Exporter()).tolist() == [[0, 2], [1, 3]]  # (the second time by what was learned)
+
+
+class _Empty:
+    """An array without elements that names no device, as the CUDA Array Interface wants it."""
+
+    def __init__(self, **changed):
+        self.__cuda_array_interface__ = {
+            "shape": (0, 3), "typestr": "<i8", "data": (0, False), "version": 3, **changed,
+        }  # fmt: skip
+
+
+class _ByDLPack:
+    def __init__(self, exporter):
+        self.__dlpack__, self.__dlpack_device__ = exporter.__dlpack__, exporter.__dlpack_device__
+
+
+def test_an_empty_array_that_names_no_device_is_on_the_current_one(device):
+    v = view(_Empty())
+    for part in v, v.T, v[:, 1:2], v.reshape(3, 0), v.reinterpret("int32"), v.ravel(), view(v):
+        assert part.__dlpack_device__() == (2, device.ordinal)
+        for keywords in {}, {"stream": 1}, {"stream": -1}, {"copy": True}, {"copy": False}:
+            again = view(part.__dlpack__(max_version=(1, 0), **keywords))
+            assert again.shape == part.shape and again.dtype == part.dtype and again.device == ("cuda", device.ordinal)
+        assert view(part.__dlpack__()).shape == part.shape
+        assert view(_ByDLPack(part)).device == ("cuda", device.ordinal)
+        assert view(part, protocol="dlpack_c_exchange").device == ("cuda", device.ordinal)
+        assert view(part.__dlpack__(dl_device=(1, 0), max_version=(1, 0))).device == ("cpu", 0)
+        assert part.__cuda_array_interface__["data"] == (0, False) and part.tobytes() == b""
+        assert part.copy().device == part.astype("float32").device == ("cuda", device.ordinal)
+        assert device.upload(part).shape == part.download().shape == part.shape
+        part.fill(3)
+    v.copy_from(device.empty((0, 3), "int64"))
+    rawcuda.copy(device.empty((0, 3), "int64"), v)
+    frozen = view(_Empty(data=(0, True)))
+    assert view(frozen.__dlpack__(max_version=(1, 0))).readonly
+    with pytest.raises(ProtocolError, match="read-only"):
+        frozen.__dlpack__()
+
+
+def test_an_empty_array_follows_the_current_device(device):
+    """What was exported from one device says nothing about the next export."""
+    v = view(_Empty())
+    for ordinal in range(len(rawcuda.devices())):
+        with rawcuda.Device(ordinal).current():
+            assert v.__dlpack_device__() == (2, ordinal)
+            assert view(v.__dlpack__(max_version=(1, 0))).device == ("cuda", ordinal)
+            assert v.copy().device == ("cuda", ordinal)
+
+
+def test_a_launch_takes_an_empty_array_that_names_no_device(device):
+    kernel = device.load(".version 6.3\n.target sm_50\n.address_size 64\n.visible .entry k(.param .u64 p) { ret; }")[
+        "k"
+    ]
+    for argument in _Empty(), view(_Empty()), rawcuda.In(view(_Empty(data=(0, True)))), device.empty(0, "int8"):
+        kernel.launch(argument, grid=1, block=1)
+        kernel.configure(grid=1, block=1)(argument)
+    with pytest.raises(ValueError, match="read-only"):
+        kernel.launch(view(_Empty(data=(0, True))), grid=1, block=1)

@@ -45,21 +45,56 @@ Our `__dlpack__` refuses reversed arrays, because PyTorch up to version 2.13 ter
 negative stride. The other protocols support them.
 """
 
-AFTER = """## Libraries whose arrays are copied
+AFTER = """## Columns, tables and files
 
-These have no protocol for all of their memory, or keep their data compressed or in a file. `device.upload(x)`,
-`rawcuda.copy(target, x)` and `view[...] = x` read them through `__array__`. Arrow arrays without nulls can be viewed
-without a copy. `tests/interop/test_copied.py` tests each row; `python3 -m tests --heavy reruns` has the libraries.
+`view` shares the memory of Arrow arrays and of columns (`protocol="arrow"`, which is tried last). `device.upload(x)`,
+`rawcuda.copy(target, x)` and `view[...] = x` put several chunks together, and ask for `__array__` last, for data that
+no protocol describes: booleans of one bit, tables, data that is compressed or in a file.
+`tests/interop/test_copied.py` and `test_arrow.py` test each row; `python3 -m tests --heavy reruns` has the libraries.
 
 | library | version | upload and copy | view without a copy | takes our one-dimensional host views |
 |---|---|---|---|---|
-| pandas | 3.1 | `DataFrame`, `Series` | by its NumPy array | `Series.from_arrow(v)`, as an Arrow array |
-| polars | 2.1 | `DataFrame`, `Series` | `view(series.to_arrow(), protocol="arrow")` | `Series(v)`, as an Arrow array |
-| pyarrow | 26.0 | arrays without nulls | `view(x, protocol="arrow")` | `pyarrow.array(v)`, the same memory |
+| pandas | 3.1 | `DataFrame`, `Series`, `Index` and its arrays | a `Series` in which nothing is missing, if pyarrow \
+is installed; before pandas 3, only by its NumPy array | `Series.from_arrow(v)`, as an Arrow array |
+| polars | 2.1 | `DataFrame`, `Series` | a `Series` of one chunk; else `view(series.rechunk())` | `Series(v)`, as \
+an Arrow array |
+| pyarrow | 26.0 | arrays, columns of tables, tables | arrays, and columns of one chunk; else \
+`view(column.combine_chunks())` | `pyarrow.array(v)`, the same memory |
+| ml_dtypes | 0.6 | arrays of NumPy with its dtypes, and its scalars | `view(x)`, which keeps the dtype: bfloat16, \
+the float8 types, int4 | `numpy.asarray(v)`, the same memory and dtype |
 | xarray | 2026 | `DataArray` | `view(x.values)` | `DataArray(numpy.asarray(v))` |
 | awkward | 2 | rectangular arrays of numbers | `view(awkward.to_numpy(x))` | `awkward.from_numpy(numpy.asarray(v))` |
 | h5py | 3.16 | `Dataset`, also compressed | no: the data is in a file | `dataset[...] = numpy.asarray(v)` |
 | zarr | 3.1 | `Array`, also compressed | no: the data is in a store | `array[...] = numpy.asarray(v)` |
+
+What holds for all of them:
+
+- Elements that are missing are refused, by views and by copies: nulls of Arrow, polars and pyarrow, NA of pandas,
+  masks of NumPy. Fill or drop them first.
+- NaN is a number, and NaT is an element of NumPy's datetimes. pandas turns both into nulls when it exports a `Series`
+  or a `DataFrame` of NumPy's dtypes by Arrow. So `view` refuses them, but `view(x.to_numpy())` takes them, and copies
+  keep them.
+- NaT in one of our views leaves by Arrow as null. A timestamp of -2**63, which NumPy would read as NaT, is refused.
+- Timestamps (in UTC, without their time zone), durations and date64 have NumPy's dtypes. Other dates and times are
+  the integers that Arrow stores.
+- A dictionary or a categorical column of numbers is copied by `__array__`, which decodes it. Fixed-size lists of
+  numbers have more dimensions. Other lists, text, decimals and structures are refused, unless the library's own
+  `__array__` makes numbers of them. Extension types are always refused: take their storage.
+
+## CuPy and PyCUDA
+
+| library | tried without a GPU | needs a GPU |
+|---|---|---|
+| CuPy | the dictionaries of its `__cuda_array_interface__`, as its source makes them, over memory of the emulator: \
+ten layouts, 14 dtypes, structures, both versions, and every kind of stream, viewed, copied, uploaded and written \
+to (`tests/driver/test_cupy_interface.py`) | CuPy itself, and its DLPack: it uses the CUDA runtime, [which does not \
+run on the emulator](clients.md#the-cuda-runtime) |
+| PyCUDA | PyCUDA 2026.1 itself, on the emulator: its `GPUArray` in five layouts and ten dtypes is viewed, copied, \
+written to and passed to a kernel, and takes our memory (`python3 -m tests --clients --programs pycuda-arrays`) | \
+nothing else was found; its streams, as it does not name them: synchronize before you view an array on which a \
+stream of PyCUDA works |
+
+On a GPU, `tests/interop/test_device_systems.py` tests both, and those libraries of this page that use device memory.
 
 ## Code for each library
 
@@ -78,7 +113,8 @@ ENTRIES = {
     "numpy": Entry(
         "NumPy",
         _NUMPY,
-        'Arrays with a dtype of ml_dtypes pass as bytes. Use `v.reinterpret("bfloat16")` to restore the dtype.',
+        "Arrays with a dtype of ml_dtypes keep it, by `.dtype`. Other programs read them as bytes from the array "
+        'interface: `v.reinterpret("bfloat16")` restores the dtype.',
     ),
     "array_api_strict": Entry(
         "array-api-strict",

@@ -55,9 +55,131 @@ def test_it_is_uploaded_and_copied(device, tmp_path, make):
     assert host.tolist() == VALUES
     there.fill(0)
     assert numpy.asarray(theirs).tolist() == VALUES  # it was a copy
-    if make not in (from_xarray, from_pandas):  # these have an interface of their own
+    if make is not from_xarray:  # which has an interface of its own
         with pytest.raises((TypeError, BufferError)):
             rawcuda.view(theirs)
+
+
+# -- columns of pandas and polars
+
+
+def ends(call, match="missing|null"):
+    """Check that elements which are missing end the search for a protocol."""
+    with pytest.raises(rawcuda.ProtocolError, match=match) as caught:
+        call()
+    assert caught.value.protects
+
+
+def test_8_3_8_6_columns_of_polars(device):
+    pl = pytest.importorskip("polars")
+    import datetime
+
+    column = pl.Series([1, 2, 3], dtype=pl.Int16)
+    view = rawcuda.view(column)
+    assert view.tolist() == [1, 2, 3] and view.dtype == "int16" and view.protocol == "arrow" and view.readonly
+    assert view.ptr == column.to_numpy().ctypes.data  # the same memory
+    apart = pl.concat([pl.Series([1.5]), pl.Series([2.5, 3.5])], rechunk=False)
+    with pytest.raises(rawcuda.ProtocolError, match="chunks 2"):
+        rawcuda.view(apart)
+    assert device.upload(apart).tolist() == [1.5, 2.5, 3.5] and rawcuda.view(apart.rechunk()).shape == (3,)
+    time = datetime.datetime(2020, 1, 1)
+    assert rawcuda.view(pl.Series([time])).dtype == device.upload(pl.Series([time])).dtype == "<M8[us]"
+    assert rawcuda.view(pl.Series([[1, 2], [3, 4]], dtype=pl.Array(pl.Int8, 2))).tolist() == [[1, 2], [3, 4]]
+    assert device.upload(pl.Series([True, False])).tolist() == [True, False]
+    assert rawcuda.view(pl.Series([], dtype=pl.Float32)).shape == (0,)
+    assert str(rawcuda.view(pl.Series([1.0, float("nan")])).tolist()) == "[1.0, nan]"
+    assert device.upload(pl.DataFrame({"a": [1, 2], "b": [3, 4]})).tolist() == [[1, 3], [2, 4]]
+    target = rawcuda.view(numpy.zeros(3, "int16"))
+    target[...] = column
+    assert target.tolist() == [1, 2, 3]
+    for missing in (
+        pl.Series([1, None]),
+        pl.Series([True, None]),
+        pl.Series([time, None]),
+        pl.Series([[1, None]]),
+        pl.Series([{"a": 1, "b": None}]),
+        pl.Series([None]),
+        pl.DataFrame({"a": [1, None]}),
+    ):
+        for call in (rawcuda.view, device.upload, lambda x: rawcuda.copy(numpy.zeros(2), x)):
+            ends(lambda call=call, missing=missing: call(missing))
+    for refused in (pl.Series([[1], [2, 3]]), pl.Series([1], dtype=pl.Decimal(5, 2)), pl.Series([{"a": "x"}])):
+        for call in (rawcuda.view, device.upload):
+            with pytest.raises((TypeError, BufferError)):
+                call(refused)
+
+
+def test_8_3_8_6_columns_of_pandas(device):
+    pd = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    has_streams = hasattr(pd.Series, "__arrow_c_stream__")  # since pandas 3
+    for column in (
+        pd.Series([1, 2, 3], dtype="int64[pyarrow]"),
+        pd.Series([1, 2, 3], dtype="Int64"),
+        pd.Series([1, 2, 3]),
+    ):
+        assert device.upload(column).tolist() == [1, 2, 3]
+        target = rawcuda.view(numpy.zeros(3, "int64"))
+        target[...] = column
+        assert target.tolist() == [1, 2, 3]
+        if has_streams:
+            view = rawcuda.view(column)
+            assert view.tolist() == [1, 2, 3] and view.protocol == "arrow" and view.readonly
+    missing = [
+        pd.Series([1, None], dtype="int64[pyarrow]"),
+        pd.Series([1, None], dtype="Int64"),
+        pd.Series([True, None], dtype="boolean"),
+        pd.Series([pd.Timestamp("2020", tz="UTC"), pd.NaT]),
+        pd.Series([1, None]).astype("category"),
+        pd.DataFrame({"a": pd.array([1, None])}),
+        pd.array([1, None]),
+        pd.array([1.5, None]),
+        pd.Index([1, None], dtype="Int64"),
+        pd.Series([1, None], dtype="int64[pyarrow]").array,
+    ]
+    for each in missing:
+        for call in (device.upload, lambda x: rawcuda.copy(numpy.zeros(2), x)):
+            ends(lambda call=call, each=each: call(each))
+        with pytest.raises((TypeError, BufferError)):
+            rawcuda.view(each)
+    # NaN and NaT of NumPy's own dtypes are elements: as Arrow arrays they are null, as arrays of NumPy they stay
+    for column in (
+        pd.Series([1.0, None]),
+        pd.Series(["2020", None], dtype="M8[ns]"),
+        pd.Series([1, None], dtype="m8[s]"),
+    ):
+        there = device.upload(column)
+        assert there.dtype == column.dtype
+        assert numpy.array_equal(numpy.asarray(there.download()), column.to_numpy(), equal_nan=True)
+        with pytest.raises((TypeError, BufferError)):
+            rawcuda.view(column)
+    assert str(device.upload(pd.DataFrame({"a": [1.0, None]})).tolist()) == "[[1.0], [nan]]"
+    assert device.upload(pd.Series([True, False])).tolist() == [True, False]
+    assert device.upload(pd.Series([5, 7]).astype("category")).tolist() == [5, 7]
+    if has_streams:
+        for call in (rawcuda.view, device.upload):  # a period is no number
+            with pytest.raises(rawcuda.ProtocolError, match="extension type 'pandas.period'"):
+                call(pd.Series(pd.period_range("2020", periods=2)))
+
+
+def test_5_17_pandas_without_pyarrow_is_copied_by_its_array(device, monkeypatch):
+    pd = pytest.importorskip("pandas")
+
+    def no_pyarrow(self, requested_schema=None):
+        raise ImportError("`Import pyarrow` failed")
+
+    monkeypatch.setattr(pd.Series, "__arrow_c_stream__", no_pyarrow, raising=False)
+    assert device.upload(pd.Series([1.0, 2.0])).tolist() == [1, 2]
+    with pytest.raises(ImportError, match="pyarrow"):
+        rawcuda.view(pd.Series([1.0, 2.0]))
+
+
+def test_8_7_nat_leaves_as_what_each_library_calls_missing():
+    pl, pd = pytest.importorskip("polars"), pytest.importorskip("pandas")
+    values = numpy.array(["NaT", "2024-01-01"], "M8[us]")
+    assert pl.Series(rawcuda.view(values)).is_null().to_list() == [True, False]
+    if hasattr(pd.Series, "from_arrow"):
+        assert pd.Series.from_arrow(rawcuda.view(values)).isna().tolist() == [True, False]
 
 
 # -- Arrow

@@ -120,8 +120,15 @@ GUARDS: list[tuple[str, str, str, str, str]] = [
         "_OPAQUE",
         "all but the size",
         "elements/dtypes.py",
-        'key = name, f"{size} {typestr} {format} {descr!r}"',
-        'key = "", f"{size}"',
+        'self._identity = f"{told} {inner!r}" if inner else told',
+        'self._identity = f"{itemsize}"',
+    ),
+    (
+        "_structures",
+        "all but the size",
+        "elements/dtypes.py",
+        '_structures.answers.get((spec, spec.names), "")',
+        'next((one for key, one in _structures.answers.items() if key[0].itemsize == spec.itemsize), "")',
     ),
     (
         "_c_layouts",

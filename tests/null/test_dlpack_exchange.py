@@ -275,7 +275,7 @@ def test_4_4_torchs_own_types_only(torch):
     ],
 )
 @pytest.mark.parametrize("protocol", [None, "dlpack_c_exchange", "dlpack", "cuda_array_interface"])
-def test_0_5_4_11_what_the_table_does_not_check(torch, changes, field, protocol):
+def test_0_5_0_8_4_11_what_the_table_does_not_check(torch, changes, field, protocol):
     if field == "is_conj":  # which no other numbers can be
         torch.table.dtype = 5, 64, 1
     view(torch.Tensor())
@@ -287,6 +287,9 @@ def test_0_5_4_11_what_the_table_does_not_check(torch, changes, field, protocol)
         with pytest.raises(ProtocolError) as caught:
             view(torch.Tensor(**changes), protocol=protocol)
         assert caught.value.field == field and "tensor." in str(caught.value)  # the remedy
+        assert caught.value.protects
+        with pytest.raises(ProtocolError, match=field):  # not even by __array__
+            rawcuda.copy(bytearray(24), type("Sub", (torch.Tensor,), {"__array__": lambda self: b"x" * 24})(**changes))
     assert torch.table.calls == calls or field in ("is_conj", "layout")  # these are found after it was read
 
 

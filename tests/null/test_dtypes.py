@@ -421,32 +421,81 @@ FLOATS = [
 ]
 
 
-def test_numbers_round_as_ml_dtypes_rounds_them():
+SMALL_FLOATS = [*scalars._SMALL, "float8_e8m0fnu"]
+
+
+@pytest.mark.parametrize("name", SMALL_FLOATS)
+def test_numbers_round_as_ml_dtypes_rounds_them(name):
+    """Numbers that ml_dtypes turns into an infinity, NaN or the largest number are out of range."""
     numpy, ml_dtypes = pytest.importorskip("numpy"), pytest.importorskip("ml_dtypes")
-    for name in [*scalars._SMALL, "float8_e8m0fnu"]:
-        theirs = numpy.dtype(getattr(ml_dtypes, name))
-        for value in FLOATS:
-            try:
-                mine = scalars.encode(dtypes.of(name), value)
-            except ValueError:
-                assert (
-                    name.startswith(("float6", "float4")) and value != value or name == "float8_e8m0fnu" and value <= 0
-                )
-                continue
-            with numpy.errstate(all="ignore"):
-                its = numpy.array([value], "f8").astype(theirs).tobytes()
-            both = scalars.decode(dtypes.of(name), mine)[0], scalars.decode(dtypes.of(name), its)[0]
-            assert mine == its or both[0] != both[0] and both[1] != both[1], (name, value, both)
+    dtype, theirs = dtypes.of(name), numpy.dtype(getattr(ml_dtypes, name))
+    largest, refused = float(ml_dtypes.finfo(theirs).max), 0
+    for value in [sign * value for value in FLOATS for sign in (1, -1)]:
+        with numpy.errstate(all="ignore"):
+            its = numpy.array([value], "f8").astype(theirs).tobytes()
+        mine = scalars.converted(dtype, value)
+        (wanted,), (got,) = scalars.decode(dtype, its), scalars.decode(dtype, mine)
+        assert mine == its or wanted != wanted and got != got, (name, value, wanted, got)
+        try:
+            assert scalars.encode(dtype, value) == mine
+            assert not abs(value) < float("inf") or abs(wanted) <= largest
+        except ValueError:  # the next test checks from where on
+            assert not abs(wanted) < largest or value != value
+            refused += 1
+    assert refused >= 2
+
+
+@pytest.mark.parametrize("name", ["float16", *SMALL_FLOATS])
+def test_the_edge_of_a_range_is_where_struct_has_it_for_float16(name):
+    """The least number that is refused is half a step above the largest one, if it rounds to the next even one."""
+    dtype = dtypes.of(name)
+    if name in ("float16", "bfloat16"):
+        parts = (10, 15) if name == "float16" else (7, 127)
+        largest, odd = (2 - 2.0 ** -parts[0]) * 2.0 ** parts[1], True
+        edge = (2 - 2.0 ** -(parts[0] + 1)) * 2.0 ** parts[1]
+    else:
+        numbers = [number for number in scalars._table(name) if 0 <= number < float("inf")]
+        largest, odd = max(numbers), scalars._table(name).index(max(numbers)) % 2 == 1
+        above = largest if name == "float8_e8m0fnu" else largest - sorted(set(numbers))[-2]
+        edge = largest + above / 2
+    assert scalars.decode(dtype, scalars.encode(dtype, largest)) == [largest]
+    below, beyond = edge * (1 - 2.0**-50), edge * (1 + 2.0**-50)
+    for sign in (1, -1) if name != "float8_e8m0fnu" else (1,):
+        assert scalars.decode(dtype, scalars.encode(dtype, sign * below)) == [sign * largest]
+        if not odd:
+            assert scalars.decode(dtype, scalars.encode(dtype, sign * edge)) == [sign * largest]
+        for wrong in (sign * edge,) * odd + (sign * beyond, sign * 1e39, sign * 1e300, sign * 10**400):
+            with pytest.raises(ValueError, match=f"does not fit into {name}"):
+                scalars.encode(dtype, wrong)
+
+
+def test_what_float_makes_infinite_is_out_of_range():
+    """float() returns an infinity for a large Decimal and a large long double, and struct takes that."""
+    from decimal import Decimal
+
+    for name in ("float16", "float32", "float64", *SMALL_FLOATS):
+        with pytest.raises(ValueError, match="does not fit"):
+            scalars.encode(dtypes.of(name), Decimal("1e400"))
+    assert scalars.encode(dtypes.of("float32"), Decimal("Infinity")) == struct.pack("=f", float("inf"))
+    numpy = pytest.importorskip("numpy")
+    large = numpy.longdouble("1e4000")
+    if large - large == 0:  # (a long double of 64 bits has no such number)
+        for name in ("float16", "float32", "float64", "complex64", "complex128", "bfloat16", "float8_e5m2"):
+            with pytest.raises(ValueError, match="does not fit"):
+                scalars.encode(dtypes.of(name), large)
+        with pytest.raises(ValueError, match="does not fit"):
+            scalars.encode(dtypes.of("complex128"), numpy.clongdouble(large))
+    for value in (numpy.longdouble("inf"), numpy.clongdouble(complex(0, float("inf")))):
+        assert len(scalars.encode(dtypes.of("complex64"), value)) == 8
 
 
 def test_small_floats_round_to_nearest_even():
     for name, value, code in [
         ("float8_e4m3fn", 448.0, 0x7E),
         ("float8_e4m3fn", 464.0, 0x7E),
-        ("float8_e4m3fn", 465.0, 0x7F),
-        ("float8_e5m2", 61440.0, 0x7C),
         ("float8_e5m2", float("-inf"), 0xFC),
-        ("float4_e2m1fn", 9.0, 7),
+        ("float8_e5m2", 61439.0, 0x7B),
+        ("float4_e2m1fn", 6.9, 7),
         ("float4_e2m1fn", -0.2, 0x8),
         ("float4_e2m1fn", 2.5, 4),
         ("float8_e4m3fnuz", -0.0, 0),
@@ -462,9 +511,8 @@ def test_small_floats_round_to_nearest_even():
         (-2.0, 0xC000),
         (2.0**-133, 1),
         (2.0**-134, 0),
-        (1e39, 0x7F80),
+        (float("inf"), 0x7F80),
         (-0.0, 0x8000),
-        (3.3962e38, 0x7F80),
         (3.3961e38, 0x7F7F),
     ]:
         assert scalars.encode(dtypes.of("bfloat16"), value) == struct.pack("=H", code), value
@@ -513,6 +561,14 @@ def test_encode(name, value, data):
         ("float32x2", 1.0, TypeError),
         ("|V3", 1, TypeError),
         ("float4_e2m1fn", float("nan"), ValueError),
+        ("float6_e3m2fn", float("inf"), ValueError),
+        ("float8_e4m3fn", float("inf"), ValueError),
+        ("float8_e5m2fnuz", float("-inf"), ValueError),
+        ("float8_e8m0fnu", float("inf"), ValueError),
+        ("float8_e8m0fnu", 2.0**128, ValueError),
+        ("bfloat16", 1e39, ValueError),
+        ("bfloat16", 10**400, ValueError),
+        ("complex32", 1e39j, ValueError),
         ("float8_e8m0fnu", -1.0, ValueError),
         ("complex64", "1", TypeError),
     ],

@@ -28,11 +28,11 @@ FLOORS = (
         "nvrtc_h nvjitlink_h",
     ),
     ("", "dlpack driver"),
-    ("elements", "dtypes layout scalars npy"),
+    ("elements", "dtypes ctypes_types layout scalars npy"),
     (
         "protocols",
-        "description pep3118 buffer array_interface cuda_array_interface cuda_stream tensor dlpack dlpack_c_exchange "
-        "arrow choosing",
+        "refusals description pep3118 buffer array_interface cuda_array_interface cuda_stream tensor dlpack "
+        "dlpack_c_exchange arrow choosing",
     ),
     ("interpreter", "buffer_type"),
     (

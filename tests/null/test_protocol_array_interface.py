@@ -352,7 +352,11 @@ def test_6_2_a_buffer_with_gaps():
 def test_5_8_6_4_structures_keep_their_descr():
     descr = [("a", "<i4"), ("", "|V4"), ("b", "<f8")]
     v = view(Shows(host={**GOOD, "typestr": "|V16", "shape": (2,), "descr": descr}))
-    assert v.dtype.descr == descr and v.dtype.kind == "opaque" and v.__array_interface__["descr"] == descr
+    assert v.dtype.descr == descr and v.dtype.kind == "opaque"
+    assert v[:0].dtype is v.dtype and v["b"].strides == (16,) and v["b"].ptr == v.ptr + 8
+    told = [("a", "<i4"), ("c", "|V4"), ("b", "<f8")]  # (NumPy would make a field of padding)
+    named = view(Shows(host={**GOOD, "typestr": "|V16", "shape": (2,), "descr": told}))
+    assert named.dtype.descr == named.__array_interface__["descr"] == told
     assert str(v.dtype) == "{'names': ['a', 'b'], 'formats': ['<i4', '<f8'], 'offsets': [0, 8], 'itemsize': 16}"
 
 

@@ -378,3 +378,56 @@ def test_masked_arrays_are_refused():
         with pytest.raises(TypeError, match=r"array\.filled"):
             rawcuda.copy(numpy.zeros(masked.shape), masked)
     assert view(masked.data).tolist() == [1.0] and view(masked.filled(0)).tolist() == [1.0]
+
+
+# -- the range of float types
+
+FLOATS = [name for name, *_ in module("elements.dtypes")._TABLE if of(name).kind == "float" and name != "float128"]
+
+
+@pytest.mark.parametrize("name", FLOATS)
+def test_one_rule_for_the_range_of_all_floats(name):
+    """A number that rounds to one beyond the largest is refused, in whatever way it is stored."""
+    dtype = of(name)
+    v = view(bytearray(4 * dtype.itemsize)).reinterpret(dtype)
+    before = v.tobytes()
+    wrong = [10**400, -(10**400), Decimal("1e400"), Fraction(10**400)]
+    if name != "float64":
+        wrong += [1e39, -1e39, numpy.float64(1e39), numpy.array(1e39), 10**39]
+        wrong += [numpy.float32(3e38)] * (name not in ("float32", "bfloat16"))
+    if numpy.longdouble("1e4000") - numpy.longdouble("1e4000") == 0:
+        wrong.append(numpy.longdouble("1e4000"))
+    if name not in ("float16", "float32", "float64", "bfloat16", "float8_e3m4", "float8_e4m3", "float8_e5m2"):
+        wrong += [math.inf, -math.inf, numpy.float32("inf")]
+    for value in wrong:
+        for store in (
+            lambda value: v.__setitem__(0, value),
+            lambda value: v.__setitem__(slice(None), value),
+            lambda value: v.__setitem__(slice(None), [1, 1, value, 1]),
+            v.fill,
+        ):
+            if isinstance(value, numpy.ndarray) and store is not v.fill:
+                continue  # (an array is copied, and has another dtype)
+            with pytest.raises(ValueError, match="does not fit|neither zero nor negative"):
+                store(value)
+    assert v.tobytes() == before
+    v.fill(2)
+    v[1], v[2:] = numpy.float32(1), [numpy.float64(4), Decimal(2)]
+    assert v.tolist() == [2, 1, 4, 2]
+
+
+def test_astype_never_refuses_a_number(monkeypatch):
+    monkeypatch.setattr(module("arrays.conversion"), "_numpy", lambda: None)
+    numbers = view(numpy.array([1e39, -1e39, 1.5, math.inf, math.nan]))
+    for name, wanted in (
+        ("bfloat16", [math.inf, -math.inf, 1.5, math.inf, math.nan]),
+        ("float8_e4m3fn", [math.nan, math.nan, 1.5, math.nan, math.nan]),
+        ("float8_e5m2fnuz", [math.nan, math.nan, 1.5, math.nan, math.nan]),
+        ("float6_e3m2fn", [28, -28, 1.5, 28, 0]),
+        ("float8_e8m0fnu", [math.nan, math.nan, 2, math.nan, math.nan]),
+        ("float16", [math.inf, -math.inf, 1.5, math.inf, math.nan]),
+        ("float32", [math.inf, -math.inf, 1.5, math.inf, math.nan]),
+    ):
+        assert repr([abs(n) if n == 0 else n for n in numbers.astype(name).tolist()]) == repr(
+            [float(n) for n in wanted]
+        )

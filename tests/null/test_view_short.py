@@ -329,7 +329,7 @@ SHORT = {
         "i4,f8",
         lambda array: array,
         "buffer",
-        ["dlpack.read", "choosing.read", "choosing.refusing", *BY_BUFFER[1:]],
+        ["dlpack.read", "choosing.read", "buffer.describe_array", "dtypes.of_numpy", "buffer.describe", BY_BUFFER[-1]],
     ),
     "number": ("f4", lambda array: array[0, 0], "buffer", BY_BUFFER),
     "buffer": ("f4", memoryview, "buffer", BY_BUFFER),

@@ -40,7 +40,6 @@ __all__ = [
     "Slot",
     "ctypes_letter",
     "declared",
-    "is_swapped",
     "refuse_kind",
     "refuse_numpy",
     "refuse_object",
@@ -225,17 +224,6 @@ def ctypes_letter(kind: Any) -> str:
     return "f" if code in "fd" else "s" if code in "bhilq" else "u" if code in "BHILQ?P" else ""
 
 
-def is_swapped(kind: Any) -> bool:
-    """Tell whether values of a ctypes type, or parts of them, are big-endian; the byte order of CUDA is little."""
-    if issubclass(kind, ctypes.Array):
-        return is_swapped(kind._type_)
-    if issubclass(kind, (ctypes.Structure, ctypes.Union)):
-        fields = [field[1] for base in kind.__mro__ for field in vars(base).get("_fields_", ())]
-        return any(map(is_swapped, fields))
-    big, little = getattr(kind, "__ctype_be__", None), getattr(kind, "__ctype_le__", None)
-    return big in kind.__mro__ and big is not little  # (a byte has no order)
-
-
 class Slot:
     """A parameter of a kernel on a device: how an argument is packed into it, and how one is refused.
 
@@ -365,8 +353,8 @@ class Slot:
 
     def can_reach(self, where: tuple[str, int | None]) -> bool:
         """Tell whether the device can access memory of a kind and ordinal, according to its label."""
-        kind, ordinal = where
-        return kind != "cpu" and (kind != "cuda" or ordinal is not None and reaches(self.ordinal, ordinal))
+        kind, ordinal = where  # (None is the ordinal of an empty array whose exporter named none: nothing is accessed)
+        return kind != "cpu" and (kind != "cuda" or ordinal is None or reaches(self.ordinal, ordinal))
 
 
 def _worded(value: Any) -> str:

@@ -16,7 +16,9 @@ import sys
 from ...arrays.strided import _MemoryView
 from ...elements.dtypes import of
 from ...errors import ProtocolError
+from ...protocols.choosing import OFFERS
 from ...protocols.description import Description
+from ...protocols.refusals import means_another
 from ..memory import Memory
 from .arguments import In, Passed
 
@@ -25,8 +27,6 @@ if TYPE_CHECKING:
     from typing import Any
 
 __all__ = ["is_exporter", "is_plain", "kind_of"]
-
-_EXPORTS = ("__dlpack__", "__cuda_array_interface__", "__array_interface__", "__dlpack_c_exchange_api__")
 
 
 def kind_of(kind: type) -> str:
@@ -105,13 +105,15 @@ def is_exporter(value: Any) -> bool:
     if isinstance(value, type):  # the class has the attribute; only its instances have memory
         return False
     kind = type(value)
-    for name in _EXPORTS:
+    for name in OFFERS:
         if hasattr(kind, name):
             return True
     try:
         memoryview(value).release()
         return True
     except TypeError:
-        return any([hasattr(value, name) for name in _EXPORTS])
-    except (BufferError, ValueError):
+        return any([hasattr(value, name) for name in OFFERS])
+    except Exception as refused:
+        if not means_another(refused):
+            raise
         return True

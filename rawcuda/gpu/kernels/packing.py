@@ -15,11 +15,13 @@ Read next    source.py
 from __future__ import annotations
 
 import ctypes
-import struct
 import sys
 from operator import index
 
 from ...arrays.strided import view
+from ...elements.ctypes_types import is_swapped
+from ...elements.dtypes import of
+from ...elements.scalars import encode
 from ...errors import Closed, ProtocolError
 from ...protocols.choosing import Unviewable
 from ...protocols.description import Description
@@ -31,7 +33,6 @@ from .arguments import (
     Passed,
     Slot,
     ctypes_letter,
-    is_swapped,
     refuse_kind,
     refuse_numpy,
     refuse_object,
@@ -385,24 +386,22 @@ def _pack_bfloat16(slot: Slot, argument: Any, kept: Kept) -> bytes:
         number = _pack_real(slot, argument, kept)
     else:
         _refuse_real(slot, argument, kept)
-    from math import frexp, ldexp
+    return encode(_BFLOAT16, number)
 
-    if number - number == 0 and number != 0:  # finite: keep 8 bits, fewer below the smallest normal number
-        exponent = max(frexp(number)[1], -125)
-        number = ldexp(round(ldexp(number, 8 - exponent)), exponent - 8)
-    return struct.pack("<f", number)[2:]  # exact now: its upper half
+
+_BFLOAT16 = of("bfloat16")
 
 
 def _pack_complex(slot: Slot, argument: Any, kept: Kept) -> bytes:
     try:
-        pair = complex(argument)
-        return struct.pack("<ff" if slot.type == "c64" else "<dd", pair.real, pair.imag)
+        return encode(_COMPLEX[slot.type], argument)
     except TypeError as error:
         slot.refuse(TypeError, argument, f"cannot be converted: {error}")
-    except OverflowError as error:
+    except ValueError as error:
         slot.refuse(ValueError, argument, f"does not fit: {error}")
 
 
+_COMPLEX = {"c64": of("complex64"), "c128": of("complex128")}
 _CONVERTERS = {"bf16": _pack_bfloat16}  # the other types are complex
 
 

@@ -365,7 +365,9 @@ def shape_or_view(given: Any, dtype: Any, channels: Any, stream: Any) -> tuple[A
             raise TypeError('an array with a shape also needs a dtype: give one, such as "float32"')
         component, lanes = vector_of(of(dtype))
         return given, component, lanes if channels is None else channels, None
-    data = given if isinstance(given, StridedView) else view(readable(given), stream=stream)
+    data = readable(given, stream)
+    if not isinstance(data, StridedView):  # it is a Memory
+        data = view(data, stream=stream)
     component, lanes = vector_of(data.dtype)
     if dtype is not None and vector_of(of(dtype))[0] is not component:
         raise TypeError(f"the data has dtype {data.dtype}, but dtype={of(dtype)} was given: leave dtype out")

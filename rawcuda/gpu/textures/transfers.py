@@ -142,7 +142,7 @@ def store(box: Box, source: Any, stream: Any) -> None:
     raises  TypeError   another dtype
             ValueError  a shape that cannot be broadcast
     """
-    thing, data = _seen(copying.readable(source), box, stream)
+    thing, data = _seen(copying.readable(source, stream), box, stream)
     wanted = _wanted(box)
     if data.shape != wanted:
         try:

@@ -135,8 +135,9 @@ def _said(made: Description) -> str:
     where = (
         "a device that only the driver knows" if made._place.device is None else " ".join(map(str, made._place.device))
     )
+    dtype = f"{made.dtype} ({made.dtype.reason})" if made.dtype.reason else str(made.dtype)
     return (
-        f"{made.dtype} {made.shape}, byte strides {made.strides}, on {where}, at {made.ptr:#x}, "
+        f"{dtype} {made.shape}, byte strides {made.strides}, on {where}, at {made.ptr:#x}, "
         f"{'read-only' if made._place.readonly else 'writable'}"
     )
 
@@ -186,7 +187,7 @@ def _comparable(finding: Finding) -> tuple[Any, ...]:
         telling,
         str(made.dtype),
         made._place.device,
-        None if _is_legacy(finding) else made._place.readonly,
+        None if _is_legacy(finding) or made._place.unsaid else made._place.readonly,
     )
 
 
@@ -199,6 +200,10 @@ def _used(obj: Any, found: Found, made: Description | None) -> str:
         )
     if any("no memory can be read" in finding.refusal for finding in found.values()):
         return "it would read through the bad pointer and crash the process, as every consumer would"
+    if made is None and "arrow" in found and list(found["arrow"].facts) == ["__arrow_c_stream__"]:
+        return (
+            "it would fetch the chunks of the stream, view a single one, and refuse several, which copies put together"
+        )
     if made is not None and _is_far(made):
         return "the memory is, or may be, a device's: it would ask the driver which, and wait for its stream"
     try:

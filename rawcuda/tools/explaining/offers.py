@@ -25,7 +25,8 @@ from ...dlpack import (
 from ...dlpack import name_of as name_of_capsule
 from ...errors import worded
 from ...interpreter.cpython import bind
-from ...protocols import array_interface, buffer, cuda_array_interface, cuda_stream, dlpack_c_exchange
+from ...protocols import array_interface, arrow, buffer, choosing, cuda_array_interface, cuda_stream, dlpack_c_exchange
+from ...protocols.choosing import ARROW
 from ...protocols.description import Description, describe_as
 from ...protocols.tensor import BY_CAPSULE, LEGACY, describe_tensor
 
@@ -335,8 +336,27 @@ def _buffer(obj: Any, finding: Finding) -> bool:
     finally:
         _release(ctypes.addressof(struct))
     finding.facts.update({f"{name}_read": value for name, value in read.items()})
-    finding.read(lambda: buffer.describe(obj))
+    finding.read(lambda: choosing.describe(obj, Description, None, "buffer"))
     return True
+
+
+_HOST = ("cpu", 0)
+
+
+def _arrow(obj: Any, finding: Finding) -> bool:
+    offered = [] if isinstance(obj, type) else [name for name in ARROW if getattr(obj, name, None) is not None]
+    for name in offered:
+        finding.facts[name] = said = {}
+        try:
+            said.update(arrow.facts(obj, name))
+            finding.lines.append(f"{name}() -> {', '.join([f'{key} {value!r}' for key, value in said.items()])}")
+        except Exception as error:
+            finding.lines.append(f"{name}() raises {raised(error)}")
+    if offered == ["__arrow_c_stream__"]:
+        finding.lines.append("no chunk is fetched here, since some objects give each chunk only once")
+    elif offered and finding.facts[offered[0]].get("device", _HOST) == _HOST:  # else a driver would wait for its event
+        finding.read(lambda: arrow.describe(obj))
+    return bool(offered)
 
 
 def _stream(obj: Any, finding: Finding) -> bool:
@@ -373,5 +393,6 @@ ASKED: dict[str, tuple[str, Callable[[Any, Finding], bool]]] = {
         ),
     ),
     "buffer": ("the buffer protocol", _buffer),
+    "arrow": ("the Arrow C interfaces", _arrow),
     "cuda_stream": ("__cuda_stream__", _stream),
 }
