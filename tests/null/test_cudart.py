@@ -472,6 +472,45 @@ assert list(words) == [0, 16]
     )
 
 
+def test_calls_that_are_those_of_the_driver(run) -> None:  # type: ignore[no-untyped-def]
+    """Some of each family, with every kind of parameter: structures by value, pointers to results, sizes, handles."""
+    run(
+        """
+size, structures = ctypes.c_size_t, module("emulator.runtime.structures")
+host, other = ctypes.create_string_buffer(bytes(range(256)), 256), ctypes.create_string_buffer(256)
+one, managed, stream, event = allocate(256), ctypes.c_uint64(), ctypes.c_void_p(), ctypes.c_void_p()
+check(cuda.cudaMemcpy2D(one, size(32), host, size(16), size(16), size(8), 4))
+check(cuda.cudaMemcpy2D(other, size(16), one, size(32), size(16), size(8), 4))
+assert other.raw[:128] == host.raw[:128]
+check(cuda.cudaStreamCreateWithFlags(by(stream), 1)), check(cuda.cudaMallocManaged(by(managed), size(64), 1))
+check(cuda.cudaMemPrefetchAsync(managed, size(64), structures.Location(1, 0), 0, stream))
+check(cuda.cudaMemAdvise(managed, size(64), 1, structures.Location(1, 0)))
+check(cuda.cudaIpcOpenMemHandle(by(managed), structures.Handle(), 1), 400)
+free, total = size(), size()
+check(cuda.cudaMemGetInfo(by(free), by(total)))
+assert 0 < free.value < total.value
+check(cuda.cudaStreamDestroy(None), 400)
+elapsed = ctypes.c_float()
+check(cuda.cudaEventCreate(by(event))), check(cuda.cudaEventElapsedTime(by(elapsed), event, event), 400)
+pool, most, stored = ctypes.c_void_p(), ctypes.c_uint64(2**63), ctypes.c_uint64()
+check(cuda.cudaDeviceGetDefaultMemPool(by(pool), 0)), check(cuda.cudaMemPoolSetAttribute(pool, 4, by(most)))
+check(cuda.cudaMemPoolGetAttribute(pool, 4, by(stored)))
+assert stored.value == 2**63
+check(cuda.cudaMallocFromPoolAsync(by(one), size(100), pool, stream)), check(cuda.cudaFreeAsync(one, stream))
+least, greatest, limit = ctypes.c_int(1), ctypes.c_int(1), size()
+check(cuda.cudaDeviceGetStreamPriorityRange(by(least), by(greatest)))
+check(cuda.cudaDeviceSetLimit(0, size(4096))), check(cuda.cudaDeviceGetLimit(by(limit), 0))
+assert (least.value, greatest.value < 0, limit.value) == (0, True, 4096)
+text, device = ctypes.create_string_buffer(20), ctypes.c_int(5)
+check(cuda.cudaDeviceGetPCIBusId(text, 20, 0)), check(cuda.cudaDeviceGetByPCIBusId(by(device), text))
+assert device.value == 0
+flags = ctypes.c_uint()
+check(cuda.cudaSetDeviceFlags(1)), check(cuda.cudaGetDeviceFlags(by(flags))), check(cuda.cudaInitDevice(0, 0, 0))
+assert flags.value == 1
+"""
+    )
+
+
 def test_a_capture_into_a_graph_may_end_without_writing_it(run) -> None:  # type: ignore[no-untyped-def]
     run(
         """
