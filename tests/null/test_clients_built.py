@@ -58,10 +58,10 @@ def test_the_arguments_reach_the_program(run) -> None:  # type: ignore[no-untype
     "text, why",
     [
         ("print('sum 6'); raise SystemExit(3)", "status 3: "),
-        ("import sys; print('sum 6'); sys.stderr.write('emulator: memcheck: bad\\n')", "emulator: memcheck: bad"),
+        ("import sys; print('sum 6'); print('emulator: memcheck: bad', file=sys.stderr)", "emulator: memcheck: bad"),
     ],
 )
-def test_a_status_or_a_report_of_the_emulator_is_wrong(run, text: str, why: str) -> None:  # type: ignore[no-untyped-def]
+def test_a_status_or_a_report_is_wrong(run, text: str, why: str) -> None:  # type: ignore[no-untyped-def]
     status, said = run({"build": build(text)})
     assert said.startswith(f"sums/one 1.0: wrong {why}") and status == 1
 
