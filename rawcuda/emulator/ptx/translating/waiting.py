@@ -10,7 +10,7 @@ How          From the branches that leave a loop, the values on which they depen
              function that contains one of these. An atomic that adds to a number does not count: the loop then comes
              to its end alone, unless another atomic takes back what was added. A weak read counts if the loop reads the
              same place in each iteration, contains an instruction after which memory must be read again, such as a
-             fence, and counts nothing that would end it otherwise; between barriers, weak reads of shared memory do not.
+             fence, and counts nothing that would end it otherwise; between barriers, no weak read of shared memory is.
 What not     whether another thread does write that memory: a loop that tries to take a free lock also waits here.
 Source       PTX ISA, "Memory Consistency Model"
 Read next    translate.py, which writes the yields; unit.py
