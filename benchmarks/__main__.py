@@ -5,9 +5,11 @@
     python3 -m benchmarks --rounds 5                            quicker and less exact
     python3 -m benchmarks --draw A.json B.json --to speed.svg   draw results again
     python3 -m benchmarks --table A.json B.json                 replace the tables of docs/performance.md
+    python3 -m benchmarks --instructions                        count the instructions of hot rows (instructions.py)
+    python3 -m benchmarks --instructions --write                the same, and write instructions.txt
 
 It runs in the environment of this interpreter, which needs cuda.core. It builds a driver whose functions return at
-once, so that no GPU takes part. It never fails because a time is too long.
+once, so that no GPU takes part. It never fails because a time is too long; --instructions fails if a row has grown.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from . import matrix, picture, report, stub
+from . import instructions, matrix, picture, report, stub
 
 HERE = Path(__file__).resolve().parent
 PAGE = HERE.parent / "docs" / "performance.md"
@@ -79,7 +81,13 @@ def main() -> None:
         "--table", nargs="+", type=Path, metavar="JSON", help="replace the tables of the page without measuring"
     )
     parser.add_argument("--to", type=Path, default=FOLDER / "matrix.svg", help="where --draw writes")
+    parser.add_argument(
+        "--instructions", action="store_true", help="count instructions, and compare them with the file"
+    )
+    parser.add_argument("--write", action="store_true", help="with --instructions: write the file")
     options = parser.parse_args()
+    if options.instructions:
+        sys.exit(instructions.main(options.words, options.write))
     given = [json.loads(path.read_text()) for path in options.draw or options.table or ()]
     if options.draw:
         options.to.write_text(picture.draw(given))

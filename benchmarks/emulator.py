@@ -5,6 +5,8 @@
     python3 benchmarks/emulator.py --only product     one kernel
     python3 benchmarks/emulator.py --unchecked        without the memory checker
     python3 benchmarks/emulator.py --json             lines of JSON, for another program
+    python3 benchmarks/emulator.py --opcodes          the rate of every opcode, the slowest first (opcodes.py)
+    python3 benchmarks/emulator.py --opcodes fma cvt --forms    of some, with all of their forms
 
 The unit is thread-instructions per second: PTX instructions, each counted once for every thread that executes it. One
 run is traced to count them. numba's simulator has no instructions, so the times for the same work are compared. Each
@@ -63,7 +65,14 @@ def main() -> int:
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--unchecked", action="store_true")
+    parser.add_argument("--opcodes", nargs="*", metavar="OPCODE")
+    parser.add_argument("--forms", action="store_true")
     options = parser.parse_args()
+    if options.opcodes is not None:
+        sys.path.insert(0, str(HERE.parent))
+        from benchmarks import opcodes
+
+        return opcodes.report(options.opcodes, options.repeat, options.forms)
     if options.pythons:
         more = [
             f"--repeat={options.repeat}",

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,15 +56,21 @@ def main(arguments: list[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")
     if sys.stdout is None:  # closed before the start, as by >&-; the exit status still shows the result
         sys.stdout = open(os.devnull, "w", encoding="utf-8")
+    status = 1
     try:
-        status = _dispatch(words)
-        print(end="", flush=True)  # so that a broken pipe is noticed here, not at exit
-        return status
+        status = _run(words)
+    finally:
+        status = _flushed(status)
+    return status
+
+
+def _run(words: list[str]) -> int:
+    """Run a command, and return the exit status, also for an exception."""
+    try:
+        return _dispatch(words)
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        # The interpreter flushes stdout once more at exit; that must not fail.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     except SystemExit as leaving:  # argparse, after --help
         return leaving.code if isinstance(leaving.code, int) else 1
@@ -71,6 +78,27 @@ def main(arguments: list[str] | None = None) -> int:
         if "--debug" in words:
             raise
         return _tell(error)
+
+
+def _flushed(status: int) -> int:
+    """Write what the streams still hold, and return the exit status, which is another one if this fails.
+
+    The interpreter flushes both streams once more at exit, and ends with status 120 if this fails. So a stream that
+    cannot be written is led to os.devnull first.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if stream is not None:
+                stream.flush()
+        except KeyboardInterrupt:
+            return 130
+        except OSError as error:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+            if isinstance(error, BrokenPipeError):
+                status = 141
+            elif status == 0:  # else a failure is told already
+                status = _tell(error)
+    return status
 
 
 def _dispatch(words: list[str]) -> int:
@@ -108,7 +136,8 @@ def _tell(error: Exception) -> int:
     if not expected:
         text = f"{type(error).__name__}: {text} (unexpected: --debug shows where)"
     if sys.stderr is not None:
-        print(f"error: {text}", file=sys.stderr)
+        with suppress(OSError):  # if it cannot be written either, the exit status still tells
+            print(f"error: {text}", file=sys.stderr)
     return 2 if isinstance(error, Refusal) else 1
 
 

@@ -2,11 +2,15 @@
 
     python3 -m tests                     the folders null, driver, interop, vendored and docs
     python3 -m tests null driver         these folders only
-    python3 -m tests --heavy             only the tests that the plain command omits: those marked heavy, driver again
-                                         in every mode of the emulator, all again without fast paths, null, driver
-                                         and interop again on every other Python of this machine, and interop with
-                                         the large libraries (PyTorch, JAX, Warp, DALI, TensorFlow...)
+    python3 -m tests --change            what every change must pass, too: driver in lazy and random mode, the oldest
+                                         and the newest Python of this machine, a vendored copy, the site, the
+                                         instructions of hot calls; and a tenth of the other heavy tests, which the
+                                         commit selects
+    python3 -m tests --heavy             all tests that the plain command omits: those above, every Python of this
+                                         machine, interop with the large libraries (PyTorch, JAX, Warp, DALI,
+                                         TensorFlow...), other projects' suites, corrections, campaigns, the harness
     python3 -m tests --heavy reruns      only the heavy tests of these folders
+    python3 -m tests --times             the same as without it, and tables of where the processor time goes
     python3 -m tests --attack            the campaign: random programs, objects and inputs, for ten minutes
     python3 -m tests --attack --minutes 60
     python3 -m tests --load              mixed work in 8 threads of each of 4 processes, for half an hour or --minutes
@@ -28,10 +32,15 @@ import importlib.util
 import os
 import subprocess
 import sys
+import tempfile
+import time
 import venv
 from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parent.parent
+# The processor time of `python3 -m tests` and of --change, in minutes, as estimated from measurements of their parts on
+# a busy machine. --times measures it.
+MINUTES = {"": 12, "--change": 45}
 
 
 def main() -> int:
@@ -46,21 +55,38 @@ def main() -> int:
         return run_mutants(sys.argv[2:])
     ours, for_pytest = split(sys.argv[1:])
     options = parse(ours)
-    folders = ("null", "driver", "interop", "vendored", "docs", *(["reruns"] if options.heavy else []))
+    on_demand = options.heavy or options.change is not None
+    folders = ("null", "driver", "interop", "vendored", "docs", *(["reruns"] if on_demand else []))
     tests = [f"tests/{folder}" for folder in options.folders or folders]
-    tests += ["--heavy"] if options.heavy else []
+    tests += ["--heavy"] if on_demand else []
+    tests += ["--change", options.change or commit()] if options.change is not None else []
+    tests += ["-p", "tests.times"] if options.times else []
     if options.attack or options.load:
         folder, minutes = ("attack", 10.0) if options.attack else ("load", 30.0)
         tests = [f"tests/{folder}", "--minutes", str(options.minutes or minutes)]
     python = sys.executable if options.here else environment()
-    parallel = (
-        []
-        if options.here or options.attack or options.load or options.driver == "nvidia"
-        else ["--numprocesses=auto", "--maxprocesses=4", "--dist=worksteal"]
-    )
+    alone = options.here or options.attack or options.load or options.driver == "nvidia"
+    processes = 1 if alone else min(os.cpu_count() or 1, 4)
+    parallel = [] if alone else [f"--numprocesses={processes}", f"--dist={'loadgroup' if on_demand else 'worksteal'}"]
+    kind = "--change" if options.change is not None else "" if not (options.heavy or alone or options.folders) else None
+    if kind is not None and not for_pytest:
+        print(
+            f"pytest {' '.join(tests)}, in {processes} processes: about {MINUTES[kind] / processes:.0f} minutes; "
+            "[ %] is how far it is",
+            flush=True,
+        )
     return subprocess.call(
         [python, "-m", "pytest", *tests, "--driver", options.driver, *parallel, *for_pytest], cwd=CHECKOUT
     )
+
+
+def commit() -> str:
+    """Return the hash of the commit that is checked out, or "none" outside a repository."""
+    try:
+        done = subprocess.run(["git", "rev-parse", "HEAD"], cwd=CHECKOUT, capture_output=True, text=True)
+    except OSError:
+        return "none"
+    return done.stdout.strip() or "none"
 
 
 def split(arguments: list[str]) -> tuple[list[str], list[str]]:
@@ -82,22 +108,40 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         "--driver", choices=("emulator", "nvidia"), default="emulator", help="the driver for the tests in driver/"
     )
     parser.add_argument("--heavy", action="store_true", help="only the tests that take a long time")
+    parser.add_argument(
+        "--change",
+        nargs="?",
+        const="",
+        metavar="COMMIT",
+        help="of those, what every change must pass, and the tenth that this commit selects; without it, HEAD",
+    )
+    parser.add_argument("--times", action="store_true", help="print where the processor time goes")
     parser.add_argument("--attack", action="store_true", help="only the campaign; the seed is printed")
     parser.add_argument("--load", action="store_true", help="only the load; its figures are printed")
     parser.add_argument("--minutes", type=float, help="how long the campaign (10) or the load (30) takes")
     parser.add_argument("--here", action="store_true", help="use the packages of this Python; install nothing")
     options = parser.parse_args(arguments)
     alone = "--attack" if options.attack else "--load" if options.load else ""
-    if alone and (options.folders or options.heavy or options.driver == "nvidia" or options.attack and options.load):
+    if alone and (
+        options.folders
+        or options.heavy
+        or options.change is not None
+        or options.driver == "nvidia"
+        or options.attack
+        and options.load
+    ):
         parser.error(f"{alone} is a run of its own, on the emulator: omit folders, other runs and --driver")
     if options.minutes is not None and not 0 < options.minutes < 10_000:
         parser.error(f"--minutes {options.minutes:g}: must be more than 0")
+    if options.heavy and options.change is not None:
+        parser.error("--change is a part of --heavy: give one of them")
+    on_demand = options.heavy or options.change is not None
     for folder in options.folders:
         if not (CHECKOUT / "tests" / folder).is_dir():
             parser.error(f"there is no folder tests/{folder}")
-    if options.driver == "nvidia" and options.heavy and (not options.folders or "reruns" in options.folders):
+    if options.driver == "nvidia" and on_demand and (not options.folders or "reruns" in options.folders):
         parser.error("only the emulator has modes: with --driver nvidia --heavy, give the folders, without reruns")
-    if options.here and options.heavy and (not options.folders or "reruns" in options.folders):
+    if options.here and on_demand and (not options.folders or "reruns" in options.folders):
         parser.error("each Python needs its own environment: with --here --heavy, give the folders, without reruns")
     if options.here and importlib.util.find_spec("pytest") is None:
         parser.error(f"{sys.executable} has no pytest: install it, or omit --here")
@@ -113,21 +157,49 @@ def environment(needed: list[str] | None = None) -> str:
     complete = folder / "complete"  # written last: an interrupted environment is made again
     if complete.exists():
         return str(python)
-    print(f"making {folder} with {', '.join(needed)} (once; it needs a package index)", flush=True)
+    print(f"making the environment {folder.relative_to(CHECKOUT)} (once; it needs a package index)", flush=True)
     if importlib.util.find_spec("ensurepip") is None:
         sys.exit(
             f"{sys.executable} cannot make environments: install its ensurepip (on Debian: apt install python3-venv), "
-            "or install the above and run python3 -m tests --here"
+            f"or install {', '.join(needed)} and run python3 -m tests --here"
         )
     venv.create(folder, clear=True, with_pip=True)
-    install = subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *needed])
-    if install.returncode:
+    said = installed(str(python), needed)
+    if said is not None:
         sys.exit(
-            f"pip could not install {', '.join(needed)}; pip's messages are above. Without a network, install them by "
-            "other means and run python3 -m tests --here"
+            f"{said}\npip could not install {', '.join(needed)}; pip's messages are above. Without a network, install "
+            "them by other means and run python3 -m tests --here"
         )
     complete.touch()
     return str(python)
+
+
+def installed(python: str, needed: list[str]) -> str | None:
+    """Install packages, with one line that says how far this is; return pip's messages if it fails, otherwise None."""
+    begin = time.monotonic()
+    with tempfile.TemporaryFile() as messages:
+        command = [python, "-m", "pip", "install", "--progress-bar=off", "--disable-pip-version-check", *needed]
+        process = subprocess.Popen(command, stdout=messages, stderr=subprocess.STDOUT)
+        while True:
+            try:
+                status = process.wait(timeout=1)
+                break
+            except subprocess.TimeoutExpired:
+                if sys.stdout.isatty():
+                    messages.seek(0)
+                    steps = messages.read().decode(errors="replace").splitlines()
+                    ready = sum(line.startswith("Collecting ") for line in steps)
+                    print(f"\r  {time.monotonic() - begin:.0f} s, {ready} packages found", end="", flush=True)
+        messages.seek(0)
+        text = messages.read().decode(errors="replace")
+    if status:
+        return text
+    number = text.count("\nCollecting ") + text.startswith("Collecting ")
+    print(
+        "\r" * sys.stdout.isatty() + f"  {number} packages were installed in {time.monotonic() - begin:.0f} s",
+        flush=True,
+    )
+    return None
 
 
 def requirements(extra: str = "test") -> list[str]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import compileall
 import gc
+import hashlib
 import os
 import signal
 import subprocess
@@ -13,8 +15,11 @@ from collections.abc import Iterator
 from typing import Any, Callable
 
 import pytest
+from _pytest.runner import runtestprotocol
 
-from .subject import CHECKOUT, NAME, ROOT, module, rawcuda
+from .subject import CHECKOUT, FOLDER, NAME, ROOT, module, rawcuda
+
+sys.dont_write_bytecode = False  # pytest keeps the rewritten tests: rewriting takes most of the time of a collection
 
 # The largest number of tests (parameters not counted) for the emulator only, or for a GPU only.
 CEILINGS = {"emulator_only": 75, "gpu_only": 20}
@@ -43,11 +48,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--every-line", action="store_true", help="interrupt every call of test_every_call.py at each line")
     group.addoption("--signals", type=int, default=200, help="how many signals test_every_call.py sends")
     group.addoption(
-        "--heavy", action="store_true", help="run only the tests that are marked heavy; otherwise they are skipped"
+        "--heavy", action="store_true", help="run only the tests that are marked heavy; otherwise they are left out"
+    )
+    group.addoption(
+        "--change",
+        default="",
+        metavar="COMMIT",
+        help="of the heavy tests, only those that every change must pass, and the tenth that this commit selects",
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):
+        # Tests start processes, which write no bytecode: without that of the package, each takes half a second more.
+        compileall.compile_dir(FOLDER, quiet=2)
     if (
         signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     ):  # started in the background, where tests of Ctrl-C would wait for ever
@@ -59,6 +73,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "counts_handles: the test counts what its interrupts and failures leave behind")
     config.addinivalue_line("markers", "once: takes a while, and depends little on the Python or on the mode")
     config.addinivalue_line("markers", "heavy: takes a long time; `python3 -m tests --heavy` runs it")
+    config.addinivalue_line("markers", "xdist_group(name): heavy tests that one process runs, after one another")
+    config.addinivalue_line("markers", "every_change: a heavy test that every change must pass")
 
 
 def pytest_report_header(config: pytest.Config) -> str:
@@ -78,6 +94,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         or again
         and item.get_closest_marker("once") is not None
     ]
+    commit = config.getoption("change")
+    if commit and heavy:
+        rest = [item for item in items if item not in set(left_out) and item.get_closest_marker("every_change") is None]
+        chosen = tenth(rest, commit)
+        config.stash[CHOSEN] = {item.nodeid for item in chosen}
+        left_out += [item for item in rest if item not in chosen]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in set(left_out)]
@@ -99,6 +121,39 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 f"{len(tests)} tests are {name}, above the limit of {CEILINGS[name]}: "
                 "make them run on both drivers, or raise the limit in tests/conftest.py if there is a good reason"
             )
+
+
+# -- the tenth of the heavy tests that a commit selects
+
+CHOSEN = pytest.StashKey["set[str]"]()
+
+
+def tenth(items: list[pytest.Item], commit: str) -> list[pytest.Item]:
+    """Return every tenth of the items, in the order of hashes of their names, from a place that the commit selects.
+
+    The commits of some weeks select each item about equally often, and the long ones of a file not together.
+    """
+    ordered = sorted(items, key=lambda item: hashlib.sha256(item.nodeid.encode()).digest())
+    return ordered[int(hashlib.sha256(commit.encode()).hexdigest(), 16) % 10 :: 10]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    """Run a test of the tenth once more if it fails: a change does not wait for a test that seldom fails by chance."""
+    if item.nodeid not in item.config.stash.get(CHOSEN, set()):
+        return None
+    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    item.user_properties.append(("told", f"{item.nodeid}: in the tenth that this commit selects"))
+    reports = runtestprotocol(item, nextitem=nextitem, log=False)
+    if any(report.failed for report in reports):
+        first = "\n".join(report.longreprtext for report in reports if report.failed)
+        item.user_properties.append(("told", f"{item.nodeid}: failed once, and was run again\n{first}"))
+        item._initrequest()  # type: ignore[attr-defined]
+        reports = runtestprotocol(item, nextitem=nextitem, log=False)
+    for report in reports:
+        item.ihook.pytest_runtest_logreport(report=report)
+    item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+    return True
 
 
 Python = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -190,10 +245,12 @@ def rerun(request: pytest.FixtureRequest) -> Rerun:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    reports = [report for outcome in ("passed", "failed") for report in terminalreporter.stats.get(outcome, [])]
-    lines = [
-        value for report in reports if report.when == "call" for name, value in report.user_properties if name == "told"
-    ]
+    lines: dict[str, None] = {}  # a report repeats what earlier ones of its test have told
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            for name, value in getattr(report, "user_properties", ()):
+                if name == "told":
+                    lines[value] = None
     if lines:
         terminalreporter.section("told by tests")
         terminalreporter.write("".join(line + "\n" for line in lines))

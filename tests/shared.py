@@ -1,16 +1,18 @@
-"""Code that tests in several folders use: names of dtypes, C arithmetic, threads, and the command of a browser."""
+"""Code that tests in several folders use: sweeps, names of dtypes, C arithmetic, threads, the command of a browser."""
 
 from __future__ import annotations
 
 import gc
+import inspect
 import shutil
 import sys
 import threading
 import traceback
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Callable
 
-__all__ = ["NUMBERS", "browser_command", "quotient", "rest", "run_threads", "wrap"]
+__all__ = ["NUMBERS", "browser_command", "quotient", "rest", "run_threads", "together", "wrap"]
 
 NUMBERS = (  # the dtypes of numbers that NumPy and this package have
     "bool",
@@ -28,6 +30,37 @@ NUMBERS = (  # the dtypes of numbers that NumPy and this package have
     "complex64",
     "complex128",
 )
+
+
+# -- sweeps
+
+
+def together(name: str, values: Iterable[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Like pytest.mark.parametrize, but one test for all values, which fails with the message of each wrong one.
+
+    For checks that take less time than what pytest does for a test, and that leave nothing behind.
+    """
+    rows = list(values)
+
+    def made(function: Callable[..., None]) -> Callable[..., None]:
+        def run(**fixtures: Any) -> None:
+            assert rows, f"{function.__name__} has no {name}"
+            wrong = []
+            for value in rows:
+                try:
+                    function(**{name: value}, **fixtures)
+                except Exception:
+                    wrong.append(f"{name} = {value!r}:\n{traceback.format_exc()}")
+            if wrong:
+                raise AssertionError(f"{len(wrong)} of {len(rows)} are wrong\n" + "\n".join(wrong[:20]))
+
+        signature = inspect.signature(function)
+        others = [each for each in signature.parameters.values() if each.name != name]
+        run.__name__, run.__doc__, run.__module__ = function.__name__, function.__doc__, function.__module__
+        vars(run).update(vars(function), __signature__=signature.replace(parameters=others))  # with its marks
+        return run
+
+    return made
 
 
 # -- C arithmetic

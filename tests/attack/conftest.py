@@ -13,7 +13,7 @@ import pytest
 
 from tests.subject import rawcuda
 
-KINDS = 6  # the campaigns that share the time
+KINDS = 7  # the campaigns that share the time
 
 
 @pytest.fixture(scope="session")

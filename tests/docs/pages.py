@@ -2,6 +2,7 @@
 
     python3 -m tests.docs.pages PAGE              run the page, and print the errors
     python3 -m tests.docs.pages PAGE --show       the same, and print the output of each block
+    python3 -m tests.docs.pages PAGE --here       the same in this folder, where files that the page writes stay
 
 The conventions of a page:
     ```python     is run. Its output is compared with the ```text block directly below it, or with the comments
@@ -166,11 +167,28 @@ def run(path: Path, show: bool = False) -> int:
     return failed
 
 
-if __name__ == "__main__":
-    os.environ.update(RAWCUDA_DRIVER="emulator", PYTHONPATH=str(CHECKOUT), COLUMNS="100")
-    asked = Path(sys.argv[1]).resolve()
+def run_in_a_folder(path: Path, show: bool) -> int:
+    """Run a page in a process whose working folder is removed afterwards; return the process's exit status.
+
+    Its output is read to the end, so the folder is there until the last process that a block started has ended, such
+    as the resource tracker of multiprocessing.
+    """
     with tempfile.TemporaryDirectory() as folder:
-        os.chdir(folder)  # files that a page writes stay there
-        wrong_ones = run(asked, "--show" in sys.argv)
-        os.chdir(asked.parent)
-    sys.exit(min(wrong_ones, 100))
+        done = subprocess.run(
+            [sys.executable, "-m", "tests.docs.pages", str(path), "--here", *["--show"] * show],
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": str(CHECKOUT)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        print(done.stdout, end="")
+        return done.returncode
+
+
+if __name__ == "__main__":
+    asked = Path(sys.argv[1]).resolve()
+    if "--here" not in sys.argv:
+        sys.exit(run_in_a_folder(asked, "--show" in sys.argv))
+    os.environ.update(RAWCUDA_DRIVER="emulator", PYTHONPATH=str(CHECKOUT), COLUMNS="100")
+    sys.exit(min(run(asked, "--show" in sys.argv), 100))

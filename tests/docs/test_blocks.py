@@ -28,7 +28,7 @@ every_page = pytest.mark.parametrize("name", PAGES)
     "name", [name for name, path in PAGES.items() if name not in ELSEWHERE and pages.blocks(path.read_text("utf-8"))]
 )
 def test_every_block_runs(python: Python, record_property: Callable[[str, object], None], name: str) -> None:
-    result = python(["-m", "tests.docs.pages", str(PAGES[name])], env={"RAWCUDA_EMULATOR": None}, timeout=300)
+    result = python(["-m", "tests.docs.pages", str(PAGES[name]), "--here"], env={"RAWCUDA_EMULATOR": None}, timeout=300)
     assert result.returncode == 0 and not result.stderr, result.stdout + result.stderr
 
 
@@ -162,3 +162,19 @@ def test_the_runner(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: st
     page = tmp_path / "page.md"
     page.write_text(text, "utf-8")
     assert pages.run(page) == count, capsys.readouterr().out
+
+
+LATE = """
+```python
+import subprocess, sys
+process = subprocess.Popen([sys.executable, "-c", "import os, time; time.sleep(0.3); open('late', 'x'); os.getcwd()"])
+```
+"""
+
+
+def test_the_folder_of_the_runner_is_there_until_the_last_process_has_ended(python: Python, tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(LATE, "utf-8")
+    result = python(["-m", "tests.docs.pages", str(page)])
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
+    assert not (tmp_path / "late").exists()

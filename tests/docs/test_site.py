@@ -22,6 +22,7 @@ from tests.subject import CHECKOUT, NAME, module, rawcuda
 pytestmark = [
     pytest.mark.skipif(NAME != "rawcuda", reason="the site is about the original"),
     pytest.mark.skipif(sys.version_info < (3, 10), reason="griffe needs Python 3.10"),
+    pytest.mark.xdist_group("site"),  # which is built once
 ]
 
 PICTURES = CHECKOUT / "docs" / "pictures"
@@ -97,6 +98,7 @@ class Links(HTMLParser):
 
 
 @pytest.mark.heavy
+@pytest.mark.every_change
 def test_every_link_of_the_site_leads_somewhere(site: Path) -> None:
     found = {page: Links(page) for page in site.rglob("*.html")}
     assert len(found) >= 14
@@ -114,6 +116,7 @@ def test_every_link_of_the_site_leads_somewhere(site: Path) -> None:
 
 
 @pytest.mark.heavy
+@pytest.mark.every_change
 def test_the_site_needs_no_network(site: Path) -> None:
     """A page loads nothing from another host."""
     for page in site.rglob("*.html"):
@@ -125,6 +128,7 @@ def test_the_site_needs_no_network(site: Path) -> None:
 
 
 @pytest.mark.heavy
+@pytest.mark.every_change
 @pytest.mark.skipif(browser_command(Path()) is None, reason="Chromium is not installed (Debian: apt install chromium)")
 def test_a_browser_shows_every_page(site: Path, tmp_path: Path) -> None:
     """No errors on the console, nothing that is not found, no table wider than its column; wide, narrow and dark."""
@@ -144,6 +148,7 @@ def test_a_browser_shows_every_page(site: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.heavy
+@pytest.mark.every_change
 def test_every_public_name_is_in_the_reference(site: Path) -> None:
     index = (site / "reference" / "index.html").read_text("utf-8")
     assert [name for name in {*rawcuda.__all__, "range"} if f">{name}</code>" not in index] == []
@@ -156,6 +161,7 @@ def test_every_public_name_is_in_the_reference(site: Path) -> None:
 
 
 @pytest.mark.heavy
+@pytest.mark.every_change
 def test_new_pages_are_taken_in_by_rule(site: Path) -> None:
     """Every page is in the navigation, that of another page at the latest."""
     text = (site / "index.html").read_text("utf-8") + (site / "compiling.html").read_text("utf-8")

@@ -23,7 +23,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 @pytest.fixture(autouse=True)
 def nothing_left_behind(request: pytest.FixtureRequest, library: Any) -> Iterator[None]:
     """Fail a test that leaves handles alive or a context pushed, or in which an exception was swallowed."""
-    before, context = _handles(library), _current_context()
+    before, context = _handles_before(library), _current_context()
     yield
     if request.node.stash.get(FAILED, False):  # the traceback of a failed test keeps its objects alive
         _swallowed(library)
@@ -46,6 +46,16 @@ def nothing_left_behind(request: pytest.FixtureRequest, library: Any) -> Iterato
     assert not pushed, "the current context is not the same as before"
 
 
+def _handles_before(library: Any) -> dict[str, int]:
+    """Count as _handles() does, and without a collection if nothing has been made since the last one."""
+    counts = {} if library is None else dict(library.live_handles())
+    counts.pop("context", None)
+    return counts if counts == _counted else _handles(library)
+
+
+_counted: dict[str, int] = {}  # by the last call of _handles()
+
+
 def _handles(library: Any) -> dict[str, int]:
     """Count the live handles by kind, after a garbage collection and the release of collected handles.
 
@@ -57,6 +67,8 @@ def _handles(library: Any) -> dict[str, int]:
         primary.forget()  # kernels of our own that a context keeps
     counts = {} if library is None else dict(library.live_handles())
     counts.pop("context", None)
+    _counted.clear()
+    _counted.update(counts)
     return counts
 
 

@@ -701,8 +701,11 @@ def run(world: World, steps: list[Any]) -> list[Any]:
     return found
 
 
-def compare(device: Any, loaded: Any, tables: Tables, library: Any, seed: object, count: int) -> None:
-    """Run a sequence in both worlds; fail where a result differs, or on the emulator the work of its streams."""
+def compare(device: Any, loaded: Any, tables: Tables, library: Any, seed: object, count: int) -> int:
+    """Run a sequence in both worlds; fail where a result differs, or on the emulator the work of its streams.
+
+    returns  the number of views, copies, fills, launches, exports and dtypes whose results were compared
+    """
     steps, both = drawn(seed, count), []
     storage = (ctypes.c_char * SIZE)()
     for fresh in (False, True):
@@ -721,3 +724,4 @@ def compare(device: Any, loaded: Any, tables: Tables, library: Any, seed: object
     for number, (usual, anew) in enumerate(zip(*both)):
         function, chosen = steps[number]
         assert usual == anew, f"sequence {seed}, step {number}, {function.__name__}({chosen}): remembered, then anew"
+    return sum(len(outcome) if isinstance(outcome, tuple) else 1 for outcome, _ in both[0])

@@ -225,6 +225,31 @@ def test_the_corrected_forms_are_silent(file: str, how: str, mode: str) -> None:
             assert (start(client, loaded, name), client.emulator.reports) == (0, []), name
 
 
+def pair_of(report: str) -> list[set[str]]:
+    """Return what the first line of a report says of a race: threads, addresses and lines."""
+    text = report.partition("; the kernel was launched")[0]
+    patterns = (r"thread (\(\d+, \d+, \d+\))", r"address (0x[0-9a-f]+)", r"ptx line (\d+)")
+    return [set(re.findall(pattern, text)) for pattern in patterns]
+
+
+@pytest.mark.parametrize("executor", ["auto", "numpy"])
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.kind.startswith("racecheck")])
+def test_the_default_mode_names_the_same_pair_or_less(name: str, executor: str, impatient: None) -> None:
+    """It never names a thread, an address or a line that the report of racecheck does not name."""
+    from tests.null.emulator_client import Client
+
+    code = only(compiled(sources()[name][0], True, "lineinfo"), name)
+    found = []
+    for options in ({"executor": executor}, {"checks": ("racecheck",)}):
+        client = Client(**options)
+        start(client, client.load(code), name)
+        found.append([report for report in client.emulator.reports if report.startswith("racecheck")])
+    assert found[1], "racecheck reports every one of these kernels"
+    if found[0]:
+        plain, checked = pair_of(found[0][-1]), pair_of(found[1][-1])
+        assert all(here <= there for here, there in zip(plain, checked)), (found[0][-1], found[1][-1])
+
+
 def test_every_kernel_is_tested() -> None:
     assert set(sources()) == set(CASES) and len(CASES) >= 40
     assert all(marked(name) for name in CASES)

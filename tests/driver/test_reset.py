@@ -17,6 +17,20 @@ def own(library):
     return rawcuda.devices()[-1]
 
 
+@pytest.fixture(autouse=True)
+def frozen_again(monkeypatch):
+    """After a reset, which lets the collector go through all objects again, set them aside: quick_collections()."""
+    resetting = module("gpu.devices.resetting")
+    owners_of = resetting._owners_of
+
+    def owners(users):
+        found = owners_of(users)
+        gc.freeze()
+        return found
+
+    monkeypatch.setattr(resetting, "_owners_of", owners)
+
+
 def works(device):
     with device.load(kernels.ADD) as loaded, device.stream() as stream:
         ones, out = device.upload(array.array("f", [1.0] * 4)), device.empty(4, "float32")

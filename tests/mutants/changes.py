@@ -261,10 +261,14 @@ class Statement(NamedTuple):
     defined: frozenset[str]  # outside functions: the names that it defines
 
 
-def statements_of(room: str, source: str) -> tuple[list[Statement], ast.Module]:
+def statements_of(
+    room: str, source: str, wanted: set[tuple[str, int]] | None = None
+) -> tuple[list[Statement], ast.Module]:
     """List all statements of a module in the order of their probes, and return its tree with the probes.
 
     A probe is the statement `_ran_((room, number))`; `_ran_` is a builtin while tests are recorded.
+
+    wanted  which statements get a probe; None: all of them
     """
     tree = ast.parse(source)
     found: list[Statement] = []
@@ -288,8 +292,9 @@ def statements_of(room: str, source: str) -> tuple[list[Statement], ast.Module]:
                     call = ast.Call(ast.Name("_ran_", ast.Load()), [ast.Tuple(
                         [ast.Constant(room), ast.Constant(len(found))], ast.Load())], [])  # fmt: skip
                     probe = ast.copy_location(ast.Expr(call), statement)
+                    if wanted is None or (room, len(found)) in wanted:
+                        probed.append(ast.fix_missing_locations(probe))
                     found.append(Statement(room, place, first, last, names, in_function, _defined(statement)))
-                    probed.append(ast.fix_missing_locations(probe))
                 inside(statement, within, in_function or isinstance(statement, ast.FunctionDef))
                 probed.append(statement)
             body[:] = probed

@@ -50,14 +50,24 @@ class Map:
             for number in numbers:
                 self._by_statement[room, number].add(test)
 
-    def _that_run(self, room: str = "", place: str | None = None, names: frozenset[str] = frozenset()) -> set[str]:
-        """Return the tests that run any statement in a function: of a room, of a definition, or with a name."""
+    def _statements(
+        self, room: str = "", place: str | None = None, names: frozenset[str] = frozenset()
+    ) -> set[tuple[str, int]]:
+        """Return the statements in functions: of a room, of a definition, or with a name."""
+        return {
+            (each, number)
+            for each, statements in self.statements.items()
+            if room in ("", each)
+            for number, statement in enumerate(statements)
+            if statement.in_function
+            if place in (None, statement.place) and (not names or names & statement.names)
+        }
+
+    def _that_run(self, statements: set[tuple[str, int]]) -> set[str]:
+        """Return the tests that run any of these statements."""
         found: set[str] = set()
-        for each, statements in self.statements.items():
-            for number, statement in enumerate(statements if room in ("", each) else ()):
-                fits = place in (None, statement.place) and (not names or names & statement.names)
-                if fits and statement.in_function:
-                    found |= self._by_statement[each, number]
+        for each in statements & self._by_statement.keys():
+            found |= self._by_statement[each]
         return found
 
     def _statement_at(self, room: str, line: int) -> int | None:
@@ -68,6 +78,34 @@ class Map:
         ]
         return -min(around)[1] if around else None
 
+    def _changed_by(self, mutant: Mutant) -> set[tuple[str, int]]:
+        """Return the statements that a mutant changes, or that use the table, class or default that it changes."""
+        number = self._statement_at(mutant.room, mutant.line)
+        if number is None:
+            return set()
+        statement = self.statements[mutant.room][number]
+        if statement.in_function:
+            return {(mutant.room, number)}
+        found: set[tuple[str, int]] = set()  # it runs when the module is imported
+        if statement.place:  # of a class
+            for place in {each.place for each in self.statements[mutant.room]}:
+                if place.startswith(f"{statement.place}."):
+                    found |= self._statements(mutant.room, place)
+        for name in statement.defined:
+            inner = f"{statement.place}.{name}".strip(".")
+            found |= self._statements(mutant.room, inner) or self._statements(names=frozenset([name]))
+        return found or self._statements(mutant.room)
+
+    def _around(self, mutant: Mutant) -> set[tuple[str, int]]:
+        """Return the statements of the same definition."""
+        number = self._statement_at(mutant.room, mutant.line)
+        place = None if number is None else self.statements[mutant.room][number].place
+        return set() if place is None else self._statements(mutant.room, place)
+
+    def wanted(self, mutants: list[Mutant]) -> set[tuple[str, int]]:
+        """Return the statements that tests_of() looks for: those that need a probe."""
+        return set().union(*(self._changed_by(mutant) | self._around(mutant) for mutant in mutants))
+
     def tests_of(self, mutant: Mutant, *, wide: bool = False) -> list[Test]:
         """List the tests that run what a mutant changes, the best first.
 
@@ -76,26 +114,16 @@ class Map:
         number = self._statement_at(mutant.room, mutant.line)
         if number is None:
             return []
-        statement = self.statements[mutant.room][number]
-        if statement.in_function:
-            chosen = set(self._by_statement[mutant.room, number])
-        else:  # it runs when the module is imported
-            chosen = set()
-            if statement.place:  # of a class
-                for place in {each.place for each in self.statements[mutant.room]}:
-                    if place.startswith(f"{statement.place}."):
-                        chosen |= self._that_run(mutant.room, place)
-            for name in statement.defined:
-                inner = f"{statement.place}.{name}".strip(".")
-                chosen |= self._that_run(mutant.room, inner) or self._that_run(names=frozenset([name]))
+        chosen = self._that_run(self._changed_by(mutant))
+        defined = self.statements[mutant.room][number].defined
+        if not self.statements[mutant.room][number].in_function:
             for file, words in self._words.items():
-                if statement.defined & words:  # tests that look at a table run nothing
+                if defined & words:  # tests that look at a table run nothing
                     chosen |= self._by_file[file]
-            chosen = chosen or self._that_run(mutant.room)
         groups = [chosen]
         if wide:
-            groups.append(self._that_run(mutant.room, statement.place) - chosen)
-            groups.append(self._that_run(mutant.room) - chosen - groups[1])
+            groups.append(self._that_run(self._around(mutant)) - chosen)
+            groups.append(self._that_run(self._statements(mutant.room)) - chosen - groups[1])
         return [
             test
             for group in groups

@@ -929,7 +929,7 @@ def main(words: list[str]) -> int:
     from .choice import Test
     from .running import PACKAGE, Limits, module_name, not_passing, prepare, run_codes
 
-    prepare([row.room for row in CORRECTIONS], emulator=False)
+    prepare()
     rows = [row for row in CORRECTIONS if sys.version_info < row.before]
     rows = [row for row in rows if not words or any(word in f"{row.found} {row.defect}" for word in words)]
     wrong = 0

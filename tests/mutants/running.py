@@ -1,4 +1,4 @@
-"""Run tests on mutants: each in a process that is forked from one that has imported everything except the rooms.
+"""Run tests on mutants: each in a process that is forked from one that has imported everything except the package.
 
 No file of the checkout is changed: the process that runs the tests, and all processes that it starts, get the changed
 module from a folder of their own (startup/sitecustomize.py).
@@ -12,7 +12,6 @@ import importlib.util
 import json
 import marshal
 import os
-import pkgutil
 import resource
 import select
 import shutil
@@ -55,22 +54,14 @@ def module_name(room: str) -> str:
     return ".".join(("rawcuda", *Path(room).with_suffix("").parts)).replace(".__init__", "")
 
 
-def prepare(rooms: list[str], *, emulator: bool = True) -> None:
-    """Import what every test needs and no mutant changes.
-
-    emulator  also the emulator: False if its rooms change, too
-    """
+def prepare() -> None:
+    """Import what every test needs and no mutant changes."""
     sys.path.insert(0, str(CHECKOUT))
     os.environ.update(OPENBLAS_NUM_THREADS="1", HYPOTHESIS_STORAGE_DIRECTORY=tempfile.mkdtemp(prefix="hypothesis-"))
     for name in ("numpy", "hypothesis", "ml_dtypes"):
         if importlib.util.find_spec(name) is not None:
             importlib.import_module(name)
-    if emulator:
-        for name in ("rawcuda.errors", "rawcuda.images", "rawcuda.emulator"):
-            importlib.import_module(name)
-        for info in pkgutil.walk_packages(importlib.import_module("rawcuda.emulator").__path__, "rawcuda.emulator."):
-            importlib.import_module(info.name)
-    early = {module_name(room) for room in rooms} & set(sys.modules)
+    early = [name for name in sys.modules if name.partition(".")[0] == "rawcuda"]
     assert not early, f"imported before it could be replaced: {early}"
     gc.collect()
     gc.freeze()
@@ -303,13 +294,18 @@ def _complete(rows: list[dict[str, Any]]) -> bool:
     return [row["collected"] for row in rows if "collected" in row] == [sum("ended" in row for row in rows)]
 
 
-def record_file(file: str, rooms: list[str], kept: Path, log: Path) -> dict[str, Any]:
-    """Run a file of tests and write which statements each test that passes runs."""
+def with_probes(wanted: set[tuple[str, int]]) -> dict[str, Any]:
+    """Compile each room that has some of these statements, with a probe at each of them."""
     codes: dict[str, Any] = {}
-    for room in rooms:
+    for room in {room for room, _ in wanted}:
         path = PACKAGE / room
-        tree = statements_of(room, path.read_text("utf-8"))[1]
+        tree = statements_of(room, path.read_text("utf-8"), wanted)[1]
         codes[module_name(room)] = compile(tree, str(path), "exec", dont_inherit=True)
+    return codes
+
+
+def record_file(file: str, codes: dict[str, Any], kept: Path, log: Path) -> dict[str, Any]:
+    """Run a file of tests and write which statements each test that passes runs; `codes` are with_probes()."""
     with tempfile.TemporaryDirectory(prefix="record-") as folder:
         limits = Limits(more=300, idle=300)
         rows, late, status = _fork([file], None, codes, log, limits, record=folder)

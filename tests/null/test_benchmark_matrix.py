@@ -138,3 +138,51 @@ def test_the_picture_has_a_dot_for_each_row_with_a_rule(tmp_path: Path) -> None:
     right = [float(circle.get("cx", 0)) for circle in circles]
     assert right == sorted(right[:3]) + sorted(right[3:])
     assert "a <b> above: 900 ns, 3.00 of its limit" in {text for circle in circles for text in circle.itertext()}
+
+
+# -- instructions
+
+
+def test_a_row_that_grows_is_wrong_and_one_that_shrinks_is_not() -> None:
+    from benchmarks import instructions
+
+    before = {"same": 5000, "less": 5000, "little more": 5000, "more": 5000}
+    counts = {"same": 5000, "less": 2000, "little more": 5140, "more": 5160, "new": 10}
+    lines, wrong = instructions.compare(counts, before)
+    assert [each.partition(":")[0] for each in wrong] == ["more", "new"]
+    assert len(lines) == len(counts) and [line for line in lines if "GREW" in line] == [lines[3]]
+    assert "5160 instructions, 3.2 % more than 5000" in wrong[0]
+
+
+def test_the_file_of_instructions_has_each_hot_row() -> None:
+    from benchmarks import instructions
+
+    build, counts = instructions.stored()
+    assert build.startswith("CPython 3.") and "numpy" in build
+    assert list(counts) == [instructions.name_of(row) for row in instructions.rows()] and len(counts) > 120
+    assert all(number > 0 for number in counts.values())
+
+
+def test_the_file_of_instructions_can_be_read_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from benchmarks import instructions
+
+    counts = {instructions.name_of(row): number for number, row in enumerate(instructions.rows(), 1)}
+    monkeypatch.setattr(instructions, "build", lambda: "a build")
+    (tmp_path / "file").write_text(instructions.text_of(counts), "utf-8")
+    monkeypatch.setattr(instructions, "FILE", tmp_path / "file")
+    assert instructions.stored() == ("a build", counts)
+
+
+@pytest.mark.parametrize("why", ["valgrind is not installed", "another build"])
+def test_instructions_are_not_counted_where_they_cannot_be_compared(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], why: str
+) -> None:
+    from benchmarks import instructions
+
+    monkeypatch.setattr(instructions, "unable", lambda: why if "valgrind" in why else "")
+    monkeypatch.setattr(instructions, "build", lambda: "that of somebody else")
+    monkeypatch.setattr(instructions, "count", lambda *_: pytest.fail("it counts"))
+    assert instructions.main([], False) == 0
+    assert f"not counted: {why if 'valgrind' in why else 'instructions.txt is for another build: CPython'}" in (
+        capsys.readouterr().out
+    )

@@ -581,10 +581,26 @@ def test_a_closed_stream_changes_no_exit_status(words, closed):
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
-def test_a_full_disk_is_an_error():
+@pytest.mark.parametrize(
+    "words, unbuffered",
+    [(each, "") for each in ("", "--version", "run --help", "doctor", "manual", "check device --no-report")]
+    + [("emulate --help", "1"), ("doctor --limits", "1")],
+)
+def test_a_full_disk_is_an_error(words, unbuffered):
+    """Also in the buffers that the interpreter would write at exit, where a failure is status 120."""
     with open("/dev/full", "w") as full:
-        done = started(["doctor"], stdout=full, stderr=subprocess.PIPE, text=True)
-    assert done.returncode == 1 and "No space left" in done.stderr and "Traceback" not in done.stderr
+        done = started(
+            words.split(), env={"PYTHONUNBUFFERED": unbuffered}, stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    assert (done.returncode, done.stderr) == (1, "error: [Errno 28] No space left on device\n")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
+@pytest.mark.parametrize("words, status", [("doctor", 0), ("no-such-command", 2), ("run missing.ptx --debug", 1)])
+def test_a_full_disk_below_the_messages_changes_no_exit_status(words, status):
+    with open("/dev/full", "w") as full:
+        done = started(words.split(), stdout=subprocess.PIPE, stderr=full, text=True)
+    assert done.returncode == status
 
 
 def test_a_reader_that_stops_early():

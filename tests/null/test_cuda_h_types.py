@@ -4,6 +4,7 @@ import ctypes
 
 import pytest
 
+from tests.shared import together
 from tests.subject import module
 
 cuda_h = module("headers.cuda_h")
@@ -51,7 +52,7 @@ def _samples(kind):
         yield from [(None, None), (2**64 - 1, 2**64 - 1), (4096, 4096)]
 
 
-@pytest.mark.parametrize("symbol", cuda_h.prototypes())
+@together("symbol", cuda_h.prototypes())
 def test_every_argument_arrives(symbol):
     samples = [list(_samples(kind)) for _, kind in cuda_h.prototypes()[symbol].parameters]
     for turn in range(max(map(len, samples), default=1)):

@@ -13,10 +13,9 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple, Union
 
-import pytest
-
 from tests.conftest import Python
 from tests.null.test_layers import PATHS, TREES, is_type_checking
+from tests.shared import together
 from tests.subject import CHECKOUT, FOLDER, module, rawcuda
 
 LABELS = {"shape", "units", "calls", "order", "raises", "returns", "source"}
@@ -97,7 +96,7 @@ def test_there_are_definitions() -> None:
     assert len(DEFINITIONS) > 200 and any(label == "calls" for each in DEFINITIONS for label, _ in each.labelled())
 
 
-@pytest.mark.parametrize("name", PATHS, ids=lambda name: name or "facade")
+@together("name", PATHS)
 def test_a_module_says_what_it_is_and_what_to_read_next(name: str) -> None:
     text = ast.get_docstring(TREES[name]) or ""
     assert text, f"{PATHS[name]} has no docstring"

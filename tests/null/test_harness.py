@@ -1,9 +1,13 @@
-"""The test harness itself: its marks, its leak check, its command line. Each must find a deliberate fault."""
+"""The test harness itself: its marks, its leak check, its command line. Each must find a deliberate fault.
+
+They test no part of the package, so most of them are heavy.
+"""
 
 from __future__ import annotations
 
 import ast
 import os
+import re
 import shutil
 import sys
 import textwrap
@@ -12,10 +16,11 @@ from typing import Callable
 
 import pytest
 
-from tests.conftest import CEILINGS, Python
+from tests.conftest import CEILINGS, Python, tenth
 from tests.subject import CHECKOUT, NAME
 
 pytestmark = pytest.mark.skipif(NAME != "rawcuda", reason="the harness is tested only with the original")
+heavy = pytest.mark.heavy
 
 Suite = Callable[..., "tuple[int, str]"]
 
@@ -70,6 +75,7 @@ def test_a_clean_test_passes(suite: Suite) -> None:
     assert status == 0, output
 
 
+@heavy
 @pytest.mark.parametrize(
     "fault, said",
     [
@@ -97,6 +103,7 @@ def test_a_test_that_leaves_something_behind_fails(suite: Suite, fault: str, sai
     assert status == 1 and any(words in output for words in said.split("|")), output
 
 
+@heavy
 def test_a_failing_test_is_not_blamed_for_what_its_traceback_holds(suite: Suite) -> None:
     status, output = suite("""
         def test_failing(device):
@@ -109,6 +116,7 @@ def test_a_failing_test_is_not_blamed_for_what_its_traceback_holds(suite: Suite)
 # -- the marks
 
 
+@heavy
 @pytest.mark.parametrize(
     "driver, ran, skipped", [("emulator", "emulator_only", "gpu_only"), ("nvidia", "gpu_only", "emulator_only")]
 )
@@ -132,6 +140,7 @@ def test_a_mark_skips_on_the_other_side(suite: Suite, driver: str, ran: str, ski
     ), output
 
 
+@heavy
 @pytest.mark.parametrize("mark", ["emulator_only", "gpu_only(7)", "gpu_only('')"])
 def test_a_mark_needs_its_reason(suite: Suite, mark: str) -> None:
     status, output = suite(
@@ -145,6 +154,7 @@ def test_a_mark_needs_its_reason(suite: Suite, mark: str) -> None:
     assert status == pytest.ExitCode.USAGE_ERROR and "needs a reason" in output, output
 
 
+@heavy
 @pytest.mark.parametrize("mark", CEILINGS)
 @pytest.mark.parametrize("above", [0, 1])
 def test_a_mark_has_a_ceiling(suite: Suite, mark: str, above: int) -> None:
@@ -165,6 +175,7 @@ def test_a_mark_has_a_ceiling(suite: Suite, mark: str, above: int) -> None:
     )
 
 
+@heavy
 @pytest.mark.parametrize("options, ran", [((), "light"), (("--heavy",), "heavy")])
 def test_what_is_heavy_runs_only_on_demand(suite: Suite, options: tuple[str, ...], ran: str) -> None:
     status, output = suite(
@@ -180,6 +191,7 @@ def test_what_is_heavy_runs_only_on_demand(suite: Suite, options: tuple[str, ...
     assert status == 0 and f"ran {ran}" in output and "1 passed, 1 deselected" in output, output
 
 
+@heavy
 def test_a_copy_is_tested_without_the_original(suite: Suite, tmp_path: Path) -> None:
     (tmp_path / "renamed.py").touch()
     status, output = suite(
@@ -206,6 +218,7 @@ def test_no_test_imports_the_original_by_its_name() -> None:
 # -- python3 -m tests
 
 
+@heavy
 @pytest.mark.parametrize(
     "arguments, said",
     [
@@ -220,11 +233,13 @@ def test_a_wrong_command_line_is_refused(python: Python, arguments: list[str], s
     assert result.returncode == 2 and said in result.stderr, result.stdout + result.stderr
 
 
+@heavy
 def test_what_follows_two_dashes_is_for_pytest(python: Python) -> None:
     result = python(["-m", "tests", "vendored", "--here", "--", "--collect-only", "-q", "-k", "runs_its_demo"])
     assert result.returncode == 0 and "1/" in result.stdout.splitlines()[-1], result.stdout + result.stderr
 
 
+@heavy
 def test_a_failure_is_the_exit_status(python: Python) -> None:
     result = python(["-m", "tests", "vendored", "--here", "--", "-k", "no_test_is_called_this"])
     assert result.returncode == pytest.ExitCode.NO_TESTS_COLLECTED, result.stdout + result.stderr
@@ -240,6 +255,7 @@ def checkout(tmp_path: Path) -> Path:
     return folder
 
 
+@heavy
 def test_without_a_network_it_says_what_to_do(python: Python, checkout: Path) -> None:
     env = {"PYTHONPATH": None, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": None, "PIP_CONFIG_FILE": os.devnull}
     result = python(["-m", "tests"], cwd=checkout, env=env)
@@ -247,6 +263,7 @@ def test_without_a_network_it_says_what_to_do(python: Python, checkout: Path) ->
     assert not list(checkout.glob(".venv/*/complete")), "a failed environment is used by the next run"
 
 
+@heavy
 def test_without_ensurepip_it_says_what_to_do(python: Python, checkout: Path) -> None:
     result = python(
         """
@@ -269,9 +286,94 @@ def test_the_ci_runs_the_newcomers_command_first() -> None:
     assert os.access(CHECKOUT / ".ci/run", os.X_OK) or sys.platform == "win32"
 
 
+@heavy
 def test_the_folders_of_the_long_tests_can_be_collected(python: Python) -> None:
     """Only the heavy half runs them, so an import that breaks there would be noticed late."""
     for folder in ("attack", "load", "reruns"):
         arguments = ["-m", "pytest", "--heavy", "--collect-only", "-q", "-p", "no:cacheprovider", f"tests/{folder}"]
         result = python(arguments, cwd=CHECKOUT)
         assert result.returncode in (0, 5), result.stdout + result.stderr  # (5: none is marked heavy)
+
+
+# -- sweeps in one test
+
+
+@heavy
+def test_each_wrong_value_of_a_sweep_is_told(suite: Suite) -> None:
+    status, output = suite(
+        """
+        from tests.shared import together
+        @together("number", range(30))
+        def test_sweep(number, tmp_path):
+            assert tmp_path.exists()
+            assert number not in (7, 21), f"no {number}"
+        @together("number", ())
+        def test_of_nothing(number): pass
+        @pytest.mark.skip(reason="kept")
+        @together("number", (1,))
+        def test_marked(number): pass
+    """,
+        plugins=("tests.conftest",),
+    )
+    assert status == 1 and "2 failed, 1 skipped" in output, output
+    assert "2 of 30 are wrong" in output and "no 7" in output and "no 21" in output and "has no number" in output
+
+
+# -- what every change must pass
+
+FLAKY = """
+    import pathlib
+    @pytest.mark.heavy
+    @pytest.mark.every_change
+    def test_always(): print("ran always")
+    @pytest.mark.heavy
+    @pytest.mark.parametrize("number", range(20))
+    def test_seldom(number, request):
+        path = pathlib.Path(f"tried-{number}")
+        path.write_text(path.read_text() + "x" if path.exists() else "x")
+        assert len(path.read_text()) > TRIES
+"""
+
+
+@heavy
+@pytest.mark.parametrize("tries, ended", [(1, "3 passed"), (2, "2 failed, 1 passed")])
+def test_a_change_runs_a_tenth_of_the_rest_and_repeats_what_fails(
+    suite: Suite, tmp_path: Path, tries: int, ended: str
+) -> None:
+    code = FLAKY.replace("TRIES", str(tries))
+    status, output = suite(code, "--heavy", "--change", "0123abc", "-s", plugins=("tests.conftest",))
+    assert status == (ended != "3 passed") and ended in output.splitlines()[-1] and "ran always" in output, output
+    assert output.count("in the tenth that this commit selects") == output.count("failed once, and was run again") == 2
+    assert [path.read_text() for path in tmp_path.glob("tried-*")] == ["xx", "xx"]
+
+
+@heavy
+def test_the_tenths_of_many_commits_are_everything() -> None:
+    class Item:
+        def __init__(self, number: int) -> None:
+            self.nodeid = f"test_{number}"
+
+    items = [Item(number) for number in range(73)]
+    tenths = [tuple(each.nodeid for each in tenth(items, f"commit {number}")) for number in range(200)]
+    assert len(set(tenths)) == 10 and {len(each) for each in tenths} == {7, 8}
+    assert {name for each in set(tenths) for name in each} == {each.nodeid for each in items}
+    assert tenth(items, "a") == tenth(items[::-1], "a")
+
+
+@heavy
+@pytest.mark.skipif(os.name == "nt", reason="a shell of POSIX")
+@pytest.mark.parametrize("fails", [False, True])
+def test_making_an_environment_shows_the_messages_of_pip_only_if_it_fails(
+    python: Python, checkout: Path, tmp_path: Path, fails: bool
+) -> None:
+    """A program in the place of Python writes what pip would write; no pip runs."""
+    program = tmp_path / "in_the_place_of_python"
+    program.write_text(f"#!/bin/sh\necho Collecting a\necho WARNING: a page of it\nexit {int(fails)}\n")
+    program.chmod(0o700)
+    code = f"import tests.__main__ as command; print(command.installed({str(program)!r}, ['a']))"
+    result = python(code, env={"PYTHONPATH": str(checkout)}, check=True)
+    lines = result.stdout.splitlines()
+    if fails:
+        assert lines == ["Collecting a", "WARNING: a page of it", ""]
+    else:
+        assert re.fullmatch(r"  1 packages were installed in \d+ s", lines[0]) and lines[1:] == ["None"]

@@ -20,6 +20,7 @@ from typing import Any
 
 import pytest
 
+from tests.shared import together
 from tests.subject import FOLDER, module
 
 Held = module("owned").Held
@@ -67,7 +68,7 @@ def loops(node: ast.AST, function: str = "", inside: bool = False) -> Iterator[t
             yield from loops(child, function, now)
 
 
-@pytest.mark.parametrize("path", sorted(FOLDER.rglob("*.py")), ids=lambda path: path.relative_to(FOLDER).as_posix())
+@together("path", sorted(FOLDER.rglob("*.py")))
 def test_no_loop_stands_in_a_block_that_restores(path: Any) -> None:
     name = path.relative_to(FOLDER).as_posix()
     found = [

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.shared import together
 from tests.subject import FOLDER, NAME, rawcuda
 
 # The floors, from the ground up, each with its rooms in order: a room may import those before it on its own floor, and
@@ -103,7 +104,7 @@ def name_of(path: Path) -> str:
 
 PATHS = {name_of(path): path for path in sorted(FOLDER.rglob("*.py"))}
 TREES = {name: ast.parse(path.read_bytes()) for name, path in PATHS.items()}
-every_module = pytest.mark.parametrize("name", PATHS, ids=lambda name: name or "facade")
+every_module = together("name", PATHS)
 
 
 def is_type_checking(node: ast.AST) -> bool:

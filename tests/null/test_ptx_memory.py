@@ -591,8 +591,66 @@ def test_dynamic_shared_memory_lies_behind_the_static() -> None:
     st.shared.u32 [%r1+12], %r3; ld.shared.u32 %r5, [%r1+12];
     st.global.v4.u32 [%out], {%r1, %r2, %r4, %r5};
 """
-    assert values(body, "I", 4, before=before, shared=16) == [32, 0, 48, 16]
+    assert values(body, "I", 4, before=before, shared=16) == [32, 0, 256, 16]  # in units of 256 bytes
     fails(body, 700, "past the end of the block's 44 bytes", before=before, shared=12)
+
+
+RESERVED = """.version 8.1
+.target sm_90
+.address_size 64
+"""
+
+
+@pytest.mark.parametrize("size", [0, 4, 1024, 40000])
+@pytest.mark.parametrize("executor", ["scalar", "numpy"])
+def test_reserved_shared_memory_is_outside_the_kernels_own(size: int, executor: str) -> None:
+    body = f"""
+    .shared .align 4 .b8 mine[{size + 4}];
+    mov.b32 %r1, %reserved_smem_offset_begin; mov.b32 %r2, %reserved_smem_offset_end;
+    mov.b32 %r3, %reserved_smem_offset_cap; mov.b32 %r4, %reserved_smem_offset_1; mov.b32 %r5, mine;
+    mov.u32 %r6, 7; st.shared.u32 [%r5+{size}], %r6;
+    ld.shared.u32 %r7, [%r4+284]; mov.u32 %r8, 9;
+    st.shared.u32 [%r4], %r8; st.shared.u32 [%r2+-4], %r8; st.shared.u32 [%r1], %r8;
+    cvt.u64.u32 %d1, %r4; cvta.shared.u64 %d1, %d1; ld.u32 %r9, [%d1];
+    ld.shared.u32 %r6, [%r5+{size}];
+    mov.u32 %r10, %total_smem_size; mov.u32 %r11, %aggr_smem_size; sub.u32 %r11, %r11, %r10;
+    st.global.v4.u32 [%out], {{%r1, %r2, %r3, %r4}}; st.global.v4.u32 [%out+16], {{%r6, %r7, %r9, %r11}};
+"""
+    here = Machine(kernel(body, head=RESERVED), executor=executor)
+    here.space.strict = True
+    out = here.buffer("I", [0] * 8)
+    here.run("k", out)
+    begin, end, cap, place, mine, before, after, reserved = out.values()
+    assert end - begin == cap == reserved == 1024 and begin >= size + 4 and not begin % 16 and not place % 16
+    assert begin <= place and place + 288 <= end  # as cooperative groups need
+    assert (mine, before, after) == (7, 0, 9)
+
+
+@pytest.mark.parametrize("past", [0, 1000])
+@pytest.mark.parametrize(
+    "how", ["st.shared.u32 [mine+{}], %r1;", "st.shared.u32 [%r2+{}], %r1;", "st.u32 [%d1+{}], %r1;"]
+)
+def test_past_the_kernels_own_is_not_the_reserved_memory(past: int, how: str) -> None:
+    body = f"""
+    .shared .align 4 .b8 mine[64];
+    mov.b32 %r1, %reserved_smem_offset_1; mov.b32 %r2, mine;
+    cvt.u64.u32 %d1, %r2; cvta.shared.u64 %d1, %d1;
+    {how.format(64 + past)}
+"""
+    with pytest.raises(
+        Fault, match=f"invalid write of 4 bytes of .* {past} bytes past the end of the block's 64 bytes"
+    ):
+        Machine(kernel(body, head=RESERVED)).run("k", 0)
+
+
+@pytest.mark.parametrize("name", ["begin", "end", "cap", "0", "1"])
+def test_reserved_shared_memory_needs_sm_80(name: str) -> None:
+    body = f"mov.b32 %r1, %reserved_smem_offset_{name}; st.global.u32 [%out], %r1;"
+    older = ".version 7.5\n.target sm_80\n.address_size 64\n", ".version 8.0\n.target sm_75\n.address_size 64\n"
+    for head, wanted in zip(older, (r"PTX ISA \.version 7\.6 or later", r"\.target sm_80 or higher")):
+        assert re.search(
+            f"Feature '%reserved_smem_offset_{name}' requires {wanted}", rejection(kernel(body, head=head)).log
+        )
 
 
 def test_local_memory_is_each_threads_own() -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.null.ptx_client import DATA, HEAD, Machine, Rejected, kernel, ptx, rejection, space
+from tests.shared import together
 
 needs_ptxas = pytest.mark.skipif(shutil.which("ptxas") is None, reason="ptxas is not installed")
 
@@ -38,19 +39,19 @@ def test_ptxas_verdicts_are_many() -> None:
     assert len(judged("takes")) > 300 and len(judged("refuses")) > 150
 
 
-@pytest.mark.parametrize("instruction", judged("takes"))
+@together("instruction", judged("takes"))
 def test_what_ptxas_takes_is_taken(instruction: str) -> None:
     Machine(SM90 + one(instruction))
 
 
-@pytest.mark.parametrize("instruction", judged("refuses"))
+@together("instruction", judged("refuses"))
 def test_what_ptxas_refuses_is_rejected(instruction: str) -> None:
     reason = rejection(SM90 + one(instruction))
     assert reason.code == 218 and reason.line in range(8, 12)
     assert reason.log.startswith(f"ptxas application ptx input, line {reason.line}; error   : ")
 
 
-@pytest.mark.parametrize("instruction", judged("not here"))
+@together("instruction", judged("not here"))
 def test_what_is_refused_knowingly_is_said_so(instruction: str) -> None:
     assert re.search("not emulated|Illegal modifier '.v2'", rejection(SM90 + one(instruction)).log)
 

@@ -485,3 +485,150 @@ def test_a_launch_leaves_nothing_for_the_garbage_collector(build: str) -> None:
         assert gc.collect() == 0
     finally:
         gc.enable()
+
+
+# -- blocks that wait for each other
+
+SET = "membar.gl; st.volatile.global.u32 [%out], 5;"
+WAITS = {
+    "a volatile flag": "W: ld.volatile.global.u32 %r9, [%out]; setp.eq.u32 %p3, %r9, 0; @%p3 bra W;",
+    "an acquire": "W: ld.acquire.gpu.global.u32 %r9, [%out]; setp.eq.u32 %p3, %r9, 0; @%p3 bra W;",
+    "past the L1 cache": "W: ld.global.cg.u32 %r9, [%out]; setp.eq.u32 %p3, %r9, 0; @%p3 bra W;",
+    "a weak read and a fence": "W: membar.gl; ld.global.u32 %r9, [%out]; setp.eq.u32 %p3, %r9, 0; @%p3 bra W;",
+    "a weak read and a pause": "W: nanosleep.u32 50; ld.global.u32 %r9, [%out]; setp.eq.u32 %p3, %r9, 0; @%p3 bra W;",
+    "an atomic": "W: atom.global.or.b32 %r9, [%out], 0; setp.eq.u32 %p3, %r9, 0; @%p3 bra W;",
+    "an atomic that adds 0": "W: atom.global.add.u32 %r9, [%out], 0; setp.eq.u32 %p3, %r9, 0; @%p3 bra W;",
+    "a bounded wait": """mov.u32 %r8, 0;
+        W: ld.volatile.global.u32 %r9, [%out]; setp.ne.u32 %p3, %r9, 0; @%p3 bra J;
+        add.u32 %r8, %r8, 1; setp.lt.u32 %p3, %r8, 100000000; @%p3 bra W; J:""",
+    "a vote of the block": """W: ld.volatile.global.u32 %r9, [%out]; setp.ne.u32 %p3, %r9, 0;
+        barrier.red.or.pred %p4, 0, %p3; @!%p4 bra W;""",
+    "one thread and a flag in shared memory": """.shared .align 4 .b8 flag[4];
+        W: setp.ne.u32 %p3, %r1, 0; @%p3 bra S; ld.volatile.global.u32 %r9, [%out]; st.shared.u32 [flag], %r9;
+        S: bar.sync 0; ld.shared.u32 %r9, [flag]; bar.sync 0; setp.eq.u32 %p3, %r9, 0; @%p3 bra W;""",
+    "a branch that sets a register": """mov.u32 %r8, 0;
+        W: ld.volatile.global.u32 %r9, [%out]; setp.eq.u32 %p3, %r9, 0; @%p3 bra S; mov.u32 %r8, 1;
+        S: setp.eq.u32 %p4, %r8, 0; @%p4 bra W;""",
+    "local memory": """.local .align 4 .b8 kept[4]; mov.u64 %d9, kept;
+        W: ld.volatile.global.u32 %r9, [%out]; st.local.u32 [%d9], %r9; ld.local.u32 %r8, [%d9];
+        setp.eq.u32 %p3, %r8, 0; @%p3 bra W;""",
+    "a function": """
+        W: { .param .b64 a; .param .b32 b; st.param.b64 [a], %out; call (b), ready, (a); ld.param.b32 %r9, [b]; }
+        setp.eq.u32 %p3, %r9, 0; @%p3 bra W;""",
+    "a pointer to a function": """mov.u64 %d9, ready;
+        W: { .param .b64 a; .param .b32 b; st.param.b64 [a], %out; P: .callprototype (.param .b32 _) _ (.param .b64 _);
+        call (b), %d9, (a), P; ld.param.b32 %r9, [b]; }
+        setp.eq.u32 %p3, %r9, 0; @%p3 bra W;""",
+}
+READY = """.func (.param .b32 r) ready(.param .b64 a) {
+    .reg .b64 %d; .reg .b32 %r; ld.param.b64 %d, [a]; ld.volatile.u32 %r, [%d]; st.param.b32 [r], %r; ret; }
+"""
+
+
+def waiting(how: str, for_the_last: bool = True) -> str:
+    """Return a kernel whose first block waits for the last one, or the last one for the first one."""
+    waits, sets = ("0", "%r3") if for_the_last else ("%r3", "0")
+    return kernel(
+        f"""
+    mov.u32 %r1, %tid.x; mov.u32 %r2, %ctaid.x; mov.u32 %r3, %nctaid.x; sub.u32 %r3, %r3, 1;
+    setp.ne.u32 %p1, %r2, {waits}; @%p1 bra other;
+    {WAITS[how]}
+    bar.sync 0; st.global.u32 [%out+4], 6; ret;
+    other: setp.ne.u32 %p1, %r2, {sets}; @%p1 ret; setp.ne.u32 %p1, %r1, 0; @%p1 ret;
+    {SET}
+""",
+        before=READY,
+    )
+
+
+@pytest.mark.parametrize("how", WAITS)
+def test_blocks_wait_whatever_their_size(how: str) -> None:
+    for for_the_last in (True, False):
+        for executor in ("auto", "numpy", "scalar"):
+            here = Machine(waiting(how, for_the_last), executor=executor)
+            here.space.spent = 9.0
+            for block, grid in ((1, 2), (33, 5), (256, 3), (1024, 2)):
+                out = here.buffer("I", [0, 0])
+                here.run("k", out, grid=grid, block=block)
+                assert out.values() == [5, 6], (for_the_last, executor, block)
+            assert here.code.entries["k"].waits
+
+
+@pytest.mark.parametrize("how", WAITS)
+def test_an_endless_wait_is_reported_in_all_of_its_forms(how: str) -> None:
+    text = waiting(how).replace(SET, "")
+    here = Machine(text)
+    out = here.buffer("I", [0, 0])
+    with pytest.raises(Fault, match="endless loop: every remaining thread waits in a loop") as caught:
+        here.run("k", out, grid=2, block=64, limits=ptx.Limits(rounds=50, seconds=0))
+    assert caught.value.code == 702
+
+
+ALONE = {
+    "a counter of work": "W: atom.global.add.u32 %r9, [%out], 1; setp.lt.u32 %p3, %r9, 40; @%p3 bra W;",
+    "a weak read of the next place": """mov.u64 %d9, %out;
+        W: membar.gl; ld.global.u32 %r9, [%d9]; add.u64 %d9, %d9, 4; setp.eq.u32 %p3, %r9, 1; @%p3 bra W;""",
+    "a counter beside a weak read": """mov.u32 %r8, 0;
+        W: membar.gl; ld.global.u32 %r9, [%out]; add.u32 %r8, %r8, 1; setp.lt.u32 %p3, %r8, %r9; @%p3 bra W;""",
+    "a flag of the block": """.shared .align 4 .b8 flag[4];
+        W: bar.sync 0; st.shared.u32 [flag], 0; bar.sync 0; ld.shared.u32 %r9, [flag];
+        setp.ne.u32 %p3, %r9, 0; @%p3 bra W;""",
+    "an atomic whose result ends nothing": """mov.u32 %r8, 0;
+        W: atom.global.or.b32 %r9, [%out], 2; add.u32 %r8, %r8, 1; setp.lt.u32 %p3, %r8, 9; @%p3 bra W;
+        st.global.u32 [%out+4], %r9;""",
+    "a volatile local variable": """.local .align 4 .b8 kept[4]; mov.u64 %d9, kept; st.volatile.local.u32 [%d9], 0;
+        W: ld.volatile.local.u32 %r9, [%d9]; add.u32 %r9, %r9, 1; st.volatile.local.u32 [%d9], %r9;
+        setp.lt.u32 %p3, %r9, 5; @%p3 bra W;""",
+}
+
+
+@pytest.mark.parametrize("how", ALONE)
+def test_other_loops_do_not_wait(how: str) -> None:
+    """Kernels with them may run as arrays."""
+    assert not Machine(kernel(ALONE[how])).code.entries["k"].waits
+
+
+def test_a_counter_that_is_taken_back_is_a_lock() -> None:
+    body = """W: atom.global.add.u32 %r9, [%out], 1; setp.eq.u32 %p3, %r9, 0; @%p3 bra J;
+        red.global.add.u32 [%out], -1; bra W; J: red.global.add.u32 [%out], -1;"""
+    assert Machine(kernel(body)).code.entries["k"].waits
+
+
+BARRIER = """
+    atom.global.add.u32 %r1, [%out], 1; mov.u32 %r2, %nctaid.x;
+    W: ld.volatile.global.u32 %r1, [%out]; setp.lt.u32 %p1, %r1, %r2; @%p1 bra W;
+"""
+
+
+def test_only_as_many_blocks_start_as_fit() -> None:
+    here = Machine(kernel(BARRIER))
+    out = here.buffer("I", [0])
+    here.run("k", out, grid=6, block=1, resident=6)
+    assert out.values() == [6]
+    out = here.buffer("I", [0])
+    with pytest.raises(Fault, match="the 4 blocks that fit on the device at the same time all wait, and 2 ") as caught:
+        here.run("k", out, grid=6, block=1, resident=4, limits=ptx.Limits(seconds=0))
+    assert caught.value.code == 702
+
+
+def test_more_blocks_than_fit_run_if_none_of_them_needs_a_later_one() -> None:
+    here = Machine(waiting("a volatile flag"))
+    out = here.buffer("I", [0, 0])
+    here.run("k", out, grid=40, block=2, resident=2)
+    assert out.values() == [5, 6]
+
+
+def test_long_work_of_another_block_is_not_an_endless_wait() -> None:
+    """While block 0 waits, the others exchange 3000 messages: no state of memory comes back."""
+    body = """
+    mov.u32 %r1, %ctaid.x; setp.eq.u32 %p1, %r1, 0; mov.u32 %r5, 3000; @%p1 bra W;
+    A: ld.volatile.global.u32 %r2, [%out]; setp.ge.u32 %p2, %r2, %r5; @%p2 bra J;
+    and.b32 %r3, %r2, 1; add.u32 %r3, %r3, 1; setp.ne.u32 %p3, %r3, %r1; @%p3 bra A;
+    add.u32 %r2, %r2, 1; st.volatile.global.u32 [%out], %r2; bra A;
+    W: ld.volatile.global.u32 %r2, [%out]; setp.lt.u32 %p2, %r2, %r5; @%p2 bra W;
+    st.global.u32 [%out+4], 1; J:
+"""
+    here = Machine(kernel(body))
+    out = here.buffer("I", [0, 0])
+    here.run("k", out, grid=3, block=1, limits=ptx.Limits(rounds=5, seconds=0))
+    assert out.values() == [3000, 1]

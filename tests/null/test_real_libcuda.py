@@ -26,6 +26,7 @@ from tests.subject import CHECKOUT, NAME, module
 
 cuda_h, codes, abis = module("headers.cuda_h"), module("emulator.codes"), module("emulator.abis")
 CACHE = CHECKOUT / ".venv" / "libcuda"
+pytestmark = [pytest.mark.heavy, pytest.mark.every_change, pytest.mark.xdist_group("libcuda")]
 
 # What libcuda exports for other headers, for NVIDIA's debugger, and without any header.
 OTHERS = re.compile(

@@ -6,6 +6,7 @@ import importlib.util
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,13 @@ pytestmark = pytest.mark.skipif(NAME != "rawcuda", reason="the tests below check
 LONGEST = 120
 PARTS = ["all", *sorted(module("tools.commands.vendor").PARTS)]
 RUFF = (["check", "--output-format", "concise"], ["format", "--check"])
+
+
+def copies(test: Any) -> Any:
+    """Mark a test of a copy: one process runs all of them, so that each copy is made once."""
+    for mark in (pytest.mark.heavy, pytest.mark.every_change, pytest.mark.xdist_group("copies")):
+        test = mark(test)
+    return test
 
 
 def passes(*words: str | Path, cwd: Path) -> None:
@@ -53,6 +61,7 @@ def test_ruff_has_nothing_to_say_of_the_checkout(words: list[str]) -> None:
     passes("ruff", *words, "--no-cache", cwd=CHECKOUT)
 
 
+@copies
 @pytest.mark.parametrize("words", RUFF, ids=" ".join)
 def test_ruff_has_nothing_to_say_of_a_copy(copy: Path, words: list[str]) -> None:
     passes("ruff", *words, "--no-cache", "--config", CHECKOUT / "pyproject.toml", copy.name, cwd=copy.parent)
@@ -62,6 +71,7 @@ def test_types_are_strictly_right(cache: Path) -> None:
     passes("mypy", "--strict", "--cache-dir", cache, "-p", NAME, cwd=CHECKOUT)
 
 
+@copies
 def test_types_of_a_copy_are_strictly_right(copy: Path, cache: Path) -> None:
     passes(
         "mypy",

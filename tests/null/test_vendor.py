@@ -23,8 +23,27 @@ from tests.subject import CHECKOUT, FOLDER, NAME, ROOT, module, rawcuda
 
 main = module("__main__").main
 vendor, Refusal = module("tools.commands.vendor"), module("tools.commands.console").Refusal
+parts = module("tools.commands.parts")
 PARTS = sorted(vendor.PARTS)
 Told = Callable[..., str]
+
+
+cut: dict[tuple[str | None, str, bytes], dict[str, bytes]] = {}
+cut_now = vendor.part
+
+
+def part(name: str | None, origin: str) -> dict[str, bytes]:
+    """Return a part as the command does, and keep it: cutting parses the package, for seconds."""
+    digest = hashlib.sha256(repr(sorted(parts.everything().items())).encode()).digest()
+    if (name, origin, digest) not in cut:
+        cut[name, origin, digest] = cut_now(name, origin)
+    return dict(cut[name, origin, digest])
+
+
+@pytest.fixture(autouse=True)
+def parts_are_cut_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep the parts: each test gets the same files of the same sources."""
+    monkeypatch.setattr(vendor, "part", part)
 
 
 @pytest.fixture

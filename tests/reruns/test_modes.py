@@ -7,20 +7,30 @@ import sys
 import pytest
 
 from tests.conftest import Rerun
-from tests.reruns.test_pythons import NEWEST, THIS
+from tests.reruns.test_pythons import NEWEST, PYTHONS, THIS
 
 pytestmark = pytest.mark.heavy
 
 
-MODES = [("random", 1)] + [("lazy", 0), ("random", 3)] * (NEWEST == THIS)  # else test_pythons.py runs these two
-
-
-@pytest.mark.parametrize("mode, seed", MODES)
+@pytest.mark.every_change
+@pytest.mark.parametrize("mode, seed", [("lazy", 0), ("random", 1)])
 def test_driver_tests_pass(rerun: Rerun, mode: str, seed: int) -> None:
-    output = rerun(
-        [sys.executable, "-m", "pytest", "tests/driver", "--mode", mode, "--seed", str(seed)] + ["--again"] * (seed > 1)
-    )
+    output = rerun([sys.executable, "-m", "pytest", "tests/driver", "--mode", mode, "--seed", str(seed), "--again"])
     assert f"{mode} mode, seed {seed}" in output
+
+
+def test_all_driver_tests_pass_in_random_mode(rerun: Rerun) -> None:
+    """With those that are marked once, which depend little on the mode."""
+    output = rerun([sys.executable, "-m", "pytest", "tests/driver", "--mode", "random", "--seed", "2"])
+    assert "random mode, seed 2" in output
+
+
+@pytest.mark.skipif(NEWEST == THIS, reason="the tests above are of this Python")
+@pytest.mark.parametrize("mode", ["lazy", "random"])
+def test_driver_tests_pass_in_every_mode_on_the_newest(rerun: Rerun, mode: str) -> None:
+    command = [str(PYTHONS[NEWEST]), "-m", "tests", "driver", "--", "--numprocesses=0", "--mode", mode, "--seed", "3"]
+    output = rerun([*command, "--again"], timeout=1800)
+    assert f"-- Python {NEWEST}." in output and f"{mode} mode" in output
 
 
 def test_interop_passes_with_the_fast_paths_off(rerun: Rerun) -> None:

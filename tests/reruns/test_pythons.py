@@ -59,15 +59,32 @@ PYTHONS = {
 NEWEST = max((*PYTHONS, THIS), key=VERSIONS.index)
 
 
-@pytest.mark.parametrize("version", PYTHONS)
-def test_null_driver_and_interop_tests_pass(rerun: Rerun, version: str) -> None:
-    again = ["--again"] * (version != NEWEST)
-    command = [str(PYTHONS[version]), "-m", "tests", "null", "driver", "interop", "--", "--numprocesses=0", *again]
-    output = rerun(command, timeout=1800)
-    assert f"-- Python {version}." in output
+OLDEST = min((*PYTHONS, THIS), key=VERSIONS.index)
 
 
-@pytest.mark.parametrize("version", sorted({min((*PYTHONS, THIS), key=VERSIONS.index), THIS, NEWEST}))
+def run_all(rerun: Rerun, version: str, *options: str) -> None:
+    """Run the tests of null/, driver/ and interop/ on another Python."""
+    command = [str(PYTHONS[version]), "-m", "tests", "null", "driver", "interop", "--", "--numprocesses=0", *options]
+    assert f"-- Python {version}." in rerun(command, timeout=1800)
+
+
+@pytest.mark.every_change
+@pytest.mark.parametrize("version", sorted({OLDEST, NEWEST} - {THIS}, key=VERSIONS.index))
+def test_tests_pass_on_the_oldest_and_the_newest(rerun: Rerun, version: str) -> None:
+    run_all(rerun, version, "--again")
+
+
+@pytest.mark.parametrize("version", sorted(PYTHONS.keys() - {OLDEST, NEWEST}, key=VERSIONS.index))
+def test_tests_pass_on_those_between(rerun: Rerun, version: str) -> None:
+    run_all(rerun, version, "--again")
+
+
+@pytest.mark.skipif(NEWEST == THIS, reason="python3 -m tests runs them")
+def test_tests_that_depend_little_on_the_python_pass_on_the_newest(rerun: Rerun) -> None:
+    run_all(rerun, NEWEST)
+
+
+@pytest.mark.parametrize("version", sorted({OLDEST, THIS, NEWEST}))
 def test_every_call_survives_exceptions(rerun: Rerun, version: str) -> None:
     command = [str(PYTHONS.get(version, sys.executable)), "-m"]
     command += ["pytest"] if version == THIS else ["tests", "driver", "--", "--numprocesses=0"]
@@ -75,14 +92,3 @@ def test_every_call_survives_exceptions(rerun: Rerun, version: str) -> None:
         [*command, "--every-call", "-k", "test_every_call", *["tests/driver"] * (version == THIS)], timeout=1800
     )
     assert "passed" in output
-
-
-@pytest.mark.skipif(NEWEST == THIS, reason="test_modes.py tests this Python")
-@pytest.mark.parametrize("mode", ["lazy", "random"])
-def test_driver_tests_pass_in_every_mode_on_the_newest(rerun: Rerun, mode: str) -> None:
-    output = rerun(
-        [str(PYTHONS[NEWEST]), "-m", "tests", "driver", "--", "--numprocesses=0", "--mode", mode, "--seed", "3"]
-        + ["--again"],
-        timeout=1800,
-    )
-    assert f"-- Python {NEWEST}." in output and f"{mode} mode" in output

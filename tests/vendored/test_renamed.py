@@ -24,11 +24,14 @@ def run_on_the_copy(rerun: Rerun, site: Path, pytestconfig: pytest.Config, *test
     assert f"package: {NESTED}" in output
 
 
+@pytest.mark.heavy
+@pytest.mark.every_change
 def test_a_renamed_copy_passes_a_sample_of_the_tests(rerun: Rerun, site: Path, pytestconfig: pytest.Config) -> None:
     run_on_the_copy(rerun, site, pytestconfig, *(f"tests/{name}.py" for name in SAMPLE))
 
 
 @pytest.mark.heavy
+@pytest.mark.every_change
 def test_a_renamed_copy_passes_the_tests_with_the_fast_paths_off(
     rerun: Rerun, site: Path, pytestconfig: pytest.Config
 ) -> None:

@@ -146,6 +146,8 @@ class Entry:
         launch.number = next(_serial)
         launch.rights, launch.opaque, launch.site, launch.cooperative = rights, opaque, site, cooperative
         launch.kernel, launch.resident = self, resident
+        if self._translated.prepared.reserves:
+            launch.reserve()
         if cluster is not None:
             divide(launch, cluster)
         launch.code_name, launch.tracked = code.filename, code.tracked
@@ -442,7 +444,7 @@ class Code:
         linecache.cache.pop(getattr(self, "filename", ""), None)
 
 
-_UNITS = re.compile(r"\b(?:started|fetch_|store_|cvt_small|to_half_randomly|tensor_map|video)")
+_UNITS = re.compile(r"\b(?:started|fetch_|store_|SMALL|to_half_randomly|tensor_map|VIDEO)")
 _BUILTINS = {each.__name__: each for each in (abs, any, bin, bytearray, bytes, float, len, locals, max, min)}
 _NAMES: dict[str, Any] = {
     "Thread": Thread, "Exited": Exited, "barrier": barrier, "caller": caller, "finish": finish, "pack": pack,

@@ -102,6 +102,10 @@ class Parser(argparse.ArgumentParser):
         """Raise a Refusal; argparse would print the usage and exit."""
         raise Refusal(f"{message}; see {self.prog} --help")
 
+    def print_help(self, file: Any = None) -> None:
+        """Print the help; argparse would ignore that it cannot be written."""
+        print(self.format_help(), end="", file=file)
+
     def read(self, arguments: list[str]) -> argparse.Namespace:
         """Parse options and arguments in any order."""
         # argparse treats "-1e-3" and "-inf" as options. A word that begins with a space is not one, and a number may.

@@ -142,7 +142,15 @@ class _House:
 
     def __init__(self, sources: Files) -> None:
         self.paths = {_module(path): path for path in sources if path.endswith(".py")}
-        self._trees = {module: ast.parse(sources[path]) for module, path in self.paths.items()}
+        self._sources = sources
+        self._trees: dict[str, ast.Module] = {}
+
+    def _tree(self, module: str) -> ast.Module:
+        """Parse a module when it is first looked at: a small part looks at few."""
+        found = self._trees.get(module)
+        if found is None:
+            found = self._trees[module] = ast.parse(self._sources[self.paths[module]])
+        return found
 
     def imports(self, module: str, *, late: bool = True, for_types: bool = False) -> Iterator[str]:
         """Yield the modules of ours that a module imports.
@@ -153,7 +161,7 @@ class _House:
         home = module.split(".") if module else []
         if module and not self.paths[module].endswith("/__init__.py"):
             home.pop()
-        waiting: list[ast.AST] = [self._trees[module]]
+        waiting: list[ast.AST] = [self._tree(module)]
         while waiting:
             node = waiting.pop()
             if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
@@ -168,7 +176,7 @@ class _House:
 
     def homes(self) -> list[str]:
         """Return the modules that define the public names."""
-        return list(_homes(self._trees[""]).values())
+        return list(_homes(self._tree("")).values())
 
     def closure(self, chosen: Part, *, late: bool = True, public: bool = True) -> set[str]:
         """Return the modules of a part: `public` ones and more, with what they import, also in functions if `late`."""

@@ -57,5 +57,8 @@ def _in_shared(launch: Launch, start: int, nbytes: int, rank: int | None) -> str
             kind, length = ("shared", length) if length else ("dynamic shared", size - offset)
             if offset <= start < offset + length:
                 return position(start - offset, nbytes, length, f"the {length}-byte {kind} variable {name!r}{of}")
+    if launch.reserved_at <= start < launch.shared_end:
+        size = launch.shared_end - launch.reserved_at
+        return position(start - launch.reserved_at, nbytes, size, f"the {size} bytes that the system reserves{of}")
     whole = f"the {size} bytes of shared memory{of}" if of else f"the block's {size} bytes of shared memory"
     return position(start, nbytes, size, whole)

@@ -37,9 +37,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .syntax import Operand
 
-__all__ = ["OperandReader", "SPECIAL"]
+__all__ = ["OperandReader", "RESERVED", "SPECIAL", "least_for"]
 
 MOST_ITEMS = 4096
+RESERVED = 1024  # bytes of shared memory that the system reserves in each block; cooperative groups use the second half
 
 
 class OperandReader:
@@ -224,9 +225,9 @@ def _rows() -> dict[str, tuple[str, str, bool]]:
     row("globaltimer", "u64", "L.nanoseconds()", False)
     row("globaltimer_lo", "u32", "L.nanoseconds() & 0xffffffff", False)
     row("globaltimer_hi", "u32", "L.nanoseconds() >> 32", False)
-    row("total_smem_size", "u32", "L.shared_bytes")
+    row("total_smem_size", "u32", "L.allocated_shared()")
     row("dynamic_smem_size", "u32", "L.dynamic_shared")
-    row("aggr_smem_size", "u32", "L.shared_bytes")
+    row("aggr_smem_size", "u32", f"L.allocated_shared() + {RESERVED}")
     row("current_graph_exec", "u64", "0")
     row("envreg1", "b32", "L.workspace() >> 32")
     row("envreg2", "b32", "L.workspace() & 0xffffffff")
@@ -236,9 +237,17 @@ def _rows() -> dict[str, tuple[str, str, bool]]:
     for number in range(8):
         row(f"pm{number}", "u32", "0")
         row(f"pm{number}_64", "u64", "0")
-    for word in ("begin", "end", "cap", "0", "1"):
-        row(f"reserved_smem_offset_{word}", "b32", "0")
+    for word, place in (("begin", 0), ("end", RESERVED), ("0", 0), ("1", RESERVED // 2)):
+        row(f"reserved_smem_offset_{word}", "b32", f"L.reserved_at + {place}")
+    row("reserved_smem_offset_cap", "b32", str(RESERVED))
     return rows
 
 
 SPECIAL = _rows()
+
+
+def least_for(name: str) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Return the oldest PTX version and the oldest architecture that have a special register."""
+    if name.startswith("reserved_smem"):
+        return (7, 6), (8, 0)
+    return ((8, 1), (9, 0)) if name == "aggr_smem_size" else ((1, 0), (1, 0))

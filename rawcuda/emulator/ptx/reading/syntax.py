@@ -324,7 +324,7 @@ class Scope:
                 return found
             if scope.ranges:
                 whole = name.partition(".")[0]  # a vector and one of its parts are declared together
-                type = scope.in_range(whole)
+                type = scope.in_range(whole) if whole not in scope.names else ""
                 if type:
                     scope.declare(whole, type)
                     return scope.names.get(name)

@@ -113,7 +113,7 @@ class Cluster:
                     f"shared memory of block {rank} of the cluster, which {happened}: a barrier of the cluster must "
                     "keep it running",
                 )
-        if place % total or place + total > len(block.shared):
+        if place % total or not block.launch.in_shared(place, total):
             raise shared_fault(block.launch, place, total, total, block.cluster_rank)
         return block.shared_view(code), place
 

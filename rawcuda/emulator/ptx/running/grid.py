@@ -123,15 +123,15 @@ class _Watchdog:
         if self.passes > limits.turns:
             raise self._endless(groups)
         if self.kept is None:
-            if self.passes > limits.rounds and monotonic() - self.since >= self.after:
+            if monotonic() - self.since >= self.after:
                 self.kept, self.compared = self._state(groups), 0
             return
         self.compared += 1
         started = monotonic()
         memory, registers = self._state(groups)
         if memory == self.kept[0]:
-            waited = started - self.since
-            if registers == self.kept[1] or self.compared == _COMPARED and waited >= _COUNTING * limits.seconds:
+            counting = self.passes > limits.rounds and started - self.since >= _COUNTING * limits.seconds
+            if registers == self.kept[1] or counting:
                 raise self._endless(groups)
         if memory != self.kept[0] or self.compared == _COMPARED:
             self.kept, now = None, monotonic()

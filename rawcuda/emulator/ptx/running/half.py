@@ -18,20 +18,17 @@ from math import copysign, inf, nan
 
 from .rounding import (
     NAN,
+    SPLIT,
+    T4,
     TINY,
-    bits_of_32,
     directed_add,
     directed_fma,
     directed_mul,
     directed_sub,
     float_of_32,
-    maximum,
-    maximum_nan,
-    minimum,
-    minimum_nan,
+    fma_midpoint,
     power_of_two,
     round_ratio,
-    signs_multiplied,
     to_integer_value,
     to_whole,
 )  # fmt: skip
@@ -41,25 +38,17 @@ if TYPE_CHECKING:
     from typing import Callable
 
 __all__ = [
-    "byte_differences", "from_half", "half_add", "half_compare", "half_ex2", "half_fma", "half_max", "half_min",
-    "half_mul",
-    "half_sub", "half_tanh", "mixed_add", "mixed_fma", "mixed_sub", "pair_add", "pair_fma", "pair_mul", "pair_sub",
-    "to_half",
-    "to_integer",
+    "HALVES", "Kept", "from_half", "mixed_add", "mixed_fma", "mixed_sub", "numbers_bf16", "numbers_bf16_ftz",
+    "numbers_f16", "numbers_f16_ftz", "pair_add", "pair_fma", "pair_mul", "pair_sub", "to_half", "to_integer",
 ]  # fmt: skip
 
 # name: bits of precision, smallest normal exponent, largest exponent, bits of fraction
 _FORMATS = {"f16": (11, -14, 15, 10), "bf16": (8, -126, 127, 7)}
 _NAN = 0x7FFF
-_pack_bits, _unpack_bits = struct.Struct("<H").pack, struct.Struct("<H").unpack
-_pack_half, _unpack_half = struct.Struct("<e").pack, struct.Struct("<e").unpack
-# the operators of setp: the comparison, and the result if an operand is a NaN
-_COMPARED: dict[str, tuple[Callable[[float, float], bool], bool]] = {
-    word: (getattr(operator, word[:2]), word.endswith("u"))
-    for word in "eq ne lt le gt ge equ neu ltu leu gtu geu".split()
-}
-_COMPARED["num"] = (lambda x, y: True), False
-_COMPARED["nan"] = (lambda x, y: False), True
+_pack_bits, _unpack_half = struct.Struct("<H").pack, struct.Struct("<e").unpack
+_cell = bytearray(4)
+_F4, _I4, _H2 = memoryview(_cell).cast("f"), memoryview(_cell).cast("I"), memoryview(_cell).cast("H")
+_store_half = struct.Struct("<e").pack_into
 
 
 def from_half(type: str, bits: int) -> float:
@@ -98,8 +87,15 @@ def _infinity(type: str) -> int:
 
 
 def _encode(type: str, value: float, mode: str) -> int:
-    if type == "f16" and mode == "rn" and abs(value) < 65520.0:
-        return _unpack_bits(_pack_half(value))[0]  # type: ignore[no-any-return]
+    if type == "f16" and abs(value) < 65520.0 and (mode == "rn" or mode == "rz"):
+        _store_half(_cell, 0, value)
+        bits = _H2[0]
+        return bits - 1 if mode == "rz" and abs(numbers_f16[bits]) > abs(value) else bits
+    if type == "bf16":
+        _F4[0] = value
+        bits = _I4[0]
+        if _F4[0] == value and (mode == "rn" or mode == "rz"):
+            return (bits + 0x7FFF + (bits >> 16 & 1) if mode == "rn" else bits) >> 16
     sign = 0x8000 if copysign(1.0, value) < 0.0 else 0
     if math.isinf(value):
         return sign | _infinity(type)
@@ -133,114 +129,186 @@ def _of_ratio(type: str, top: int, bottom: int, mode: str, sign: int) -> int:
     return sign | (exponent + fraction - least + 1 << fraction) + size - (1 << fraction)
 
 
-def _each(type: str, flags: str, operation: Callable[..., int], *operands: int) -> int:
-    """Apply an operation to the number or the two numbers in a register."""
-    words = flags.split(",") if flags else []
-    single = type[:-2] if type[-2:] == "x2" else type
-    if single == type:
-        return _one(single, words, operation, [x & 0xFFFF for x in operands])
-    low = _one(single, words, operation, [x & 0xFFFF for x in operands])
-    return _one(single, words, operation, [x >> 16 for x in operands]) << 16 | low
-
-
-def _one(type: str, words: list[str], operation: Callable[..., int], operands: list[int]) -> int:
-    if "ftz" in words:
-        operands = [_flush(type, bits) for bits in operands]
-    bits = operation(type, words, *operands)
-    if bits & 0x7FFF > _infinity(type):
-        bits = 0 if "sat" in words else _NAN
-    elif words:
-        if "ftz" in words:
-            bits = _flush(type, bits)
-        if "sat" in words:
-            bits = 0 if bits & 0x8000 else min(bits, 0x3C00 if type == "f16" else 0x3F80)
-        if "relu" in words and bits & 0x8000:
-            bits = 0
-    return bits
+# -- arithmetic
 
 
 def _flush(type: str, bits: int) -> int:
     return bits & 0x8000 if bits & _infinity(type) == 0 else bits
 
 
-def _computed(type: str, value: float) -> int:
-    return _NAN if value != value else _encode(type, value, "rn")
+class Numbers(dict[int, float]):
+    """The numbers of a half format by their bits, each from its first use on."""
+
+    def __init__(self, type: str, flushes: bool = False) -> None:
+        super().__init__()
+        self._type, self._flushes = type, flushes
+
+    def __missing__(self, bits: int) -> float:
+        number = self[bits] = from_half(self._type, _flush(self._type, bits) if self._flushes else bits)
+        return number
 
 
-def half_add(type: str, flags: str, a: int, b: int) -> int:
-    """Add."""
-    return _each(type, flags, lambda t, w, x, y: _computed(t, from_half(t, x) + from_half(t, y)), a, b)
+numbers_f16, numbers_bf16 = Numbers("f16"), Numbers("bf16")
+numbers_f16_ftz, numbers_bf16_ftz = Numbers("f16", True), Numbers("bf16", True)
+_NUMBERS = {
+    ("f16", False): numbers_f16, ("f16", True): numbers_f16_ftz,
+    ("bf16", False): numbers_bf16, ("bf16", True): numbers_bf16_ftz,
+}  # fmt: skip
 
 
-def half_sub(type: str, flags: str, a: int, b: int) -> int:
-    """Subtract."""
-    return _each(type, flags, lambda t, w, x, y: _computed(t, from_half(t, x) - from_half(t, y)), a, b)
+def _round_f16(value: float) -> int:
+    """Round a number to float16."""
+    try:
+        _store_half(_cell, 0, value)
+    except OverflowError:
+        return 0x7C00 if value > 0.0 else 0xFC00
+    return _H2[0] if value == value else _NAN
 
 
-def half_mul(type: str, flags: str, a: int, b: int) -> int:
-    """Multiply."""
-    return _each(type, flags, lambda t, w, x, y: _computed(t, from_half(t, x) * from_half(t, y)), a, b)
+def _round_bf16(value: float) -> int:
+    """Round a number to bfloat16, by way of float32 unless that would round twice."""
+    _F4[0] = value
+    bits = _I4[0]
+    if bits & 0xFFFF == 0x8000 and _F4[0] != value:
+        return _encode("bf16", value, "rn")
+    return bits + 0x7FFF + (bits >> 16 & 1) >> 16 if value == value else _NAN
 
 
-def half_fma(type: str, flags: str, a: int, b: int, c: int) -> int:
-    """Multiply and add with one rounding."""
-    return _each(type, flags, _fma, a, b, c)
+_ROUND = {"f16": _round_f16, "bf16": _round_bf16}
 
 
-def _fma(type: str, words: list[str], a: int, b: int, c: int) -> int:
-    x, y, z = from_half(type, a), from_half(type, b), from_half(type, c)
-    if "oob" in words and _NAN in (a, b):
-        return 0
-    value = x * y + z
-    if value != value or math.isinf(value) or not value:
-        return _computed(type, value)
-    (p, q), (r, s), (t, u) = x.as_integer_ratio(), y.as_integer_ratio(), z.as_integer_ratio()
-    top = p * r * u + t * q * s
-    return _of_ratio(type, top, q * s * u, "rn", 0x8000 if top < 0 else 0)
+def _two(operation: Callable[[float, float], float]) -> Callable[..., Callable[..., int]]:
+    """Return the maker of an operation on two numbers that is exact in double, or rounded innocuously."""
+
+    def make(type: str, words: list[str]) -> Callable[..., int]:
+        numbers, rounded = _NUMBERS[type, "ftz" in words], _ROUND[type]
+        return lambda a, b: rounded(operation(numbers[a], numbers[b]))
+
+    return make
 
 
-def half_min(type: str, flags: str, a: int, b: int) -> int:
-    """Return the smaller number."""
-    return _each(type, flags, lambda t, w, x, y: _extreme(t, w, minimum, minimum_nan, x, y), a, b)
+def _fma(type: str, words: list[str]) -> Callable[..., int]:
+    numbers, rounded, single = _NUMBERS[type, "ftz" in words], _ROUND[type], type == "f16"
+
+    def compute(a: int, b: int, c: int) -> int:
+        x, y, z = numbers[a], numbers[b], numbers[c]
+        product = x * y  # exactly
+        value = product + z
+        if value - product == z and value - z == product:  # a finite and exact sum
+            if single and -65520.0 < value < 65520.0:
+                _store_half(_cell, 0, value)
+                return _H2[0]
+            return rounded(value)
+        if value - value != 0.0:  # infinite, or a NaN
+            return rounded(value)
+        (p, q), (r, s), (t, u) = x.as_integer_ratio(), y.as_integer_ratio(), z.as_integer_ratio()
+        top = p * r * u + t * q * s
+        return _of_ratio(type, top, q * s * u, "rn", 0x8000 if top < 0 else 0)
+
+    if "oob" in words:
+        return lambda a, b, c: 0 if a == _NAN or b == _NAN else compute(a, b, c)
+    return compute
 
 
-def half_max(type: str, flags: str, a: int, b: int) -> int:
-    """Return the larger number."""
-    return _each(type, flags, lambda t, w, x, y: _extreme(t, w, maximum, maximum_nan, x, y), a, b)
+def _extreme(smaller: bool) -> Callable[..., Callable[..., int]]:
+    """Return the maker of the operation that finds the smaller or the larger number."""
+
+    def make(type: str, words: list[str]) -> Callable[..., int]:
+        strict, infinity = "NaN" in words, _infinity(type)
+
+        def pick(a: int, b: int) -> int:
+            if a & 0x7FFF > infinity:
+                return _NAN if strict or b & 0x7FFF > infinity else b
+            if b & 0x7FFF > infinity:
+                return _NAN if strict else a
+            less = (a if a < 0x8000 else 0x7FFF - a) < (b if b < 0x8000 else 0x7FFF - b)
+            return a if less is smaller else b
+
+        def of_sizes(a: int, b: int) -> int:
+            made = pick(a & 0x7FFF, b & 0x7FFF)
+            return made | (a ^ b) & 0x8000 if made <= infinity else made
+
+        chosen = of_sizes if "xorsign" in words else pick
+        if "ftz" in words:
+            return lambda a, b: chosen(_flush(type, a), _flush(type, b))
+        return chosen
+
+    return make
 
 
-def _extreme(
-    type: str,
-    words: list[str],
-    plain: Callable[[float, float], float],
-    strict: Callable[[float, float], float],
-    a: int,
-    b: int,
-) -> int:
-    x, y = from_half(type, a), from_half(type, b)
-    pick = strict if "NaN" in words else plain
-    if "xorsign" in words:
-        return _computed(type, signs_multiplied(pick(abs(x), abs(y)), x, y))
-    return _computed(type, pick(x, y))
+class Kept(dict[int, int]):
+    """A function of the bits of a half, or of other 16 bits, computed once for each."""
+
+    def __init__(self, function: Callable[[int], int]) -> None:
+        super().__init__()
+        self._function = function
+
+    def __missing__(self, bits: int) -> int:
+        made = self[bits] = self._function(bits)
+        return made
 
 
-def half_ex2(type: str, flags: str, a: int) -> int:
-    """Return 2 ** a."""
-    return _each(type, flags, lambda t, w, x: _computed(t, power_of_two(from_half(t, x))), a)
+def _kept(operation: Callable[[float], float]) -> Callable[..., Callable[..., int]]:
+    """Return the maker of an operation on one number."""
+
+    def make(type: str, words: list[str]) -> Callable[..., int]:
+        numbers, rounded = _NUMBERS[type, "ftz" in words], _ROUND[type]
+        return Kept(lambda bits: rounded(operation(numbers[bits]))).__getitem__
+
+    return make
 
 
-def half_tanh(type: str, flags: str, a: int) -> int:
-    """Return tanh(a)."""
-    return _each(type, flags, lambda t, w, x: _computed(t, math.tanh(from_half(t, x))), a)
+_MAKERS: dict[str, tuple[int, Callable[[str, list[str]], Callable[..., int]]]] = {
+    "add": (2, _two(operator.add)), "sub": (2, _two(operator.sub)), "mul": (2, _two(operator.mul)), "fma": (3, _fma),
+    "min": (2, _extreme(True)), "max": (2, _extreme(False)), "ex2": (1, _kept(power_of_two)),
+    "tanh": (1, _kept(math.tanh)),
+}  # fmt: skip
 
 
-def half_compare(type: str, cmp: str, a: int, b: int) -> bool:
-    """Compare with an ordered or unordered operator of setp; `cmp` may end in ",ftz"."""
-    if "," in cmp:
-        cmp, a, b = cmp[:-4], _flush(type, a), _flush(type, b)
-    x, y = from_half(type, a), from_half(type, b)
-    compare, unordered = _COMPARED[cmp]
-    return unordered if x != x or y != y else compare(x, y)
+class _Operations(dict[str, "Callable[..., int]"]):
+    """The operations on registers with one or two halves, by name, type and flags, each made when it is first used."""
+
+    def __missing__(self, key: str) -> Callable[..., int]:
+        name, type, flags = key.split(" ")
+        words = flags.split(",") if flags else []
+        single = type[:-2] if type[-2:] == "x2" else type
+        count, make = _MAKERS[name]
+        one = _finished(single, words, count, make(single, words))
+        made = self[key] = one if single == type else _PAIRED[count](one)
+        return made
+
+
+HALVES = _Operations()
+
+
+def _finished(type: str, words: list[str], count: int, one: Callable[..., int]) -> Callable[..., int]:
+    """Return an operation whose result is flushed, limited to 0 to 1, or not negative."""
+    infinity, top = _infinity(type), 0x3C00 if type == "f16" else 0x3F80
+    ftz, sat, relu = "ftz" in words, "sat" in words, "relu" in words
+    if not (ftz or sat or relu):
+        return one
+
+    kept = 0x8000 if ftz else 0xFFFF
+
+    def finish(bits: int) -> int:
+        if bits & infinity == 0:
+            bits &= kept
+        if sat:  # a number with a sign is at least 0x8000
+            return 0 if bits > infinity else min(bits, top)
+        return 0 if relu and bits & 0x8000 else bits
+
+    if count == 1:
+        return lambda a: finish(one(a))
+    if count == 2:
+        return lambda a, b: finish(one(a, b))
+    return lambda a, b, c: finish(one(a, b, c))
+
+
+_PAIRED: dict[int, Callable[[Callable[..., int]], Callable[..., int]]] = {
+    1: lambda one: lambda a: one(a >> 16) << 16 | one(a & 0xFFFF),
+    2: lambda one: lambda a, b: one(a >> 16, b >> 16) << 16 | one(a & 0xFFFF, b & 0xFFFF),
+    3: lambda one: lambda a, b, c: one(a >> 16, b >> 16, c >> 16) << 16 | one(a & 0xFFFF, b & 0xFFFF, c & 0xFFFF),
+}
 
 
 def to_integer(type: str, value: float, mode: str, to: str) -> int:
@@ -260,68 +328,137 @@ def to_integer(type: str, value: float, mode: str, to: str) -> int:
     return min(max(to_integer_value(value, mode), low), high)
 
 
-# -- two float32 in 64 bits, a half and a float32, four bytes
+# -- two float32 in 64 bits, a half and a float32
 
 
 def _flush_32(value: float) -> float:
     return value * 0.0 if -TINY < value < TINY else value
 
 
+_cell8 = bytearray(8)
+_F2, _I8 = memoryview(_cell8).cast("f"), memoryview(_cell8).cast("Q")
+
+
+def _rounded(operation: Callable[..., float], mode: str, *values: float) -> float:
+    """Return the float32 result of an operation, rounded once."""
+    if mode not in ("", "rn"):
+        return _directed(operation, mode, *values)
+    if len(values) == 2:  # in double first, which is innocuous
+        x, y = values
+        value = x + y if operation is directed_add else x - y if operation is directed_sub else x * y
+        T4[0] = value
+        return T4[0]
+    return _fused(*values)
+
+
+def _directed(operation: Callable[..., float], mode: str, *values: float) -> float:
+    """Return a float32 result with a directed rounding: the nearest number, moved by one towards the rest."""
+    x, y = values[0], values[-1]
+    if operation is directed_sub:
+        y = -y
+    elif operation is not directed_add:
+        x *= values[1]  # exactly
+        y = values[2] if len(values) == 3 else 0.0
+    value = x + y
+    if not value or value - value != 0.0:
+        return operation(32, mode, *values)
+    part = value - x
+    _F4[0] = value
+    near, bits = _F4[0], _I4[0]
+    rest = value - near or (x - (value - part)) + (y - part)
+    if rest and (mode == "rz" or (rest > 0.0) == (mode == "rp")):
+        negative = bits >> 31
+        if mode != "rz":
+            _I4[0] = bits - 1 if negative == (mode == "rp") else bits + 1
+        elif (rest > 0.0) == negative:
+            _I4[0] = bits - 1
+    return _F4[0]
+
+
+def _fused(x: float, y: float, z: float) -> float:
+    """Multiply and add float32 with one rounding."""
+    value = x * y + z
+    T4[0] = value
+    near = T4[0]
+    top = value * SPLIT
+    return near if top - (top - value) != value or near == value else fma_midpoint(x, y, z, value)
+
+
 def _both(operation: Callable[..., float], mode: str, ftz: str, *operands: int) -> int:
-    made = 0
-    for shift in (32, 0):
-        values = [float_of_32(bits >> shift & 0xFFFFFFFF) for bits in operands]
+    pairs = []
+    for bits in operands:
+        _I8[0] = bits
+        pairs.append(_F2.tolist())
+    made = []
+    for values in zip(*pairs):
         if ftz:
-            values = [_flush_32(value) for value in values]
-        value = operation(32, mode or "rn", *values)
-        if ftz:
-            value = _flush_32(value)
-        made = made << 32 | bits_of_32(value if value == value else NAN)
-    return made
+            values = tuple(map(_flush_32, values))
+        value = _rounded(operation, mode, *values)
+        value = value if value == value else NAN
+        made.append(_flush_32(value) if ftz else value)
+    _F2[0], _F2[1] = made
+    return _I8[0]
+
+
+def _both_near(operation: Callable[[float, float], float], a: int, b: int) -> int:
+    """Compute with two float32 and two others, as `_both` does, in the usual mode."""
+    _I8[0] = a
+    w, x = _F2
+    _I8[0] = b
+    y, z = _F2
+    y, z = operation(w, y), operation(x, z)
+    _F2[0] = y if y == y else NAN
+    _F2[1] = z if z == z else NAN
+    return _I8[0]
 
 
 def pair_add(mode: str, ftz: str, a: int, b: int) -> int:
     """Add two float32 to two others."""
+    if not ftz and (not mode or mode == "rn"):
+        return _both_near(operator.add, a, b)
     return _both(directed_add, mode, ftz, a, b)
 
 
 def pair_sub(mode: str, ftz: str, a: int, b: int) -> int:
     """Subtract two float32 from two others."""
+    if not ftz and (not mode or mode == "rn"):
+        return _both_near(operator.sub, a, b)
     return _both(directed_sub, mode, ftz, a, b)
 
 
 def pair_mul(mode: str, ftz: str, a: int, b: int) -> int:
     """Multiply two float32 with two others."""
+    if not ftz and (not mode or mode == "rn"):
+        return _both_near(operator.mul, a, b)
     return _both(directed_mul, mode, ftz, a, b)
 
 
 def pair_fma(mode: str, ftz: str, a: int, b: int, c: int) -> int:
     """Multiply and add two pairs of float32, each with one rounding."""
+    if not ftz and mode == "rn":
+        _I8[0] = a
+        p, q = _F2
+        _I8[0] = b
+        r, s = _F2
+        _I8[0] = c
+        t, u = _F2
+        t, u = _fused(p, r, t), _fused(q, s, u)
+        _F2[0] = t if t == t else NAN
+        _F2[1] = u if u == u else NAN
+        return _I8[0]
     return _both(directed_fma, mode, ftz, a, b, c)
 
 
 def mixed_add(type: str, mode: str, a: int, c: float) -> float:
     """Add a half to a float32."""
-    return directed_add(32, mode or "rn", from_half(type, a), c)
+    return _rounded(directed_add, mode, from_half(type, a), c)
 
 
 def mixed_sub(type: str, mode: str, a: int, c: float) -> float:
     """Subtract a float32 from a half."""
-    return directed_sub(32, mode or "rn", from_half(type, a), c)
+    return _rounded(directed_sub, mode, from_half(type, a), c)
 
 
 def mixed_fma(type: str, mode: str, a: int, b: int, c: float) -> float:
     """Multiply two halves and add a float32, with one rounding."""
-    return directed_fma(32, mode, from_half(type, a), from_half(type, b), c)
-
-
-def byte_differences(a: int, b: int, c: int, first: str, second: str, add: str) -> int:
-    """Return the absolute differences of four bytes, or their sum with a number (vabsdiff4)."""
-    made, total = 0, c
-    for shift in (24, 16, 8, 0):
-        x, y = a >> shift & 0xFF, b >> shift & 0xFF
-        x = x - (x >> 7 << 8) if first[0] == "s" else x
-        y = y - (y >> 7 << 8) if second[0] == "s" else y
-        made = made << 8 | abs(x - y) & 0xFF
-        total += abs(x - y)
-    return total & 0xFFFFFFFF if add else made
+    return _rounded(directed_fma, mode, from_half(type, a), from_half(type, b), c)

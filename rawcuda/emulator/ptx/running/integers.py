@@ -20,6 +20,21 @@ __all__ = [
 ]  # fmt: skip
 
 M32 = 0xFFFFFFFF
+_cell = bytearray(4)
+_I4, _S1 = memoryview(_cell).cast("I"), memoryview(_cell).cast("b")
+
+
+def _bytes(value: int) -> list[int]:
+    _I4[0] = value
+    return list(_cell)
+
+
+def _signed_bytes(value: int) -> list[int]:
+    _I4[0] = value
+    return _S1.tolist()
+
+
+_BYTES = {"u32": _bytes, "s32": _signed_bytes}
 
 
 def clamp(value: int, low: int, high: int) -> int:
@@ -132,18 +147,17 @@ def permute(a: int, b: int, selector: int, mode: str) -> int:
     """Select four bytes of b:a (prmt)."""
     source = (b << 32 | a).to_bytes(8, "little")
     if mode:
-        low = selector & 3
-        return int.from_bytes(bytes(source[at] for at in _PICKS[mode][low]), "little")
-    made = 0
-    for place in range(4):
-        pick = selector >> 4 * place & 15
-        byte = source[pick & 7]
-        if pick & 8:
-            byte = 0xFF if byte & 0x80 else 0
-        made |= byte << 8 * place
-    return made
+        selector = SELECTORS[mode][selector & 3]
+    source += source.translate(_SIGNS)  # which the upper bit of a selector chooses
+    return (
+        source[selector & 15]
+        | source[selector >> 4 & 15] << 8
+        | source[selector >> 8 & 15] << 16
+        | source[selector >> 12 & 15] << 24
+    )
 
 
+_SIGNS = bytes(128) + bytes([0xFF] * 128)
 _PICKS = {
     "f4e": [(0, 1, 2, 3), (1, 2, 3, 4), (2, 3, 4, 5), (3, 4, 5, 6)],
     "b4e": [(0, 7, 6, 5), (1, 0, 7, 6), (2, 1, 0, 7), (3, 2, 1, 0)],
@@ -151,6 +165,9 @@ _PICKS = {
     "ecl": [(0, 1, 2, 3), (1, 1, 2, 3), (2, 2, 2, 3), (3, 3, 3, 3)],
     "ecr": [(0, 0, 0, 0), (0, 1, 1, 1), (0, 1, 2, 2), (0, 1, 2, 3)],
     "rc16": [(0, 1, 0, 1), (2, 3, 2, 3), (0, 1, 0, 1), (2, 3, 2, 3)],
+}
+SELECTORS = {
+    mode: [sum(byte << 4 * at for at, byte in enumerate(row)) for row in rows] for mode, rows in _PICKS.items()
 }
 
 
@@ -161,11 +178,11 @@ def halves(pick: Callable[[int, int], int], a: int, b: int) -> int:
 
 def signed_halves(pick: Callable[[int, int], int], a: int, b: int, relu: str) -> int:
     """Apply a function to both signed halves."""
-    made = 0
-    for shift in (0, 16):
-        value = pick(_signed(a >> shift, 16), _signed(b >> shift, 16))
-        made |= (max(value, 0) if relu else value) % 65536 << shift
-    return made
+    a, b = a ^ 0x80008000, b ^ 0x80008000  # unsigned numbers in the same order
+    high, low = pick(a >> 16, b >> 16), pick(a & 0xFFFF, b & 0xFFFF)
+    if relu:
+        high, low = max(high, 0x8000), max(low, 0x8000)
+    return (high << 16 | low) ^ 0x80008000
 
 
 def packed(type: str, above: int, a: int, b: int) -> int:
@@ -178,15 +195,15 @@ def packed(type: str, above: int, a: int, b: int) -> int:
 
 def dot4(a: int, b: int, first: str, second: str) -> int:
     """Multiply four bytes with four bytes and add the products (dp4a)."""
-    return sum(_part(a, 8 * at, 8, first) * _part(b, 8 * at, 8, second) for at in range(4))
+    p, q, r, s = _BYTES[first](a)
+    t, u, v, w = _BYTES[second](b)
+    return p * t + q * u + r * v + s * w
 
 
 def dot2(a: int, b: int, first: str, second: str, half: str) -> int:
     """Multiply two 16-bit numbers with two of four bytes and add the products (dp2a)."""
-    start = 16 if half == "hi" else 0
-    return sum(_part(a, 16 * at, 16, first) * _part(b, start + 8 * at, 8, second) for at in range(2))
-
-
-def _part(value: int, start: int, bits: int, type: str) -> int:
-    part = value >> start & (1 << bits) - 1
-    return _signed(part, bits) if type[0] == "s" else part
+    low, high = a & 0xFFFF, a >> 16
+    if first == "s32":
+        low, high = (low ^ 0x8000) - 0x8000, (high ^ 0x8000) - 0x8000
+    p, q, r, s = _BYTES[second](b)
+    return low * r + high * s if half == "hi" else low * p + high * q

@@ -16,7 +16,8 @@ from struct import unpack_from
 
 from ...space import POISON, WIDTH, Allocation, Fault, Space, elements, say
 from ..checking.history import Found
-from ..checking.places import misalignment, whereabouts
+from ..checking.places import misalignment, shared_fault, whereabouts
+from ..reading.operands import RESERVED
 from ..translating.unit import CLUSTER_BITS, LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
 from .races import Unwritten, Watch
 from .sampling import Pixels, Sampler, open_surface, open_texture
@@ -45,6 +46,7 @@ LAUNCH_FAILED = 719  # CUDA_ERROR_LAUNCH_FAILED
 
 LOCAL_LIMIT = 512 << 10  # bytes of local memory of a thread, as on every GPU
 REFILL = 1 << 14
+NOWHERE = 1 << CLUSTER_BITS  # an offset behind all shared memory
 _POISON = bytes((POISON,))
 _REACHED = {  # what reports an undefined value
     "address": "an address", "branch": "a branch", "call": "a call", "callee": "the address of a call",
@@ -59,8 +61,8 @@ class Exited(Exception):
 class Limits:
     """The limits beyond which a thread is considered endless.
 
-    units   turns: iterations of loops in one thread; rounds: passes over all resident blocks in which none of them
-            ends, before their state is compared; seconds: the time that these passes must take as well
+    units   turns: iterations of loops in one thread; seconds: how long no block ends before the state of all resident
+            blocks is compared; rounds: passes over them after which a loop is endless that only counts while it waits
     """
 
     __slots__ = ("turns", "rounds", "seconds")
@@ -120,6 +122,7 @@ class Launch:
         self.parameters = parameters
         self.dynamic_shared = dynamic_shared
         self.shared_bytes = static_shared + dynamic_shared
+        self.reserved_at, self.shared_end = NOWHERE, self.shared_bytes  # what the system reserves: see reserve()
         self.shared_at: list[int] = []
         self.space = space
         self.limits = limits
@@ -136,6 +139,30 @@ class Launch:
         self.fuel: Iterator[None] = chain.from_iterable(self._refill())
 
     # -- memory
+
+    def reserve(self) -> None:
+        """Add the shared memory that the system reserves to each block, behind the kernel's own and a gap.
+
+        Only the blocks of kernels that name it have it. On a GPU, it is in front of the kernel's own, in all blocks.
+        """
+        self.reserved_at = -(-self.shared_bytes // RESERVED) * RESERVED + RESERVED
+        self.shared_end = self.reserved_at + RESERVED
+
+    def in_shared(self, place: int, total: int) -> bool:
+        """Tell whether an access to the shared memory of a block is inside the kernel's own or what is reserved."""
+        return place + total <= self.shared_bytes or self.reserved_at <= place <= self.shared_end - total
+
+    def outside(self, address: int, total: int) -> None:
+        """Report an access between the kernel's own shared memory and what the system reserves.
+
+        raises  Fault   always (700)
+        """
+        raise shared_fault(self, address, total, 1)
+
+    def allocated_shared(self) -> int:
+        """Return the size of the shared memory of a block, in the units in which it is allocated."""
+        unit = 128 if self.kernel is None or self.kernel.target >= 80 else 256
+        return -(-self.shared_bytes // unit) * unit
 
     def reach(self, base: int, offset: int, code: str, total: int) -> Keep:
         """Return the memory of an access: the view, the base address of element 0, and the limit of the offset.
@@ -409,7 +436,9 @@ class Block:
         self.launch = launch
         self.x, self.y, self.z = x, y, z
         self.number = x + launch.gx * (y + launch.gy * z)
-        self.shared = bytearray(_POISON * launch.shared_bytes)
+        self.shared = bytearray(_POISON * launch.shared_end)
+        if launch.reserved_at < launch.shared_end:
+            self.shared[launch.reserved_at :] = bytes(RESERVED)
         self.together: Any = None  # the Cluster of this block, once it is needed
         self.late: Any = None  # what its threads have started and not waited for
         self._watch: Watch | None = None

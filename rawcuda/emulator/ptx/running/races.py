@@ -57,6 +57,7 @@ class Watch:
     arriving  copies that nobody has waited for: (first granule, number of granules) of the target -> (thread, line)
     leaving   granule of a bulk copy's source -> (thread, line)
     copies    the lines of all copies
+    *_lines   the line of the last write, and the one at which all threads of the reads' number read; 0: several lines
     arrived   granule of a copy that arrived on an mbarrier -> (number of the arrival, (thread, line) of the start)
     shown     the number of the last arrival
     seen      the last arrival that a thread can know of
@@ -73,9 +74,12 @@ class Watch:
 
     def __init__(self, block: Block, granule: int) -> None:
         launch = block.launch
-        count = -(-launch.shared_bytes // granule)
+        count = -(-launch.shared_end // granule)
         self.block, self.granule, self.copying = block, granule, False
         self.writes, self.reads = [0] * count, [0] * count
+        if launch.reserved_at < launch.shared_end:  # the system has written it
+            own = launch.reserved_at // granule
+            self.writes[own:] = [1] * (count - own)
         self.write_lines, self.read_lines = [0] * count, [0] * count
         self.clock = self.since = _TICK
         self.pending: list[Unwritten] = []  # reported if no thread writes there before the next barrier
@@ -127,8 +131,11 @@ class Watch:
             if 0 < writes[at] < since:
                 had, thread = reads[at], block.running
                 mine = clock + thread + 1  # type: ignore[operator]
-                reads[at] = mine if had < since else together(had, thread, mine)  # type: ignore[arg-type]
-                read_lines[at] = line
+                if had < since:
+                    reads[at], read_lines[at] = mine, line
+                else:
+                    made = reads[at] = together(had, thread, mine)  # type: ignore[arg-type]
+                    read_lines[at] = line if made == mine or read_lines[at] == line else 0
             else:
                 read(at, 1, judged, line)
 
@@ -175,8 +182,8 @@ class Watch:
             if not wrote:
                 unwritten = True
             if wrote != mine and had != mine:
-                reads[q] = mine if had < since else self._together(had, thread, mine)
-                lines[q] = line
+                made = reads[q] = mine if had < since else self._together(had, thread, mine)
+                lines[q] = line if made == mine or lines[q] == line else 0
         if unwritten and (self.arriving or self.arrived):
             for q in range(at, at + count):
                 if self.reads[q] == _COPIED and self._arrival(q):
@@ -429,11 +436,14 @@ class Watch:
             else f"thread {launch.index_of(who - 1)}"
         )  # fmt: skip
         kind = f"{'read' if does == 'reads' else 'write'} after {'read' if did == 'read' else 'write'}"
+        where = (
+            f" at ptx line {line}" if line else ""
+        )  # 0: they read at different lines, and one of them may be ordered
         near = _SEVERAL_OF + (thread >> 5) == who or who <= 1024 and who - 1 >> 5 == thread >> 5
         return Fault(
             LAUNCH_FAILED,
-            f"racecheck: {kind}: thread {launch.index_of(thread)} {does} {self._place(q)}, which {other} {did} at ptx "
-            f"line {line}, with no barrier in between: a barrier is missing between them, "
+            f"racecheck: {kind}: thread {launch.index_of(thread)} {does} {self._place(q)}, which {other} {did}{where}, "
+            "with no barrier in between: a barrier is missing between them, "
             + ("__syncwarp() or __syncthreads()" if near else "__syncthreads()"),
         )
 

@@ -166,7 +166,7 @@ class Thread:
     def _shared(self, place: int, code: str, total: int) -> tuple[memoryview, int, None]:
         if place >> CLUSTER_BITS:
             return (*self.block.mates.reach(self.block, place, code, total), None)
-        if place % total or place + total > len(self.block.shared):
+        if place % total or not self.launch.in_shared(place, total):
             raise shared_fault(self.launch, place, total, total)
         return self.block.shared_view(code), place, None
 

@@ -13,6 +13,7 @@ from ..reading.syntax import (
     Module,
     Name,
     Rejected,
+    Special,
     Symbol,
     Variable,
     Vector,
@@ -49,7 +50,19 @@ MOST_CALLS = 1000  # nested calls of such functions; each is a call of Python, a
 class Prepared:
     """A checked function, divided into blocks, before it is written."""
 
-    __slots__ = ("function", "blocks", "plan", "shapes", "calls", "blocking", "nests", "spins", "reaches", "waits")
+    __slots__ = (
+        "function",
+        "blocks",
+        "plan",
+        "shapes",
+        "calls",
+        "blocking",
+        "nests",
+        "spins",
+        "reaches",
+        "waits",
+        "reserves",
+    )
 
     def __init__(self, function: Function, blocks: list[Block], shapes: dict[int, Shape]) -> None:
         self.function = function
@@ -62,6 +75,13 @@ class Prepared:
         self.spins: set[int] = set()  # the loops that wait: see waiting.py
         self.reaches: set[str] = set()
         self.waits = False  # whether a kernel reaches such a loop: it can then wait for any block of its grid
+        # whether it runs in kernels whose shared memory has a part that the system reserves, because they name it
+        self.reserves = any(
+            isinstance(o, Special) and o.name.startswith("reserved_smem")
+            for block in blocks
+            for i in block.instructions
+            for o in i.operands
+        )
 
 
 class Unit:
@@ -97,6 +117,7 @@ class Unit:
                 self.prepared[function.name] = self._prepare(function)
         self._find_spins()
         self._spread_blocking()
+        self._spread_reserves()
         self._find_nests()
         self.delays = delays and any(map(_communicates, self.prepared.values()))
         self.granules = dict.fromkeys(self.prepared, 0)
@@ -266,6 +287,14 @@ class Unit:
                     if below is not None:
                         made.waits = made.waits or bool(below.spins)
                         work += everything if "*" in below.calls else below.calls
+
+    def _spread_reserves(self) -> None:
+        """Find the functions that run in kernels with reserved shared memory."""
+        for made in [made for made in self.prepared.values() if made.function.entry]:
+            reached = [self.prepared[name] for name in made.reaches if name in self.prepared]
+            if any(each.reserves for each in reached):
+                for each in reached:
+                    each.reserves = True
 
     def _find_nests(self) -> None:
         """Find functions that may call themselves, by removing those without callees until there are no more."""

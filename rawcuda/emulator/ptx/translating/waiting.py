@@ -10,7 +10,7 @@ How          From the branches that leave a loop, the values on which they depen
              function that contains one of these. An atomic that adds to a number does not count: the loop then comes
              to its end alone, unless another atomic takes back what was added. A weak read counts if the loop reads the
              same place in each iteration, contains an instruction after which memory must be read again, such as a
-             fence, and counts nothing that would end it otherwise; between barriers, no weak read of shared memory is.
+             fence, and counts nothing that would end it otherwise, but not one of shared memory between barriers.
 What not     whether another thread does write that memory: a loop that tries to take a free lock also waits here.
 Source       PTX ISA, "Memory Consistency Model"
 Read next    translate.py, which writes the yields; unit.py
@@ -182,15 +182,14 @@ class _Loop:
         return {number for branch in self._branches(block) for number in _asked(branch)}
 
     def _branches(self, block: Block) -> list[Block]:
-        """Return the blocks whose branch may lead to a block, or past it to the end of the iteration."""
+        """Return the blocks whose branch may lead to a block, or past it to the next iteration.
+
+        A branch that leaves the loop instead is judged as an exit of its own.
+        """
         found = self._deciding.get(block.number)
         if found is None:
             leading = self._leading_to([block.number], None)
-            ends = [
-                each.number
-                for each in self.blocks
-                if each is not block and len(self._following(each)) < len(set(each.targets))
-            ]
+            ends = [each.number for each in self.blocks if each is not block and self.header in each.targets]
             passing = self._leading_to(ends, block.number)
             found = [each for each in self.blocks if len(each.targets) > 1 and each.number in leading & passing]
             self._deciding[block.number] = found
@@ -207,10 +206,6 @@ class _Loop:
                     found.add(before)
                     work.append(before)
         return found
-
-    def _following(self, block: Block) -> set[int]:
-        """Return the blocks after a block in the same iteration."""
-        return {target for target in block.targets if target in self.body and target != self.header}
 
 
 def _place(instruction: Instruction) -> object:

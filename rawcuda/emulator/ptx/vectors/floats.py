@@ -6,15 +6,15 @@ of two float32 are computed again. So are the elements of an approximation whose
 midpoint that another library could round it differently.
 
 Source       ../running/rounding.py
-Read next    running/running.py
+Read next    directed.py
 """
 
 from __future__ import annotations
 
 import math
+from functools import cache
 
 from ..running import rounding
-from . import numeric
 from .late import np
 from .numeric import unsigned
 
@@ -24,7 +24,12 @@ if TYPE_CHECKING:
 
     Array = Any
 
-__all__ = ["names"]
+__all__ = [
+    "binary_logarithm", "coarse_inverse_root", "coarse_reciprocal", "cosine", "divide_double", "flushed", "fma_32",
+    "fma_64", "fma_parts", "from_bf16", "from_f16", "half_of_bf16", "half_of_f16", "inverse_root", "inverse_root_64",
+    "maximum", "minimum", "narrowed", "power_of_two", "product_error", "reciprocal", "root", "saturated",
+    "signs_multiplied", "sine", "tanh", "test_property", "to_integer", "to_whole",
+]  # fmt: skip
 
 # -- floats
 
@@ -69,19 +74,21 @@ def fma_32(a: Array, b: Array, c: Array) -> Array:
     return y
 
 
-def fma_64(a: Array, b: Array, c: Array) -> Array:
-    """Multiply and add float64 with one rounding."""
-    a, b, c = np.broadcast_arrays(a, b, c) if a.ndim or b.ndim or c.ndim else (a, b, c)
-    if not a.ndim:
-        return np.f8(rounding.fma_64(float(a), float(b), float(c)))
-    product = a * b
+def product_error(a: Array, b: Array, product: Array) -> Array:
+    """Return what a product of float64 lost by its rounding, exactly if nothing overflows or underflows."""
     x = a * 134217729.0
     a_high = x - (x - a)
     a_low = a - a_high
     x = b * 134217729.0
     b_high = x - (x - b)
     b_low = b - b_high
-    low = ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low
+    return ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low
+
+
+def fma_parts(a: Array, b: Array, c: Array) -> tuple[Array, Array, Array, Array]:
+    """Return a * b + c as two float64, the lower one rounded to odd, what that lost, and where all this is exact."""
+    product = a * b
+    low = product_error(a, b, product)
     t = c + low
     x = t - c
     t_low = (c - (t - x)) + (low - x)
@@ -94,10 +101,19 @@ def fma_64(a: Array, b: Array, c: Array) -> Array:
     odd = (error != 0) & ((z.view(np.i8) & 1) == 0)
     if odd.any():
         z = np.where(odd, np.nextafter(z, np.where(error > 0, np.inf, -np.inf)), z)
-    made = v + z
     size, p, q, r = np.abs(product), np.abs(a), np.abs(b), np.abs(c)
     plain = (size > 1e-250) & (size < 1e250) & (p > 1e-200) & (p < 1e200) & (q > 1e-200) & (q < 1e200)
     plain &= (r == 0) | ((r > 1e-250) & (r < 1e250))
+    return v, z, error, plain
+
+
+def fma_64(a: Array, b: Array, c: Array) -> Array:
+    """Multiply and add float64 with one rounding."""
+    a, b, c = np.broadcast_arrays(a, b, c) if a.ndim or b.ndim or c.ndim else (a, b, c)
+    if not a.ndim:
+        return np.f8(rounding.fma_64(float(a), float(b), float(c)))
+    v, z, _, plain = fma_parts(a, b, c)
+    made = v + z
     if not plain.all():
         places = np.flatnonzero(~plain)
         made[places] = list(map(rounding.fma_64, a[places].tolist(), b[places].tolist(), c[places].tolist()))
@@ -133,15 +149,6 @@ def maximum(a: Array, b: Array) -> Array:
     """Return the larger number, ignoring a NaN; +0 is larger than -0."""
     equal = np.where(np.signbit(a), b, a)
     return np.where(a > b, a, np.where(b > a, b, np.where(a == b, equal, np.where(a != a, b, a))))
-
-
-def _strict(plain: Callable[[Array, Array], Array]) -> Callable[[Array, Array], Array]:
-    def strict(a: Array, b: Array) -> Array:
-        made = plain(a, b)
-        none = (a != a) | (b != b)
-        return np.where(none, made.dtype.type(np.nan), made) if none.any() else made
-
-    return strict
 
 
 def signs_multiplied(value: Array, a: Array, b: Array) -> Array:
@@ -199,18 +206,34 @@ def half_of_bf16(value: Array) -> Array:
     return np.where(value != value, np.u2(0x7FFF), made.astype(np.u2))
 
 
+@cache
+def _numbers_of_f16() -> Array:
+    bits = np.arange(1 << 16, dtype=np.u2)
+    made = bits.view(np.f2).astype(np.f4)
+    return np.where(made == made, made, np.copysign(np.f4(np.nan), np.where(bits >> np.u2(15), np.f4(-1), np.f4(1))))
+
+
 def from_f16(bits: Array) -> Array:
     """Return the float32 of float16 bits; a NaN keeps its sign only."""
-    made = bits.view(np.f2).astype(np.f4)
-    none = made != made
-    if none.any():
-        return np.where(none, np.copysign(np.f4(np.nan), np.where(bits & np.u2(0x8000), np.f4(-1), np.f4(1))), made)
-    return made
+    return np.take(_numbers_of_f16(), bits, mode="wrap")  # a third of the time of a conversion
 
 
 def from_bf16(bits: Array) -> Array:
     """Return the float32 of bfloat16 bits."""
     return (bits.astype(np.u4) << np.u4(16)).view(np.f4)
+
+
+def test_property(kind: str, value: Array, bits: int) -> Array:
+    """Tell which floats have a property (testp)."""
+    size = np.abs(value)
+    least = value.dtype.type(2.0**-126 if bits == 32 else 2.0**-1022)
+    if kind in ("number", "notanumber"):
+        return value == value if kind == "number" else value != value
+    if kind == "infinite":
+        return size == np.inf
+    if kind == "subnormal":
+        return (size > 0) & (size < least)
+    return size < np.inf if kind == "finite" else (size < np.inf) & (size >= least)
 
 
 # -- approximations
@@ -220,6 +243,48 @@ def inverse_root(a: Array) -> Array:
     """Return 1 / sqrt(a) in double."""
     x = a.astype(np.f8)
     return 1.0 / np.sqrt(x, out=x if x.ndim else None)
+
+
+def inverse_root_64(a: Array) -> Array:
+    """Return 1 / sqrt(a), rounded once; results near a midpoint are computed by the scalar function."""
+    near = 1.0 / np.sqrt(a)
+    square = near * near
+    low = product_error(near, near, square)
+    product = a * square
+    rest = ((1.0 - product) - product_error(a, square, product)) - a * low  # 1 - a * near ** 2
+    step = 0.5 * near * rest
+    made = near + step
+    unit = np.spacing(near)
+    doubt = np.abs(np.abs(step - (made - near)) - 0.5 * unit) < 2.0**-12 * unit
+    doubt |= np.abs(np.abs(step) - 0.25 * unit) < 2.0**-12 * unit  # below a power of two
+    positive = a > 0
+    made = np.where(positive, made, np.where(a == 0, np.copysign(np.inf, a), np.NAN_64))
+    usual = (~doubt & (a > 1e-100) & (a < 1e100)) | ~positive
+    if not usual.all():
+        if not made.ndim:
+            return np.f8(rounding.inverse_root_64(float(a)))
+        places = np.flatnonzero(~usual)
+        made[places] = list(map(rounding.inverse_root_64, a[places].tolist()))
+    return made
+
+
+def coarse_reciprocal(a: Array) -> Array:
+    """Return 1 / a to 20 bits of fraction."""
+    made = np.where(np.abs(a) < 2.0**-1022, np.copysign(np.inf, a), _coarse(1.0 / a))
+    return np.where(a != a, a, made)
+
+
+def coarse_inverse_root(a: Array) -> Array:
+    """Return 1 / sqrt(a) to 20 bits of fraction."""
+    made = _coarse(1.0 / np.sqrt(a))
+    made = np.where(made != made, np.NAN_64, made)
+    return np.where(np.abs(a) < 2.0**-1022, np.copysign(np.inf, a), made)
+
+
+def _coarse(value: Array) -> Array:
+    made = (value.view(np.u8) & np.u8(0xFFFFFFFF00000000)).view(np.f8)
+    made = np.where(np.abs(value) < 2.0**-1022, np.copysign(0.0, value), made)
+    return np.where(np.isfinite(value), made, value)
 
 
 def _approximation(
@@ -247,8 +312,8 @@ def _small(a: Array) -> Array:
     return np.abs(a) < 1e5
 
 
-def _positive(a: Array) -> Array:
-    return (a > 0) & (a < np.inf) & (np.abs(a - 1) > 1e-3)
+def _far_from_one(a: Array) -> Array:
+    return np.abs(a - 1) > 1e-3
 
 
 def _of_exponent(a: Array) -> Array:
@@ -257,38 +322,6 @@ def _of_exponent(a: Array) -> Array:
 
 sine = _approximation("sin", rounding.sine, _small)
 cosine = _approximation("cos", rounding.cosine, _small)
-binary_logarithm = _approximation("log2", rounding.binary_logarithm, _positive)
+binary_logarithm = _approximation("log2", rounding.binary_logarithm, _far_from_one)
 power_of_two = _approximation("exp2", rounding.power_of_two, _of_exponent)
 tanh = _approximation("tanh", math.tanh, _small)
-
-
-def _to(kind: Any) -> Callable[[Array], Array]:
-    def to(value: Array) -> Array:
-        have = value.dtype
-        if have == kind:
-            return value
-        if kind().itemsize == have.itemsize and have.kind in "iu" and kind not in (np.b1, np.f4, np.f8):
-            return value.view(kind)
-        return value.astype(kind)
-
-    return to
-
-
-_OWN = (
-    flushed, saturated, fma_32, fma_64, divide_double, root, reciprocal, minimum, maximum, signs_multiplied, to_integer,
-    to_whole, narrowed, half_of_f16, half_of_bf16, from_f16, from_bf16, inverse_root,
-)  # fmt: skip
-
-
-def names() -> dict[str, Any]:
-    """Return the names that the source of a node may use."""
-    kinds = {name: getattr(np, name) for name in ("u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f4", "f8", "b1")}
-    found: dict[str, Any] = {**kinds, **{f"to_{name}": _to(kind) for name, kind in kinds.items()}}
-    found.update({name: getattr(numeric, name) for name in numeric.__all__})
-    found.update({function.__name__: function for function in _OWN})
-    found.update(
-        TRUE=np.TRUE, FALSE=np.FALSE, where=np.where, abs=np.abs, copysign=np.copysign, minimum_nan=_strict(minimum),
-        maximum_nan=_strict(maximum), sine=sine, cosine=cosine, binary_logarithm=binary_logarithm,
-        power_of_two=power_of_two, tanh=tanh,
-    )  # fmt: skip
-    return found

@@ -9,6 +9,7 @@ Read next    floats.py
 
 from __future__ import annotations
 
+from ..running.integers import SELECTORS
 from .late import np
 
 TYPE_CHECKING = False
@@ -18,10 +19,11 @@ if TYPE_CHECKING:
     Array = Any
 
 __all__ = [
-    "bits_32", "bits_64", "blank", "canonical", "count_bits", "divide", "each", "field", "find_bit", "funnel", "got",
-    "high", "high_signed", "insert", "leading_zeros", "least", "most", "old_bits", "packed_parts", "part", "permute",
-    "pick", "put", "quotient", "remainder", "rest", "reverse", "selected", "shift_left", "shift_right", "spread",
-    "unsigned", "whole", "wide",
+    "bit_mask", "bits_32", "bits_64", "blank", "canonical", "carried_sum", "count_bits", "divide", "each", "field",
+    "find_bit", "find_nth", "funnel", "got", "high", "high_signed", "insert", "leading_zeros", "least", "limited",
+    "most", "old_bits", "packed", "packed_parts", "part", "permute", "pick", "put", "quotient", "remainder", "rest",
+    "reverse", "selected", "shift_left", "shift_right", "sign_extend", "signed24", "signed_field", "spread", "unsigned",
+    "whole", "wide", "zero_extend",
 ]  # fmt: skip
 
 
@@ -110,6 +112,44 @@ def each(function: Callable[..., Any], kind: Any, *values: Array) -> Array:
         return np.fromiter(map(function, values[0].tolist()), kind, size)
     lists = [value.tolist() if value.ndim else [value.item()] * size for value in values]
     return np.fromiter(map(function, *lists), kind, size)
+
+
+# -- parts of registers
+
+
+def parts(kind: Any, *values: Array) -> list[Array]:
+    """Return registers as arrays of their parts: those of the first thread, those of the second, and so on."""
+    width = kind().itemsize
+    if values[0].dtype.itemsize == width:
+        return [value.view(kind) for value in values]
+    count = max(len(value) if value.ndim else 1 for value in values)
+    return [(np.ascontiguousarray(value) if value.ndim else np.full(count, value)).view(kind) for value in values]
+
+
+def joined(made: Array, *operands: Array) -> Array:
+    """Return the registers with these parts; they are the same for all threads if the operands are."""
+    kind = operands[0].dtype
+    if made.dtype.itemsize == kind.itemsize:
+        return made
+    made = made.view(kind)
+    return made if any(operand.ndim for operand in operands) else made[0]
+
+
+class Known:
+    """A function of 16 bits that is called once for each of the numbers that occur."""
+
+    def __init__(self, function: Callable[[int], int], kind: Any) -> None:
+        self._function = function
+        self._results, self._known = np.zeros(1 << 16, kind), np.zeros(1 << 16, bool)
+
+    def of(self, bits: Array) -> Array:
+        """Return the results for numbers."""
+        known = np.take(self._known, bits, mode="wrap")
+        if not known.all():
+            new = np.unique(np.atleast_1d(bits)[~np.atleast_1d(known)])
+            self._results[new] = list(map(self._function, new.tolist()))
+            self._known[new] = True
+        return np.take(self._results, bits, mode="wrap")
 
 
 # -- parameters that are arrays
@@ -292,9 +332,7 @@ def funnel(a: Array, b: Array, amount: Array, direction: str, mode: str) -> Arra
 def permute(a: Array, b: Array, selector: Array, mode: str) -> Array:
     """Select four bytes of b:a (prmt)."""
     if mode:
-        from ..running.integers import permute as scalar
-
-        return each(lambda x, y, z: scalar(x, y, z, mode), np.u4, a, b, selector)
+        selector = np.take(np.array(SELECTORS[mode], np.u4), selector & np.u4(3))
     both = b.astype(np.u8) << np.u8(32) | a.astype(np.u8)
     made: Array = np.u4(0)
     for place in range(4):
@@ -305,6 +343,88 @@ def permute(a: Array, b: Array, selector: Array, mode: str) -> Array:
             byte = np.where(sign, np.where(byte & np.u8(0x80), np.u8(0xFF), np.u8(0)), byte)
         made = made | byte.astype(np.u4) << np.u4(8 * place)
     return made
+
+
+def limited(value: Array, type: str, kind: Any) -> Array:
+    """Limit wide integers to those of a type, and return them as bits of a kind."""
+    low, high_ = limits(type)
+    return np.minimum(np.maximum(value, value.dtype.type(low)), value.dtype.type(high_)).astype(kind)
+
+
+def limits(type: str) -> tuple[int, int]:
+    """Return the smallest and the largest number of an integer type."""
+    bits = int(type[1:])
+    return (0, (1 << bits) - 1) if type[0] == "u" else (-(1 << bits - 1), (1 << bits - 1) - 1)
+
+
+def carried_sum(a: Array, b: Array, carry: Array) -> tuple[Array, Array]:
+    """Add unsigned numbers and a carry; return the sum, and the carry out of it."""
+    kind = a.dtype.type
+    made = a + b
+    over = made < a
+    total = made + carry.astype(kind)
+    return total, (over | (total < made)).astype(np.u1)
+
+
+def signed24(a: Array) -> Array:
+    """Read the low 24 bits as signed integers of 64 bits."""
+    return ((a.view(np.i4) << np.i4(8)) >> np.i4(8)).astype(np.i8)
+
+
+def signed_field(a: Array, start: Array, length: Array) -> Array:
+    """Extract a bit field and extend its sign; above the top the sign bit repeats (bfe.s32, bfe.s64)."""
+    kind, bits = a.dtype.type, 8 * a.dtype.itemsize
+    length = length & np.u4(0xFF)
+    moved = shift_right(a, start & np.u4(0xFF), bits, kind)
+    unused = (np.u4(bits) - np.minimum(np.maximum(length, np.u4(1)), np.u4(bits))).astype(kind)
+    return np.where(length == 0, kind(0), moved << unused >> unused)
+
+
+def bit_mask(start: Array, length: Array, mode: str) -> Array:
+    """Return a mask of consecutive ones (bmsk)."""
+    if mode == "wrap":
+        start, length = start & np.u4(31), length & np.u4(31)
+    start, length = (np.minimum(value, np.u4(32)).astype(np.u8) for value in (start, length))
+    return (((np.u8(1) << length) - np.u8(1)) << start).astype(np.u4)
+
+
+def zero_extend(a: Array, length: Array, mode: str) -> Array:
+    """Return the low bits, zero-extended (szext.u32)."""
+    length = length & np.u4(31) if mode == "wrap" else np.minimum(length, np.u4(32))
+    return a & ((np.u8(1) << length.astype(np.u8)) - np.u8(1)).astype(np.u4)
+
+
+def sign_extend(a: Array, length: Array, mode: str) -> Array:
+    """Return the low bits, sign-extended (szext.s32)."""
+    length = length & np.u4(31) if mode == "wrap" else np.minimum(length, np.u4(32))
+    return unsigned(signed_field(a.view(np.i4), np.u4(0), length))
+
+
+def find_nth(a: Array, start: Array, offset: Array) -> Array:
+    """Return the position of the offset-th set bit from bit start on, upwards or downwards (fns)."""
+    offset = offset.view(np.i4)
+    down = offset < 0
+    inside = start < 32
+    from_ = np.where(inside, start, np.u4(0))
+    bits = np.where(down, reverse(a, 32), a) >> np.where(down, np.u4(31) - from_, from_)
+    bits = np.where(offset == 0, bits & np.u4(1), bits)
+    left = np.where(offset == 0, np.u4(1), np.where(down, np.i4(0) - offset, offset).view(np.u4))
+    inside = inside & (left <= count_bits(bits))
+    place: Array = np.u4(0)
+    for half in (16, 8, 4, 2, 1):
+        found = count_bits(bits & np.u4((1 << half) - 1))
+        above = left > found
+        left = np.where(above, left - found, left)
+        bits = np.where(above, bits >> np.u4(half), bits)
+        place = place + np.where(above, np.u4(half), np.u4(0))
+    return np.where(inside, np.where(down, from_ - place, from_ + place), np.u4(0xFFFFFFFF))
+
+
+def packed(type: str, above: Array, a: Array, b: Array) -> Array:
+    """Saturate two signed numbers and pack them below the bits of a third (cvt.pack)."""
+    bits = int(type[1:])
+    one, other = (limited(value, type, np.i4).view(np.u4) & np.u4((1 << bits) - 1) for value in (a, b))
+    return (above << np.u4(2 * bits) if bits < 16 else np.u4(0)) | one << np.u4(bits) | other
 
 
 def whole(value: Array, to: str, saturate: bool, kind: Any) -> Array:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from .bulk import bulk_in, bulk_out, packed_as
 from .late import started
-from .small import cvt_small, to_half_randomly
+from .small import SMALL, to_half_randomly
 from .spans import fetch_fragment, fetch_row, store_fragment, store_row, store_zeros
 from .tensors import tensor_in, tensor_map_copy, tensor_map_replace, tensor_out
-from .video import video, video_lanes
+from .video import VIDEO
 
 __all__ = [
-    "bulk_in", "bulk_out", "cvt_small", "fetch_fragment", "fetch_row", "packed_as", "started", "store_fragment",
+    "SMALL", "VIDEO", "bulk_in", "bulk_out", "fetch_fragment", "fetch_row", "packed_as", "started", "store_fragment",
     "store_row", "store_zeros", "tensor_in", "tensor_map_copy", "tensor_map_replace", "tensor_out",
-    "to_half_randomly", "video", "video_lanes",
+    "to_half_randomly",
 ]  # fmt: skip

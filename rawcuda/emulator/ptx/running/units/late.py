@@ -18,7 +18,7 @@ import struct
 from ....space import POISON, Fault
 from ...checking.places import shared_fault
 from ...translating.unit import CLUSTER_BITS, SHARED_WINDOW
-from ..half import half_add, half_max, half_min
+from ..half import HALVES
 from ..machine import LAUNCH_FAILED, Block
 
 TYPE_CHECKING = False
@@ -121,7 +121,7 @@ class Late:
             block = block.mates.blocks[(address >> CLUSTER_BITS) - 1]
             address &= (1 << CLUSTER_BITS) - 1
         unit = min(total & -total, 16) if total else 1
-        if address % unit or address + total > len(block.shared):
+        if address % unit or not block.launch.in_shared(address, total):
             raise shared_fault(block.launch, address, total, unit, block.cluster_rank)
         return block, address
 
@@ -360,9 +360,9 @@ class Late:
 def combine(verb: str, type: str, target: Any, data: Any) -> None:
     """Combine the numbers in two ranges of bytes into the first one (cp.reduce.async.bulk)."""
     if type in ("f16", "bf16"):
-        call = {"add": half_add, "min": half_min, "max": half_max}[verb]
+        call = HALVES[f"{verb} {type} "]
         numbers = zip(memoryview(bytes(target)).cast("H"), memoryview(bytes(data)).cast("H"))
-        target[:] = struct.pack(f"<{len(data) // 2}H", *(call(type, "", a, b) for a, b in numbers))
+        target[:] = struct.pack(f"<{len(data) // 2}H", *(call(a, b) for a, b in numbers))
         return
     bits = int(type[1:])
     code = {"f32": "f", "f64": "d"}.get(type) or ("bhiq" if type[0] == "s" else "BHIQ")[bits.bit_length() - 4]

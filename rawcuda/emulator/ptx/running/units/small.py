@@ -1,7 +1,7 @@
 """Floats of 8 bits and less, TF32's operands, and the numbers in the operands of tensor cores.
 
 What it is   `FORMATS`, the small formats; `decode`, from bits to a float; `encode`, from a float to the nearest bits;
-             `cvt_small`, which the generated code calls for `cvt`; `numbers`, which reads the numbers in registers.
+             `SMALL`, whose functions the generated code calls for `cvt`; `numbers`, which reads those in registers.
 Source       PTX ISA, "Alternate Floating-Point Data Formats", "cvt"; OCP Microscaling Formats (MX) 1.0
 Read next    matrices.py
 """
@@ -12,15 +12,15 @@ import math
 import struct
 from functools import cache
 
-from ..half import from_half, to_half
-from ..rounding import round_ratio
+from ..half import Kept, from_half, to_half
+from ..rounding import bits_of_32, round_ratio
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
+    from typing import Any, Callable
 
-__all__ = ["cvt_small", "decode", "encode", "numbers", "to_half_randomly"]
+__all__ = ["FORMATS", "SMALL", "decode", "element", "encode", "numbers", "to_half_randomly"]
 
 # format: bits, bits of fraction, bias of the exponent; the bits of the largest magnitude, infinity and NaN (or None)
 FORMATS: dict[str, tuple[int, int, int, int, int | None, int | None]] = {
@@ -135,36 +135,73 @@ def to_half_randomly(to: str, high: float, low: float, random: int, flags: str) 
     return made
 
 
-def cvt_small(to: str, type: str, mode: str, flags: str, *values: Any) -> int:
-    """Convert between a packed small format and float32, f16x2 or bf16x2; the first value is the upper one.
+class Small(dict[str, "Callable[..., int]"]):
+    """The conversions between packed small formats and float32, f16x2 or bf16x2, each made when it is first used.
 
-    shape   to, type: formats with the number of their elements ("e4m3x2"), or f32, f16x2, bf16x2
+    A key is "to type mode flags": formats with the number of their elements ("e4m3x2"), or f32, f16x2, bf16x2; rn, rz,
+    rp or rs; any of relu and satfinite. The first argument of a function is the upper number.
     """
-    random = 0
-    if mode == "rs":
-        *values, random = values  # type: ignore[assignment]
-    if type == "f32":
-        numbers = list(values)
-    elif type in ("f16x2", "bf16x2"):
-        numbers = [from_half(type[:-2], values[0] >> shift & 0xFFFF) for shift in (16, 0)]
-    else:
-        width = 8 if type[:4] == "ue8m" else FORMATS[type[:4]][0]
-        step = 8 if width == 6 else width
-        small = [values[0] >> shift & (1 << width) - 1 for shift in (step, 0)]
-        format = type[:-2]
-        half = to[:-2]
-        high, low = (to_half(half, "f32", decode(format, bits), "rn", flags) for bits in small)
-        return high << 16 | low
-    format = to[:-2]
+
+    def __missing__(self, key: str) -> Callable[..., int]:
+        to, type, mode, flags = key.split(" ")
+        make = _from_numbers if type == "f32" else _from_halves if "f16" in type else _from_small
+        made = self[key] = make(to, type, mode, flags)
+        return made
+
+
+SMALL = Small()
+
+
+def element(format: str) -> int:
+    """Return the distance of two elements of a packed format in bits."""
     width = 8 if format == "ue8m0" else FORMATS[format][0]
-    step = 8 if width == 6 else width
-    made = 0
-    if width == 4:  # the upper bytes of both halves are for the first two elements
-        random = random & 0xFF0000FF | random >> 8 & 0xFF00 | random << 8 & 0xFF0000
-    for at, number in enumerate(numbers):
-        extra = random >> 16 * (1 - at // 2)
-        made = made << step | encode(format, number, flags, mode, extra)
-    return made
+    return 8 if width == 6 else width
+
+
+def _from_numbers(to: str, type: str, mode: str, flags: str) -> Callable[..., int]:
+    """Return the conversion of float32: except for `rs`, a function of their upper halves, rounded to odd.
+
+    A small float has at most 6 bits of precision, so the lower half matters only by whether it is 0.
+    """
+    format = to[:-2]
+    step = element(format)
+    if mode == "rs":
+
+        def randomly(*values: Any) -> int:
+            made, random = 0, values[-1]
+            if step == 4:  # the upper bytes of both halves are for the first two elements
+                random = random & 0xFF0000FF | random >> 8 & 0xFF00 | random << 8 & 0xFF0000
+            for at, number in enumerate(values[:-1]):
+                made = made << step | encode(format, number, flags, mode, random >> 16 * (1 - at // 2))
+            return made
+
+        return randomly
+    table = Kept(lambda bits: encode(format, from_half("bf16", bits), flags, mode))
+
+    def convert(high: float, low: float) -> int:
+        one, other = bits_of_32(high), bits_of_32(low)
+        return table[one >> 16 | (one & 0xFFFF != 0)] << step | table[other >> 16 | (other & 0xFFFF != 0)]
+
+    return convert
+
+
+def _from_halves(to: str, type: str, mode: str, flags: str) -> Callable[..., int]:
+    format, half = to[:-2], type[:-2]
+    step = element(format)
+    table = Kept(lambda bits: encode(format, from_half(half, bits), flags, mode))
+    return lambda pair: table[pair >> 16] << step | table[pair & 0xFFFF]
+
+
+def _from_small(to: str, type: str, mode: str, flags: str) -> Callable[..., int]:
+    format, half = type[:-2], to[:-2]
+    step = element(format)
+
+    def convert(pair: int) -> int:
+        high, low = (to_half(half, "f32", decode(format, bits), "rn", flags) for bits in (pair >> step, pair))
+        return high << 16 | low
+
+    table = Kept(convert)
+    return lambda pair: table[pair & 0xFFFF]
 
 
 _UNPACKED = {"f16": "e", "s8": "b", "u8": "B", "s32": "i", "u32": "I"}

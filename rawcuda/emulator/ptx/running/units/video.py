@@ -1,7 +1,7 @@
 """Video instructions: arithmetic on bytes and half words that are chosen from registers.
 
-What it is   `video`, the scalar instructions (vadd ... vset), and `video_lanes`, the SIMD ones (vadd2 ... vset4). The
-             results are exact integers, then saturated or truncated, and then combined with a third operand.
+What it is   `VIDEO`, the functions of the scalar instructions (vadd ... vset) and of the SIMD ones (vadd2 ... vset4).
+             Their results are exact integers, then saturated or truncated, and then combined with a third operand.
 Source       PTX ISA, "Scalar Video Instructions", "SIMD Video Instructions"
 Read next    calls.py
 """
@@ -9,15 +9,12 @@ Read next    calls.py
 from __future__ import annotations
 
 import operator
-from functools import lru_cache
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Callable
 
-    _Plan = tuple[Callable[[int, int], int], int, list[tuple[int, int, int]], int, bool]
-
-__all__ = ["video", "video_lanes"]
+__all__ = ["VIDEO"]
 
 _COMPARED = {name: getattr(operator, name) for name in ("eq", "ne", "lt", "le", "gt", "ge")}
 _COMPUTED: dict[str, Callable[[int, int], int]] = {
@@ -30,23 +27,8 @@ _COMPUTED: dict[str, Callable[[int, int], int]] = {
 }
 
 
-def _part(value: int, selector: str, type: str) -> int:
-    """Return a byte, a half word or the whole of a register as a number."""
-    bits, shift = 32, 0
-    if selector:
-        bits = 8 if selector[0] == "b" else 16
-        shift = int(selector[1:]) * bits
-    value = value >> shift & (1 << bits) - 1
-    return value - (value >> bits - 1 << bits) if type == "s32" else value
-
-
 def _limits(bits: int, type: str) -> tuple[int, int]:
     return (-(1 << bits - 1), (1 << bits - 1) - 1) if type == "s32" else (0, (1 << bits) - 1)
-
-
-def _clamped(value: int, bits: int, type: str) -> int:
-    low, high = _limits(bits, type)
-    return min(max(value, low), high)
 
 
 def _combined(way: str, value: int, c: int, type: str) -> int:
@@ -58,58 +40,111 @@ def _combined(way: str, value: int, c: int, type: str) -> int:
     return min(value, c) if way == "min" else max(value, c)
 
 
-def video(
-    verb: str, types: tuple[str, ...], flags: str, way: str, target: str, a: int, sa: str, b: int, sb: str, c: int
-) -> int:
-    """Return the result of a scalar video instruction.
+def _reader(selector: str, type: str) -> Callable[[int], int]:
+    """Return the function that reads a part of a register as a number."""
+    bits, shift = 32, 0
+    if selector:
+        bits = 8 if selector[0] == "b" else 16
+        shift = int(selector[1:]) * bits
+    whole, sign = (1 << bits) - 1, 1 << bits - 1
+    if type == "s32":
+        return lambda value: (value >> shift & whole ^ sign) - sign
+    return lambda value: value >> shift & whole
 
-    shape   types: of d, a and b; flags: any of sat, po, shr7, shr15, clamp, wrap, a comparison; way: add, min or
-            max, or "" for none; target: the part of c that the result replaces; sa, sb: the parts of a and b; for vmad
-            also signs
+
+class Video(dict[str, "Callable[[int, int, int], int]"]):
+    """The functions of video instructions, each made when it is first used.
+
+    A key has the parts of an instruction, separated by "|": the opcode; the types of d, a and b; any of sat, po, shr7,
+    shr15, clamp, wrap and a comparison; how the result and c are combined (add, min, max, for vmad "-", or ""); the
+    part of c that the result replaces, or for SIMD instructions the lanes that are written; the parts of a and b, for
+    vmad with signs, or the lanes of b:a that go into each lane, the highest first.
     """
-    words = flags.split(",")
-    x, y = _part(a, sa.strip("-"), types[1]), _part(b, sb.strip("-"), types[2])
+
+    def __missing__(self, key: str) -> Callable[[int, int, int], int]:
+        verb, types, flags, way, target, sa, sb = key.split("|")
+        make = _lanes if verb[-1] in "24" else _multiplied if verb == "vmad" else _single
+        made = self[key] = make(verb, types.split(","), flags.split(","), way, target, sa, sb)
+        return made
+
+
+VIDEO = Video()
+
+
+def _multiplied(
+    verb: str, types: list[str], words: list[str], way: str, target: str, sa: str, sb: str
+) -> Callable[[int, int, int], int]:
+    """Return the function of a product and a sum."""
+    first, second = _reader(sa.strip("-"), types[1]), _reader(sb.strip("-"), types[2])
+    sign = -1 if (sa[:1] == "-") != (sb[:1] == "-") else 1
+    third = _reader("", "s32" if "s32" in types[1:] else "u32")
+    sign_c, more = -1 if way == "-" else 1, int("po" in words)
+    shift = 7 if "shr7" in words else 15 if "shr15" in words else 0
+    low, high = _limits(32, types[0])
+
+    def compute(a: int, b: int, c: int) -> int:
+        value = sign * first(a) * second(b) + sign_c * third(c) + more >> shift
+        return value & 0xFFFFFFFF
+
+    def limited(a: int, b: int, c: int) -> int:
+        value = sign * first(a) * second(b) + sign_c * third(c) + more >> shift
+        return (low if value < low else high if value > high else value) & 0xFFFFFFFF
+
+    return limited if "sat" in words else compute
+
+
+def _single(
+    verb: str, types: list[str], words: list[str], way: str, target: str, sa: str, sb: str
+) -> Callable[[int, int, int], int]:
+    """Return the function of an instruction on one part of each register."""
+    first, second = _reader(sa, types[1]), _reader(sb, types[2])
     type = types[0]
-    if verb == "vmad":
-        negative = (sa[:1] == "-") != (sb[:1] == "-")
-        value = x * y
-        value = -value if negative else value
-        value += -c if way == "-" else c
-        value += "po" in words
-        value >>= 7 if "shr7" in words else 15 if "shr15" in words else 0
-        return (_clamped(value, 32, type) if "sat" in words else value) & 0xFFFFFFFF
     if verb == "vset":
-        value = int(_COMPARED[words[0]](x, y))
+        operation: Callable[[int, int], int] = _COMPARED[words[0]]
         type = "u32"
     elif verb in ("vshl", "vshr"):
-        y &= 0xFFFFFFFF
-        y = min(y, 32) if "clamp" in words else y & 31
-        value = x << y if verb == "vshl" else x >> y
-        if verb == "vshl" and "sat" not in words:
-            value &= 0xFFFFFFFF
+        operation = _shift(verb, words)
     else:
-        value = _COMPUTED[verb](x, y)
-    bits = 32
-    if target:
-        bits = 8 if target[0] == "b" else 16
+        operation = _COMPUTED[verb]
+    bits = 32 if not target else 8 if target[0] == "b" else 16
     if "sat" in words:
-        value = _clamped(value, bits, type)
+        operation = _limited(operation, *_limits(bits, type))
     if target:
-        shift = int(target[1:]) * bits
-        whole = (1 << bits) - 1
-        return c & ~(whole << shift) & 0xFFFFFFFF | (value & whole) << shift
-    if way:
-        value = _combined(way, value, c, type)
-    return value & 0xFFFFFFFF
+        shift, whole = int(target[1:]) * bits, (1 << bits) - 1
+        kept = 0xFFFFFFFF - (whole << shift)
+        return lambda a, b, c: c & kept | (operation(first(a), second(b)) & whole) << shift
+    if not way:
+        return lambda a, b, c: operation(first(a), second(b)) & 0xFFFFFFFF
+    return lambda a, b, c: _combined(way, operation(first(a), second(b)), c, type) & 0xFFFFFFFF
 
 
-@lru_cache(1000)
-def _plan(verb: str, types: tuple[str, ...], flags: str, mask: str, sa: str, sb: str) -> _Plan:
-    """Return the function that combines two lanes, and the lanes to which it is applied.
+def _shift(verb: str, words: list[str]) -> Callable[[int, int], int]:
+    clamps, left, kept = "clamp" in words, verb == "vshl", -1 if "sat" in words else 0xFFFFFFFF
 
-    shape   the mask of a lane; where each lane is in a, b and d; the bits of c that are kept; whether d is a sum
-    """
-    words, count = flags.split(","), int(verb[-1])
+    def shift(x: int, y: int) -> int:
+        y = min(y, 32) if clamps else y & 31
+        return x << y & kept if left else x >> y
+
+    return shift
+
+
+class _Bytes(dict[int, int]):
+    """A function of two bytes, given as one number, computed once for each."""
+
+    def __init__(self, function: Callable[[int, int], int]) -> None:
+        super().__init__()
+        self._function = function
+
+    def __missing__(self, both: int) -> int:
+        made = self[both] = self._function(both >> 8, both & 0xFF)
+        return made
+
+
+def _lanes(
+    verb: str, types: list[str], words: list[str], way: str, mask: str, sa: str, sb: str
+) -> Callable[[int, int, int], int]:
+    """Return the function of a SIMD instruction."""
+    count = int(verb[-1])
     bits = 32 // count
     order = range(count - 1, -1, -1)  # the selectors start with the highest lane
     lanes = [(int(sa[n]) * bits, int(sb[n]) * bits, lane * bits) for n, lane in enumerate(order) if str(lane) in mask]
@@ -119,7 +154,46 @@ def _plan(verb: str, types: tuple[str, ...], flags: str, mask: str, sa: str, sb:
     if "sat" in words:
         call = _limited(call, *_limits(bits, types[0]))
     whole = (1 << bits) - 1
-    return call, whole, lanes, 0xFFFFFFFF - sum(whole << to for _, _, to in lanes), "add" in words
+    kept = 0xFFFFFFFF - sum(whole << to for _, _, to in lanes)
+    raw = _Bytes(call) if count == 4 else None
+    cut = _Bytes(lambda x, y: call(x, y) & 0xFF) if count == 4 else None
+
+    def total(a: int, b: int, c: int) -> int:
+        both = a | b << 32
+        for in_a, in_b, _ in lanes:
+            x, y = both >> in_a & whole, both >> in_b & whole
+            c += call(x, y) if raw is None else raw[x << 8 | y]
+        return c & 0xFFFFFFFF
+
+    def four(a: int, b: int, c: int) -> int:
+        assert cut is not None
+        both = a | b << 32
+        made = c & kept
+        for in_a, in_b, to in lanes:
+            made |= cut[(both >> in_a & 0xFF) << 8 | both >> in_b & 0xFF] << to
+        return made
+
+    def two(a: int, b: int, c: int) -> int:
+        both = a | b << 32
+        made = c & kept
+        for in_a, in_b, to in lanes:
+            made |= (call(both >> in_a & 0xFFFF, both >> in_b & 0xFFFF) & 0xFFFF) << to
+        return made
+
+    def whole_bytes(a: int, b: int, c: int) -> int:
+        assert cut is not None
+        return (
+            cut[(a & 0xFF) << 8 | b & 0xFF]
+            | cut[a & 0xFF00 | b >> 8 & 0xFF] << 8
+            | cut[a >> 8 & 0xFF00 | b >> 16 & 0xFF] << 16
+            | cut[a >> 16 & 0xFF00 | b >> 24] << 24
+        )
+
+    if way == "add":
+        return total
+    if count == 2:
+        return two
+    return whole_bytes if (mask, sa, sb) == ("3210", "3210", "7654") else four
 
 
 def _signed(call: Callable[[int, int], int], sign_a: int, sign_b: int) -> Callable[[int, int], int]:
@@ -127,22 +201,8 @@ def _signed(call: Callable[[int, int], int], sign_a: int, sign_b: int) -> Callab
 
 
 def _limited(call: Callable[[int, int], int], low: int, high: int) -> Callable[[int, int], int]:
-    return lambda x, y: min(max(call(x, y), low), high)
+    def limited(x: int, y: int) -> int:
+        value = call(x, y)
+        return low if value < low else high if value > high else value
 
-
-def video_lanes(
-    verb: str, types: tuple[str, ...], flags: str, mask: str, a: int, sa: str, b: int, sb: str, c: int
-) -> int:
-    """Return the result of a SIMD video instruction.
-
-    shape   types: of d, a and b; flags: any of sat, add, a comparison; mask: the lanes that are written, as digits; sa,
-            sb: which of the lanes of a and b (from 4 in b on) go into each lane, the highest first
-    """
-    call, whole, lanes, kept, adds = _plan(verb, types, flags, mask, sa, sb)
-    both = a | b << 32
-    if adds:
-        return c + sum(call(both >> in_a & whole, both >> in_b & whole) for in_a, in_b, _ in lanes) & 0xFFFFFFFF
-    made = c & kept
-    for in_a, in_b, to in lanes:
-        made |= (call(both >> in_a & whole, both >> in_b & whole) & whole) << to
-    return made
+    return limited

@@ -322,6 +322,10 @@ class AccessEmitter(CheckEmitter):
         self.shared_views[code] = None
         shift = _SHIFT[WIDTH[code]]
         note = Note("shared", verb, total, base, offset)
+        if self.unit.prepared[self.function.name].reserves:  # memory that the system reserves lies behind a gap
+            bits = BITS[address.base.type] if isinstance(address.base, Register) else 32
+            where = f"({base} + {offset} & {mask(bits)})" if offset else base
+            self.put(f"if L.shared_bytes - {total} < {where} < L.reserved_at: L.outside({where}, {total})", note)
         if base.isdecimal():  # the address of a variable, known at translation
             place = int(base) + offset
             note = Note("shared", verb, total, "", place)

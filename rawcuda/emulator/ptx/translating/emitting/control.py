@@ -432,7 +432,7 @@ class ControlEmitter(ConvertEmitter):
                 self.put(f"T4[0] = x[{at}] + {value}; y = T4[0]")
                 self.put(f"{view}[j + {at}] = y if y == y else NAN", note)
             else:
-                self.put(f"{view}[j + {at}] = half_{verb}({type!r}, '', x[{at}], {value})", note)
+                self.put(f"{view}[j + {at}] = HALVES['{verb} {type} '](x[{at}], {value})", note)
         if isinstance(targets, Vector):
             for at, target in enumerate(targets.items):
                 if not isinstance(target, Sink):
@@ -446,7 +446,7 @@ class ControlEmitter(ConvertEmitter):
             if type in FLOAT_TYPES:
                 return f"x + {b}"
             if "f16" in type:
-                return f"half_add({type!r}, '', x, {b})"
+                return f"HALVES['add {type} '](x, {b})"
             return f"x + {b} & {(1 << BITS[type]) - 1:#x}"
         if verb in ("min", "max"):
             sign = "<" if verb == "min" else ">"

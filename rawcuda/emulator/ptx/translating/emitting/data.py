@@ -164,7 +164,7 @@ class DataEmitter(AccessEmitter):
     def _half(self, instruction: Instruction, shape: Shape) -> None:
         arguments = [self.value(operand, type) for type, operand in zip(shape.wanted[1:], instruction.operands[1:])]
         flags = ",".join(sorted(set(shape.chosen.values()) - {"rn", "approx", "noftz"}))
-        call = f"half_{shape.form.value}({shape.type!r}, {flags!r}, {', '.join(arguments)})"
+        call = f"HALVES['{shape.form.value} {shape.type} {flags}']({', '.join(arguments)})"
         self.assign(instruction.operands[0], shape.type, call)
 
     # -- integers
@@ -257,8 +257,7 @@ class DataEmitter(AccessEmitter):
         cmp = shape.chosen["cmp"]
         wrong = self.reject("Mismatch between instruction type and comparison qualifier")
         if type in _HALVES:
-            operator = self._comparison_of_halves(shape)
-            return f"half_compare({type!r}, {operator!r}, {self.value(a, type)}, {self.value(b, type)})"
+            return self._comparison_of_halves(shape, type, self.value(a, type), self.value(b, type))
         if type in FLOAT_TYPES:
             if cmp not in _NAN_AWARE:
                 raise wrong
@@ -320,19 +319,20 @@ class DataEmitter(AccessEmitter):
                     raise self.mismatch(instruction)
                 self.assign(register, "pred", name)
 
-    def _comparison_of_halves(self, shape: Shape) -> str:
-        """Return the operator of a comparison of halves, with ",ftz" if it flushes."""
-        if shape.chosen["cmp"] not in _NAN_AWARE:
+    def _comparison_of_halves(self, shape: Shape, type: str, *bits: str) -> str:
+        """Write a comparison of two halves as a Python condition."""
+        cmp = shape.chosen["cmp"]
+        if cmp not in _NAN_AWARE:
             raise self.reject("Mismatch between instruction type and comparison qualifier")
-        return ",".join([shape.chosen["cmp"], *(["ftz"] if "ftz" in shape.chosen else [])])
+        a, b = (f"numbers_{type}{'_ftz' * ('ftz' in shape.chosen)}[{text}]" for text in bits)
+        return _NAN_AWARE[cmp].replace("{a}", a).replace("{b}", b)
 
     def _pair_conditions(self, instruction: Instruction, shape: Shape, type: str) -> list[str]:
         """Write the comparisons of the lower and the upper halves."""
         made = []
-        cmp = self._comparison_of_halves(shape)
         for part in ("& 0xffff", ">> 16"):
             x, y = (f"{self.value(operand, type)} {part}" for operand in instruction.operands[1:3])
-            condition = f"half_compare({type[:-2]!r}, {cmp!r}, {x}, {y})"
+            condition = self._comparison_of_halves(shape, type[:-2], x, y)
             made.append(f"({self.combined(condition, instruction, shape)})")
         return made
 

@@ -44,7 +44,7 @@ class SmallEmitter(ControlEmitter):
             values[-1] = self.value(sources[-1], "b32")
         mode = next((word for word in ("rn", "rz", "rp", "rs") if word in shape.chosen.values()), "rn")
         flags = ",".join(word for word in ("relu", "satfinite") if word in shape.chosen)
-        call = f"cvt_small({to!r}, {type!r}, {mode!r}, {flags!r}, {', '.join(values)})"
+        call = f"SMALL['{to} {type} {mode} {flags}']({', '.join(values)})"
         wide = BITS[target.type] if isinstance(target, Register) else 32
         self.assign(target, f"b{wide}", call)
 
@@ -100,13 +100,12 @@ class SmallEmitter(ControlEmitter):
                 third, way = third.of, "-"
             check_read(instruction, third, "u32", False)
             text = self.value(third, "u32")
-            signed = verb == "vmad" and "s32" in types[1:]
-            c = f"({text} - ({text} >> 31 << 32))" if signed else text
+            c = text
         flags = ",".join(sorted(word for word in chosen.values() if word not in ("add", "min", "max")))
         self.assign(
             target,
             "u32",
-            f"video({verb!r}, {types!r}, {flags!r}, {way!r}, {place!r}, {a}, {sa!r}, {b}, {sb!r}, {c})",
+            f"VIDEO['{verb}|{','.join(types)}|{flags}|{way}|{place}|{sa}|{sb}']({a}, {b}, {c})",
         )
 
     def do_video_lanes(self, instruction: Instruction, shape: Shape) -> None:
@@ -125,7 +124,8 @@ class SmallEmitter(ControlEmitter):
             mask = digits
         if not isinstance(target, Register) or BITS[target.type] != 32 or target.type == "f32":
             raise self.mismatch(instruction)
-        given = []
+        given: list[str] = []
+        parts: list[str] = []
         for operand, plain in ((first, "10" if count == 2 else "3210"), (second, "32" if count == 2 else "7654")):
             if isinstance(operand, Part):
                 text, digits = operand.selector, operand.selector[1:]
@@ -135,10 +135,10 @@ class SmallEmitter(ControlEmitter):
             if isinstance(operand, Int):
                 raise self.mismatch(instruction)
             check_read(instruction, operand, "u32", False)
-            given.append(f"{self.value(operand, 'u32')}, {plain!r}")
+            given.append(self.value(operand, "u32"))
+            parts.append(plain)
         types = shape.types if len(shape.types) == 3 else ("u32", *shape.types)
-        flags = ",".join(sorted(shape.chosen.values()))
-        if "add" in shape.chosen:
-            flags = ",".join([*(word for word in shape.chosen.values() if word != "add"), "add"])
-        call = f"video_lanes({instruction.opcode!r}, {types!r}, {flags!r}, {mask!r}, {', '.join(given)}, "
-        self.assign(target, "u32", f"{call}{self.value(third, 'u32')})")
+        way = "add" if "add" in shape.chosen else ""
+        flags = ",".join(word for word in shape.chosen.values() if word != "add")
+        key = "|".join([instruction.opcode, ",".join(types), flags, way, mask, *parts])
+        self.assign(target, "u32", f"VIDEO[{key!r}]({', '.join(given)}, {self.value(third, 'u32')})")

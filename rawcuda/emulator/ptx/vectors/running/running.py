@@ -14,8 +14,8 @@ from __future__ import annotations
 from heapq import heappop, heappush
 from time import monotonic
 
-from ..floats import names as names_of_arrays
 from ..late import np
+from ..naming import names as names_of_arrays
 from .allocations import Held, Trouble
 from .warps import Threads
 

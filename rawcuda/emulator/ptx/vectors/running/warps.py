@@ -12,7 +12,10 @@ Read next    running.py
 
 from __future__ import annotations
 
+from ...running.half import HALVES
 from ...translating.unit import SHARED_WINDOW
+from .. import halves
+from ..floats import maximum, minimum
 from ..late import np
 from ..numeric import count_bits
 from .allocations import Trouble
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["Threads"]
 
 _FULL = 0xFFFFFFFF
+LEAST_TOGETHER = 16  # threads whose atomics are applied at once
 _INNER = {
     "add": "add",
     "min": "minimum",
@@ -299,6 +303,24 @@ class Threads(AllMemory):
             made = function.reduce(each, axis=2, dtype=values.dtype)
         return now.collect(made).view(np.u4)
 
+    def float_reduction(self, g: Group, verb: str, strict: bool, value: Array, mask: Array) -> Array:
+        """Return the smallest or largest float32 over the lanes; strict: a NaN if there is one."""
+        self.end_warp_phase(g)
+        now = self.now
+        values = now.spread(value)[:, None, :]
+        if now.bits is not None:
+            member = (now.bits[:, :, None] >> np.LANE.astype(np.u4) & np.u4(1)) != 0
+            values = np.where(member, values, np.f4(np.nan))
+            none = ((values != values) & member).any(axis=2)
+        else:
+            none = (values != values).any(axis=2)
+        pick = minimum if verb == "min" else maximum
+        while values.shape[2] > 1:
+            half = values.shape[2] // 2
+            values = pick(values[:, :, :half], values[:, :, half:])
+        made = values[:, :, 0]
+        return now.collect(np.where(none, np.f4(np.nan), made) if strict else made)
+
     def active(self, g: Group) -> Array:
         """Return the lanes that are active."""
         self.end_warp_phase(g)
@@ -384,7 +406,21 @@ def _apply(
         old[order] = made
         np.add.at(typed, index, given[0])
         return old.view(bits)
-    return _one_by_one(typed, index, verb, given).view(bits)
+    rank = np.arange(count)
+    if not together:
+        rank = np.empty(count, np.intp)
+        rank[order] = np.arange(count) - np.maximum.accumulate(np.where(starts, np.arange(count), 0))
+    turns = int(rank.max()) + 1
+    if turns * LEAST_TOGETHER > count:
+        return _one_by_one(typed, index, verb, given).view(bits)
+    old = np.empty(count, typed.dtype)
+    for turn in range(turns):  # the first thread of each address, then the second one, and so on
+        places = np.flatnonzero(rank == turn)
+        here = index[places]
+        old[places] = typed[here]
+        typed[here] = _updated(verb, old[places], [value[places] for value in given])
+        _plain_nan(array, typed, here, kind)
+    return old.view(bits)
 
 
 def _plain_nan(array: Array, typed: Array, index: Array, kind: str) -> None:
@@ -405,12 +441,20 @@ def _updated(verb: str, old: Array, given: list[Array]) -> Array:
         return np.where(old >= b, np.u4(0), old + np.u4(1))
     if verb == "dec":
         return np.where((old == 0) | (old > b), b, old - np.u4(1))
+    if " " in verb:
+        name, type = verb.split()
+        return getattr(halves, f"half_{name}")(type, "", old, b)
     return _inner(verb)(old, b)
 
 
 def _one_by_one(typed: Array, index: Array, verb: str, given: list[Array]) -> Array:
     held: dict[int, Any] = {}
-    function: Callable[[Any, Any, Any], Any] = _SCALAR[verb]
+    function: Callable[[Any, Any, Any], Any]
+    if " " in verb:
+        of_halves = HALVES[f"{verb} "]
+        function = lambda x, b, c: of_halves(x, b)
+    else:
+        function = _SCALAR[verb]
     if typed.dtype.kind == "f":
         function = (lambda x, b, c: np.float32(x + b)) if typed.dtype.itemsize == 4 else (lambda x, b, c: x + b)
     elif verb == "add":

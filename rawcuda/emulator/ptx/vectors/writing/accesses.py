@@ -10,7 +10,7 @@ from __future__ import annotations
 from ...reading.syntax import BITS, Address, Float, Int, Pair, Register, Sink, Symbol, Variable, Vector
 from ...translating.emitting.emit import FLOAT_TYPES
 from .graph import Unsuited
-from .moves import Moves
+from .small import Small
 from .values import kind_of, width_of
 
 TYPE_CHECKING = False
@@ -26,7 +26,7 @@ __all__ = ["Accesses"]
 _VERBS = ("cas", "exch", "add", "inc", "dec", "min", "max", "and", "or", "xor")
 
 
-class Accesses(Moves):
+class Accesses(Small):
     """The writer of instructions that read and write memory, or involve other threads."""
 
     # -- where an access goes
@@ -259,7 +259,7 @@ class Accesses(Moves):
         sources = [o for s, o in zip(shape.slots, operands) if s.name in ("a", "b")]
         verb = next(word for word in _VERBS if word in shape.chosen.values())
         if "f16" in type:
-            raise Unsuited("atomics of halves")
+            verb = f"{verb} {type}"
         kind = kind_of(type)
         if type[0] == "s":
             kind = f"i{kind[1:]}"
@@ -281,6 +281,34 @@ class Accesses(Moves):
                 text = f"spread(x, s, {self._old(target, type)}, g.n)"
             self._arrive(target, f"b{BITS[type]}", text)
             self.guard = saved
+
+    def do_atom_vector(self, instruction: Instruction, shape: Shape) -> None:
+        """Write a vector of atomic operations, one after the other."""
+        space, type = self.space_of(instruction, shape), shape.type
+        address, given = instruction.operands[-2:]
+        assert isinstance(address, Address) and isinstance(given, Vector)
+        targets = instruction.operands[0] if instruction.opcode == "atom" else None
+        verb = next(word for word in ("add", "min", "max") if word in shape.chosen.values())
+        width, kind = width_of(type), kind_of(type)
+        if "f16" in type:
+            verb = f"{verb} {type}"
+        base, offset = self.where(space, address)
+        selected = self.selected()
+        self.put(f"M.aligned(g, {base}, {offset}, {width * len(given.items)}, {selected})")
+        taken = [
+            isinstance(targets, Vector) and isinstance(targets.items[at], Register) for at in range(len(given.items))
+        ]
+        for at, source in enumerate(given.items):
+            self.put(
+                f"x{at} = M.atomic_{space or 'generic'}(g, {self.site()}, {base}, {offset + at * width}, {kind!r}, "
+                f"{verb!r}, ({self.value(source, type)},), {taken[at]}, {selected})"
+            )
+        saved, self.guard = self.guard, ""
+        for at, target in enumerate(targets.items if isinstance(targets, Vector) else ()):
+            if isinstance(target, Register):
+                text = f"spread(x{at}, s, {self._old(target, type)}, g.n)" if saved else f"x{at}"
+                self._arrive(target, f"b{BITS[type]}", text)
+        self.guard = saved
 
     # -- barriers and warps
 
@@ -342,7 +370,11 @@ class Accesses(Moves):
         target, source = instruction.operands[:2]
         verb = next(word for word in ("add", "min", "max", "and", "or", "xor") if word in shape.chosen.values())
         if shape.type == "f32":
-            raise Unsuited("a reduction of floats")
+            value = self.value(source, "f32")
+            value = f"abs({value})" if "abs" in shape.chosen else value
+            text = f"M.float_reduction(g, {verb!r}, {'NaN' in shape.chosen}, {value}, {self._mask(instruction, 2)})"
+            self.assign(target, "f32", text, True)
+            return
         value = self.signed(source, "s32") if shape.type == "s32" else self.value(source, "b32")
         text = f"M.reduction(g, {verb!r}, {value}, {self._mask(instruction, 2)})"
         self.assign(target, "b32", text, True)

@@ -3,13 +3,13 @@
 Each method corresponds to the method of the same name of the scalar executor (../../translating/emitting/data.py,
 ../../translating/emitting/convert.py), which has already checked the operands.
 
-Read next    accesses.py
+Read next    small.py
 """
 
 from __future__ import annotations
 
 from ...reading.syntax import BITS, Float, Int, Pair, Register, Sink, Special, Symbol, Vector
-from ...translating.emitting.emit import FLOAT_TYPES, mask
+from ...translating.emitting.emit import FLOAT_TYPES
 from .graph import Unsuited
 from .values import BaseWriter, kind_of, width_of
 
@@ -44,7 +44,13 @@ class Moves(BaseWriter):
         if BITS[type] == 128:
             raise Unsuited("128-bit values")
         if "vec" in shape.chosen:
-            raise Unsuited("a move of a vector")
+            assert isinstance(target, Vector) and isinstance(source, Vector)
+            pairs = list(zip(target.items, source.items))
+            for at, (to, of) in enumerate(pairs):  # all are read before one is written
+                self.put(f"x{at} = {self.moved(to, of, self.carried(to, type))}")
+            for at, (to, _) in enumerate(pairs):
+                self.assign(to, self.carried(to, type), f"x{at}", True, True)
+            return
         if isinstance(target, Vector):
             bits = BITS[type] // len(target.items)
             self.put(f"x = {self.value(source, f'b{BITS[type]}')}")
@@ -111,31 +117,23 @@ class Moves(BaseWriter):
 
     def do_carry(self, instruction: Instruction, shape: Shape) -> None:
         """Write an addition or subtraction with carry in, carry out or both."""
-        bits = BITS[shape.type]
-        template = shape.form.value
-        slots = [(s.name, w, o) for s, w, o in zip(shape.slots, shape.wanted, instruction.operands) if not s.written]
+        type, opcode, chosen = shape.type, instruction.opcode, shape.chosen
+        target, *sources = instruction.operands
+        values = [self.value(operand, type) for operand in sources]
         carry = f"r{self.inlined.carry}"
-        if bits == 32 and "{s" not in template:
-            values = {name: f"{self.value(operand, wanted)}.astype(u8)" for name, wanted, operand in slots}
-            text = self.expand(template, values, shape).replace("cf", f"{carry}.astype(u8)")
-            self.put(f"x = {text}")
-            if "cc" in shape.chosen:
-                self.set(carry, f"((x >> {self.constant('u8', 32)}) & {self.constant('u8', 1)}).astype(u1)")
-            self.assign(instruction.operands[0], shape.type, "x.astype(u4)", True)
-            return
-        names = ["cf"] if "cf" in template else []
-        given = [carry] if names else []
-        for name, wanted, operand in slots:
-            signed = f"{{s{name}}}" in template
-            names.append(f"s{name}" if signed else name)
-            given.append(self.signed(operand, wanted) if signed else self.value(operand, wanted))
-        source = self.expand(template, {name: name for name in names}, shape)
-        whole = self.function(f"lambda {', '.join(names)}: ({source}) & {mask(bits)}")
-        self.put(f"x = each({whole}, u{bits // 8}, {', '.join(given)})")
-        if "cc" in shape.chosen:
-            above = self.function(f"lambda {', '.join(names)}: ({source}) >> {bits} & 1")
-            self.set(carry, f"each({above}, u1, {', '.join(given)})")
-        self.assign(instruction.operands[0], shape.type, "x", True)
+        if opcode[:3] == "mad":
+            signed = [self.signed(operand, type) for operand in sources[:2]]
+            product = f"{values[0]} * {values[1]}"
+            if "hi" in chosen:
+                product = f"high_signed({', '.join(signed)})" if type[0] == "s" else f"high({', '.join(values[:2])})"
+            given = [product, values[2]]
+        else:
+            given = [values[0], f"~{values[1]}" if opcode[:3] == "sub" else values[1]]
+        into = carry if opcode[-1] == "c" else self.constant("u1", int(opcode[:3] == "sub"))
+        self.put(f"x, y = carried_sum({', '.join(given)}, {into})")
+        if "cc" in chosen:
+            self.set(carry, "y")
+        self.assign(target, type, "x", True)
 
     def do_shift(self, instruction: Instruction, shape: Shape) -> None:
         """Write a shift; after a shift by more than the width, only bits that were shifted in are left."""
@@ -191,8 +189,7 @@ class Moves(BaseWriter):
         bits = BITS[type]
         text = f"fma_{bits}({', '.join(values)})"
         if shape.chosen["rnd"] != "rn":
-            source = f"lambda a, b, c: directed_fma({bits}, {shape.chosen['rnd']!r}, a, b, c)"
-            text = f"each({self.function(source)}, {kind_of(type)}, {', '.join(values)})"
+            text = f"directed_fma({bits}, {shape.chosen['rnd']!r}, {', '.join(values)})"
         self.finish(instruction.operands[0], type, text, ftz, "sat" in shape.chosen, True)
 
     # -- comparisons
@@ -202,8 +199,7 @@ class Moves(BaseWriter):
         cmp = shape.chosen["cmp"]
         if type in _HALVES:
             operator = ",".join([cmp, *(["ftz"] if "ftz" in shape.chosen else [])])
-            source = f"lambda a, b: half_compare({type!r}, {operator!r}, a, b)"
-            return f"each({self.function(source)}, b1, {self.value(a, type)}, {self.value(b, type)})"
+            return f"half_compare({type!r}, {operator!r}, {self.value(a, type)}, {self.value(b, type)})"
         if type in FLOAT_TYPES:
             texts = [self.value(x, type) for x in (a, b)]
             if "ftz" in shape.chosen:
@@ -217,11 +213,8 @@ class Moves(BaseWriter):
         """Return the comparisons of the lower and of the upper halves."""
         operator = ",".join([shape.chosen["cmp"], *(["ftz"] if "ftz" in shape.chosen else [])])
         a, b = (self.value(operand, "b32") for operand in instruction.operands[1:3])
-        made = []
-        for piece in ("& 0xffff", ">> 16"):
-            source = f"lambda a, b: half_compare({type[:-2]!r}, {operator!r}, a {piece}, b {piece})"
-            made.append(self.combined(f"each({self.function(source)}, b1, {a}, {b})", instruction, shape))
-        return made
+        self.put(f"z = pair_compare({type[:-2]!r}, {operator!r}, {a}, {b})")
+        return [self.combined(f"z[{at}]", instruction, shape) for at in (0, 1)]
 
     def combined(self, condition: str, instruction: Instruction, shape: Shape) -> str:
         """Return the combination of a comparison with a predicate by `.and`, `.or` or `.xor`."""
@@ -288,11 +281,8 @@ class Moves(BaseWriter):
         if whole_to:
             if whole_from:
                 text = f"whole({value}, {to!r}, {saturate}, u{wide})"
-            elif type in _HALVES:
-                call = f"to_integer({type!r}, a, {rounding!r}, {to!r})"
-                source_text = f"({call}) & {mask(8 * wide)}" if to[0] == "s" else call
-                text = f"each({self.function(f'lambda a: {source_text}')}, u{wide}, {value})"
             else:
+                value = f"from_{type}({value})" if type in _HALVES else value
                 text = f"to_integer({value}, {rounding!r}, {to!r}, u{wide})"
             self.assign(target, f"b{8 * wide}", text, True)
             return
@@ -301,17 +291,14 @@ class Moves(BaseWriter):
             if type == "f32" and not flags and (rounding or "rn") == "rn":
                 text = f"half_of_{to}({value})"
             else:
-                call = f"to_half({to!r}, {type!r}, a, {rounding or 'rn'!r}, {flags!r})"
-                text = f"each({self.function(f'lambda a: {call}')}, u2, {value})"
+                text = f"to_half({to!r}, {type!r}, {value}, {rounding or 'rn'!r}, {flags!r})"
             self.assign(target, to, text, True)
             return
         if type in _HALVES:
             value = f"from_{type}({value})"  # a float32, exactly
-        kind = kind_of(to)
         if rounding in ("rz", "rm", "rp"):
             if type[0] in "us":
-                call = f"directed_cvt({BITS[to]}, {rounding!r}, a)"
-                text = f"each({self.function(f'lambda a: {call}')}, {kind}, {value})"
+                text = f"directed_cvt({BITS[to]}, {rounding!r}, {value})"
             else:
                 text = f"narrowed({value}, {rounding!r})" if to == "f32" and type == "f64" else value
         elif rounding is not None and rounding[-1] == "i":
@@ -325,13 +312,11 @@ class Moves(BaseWriter):
         to = shape.type[:-2]
         a, b = (self.value(operand, "f32") for operand in instruction.operands[1:3])
         flags = ",".join(word for word in ("relu", "satfinite") if word in shape.chosen)
-        high, low = (f"to_half({to!r}, 'f32', {x}, {shape.chosen['rnd']!r}, {flags!r})" for x in "ab")
-        self.mapped("b32", f"lambda a, b: {high} << 16 | {low}", a, b, target=instruction.operands[0])
+        high, low = (f"to_half({to!r}, 'f32', {x}, {shape.chosen['rnd']!r}, {flags!r})" for x in (a, b))
+        self.assign(instruction.operands[0], "b32", f"packed_parts(u4, 16, {low}, {high})", True)
 
     def do_cvt_tf32(self, instruction: Instruction, shape: Shape) -> None:
         """Write a rounding to TF32."""
         flags = ",".join(word for word in ("relu", "satfinite") if word in shape.chosen)
-        call = f"to_tf32(a, {shape.chosen.get('rn|rz', 'rna')!r}, {flags!r})"
-        self.mapped(
-            "b32", f"lambda a: {call}", self.value(instruction.operands[1], "f32"), target=instruction.operands[0]
-        )
+        value, mode = self.value(instruction.operands[1], "f32"), shape.chosen.get("rn|rz", "rna")
+        self.assign(instruction.operands[0], "b32", f"to_tf32({value}, {mode!r}, {flags!r})", True)

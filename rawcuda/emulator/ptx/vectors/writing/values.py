@@ -43,9 +43,11 @@ _PLACE = re.compile(r"\{([^{}]+)\}")
 _DIRECT = re.compile(r"(\{[abc]\}|[-+*&|^() ]|0x[0-9a-f]+)+\Z")
 _NUMBER = re.compile(r"0x[0-9a-f]+")
 _CALL = re.compile(r"(\w+)\(((\{\w+\}|'[^']*'|-?\w+)(, )?)*\)\Z")
-ARRAY_NAMES = frozenset(  # functions in rows that ../numeric.py has, too
-    "divide remainder find_bit reverse funnel permute abs copysign inverse_root sine cosine binary_logarithm "
-    "power_of_two tanh".split()
+ARRAY_NAMES = frozenset(  # functions in rows that ../naming.py has, too
+    "divide remainder find_bit find_nth reverse funnel permute bit_mask zero_extend sign_extend packed halves "
+    "signed_halves abs copysign inverse_root inverse_root_64 coarse_reciprocal coarse_inverse_root sine cosine "
+    "binary_logarithm power_of_two tanh test_property pair_add pair_sub pair_mul pair_fma mixed_add mixed_sub "
+    "mixed_fma".split()
 )
 _BY_THREAD = frozenset(
     "tid.x tid.y tid.z ctaid.x ctaid.y ctaid.z laneid warpid smid lanemask_eq lanemask_lt lanemask_le lanemask_gt "
@@ -174,7 +176,7 @@ class BaseWriter:
         kind, text, _ = SPECIAL[name]
         if name in _BY_THREAD:
             return f"M.special(g, {name!r})"
-        if "cluster" in name or "B." in text:
+        if "cluster" in name or "reserved" in name or "B." in text:
             raise Unsuited(f"%{name}")
         return f"u{BITS[kind] // 8}({text.replace('L.', 'M.launch.')})"
 
@@ -242,10 +244,6 @@ class BaseWriter:
             return "f32" if bits == 32 else "f64"
         return f"b{bits}"
 
-    def mapped(self, type: str, source: str, *values: str, target: Operand) -> None:
-        """Write a scalar function that is called for each thread."""
-        self.assign(target, type, f"each({self.function(source)}, {kind_of(type)}, {', '.join(values)})", True)
-
     # -- rows of the table
 
     def general(self, instruction: Instruction, shape: Shape) -> None:
@@ -262,16 +260,14 @@ class BaseWriter:
                 values[slot.name] = f"flushed({text})" if ftz and wanted == "f32" else text
                 if f"{{s{slot.name}}}" in form.value + form.vector:
                     values["s" + slot.name] = self.signed(operand, wanted)
-        plain = ", ".join(names)
         if result == "half":
             flags = ",".join(sorted(set(chosen.values()) - {"rn", "approx", "noftz"}))
-            call = f"half_{form.value}({shape.type!r}, {flags!r}, {plain})"
-            self.mapped(type, f"lambda {plain}: {call}", *(values[name] for name in names), target=target)
+            given = ", ".join(values[name] for name in names)
+            self.assign(target, type, f"half_{form.value}({shape.type!r}, {flags!r}, {given})", True)
             return
         if result == "round" and chosen.get("rnd", "rn") != "rn":
-            call = f"directed_{instruction.opcode}({BITS[type]}, {chosen['rnd']!r}, {plain})"
-            text = f"each({self.function(f'lambda {plain}: {call}')}, {kind_of(type)}, {', '.join(values.values())})"
-            self.finish(target, type, text, ftz, "sat" in chosen)
+            text = f"directed_{instruction.opcode}({BITS[type]}, {chosen['rnd']!r}, {', '.join(values.values())})"
+            self.finish(target, type, text, ftz, "sat" in chosen, True)
             return
         template, exact = form.vector or form.value, False
         if result == "float" and instruction.opcode in ("min", "max"):
