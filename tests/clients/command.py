@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.__main__ import environment
 
-from . import report
+from . import built, report
 from .demos import DEMOS, run_all
 from .running import results, run_suite
 from .suites import SUITES, prepare, site_of
@@ -20,6 +20,9 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("names", nargs="*", help=f"of {', '.join(SUITES)}; all of them if none")
     parser.add_argument("--programs", action="store_true", help=f"run programs instead: of {', '.join(DEMOS)}")
     parser.add_argument("--runs", type=int, default=1, metavar="N", help="how often each program is run")
+    parser.add_argument("--table", type=Path, metavar="FILE", help="build and run the programs of this table instead")
+    parser.add_argument("--from", type=Path, metavar="FOLDER", dest="collections", help="where their collections are")
+    parser.add_argument("--seconds", type=float, default=600, metavar="N", help="how long each of them may take")
     parser.add_argument("--tinygrad", type=Path, metavar="CHECKOUT", help="the sources of tinygrad, with all its tests")
     parser.add_argument("--sample", action="store_true", help="only some tests of each, in a few minutes")
     parser.add_argument("--results", type=Path, metavar="FOLDER", help="keep the results there, and continue a run")
@@ -28,6 +31,10 @@ def main(arguments: list[str]) -> int:
     )
     parser.add_argument("--set", default="", metavar="WORDS", dest="words", help="words for RAWCUDA_EMULATOR")
     options = parser.parse_args(arguments)
+    if (options.table is None) != (options.collections is None):
+        parser.error("--table FILE and --from FOLDER belong together")
+    if options.table is not None:
+        return built.run_all(built.read(options.table), options.collections.resolve(), options.names, options.seconds)
     known = DEMOS if options.programs else SUITES
     for name in options.names:
         if name not in known:

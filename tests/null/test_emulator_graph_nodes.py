@@ -469,6 +469,56 @@ def test_capture_to_a_graph(client, graph, memory):
     assert client.number(memory) == 12
 
 
+def test_a_graph_may_be_changed_while_a_stream_captures_into_it(client, memory):
+    """Except to remove nodes and to use it. Nodes that a caller adds can decide conditions, and be waited for."""
+    stream, graph, function = client.stream(), ctypes.c_uint64(), client.kernels()("step")
+    client.do("cuStreamBeginCapture_v2", stream, 0)
+    client.do("cuStreamGetCaptureInfo_v2", stream, ctypes.c_int(), 0, graph, 0, 0)
+    client.do("cuGraphConditionalHandleCreate", OUT, graph.value, client.context, 1, 1)
+    condition = OUT.value
+    assert client.launch(function, [memory, struct.pack("<I", 1)], stream=stream) == 0
+    (first,) = listed(client, "cuGraphGetNodes", graph.value)
+    words = struct.pack("<i3iQiIQQ", 13, 0, 0, 0, condition, 0, 1, 0, client.context).ljust(256, b"\0")
+    given = ctypes.create_string_buffer(words, 256)
+    node = client.get("cuGraphAddNode_v2", graph.value, array_of(first), 0, 1, given)
+    (body,) = (ctypes.c_uint64 * 1).from_address(struct.unpack_from("<Q", given.raw, 32)[0])
+    step(client, body, memory, 2)
+    client.do("cuStreamUpdateCaptureDependencies", stream, array_of(node), 1, 1)
+    assert client.launch(function, [memory, struct.pack("<I", 3)], stream=stream) == 0
+    for name, *arguments in (
+        ("cuGraphKernelNodeSetAttribute", first, 2, bytes(64)),
+        ("cuGraphAddEmptyNode", OUT, graph.value, 0, 0),
+    ):
+        client.do(name, *arguments)
+    client.do("cuStreamEndCapture", stream, OUT)
+    run(client, ready(client, OUT.value))
+    assert client.number(memory) == 123
+
+
+@pytest.mark.parametrize("how", ["edges", "dependencies", "no"])
+def test_work_that_a_caller_cuts_off_does_not_have_to_be_joined(client, memory, how):
+    """A capture with work that its first stream does not wait for ends with 904, except where the caller cut it off."""
+    first, second, graph = client.stream(), client.stream(), ctypes.c_uint64()
+    fork, join = client.event(2), client.event(2)
+    client.do("cuStreamBeginCapture_v2", first, 0)
+    client.do("cuStreamGetCaptureInfo_v2", first, ctypes.c_int(), 0, graph, 0, 0)
+    client.do("cuMemsetD8Async", memory, 1, 4, first)
+    client.do("cuEventRecord", fork, first)
+    client.do("cuStreamWaitEvent", second, fork, 0)
+    client.do("cuMemsetD8Async", memory, 2, 4, second)
+    start, side = listed(client, "cuGraphGetNodes", graph.value)
+    if how != "no":
+        client.do("cuEventRecord", join, second)
+        client.do("cuStreamWaitEvent", first, join, 0)
+        if how == "dependencies":
+            client.do("cuStreamUpdateCaptureDependencies", first, array_of(start), 1, 1)
+        client.do("cuMemsetD8Async", memory, 3, 4, first)
+    if how == "edges":
+        last = listed(client, "cuGraphGetNodes", graph.value)[2]
+        client.do("cuGraphRemoveDependencies", graph.value, array_of(side), array_of(last), 1)
+    assert client.code("cuStreamEndCapture", first, OUT) == (904 if how == "no" else 0)
+
+
 def test_a_stream_that_has_joined_may_be_destroyed(client, memory):
     first, second = client.stream(), client.stream()
     fork, join = client.event(2), client.event(2)
@@ -533,6 +583,21 @@ def test_conditions(client, graph):
     client.do("cuGraphDestroy", graph)
     assert client.code("cuGraphGetNodes", bodies[0], 0, OUT) == 400
     assert client.code("cuGraphConditionalHandleCreate", OUT, other, context, 0, 2) == 1
+
+
+@pytest.mark.parametrize("what", ["nothing", "an empty node"])
+def test_a_loop_without_a_kernel_that_could_end_it(client, graph, memory, what):
+    """A body that the program made itself, instead of the one that the driver returned, leaves such a loop."""
+    client.do("cuGraphConditionalHandleCreate", OUT, graph, client.context, 1, 1)
+    words = struct.pack("<i3iQiIQQ", 13, 0, 0, 0, OUT.value, 1, 1, 0, client.context).ljust(256, b"\0")
+    given = ctypes.create_string_buffer(words, 256)
+    client.get("cuGraphAddNode_v2", graph, 0, 0, 0, given)
+    (body,) = (ctypes.c_uint64 * 1).from_address(struct.unpack_from("<Q", given.raw, 32)[0])
+    if what == "an empty node":
+        add(client, body, "EmptyNode")
+    client.do("cuGraphLaunch", ready(client, graph), 0)
+    assert client.code("cuCtxSynchronize") == 702
+    assert "endless loop: a conditional node" in client.emulator.reports[-1]
 
 
 def test_a_kernel_that_sets_what_is_no_condition(client):

@@ -342,3 +342,21 @@ def test_printf_limits_a_width_of_any_length(conversion: str, capsys: pytest.Cap
     function = client.get("cuModuleGetFunction", made, b"k")
     assert (client.launch(function, []) or client.code("cuCtxSynchronize")) == 0, client.emulator.reports
     assert len(capsys.readouterr().out) <= 4096
+
+
+@pytest.mark.parametrize("target, most", [("sm_90", 48 << 10), ("sm_90a", 227 << 10)])
+def test_a_module_for_one_architecture_may_have_more_shared_memory(target: str, most: int) -> None:
+    """The last word of the most that ptxas permits can be written and read; one more byte is refused."""
+    client = Client()
+    text = (
+        ".version 8.0\n.target {target}\n.address_size 64\n.visible .entry k(.param .u64 p)"
+        "{{ .reg .b64 %d; .reg .b32 %r; .shared .align 4 .b8 s[{size}]; ld.param.u64 %d, [p]; mov.u32 %r, 7; "
+        "st.shared.u32 [s+{last}], %r; ld.shared.u32 %r, [s+{last}]; st.global.u32 [%d], %r; ret; }}\n"
+    )
+    loaded = client.load(text.format(target=target, size=most, last=most - 4))
+    memory = client.upload(bytes(4))
+    assert client.launch(client.get("cuModuleGetFunction", loaded, b"k"), [memory]) == 0
+    assert client.number(memory) == 7
+    wrong = text.format(target=target, size=most + 1, last=most - 4).encode()
+    assert client.code("cuModuleLoadData", ctypes.c_uint64(), wrong) == 218
+    assert f"uses too much shared data ({most + 1:#x} bytes, {most:#x} max)" in client.emulator.reports[-1]

@@ -50,6 +50,7 @@ class Capture:
         self.valid, self.over = True, False
         self.frontier: dict[Stream, tuple[Node, ...]] = {}
         self.dropped: set[Node] = set()  # the last nodes of streams that were destroyed
+        self.cut: set[Node] = set()  # nodes that the caller removed from what other work waits for
         self.shown: Any = None  # keeps the C array alive whose address a caller was given
         machine.captures.add(self)
         self.enter(origin, tuple(after))
@@ -180,7 +181,7 @@ class Capture:
         """End the capture; return its graph, or None if it was invalidated."""
         unjoined = {node for stream, nodes in self.frontier.items() if stream is not self.origin for node in nodes}
         unjoined |= self.dropped
-        is_joined = unjoined <= self._reaching(self.frontier[self.origin])
+        is_joined = unjoined <= self._reaching((*self.frontier[self.origin], *self.cut))
         if self.valid and is_joined and self.into is None:
             self.graph.counted = True
         for stream in list(self.frontier):
@@ -341,6 +342,8 @@ def update_dependencies_v2(machine: Machine, handle: int, others: int, data: int
         raise Refused(1)
     nodes = nodes_at(machine, capture.graph, others, count, data)
     kept = () if flags else capture.mark(stream)
+    if flags:
+        capture.cut.update(capture.frontier[stream])
     capture.frontier[stream] = tuple(dict.fromkeys((*kept, *nodes)))
 
 

@@ -473,6 +473,8 @@ def remove_edges_v2(machine: Machine, handle: int, sources: int, targets: int, d
         wanted.append((first, second))
     for first, second in wanted:
         second.after.pop(first, None)
+        if graph.capture is not None:
+            graph.capture.cut.add(first)
 
 
 @entry(

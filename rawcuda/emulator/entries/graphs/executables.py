@@ -18,6 +18,7 @@ import struct
 from ...codes import Refused
 from ...machine import Machine
 from ...queues import INSTANT, Event, Stream, Work
+from ...space import Fault
 from ...thunks import entry, out, put_bytes, put_int, put_u64, put_uint, read
 from ..tasks.attributes import events_of
 from .definitions import Graph, Node, cycle_in, graph_at, node_at
@@ -151,6 +152,13 @@ def _choice(machine: Machine, stream: Stream, does: Conditional, disabled: set[N
         body = does.chosen()
         if body is None:
             return
+        if does.form == 1 and not body.holds(Launch):
+            raise Fault(
+                702,
+                "endless loop: a conditional node of a graph repeats its body while its condition is not 0, and no "
+                "kernel in the body can change the condition: add one that calls cudaGraphSetConditional to the graph "
+                "that phGraph_out gave when the node was added",
+            )
         following = [(run, node.does.name, node.does.kind) for node, run in _pieces(machine, stream, body, disabled)]
         if does.form == 1:
             following.append((choose, does.name, does.kind))
