@@ -184,22 +184,22 @@ def _only(described: list[Description], element: tuple[DType, Ints], kind: type[
 
 def fetch(exporter: Any) -> Parts | None:
     """Ask an object for what it exports, by the first of the three interfaces that it offers and does not refuse."""
-    first: Any = None
+    refusals: list[Exception] = []
+    for name, read in _WAYS:
+        ask = getattr(exporter, name, None)
+        if ask is not None:
+            try:
+                return read(ask, exporter)
+            except Exception as refused:
+                if isinstance(refused, ProtocolError) or not means_another(refused):
+                    raise
+                refusals.append(refused)
     try:
-        for name, read in _WAYS:
-            ask = getattr(exporter, name, None)
-            if ask is not None:
-                try:
-                    return read(ask, exporter)
-                except Exception as refused:
-                    if isinstance(refused, ProtocolError) or not means_another(refused):
-                        raise
-                    first = first or refused
-        if first is not None:
-            raise first
+        if refusals:
+            raise refusals[0]
         return None
     finally:
-        first = None  # its traceback refers to this frame
+        del refusals  # the traceback of each refers to this frame
 
 
 def _from_array(ask: Any, exporter: Any) -> Parts:

@@ -220,6 +220,13 @@ GUARDS: list[tuple[str, str, str, str, str]] = [
     ("Known.idle", "the stream", "gpu/kernels/kernel.py", "        key: Any = handle\n", "        key: Any = 0\n"),
     ("Known.idle", "the attributes", "gpu/kernels/kernel.py", "key = handle, asked.key", "key = handle"),
     (
+        "_integers",
+        "the attributes of the type",
+        "gpu/kernels/configuration.py",
+        "    if cannot_change(kind):\n",
+        "    if True:\n",
+    ),
+    (
         "launch._types",
         "the function",
         "gpu/kernels/launch.py",

@@ -348,7 +348,7 @@ def test_nothing_of_the_text_reaches_the_source() -> None:
         for build in ("memory.sm75", "together.sm75", "half.sm75")
     )
     allowed = re.compile(
-        r"""[a-z]\d*_\w* | \b_\b | \d+\.\d+(e[+-]?\d+)? | 0x[0-9a-f]+ | \d+ | \#\ \d+ | '[\w,]*' | [A-Za-z]\w*
+        r"""[a-z]\d*_\w* | \b_\b | \d+\.\d+(e[+-]?\d+)? | 0x[0-9a-f]+ | \d+ | \#\ \d+ | '[\w, .|]*' | [A-Za-z]\w*
             | [\s+\-*/%&|^~<>=!()\[\]{},.:;]""",
         re.VERBOSE,
     )

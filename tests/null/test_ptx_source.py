@@ -31,7 +31,8 @@ LOCALS = set(
     watch_order watch_mine mine
 """.split()
 )
-STRINGS = re.compile(r"[A-Za-z0-9]{0,10}([,.][A-Za-z0-9]{0,10}){0,8}\Z")  # 'rn', 'f16', 'ftz,sat', 'min.NaN'
+# Words of the package: 'rn', 'ftz,sat', 'min.NaN', 'fma f16x2 relu', 'vadd4|u32,u32,u32|||3210|3210|7654'
+STRINGS = re.compile(r"[A-Za-z0-9]{0,10}([,. |][A-Za-z0-9]{0,10}){0,16}\Z")
 NODES = {
     getattr(ast, name)
     for name in """

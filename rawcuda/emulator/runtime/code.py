@@ -59,16 +59,20 @@ class Fatbin:
         link, code, size = ctypes.c_uint64(), ctypes.c_uint64(), ctypes.c_size_t()
         state.do("cuLinkCreate_v2", 0, 0, 0, link)
         try:
-            at = get_u64(self.address + 16)
-            while get_u64(at):
-                length = length_of_fatbin(ctypes.string_at(get_u64(at), 16))
-                state.do("cuLinkAddData_v2", link.value, _FATBINARY, get_u64(at), length, 0, 0, 0, 0)
-                at += 8
+            self._add_all(state, link.value)
             state.do("cuLinkAddData_v2", link.value, _PTX, _address(DEVICE_RUNTIME), len(DEVICE_RUNTIME), 0, 0, 0, 0)
             state.do("cuLinkComplete", link.value, code, size)
             return _library(state, code.value)
         finally:
             state.call("cuLinkDestroy", link.value)
+
+    def _add_all(self, state: Runtime, link: int) -> None:
+        """Add each of the fatbins to a link."""
+        at = get_u64(self.address + 16)
+        while get_u64(at):
+            length = length_of_fatbin(ctypes.string_at(get_u64(at), 16))
+            state.do("cuLinkAddData_v2", link, _FATBINARY, get_u64(at), length, 0, 0, 0, 0)
+            at += 8
 
     def close(self, state: Runtime) -> None:
         """Unload the library."""

@@ -19,6 +19,7 @@ from ...errors import worded
 from ...given import in_order
 from ...headers import cuda_h
 from ...owned import drain
+from ...remembered import Remembered, cannot_change
 from ..context import require
 
 TYPE_CHECKING = False
@@ -60,7 +61,7 @@ def extents(name: str, given: Any) -> Extents:
     numbers: Any
     if kind is tuple or kind is list:
         numbers = given
-    elif _is_integer(kind):
+    elif kind in _integers.answers or _is_integer(kind):
         number = int.__index__(index(given))
         if number > 0:
             return number, 1, 1
@@ -91,11 +92,15 @@ def extents(name: str, given: Any) -> Extents:
 
 def _is_integer(kind: type) -> bool:
     """Tell whether all objects of a type are integers, but not bools; they are neither arrays nor sequences."""
-    if kind is int:
-        return True
-    if kind is bool or hasattr(kind, "__len__") or hasattr(kind, "__iter__"):
+    if kind is bool or not hasattr(kind, "__index__") or hasattr(kind, "__len__") or hasattr(kind, "__iter__"):
         return False
-    return hasattr(kind, "__index__")
+    if cannot_change(kind):
+        _integers.keep(kind, True)
+    return True
+
+
+# Types whose objects are integers, such as NumPy's: three attributes that are missing take a third of a launch.
+_integers: Remembered[type, bool] = Remembered(64)
 
 
 def _plain(name: str, given: Any, number: Any) -> int:
