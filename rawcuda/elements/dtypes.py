@@ -725,7 +725,8 @@ def _field(item: object, protocol: str, depth: int) -> Field:
         raise refusal(protocol, "descr", item, "must have a name that is a str, and a shape of ints")
     if isinstance(kind, (list, tuple)):
         inner = _fields(kind, protocol, depth + 1)
-        dtype = structured(kind, sum(field.nbytes for field in inner), protocol=protocol)
+        size = sum(field.nbytes for field in inner)
+        dtype = structure(inner, size, descr=_copied(kind) if inner else None)
     else:
         dtype = from_typestr(kind, protocol=protocol)
     return Field(label, dtype, shape)

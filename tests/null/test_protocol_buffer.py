@@ -134,6 +134,12 @@ def test_structures_in_structures():
         assert ("'a'" in str(pep3118.dtype_of(format, 4))) == (depth == 20)
 
 
+def test_a_structure_is_read_once_however_deep_it_lies(monkeypatch):
+    read, fields = [], dtypes._fields
+    monkeypatch.setattr(dtypes, "_fields", lambda *given: read.append(1) or fields(*given))
+    assert pep3118.dtype_of("T{" * 12 + "h:q:" + "}:x:" * 11 + "}", 2).itemsize == 2 and len(read) == 12
+
+
 @pytest.mark.skipif(_testbuffer is None, reason="this Python has no _testbuffer")
 def test_6_8_suboffsets_are_refused_unless_all_are_negative():
     rows = _testbuffer.ndarray(list(range(6)), shape=[2, 3], format="i", flags=_testbuffer.ND_PIL)
