@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import array
 import collections
+import contextlib
 import ctypes
 import enum
 import fractions
@@ -358,7 +359,10 @@ def _exporter(world: World, chance: random.Random, device: float = 0.5) -> Any:
     protocol = "__cuda_array_interface__" if chance.random() < device else "__array_interface__"
     host = protocol == "__array_interface__"
     kind = world.pick(chance, world.classes[protocol])
-    interface = dict(shape=(3,), typestr="<f4", data=(world.host if host else world.device_at, False), version=3)
+    at = world.host if host else world.device_at
+    if not host and chance.random() < 0.2:
+        at = world.pick(chance, [world.pinned, world.managed]).handle + MIDDLE
+    interface = dict(shape=(3,), typestr="<f4", data=(at, False), version=3)
     made = changes(world, host)
     for _ in range(world.pick(chance, (0, 0, 1, 1, 1, 2))):
         interface.update(world.pick(chance, world.pick(chance, made)))
@@ -451,7 +455,24 @@ def filled(world: World, chance: random.Random) -> Any:
 
 def _arguments(world: World, chance: random.Random) -> list[Any]:
     number = world.number()
-    numbers: list[Any] = [1, 0, -1, 255, 2**31, 2**32, 2**63, True, 1.0, 1.5, None, "1", b"\1\0\0\0", Number(1), number]
+    numbers: list[Any] = [
+        1,
+        0,
+        -1,
+        255,
+        2**31,
+        2**32,
+        2**63,
+        True,
+        1.0,
+        1.5,
+        None,
+        "1",
+        b"\1\0\0\0",
+        Number(1),
+        number,
+        number,
+    ]
     numbers += [Level.ONE, fractions.Fraction(1, 2), ctypes.c_int(1), ctypes.c_float(1), ctypes.c_uint8(1), [1], (1,)]
     numbers += [ctypes.c_uint32(1).__class__.__ctype_be__(1), ctypes.c_int64(1), 1j, Words("1"), 2**70, 1e39]
     wholes: list[Any] = [
@@ -474,7 +495,7 @@ def _arguments(world: World, chance: random.Random) -> list[Any]:
     if chance.random() < 0.6:
         usual[0] = world.pick(chance, [*world.examined, *numbers, *world.pick(chance, world.arrays)])
         if chance.random() < 0.5:
-            usual[0] = _exporter(world, chance, 0.9)
+            usual[0] = _exporter(world, chance, 0.9) if chance.random() < 0.7 else number
         if chance.random() < 0.2:
             usual[0] = rawcuda.In(usual[0])
     for position, choices in ((1, numbers), (2, numbers), (3, wholes)):
@@ -491,27 +512,39 @@ def _noted(world: World) -> Any:
     return address, seen[8:16].hex(), seen[16:24].hex() if whole == "somewhere" else whole, seen[24:36].hex()
 
 
-def launched(world: World, chance: random.Random) -> Any:
-    kernel = world.pick(chance, world.kernels)
+def _configuration(world: World, chance: random.Random) -> dict[str, Any]:
     extents: list[Any] = [1, 1, 2, (1,), [1], (1, 1), (2, 1, 1), True, 1.0, (True,), (1.0,), Number(1), 0, Level.ONE]
-    extents += [world.number(), "1", None, (1, 1, 1, 1)]
+    extents += [world.number(), world.number(), "1", None, (1, 1, 1, 1)]
     if np is not None:
         extents += [np.int64(1), np.array([1, 2]), np.array(1), np.bool_(True), (np.int32(2),)]
     options: dict[str, Any] = {}
     if chance.random() < 0.3:
         options["shared_bytes"] = world.pick(chance, (0, 16, 16, 1024, 1024, True, 16.0, -1, Number(16), 2**30))
-    if chance.random() < 0.2:
-        names = ["priority", "cooperative", "preferred_shared_carveout", "cluster", "preferred_cluster"]
-        name = world.pick(chance, names)
+    if chance.random() < 0.4:
+        name = world.pick(
+            chance, ("priority", "cooperative", "preferred_shared_carveout", "cluster", "preferred_cluster")
+        )
+        given = [0, 1, True, False, 50, "0", 1.0, Number(1), (1, 1), (True, 1), Level.ONE, (1, 1, 1), None]
         if name == "preferred_cluster":
-            options["cluster"] = 1
-        given = [0, 1, True, False, None, 50, "0", 1.0, Number(1), (1, 1), (True, 1), Level.ONE, (1, 1, 1)]
+            options["cluster"], given = 1, [1, (1, 1), (True, 1), (1.0, 1), (1, 1, 1), True]
         options[name] = world.pick(chance, given)
     if chance.random() < 0.1:
         options["programmatic_stream_serialization"] = world.pick(chance, (True, False, 1, 0, None))
-    grid, block = ((world.pick(chance, extents) if chance.random() < 0.3 else 1) for _ in range(2))
-    arguments = _arguments(world, chance)
-    kernel.launch(world.noted, *arguments, grid=grid, block=block, stream=_stream(world, chance), **options)
+    grid, block = (world.pick(chance, extents) if chance.random() < 0.4 else 1 for _ in range(2))
+    if chance.random() < 0.2:
+        grid = world.number()
+    return {"grid": grid, "block": block, "stream": _stream(world, chance), **options}
+
+
+def launched(world: World, chance: random.Random) -> Any:
+    kernel, arguments = world.pick(chance, world.kernels), _arguments(world, chance)
+    kernel.launch(world.noted, *arguments, grid=1, block=1, stream=_stream(world, chance))
+    return _noted(world)
+
+
+def configured(world: World, chance: random.Random) -> Any:
+    kernel = world.pick(chance, world.kernels)
+    kernel.launch(world.noted, world.memory, 1, 1.0, bytes(8), **_configuration(world, chance))
     return _noted(world)
 
 
@@ -542,7 +575,10 @@ def exported(world: World, chance: random.Random) -> Any:
             options["copy"] = world.pick(chance, (None, True, False, 1))
         if chance.random() < 0.3:
             options["dl_device"] = world.pick(chance, (None, (1, 0), (2, 0), (1.0, 0)))
-        return rawcuda.view(view.__dlpack__(**options))
+        capsule = view.__dlpack__(**options)
+        address, versioned = module("dlpack").identify(capsule)
+        flags = ctypes.c_uint64.from_address(address + 24).value if versioned else None
+        return flags, rawcuda.view(capsule)
     if which == 1:
         return dict(view.__array_interface__)
     if which == 2:
@@ -581,7 +617,7 @@ def named(world: World, chance: random.Random) -> Any:
 
 def changed(world: World, chance: random.Random) -> Any:
     """Change what a later step uses: an attribute that is added, replaced or removed."""
-    which = world.pick(chance, list(range(10)))
+    which = 6 if chance.random() < 0.4 else world.pick(chance, list(range(10)))
     kind: Any = world.pick(chance, [each for kinds in world.classes.values() for each in kinds])
     if which == 0:
         world.spec.name = world.pick(chance, ("float32", "int32", "float64", "nothing"))
@@ -648,7 +684,8 @@ def alike(step: Callable[[World, random.Random], Any], times: int) -> Callable[[
                 world.before()
                 world.picks, world.differs = 0, differs if which == 1 else 0
                 try:
-                    results.append(world.plain(step(world, random.Random(seed))))
+                    with world.device.current() if seed % 2 else contextlib.nullcontext():
+                        results.append(world.plain(step(world, random.Random(seed))))
                 except Exception as error:
                     results.append(world.error(error))
                 if which == 0:
@@ -663,8 +700,9 @@ STEPS: list[tuple[Callable[[World, random.Random], Any], int]] = [
     (alike(viewed, 8), 30),
     (alike(copied, 2), 14),
     (alike(filled, 1), 10),
-    (alike(launched, 1), 10),
-    (alike(bound, 1), 10),
+    (alike(launched, 1), 8),
+    (alike(configured, 2), 10),
+    (alike(bound, 3), 12),
     (alike(exported, 6), 10),
     (alike(named, 4), 6),
     (changed, 10),

@@ -249,10 +249,10 @@ GUARDS: list[tuple[str, str, str, str, str]] = [
     ),
     (
         "packing._tables",
-        "whether numbers are converted",
+        "type and conversion",
         "gpu/kernels/packing.py",
-        'slot.size, slot.converts and form == "bytes"',
-        "slot.size, False",
+        "found = _tables.answers.get(key)",
+        "found = next((one for a, one in _tables.answers.items() if (a[0], a[2]) == (form, slot.size)), None)",
     ),
     (
         "Packers.packers",
@@ -260,13 +260,6 @@ GUARDS: list[tuple[str, str, str, str, str]] = [
         "gpu/kernels/kinds.py",
         '    return "other"\n\n\n_EXACT',
         '    return "integral" if hasattr(kind, "__index__") else "other"\n\n\n_EXACT',
-    ),
-    (
-        "Packers.plain",
-        "the size of the type",
-        "gpu/kernels/kinds.py",
-        'dtype.itemsize <= (8 if form == "real" else size) and ',
-        "",
     ),
     (
         "Slot.places",
