@@ -34,10 +34,10 @@ class Fatbin:
     memory   what the program gets as its handle: the address of this memory
     """
 
-    __slots__ = ("address", "library", "memory", "managed")
+    __slots__ = ("address", "loaded", "memory", "managed")
 
     def __init__(self, address: int) -> None:
-        self.address, self.library = address, 0
+        self.address, self.loaded = address, 0
         self.memory = (ctypes.c_uint64 * 2)()
         self.managed: list[Variable] = []
 
@@ -49,10 +49,10 @@ class Fatbin:
     def load(self, state: Runtime) -> int:
         """Return the handle of the library: there is one, even if several threads need it at the same time."""
         with state.machine.lock:
-            if not self.library:
+            if not self.loaded:
                 is_linked = ctypes.c_uint.from_address(self.address + 4).value == _LINKED
-                self.library = self._link(state) if is_linked else _library(state, self.address)
-            return self.library
+                self.loaded = self._link(state) if is_linked else _library(state, self.address)
+            return self.loaded
 
     def _link(self, state: Runtime) -> int:
         """Link the fatbins, to which a list of addresses points that ends with NULL."""
@@ -76,9 +76,9 @@ class Fatbin:
 
     def close(self, state: Runtime) -> None:
         """Unload the library."""
-        if self.library:
-            state.call("cuLibraryUnload", self.library)
-            self.library = 0
+        if self.loaded:
+            state.call("cuLibraryUnload", self.loaded)
+            self.loaded = 0
 
 
 class Kernel:
