@@ -612,6 +612,8 @@ def test_whoever_asks_for_the_table_of_the_own_runtime_is_told_what_to_do(run) -
     told = run(
         """
 libcuda, table = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p()
+assert libcuda.cuGetExportTable(by(table), bytes(16)) == 3  # not initialized
+assert libcuda.cuInit(0) == 0
 for _ in range(2):
     assert libcuda.cuGetExportTable(by(table), bytes.fromhex("6bd5fb6c5bf4e74a8987d93912fd9df9")) == 801
 assert libcuda.cuGetExportTable(by(table), bytes(16)) == 801

@@ -298,12 +298,14 @@ def export_table(machine: Machine, address: int, ident: int) -> None:
     """Refuse every table of functions that are not documented, and tell who needs the runtime's how to do without."""
     out(address, ident)
     wanted = ctypes.string_at(ident, 16)
-    if wanted != _TABLE_OF_RUNTIME:
-        raise Refused(801, f"there is no table {wanted.hex()}: it has functions of the driver that are not documented")
-    if not machine.met_own_runtime:
+    if wanted == _TABLE_OF_RUNTIME and not machine.met_own_runtime:
         machine.met_own_runtime = True
         say(_OWN_RUNTIME)
-    raise Refused(801, "this table is one that NVIDIA's own CUDA runtime needs")
+    if machine.pid != os.getpid():  # the driver was not initialized
+        raise Refused(3)
+    if wanted == _TABLE_OF_RUNTIME:
+        raise Refused(801, "this table is one that NVIDIA's own CUDA runtime needs")
+    raise Refused(801, f"there is no table {wanted.hex()}: it has functions of the driver that are not documented")
 
 
 @entry("cuDeviceGet(CUdevice *device, int ordinal)", since=2000)
