@@ -94,6 +94,6 @@ def add_note(error: BaseException, note: str) -> None:
     if hasattr(error, "add_note"):
         error.add_note(note)
         return
-    error.__notes__ = [*notes, note]
+    error.__dict__["__notes__"] = [*notes, note]
     if error.__cause__ is None and error.__context__ is None:
         error.__cause__ = ProtocolError(note, protocol=note.partition(":")[0], field="")
