@@ -68,11 +68,11 @@ import pickle, struct, sys
 from pathlib import Path
 import pytest
 from rawcuda.emulator import ptx
-from rawcuda.emulator.ptx import program
+from rawcuda.emulator.ptx import ptx_program
 
 into, tests, launches = sys.argv[1], sys.argv[2:], []
 paths = {path.read_bytes(): str(path) for path in Path("tests/data/corpus").resolve().glob("*.ptx")}
-load, run = program.load, program.Entry.run
+load, run = ptx_program.load, ptx_program.Entry.run
 
 def loaded(image, *more, **options):
     code = load(image, *more, **options)
@@ -95,7 +95,7 @@ def ran(self, grid, block, shared, parameters, **options):
         launches.append((path, self.name, grid, block, shared, bytes(parameters), places, memory, variables))
     run(self, grid, block, shared, parameters, **options)
 
-program.Entry.run, ptx.load = ran, loaded
+ptx_program.Entry.run, ptx.load = ran, loaded
 code = pytest.main(["-q", "-p", "no:cacheprovider", *tests])
 with open(into, "wb") as file:
     pickle.dump(launches, file)
@@ -107,7 +107,8 @@ def repeat(tree: str, recorded: str) -> int:
     """Repeat the launches of the builds that stdin names, with the package of a tree; write the seconds to stdout."""
     answers, sys.stdout = sys.stdout, io.StringIO()  # which kernels print to
     sys.path[:0] = [tree]
-    from rawcuda.emulator import ptx, space
+    from rawcuda.emulator import ptx
+    from rawcuda.emulator.machine import space
 
     builds = defaultdict(list)
     for path, *launch in pickle.loads(Path(recorded).read_bytes()):

@@ -90,7 +90,8 @@ def main() -> int:
 
 def package() -> tuple[Any, Any]:
     """Return the loader and the memory space of the emulator."""
-    from rawcuda.emulator import ptx, space
+    from rawcuda.emulator import ptx
+    from rawcuda.emulator.machine import space
 
     return ptx, space
 

@@ -33,7 +33,7 @@ NUMBA = {"add": 1 << 13, "mandelbrot": 1 << 11, "stencil": 1 << 13, "bodies": 25
          "histogram": 1 << 14}  # fmt: skip
 LARGE = {"add": 1 << 20, "mandelbrot": 1 << 20, "stencil": 1 << 20, "bodies": 4096, "product": 512, "reduce": 1 << 22,
          "histogram": 1 << 20}  # fmt: skip
-WIDTH, HEIGHT, LEFT, TOP = 860, 420, 70, 60
+WIDTH, HEIGHT, LEFT, TOP, RIGHT = 560, 400, 70, 60, 140
 
 
 class Measured(NamedTuple):
@@ -77,7 +77,8 @@ def work(name: str, n: int) -> tuple[tuple[int, ...], tuple[int, ...], tuple[Any
 
 def prepare(name: str, n: int, executor: str) -> tuple[Any, Callable[[], None]]:
     """Load the kernels; return one of them, and a function that runs it once."""
-    from rawcuda.emulator import ptx, space
+    from rawcuda.emulator import ptx
+    from rawcuda.emulator.machine import space
 
     memory = space.Space(watch=True)
     memory.executor = executor
@@ -189,7 +190,7 @@ def picture(lines: list[tuple[str, str, list[tuple[int, float]]]]) -> str:
     import math
 
     def x_of(power: float) -> float:
-        return LEFT + (power - 6) / 14 * (WIDTH - LEFT - 170)
+        return LEFT + (power - 6) / 14 * (WIDTH - LEFT - RIGHT)
 
     def y_of(rate: float) -> float:
         return TOP + (math.log10(3e9) - math.log10(max(rate, 1e6))) / (math.log10(3e9) - 6) * (HEIGHT - TOP - 50)
@@ -207,23 +208,43 @@ def picture(lines: list[tuple[str, str, list[tuple[int, float]]]]) -> str:
     ]
     for rate in (1e6, 1e7, 1e8, 1e9):
         y = y_of(rate)
-        parts.append(f'<line x1="{LEFT}" y1="{y:.1f}" x2="{WIDTH - 160}" y2="{y:.1f}" stroke="#dfe2e8"/>')
+        parts.append(f'<line x1="{LEFT}" y1="{y:.1f}" x2="{WIDTH - RIGHT}" y2="{y:.1f}" stroke="#dfe2e8"/>')
         parts.append(text(LEFT - 8, y + 4, f"{rate / 1e6:,.0f} M", 11, "end", "#5b6475"))
-    for power in range(6, 21, 2):
+    for power in range(8, 21, 4):
         parts.append(text(x_of(power), HEIGHT - 28, f"{1 << power:,}", 11, "middle", "#5b6475"))
     parts.append(text(x_of(13), HEIGHT - 8, "elements, one thread each", 12, "middle", "#5b6475"))
-    ends: list[float] = []
     for label, colour, points in lines:
         path = " ".join(f"{x_of(power):.1f},{y_of(rate):.1f}" for power, rate in points)
         dashed = ' stroke-dasharray="5 4"' if label.endswith("scalar") else ""
         parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"{dashed}/>')
-        power, rate = points[-1]
-        y = y_of(rate)
-        while any(abs(y - other) < 14 for other in ends):
-            y += 7
-        ends.append(y)
-        parts.append(text(x_of(power) + 8, y + 4, label, 12, "start", colour))
+    for ending in sorted({points[-1][0] for _, _, points in lines}):  # labels, in the order of the lines' ends
+        ends = [(y_of(points[-1][1]), label, colour) for label, colour, points in lines if points[-1][0] == ending]
+        ends.sort()
+        x, places = x_of(ending), apart([y for y, _, _ in ends], 15)
+        for (y, label, colour), place in zip(ends, places):
+            parts.append(f'<path d="M{x + 3:.1f},{y:.1f} L{x + 15:.1f},{place:.1f}" stroke="{colour}"/>')
+            parts.append(text(x + 19, place + 4, label, 12, "start", colour))
     return "\n".join([*parts, "</svg>", ""])
+
+
+def apart(places: list[float], least: float) -> list[float]:
+    """Move sorted places apart to a least distance, each group around its own middle."""
+    groups = [[place] for place in places]
+    number = 1
+    while number < len(groups):
+        before, group = groups[number - 1], groups[number]
+        lower = statistics.mean(before) + least * (len(before) - 1) / 2
+        upper = statistics.mean(group) - least * (len(group) - 1) / 2
+        if upper - lower < least:
+            groups[number - 1 : number + 1] = [before + group]
+            number = max(1, number - 1)
+        else:
+            number += 1
+    moved: list[float] = []
+    for group in groups:
+        middle = statistics.mean(group)
+        moved += [middle + least * (index - (len(group) - 1) / 2) for index in range(len(group))]
+    return moved
 
 
 if __name__ == "__main__":

@@ -203,6 +203,7 @@ def inside(path: str, dumps: str, *words: str) -> None:
     start, stop = marks.start, marks.stop
     names, _ = things.make()
     context = measure.Context()
+    context.libcuda.cuCtxSetCurrent(ctypes.c_void_p(names["d"].context))  # as cuda.core does where rows are timed
     gc.collect()
     gc.freeze()
     gc.disable()

@@ -318,7 +318,8 @@ _judged: dict[str, Form | None] = {}
 
 def _legal(form: Form) -> Form | None:
     """Return a form with the first head that accepts it, or None."""
-    from rawcuda.emulator import ptx, space
+    from rawcuda.emulator import ptx
+    from rawcuda.emulator.machine import space
 
     if form.text not in _judged:
         _judged[form.text] = None
@@ -415,7 +416,7 @@ class Prepared(NamedTuple):
 
 def prepare(form: Form, executor: str, copies: int = COPIES) -> Prepared:
     """Load the kernel of a form for an executor."""
-    from rawcuda.emulator import space
+    from rawcuda.emulator.machine import space
 
     blocks = BLOCKS[executor]
     memory = space.Space(watch=True)

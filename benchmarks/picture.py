@@ -6,7 +6,7 @@ import math
 from html import escape
 from typing import Any
 
-WIDTH, LEFT, RIGHT, TOP, LINE = 960, 210, 110, 92, 34
+WIDTH, LEFT, RIGHT, TOP, LINE = 570, 140, 90, 108, 34
 LOW, HIGH = 1 / 16, 64  # the range of the axis; rows outside it are drawn at its ends
 COLOURS = {"met": "#2e7d4f", "above": "#b03a2e"}
 FONT = "font-family=\"system-ui,'DejaVu Sans',sans-serif\""
@@ -36,7 +36,8 @@ def draw(results: list[dict[str, Any]]) -> str:
         f"<title>The cost of each row as a share of its limit, {pythons}</title>",
         f'<rect width="{WIDTH}" height="{height}" fill="#fcfcfa"/>',
         text(16, 28, "What each operation costs, as a share of its limit", 17),
-        text(16, 48, f"A dot is one kind of call; left of the line it is within its limit. {pythons}; {date}."),
+        text(16, 48, "A dot is one kind of call; left of the line it is within its limit."),
+        text(16, 66, f"{pythons}; {date}."),
     ]
     bottom = TOP + lane * len(families)
     shares = [2.0**power for power in range(round(math.log2(LOW)), round(math.log2(HIGH)) + 1)]

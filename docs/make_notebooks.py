@@ -1,4 +1,4 @@
-"""Make a notebook of each chapter of the course: python3 docs/make_notebooks.py [FOLDER]
+"""Make a notebook of each chapter of both courses: python3 docs/make_notebooks.py [FOLDER]
 
 Text becomes Markdown cells, and each block of Python a code cell. The output that the page shows is left out, because
 the notebook shows its own. A cell that raises an exception on purpose has the tag "raises-exception", so that a run of
@@ -23,11 +23,15 @@ RAISED = re.compile(r"^(\.\.\.)?[\w.]*(Error|Use|Closed|Unsupported|ContextLost|
 FIRST = """\
 import sys
 
-sys.path.insert(0, "../..")  # the checkout; not needed if rawcuda is installed"""
+sys.path.insert(0, "{checkout}")  # the checkout; not needed if rawcuda is installed"""
+COURSES = {"course": ".", "kernels": "kernels"}  # a folder in docs/: that of its notebooks in docs/notebooks/
 
 
-def notebook(text: str) -> dict[str, Any]:
-    """Return a notebook of a page, in version 4.5 of the format."""
+def notebook(text: str, checkout: str) -> dict[str, Any]:
+    """Return a notebook of a page, in version 4.5 of the format.
+
+    checkout  the way from the notebook's folder to the checkout
+    """
     cells = []
     lines = text.splitlines()
     at = 0
@@ -40,11 +44,10 @@ def notebook(text: str) -> dict[str, Any]:
         if pages.REMARK.match(above):
             before = before.rpartition(above)[0]
         cells.append(cell("markdown", before))
-        last = (block.shown or "").strip().splitlines()[-1:]
-        cells.append(cell("code", code, raises=any(map(RAISED.search, last))))
+        cells.append(cell("code", code, raises=bool(RAISED.search(block.shown or ""))))
         at = after_output(lines, end) if block.shown is not None else end
     cells.append(cell("markdown", "\n".join(lines[at:])))
-    kept = [cells[0], cell("code", FIRST), *cells[1:]]
+    kept = [cells[0], cell("code", FIRST.format(checkout=checkout)), *cells[1:]]
     kept = [each for each in kept if "".join(each["source"]).strip()]
     for number, each in enumerate(kept):
         each["id"] = hashlib.sha256(f"{number}{each['source']}".encode()).hexdigest()[:8]
@@ -79,16 +82,22 @@ def cell(kind: str, text: str, raises: bool = False) -> dict[str, Any]:
 
 
 def notebooks() -> dict[str, str]:
-    """Return every notebook: name of the file -> text."""
-    return {
-        f"{page.stem}.ipynb": json.dumps(notebook(page.read_text("utf-8")), indent=1, ensure_ascii=False) + "\n"
-        for page in sorted((HERE / "course").glob("*.md"))
-    }
+    """Return every notebook: path of the file -> text."""
+    made = {}
+    for course, folder in COURSES.items():
+        for page in sorted((HERE / course).glob("*.md")):
+            path = (Path(folder) / f"{page.stem}.ipynb").as_posix()
+            text = page.read_text("utf-8")
+            if folder != ".":  # one folder deeper than the page, and the notebooks of the course are in between
+                text = re.sub(r"\]\(\.\./\.\./course/([\w-]+)\.md", r"](../\1.ipynb", text.replace("](../", "](../../"))
+            found = notebook(text, "/".join([".."] * (path.count("/") + 2)))
+            made[path] = json.dumps(found, indent=1, ensure_ascii=False) + "\n"
+    return made
 
 
 if __name__ == "__main__":
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else HERE / "notebooks"
-    folder.mkdir(exist_ok=True)
     for name, text in notebooks().items():
+        (folder / name).parent.mkdir(exist_ok=True, parents=True)
         (folder / name).write_text(text, "utf-8")
         print(folder / name)

@@ -1,12 +1,11 @@
 """Draw the pictures of the pages: PYTHONPATH=. python3 docs/make_pictures.py [FOLDER]
 
-The pictures of layouts come from live views, the pictures of calls from real traces, and the picture of the house from
-the table FLOORS in tests/null/test_layers.py. A trace contains different addresses and times in each run, so a test
-compares only the other words of a picture with the committed file.
+The pictures of layouts come from live views, the pictures of calls from real traces, and the picture of the layers from
+the orders that tests/null/test_layers.py enforces. A trace contains different addresses and times in each run, so a
+test compares only the other words of a picture with the committed file.
 """
 
 import array
-import ast
 import os
 import re
 import subprocess
@@ -20,11 +19,12 @@ from rawcuda.emulator import Emulator
 from rawcuda.tools.pictures import trace_picture, view_picture
 from rawcuda.tools.pictures.svg import INK, QUIET, Sheet, shade
 from rawcuda.tracing import Call
+from tests.null.test_layers import PATHS, order_of
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 PACKAGE = CHECKOUT / "rawcuda"
 RED = "#a3341f"
-LEFT, MIDDLE, RIGHT, GAP = 150, 560, 164, 14  # widths of the three columns of the house, in pixels
+WIDTH = 500  # of the picture of layers, in pixels: a page that is 500 pixels wide shows 90 % of it
 
 
 def layouts():
@@ -59,84 +59,85 @@ def traces():
     }
 
 
-def floors():
-    """Return the table of floors from the test that enforces it: (folder, names of its rooms), from the ground up."""
-    tree = ast.parse((CHECKOUT / "tests" / "null" / "test_layers.py").read_text("utf-8"))
-    tables = [
-        node.value for node in tree.body if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "FLOORS"
-    ]
-    return ast.literal_eval(tables[0])
+def rows():
+    """Return the layers from the bottom up, in the order that a test enforces: (title, names in it)."""
+    found, single = [], []
+    for name in order_of(""):
+        if name in ("emulator", "emulate", "tools", "__main__"):
+            continue
+        if PATHS[name].name != "__init__.py":
+            single.append(name)
+            continue
+        if single:
+            found.append(("rawcuda/", single))
+            single = []
+        inside = order_of(name)
+        folders = [inner for inner in inside if PATHS[f"{name}.{inner}"].name == "__init__.py"]
+        found += [(f"{name}/{inner}/", order_of(f"{name}.{inner}")) for inner in folders]
+        found.append((f"{name}/", [inner for inner in inside if inner not in folders]))
+    return found
 
 
 def contents(folder):
-    """Return the names of the files and folders in a side building."""
+    """Return the names of the files and folders in a folder beside the layers."""
     paths = sorted(PACKAGE.joinpath(folder).iterdir(), key=lambda path: (path.is_file(), path.name))
     return [f"{path.name}/" for path in paths if path.is_dir() and path.name != "__pycache__"] + [
         path.name for path in paths if path.suffix == ".py" and path.name != "__init__.py"
     ]
 
 
-def house():
-    """Return the picture of the architecture page: the floors of the package, and what stands beside them."""
-    sheet = Sheet("The house: a room imports only rooms below it")
-    sheet.text(0, 14, "The house: a room imports only rooms below it", size=15, bold=True)
-    middle, right = LEFT + GAP, LEFT + GAP + MIDDLE + GAP
-    top = y = 34
+def layers():
+    """Return the picture of the architecture page: the layers of the package, and what stands beside them."""
+    sheet = Sheet("The layers: a module imports only modules below it")
+    sheet.text(0, 14, "The layers: a module imports only modules below it", size=15, bold=True)
+    y = 34
 
-    def box(x, y, width, height, title, lines, fill):
-        sheet.rect(x, y, width, height, fill)
-        sheet.text(x + 10, y + 18, title, size=12, bold=True, mono=True)
+    def box(title, text, fill="#ffffff"):
+        nonlocal y
+        lines = textwrap.wrap(text, 68)
+        sheet.rect(0, y, WIDTH, 30 + 16 * len(lines), fill)
+        sheet.text(10, y + 19, title, size=12, bold=True, mono=True)
         for number, line in enumerate(lines):
-            sheet.text(x + 10, y + 35 + 15 * number, line, size=11)
+            sheet.text(10, y + 37 + 16 * number, line, size=12)
+        y += 36 + 16 * len(lines)
 
-    box(middle, y, MIDDLE, 44, "__init__.py", ["the façade: the public names, each imported on first use"], "#ffffff")
-    y += 44 + 10
-    table = floors()
-    for place, (folder, rooms) in reversed(list(enumerate(table))):
-        lines = textwrap.wrap(", ".join(rooms.split()), 88)
-        title = folder.replace(".", "/") + "/" if folder else "rawcuda/"
-        height = 28 + 15 * len(lines)
-        box(middle, y, MIDDLE, height, f"{place + 1}  {title}", lines, shade(1 - place / max(1, len(table) - 1)))
-        y += height + 6
-    bottom = y - 6
-    notes = ["uses every floor.", "No floor uses it; only", "the façade may.", ""]
-    box(0, top, LEFT, bottom - top, "tools/", [*notes, *contents("tools")], "#ffffff")
-    notes = [
-        "imports only",
-        "headers/cuda_h.py and",
-        "errors.py. driver.py gets",
-        "it as a library object,",
-        "in place of libcuda.",
-        "",
-    ]
-    box(right, top, RIGHT, bottom - top, "emulator/", [*notes, *contents("emulator")], "#ffffff")
-    sheet.rect(middle, bottom + 10, MIDDLE, 28, "gap", line=QUIET)
-    sheet.plate(middle + MIDDLE / 2, bottom + 28, "the ground: CPython and its C API, ctypes, libcuda")
-    return {"house": sheet.render()}
+    box("tools/", "uses every layer. No layer uses it; only the public names may. " + ", ".join(contents("tools")))
+    box("__init__.py", "the public names, each imported on first use")
+    table = rows()
+    for place, (title, names) in reversed(list(enumerate(table))):
+        box(f"{place + 1}  {title}", ", ".join(names), shade(1 - place / max(1, len(table) - 1)))
+    sheet.rect(0, y, WIDTH, 28, "gap", line=QUIET)
+    sheet.plate(WIDTH / 2, y + 18, "below: CPython and its C API, ctypes, libcuda")
+    y += 40
+    alone = "imports only headers/cuda_h.py and errors.py. driver.py gets it as a library object, in place of libcuda. "
+    box("emulator/", alone + ", ".join(contents("emulator")))
+    return {"layers": sheet.render()}
 
 
 SAXPY = """\
-extern "C" __global__ void saxpy(int n, float a, const float *x, float *y)
-{
+extern "C" __global__
+void saxpy(int n, float a, const float *x, float *y) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n) y[i] += a * x[i];
 }
 """
+COLUMNS = 64  # of the terminal
 RUN = "run saxpy.cu saxpy {} 2.5 arange:1000:float32 ones:1000:float32 --grid 4 --block 256 --driver emulator"
 
 
 def session():
     """Return the picture of the README: a terminal in which a kernel runs, and a wrong launch is reported."""
+    settings = {**os.environ, "COLUMNS": str(COLUMNS)}
     lines = [("$ cat saxpy.cu", QUIET), *((line, INK) for line in SAXPY.splitlines())]
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "saxpy.cu").write_text(SAXPY)
         for count in (1000, 1024):
             words = RUN.format(count)
-            lines += [("", INK), *((line, QUIET) for line in textwrap.wrap(f"$ rawcuda {words}", 92))]
+            lines += [("", INK), *((line, QUIET) for line in textwrap.wrap(f"$ rawcuda {words}", COLUMNS))]
             done = subprocess.run(
                 [sys.executable, "-m", "rawcuda", *words.split()],
                 cwd=folder,
-                env={**os.environ, "PYTHONPATH": str(CHECKOUT), "COLUMNS": "92", "RAWCUDA_EMULATOR": "executor=scalar"},
+                env={**settings, "PYTHONPATH": str(CHECKOUT), "RAWCUDA_EMULATOR": "executor=scalar"},
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 text=True,
@@ -152,13 +153,13 @@ def session():
 
 
 def folded(line):
-    """Return the lines that a terminal of 92 columns shows for a long one."""
-    return textwrap.wrap(line, 92) or [""]
+    """Return the lines that a narrow terminal shows for a long one."""
+    return textwrap.wrap(line, COLUMNS, subsequent_indent=" " * (len(line) - len(line.lstrip()))) or [""]
 
 
 if __name__ == "__main__":
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).with_name("pictures")
     rawcuda.use(Emulator("lazy"))
-    for name, picture in {**layouts(), **traces(), **house(), **session()}.items():
+    for name, picture in {**layouts(), **traces(), **layers(), **session()}.items():
         (folder / f"{name}.svg").write_text(picture, "utf-8")
         print(folder / f"{name}.svg")

@@ -1,9 +1,10 @@
 """Make what the site needs besides the pages: the navigation, the reference, and the pages of the checkout's root.
 
 MkDocs calls the functions named on_... of this file. A new page in docs/ is taken in by rule: pages in docs/course/ and
-docs/howto/ get their own tabs, in the order of their names, pages in PLACES get the tab that is written there, and all
-other pages are guides. The reference has a page for each public class, and one each for functions, errors, and the
-driver's functions by their C names; it is read from the sources with griffe, and nothing is imported.
+docs/kernels/ get tabs of their own, in the order of their names, pages in docs/howto/ in the order of the links of its
+index, pages in PLACES get the tab that is written there, and all other pages are guides. The reference has a page for
+each public class, and one each for functions, errors, and the driver's functions by their C names; it is read from the
+sources with griffe, and nothing is imported.
 """
 
 from __future__ import annotations
@@ -19,15 +20,19 @@ import griffe
 from mkdocs.structure.files import File
 
 CHECKOUT = Path(__file__).resolve().parent.parent
-TABS = ("Home", "Course", "How-to", "Guides", "Reference", "Protocols", "Emulator", "Performance", "Project")
+TABS = ("Home", "Course", "Kernels", "How-to", "Guides", "Reference", "Protocols", "Emulator", "Performance", "Project")
 PLACES = {
     "index.md": "Home",
+    "your-gpu.md": "Home",
     "protocols.md": "Protocols",
     "systems.md": "Protocols",
     "emulator.md": "Emulator",
     "performance.md": "Performance",
     "features.md": "Project",
     "architecture.md": "Project",
+    "modules.md": "Project",
+    "remembered.md": "Project",
+    "strictness.md": "Emulator",
 }
 OF_THE_ROOT = {"CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md", "SECURITY.md": "security.md"}
 LABELS = ("shape", "units", "calls", "order", "raises", "source", "returns")
@@ -37,6 +42,7 @@ def on_files(files: Any, config: Any) -> Any:
     """Add the pages that are made, and the navigation."""
     for name, text in reference().items():
         files.append(File.generated(config, f"reference/{name}.md", content=text))
+    files.append(File.generated(config, "modules.md", content=modules()))
     for source, target in OF_THE_ROOT.items():
         text = (CHECKOUT / source).read_text("utf-8")
         text = text.replace("](docs/", "](").replace("](LICENSE)", "](https://opensource.org/license/mit)")
@@ -47,14 +53,44 @@ def on_files(files: Any, config: Any) -> Any:
     return files
 
 
+def on_post_page(output: str, page: Any, config: Any) -> str:
+    """Name what the theme leaves without a name for readers who hear the page."""
+    search = 'data-md-component="search" role="dialog"'
+    return output.replace(search, f'{search} aria-label="Search"')
+
+
 def navigation(pages: list[str]) -> list[dict[str, Any]]:
     """Return the navigation: a tab for each kind of page."""
     found: dict[str, list[str]] = {tab: [] for tab in TABS}
-    for page in sorted(pages, key=lambda page: (not page.endswith("index.md"), page)):
+    tasks = re.findall(r"\]\(([\w-]+\.md)\)", (CHECKOUT / "docs" / "howto" / "index.md").read_text("utf-8"))
+    order = {f"howto/{name}": f"howto/{number:03}" for number, name in enumerate(tasks)}
+    for page in sorted(pages, key=lambda page: (not page.endswith("index.md"), order.get(page, page))):
         folder = page.partition("/")[0]
-        tab = {"course": "Course", "howto": "How-to", "reference": "Reference"}.get(folder)
+        tab = {"course": "Course", "kernels": "Kernels", "howto": "How-to", "reference": "Reference"}.get(folder)
         found[tab or PLACES.get(page) or ("Project" if page in OF_THE_ROOT.values() else "Guides")].append(page)
     return [{tab: each[0] if len(each) == 1 else each} for tab, each in found.items() if each]
+
+
+# -- the list of modules
+
+
+def modules() -> str:
+    """Return the page that lists every module, with the first line of its docstring."""
+    package = CHECKOUT / "rawcuda"
+    text = "# Modules\n\nEvery module of the package, with the first line of its docstring.\n"
+    for folder in sorted({path.parent for path in package.rglob("*.py")}):
+        name = folder.relative_to(package.parent).as_posix()
+        text += f"\n## {name}/\n\n{first_line(folder / '__init__.py')}\n\n"
+        for path in sorted(folder.glob("*.py")):
+            if path.name != "__init__.py":
+                text += f"- `{path.name}`: {first_line(path)}\n"
+    return text
+
+
+def first_line(path: Path) -> str:
+    """Return the first line of a module's docstring, as text of a page."""
+    found = ast.get_docstring(ast.parse(path.read_bytes())) or ""
+    return cell(found.splitlines()[0]) if found else ""
 
 
 # -- the reference
@@ -90,7 +126,7 @@ def reference() -> dict[str, str]:
 
 
 def public_names() -> dict[str, str]:
-    """Return the public names and the modules that define them, from the façade's table."""
+    """Return the public names and the modules that define them, from the package's table."""
     tree = ast.parse((CHECKOUT / "rawcuda" / "__init__.py").read_text("utf-8"))
     tables = [
         node.value for node in tree.body if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "_HOMES"
@@ -136,30 +172,49 @@ def signature(name: str, found: Any) -> str:
 
 def plain(annotation: Any) -> str:
     """Return an annotation without the name of the module that the sources take names from."""
-    return re.sub(r"\b(names|hints|t)\.(?=[A-Z])", "", str(annotation)).strip("'\"")
+    return re.sub(r"\bt\.(?=[A-Z])", "", str(annotation)).strip("'\"")
 
 
 def prose(text: str) -> str:
-    """Return a docstring as Markdown: its labels become a list, and indented examples stay as they are."""
+    """Return a docstring as Markdown: its labels become a list, and examples stay as they are."""
     made: list[str] = []
-    inside = False
-    for line in text.splitlines():
+    said: list[str] = []  # the lines of the label that is being read
+    is_example = False
+    for line in [*text.splitlines(), "end"]:
         label = re.match(r"(\w+(?:, \w+)*) {2,}(\S.*)", line)
-        if label:
-            made += [""] * (not inside) + [f"- **{label[1]}** – {cases(label[2])}"]
-            inside = True
-        elif inside and line.startswith("  ") and line.strip():
-            made.append(f"    {cases(line.strip())}")
+        if said and not (line.startswith("  ") and line.strip()):
+            made.append(f"- **{said[0]}** – {cases(said[1:])}")
+            made += [""] * (not label)
+            said = []
+        if line.startswith(">>> ") and not is_example:
+            is_example = True
+            made.append("```pycon")
+        elif is_example and not line.strip():
+            is_example = False
+            made.append("```")
+        if label and not is_example:
+            made += [""] * (not made or not made[-1].startswith("- "))
+            said = [label[1], label[2]]
+        elif said:
+            said.append(line.strip())
         else:
-            inside = inside and not line.strip()
-            made.append(line if line.startswith("    ") else escape(line))
-    return "\n".join(made).strip() + "\n"
+            made.append(line if is_example or line.startswith("    ") else escape(line))
+    made.pop()  # "end"
+    return "\n".join([*made, *["```"] * is_example]).strip() + "\n"
 
 
-def cases(text: str) -> str:
-    """Return a line of a label: the name of an error, and when it is raised."""
-    name, gap, when = text.partition("  ")
-    return f"`{name}`: {escape(when.strip())};" if gap and name.isidentifier() else escape(text)
+def cases(lines: list[str]) -> str:
+    """Return the text of a label; if it names errors, each of them with the case in which it is raised."""
+    found: list[str] = []
+    for line in lines:
+        name, gap, when = line.partition("  ")
+        if gap and re.fullmatch(r"[\w.]+", name):
+            found.append(f"`{name}`: {escape(when.strip())}")
+        elif found:
+            found[-1] += f" {escape(line)}"
+        else:
+            found.append(escape(line))
+    return "; ".join(found) + "." * (len(found) > 1 or found[0].startswith("`"))
 
 
 def escape(text: str) -> str:
@@ -180,7 +235,7 @@ def describe(name: str, found: Any, level: str = "## ", owner: str = "") -> str:
     if found.is_class:  # a context manager or an iterable with a small name
         return describe_class(name, found, None, level)
     kind = plain(found.annotation) if getattr(found, "annotation", None) is not None else ""
-    return f"{head}" + (f"*{escape(kind)}*\n\n" if kind else "") + f"{doc}\n"
+    return f"{head}" + (f"*{escape(kind)}*\n\n" if kind not in ("", "Any") else "") + f"{doc}\n"
 
 
 def members(found: Any, package: Any) -> dict[str, Any]:
@@ -203,16 +258,18 @@ def describe_class(name: str, found: Any, package: Any, level: str = "## ") -> s
     """Return the text about a class: its docstring, how it is made, and its members."""
     text = f"{level}{name}\n\n" if level else ""
     made = found.members.get("__init__")
-    if made is not None and made.is_function and len(list(made.parameters)) > 1:
+    wanted = [each.name for each in made.parameters] if made is not None and made.is_function else []
+    if len(wanted) > 1 and "_" not in wanted:  # with it, the class is not called: methods of others make its objects
         text += f"```python\n{signature(name, made)}\n```\n\n"
     text += (prose(found.docstring.value) if found.docstring else "") + "\n"
     inner = members(found, package)
     if name.endswith("Error") and level or not inner:
         return text
-    below = "## " if not level else "### "
-    for wanted in (False, True):  # attributes, then methods
-        these = {each: member for each, member in sorted(inner.items()) if member.is_function == wanted}
+    for is_method, title in ((False, "Attributes"), (True, "Methods")):
+        these = {each: member for each, member in sorted(inner.items()) if member.is_function == is_method}
+        below = "### "
         if these:
+            text += f"## {title}\n\n" if not level else ""
             text += "".join(describe(each, member, below, name) for each, member in these.items())
     return text
 

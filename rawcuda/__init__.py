@@ -1,8 +1,8 @@
 """The CUDA driver from plain Python: no compiler, no dependency, one folder to copy.
 
-What it is   the façade: every public name, imported on first use (PEP 562), and the choice of the driver. help() of
+What it is   every public name, imported on first use (PEP 562), and the choice of the driver. help() of
              each name tells more, such as help(view) or help(Device.allocate).
-Functions    use(driver)  choose the driver: "nvidia", "emulator", or the path of a library
+Functions    use(driver)  choose the driver: "nvidia", "emulator" with its settings, or the path of a library
              devices()  list the devices
              view(x)  view any array, without a copy
              copy(dst, src), copy_batch(pairs)  copy between any two arrays
@@ -15,7 +15,8 @@ Functions    use(driver)  choose the driver: "nvidia", "emulator", or the path o
              receive_on(device)  choose where arrays are unpickled
 Devices      Device(0)  a GPU: it makes memory, arrays, streams, events, modules, textures and graphs
              Stream, Event, Graph  the order of work
-Memory       Memory, MemoryPool, VirtualMemory, SharedHandle, StridedView  bytes, where they come from, and arrays
+Memory       Memory, ManagedMemory, VirtualMemory, MemoryPool, SharedHandle  bytes, and where they come from
+             StridedView  an array: bytes with a shape and an element type
              OpaqueArray, MipmappedArray, TextureObject, SurfaceObject, TensorMap  images and tensors
 Code         Module, Library, Kernel, Launch  loaded code, its kernels, and a configured launch
              In(x)  pass a read-only array to a kernel
@@ -30,40 +31,50 @@ Read next    headers/cuda_h.py (the driver's functions, as C declares them), dri
 
 from __future__ import annotations
 
+import sys as _sys
+
 __version__ = "0.1.0"
+
+# One sentence, without a traceback if Python was asked to run the package: python3 -m.
+if _sys.version_info < (3, 9):  # noqa: UP036 - an older Python reads this line, too
+    raise (SystemExit if _sys.argv[:1] == ["-m"] else ImportError)(
+        f"{__name__} needs Python 3.9 or later, and this is {'.'.join(map(str, _sys.version_info[:3]))} "
+        f"({_sys.executable}): start it with a later Python, such as python3.12"
+    )
 
 # public name: the module that defines it
 _HOMES = {
     "use": "driver",
     "trace": "tools.traces",
-    "Device": "gpu.device",
-    "devices": "gpu.device",
-    "synchronize": "gpu.device",
-    "Stream": "gpu.stream",
-    "Event": "gpu.stream",
-    "NO_SYNC": "gpu.stream",
-    "Memory": "gpu.memory",
-    "MemoryPool": "gpu.memories.pool",
-    "VirtualMemory": "gpu.memories.virtual",
-    "Graph": "gpu.graph",
+    "Device": "gpu.devices.device",
+    "devices": "gpu.devices.device",
+    "synchronize": "gpu.devices.device",
+    "Stream": "gpu.streams.stream",
+    "Event": "gpu.streams.stream",
+    "NO_SYNC": "gpu.streams.stream",
+    "Memory": "gpu.memory.memory",
+    "ManagedMemory": "gpu.memory.memory",
+    "MemoryPool": "gpu.memory.pool",
+    "VirtualMemory": "gpu.memory.virtual",
+    "Graph": "gpu.graphs.graph",
     "Module": "gpu.kernels.module",
     "Library": "gpu.kernels.libraries",
     "Kernel": "gpu.kernels.kernel",
     "Launch": "gpu.kernels.launch",
-    "In": "gpu.kernels.arguments",
+    "In": "gpu.kernels.declared_parameters",
     "view": "arrays.strided",
     "copy": "arrays.making",
     "copy_batch": "gpu.copies.batch",
-    "prefetch_batch": "gpu.memories.managed",
-    "discard_batch": "gpu.memories.managed",
+    "prefetch_batch": "gpu.memory.managed",
+    "discard_batch": "gpu.memory.managed",
     "StridedView": "arrays.strided",
     "receive_on": "arrays.pickling",
-    "OpaqueArray": "gpu.textures.arrays",
+    "OpaqueArray": "gpu.textures.opaque_arrays",
     "MipmappedArray": "gpu.textures.mipmapped",
-    "TextureObject": "gpu.textures.textures",
+    "TextureObject": "gpu.textures.texture",
     "SurfaceObject": "gpu.textures.surfaces",
     "TensorMap": "gpu.textures.tensor_map",
-    "SharedHandle": "gpu.processes.handles",
+    "SharedHandle": "gpu.processes.shared_handles",
     "compile": "compiler.program",
     "profile": "gpu.devices.profiling",
     "range": "gpu.devices.ranges",
@@ -105,6 +116,7 @@ if TYPE_CHECKING:
     from .compiler.linking import link as link
     from .compiler.program import compile as compile
     from .driver import Driver
+    from .driver import Library as _Loadable
     from .driver import use as use
     from .errors import CacheDamaged as CacheDamaged
     from .errors import Closed as Closed
@@ -125,32 +137,32 @@ if TYPE_CHECKING:
     from .errors import SymbolNotFound as SymbolNotFound
     from .errors import Unsupported as Unsupported
     from .gpu.copies.batch import copy_batch as copy_batch
-    from .gpu.device import Device as Device
-    from .gpu.device import devices as devices
-    from .gpu.device import synchronize as synchronize
+    from .gpu.devices.device import Device as Device
+    from .gpu.devices.device import devices as devices
+    from .gpu.devices.device import synchronize as synchronize
     from .gpu.devices.profiling import profile as profile
     from .gpu.devices.ranges import range as range
-    from .gpu.graph import Graph as Graph
-    from .gpu.kernels.arguments import In as In
+    from .gpu.graphs.graph import Graph as Graph
+    from .gpu.kernels.declared_parameters import In as In
     from .gpu.kernels.kernel import Kernel as Kernel
     from .gpu.kernels.launch import Launch as Launch
     from .gpu.kernels.libraries import Library as Library
     from .gpu.kernels.module import Module as Module
-    from .gpu.memories.managed import discard_batch as discard_batch
-    from .gpu.memories.managed import prefetch_batch as prefetch_batch
-    from .gpu.memories.pool import MemoryPool as MemoryPool
-    from .gpu.memories.virtual import VirtualMemory as VirtualMemory
-    from .gpu.memory import Memory as Memory
-    from .gpu.processes.handles import SharedHandle as SharedHandle
-    from .gpu.stream import NO_SYNC as NO_SYNC
-    from .gpu.stream import Event as Event
-    from .gpu.stream import Stream as Stream
-    from .gpu.textures.arrays import OpaqueArray as OpaqueArray
+    from .gpu.memory.managed import discard_batch as discard_batch
+    from .gpu.memory.managed import prefetch_batch as prefetch_batch
+    from .gpu.memory.memory import ManagedMemory as ManagedMemory
+    from .gpu.memory.memory import Memory as Memory
+    from .gpu.memory.pool import MemoryPool as MemoryPool
+    from .gpu.memory.virtual import VirtualMemory as VirtualMemory
+    from .gpu.processes.shared_handles import SharedHandle as SharedHandle
+    from .gpu.streams.stream import NO_SYNC as NO_SYNC
+    from .gpu.streams.stream import Event as Event
+    from .gpu.streams.stream import Stream as Stream
     from .gpu.textures.mipmapped import MipmappedArray as MipmappedArray
+    from .gpu.textures.opaque_arrays import OpaqueArray as OpaqueArray
     from .gpu.textures.surfaces import SurfaceObject as SurfaceObject
     from .gpu.textures.tensor_map import TensorMap as TensorMap
-    from .gpu.textures.textures import TextureObject as TextureObject
-    from .loadable import Library as _Loadable
+    from .gpu.textures.texture import TextureObject as TextureObject
     from .tools.explaining import explain as explain
     from .tools.progress import progress as progress
     from .tools.traces import trace as trace
@@ -158,16 +170,16 @@ if TYPE_CHECKING:
     cu: Driver
 
 
-def _open_emulator() -> _Loadable:
-    """Make an emulator with the settings of the environment; driver.py calls this through doors.py."""
+def _open_emulator(settings: dict[str, Any]) -> _Loadable:
+    """Make an emulator with some settings and those of the environment; driver.py calls this."""
     from .emulator import shared
 
-    emulator: _Loadable = shared()
+    emulator: _Loadable = shared(**settings)
     return emulator
 
 
 def _picture(view: StridedView) -> str | None:
-    """Draw a view for a notebook; return None in a vendored part without pictures. Views call this through doors.py."""
+    """Draw a view for a notebook; return None in a vendored part without pictures. Views call this."""
     try:
         from .tools.pictures import view_picture
     except (ImportError, NotImplementedError):
@@ -179,7 +191,7 @@ def _picture(view: StridedView) -> str | None:
 def _graph_picture(graph: Graph) -> str | None:
     """Draw a graph for a notebook; return None in a vendored part without pictures."""
     try:
-        from .tools.pictures.graphs import graph_picture
+        from .tools.pictures.graph_pictures import graph_picture
     except (ImportError, NotImplementedError):
         return None
     drawn: str = graph_picture(graph)
@@ -187,7 +199,7 @@ def _graph_picture(graph: Graph) -> str | None:
 
 
 def _html(text: str, picture: str) -> str:
-    """Return HTML for a notebook. Views and graphs call this through doors.py if there is a picture."""
+    """Return HTML for a notebook. Views and graphs call this if there is a picture."""
     from .tools.pictures.page import shown
 
     made: str = shown(text, picture)
@@ -223,9 +235,17 @@ def _suggestion(name: str) -> str:
     """Return the public name that a misspelled name probably means, as text for an error, or ""."""
     from os.path import exists
 
-    room = f"{__path__[0]}/{name}"
-    if name.startswith("_") or exists(room) or exists(room + ".py"):
-        return ""  # `from . import room` asks for the attribute before it imports the room
+    modules = [f"{folder}/{name}" for folder in __path__]  # a frozen package has no folder
+    if name.startswith("_") or any(exists(module) or exists(module + ".py") for module in modules):
+        return ""  # `from . import module` asks for the attribute before it imports the module
+    try:
+        from .hints import of
+    except (ImportError, NotImplementedError):  # a vendored part without it
+        hint = ""
+    else:
+        hint = of("the package", name)
+    if hint:
+        return f": {hint}"
     from difflib import get_close_matches
 
     near = get_close_matches(name, __all__, 1)

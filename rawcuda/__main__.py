@@ -12,40 +12,9 @@ import os
 import sys
 from contextlib import suppress
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from .tools.commands.console import Parser
+from .tools.commands.command_table import COMMANDS, module_of, parser_of
 
 __all__ = ["COMMANDS", "main", "parser_of"]
-
-COMMANDS = {
-    "demo": "three kernels over generated data, checked and timed; on the GPU, or else on the emulator",
-    "run": "any kernel of a CUDA C or PTX file over .npy files, generated data and numbers",
-    "compile": "CUDA C to PTX, a cubin or LTO-IR, with NVRTC or nvcc",
-    "inspect": "what an object says about its memory: every protocol, field by field, with its quirks",
-    "emulate": "another program that uses CUDA, on the emulator",
-    "vendor": "copy this package, or a part of it, into another project; or check or update a copy",
-    "check": "test the driver of this machine, row by row, in less than a minute",
-    "bench": "measure the driver of this machine: calls, launches, copies and kernels",
-    "doctor": "which driver was tried, what it said, and whether a kernel runs",
-    "manual": "the manual page, and completions for shells",
-}
-_ELSEWHERE = {"check": ".tools.checking.check", "bench": ".tools.checking.bench", "manual": ".tools.manual"}
-
-
-def _room(command: str) -> Any:
-    """Return the module of a command."""
-    from importlib import import_module
-
-    return import_module(_ELSEWHERE.get(command, f".tools.commands.{command}"), __package__)
-
-
-def parser_of(command: str) -> Parser:
-    """Return the parser of a command."""
-    made: Parser = _room(command).make_parser()
-    return made
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -75,9 +44,12 @@ def _run(words: list[str]) -> int:
     except SystemExit as leaving:  # argparse, after --help
         return leaving.code if isinstance(leaving.code, int) else 1
     except Exception as error:
-        if "--debug" in words:
-            raise
-        return _tell(error)
+        if "--debug" not in words:
+            return _tell(error)
+        import traceback
+
+        _complain(traceback.format_exc())
+        return 1
 
 
 def _flushed(status: int) -> int:
@@ -106,20 +78,21 @@ def _dispatch(words: list[str]) -> int:
 
     first = words[0] if words else "--help"
     if first in COMMANDS:
-        status: int = _room(first).main(words[1:])
+        status: int = module_of(first).main(words[1:])
         return status
     if first in ("-h", "--help", "help"):
-        from .tools.terminal import folded
+        from .tools.terminal import folded, say
 
         lines = [f"usage: {PROGRAM} COMMAND ...", "", "The CUDA driver from plain Python.", ""]
         lines += [folded(text, " " * 12, f"  {name:10}") for name, text in COMMANDS.items()]
         lines += ["", folded("COMMAND --help tells more; --version prints the version", "  ")]
-        print("\n".join(lines))
+        say("\n".join(lines))
         return 0
     if first in ("-V", "--version"):
         from . import __version__
+        from .tools.terminal import say
 
-        print(f"{PACKAGE} {__version__}")
+        say(f"{PACKAGE} {__version__}")
         return 0
     raise Refusal(f"{first!r} is not a command: the commands are {', '.join(COMMANDS)}; see {PROGRAM} --help")
 
@@ -135,10 +108,16 @@ def _tell(error: Exception) -> int:
         text = f"{error.filename}: {error.strerror}"
     if not expected:
         text = f"{type(error).__name__}: {text} (unexpected: --debug shows where)"
+    _complain(f"error: {text}\n")
+    return 2 if isinstance(error, Refusal) else 1
+
+
+def _complain(text: str) -> None:
+    from .tools.terminal import say
+
     if sys.stderr is not None:
         with suppress(OSError):  # if it cannot be written either, the exit status still tells
-            print(f"error: {text}", file=sys.stderr)
-    return 2 if isinstance(error, Refusal) else 1
+            say(text, end="", stream=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -4,13 +4,13 @@ What it is   dlpack.h 1.3 as constants and structs; `identify` and `consume` for
              ones. A tensor is passed as a pointer in a PyCapsule, whose name tells its state:
                  "dltensor_versioned" or "dltensor"            not consumed: the capsule frees the tensor
                  "used_dltensor_versioned" or "used_dltensor"  consumed: the consumer calls the tensor's deleter
-What not     it reads no tensor (protocols/dlpack.py does), and knows neither names of dtypes nor streams.
+What not     it reads no tensor (protocols/dlpack_capsule.py does), and knows neither names of dtypes nor streams.
 Rules        A deleter runs exactly once, in any thread, with or without a pending exception, at the end of the
              interpreter or after it. At exit every tensor that was not yet deleted gets a deleter that does nothing,
              and is never freed.
 Source       dlpack.h 1.3 (https://github.com/dmlc/dlpack, include/dlpack/dlpack.h); "Python Specification for DLPack";
              Python/C API Reference Manual, "Capsules"
-Read next    protocols/dlpack.py
+Read next    protocols/dlpack_capsule.py
 """
 
 from __future__ import annotations
@@ -229,17 +229,18 @@ def identify(capsule: Any) -> tuple[int, bool]:
     if name in immortal_names:
         return pointers[here], immortal_names[name]
     # Reading 19 bytes saves 250 ns of 330 against PyCapsule_IsValid; they must not cross the end of a page.
-    text = _read_name(window, name)[0] if 0xFFF < name < 2**63 and name & 0xFFF < 0xFE0 else _padded(name)
+    if 0xFFF < name < 2**63 and name & 0xFFF < 0xFE0:
+        text = _read_name(window, name)[0]
+    else:
+        text = _padded(name)
     if text == b"dltensor_versioned\0":
         return pointers[here], True
     if text[:9] == b"dltensor\0":
         return pointers[here], False
     used = name_of(capsule) in (b"used_dltensor", b"used_dltensor_versioned")
-    why = (
-        "was consumed already, and can be consumed only once; request a new one"
-        if used
-        else "is not a name of DLPack; give a capsule from __dlpack__"
-    )
+    why = "is not a name of DLPack; give a capsule from __dlpack__"
+    if used:
+        why = "was consumed already, and can be consumed only once; request a new one"
     raise refusal("dlpack", "capsule.name", name_of(capsule), why)
 
 
@@ -350,14 +351,16 @@ class _Exports:
 
 
 _exports: _Exports | None = None
+_beginning = RLock()  # what is made below may start a garbage collection, in which something is exported
 
 
 def _begin() -> _Exports:
     global _exports
-    made = _Exports()
-    if _exports is None:
-        _exports = made
-    return _exports
+    with _beginning:
+        made = _exports or _Exports()
+        if _exports is None:
+            _exports = made
+        return _exports
 
 
 def _deleted(address: Any, what: str = "", how: str = "called by the consumer") -> None:
@@ -403,7 +406,10 @@ class _Block:
         self.bytes, self.spare = memoryview(storage).cast("B"), form.spare
         self.address = ctypes.addressof(storage)
         numbers = self.address + form.head
-        self.shape, self.strides = (numbers, numbers + 8 * form.ndim) if form.ndim else (0, 0)
+        if form.ndim:
+            self.shape, self.strides = (numbers, numbers + 8 * form.ndim)
+        else:
+            self.shape, self.strides = (0, 0)
         name = versioned_name if form.versioned else legacy_name
         self.wrapped = ctypes.byref(storage), name, None if _exports is None else _exports.drop
         self.deleter_at = 16 if form.versioned else 56
@@ -456,7 +462,10 @@ class Template:
         self.device, self.what = device, pack("=iiiBBH", *device, ndim, *dtype)
         # version, manager_ctx, deleter, flags; or after the tensor: manager_ctx, deleter. byte_offset is 0: some
         # consumers ignore it
-        self.before = pack("=IIQQQ", *VERSION, 0, deleter, flags) if versioned else b""
+        if versioned:
+            self.before = pack("=IIQQQ", *VERSION, 0, deleter, flags)
+        else:
+            self.before = b""
         self.behind = (b"" if versioned else pack("=QQ", 0, deleter)).rjust(8 if versioned else 24, b"\0")
         self.behind += pack(f"={2 * ndim}q", *shape, *strides)
 
@@ -505,7 +514,10 @@ def _marking_function() -> int:
 
     This is C's time(): it stores the seconds since 1970, which are neither a version nor an address.
     """
-    libc = ctypes.CDLL(None) if sys.platform != "win32" else ctypes.CDLL("ucrtbase", winmode=0x800)
+    if sys.platform != "win32":
+        libc = ctypes.CDLL(None)
+    else:
+        libc = ctypes.CDLL("ucrtbase", winmode=0x800)
     function = libc["_time64" if sys.platform == "win32" else "time"]
     return ctypes.cast(function, _pointer).value or 0
 

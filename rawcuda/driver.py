@@ -4,7 +4,7 @@ What it is   `Driver`, whose attributes are the cu* functions: they take C argum
 What not     it owns no handle, pushes no context and knows no emulator: it is given a library, any object with
              a method address(symbol) -> int or None.
 Source       CUDA Driver API, "Error Handling", "Initialization", "Version Management"
-Read next    errors.py, owned.py, gpu/context.py
+Read next    errors.py, ownership.py, gpu/core/context.py
 """
 
 from __future__ import annotations
@@ -14,28 +14,39 @@ import ctypes
 import os
 import sys
 import time
-from functools import partial
+from _weakref import ref
+from functools import cached_property
 from keyword import iskeyword
 
-from . import doors, locate, names, tracing
-from .errors import CudaError, DriverNotFound, ForkedAfterInit, SymbolNotFound, from_code, worded
+from . import locate, tracing
+from .errors import (
+    ContextLost,
+    CudaError,
+    DriverNotFound,
+    ForkedAfterInit,
+    InvalidUse,
+    SymbolNotFound,
+    from_code,
+    worded,
+)
 from .headers import cuda_h
+from .headers.status import INVALID_CONTEXT, INVALID_HANDLE, NO_DEVICE, NOT_READY, SUCCESS
 from .interpreter.cpython import in_subinterpreter
 from .locate import SharedLibrary
-from .owned import Held, invalidate
+from .ownership import forked, is_serving, watch_forks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, NoReturn
+    from typing import Any, Callable, NoReturn, Protocol
 
     from .headers.calls import Calls
-    from .loadable import Library
 else:
-    Calls = object
+    Calls = Protocol = object  # bases; importing typing takes milliseconds
 
 __all__ = [
     "Driver",
     "InUse",
+    "Library",
     "SharedLibrary",
     "use",
     "current",
@@ -44,14 +55,30 @@ __all__ = [
     "is_loaded",
     "show",
     "as_argument",
+    "of_thread",
     "WRONG_CONTEXT",
 ]
 
-_NOT_INITIALIZED, _NO_DEVICE, _NOT_READY = 3, 100, 600
 _QUERIES = ("cuStreamQuery", "cuStreamQuery_ptsz", "cuEventQuery")  # for these NOT_READY is not an error
-WRONG_CONTEXT = (201, 400)  # INVALID_CONTEXT, INVALID_HANDLE: no context is current, or another one
-_Result = ctypes.CFUNCTYPE(ctypes.c_int)  # no argument types: for calls whose arguments are all prepared
-_BriefResult = ctypes.PYFUNCTYPE(ctypes.c_int)
+WRONG_CONTEXT = (INVALID_CONTEXT, INVALID_HANDLE)  # no context is current, or another one
+
+
+_C: Any = ctypes  # (the types of ctypes leave these names out)
+
+
+class _Prepared(_C._CFuncPtr):  # type: ignore[misc]
+    """A C function without argument types, for calls whose arguments are all prepared; its result is an int.
+
+    ctypes converts a result without a type as a C int, in 15 ns less than one of the type c_int.
+    """
+
+    _flags_ = _C._FUNCFLAG_CDECL
+
+
+class _Brief(_C._CFuncPtr):  # type: ignore[misc]
+    """The same for a call that keeps the interpreter's lock."""
+
+    _flags_ = _C._FUNCFLAG_CDECL | _C._FUNCFLAG_PYTHONAPI
 
 
 # as_argument(number) is an address, a handle or a size as an argument for a raw() function, in the form that ctypes
@@ -88,15 +115,14 @@ class Driver(Calls):
 
     def __init__(self, library: Library) -> None:
         self.libcuda = library
-        self.forks: list[int] = []  # not empty in a child of fork(); a list, because it is cheapest to test
         self._names: dict[int, tuple[str, str]] = {}
         self._exact: dict[str, Callable[..., bool | None]] = {}
-        self.current_context = self._prepare_current_context()
+        self._raw: dict[str, Any] = {}
 
     @property
     def forked(self) -> bool:
         """Tell whether this is a child of fork(), in which the driver cannot be used."""
-        return bool(self.forks)
+        return bool(forked)
 
     # -- binding
 
@@ -130,8 +156,12 @@ class Driver(Calls):
 
         kinds  the ctypes types of the first arguments; the others must be ctypes objects (an int would be truncated)
         """
-        function: Any = (ctypes.CFUNCTYPE(ctypes.c_int, *kinds) if kinds else _Result)(self.address(symbol))
-        function.symbol = symbol
+        function: Any = None if kinds else self._raw.get(symbol)
+        if function is None:
+            function = (ctypes.CFUNCTYPE(ctypes.c_int, *kinds) if kinds else _Prepared)(self.address(symbol))
+            function.symbol = symbol
+            if not kinds:
+                self._raw[symbol] = function
         return function
 
     def brief(self, symbol: str) -> Any:
@@ -139,36 +169,32 @@ class Driver(Calls):
 
         It must only access variables of the calling thread, so that it cannot wait for another thread.
         """
-        function: Any = _BriefResult(self.address(symbol))
+        function: Any = _Brief(self.address(symbol))
         function.symbol = symbol
         return function
 
-    def _prepare_current_context(self) -> Callable[[], int | None]:
-        """Return the function that tells which context is current; nearly every operation calls it."""
-        # calls that write the current context, each with the C memory that it writes to; two threads never share one
-        calls: list[tuple[Callable[[], int], Any]] = []
-        take, put_back, careful = calls.pop, calls.append, tracing.careful
+    @cached_property
+    def ask_current(self) -> Any:
+        """Return the function that tells which context is current in this thread."""
+        return self.brief("cuCtxGetCurrent")
 
-        def current_context() -> int | None:
-            """Return the handle of the context that is current in this thread, or None.
+    @cached_property
+    def exchange_mode(self) -> Any:
+        """Return the function that exchanges the capture mode of this thread."""
+        return self.brief("cuThreadExchangeStreamCaptureMode")
 
-            calls   cuCtxGetCurrent
-            """
-            if not careful:
-                try:
-                    call, cell = entry = take()
-                except IndexError:
-                    cell = ctypes.c_void_p()
-                    call, cell = entry = partial(self.brief("cuCtxGetCurrent"), ctypes.byref(cell)), cell
-                if not call():
-                    found: int | None = cell.value
-                    put_back(entry)
-                    return found
-            now = cuda_h.CUcontext()
-            self.cuCtxGetCurrent(ctypes.byref(now))
-            return now.value  # type: ignore[no-any-return]
+    def current_context(self) -> int | None:
+        """Return the handle of the context that is current in this thread, or None.
 
-        return current_context
+        calls   cuCtxGetCurrent
+        """
+        if not tracing.careful:
+            into, answer = of_thread.current
+            if not self.ask_current(*into):
+                return answer.value or None
+        now = cuda_h.CUcontext()
+        self.cuCtxGetCurrent(ctypes.byref(now))
+        return now.value  # type: ignore[no-any-return]
 
     def __getattr__(self, name: str) -> Any:
         found = _of_header(name)
@@ -195,15 +221,21 @@ class Driver(Calls):
         prototype = cuda_h.prototypes()[name]
         names = [parameter for parameter, _ in prototype.parameters]
         function = ctypes.CFUNCTYPE(ctypes.c_int, *(kind for _, kind in prototype.parameters))(self.address(name))
-        count, is_query, listeners, forks, driver = len(names), name in _QUERIES, tracing.listeners, self.forks, self
+        count, is_query, listeners, careful, driver = (
+            len(names),
+            name in _QUERIES,
+            tracing.listeners,
+            tracing.careful,
+            self,
+        )
 
         def call(*arguments: Any, **named: Any) -> bool | None:
             if named:
                 arguments = _in_order(name, names, arguments, named)
             if len(arguments) != count:  # C would accept any number, and read missing arguments from the stack
                 raise TypeError(f"{name}() takes {count} arguments ({', '.join(names)}), not {len(arguments)}")
-            if forks:
-                driver.refuse_forked(name)
+            if careful:
+                driver.check_thread(name)
             start = time.perf_counter_ns() if listeners else 0
             try:
                 code = function(*arguments)
@@ -211,8 +243,8 @@ class Driver(Calls):
                 _refuse_argument(error, name, names)
             if start:
                 driver.tell(name, names, arguments, code, start, time.perf_counter_ns() - start)
-            if is_query and code in (0, _NOT_READY):
-                return bool(code == 0)
+            if is_query and code in (SUCCESS, NOT_READY):
+                return bool(code == SUCCESS)
             if code:
                 raise driver.error(code, name, names, arguments)
             return None
@@ -243,8 +275,23 @@ class Driver(Calls):
         explain = getattr(self.libcuda, "explain", None)
         report = explain(code) if explain is not None else None
         shown = [f"{parameter}={show(value)}" for parameter, value in zip(parameters, arguments)]
-        more, private = "\n".join(filter(None, (report, detail))), hasattr(self.libcuda, "live_handles")
-        return from_code(code, *self.describe(code), name, shown, more, private=private)
+        words, private = (code, *self.describe(code)), hasattr(self.libcuda, "live_handles")
+        first = getattr(report, "origin", None)
+        made = from_code(*words, name, shown, detail, private=private, report=report, earlier=first is not None)
+        if first is not None:
+            made.__cause__ = first()
+        elif report is not None and hasattr(report, "origin"):
+            report.origin = _kept(made)
+        return made
+
+    def unnoticed(self, error: BaseException) -> None:
+        """Note that the program does not see an error: the next one for the same failure shows the whole report."""
+        if isinstance(error, ContextLost):
+            explain = getattr(self.libcuda, "explain", None)
+            report = explain(error.code) if explain is not None else None
+            first = getattr(report, "origin", None)
+            if report is not None and first is not None and first() is error:
+                report.origin = None
 
     def tell(
         self, name: str, parameters: list[str], arguments: tuple[Any, ...], code: int, began_ns: int, elapsed_ns: int
@@ -253,6 +300,23 @@ class Driver(Calls):
         result = "CUDA_SUCCESS" if code == 0 else self.describe(code)[0]
         shown = {parameter: show(value) for parameter, value in zip(parameters, arguments)}
         tracing.emit(tracing.Call(name, shown, result, elapsed_ns, began_ns))
+
+    def check_thread(self, name: str) -> None:
+        """Refuse a call in a child of fork(), and in a host function, where not every driver refuses it.
+
+        raises  ForkedAfterInit  in a child of fork()
+                InvalidUse       in a function that a stream or a graph calls
+        """
+        if forked:
+            self.refuse_forked(name)
+        if is_serving():
+            raise InvalidUse(
+                f"{name}: CUDA_ERROR_NOT_PERMITTED (800): a host function may not call the driver, which could wait "
+                "for the function for ever: let it tell another thread what to do, or queue the work behind it",
+                code=800,
+                name="CUDA_ERROR_NOT_PERMITTED",
+                call=name,
+            )
 
     def refuse_forked(self, name: str) -> NoReturn:
         """Raise ForkedAfterInit for a call in a child of fork()."""
@@ -273,6 +337,34 @@ class Driver(Calls):
 
     def __repr__(self) -> str:
         return f"<driver {getattr(self.libcuda, 'path', type(self.libcuda).__name__)}>"
+
+
+class _OfThread(_thread._local):
+    """What each thread has of its own: the arguments of the call that asks which context is current, and its answer."""
+
+    def __init__(self) -> None:  # called once in each thread (a __getattr__ would cost 60 ns at each access)
+        answer = ctypes.c_uint64()
+        self.current = (ctypes.byref(answer),), answer
+
+
+of_thread = _OfThread()
+
+
+def _kept(error: CudaError) -> Callable[[], CudaError]:
+    """Return a function that returns an exception, or an equal one if it is gone. It keeps no traceback alive."""
+    found, kind, words, facts = ref(error), type(error), str(error), dict(vars(error))
+    equal: list[CudaError] = []
+
+    def get() -> CudaError:
+        first = found()
+        if first is not None:
+            return first
+        if not equal:
+            equal.append(kind(words))
+            vars(equal[0]).update(facts)
+        return equal[0]
+
+    return get
 
 
 def _described(call: Any, name: str) -> Any:
@@ -342,9 +434,12 @@ def _callable() -> list[str]:
 
 def _require(name: str) -> None:
     """Raise AttributeError for a name that is not a function, and for an old ABI, which is easily called by mistake."""
-    prototype = cuda_h.prototypes().get(name) if name.startswith("cu") else None
+    prototype = None
+    if name.startswith("cu"):
+        prototype = cuda_h.prototypes().get(name)
     if prototype is None:
-        raise AttributeError(f"{name}: {_near(name)}" if name.startswith(("cu", "CU")) else name)
+        ours = name.startswith(("cu", "CU"))
+        raise AttributeError(f"{name}: {_near(name) if ours else 'the names of the driver begin with cu or CU'}")
     if prototype.old:
         raise AttributeError(
             f"{name}: an ABI of CUDA {prototype.since[0]}.{prototype.since[1]}, {prototype.doc}. Write the suffix, "
@@ -375,7 +470,9 @@ def _refuse_argument(error: ctypes.ArgumentError, name: str, names: list[str]) -
     if "KeyboardInterrupt" in text.partition(":")[0]:  # raised while an argument was being converted
         raise KeyboardInterrupt from None
     kind, _, text = text.partition(": ")  # "TypeError", or "<class 'TypeError'>" before 3.12
-    refusal = ValueError if "ValueError" in kind or "Overflow" in kind else TypeError
+    refusal: type[Exception] = TypeError
+    if "ValueError" in kind or "Overflow" in kind:
+        refusal = ValueError
     if text.startswith("expected LP_"):  # ctypes: "expected LP_c_int instance instead of str"
         _, pointer, *_, given = text.split()
         text = f"takes a pointer: give ctypes.byref(x) for a {pointer[3:]} x, not {given}"
@@ -389,19 +486,33 @@ _chosen: Library | str | None = None
 _current: Driver | None = None
 
 
-def use(driver: str | names.Library) -> None:
+class Library(Protocol):
+    """An object that knows the addresses of the driver's functions: libcuda, the emulator, or your own."""
+
+    def address(self, symbol: str) -> int | None:
+        """Return the address of an exported symbol, or None."""
+
+
+def use(driver: str | Library, **settings: Any) -> None:
     """Choose the driver, before the first call; choosing the one in use again does nothing.
 
-    driver  "nvidia" (the default), "emulator", an absolute path, or a library object: any object with a method
-            address(symbol) -> int | None
-    raises  RuntimeError  another driver is in use already
-            ValueError    another name, or a path that is not absolute
-            TypeError     an object without the method address()
+        use("emulator", checkers=["racecheck", "initcheck"], strict=True)
+
+    driver    "nvidia" (the default), "emulator", an absolute path, or a library object: any object with a method
+              address(symbol) -> int | None
+    settings  of the emulator: checkers, strict, mode, seed, devices, executor, timeout, keep_status and the others of
+              emulator.Emulator. They win over the environment variable RAWCUDA_EMULATOR
+    raises    RuntimeError  another driver is in use already, or the emulator with other settings; a subinterpreter
+              ValueError    another name, a path that is not absolute, or a value that a setting cannot have
+              TypeError     an object without the method address(), or settings that the emulator does not have
     """
     global _chosen
+    _refuse_subinterpreter()
     if isinstance(driver, str) and driver == "emulator" and (_current is None or is_emulator(_current)):
-        driver = doors.facade()._open_emulator()
-    with Held(_lock):
+        driver = _open_emulator(settings)
+    elif settings and not (isinstance(driver, str) and driver == "emulator"):
+        raise TypeError(f"use({worded(driver)}, {', '.join(settings)}=...): only 'emulator' has settings")
+    with _lock:
         if _current is not None and (driver is _current.libcuda or isinstance(driver, str) and driver == _chosen):
             return
         if _current is not None:
@@ -412,6 +523,13 @@ def use(driver: str | names.Library) -> None:
         elif not callable(getattr(driver, "address", None)):
             raise TypeError(f"a library needs a method address(symbol); {type(driver).__name__} has none")
         _chosen = driver
+
+
+def _open_emulator(settings: dict[str, Any]) -> Library:
+    """Ask the package for its emulator, which this module does not know: the one import of the package itself here."""
+    from . import _open_emulator as opened
+
+    return opened(settings)
 
 
 def is_emulator(loaded: Driver) -> bool:
@@ -433,7 +551,7 @@ def current() -> Driver:
     """
     if _current is not None:
         return _current
-    with Held(_lock):
+    with _lock:
         return _current or _start()
 
 
@@ -462,25 +580,25 @@ class InUse:
         return sorted({*dir(Driver), *_callable(), *_header_names()})
 
     def __repr__(self) -> str:
-        return "<driver, not loaded yet>" if _current is None else repr(_current)
+        if _current is None:
+            return "<driver, not loaded yet>"
+        return repr(_current)
 
 
 def _start() -> Driver:
     global _current
-    _refuse_subinterpreter()
     driver = Driver(chosen_library())
     if not driver.has("cuInit"):
         raise DriverNotFound(f"{driver!r} is not a CUDA driver: it does not export cuInit")
     try:
         driver.cuInit(0)
     except CudaError as error:
-        if error.code != _NO_DEVICE:
+        if error.code != NO_DEVICE:
             raise
         raise driver.error(error.code, "cuInit", ["Flags"], (0,), _why_no_gpu(driver)) from None
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=partial(_forked, driver))
+    watch_forks()
     _current = _current or driver
-    doors.in_use[:] = (_current,)
+    tracing.in_use[:] = (_current,)
     return _current
 
 
@@ -488,7 +606,9 @@ def chosen_library() -> Library:
     """Load the library of the driver that is chosen, without initializing it.
 
     raises  DriverNotFound  no driver could be loaded
+            RuntimeError    this is a subinterpreter
     """
+    _refuse_subinterpreter()
     if _chosen is not None and not isinstance(_chosen, str):
         return _chosen
     return _load(_chosen or _named_outside())
@@ -505,18 +625,14 @@ def _why_no_gpu(driver: Driver) -> str:
     return "\n".join(lines)
 
 
-def _forked(driver: Driver) -> None:
-    driver.forks.append(1)
-    tracing.careful.append(driver)
-    invalidate()
-
-
 def _named_outside() -> Library | str:
     """Return the driver that RAWCUDA_DRIVER names; like Python's own variables, -E and -I make it ignored."""
-    name = "" if sys.flags.ignore_environment else os.environ.get("RAWCUDA_DRIVER", "")
+    if sys.flags.ignore_environment:
+        name = ""
+    else:
+        name = os.environ.get("RAWCUDA_DRIVER", "")
     if name == "emulator":
-        emulator: Library = doors.facade()._open_emulator()
-        return emulator
+        return _open_emulator({})
     if name and name != "nvidia" and not os.path.isabs(name):
         raise DriverNotFound(f"RAWCUDA_DRIVER is {name!r}: set it to 'nvidia', 'emulator' or an absolute path")
     return name or "nvidia"
@@ -525,7 +641,10 @@ def _named_outside() -> Library | str:
 def _load(which: Library | str) -> Library:
     if not isinstance(which, str):
         return which
-    places = locate.libcuda() if which == "nvidia" else [(which, "the path that was chosen")]
+    if which == "nvidia":
+        places = locate.libcuda()
+    else:
+        places = [(which, "the path that was chosen")]
     tried = []
     for path, why in places:
         try:

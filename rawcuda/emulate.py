@@ -20,11 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator
     from typing import Any
 
-    from .emulator.holdings import Holding
+    from .emulator.machine.holdings import Holding
 
 __all__ = ["pytest_addoption"]
 
-_PLACE = re.compile(r"; the kernel was launched at (.+):(\d+)$", re.M)
 _MARK, _LEAK, _EXPECTED = "emulate", "memory left allocated", "found in a test that was expected to fail"
 _SETTINGS = "RAWCUDA_EMULATOR"
 
@@ -45,7 +44,10 @@ def pytest_addoption(parser: Any, pluginmanager: Any) -> None:
 
 
 def _follower() -> Any:
-    """Return an object with the hooks that need pytest's decorators."""
+    """Return an object with the hooks that need pytest's decorators.
+
+    Why long  pytest's decorators exist only once pytest is imported, so the class with all hooks is made here
+    """
     import pytest
 
     class Follower:
@@ -220,9 +222,10 @@ def _each_context(machine: Any, do: Callable[[Any], object]) -> None:
 
 def _worded(finding: str) -> str:
     """Return the text of a finding, with the line of the launch first."""
-    place = _PLACE.search(finding)
-    if place is None:
+    place = getattr(finding, "launch", "")
+    if not place:
         return finding
-    line = linecache.getline(place[1], int(place[2])).strip()
-    begin = f"{place[1]}:{place[2]}: the kernel that is launched here is wrong\n"
-    return begin + (f">   {line}\n" if line else "") + _PLACE.sub("", finding)
+    file, _, number = place.rpartition(":")
+    line = linecache.getline(file, int(number)).strip()
+    begin = f"{place}: the kernel that is launched here is wrong\n" + (f">   {line}\n" if line else "")
+    return begin + re.sub(r"\n    launched at .*", "", finding, count=1)

@@ -4,7 +4,7 @@ What it is   the tree of exceptions; `from_code` chooses the class for a CUresul
 What not     it never calls the driver: names and texts are passed in.
 Source       CUDA Driver API, "Data types used by CUDA driver", enum CUresult (which codes end a process: the
              header's own words "the process must be terminated and relaunched")
-Read next    owned.py, then driver.py, which raises most of these
+Read next    ownership.py, then driver.py, which raises most of these
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ __all__ = [
     "protecting",
     "worded",
     "a_kind",
+    "shown",
 ]
 
 
@@ -144,7 +145,29 @@ class LinkerNotFound(CompilerNotFound):
 
 
 class ContextLost(CudaError):
-    """The device's context is lost and cannot be used again: call Device.reset(), or restart this process."""
+    """The device's context is lost and cannot be used again: call Device.reset(), or restart this process.
+
+    On the emulator it says what a kernel did. On a GPU these attributes are empty:
+    checker        "memcheck", "initcheck", "racecheck", "synccheck", or ""
+    kernel         its name in the code
+    file, line     of the source; without line information "<ptx>" and the line of the PTX
+    text           this line itself, if it is known
+    block, thread  their indices, each three numbers, or None
+    address        of the access, or None
+    allocation     the memory there, or near it, in words: its size, its address, and who allocated it
+    launch         "file:line" of the call that launched the kernel
+    """
+
+    checker: str = ""
+    kernel: str = ""
+    file: str = ""
+    line: int = 0
+    text: str = ""
+    block: tuple[int, int, int] | None = None
+    thread: tuple[int, int, int] | None = None
+    address: int | None = None
+    allocation: str = ""
+    launch: str = ""
 
 
 class ForkedAfterInit(RawCudaError, RuntimeError):
@@ -197,13 +220,16 @@ _REMEDIES: dict[int, tuple[type[CudaError], str]] = {
     3: (InvalidUse, "Call cuInit(0) first."),
     4: (CudaError, "The driver is shutting down: close your objects before the interpreter exits."),
     34: (Unsupported, "This libcuda is the toolkit's stub: remove its folder from the library path."),
+    36: (Unsupported, "The call needs a newer driver: update it."),
     46: (CudaError, "Another process holds the device exclusively, or it is being reset."),
     100: (Unsupported, "No GPU that CUDA can use: see nvidia-smi and CUDA_VISIBLE_DEVICES."),
     101: (InvalidUse, "devices() lists the ordinals that exist."),
+    102: (Unsupported, "The license of the virtual GPU is not applied: ask who runs the virtual machines."),
     200: (InvalidUse, "Give PTX text, a cubin or a fatbin."),
     201: (InvalidUse, "No context is current in this thread: use a Device, or push a context."),
     209: (Unsupported, "Build the code for this device's architecture, or give PTX."),
     214: (ContextLost, "The memory failed its error check: restart this process, and see nvidia-smi."),
+    215: (Unsupported, "This device does not have this limit: see Device.limits."),
     217: (Unsupported, "These devices cannot reach each other's memory: copy through the host."),
     218: (CompileFailed, "Correct the PTX at the line that the log names."),
     220: (ContextLost, "A link between devices failed: restart this process."),
@@ -213,6 +239,8 @@ _REMEDIES: dict[int, tuple[type[CudaError], str]] = {
     ),
     222: (Unsupported, "The PTX is newer than this driver: compile for an older .version, or update the driver."),
     223: (Unsupported, "Compiling PTX is disabled (CUDA_DISABLE_PTX_JIT): give a cubin."),
+    225: (Unsupported, "Device code may not call cudaDeviceSynchronize(): end the kernel, and launch another one."),
+    226: (ContextLost, "The GPU contained a hardware or peer error. Restart this process, and see nvidia-smi."),
     400: (InvalidUse, "The handle was closed, belongs to another context, or never was a handle."),
     401: (InvalidUse, "The object is not in a state that allows this."),
     500: (NotFound, "Check the name against those in the module."),
@@ -237,14 +265,27 @@ _REMEDIES: dict[int, tuple[type[CudaError], str]] = {
     717: (ContextLost, "A kernel used an address of the wrong address space. Restart this process."),
     718: (ContextLost, "A kernel jumped out of its code. Restart this process."),
     719: (ContextLost, "A kernel failed. Restart this process; compute-sanitizer or the emulator names the line."),
-    720: (InvalidUse, "A cooperative grid must fit on the device at once: see Kernel.occupancy()."),
+    720: (InvalidUse, "A cooperative grid must fit on the device at once: see Kernel.max_active_blocks()."),
+    721: (ContextLost, "A kernel ended without freeing its tensor memory. Restart this process."),
     800: (InvalidUse, "A host function may not call the driver."),
     801: (Unsupported, "This device or driver cannot do that: see Device.attribute()."),
     802: (CudaError, "The system is not ready: is the fabric manager running?"),
     803: (Unsupported, "The kernel module and libcuda are of different versions: reboot, or reinstall the driver."),
     804: (Unsupported, "This GPU does not support the forward-compatible libcuda: use the driver's own."),
+    805: (CudaError, "No connection to the MPS daemon or server: is nvidia-cuda-mps-control running?"),
+    806: (CudaError, "A call of the MPS server failed: see its log, and restart this process."),
+    807: (CudaError, "The MPS server is recovering from a failure: try again later."),
+    808: (CudaError, "The MPS server has no room for another process: end one, or do without MPS."),
+    809: (CudaError, "The MPS server has no room for another connection: end a process, or do without MPS."),
+    810: (ContextLost, "The MPS server has ended this client. Restart this process."),
+    811: (Unsupported, "Kernels cannot launch kernels here, as with MPS: launch them from the host."),
     900: (InvalidUse, "This is not allowed while a stream is being captured."),
     901: (InvalidUse, "An earlier call invalidated the capture: end it and begin another."),
+    902: (
+        InvalidUse,
+        "Two captures cannot be joined: let each of their streams wait only for work of its own capture.",
+    ),
+    903: (InvalidUse, "End the capture on the stream on which it began."),
     904: (
         InvalidUse,
         "Let the captured stream wait for every stream that joined its capture, before the capture ends.",
@@ -253,7 +294,10 @@ _REMEDIES: dict[int, tuple[type[CudaError], str]] = {
     906: (InvalidUse, "The legacy default stream cannot be captured, and cannot be waited for during a capture."),
     907: (InvalidUse, "An event that was recorded in a capture cannot be used outside of it: record it again."),
     908: (InvalidUse, "End the capture in the thread that began it."),
+    911: (ContextLost, "A device outside of the GPU reported an error. Restart this process."),
     912: (InvalidUse, "Use smaller clusters: see Kernel.max_potential_cluster_size()."),
+    916: (CudaError, "The rotation of the keys of confidential computing failed: restart this process."),
+    999: (CudaError, 'The driver gives no reason: restart this process, and see the system\'s log (dmesg) for "Xid".'),
 }
 
 
@@ -266,14 +310,20 @@ def from_code(
     detail: str = "",
     *,
     private: bool = False,
+    report: Any = None,
+    earlier: bool = False,
 ) -> CudaError:
     """Return the exception for a CUresult; it is not raised.
 
     code       the CUresult
     name text  the driver's name and description of it
     arguments  "parameter=value" strings
-    detail     more information (a compiler's log, a memory checker's report), shown below the message
+    detail     more information, such as a compiler's log, shown below the message
     private    whether a context belongs to this package only, as in the emulator, so that it can simply be reset
+    report     a memory checker's report; a ContextLost begins with it, and has its attributes
+    earlier    whether an earlier exception has shown this report
+
+    The message of a ContextLost begins with what happened, because the call that returned the code did nothing wrong.
     """
     kind, remedy = _REMEDIES.get(code, (CudaError, ""))
     if private:
@@ -281,10 +331,27 @@ def from_code(
         remedy = remedy.replace("; compute-sanitizer or the emulator names the line", "")  # the report does
         remedy = remedy.replace("A kernel ran longer than the display's watchdog allows", "A kernel does not end")
     text = text.rstrip(".")
-    message = f"{call}({', '.join(arguments)}): {name} ({code}): {text}." + (f" {remedy}" if remedy else "")
+    message, said = f"{call}({', '.join(arguments)})", f"{name} ({code}): {text}."
+    if kind is ContextLost:
+        happened, _, remedy = remedy.partition(". ")
+        happened = str(report or happened).rstrip().rstrip(".")
+        if earlier:
+            happened = f"an earlier kernel failed: {happened.splitlines()[0]}"
+        message = f"{happened}\n{message} noticed it"
+    elif report:
+        remedy = "" if code == _OUT_OF_MEMORY else remedy  # the report says whether there can be enough
+        detail = "\n".join(filter(None, (report, detail)))
+    message += f": {said} {remedy}".rstrip()
     if detail:
         message += "\n" + detail.rstrip()
-    return kind(message, code=code, name=name, call=call, arguments=arguments)
+    made = kind(message, code=code, name=name, call=call, arguments=arguments)
+    if kind is ContextLost:
+        vars(made).update({fact: getattr(report, fact) for fact in _OF_REPORTS if hasattr(report, fact)})
+    return made
+
+
+_OUT_OF_MEMORY = 2
+_OF_REPORTS = "checker kernel file line text block thread address allocation launch".split()
 
 
 def worded(value: Any, longest: int = 60) -> str:
@@ -302,3 +369,16 @@ def a_kind(value: Any) -> str:
     """Return the name of a value's type with its article: "an int", "a Memory"."""
     name = type(value).__name__
     return f"{'an' if name[:1].lower() in 'aeio' or name == 'ndarray' else 'a'} {name}"
+
+
+def shown(text: str) -> str:
+    """Return text of others with its control characters escaped, except tabs and ends of lines.
+
+    A terminal would obey them. Whatever the commands, the emulator and traces print goes through this function, except
+    the output of a program or kernel that they run. The messages of exceptions hold foreign text as it is.
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        each if each.isprintable() or each in "\n\t" else each.encode("unicode_escape").decode("ascii") for each in text
+    )

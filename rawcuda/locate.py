@@ -1,7 +1,7 @@
 """Where to look for libcuda, and for the compilers and headers of CUDA, and why each place is tried.
 
 What it is   lists of (path, why). A bare soname is left to the system loader, which has its cache and LD_LIBRARY_PATH.
-             `SharedLibrary` loads the driver from such a place; nothing else is loaded here.
+             `load` loads a library from such a place, and `SharedLibrary` the driver.
 What not     it never looks into the current directory (a planted library would run with our rights), and
              does not use ctypes.util.find_library (which starts compilers). What is found is not loaded or run if
              every user of the machine could have put it there: `refuse_planted`.
@@ -18,7 +18,7 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     Place = tuple[str, str]
 
@@ -31,6 +31,7 @@ __all__ = [
     "ptxas",
     "headers",
     "searched",
+    "load",
     "refuse_planted",
     "mapped_file",
     "hidden_gpus",
@@ -71,6 +72,53 @@ def libcuda() -> list[Place]:
     return places
 
 
+def _safe(folders: Iterable[str]) -> Iterator[str]:
+    """Yield those of a list of folders in which something may be searched: absolute ones, except the current one.
+
+    An empty part of a path means the current folder, and `python -m` puts its absolute path into sys.path.
+    """
+    try:
+        here: os.stat_result | None = os.stat(".")
+    except OSError:  # it was deleted
+        here = None
+    for folder in folders:
+        if os.path.isabs(folder):
+            try:
+                if here is not None and os.path.samestat(os.stat(folder), here):
+                    continue
+            except OSError:
+                pass
+            yield folder
+
+
+def _loader_folders() -> Iterator[str]:
+    """Yield the folders in which the system's loader looks for a bare soname, in its order."""
+    if sys.platform == "win32":
+        return  # load() leaves the search to the system
+    yield from _safe(os.environ.get("LD_LIBRARY_PATH", "").replace(";", ":").split(":"))
+    yield from _safe(_configured("/etc/ld.so.conf"))
+    multiarch = f"{os.uname().machine}-linux-gnu"
+    yield from (f"/lib/{multiarch}", f"/usr/lib/{multiarch}", "/lib64", "/usr/lib64", "/lib", "/usr/lib")
+
+
+def _configured(file: str, depth: int = 4) -> Iterator[str]:
+    """Yield the folders that a configuration file of the loader names, those of the files that it includes, too."""
+    import glob
+
+    try:
+        with open(file, encoding="utf-8", errors="surrogateescape") as lines:
+            words = [line.partition("#")[0].split() for line in lines]
+    except OSError:
+        return
+    for line in words:
+        if line[:1] == ["include"]:
+            for pattern in line[1:] if depth else ():
+                for each in sorted(glob.glob(os.path.join(os.path.dirname(file), pattern))):
+                    yield from _configured(each, depth - 1)
+        elif line[:1] != ["hwcap"]:
+            yield from (folder for word in line for folder in word.partition("=")[0].replace(",", ":").split(":"))
+
+
 def _chosen() -> Iterator[Place]:
     """Yield the toolkits that the user has named."""
     for variable in ("CUDA_HOME", "CUDA_PATH"):
@@ -94,15 +142,14 @@ def _installed() -> Iterator[Place]:
 
 
 def _packages() -> Iterator[Place]:
-    for folder in sys.path:
+    for folder in _safe(sys.path):
         nvidia = os.path.join(folder, "nvidia")
-        if os.path.isabs(folder):
-            try:
-                names = sorted(os.listdir(nvidia), reverse=True)
-            except OSError:  # missing, not a folder (a zip file), or not readable
-                continue
-            for name in names:
-                yield os.path.join(nvidia, name), f"the Python package nvidia/{name}"
+        try:
+            names = sorted(os.listdir(nvidia), reverse=True)
+        except OSError:  # missing, not a folder (a zip file), or not readable
+            continue
+        for name in names:
+            yield os.path.join(nvidia, name), f"the Python package nvidia/{name}"
 
 
 def _roots() -> Iterator[Place]:
@@ -115,7 +162,7 @@ def _roots() -> Iterator[Place]:
 def searched() -> list[Place]:
     """Return the folders in which compilers are looked for, whether they exist or not, as a list of (path, why)."""
     packages = [
-        (os.path.join(folder, "nvidia"), "Python packages") for folder in sys.path if folder and os.path.isdir(folder)
+        (os.path.join(folder, "nvidia"), "Python packages") for folder in _safe(sys.path) if os.path.isdir(folder)
     ]
     return list(dict.fromkeys([*_chosen(), *packages, *_installed()]))
 
@@ -142,12 +189,14 @@ def _found(names: tuple[str, ...], folders: tuple[str, ...]) -> list[Place]:
 def nvrtc() -> list[Place]:
     """Return the NVRTC libraries that exist, as a list of (path, why it was tried)."""
     if sys.platform == "win32":
-        places = _found(("nvrtc64_*",), ("bin", "bin/x64", "bin/x86_64", "Library/bin"))
+        places = _found(("nvrtc64_*",), _library_folders())
         return [place for place in places if place[0].endswith(".dll") and not place[0].endswith(".alt.dll")]
     return _found(("libnvrtc.so*",), _library_folders())
 
 
 def _library_folders() -> tuple[str, ...]:
+    if sys.platform == "win32":
+        return "bin", "bin/x64", "bin/x86_64", "Library/bin"
     machine = os.uname().machine
     target = {"aarch64": "sbsa"}.get(machine, machine)
     return "lib64", "lib", f"targets/{target}-linux/lib", f"lib/{machine}-linux-gnu"
@@ -156,16 +205,16 @@ def _library_folders() -> tuple[str, ...]:
 def nvjitlink() -> list[Place]:
     """Return the nvJitLink libraries that exist, as a list of (path, why it was tried)."""
     if sys.platform == "win32":
-        return _found(("nvJitLink_*",), ("bin", "bin/x64", "bin/x86_64", "Library/bin"))
+        return _found(("nvJitLink_*",), _library_folders())
     return _found(("libnvJitLink.so*",), _library_folders())
 
 
 def _programs(name: str) -> list[Place]:
     name += ".exe" if sys.platform == "win32" else ""
     found = _found((name,), ("bin",))
-    for folder in os.environ.get("PATH", "").split(os.pathsep):
+    for folder in _safe(os.environ.get("PATH", "").split(os.pathsep)):
         path = os.path.join(folder, name)
-        if os.path.isabs(folder) and os.access(path, os.X_OK) and all(path != old for old, _ in found):
+        if os.access(path, os.X_OK) and all(path != old for old, _ in found):
             found.append((path, "on the PATH"))
     return found
 
@@ -189,12 +238,22 @@ def headers(major: int) -> list[str]:
     for root, _ in _roots():
         for folder in ("include", "targets/x86_64-linux/include", "targets/sbsa-linux/include"):
             here = os.path.join(root, folder)
-            if os.path.isfile(os.path.join(here, "cuda_fp16.h")) and _major(here) == major:
-                beside = os.path.dirname(os.path.dirname(here)) if os.path.basename(root) == "cuda_runtime" else root
+            if os.path.isfile(os.path.join(here, "cuda_fp16.h")) and _major(here) == major and not _is_planted(here):
+                beside = root
+                if os.path.basename(root) == "cuda_runtime":
+                    beside = os.path.dirname(os.path.dirname(here))
                 more = [os.path.join(here, "cccl"), *(os.path.join(beside, each, "include") for each in _BESIDE)]
-                found = [here, *(each for each in more if os.path.isdir(each))]
+                found = [here, *(each for each in more if os.path.isdir(each) and not _is_planted(each))]
                 return found
     return found
+
+
+def _is_planted(path: str) -> bool:
+    try:
+        refuse_planted(path)
+    except PermissionError:
+        return True
+    return False
 
 
 _BESIDE = ("cuda_cccl", "curand")  # packages for CUDA 12 whose headers kernels include
@@ -216,12 +275,14 @@ def refuse_planted(path: str) -> None:
     """Refuse a library or program that every user of this machine could have put in its place.
 
     That is a file or a folder above it that everybody may write to. In a folder with the sticky bit, such as /tmp, the
-    owner counts: root or this process's user. The folders of this Python are as trusted as the Python that runs.
+    owner counts: root or this process's user. Elsewhere the owner does not count, since software of a computing centre
+    belongs to an account of its own: who names a folder in a path trusts its owner. The folders of this Python are as
+    trusted as the Python that runs.
 
     path    absolute; a bare soname, which the loader finds, and a path that does not exist are not checked
     raises  PermissionError with the remedy
     """
-    if os.name != "posix" or not os.path.isabs(path) or not os.path.exists(path):
+    if sys.platform == "win32" or not os.path.isabs(path) or not os.path.exists(path):
         return
     ours = [prefix + os.sep for each in (sys.prefix, sys.base_prefix) for prefix in (each, os.path.realpath(each))]
     for below in os.path.abspath(path), os.path.realpath(path):  # a link can be exchanged, and so can what it names
@@ -284,16 +345,39 @@ def hidden_gpus(*, real: bool = True) -> list[str]:
     return found
 
 
+def load(path: str) -> tuple[str, ctypes.CDLL]:
+    """Load a library by its path or bare soname, and return its path, too; nothing planted is loaded.
+
+    A bare soname is looked up here, along the loader's own path, because the loader itself would also take a library
+    of the current folder, or one that every user could have planted.
+    raises  OSError  it is not there, cannot be loaded, or is refused by refuse_planted()
+    """
+    if sys.platform == "win32" or os.path.isabs(path):
+        refuse_planted(path)
+        return path, ctypes.CDLL(path, mode=ctypes.RTLD_LOCAL)
+    try:
+        return path, ctypes.CDLL(path, mode=ctypes.RTLD_LOCAL | os.RTLD_NOLOAD)  # this process has loaded it already
+    except OSError:
+        said = []
+    for file in dict.fromkeys(os.path.join(folder, path) for folder in _loader_folders()):
+        if os.path.exists(file):
+            try:
+                refuse_planted(file)
+                return file, ctypes.CDLL(file, mode=ctypes.RTLD_LOCAL)
+            except OSError as error:
+                said.append(str(error))
+    raise OSError("; ".join(said) or f"{path}: no folder in which the system's loader searches has such a file")
+
+
 class SharedLibrary:
     """A libcuda of this machine, loaded by the system's loader with local symbols."""
 
     def __init__(self, path: str) -> None:
-        refuse_planted(path)
-        self.path = path
         if sys.platform == "win32":
+            self.path = path
             self._library = ctypes.WinDLL(path, winmode=0x00000800)  # LOAD_LIBRARY_SEARCH_SYSTEM32
         else:
-            self._library = ctypes.CDLL(path, mode=ctypes.RTLD_LOCAL)
+            self.path, self._library = load(path)
 
     def address(self, symbol: str) -> int | None:
         """Return the address of an exported symbol, or None."""

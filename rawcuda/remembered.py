@@ -1,7 +1,7 @@
 """Tables of answers that can be worked out again: every bounded cache of the package is one of these.
 
 What it is   `Remembered`, a table that empties itself when it is full. An entry may answer only for what its key
-             identifies completely; docs/architecture.md lists all tables, what identifies an entry of each, and what
+             identifies completely; docs/remembered.md lists all tables, what identifies an entry of each, and what
              else the answer depends on.
 What not     A registry of things that exist (contexts, exports, pending calls) is not a table of answers: it is a plain
              dict or list, and nothing may empty it.

@@ -3,7 +3,7 @@
 What it is   a list of listeners, and the two kinds of event that they receive. While the list is empty no event is
              made: every caller checks `listeners` first.
 What not     the class `Trace`, which adds a listener for the duration of a with block, is in tools/traces.py.
-Read next    driver.py (calls), protocols/dlpack.py (steps), tools/traces.py
+Read next    driver.py (calls), protocols/dlpack_capsule.py (steps), tools/traces.py
 """
 
 from __future__ import annotations
@@ -15,18 +15,19 @@ from time import perf_counter_ns
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Callable, Union
+    from typing import Any, Callable, Union
 
     Event = Union["Call", "Step"]
     Listener = Callable[[Event], object]
 
-__all__ = ["Call", "Step", "careful", "listeners", "emit", "observers"]
+__all__ = ["Call", "Step", "careful", "in_use", "listeners", "emit", "observers"]
 
 listeners: list[Listener] = []
-careful: list[
-    object
-] = []  # not empty while each driver call must be checked and reported: there is a listener, or this is a forked child
-observers: list[Callable[[], object]] = []  # functions to call when a trace begins; owned.py adds one
+# not empty while each driver call must be checked or reported: there is a listener, this is a forked child, or a host
+# function runs
+careful: list[object] = []
+in_use: list[Any] = []  # the driver in use, if any; driver.py adds it
+observers: list[Callable[[], object]] = []  # functions to call when a trace begins; ownership.py adds one
 _telling = _thread._local()  # .now exists while this thread calls its listeners
 
 

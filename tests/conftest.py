@@ -18,11 +18,19 @@ import pytest
 from _pytest.runner import runtestprotocol
 
 from .subject import CHECKOUT, FOLDER, NAME, ROOT, module, rawcuda
+from .unexpected import Watch
 
 sys.dont_write_bytecode = False  # pytest keeps the rewritten tests: rewriting takes most of the time of a collection
 
+# Without the GIL, CPython 3.13 never frees a class or the code of a function that is made after the first thread was
+# started, nor what they refer to.
+frees_classes = pytest.mark.skipif(
+    sys.version_info[:2] == (3, 13) and not getattr(sys, "_is_gil_enabled", lambda: True)(),
+    reason="CPython 3.13 without the GIL frees no classes",
+)
+
 # The largest number of tests (parameters not counted) for the emulator only, or for a GPU only.
-CEILINGS = {"emulator_only": 75, "gpu_only": 20}
+CEILINGS = {"emulator_only": 100, "gpu_only": 20}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -71,6 +79,9 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "emulator_only(reason): a diagnostic that only the emulator gives")
     config.addinivalue_line("markers", "gpu_only(reason): only a GPU can show this, such as speed or real asynchrony")
     config.addinivalue_line("markers", "counts_handles: the test counts what its interrupts and failures leave behind")
+    config.addinivalue_line(
+        "markers", "codes(said, ...): 'cuX returned 1': codes that the package may ignore in this test"
+    )
     config.addinivalue_line("markers", "once: takes a while, and depends little on the Python or on the mode")
     config.addinivalue_line("markers", "heavy: takes a long time; `python3 -m tests --heavy` runs it")
     config.addinivalue_line("markers", "xdist_group(name): heavy tests that one process runs, after one another")
@@ -131,9 +142,15 @@ CHOSEN = pytest.StashKey["set[str]"]()
 def tenth(items: list[pytest.Item], commit: str) -> list[pytest.Item]:
     """Return every tenth of the items, in the order of hashes of their names, from a place that the commit selects.
 
-    The commits of some weeks select each item about equally often, and the long ones of a file not together.
+    The commits of some weeks select each item about equally often, and the long ones of a file not together. Those that
+    run other tests, which take minutes, come first in the order, so that each tenth has a tenth of them, too.
     """
-    ordered = sorted(items, key=lambda item: hashlib.sha256(item.nodeid.encode()).digest())
+
+    def place(item: pytest.Item) -> tuple[bool, bytes]:
+        short = "rerun" not in getattr(item, "fixturenames", ())
+        return short, hashlib.sha256(item.nodeid.encode()).digest()
+
+    ordered = sorted(items, key=place)
     return ordered[int(hashlib.sha256(commit.encode()).hexdigest(), 16) % 10 :: 10]
 
 
@@ -266,7 +283,21 @@ def library(pytestconfig: pytest.Config) -> Any:
     executor = os.environ.get("TESTED_EXECUTOR", "auto")
     emulator = module("emulator").Emulator(mode=option("mode"), seed=option("seed"), devices=2, executor=executor)
     rawcuda.use(emulator)
+    watches.append(Watch(emulator))
     return emulator
+
+
+watches: list[Watch] = []  # one, after a test has chosen the emulator
+
+
+@pytest.fixture(autouse=True)
+def no_unexpected_codes(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fail a test in which the package was given an error code by the driver, and told nobody; see unexpected.py."""
+    yield
+    expected = tuple(f"{said} " for mark in request.node.iter_markers("codes") for said in mark.args)
+    for watch in watches:
+        unexpected = [said for said in watch.take() if not said.startswith(expected)]
+        assert not unexpected, "unexpected error codes:\n" + "\n".join(unexpected)
 
 
 @pytest.fixture
@@ -294,10 +325,9 @@ def only_the_subject() -> Iterator[None]:
 def fast_paths_off(pytestconfig: pytest.Config) -> None:
     """With --plain, switch off each fast path of the package. Users do not need such a switch."""
     if pytestconfig.getoption("plain"):
-        module("protocols.dlpack").reader_in_c = lambda *_: None
+        module("protocols.dlpack_capsule").reader_in_c = lambda *_: None
         module("protocols.dlpack_c_exchange").reader_for_torch = lambda *_: None
         module("protocols.buffer")._offset = 0
-        module("gpu.kernels.source").enabled = False
         module("tracing").careful.append("plain")
 
 

@@ -67,8 +67,8 @@ def problems(checkout: Path, draft: bool = False) -> list[str]:
     setup = configparser.ConfigParser()
     setup.read(checkout / "setup.cfg", encoding="utf-8")
     stated = setup["metadata"]["version"].strip()
-    facade = (checkout / "rawcuda" / "__init__.py").read_text("utf-8")
-    [version] = re.findall(r'^__version__ = "(.*)"$', facade, re.M)
+    package = (checkout / "rawcuda" / "__init__.py").read_text("utf-8")
+    [version] = re.findall(r'^__version__ = "(.*)"$', package, re.M)
     wrong = (
         [] if stated == "attr: rawcuda.__version__" else ["setup.cfg must take the version from rawcuda/__init__.py"]
     )

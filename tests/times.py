@@ -69,7 +69,7 @@ def pytest_configure(config: pytest.Config) -> None:
     importlib.import_module = measure.wrapped("importing, here", importlib.import_module)
     for place in (module("compiler.nvrtc").Nvrtc, module("compiler.nvcc").Nvcc):
         place.compile = measure.wrapped("compiling CUDA C, here", place.compile)
-    code = module("emulator.ptx.program").Code
+    code = module("emulator.ptx.ptx_program").Code
     code.__init__ = measure.wrapped("loading PTX, here", code.__init__)
     wait = subprocess.Popen._wait  # type: ignore[attr-defined]
 

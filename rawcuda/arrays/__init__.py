@@ -4,5 +4,7 @@ What it is   strided: view() and StridedView, whose methods are also in reshapin
              making: copies, fills and new arrays; conversion, flags and pickling: what NumPy's users expect of an
              array; exporting, arrow_export and exchange_table: exports to other libraries.
 What not     nothing here imports a driver; gpu/ is imported when device memory is first used.
+Order        host_copy, copying, conversion, flags, exporting, arrow_export, exchange_table, pickling, number,
+             reshaping, strided, making
 Read next    strided.py
 """

@@ -100,7 +100,9 @@ def arrow_format(view: StridedView) -> str | None:
         return _FORMATS[name]
     if text[1:3] in ("M8", "m8") and text[4:-1] in _UNITS:
         unit = _UNITS[text[4:-1]]
-        return f"ts{unit}:" if text[1] == "M" else f"tD{unit}"
+        if text[1] == "M":
+            return f"ts{unit}:"
+        return f"tD{unit}"
     if text[:2] in ("|V", "|S") and text[2:].isdigit() and int(text[2:]):
         return f"w:{text[2:]}"
     return None

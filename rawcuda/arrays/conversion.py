@@ -49,7 +49,9 @@ def as_type(view: Any, dtype: Any, always: bool) -> Any:
     """Return the elements converted to a dtype; see StridedView.astype."""
     new = of(dtype)
     if new is view.dtype:
-        return duplicate(view) if always else view
+        if always:
+            return duplicate(view)
+        return view
     for one in (view.dtype, new):
         if one.kind == "opaque" or one.lanes > 1 or one.packed or one.name in ("float128", "complex256"):
             raise TypeError(
@@ -98,8 +100,13 @@ def _cast(new: DType, value: Any) -> Any:
         return value
     if isinstance(value, complex):
         value = value.real
-    low = -(1 << new.bits - 1) if new.kind == "int" else 0
-    number = int(value) if isfinite(value) else low
+    low = 0
+    if new.kind == "int":
+        low = -(1 << new.bits - 1)
+    if isfinite(value):
+        number = int(value)
+    else:
+        number = low
     return (number - low) % (1 << new.bits) + low
 
 
@@ -165,7 +172,9 @@ def _collect(values: Any, shape: list[int], depth: int, leaves: list[Any]) -> No
 def _leaf(value: Any) -> Any:
     """Return the value of an element of a list; a view or an array without dimensions gives its item()."""
     item = getattr(value, "item", None)
-    return item() if callable(item) and getattr(value, "shape", None) == () else value
+    if callable(item) and getattr(value, "shape", None) == ():
+        return item()
+    return value
 
 
 # -- text
@@ -178,13 +187,18 @@ def shown(view: Any) -> str:
     dtype, shape = view.dtype, view.shape
     if not view._place.is_host or dtype.kind == "opaque" or not 0 < dtype.itemsize <= 64 or view.ndim > 8:
         return ""
-    most = _MOST_SHOWN[-view.ndim :] if view.ndim < 3 else (1,) * (view.ndim - 3) + _MOST_SHOWN
+    if view.ndim < 3:
+        most = _MOST_SHOWN[-view.ndim :]
+    else:
+        most = (1,) * (view.ndim - 3) + _MOST_SHOWN
     few = tuple([min(extent, n) for extent, n in zip(shape, most)])
     places = [view.ptr]
     for extent, stride in zip(few, view.strides):
         places = [place + i * stride for place in places for i in range(extent)]
     data = _peek(places, dtype.itemsize)
-    return "" if data is None else _listed(iter(decode(dtype, data)), few, shape)
+    if data is None:
+        return ""
+    return _listed(iter(decode(dtype, data)), few, shape)
 
 
 def _peek(places: list[int], nbytes: int) -> bytes | None:

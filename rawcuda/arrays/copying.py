@@ -4,20 +4,19 @@ What it is   the decisions: which copies and fills are a single call of the driv
              walk over their elements; which memory may be written to; that a copy converts nothing.
 How          The facts about a view or a Memory that a copy needs are determined once, and the object keeps them as its
              `Side`. Views of the same shape and strides share a `Form`, which exists once. If both sides have the same
-             form, each is one run of bytes, and gpu/spans.py copies it in any kind of memory. Other copies are walks.
-What not     it calls no cu* function: gpu/spans.py and gpu/copies/ do, through doors.py.
+             form, each is one run of bytes, and gpu/copies/contiguous.py copies it in any kind of
+             memory. Other copies are walks.
+What not     it calls no cu* function: gpu/copies/contiguous.py and gpu/copies/ do, through protocols/device_memory.py.
 Order        If pageable memory takes part, the copy is complete on return; otherwise it is in stream order.
-Read next    host_copy.py, gpu/spans.py, gpu/copies/device_copy.py
+Read next    host_copy.py, gpu/copies/contiguous.py, gpu/copies/device_copy.py
 """
 
 from __future__ import annotations
 
-import ctypes
 import struct
 import sys
+from ctypes import c_void_p, memmove
 
-from .. import doors, names
-from ..doors import in_use
 from ..elements import layout
 from ..elements.dtypes import of as dtype_of
 from ..elements.scalars import decode, encode
@@ -25,8 +24,10 @@ from ..errors import ProtocolError, protecting, refusal
 from ..interpreter.cpython import bytes_at
 from ..protocols.choosing import OFFERS, reader_of
 from ..protocols.description import Bytes, Description, Examined, Unaddressed
+from ..protocols.device_memory import gpu
 from ..protocols.refusals import InChunks, add_note, means_another
 from ..remembered import Remembered
+from ..tracing import in_use
 from . import host_copy
 from .host_copy import Walk, empty_host, walk_of
 
@@ -41,38 +42,21 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Form",
-    "Prepared",
+    "CheckedCopy",
     "Side",
     "copy",
     "download",
     "duplicate",
     "examine",
     "fill",
-    "plan",
+    "pattern_of",
     "plan_fill",
     "readable",
     "widest",
     "tolist",
 ]
 
-_argument: Any = ctypes.c_void_p.from_param  # makes a prepared argument of an address or a size
-_gpu: Any = None  # doors.gpu(), set on first use: an import statement takes 300 ns and more
-_copy_run: Any = None  # its copy_run; also its fill_run
-_fill_run: Any = None
-_copies: Any = None  # gpu/copies/device_copy.py, set on first use
-
-
-def _enter_gpu() -> Any:
-    global _gpu, _copy_run, _fill_run
-    _gpu = doors.gpu()
-    _copy_run, _fill_run = _gpu.copy_run, _gpu.fill_run
-    return _gpu
-
-
-def _enter_copies() -> Any:
-    global _copies
-    _copies = _enter_gpu().copies()
-    return _copies
+_argument: Any = c_void_p.from_param  # makes a prepared argument of an address or a size
 
 
 # -- the facts about each side
@@ -90,32 +74,37 @@ class Form:
     in_c_order  whether they are one run in C order
     shape, strides, offset  the same elements with merged dimensions, as layout.coalesce returns them
     rows        (bytes of a row, pitch, number of rows) if the elements are rows of bytes, which begin at offset
-    words       for a value that filled it, as an int or the bytes of an element: what Route.words_of() returns
-    is_safe     whether no two elements share bytes; None: not known yet
+    fills       for a value that filled it, an int or the bytes of an element: the calls of the driver that do it
+    is_safe     whether no two elements share bytes
     """
 
     __slots__ = (
         "dtype", "pack", "itemsize", "nbytes", "size", "in_c_order", "shape", "strides", "offset", "rows",
-        "words", "is_safe",
+        "fills", "is_safe",
     )  # fmt: skip
 
     def __init__(self, shape: Ints, strides: Ints, dtype: DType | None) -> None:
-        itemsize = dtype.itemsize if dtype is not None else 1
-        self.dtype, self.itemsize, self.nbytes = dtype, itemsize, layout.size(shape) * itemsize
+        self.dtype, self.itemsize = dtype, 1
+        if dtype is not None:
+            self.itemsize = dtype.itemsize
+        itemsize = self.itemsize
+        self.nbytes = layout.size(shape) * itemsize
         self.pack: Any = _PACK.get((dtype or _BYTE).name)
         self.shape, (self.strides,), (self.offset,) = layout.coalesce(shape, strides)
         dense = self.nbytes > 0 and (not self.shape or self.strides == (itemsize,)) and not self.offset
         self.size = _argument(self.nbytes) if dense else None
-        self.is_safe: bool | None = True if dense or not self.nbytes else None
+        self.is_safe = dense or not self.nbytes or not layout.repeats(shape, strides, itemsize)
         self.in_c_order = dense and layout.is_c_contiguous(shape, strides, itemsize)
         self.rows = _rows(self.shape, self.strides, itemsize)
-        self.words: Remembered[Any, Any] = Remembered(32)
+        self.fills: Remembered[Any, Any] = Remembered(32)
 
 
 def _rows(shape: Ints, strides: Ints, itemsize: int) -> tuple[int, int, int] | None:
     if len(shape) == 2 and strides[1] == itemsize:
         return shape[1] * itemsize, strides[0], shape[0]
-    return (itemsize, strides[0], shape[0]) if len(shape) == 1 else None
+    if len(shape) == 1:
+        return (itemsize, strides[0], shape[0])
+    return None
 
 
 # (shape, strides, id of the dtype, which the Form keeps alive) -> Form. Making one takes several microseconds, the
@@ -127,56 +116,36 @@ def _make_form(shape: Ints, strides: Ints, dtype: DType | None) -> Form:
     return _forms.keep((shape, strides, id(dtype)), Form(shape, strides, dtype))
 
 
-class _AlwaysOpen:
-    """A stand-in for the owner of a Side that has no Memory to ask whether it is closed."""
-
-    _handle = 1
-
-
-class _Foreign:
-    """A stand-in for the owner of another library's memory, whose label is checked in each copy and fill.
-
-    It looks closed, so that the test which finds a closed Memory leads to `_check_usable`.
-    """
-
-    _handle = None
-
-
 class Side:
     """The facts about a view or a Memory that a copy or a fill needs; they are determined once.
 
     form      the Form
     run       the Form, if the elements are one run of bytes, else None; `target` is the same if it may be written
     address   of the first element; `end` is address + form.nbytes
-    argument  the address as a prepared argument, which only this Side has
-    owner     what must be open: for a view of our memory, the Memory; None: the Memory itself, which has this Side
+    argument  the address as a prepared argument
+    ours      whether it is our own memory, whose close() waits for pending work; other memory must be retained until
+              work that uses it is done, and its label is checked each time
+    memory    for a view of our own memory, the Memory; else None
     primary   the context of the device that the memory belongs to; None for host memory that is not ours
     kind      "host" (pageable), "pinned", "device" or "managed"
     readonly  whether it must not be written
-    ours      whether close() waits for pending work; other memory must be retained until work that uses it is done
-    route     the Route of the last copy to this side, or fill, that was one call on a stream; see gpu/spans.py
     """
 
     __slots__ = (
-        "form", "run", "target", "address", "argument", "end", "owner", "primary", "kind", "readonly", "ours",
-        "route",
+        "form", "run", "target", "address", "argument", "end", "ours", "memory", "primary", "kind", "readonly",
     )  # fmt: skip
 
     form: Form
     run: Form | None
-    target: Form | bool
+    target: Form | None
     address: int
     argument: Any
     end: int
-    owner: Any
+    ours: bool
+    memory: Any
     primary: Any
     kind: str
     readonly: bool
-    ours: bool
-    route: Any
-
-
-_KINDS: dict[Any, str] = {"cpu": "host", "cuda_host": "pinned", "cuda": "device", "cuda_managed": "managed"}
 
 
 def examine(thing: Any) -> Side:
@@ -186,32 +155,38 @@ def examine(thing: Any) -> Side:
     the context of foreign memory.
     raises  Closed  the memory is closed
     """
-    made, is_final = Side(), True
+    made, is_final, memory, primary = Side(), True, None, None
     if isinstance(thing, Description):
-        where, owner = thing._place, thing._owner
-        shape, strides, dtype = thing.shape, thing.strides, thing.dtype
-        made.readonly, made.kind = where.readonly, _KINDS[where.device[0]] if where.device else "device"
-        made.ours = isinstance(owner, Bytes)
+        where, owner, dtype = thing._place, thing._owner, thing._dtype
+        shape, strides = thing._shape, thing._strides
+        made.kind, made.readonly, made.ours = where.kind, where.readonly, isinstance(owner, Bytes)
         if made.ours:
-            made.owner, made.primary, is_final = owner, owner._primary, owner._keeps is None
-            address = thing._ptr
-            if owner._handle is None or not is_final:
+            memory, primary, address = owner, owner._primary, thing._ptr
+            if owner._keeps is not None or owner._handle is None:
+                is_final = False
                 owner.ptr  # raises Closed
         else:
             address = thing.ptr
-            made.owner = _AlwaysOpen if where.protocol == "memory" else _Foreign
-            made.primary, is_final = None, bool(in_use)
-            if made.kind in ("device", "managed"):
-                made.primary = (_gpu or _enter_gpu()).device_of(thing)
+            if made.kind != "host":
+                is_final = bool(in_use)
+                if made.kind != "pinned":
+                    primary = gpu.device_of(thing)
     else:
         # A Side with a reference to its own Memory would be a cycle, which only the garbage collector frees.
-        made.owner, made.primary, made.ours = None, thing._primary, True
-        made.readonly, made.kind, address = thing.readonly, thing.kind, thing.ptr
-        shape, strides, dtype, is_final = (thing.nbytes,), (1,), None, thing._keeps is None
-    made.form = form = _forms.answers.get((shape, strides, id(dtype))) or _make_form(shape, strides, dtype)
+        shape, strides, dtype = (thing.nbytes,), (1,), None
+        made.kind, made.readonly, made.ours = thing.kind, thing.readonly, True
+        primary, is_final, address = thing._primary, thing._keeps is None, thing.ptr  # raises Closed
+    try:
+        form = _forms.answers[shape, strides, id(dtype)]
+    except KeyError:
+        form = _make_form(shape, strides, dtype)
+    made.form, made.memory, made.primary = form, memory, primary
     made.address, made.argument, made.end = address, _argument(address), address + form.nbytes
-    made.run, made.route = form if form.size is not None else None, None
-    made.target = False if made.readonly else made.run or False
+    made.run = made.target = None
+    if form.size is not None:
+        made.run = made.target = form
+        if made.readonly:
+            made.target = None
     if is_final:
         thing._side = made
     return made
@@ -294,7 +269,7 @@ def _joined(chunks: list[Any]) -> Any:
 def _side_of(thing: Any, stream: Any) -> tuple[Any, Side]:
     """Return a view of an exporter, or the Memory itself, and its Side."""
     if isinstance(thing, Examined):
-        return thing, getattr(thing, "_side", None) or examine(thing)
+        return thing, examine(thing) if thing._side is None else thing._side
     made: Any = reader_of(thing, None)(thing, Description._viewed, stream)
     return made, examine(made)
 
@@ -302,11 +277,11 @@ def _side_of(thing: Any, stream: Any) -> tuple[Any, Side]:
 # -- copies
 
 
-def copy(dst: names.Any, src: names.Any, *, stream: names.Any = None) -> None:
+def copy(dst: Any, src: Any, *, stream: Any = None) -> None:
     """Copy elements between any two exporters, of any layout, in host or device memory.
 
     A Memory itself has no dtype: if one takes part, bytes are copied, and the sizes must be equal; see Memory.view().
-    A CUDA array, or a part of one, may be either side; see gpu/textures/arrays.py.
+    A CUDA array, or a part of one, may be either side; see gpu/textures/opaque_arrays.py.
 
     shape   src is broadcast to dst's shape, as in an assignment of NumPy
     stream  the stream on which device memory is copied; None is the legacy default stream
@@ -317,9 +292,11 @@ def copy(dst: names.Any, src: names.Any, *, stream: names.Any = None) -> None:
             ProtocolError   dst is read-only
             InvalidUse      the stream is being captured, and a graph cannot contain this copy
     """
+    to: Any = None
+    of: Any = None
     if isinstance(dst, Examined) and isinstance(src, Examined):
-        to, of = getattr(dst, "_side", None) or examine(dst), getattr(src, "_side", None) or examine(src)
-    else:
+        to, of = dst._side, src._side
+    if to is None or of is None:
         try:
             (dst, to), (src, of) = _side_of(dst, stream), _side_of(readable(src, stream), stream)
         except TypeError:  # not an exporter; a test before this would take 80 ns
@@ -330,33 +307,23 @@ def copy(dst: names.Any, src: names.Any, *, stream: names.Any = None) -> None:
             else:
                 raise
             return
-    owner, other = to.owner, of.owner
-    if (dst if owner is None else owner)._handle is None or (src if other is None else other)._handle is None:
-        is_open = False
-    else:
-        is_open, route = True, to.route
-        if route is not None and route.repeat(of.argument, (), dst, src, to, of, stream):
-            return
-    if to.target is not of.run and not _are_bytes(to, of):
-        _copy_walk(dst, src, to, of, stream)
+    run = to.target
+    if (run is None or run is not of.run) and not _are_bytes(to, of):
+        walk = _checked_walk(dst, src, to, of)
+        if stream is not None:
+            gpu.handle_of(stream)  # an invalid stream is refused even if it is not needed
+        _follow(walk, dst, src, to, of, stream)
         return
-    if not is_open:
-        _check_target(to, dst)
+    memory, other = to.memory, of.memory
+    if memory is None or other is None or memory._handle is None or other._handle is None:
+        _check_usable(to, dst)
         _check_usable(of, src)
-    if to.primary is of.primary is None or not (_copy_run or _enter_gpu().copy_run)(dst, src, to, of, stream):
-        _copy_walk(dst, src, to, of, stream)
-
-
-def plan(dst: Any, src: Any) -> tuple[Any, Side, Any, Side, Walk]:
-    """Check a copy that will be done later, and return both sides and the Walk.
-
-    Arrays of other libraries are viewed in the order of the legacy default stream.
-    """
-    (dst, to), (src, of) = _side_of(dst, None), _side_of(src, None)
-    _check_target(to, dst)
-    _check_usable(of, src)
-    is_bytes = to.form.dtype is None or of.form.dtype is None
-    return dst, to, src, of, _walk_of_bytes(dst, src, to, of) if is_bytes else _walk_of_elements(dst, src)
+    if to.kind == of.kind == "host":
+        if stream is not None:
+            gpu.handle_of(stream)
+        memmove(to.address, of.address, to.form.nbytes)
+    elif to.primary is of.primary is None or not gpu.copy_run(dst, src, to, of, stream):
+        _follow(_walk(dst, src, to, of), dst, src, to, of, stream)
 
 
 def plan_fill(target: Any, value: Any) -> tuple[Any, Side, bytes, bytes]:
@@ -384,79 +351,79 @@ def _check_usable(side: Side, thing: Any) -> None:
     raises  Closed         the memory is closed
             ProtocolError  the driver in use says that the memory is on another device
     """
-    owner = thing if side.owner is None else side.owner
-    if owner is _Foreign:
-        if in_use and not in_use[0].forked:  # (in a child of fork() no driver can be asked)
-            (_gpu or _enter_gpu()).check_label(thing)
-    elif owner._handle is None:
-        owner.handle  # raises Closed
+    if side.ours:
+        if side.memory is not None:
+            thing = side.memory
+        if thing._handle is None:
+            thing.handle  # raises Closed
+    elif in_use and not in_use[0].forked:  # (in a child of fork() no driver can be asked)
+        gpu.check_label(thing)
 
 
 def _check_target(to: Side, dst: Any) -> None:
-    """Check that a side is usable, and that it may be written to."""
+    """Check that memory is open, may be written, and that no two of its elements share bytes.
+
+    raises  Closed         the memory is closed
+            ProtocolError  the memory is read-only
+            ValueError     two elements share bytes
+    """
     _check_usable(to, dst)
     if to.readonly:
         raise refusal(
-            dst._place.protocol if isinstance(dst, Description) else "memory",
+            getattr(dst, "protocol", "memory"),
             "readonly",
             True,
             "the memory must not be written to; copy into another array, or "
             "use view(obj, writable=True) if only the protocol cannot express that it is writable",
         )
-    form = to.form
-    if form.is_safe is None:
-        form.is_safe = not layout.repeats(dst.shape, dst.strides, dst.dtype.itemsize)
-    if not form.is_safe:
+    if not to.form.is_safe:
         raise ValueError(
             f"with strides {dst.strides}, elements of shape {dst.shape} share bytes, so the result of a copy "
             "is undefined: copy into an array without overlapping elements"
         )
 
 
-def _copy_walk(dst: Any, src: Any, to: Side, of: Side, stream: Any) -> None:
-    """Copy between any two sides, element by element where needed."""
-    walk = _checked_walk(dst, src, to, of)
-    if stream is not None:
-        (_gpu or _enter_gpu()).handle_of(stream)  # an invalid stream is refused even if it is not needed
-    _follow(walk, dst, src, to, of, stream)
-
-
-def _follow(walk: Walk, dst: Any, src: Any, to: Side, of: Side, stream: Any) -> None:
-    if walk.is_empty():
-        return
-    if to.kind == of.kind == "host":
-        host_copy.copy(walk)
-    else:
-        (_copies or _enter_copies()).copy_on_device(dst, src, to, of, walk, stream)
-
-
 def _checked_walk(dst: Any, src: Any, to: Side, of: Side) -> Walk:
     """Return the walk of a copy, after all checks that its sides need."""
     _check_target(to, dst)
     _check_usable(of, src)
+    return _walk(dst, src, to, of)
+
+
+def _walk(dst: Any, src: Any, to: Side, of: Side) -> Walk:
     if to.form.dtype is None or of.form.dtype is None:
         return _walk_of_bytes(dst, src, to, of)
     return _walk_of_elements(dst, src)
 
 
-class Prepared:
-    """A copy that was checked, for copies in batches: `dst`, `src`, their Sides `to` and `of`, and the walk."""
+def _follow(walk: Walk, dst: Any, src: Any, to: Side, of: Side, stream: Any) -> None:
+    """Copy between any two sides that are not both one run of bytes, element by element where needed."""
+    if walk.is_empty():
+        return
+    if to.kind == of.kind == "host":
+        host_copy.copy(walk)
+    else:
+        gpu.copies.copy_on_device(dst, src, to, of, walk, stream)
+
+
+class CheckedCopy:
+    """A copy that was checked, and is made later: in a batch, or by a graph.
+
+    dst, src  views, or Memories; to, of: the Side of each
+    walk      the Walk
+    stream    arrays of other libraries are viewed in its order
+    """
 
     __slots__ = ("dst", "src", "to", "of", "walk")
 
-    def __init__(self, dst: Any, src: Any, stream: Any) -> None:
-        (self.dst, self.to) = _side_of(dst, stream)
-        (self.src, self.of) = _side_of(readable(src, stream), stream)
+    def __init__(self, dst: Any, src: Any, stream: Any = None) -> None:
+        self.dst, self.to = _side_of(dst, stream)
+        self.src, self.of = _side_of(readable(src, stream), stream)
         self.walk = _checked_walk(self.dst, self.src, self.to, self.of)
 
-    def perform(self, stream: Any) -> None:
-        """Do the copy alone; see copy()."""
-        to, of = self.to, self.of
-        runs = to.target is of.run or _are_bytes(to, of)
-        if runs and not to.primary is of.primary is None:
-            if (_copy_run or _enter_gpu().copy_run)(self.dst, self.src, to, of, stream):
-                return
-        _follow(self.walk, self.dst, self.src, to, of, stream)
+    def make(self, stream: Any) -> None:
+        """Make the copy alone; see copy()."""
+        copy(self.dst, self.src, stream=stream)
 
 
 def _walk_of_elements(dst: Any, src: Any) -> Walk:
@@ -484,10 +451,16 @@ def _walk_of_bytes(dst: Any, src: Any, to: Side, of: Side) -> Walk:
         )
     if to.form.dtype is None and of.form.dtype is None:
         return walk_of((to.form.nbytes,), 1, to.address, (1,), of.address, (1,))
-    shaped = dst if of.form.dtype is None else src
+    if of.form.dtype is None:
+        shaped = dst
+    else:
+        shaped = src
     itemsize = shaped.dtype.itemsize
     dense = layout.c_strides(shaped.shape, itemsize)
-    strides = (dst.strides, dense) if shaped is dst else (dense, src.strides)
+    if shaped is dst:
+        strides = (dst.strides, dense)
+    else:
+        strides = (dense, src.strides)
     return walk_of(shaped.shape, itemsize, to.address, strides[0], of.address, strides[1])
 
 
@@ -519,36 +492,40 @@ _BYTE = dtype_of("uint8")
 
 def fill(target: Any, value: Any, stream: Any = None) -> None:
     """Set every element of a view to a value, or every byte of a Memory; see StridedView.fill."""
-    to = getattr(target, "_side", None) or examine(target)
-    form, owner = to.form, to.owner
-    if not to.target or (target if owner is None else owner)._handle is None:
+    to: Any = target._side
+    if to is None:
+        to = examine(target)
+    form = to.form
+    memory = to.memory
+    if memory is None or memory._handle is None or to.readonly or not form.is_safe:
         _check_target(to, target)
-    key: Any = value if type(value) is int else _pattern_of(form, value)  # an int tells as much as its bytes
-    route = to.route
-    if route is not None:
-        function, words = form.words.answers.get(key) or route.words_of(form, _pattern_of(form, value), key)
-        if route.repeat(function, words, target, target, to, to, stream):
-            return
-    pattern = _pattern_of(form, value) if key is value else key
-    if to.kind != "device" and to.kind != "managed" or not form.nbytes:
-        if stream is not None and (to.kind == "host" or not form.nbytes):
-            (_gpu or _enter_gpu()).handle_of(stream)  # refuses an object that is not a stream
-        if not form.nbytes:
-            return
-        if to.kind == "host" or (_gpu or _enter_gpu()).wait_for(target, to, stream):
+    if type(value) is not int:  # (an int tells as much as its bytes)
+        value = pattern_of(form, value)
+    if to.kind == "host" or not form.nbytes:
+        pattern = pattern_of(form, value)
+        if stream is not None:
+            gpu.handle_of(stream)  # refuses an object that is not a stream
+        if form.nbytes:
             host_copy.fill(to.address + form.offset, form.shape, form.strides, pattern)
-            return
-    if not (_fill_run or _enter_gpu().fill_run)(target, to, pattern, key, stream):
-        (_copies or _enter_copies()).fill_on_device(target, to, pattern, stream)
+    elif to.kind == "pinned" and gpu.wait_for(target, to, stream):
+        host_copy.fill(to.address + form.offset, form.shape, form.strides, pattern_of(form, value))
+    elif not gpu.fill_run(target, to, value, stream):
+        gpu.copies.fill_on_device(target, to, pattern_of(form, value), stream)
 
 
-def _pattern_of(form: Form, value: Any) -> bytes:
+_NUMPYS: dict[str, Any] = {"b": bool, "c": complex}  # for struct, by the kind of a dtype of NumPy
+
+
+def pattern_of(form: Form, value: Any) -> bytes:
     """Return the bytes of an element of this value."""
     kind, dtype = type(value), form.dtype or _BYTE
+    if kind is bytes and len(value) == form.itemsize:
+        return value  # type: ignore[no-any-return]
     exact = kind is float or kind is int  # whether struct converts the value itself, and refuses what is too large
     if not exact and (numpys := getattr(getattr(value, "dtype", None), "kind", "")):
-        value = bool(value) if numpys == "b" else complex(value) if numpys == "c" else value  # for struct
         exact = dtype.kind != "complex" and (numpys in ("b", "i", "u") or numpys == "f" and value.dtype.itemsize <= 8)
+        if numpys in _NUMPYS:
+            value = _NUMPYS[numpys](value)
     try:
         if exact or kind is bool and dtype.kind != "complex":
             return form.pack(value)  # type: ignore[no-any-return]
@@ -577,7 +554,7 @@ def download(source: Any, stream: Any = None) -> StridedView:
 
 def duplicate(source: Any, stream: Any = None) -> StridedView:
     """Copy a view of device-accessible memory into new memory of the same kind, in C order, on a stream."""
-    target = doors.gpu().empty_like(source)
+    target = gpu.empty_like(source)
     if target is None:  # pinned memory that is not ours
         return download(source, stream)
     copy(target, source, stream=stream)
@@ -586,10 +563,16 @@ def duplicate(source: Any, stream: Any = None) -> StridedView:
 
 def tolist(source: StridedView) -> Any:
     """Return nested lists of Python values; see StridedView.tolist."""
-    _check_usable(getattr(source, "_side", None) or examine(source), source)
+    _check_usable(examine(source), source)
     shape, dtype, count = source.shape, source.dtype, layout.size(source.shape)
-    plain = source if source._place.is_host and source.is_c_contiguous else download(source)
-    values = decode(dtype, bytes_at(plain.ptr, count * dtype.itemsize)) if dtype.itemsize else [b""] * count
+    if source._place.is_host and source.is_c_contiguous:
+        plain = source
+    else:
+        plain = download(source)
+    if dtype.itemsize:
+        values = decode(dtype, bytes_at(plain.ptr, count * dtype.itemsize))
+    else:
+        values = [b""] * count
     if not shape:
         return values[0]
     for n in shape[:0:-1]:
@@ -600,4 +583,6 @@ def tolist(source: StridedView) -> Any:
 
 
 def _nested_empty(shape: Ints) -> list[Any]:
-    return [_nested_empty(shape[1:]) for _ in range(shape[0])] if len(shape) > 1 else []
+    if len(shape) > 1:
+        return [_nested_empty(shape[1:]) for _ in range(shape[0])]
+    return []

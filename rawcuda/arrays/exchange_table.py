@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import ctypes
 
-from .. import doors, tracing
+from .. import tracing
 from ..dlpack import VERSION, Consumed, DLManagedTensorVersioned, DLPackExchangeAPI, DLTensor
 from ..elements.dtypes import from_dlpack
 from ..errors import refusal
 from ..interpreter.callback import available, raising
 from ..interpreter.cpython import bind, immortal
+from ..protocols.device_memory import gpu
 from ..protocols.tensor import BY_CAPSULE, describe_tensor
 from .exporting import lend_view
 
@@ -95,7 +96,10 @@ def _to_py_object(kind: type[StridedView]) -> Any:
 def _current_work_stream() -> Any:
     @raising(ctypes.c_int, ctypes.c_int32, ctypes.c_int32, ctypes.c_void_p)
     def current_work_stream(device: int, ordinal: int, out: int) -> int:
-        ctypes.c_uint64.from_address(out).value = 1 if device in _CUDA_TYPES else 0  # the legacy default stream; none
+        if device in _CUDA_TYPES:  # the legacy default stream; none
+            ctypes.c_uint64.from_address(out).value = 1
+        else:
+            ctypes.c_uint64.from_address(out).value = 0
         return 0
 
     return current_work_stream
@@ -116,7 +120,10 @@ def _allocator(kind: type[StridedView]) -> Any:
 
 def _allocate(kind: type[StridedView], wanted: DLTensor) -> StridedView:
     """Return a new array with the dtype, shape and device of a DLTensor."""
-    shape = tuple((ctypes.c_int64 * wanted.ndim).from_address(wanted.shape)) if wanted.ndim > 0 else ()
+    if wanted.ndim > 0:
+        shape = tuple((ctypes.c_int64 * wanted.ndim).from_address(wanted.shape))
+    else:
+        shape = ()
     dtype = from_dlpack(wanted.dtype.code, wanted.dtype.bits, wanted.dtype.lanes)
     where, ordinal = wanted.device.device_type, wanted.device.device_id
     if any(n < 0 for n in shape) or dtype.packed:
@@ -124,5 +131,5 @@ def _allocate(kind: type[StridedView], wanted: DLTensor) -> StridedView:
     if where == 1:
         return kind._empty_host(shape, dtype)
     if where == 2:
-        return doors.gpu().empty_on(ordinal, shape, dtype)  # type: ignore[no-any-return]
+        return gpu.empty_on(ordinal, shape, dtype)  # type: ignore[no-any-return]
     raise refusal("dlpack_c_exchange", "prototype.device", (where, ordinal), "is neither host nor CUDA memory")

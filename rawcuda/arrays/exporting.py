@@ -17,6 +17,7 @@ import ctypes
 import sys
 
 from .. import tracing
+from ..arguments import as_int
 from ..dlpack import (
     DLPACK_FLAG_BITMASK_IS_COPIED,
     DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED,
@@ -27,14 +28,13 @@ from ..dlpack import (
     identify,
     lend,
 )
-from ..doors import gpu
 from ..elements import layout
 from ..elements.dtypes import opaque
 from ..errors import DriverNotFound, refusal
-from ..given import whole
 from ..interpreter.buffer_type import memoryview_of
 from ..protocols.buffer import buffer_at
 from ..protocols.description import KINDS, place
+from ..protocols.device_memory import gpu
 from ..remembered import Remembered
 
 TYPE_CHECKING = False
@@ -74,7 +74,7 @@ def dlpack_device(view: StridedView) -> tuple[int, int]:
 def _current_ordinal() -> int:
     """Return the ordinal of the current device: an empty array is there if its exporter named none, as in CuPy."""
     try:
-        return gpu().current_ordinal()  # type: ignore[no-any-return]
+        return gpu.current_ordinal()  # type: ignore[no-any-return]
     except DriverNotFound as error:
         raise refusal(
             "dlpack", "device", "cuda", f"has no ordinal: the array is empty, its exporter named no device, and {error}"
@@ -166,16 +166,17 @@ def _elsewhere(
 ) -> tuple[StridedView, tuple[tuple[int, int], int]]:
     """Apply `dl_device` and `copy`: return the view to export, which is ready, with its DLPack device and the flags."""
     device = dlpack_device(view)
-    wanted = device if dl_device is None else _pair("dl_device", dl_device)
+    if dl_device is None:
+        wanted = device
+    else:
+        wanted = _pair("dl_device", dl_device)
     if copy is not None and not isinstance(copy, bool):
         raise refusal("dlpack", "copy", copy, "must be True, False or None")
     needs_copy = wanted != device and not (wanted == (1, 0) and device[0] == 3)
     if needs_copy and (wanted != (1, 0) or copy is False):
-        why = (
-            "would need a copy, which copy=False forbids"
-            if wanted == (1, 0)
-            else "is not where the memory is; copy it there first"
-        )
+        why = "is not where the memory is; copy it there first"
+        if wanted == (1, 0):
+            why = "would need a copy, which copy=False forbids"
         raise refusal("dlpack", "dl_device", wanted, why)
     if needs_copy or copy:
         made, device = _copied(view, stream, wanted)
@@ -200,9 +201,11 @@ def _order(view: StridedView, stream: Any, device: tuple[int, int]) -> None:
         if stream is not None:
             raise refusal("dlpack", "stream", stream, "has no meaning for host memory: give None or -1")
         if device[0] == 3 and stream is None:
-            gpu().settle_host(view)  # a host consumer cannot wait in a stream
+            gpu.wait_on_host(view)  # a host consumer cannot wait in a stream
         return
-    gpu().make_wait(_consumers_handle(stream), view)
+    gpu.make_wait(_consumers_handle(stream), view)
+    if device[0] == 13 and stream is None:  # managed memory: NumPy takes it, too, and names no stream
+        gpu.wait_on_host(view)
 
 
 def _consumers_handle(stream: Any) -> int:
@@ -212,7 +215,7 @@ def _consumers_handle(stream: Any) -> int:
     handle: int = stream
     if type(stream) is not int:
         try:
-            handle = whole("stream", stream)
+            handle = as_int("stream", stream)
         except TypeError:
             raise refusal("dlpack", "stream", stream, "must be None, or an int: -1, 1, 2 or a handle") from None
     if handle == 0:
@@ -232,7 +235,10 @@ def _copied(view: StridedView, stream: Any, wanted: tuple[int, int]) -> tuple[St
         handle = 1
     else:
         handle = _consumers_handle(stream)
-    made = view.download() if wanted[0] == 1 else view._duplicate(1 if handle == -1 else handle)
+    if wanted[0] == 1:
+        made = view.download()
+    else:
+        made = view._duplicate(1 if handle == -1 else handle)
     return made, dlpack_device(made)
 
 
@@ -341,20 +347,22 @@ def cuda_array_interface(view: StridedView) -> dict[str, Any]:
     view._hold()
     said = _interface(view)
     said["mask"] = None
-    said["stream"] = gpu().pending_handle(view)
+    said["stream"] = gpu.pending_handle(view)
     return said
 
 
 def _make_ready(view: StridedView) -> None:
     """Wait until the CPU may read a view's memory, and check that it is able to."""
     if not view._place.is_host:
-        gpu().settle_host(view)
+        gpu.wait_on_host(view)
     view._check_label()
 
 
 def _place(view: StridedView) -> str:
     kind, ordinal = view.device
-    return "a device that its exporter did not name" if ordinal is None else f"{kind} {ordinal}"
+    if ordinal is None:
+        return "a device that its exporter did not name"
+    return f"{kind} {ordinal}"
 
 
 def numpy_array(view: StridedView, dtype: Any, copy: bool | None) -> Any:
@@ -371,7 +379,9 @@ def numpy_array(view: StridedView, dtype: Any, copy: bool | None) -> Any:
         array = numpy.asarray(memory_view(view))
     if dtype is not None:
         array = numpy.asarray(array, dtype=dtype)
-    return array.copy() if copy else array
+    if copy:
+        return array.copy()
+    return array
 
 
 # -- the buffer protocol
@@ -414,7 +424,10 @@ def memory_view(view: StridedView, writable: bool = False) -> memoryview:
     if not dtype.itemsize:
         raise refusal("buffer", "itemsize", 0, "is not a possible item size of a buffer")
     held, shape = view._held(), view.shape
-    address = ctypes.addressof(_NOTHING) if 0 in shape else view.ptr
+    if 0 in shape:
+        address = ctypes.addressof(_NOTHING)
+    else:
+        address = view.ptr
     # (`kept` exists until the memoryview has its own copy)
     struct, kept = buffer_at(address, shape, view.strides, dtype, where.readonly, id(held))
     return memoryview_of(struct, held)

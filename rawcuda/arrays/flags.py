@@ -7,8 +7,8 @@ Read next    strided.py
 
 from __future__ import annotations
 
+from ..arguments import SetOnce
 from ..errors import worded
-from ..given import SetOnce
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,7 +49,10 @@ class Flags(SetOnce):
         self.owndata, self.writeable = view.protocol == "memory", not view.readonly
         dtype = view.dtype
         size = max(1, dtype.itemsize // (dtype.lanes * (2 if dtype.kind == "complex" else 1)))
-        unit = 1 if dtype.kind == "opaque" else size & -size
+        if dtype.kind == "opaque":
+            unit = 1
+        else:
+            unit = size & -size
         self.aligned = not view.size or not any([place % unit for place in (view.ptr, *view.strides)])
 
     @property

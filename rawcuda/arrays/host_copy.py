@@ -132,15 +132,13 @@ def _view(address: int, shape: Ints, strides: Ints, nbytes: int) -> memoryview:
 
 # -- new arrays
 
-_new_bytearray: Any = None
+# Unlike bytearray(n), this does not write zeros first.
+_new_bytearray = bind("PyByteArray_FromStringAndSize", ctypes.py_object, ctypes.c_void_p, ctypes.c_ssize_t)
 _ALIGNMENT = 64  # which JAX needs to import an array without a copy
 
 
 def empty_host(kind: type[StridedView], shape: Ints, dtype: Any) -> StridedView:
     """Return a new, uninitialized array of a class in host memory, in C order, aligned to 64 bytes."""
-    global _new_bytearray
-    if _new_bytearray is None:  # unlike bytearray(n), this does not write zeros first
-        _new_bytearray = bind("PyByteArray_FromStringAndSize", ctypes.py_object, ctypes.c_void_p, ctypes.c_ssize_t)
     nbytes = layout.checked_size(shape, dtype.itemsize) * dtype.itemsize
     whole = memoryview(_new_bytearray(None, nbytes + _ALIGNMENT))
     address = address_of(whole)

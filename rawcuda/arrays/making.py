@@ -1,6 +1,6 @@
 """Arrays in our own memory, and copies between exporters: the functions behind Device, Memory and the package.
 
-What it is   `copy`, `empty`, `upload`, `over_memory`.
+What it is   `copy`, `empty`, `zeros`, `full`, `upload`, `over_memory`.
 What not     the copies themselves: copying.py.
 Read next    copying.py
 """
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..elements.dtypes import DType
-    from ..gpu.device import Device
-    from ..gpu.memory import Memory
+    from ..gpu.devices.device import Device
+    from ..gpu.memory.memory import Memory
 
-__all__ = ["copy", "empty", "over_memory", "upload"]
+__all__ = ["copy", "empty", "full", "over_memory", "upload", "zeros"]
 
 
 _KINDS = {"device": "cuda", "pinned": "cuda_host", "managed": "cuda_managed"}
@@ -29,13 +29,18 @@ _KINDS = {"device": "cuda", "pinned": "cuda_host", "managed": "cuda_managed"}
 
 def _over(memory: Memory, shape: tuple[int, ...], strides: tuple[int, ...], dtype: DType) -> StridedView:
     """Return a view of a Memory."""
-    ordinal = 0 if memory.kind == "pinned" else memory._primary.ordinal
+    if memory.kind == "pinned":
+        ordinal = 0
+    else:
+        ordinal = memory._primary.ordinal
     made: StridedView = _MemoryView()
-    address = memory._handle if memory._keeps is None else None
+    address = None
+    if memory._keeps is None:
+        address = memory._handle
     made._ptr = address or memory.ptr  # (which asks the owner of the bytes, too)
     made._shape, made._strides, made._dtype = shape, strides, dtype
     made._place = place((_KINDS[memory.kind], ordinal), memory.readonly, "memory")
-    made._owner, made.stream = memory, memory.stream
+    made._owner, made.stream, made._side = memory, memory.stream, None
     return made
 
 
@@ -44,7 +49,10 @@ def over_memory(memory: Memory, dtype: Any = "uint8") -> StridedView:
 
     raises  ValueError  its size is not a multiple of the element size
     """
-    element = _BYTE if type(dtype) is str and dtype == "uint8" else _element(dtype)
+    if type(dtype) is str and dtype == "uint8":
+        element = _BYTE
+    else:
+        element = _element(dtype)
     if not element.itemsize or memory.nbytes % element.itemsize:
         raise ValueError(
             f"{memory.nbytes} bytes are not a whole number of {element} elements of {element.itemsize} bytes: give "
@@ -73,6 +81,18 @@ def empty(device: Device, shape: Any, dtype: Any, kind: str = "device") -> Strid
     element = _element(dtype)
     extents, strides, nbytes = layout.c_layout(shape, element.itemsize)
     return _over(device.allocate(nbytes, kind=kind), extents, strides, element)
+
+
+def zeros(device: Device, shape: Any, dtype: Any, stream: Any = None) -> StridedView:
+    """Return a new array on a device, in C order, of which every byte is 0."""
+    made = empty(device, shape, dtype)
+    made.owner.fill(0, stream=stream)
+    return made
+
+
+def full(device: Device, shape: Any, value: Any, dtype: Any, stream: Any = None) -> StridedView:
+    """Return a new array on a device, in C order, whose elements have one value."""
+    return empty(device, shape, dtype).fill(value, stream=stream)
 
 
 def upload(device: Device, exporter: Any, *, stream: Any = None) -> StridedView:

@@ -15,8 +15,6 @@ from ..protocols.description import Description
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable
-else:  # a name for typing.get_type_hints(); importing typing takes milliseconds
-    Any = object
 
 __all__ = ["Numeric"]
 
@@ -60,7 +58,9 @@ class Numeric:
         return round(self._number("round()"), ndigits)
 
     def __format__(self, spec: str) -> str:
-        return format(self._value("format()"), spec) if spec or not self.shape else str(self)
+        if spec or not self.shape:
+            return format(self._value("format()"), spec)
+        return str(self)
 
     def _value(self, use: str) -> Any:
         """Return the value of a view without dimensions; raises TypeError for others."""
@@ -81,14 +81,18 @@ class Numeric:
 
     def _compared(self, other: object, sign: str) -> Any:
         if self.shape or isinstance(other, Numeric) and other.shape:
-            shaped = self if self.shape else other
+            shaped: Any = other
+            if self.shape:
+                shaped = self
             raise TypeError(
                 f"view {sign} {'None' if other is None else type(other).__name__}: views are not compared element by "
-                f"element, and this one has shape {shaped.shape}: "  # type: ignore[attr-defined]
+                f"element, and this one has shape {shaped.shape}: "
                 + ("use `is None`" if other is None else f"{_COMPUTE}, or compare tolist()")
             )
         value = self.item()
-        return value if other is None or isinstance(other, (bytes, Numeric)) else self._numeric(value, f"view {sign} x")
+        if other is None or isinstance(other, (bytes, Numeric)):
+            return value
+        return self._numeric(value, f"view {sign} x")
 
     def __eq__(self, other: object) -> bool:
         value = self._compared(other, "==")
@@ -113,7 +117,9 @@ class Numeric:
 
 
 def _plain(other: Any) -> Any:
-    return other.item() if isinstance(other, Numeric) else other
+    if isinstance(other, Numeric):
+        return other.item()
+    return other
 
 
 # -- arithmetic

@@ -11,13 +11,11 @@ Read next    strided.py
 
 from __future__ import annotations
 
-from .. import names
-from ..doors import facade, gpu
 from ..elements import layout
 from ..elements.dtypes import DType, of
 from ..errors import worded
 from ..protocols.choosing import describe
-from ..protocols.description import Description
+from ..protocols.device_memory import gpu
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,9 +29,12 @@ _DEVICE_KINDS = {"cuda": "device", "cuda_managed": "managed"}
 
 def reduce_view(view: Any, protocol: int) -> tuple[Any, ...]:
     """Describe a view for pickle; see StridedView.__reduce_ex__."""
-    kind = view._place.device[0] if view._place.device else "cuda"
-    order = "F" if view.is_f_contiguous and not view.is_c_contiguous else "C"
-    plain = view.T if order == "F" else view
+    kind = "cuda"
+    if view._place.device:
+        kind = view._place.device[0]
+    order, plain = "C", view
+    if view.is_f_contiguous and not view.is_c_contiguous:
+        order, plain = "F", view.T
     if kind in _DEVICE_KINDS or not plain.is_c_contiguous:
         plain = plain.download()
     data: Any = b""
@@ -43,8 +44,10 @@ def reduce_view(view: Any, protocol: int) -> tuple[Any, ...]:
             from pickle import PickleBuffer
 
             data = PickleBuffer(data)
+        elif view.readonly:
+            data = bytes(data)
         else:
-            data = bytes(data) if view.readonly else bytearray(data)
+            data = bytearray(data)
     return rebuild, (_VERSION, view.shape, order, view.dtype, view.readonly, kind, data)
 
 
@@ -87,10 +90,18 @@ def _checked_bytes(version: Any, shape: Any, order: Any, dtype: Any, kind: Any, 
 
 def _array(whole: memoryview, shape: tuple[int, ...], order: str, dtype: DType) -> Any:
     """Return a view of bytes that were received, which keeps them alive."""
-    rows = layout.f_strides if order == "F" else layout.c_strides
-    facade().StridedView  # imported here if the receiver has not used any view before
-    kind: Any = Description._viewed
-    flat: Any = describe(whole, kind, None) if whole.nbytes else kind._empty_host((0,), of("uint8"))
+    if order == "F":
+        rows = layout.f_strides
+    else:
+        rows = layout.c_strides
+    from .. import StridedView  # (the receiver of a pickle may not have used any view before)
+
+    kind: Any = StridedView._plain_kind
+    flat: Any
+    if whole.nbytes:
+        flat = describe(whole, kind, None)
+    else:
+        flat = kind._empty_host((0,), of("uint8"))
     return flat._derived(flat.ptr, shape, rows(shape, dtype.itemsize), dtype)
 
 
@@ -109,7 +120,7 @@ class receive_on:
 
     __slots__ = ("_before",)
 
-    def __init__(self, where: names.Any) -> None:
+    def __init__(self, where: Any) -> None:
         if isinstance(where, str):
             if where != "host":
                 raise ValueError(f'receive_on({worded(where)}): give "host", the ordinal of a device, or None')
@@ -121,6 +132,9 @@ class receive_on:
                 raise ValueError(f"receive_on({worded(where)}): give an ordinal of 0 or more")
         self._before = _receiver[0]
         _receiver[0] = where
+
+    def __repr__(self) -> str:
+        return f"<receive_on: arrays arrive on {_receiver[0]!r} now>"
 
     def __enter__(self) -> None:
         pass
@@ -137,11 +151,18 @@ def _received(made: Any, order: str, kind: str) -> Any:
     where = _receiver[0]
     if where == "host":
         return made
-    cuda = gpu()
-    ordinal = cuda.current_ordinal() if where is None else where
-    plain = made.T if order == "F" else made
-    target = cuda.empty_on(ordinal, plain.shape, plain.dtype, _DEVICE_KINDS[kind]).copy_from(plain)
-    return target.T if order == "F" else target
+    if where is None:
+        ordinal = gpu.current_ordinal()
+    else:
+        ordinal = where
+    if order == "F":
+        plain = made.T
+    else:
+        plain = made
+    target = gpu.empty_on(ordinal, plain.shape, plain.dtype, _DEVICE_KINDS[kind]).copy_from(plain)
+    if order == "F":
+        return target.T
+    return target
 
 
 def reduce_memory(memory: Any, protocol: Any) -> tuple[Any, ...]:
@@ -156,7 +177,10 @@ def rebuild_memory(version: Any, nbytes: Any, kind: Any, data: Any) -> Any:
     if kind not in views:
         raise ValueError(f"a damaged pickle: {worded(kind)} is not a kind of memory")
     whole = _checked_bytes(version, (nbytes,), "C", of("uint8"), views[kind], data)
-    cuda, where = gpu(), _receiver[0]
-    ordinal = cuda.current_ordinal() if where in (None, "host") else where
-    memory = cuda.Device(ordinal).allocate(nbytes, kind="pinned" if where == "host" else kind)
+    where = _receiver[0]
+    if where in (None, "host"):
+        ordinal = gpu.current_ordinal()
+    else:
+        ordinal = where
+    memory = gpu.Device(ordinal).allocate(nbytes, kind="pinned" if where == "host" else kind)
     return memory.copy_from(whole)

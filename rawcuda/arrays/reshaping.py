@@ -9,7 +9,6 @@ Read next    strided.py
 
 from __future__ import annotations
 
-from .. import names
 from ..elements import layout
 from ..elements.dtypes import DType, field_of, of
 from ..errors import worded
@@ -18,8 +17,8 @@ from ..protocols.description import Description
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
-else:  # a name for typing.get_type_hints(); importing typing takes milliseconds
-    Any = object
+
+    from ..arrays.strided import StridedView
 
 __all__ = ["Flat", "Reshaped"]
 
@@ -38,9 +37,9 @@ class Reshaped(Description):
             strides: tuple[int, ...],
             dtype: DType | None = None,
             readonly: bool = False,
-        ) -> names.StridedView: ...
+        ) -> StridedView: ...
 
-    def __getitem__(self, key: object) -> names.StridedView:
+    def __getitem__(self, key: object) -> StridedView:
         try:
             offset, shape, strides = layout.select(self.shape, self.strides, key)
         except IndexError:
@@ -50,7 +49,7 @@ class Reshaped(Description):
             return self._derived(self.ptr + offset, shape, strides)
         return self._field(key)
 
-    def _field(self, name: str) -> names.StridedView:
+    def _field(self, name: str) -> StridedView:
         field = field_of(self.dtype, name)
         inner = layout.c_strides(field.shape, field.dtype.itemsize)
         return self._derived(
@@ -66,11 +65,11 @@ class Reshaped(Description):
         return (self[i] for i in range(self.shape[0]))
 
     @property
-    def T(self) -> names.StridedView:
+    def T(self) -> StridedView:
         """Return the view with its dimensions reversed."""
         return self._derived(self.ptr, self.shape[::-1], self.strides[::-1])
 
-    def transpose(self, *axes: int | tuple[int, ...] | None) -> names.StridedView:
+    def transpose(self, *axes: int | tuple[int, ...] | None) -> StridedView:
         """Return the view with its dimensions in another order, reversed if no axes are given.
 
         axes    ints, or one sequence of them: the old dimension for each new one; negative ones count from the end
@@ -78,20 +77,22 @@ class Reshaped(Description):
                 IndexError  a dimension that does not exist
                 ValueError  another number of axes, or a dimension that is given twice
         """
-        given = axes[0] if len(axes) == 1 else axes or None
+        given: Any = axes or None
+        if len(axes) == 1:
+            given = axes[0]
         return self._ordered(layout.move_axes(len(self.shape), given))
 
-    def _ordered(self, order: tuple[int, ...]) -> names.StridedView:
+    def _ordered(self, order: tuple[int, ...]) -> StridedView:
         return self._derived(self.ptr, *layout.pick(order, self.shape, self.strides))
 
-    def swapaxes(self, first: int, second: int) -> names.StridedView:
+    def swapaxes(self, first: int, second: int) -> StridedView:
         """Return the view with two dimensions exchanged; raises IndexError for one that does not exist."""
         order = list(range(len(self.shape)))
         one, other = layout.normal_axis(first, len(order)), layout.normal_axis(second, len(order))
         order[one], order[other] = other, one
         return self._ordered(tuple(order))
 
-    def moveaxis(self, source: int | tuple[int, ...], destination: int | tuple[int, ...]) -> names.StridedView:
+    def moveaxis(self, source: int | tuple[int, ...], destination: int | tuple[int, ...]) -> StridedView:
         """Return the view with some dimensions at other positions; the others keep their order.
 
         raises  TypeError   an axis that is not an int, or a set
@@ -107,7 +108,7 @@ class Reshaped(Description):
             order.insert(position, axis)
         return self._ordered(tuple(order))
 
-    def reshape(self, *shape: int | tuple[int, ...]) -> names.StridedView:
+    def reshape(self, *shape: int | tuple[int, ...]) -> StridedView:
         """Return a view of the same elements, in C order, in another shape; one extent may be -1.
 
         raises  TypeError    an extent that is not an int, or a set
@@ -122,7 +123,7 @@ class Reshaped(Description):
             )
         return self._derived(self.ptr, new, strides)
 
-    def ravel(self) -> names.StridedView:
+    def ravel(self) -> StridedView:
         """Return the elements in C order as one dimension: a view if that is possible, as in NumPy, else a copy."""
         new, strides = layout.reshape(self.shape, self.strides, (-1,) if self.size else (0,), self.dtype.itemsize)
         if strides is None:
@@ -134,24 +135,24 @@ class Reshaped(Description):
         @property
         def size(self) -> int: ...
 
-        def copy(self) -> names.StridedView: ...
+        def copy(self) -> StridedView: ...
 
     @property
     def flat(self) -> Flat:
         """Return the elements in C order, as a sequence of Python values; items can be assigned."""
         return Flat(self)
 
-    def broadcast_to(self, shape: int | tuple[int, ...]) -> names.StridedView:
+    def broadcast_to(self, shape: int | tuple[int, ...]) -> StridedView:
         """Return a read-only view in which extents of 1 are repeated; raises ValueError."""
         wanted = layout.as_shape(shape)
         layout.checked_size(wanted, self.dtype.itemsize)
         return self._derived(self.ptr, wanted, layout.broadcast(self.shape, self.strides, wanted), readonly=True)
 
-    def squeeze(self, axis: int | tuple[int, ...] | None = None) -> names.StridedView:
+    def squeeze(self, axis: int | tuple[int, ...] | None = None) -> StridedView:
         """Return the view without all dimensions of extent 1, or without the given ones; raises ValueError."""
         return self._derived(self.ptr, *layout.squeeze(self.shape, self.strides, axis))
 
-    def reinterpret(self, dtype: Any) -> names.StridedView:
+    def reinterpret(self, dtype: Any) -> StridedView:
         """Return a view of the same bytes as elements of another type; the last extent changes with the element size.
 
         raises  ValueError   elements of another size, if the last dimension has gaps or is not a whole number of them

@@ -2,70 +2,58 @@
 
 What it is   The arrays of this package, both over its own memory and over that of other libraries. A StridedView is the
              Description that a protocol gave, with methods. It copies nothing by itself, and keeps the memory alive.
-What not     It computes nothing, and converts no dtype. The rooms that use a device are imported on first use, so views
-             of host memory work without a driver, and without the files that need one.
+What not     It computes nothing, and converts no dtype. What uses a device is imported on first use, so views of
+             host memory work without a driver, and without the files that need one.
 Read next    exporting.py, copying.py
 """
 
 from __future__ import annotations
 
-from ..doors import facade, gpu, in_use
+from ..arguments import as_bool, as_int
 from ..elements import layout
 from ..errors import refusal
-from ..given import flag, whole
+from ..hints import hinted
+from ..late import Late
 from ..protocols.choosing import reader_of, readers
 from ..protocols.description import Description, OwnedCapsule, Place, describe_as, place
+from ..protocols.device_memory import gpu
+from ..tracing import in_use
 from .number import Numeric
 from .reshaping import Reshaped
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from types import ModuleType
     from typing import Any
 
     from ..elements.dtypes import DType
-    from ..gpu.memory import Memory
     from ..protocols.description import Ints, Where
-else:  # names for typing.get_type_hints(); importing typing takes milliseconds
-    Any = DType = Memory = Where = object
-    Ints = tuple
 
 __all__ = ["StridedView", "view"]
 
-_assign: Any = None  # of conversion.py, imported at the first assignment
-_exporting: Any = None  # exporting.py, imported at the first export
-_copying: Any = None  # copying.py, imported at the first copy
-_cuda: Any = None  # gpu/cuda_side.py, imported on first use
+
+@Late
+def conversion() -> ModuleType:
+    """Return conversion.py: assignments and conversions."""
+    from . import conversion
+
+    return conversion
 
 
-def _begin_assigning() -> Any:
-    global _assign
-    from .conversion import assign as _assign
+@Late
+def exporting() -> ModuleType:
+    """Return exporting.py."""
+    from . import exporting
 
-    return _assign
-
-
-def _begin_exporting() -> Any:
-    global _exporting
-    from . import exporting as _exporting
-
-    return _exporting
+    return exporting
 
 
-def _begin_copying() -> Any:
-    global _copying
-    from . import copying as _copying
+@Late
+def copying() -> ModuleType:
+    """Return copying.py."""
+    from . import copying
 
-    return _copying
-
-
-_stream_kind: Any = object()  # the class Stream, once gpu/ was needed
-
-
-def _cuda_side() -> Any:
-    global _cuda, _stream_kind
-    _cuda = gpu()
-    _stream_kind = _cuda.Stream
-    return _cuda
+    return copying
 
 
 class _Table:
@@ -79,12 +67,21 @@ class _Table:
         return offer(_PlainView)
 
 
+@hinted
 class StridedView(Reshaped, Numeric):
     """A view of strided memory: `ptr shape strides dtype` and the device; made by view(), by indexing or by a Device.
+
+    view() makes one of any array, and Device.empty() and Device.upload() of memory on the GPU.
+
+    >>> view = view(bytearray(6)).reshape(2, 3)
+    >>> view.shape, view.strides, view[:, ::2].tolist()
+    ((2, 3), (3, 1), [[0, 0], [0, 0]])
 
     ptr      address of the first element
     strides  in bytes, one per dimension; element_strides are in elements, as in DLPack
     stream   the stream that the view was made for, as the caller gave it: the memory is ready in that stream's order
+    Why long  every attribute, protocol and method of an array is one of its own; each only says what a lower module
+              does
     """
 
     __slots__ = ("__weakref__",)
@@ -130,8 +127,7 @@ class StridedView(Reshaped, Numeric):
         """Serve view(self): the same memory, in another stream's order if one is given."""
         made = self._derived(self.ptr, self.shape, self.strides)
         if stream is not None and self.is_device_accessible:
-            cuda = _cuda or _cuda_side()
-            cuda.make_wait(cuda.handle_of(stream), self)
+            gpu.make_wait(gpu.handle_of(stream), self)
             made.stream = stream
         return made
 
@@ -148,8 +144,8 @@ class StridedView(Reshaped, Numeric):
 
     def _check_label(self) -> None:
         """If a driver is in use, check with it that foreign memory is on the device that its exporter named."""
-        if in_use and not in_use[0].forks and self._place.protocol != "memory":
-            (_cuda or _cuda_side()).check_label(self)
+        if in_use and not in_use[0].forked and self._place.protocol != "memory":
+            gpu.check_label(self)
 
     @classmethod
     def _empty_host(cls, shape: Ints, dtype: DType) -> StridedView:
@@ -160,8 +156,12 @@ class StridedView(Reshaped, Numeric):
 
     def _like(self, shape: Ints, dtype: DType) -> StridedView:
         """Make an array in new memory of the same kind; instead of pinned memory that is not ours, pageable memory."""
-        made = None if self._place.is_host else (_cuda or _cuda_side()).empty_like(self, shape, dtype)
-        return made if made is not None else self._plain_kind._empty_host(shape, dtype)
+        made: StridedView | None = None
+        if not self._place.is_host:
+            made = gpu.empty_like(self, shape, dtype)
+        if made is None:
+            made = self._plain_kind._empty_host(shape, dtype)
+        return made
 
     def _duplicate(self, stream: Any) -> StridedView:
         """Copy into new memory of the same kind, on a stream, and return the copy."""
@@ -174,7 +174,9 @@ class StridedView(Reshaped, Numeric):
     @property
     def owner(self) -> Any:
         """Return the object that keeps the memory alive: a capsule's tensor, a buffer, a Memory, the exporter."""
-        return OwnedCapsule(self._owner) if type(self._owner).__name__ == "PyCapsule" else self._owner
+        if type(self._owner).__name__ == "PyCapsule":
+            return OwnedCapsule(self._owner)
+        return self._owner
 
     @property
     def device(self) -> tuple[str, int | None]:
@@ -258,7 +260,10 @@ class StridedView(Reshaped, Numeric):
 
     def __repr__(self) -> str:
         kind, ordinal = self.device
-        where = kind if kind in ("cpu", "cuda_host") else f"{kind}:{ordinal}"
+        if kind in ("cpu", "cuda_host"):
+            where = kind
+        else:
+            where = f"{kind}:{ordinal}"
         values = ""
         if self._place.is_host:
             from .conversion import shown
@@ -270,12 +275,17 @@ class StridedView(Reshaped, Numeric):
         )
 
     def _repr_svg_(self) -> str | None:
-        picture: str | None = facade()._picture(self)
-        return picture
+        from .. import _picture
+
+        return _picture(self)
 
     def _repr_html_(self) -> str | None:
+        from .. import _html
+
         picture = self._repr_svg_()
-        return facade()._html(repr(self), picture) if picture else None
+        if picture:
+            return _html(repr(self), picture)
+        return None
 
     # -- copies
 
@@ -284,12 +294,12 @@ class StridedView(Reshaped, Numeric):
 
         See copy().
         """
-        (_copying or _begin_copying()).copy(self, source, stream=stream)
+        copying.copy(self, source, stream=stream)
         return self
 
     def copy_to(self, target: Any, *, stream: Any = None) -> Any:
         """Copy the elements into a writable exporter, and return that; see copy()."""
-        (_copying or _begin_copying()).copy(target, self, stream=stream)
+        copying.copy(target, self, stream=stream)
         return target
 
     def fill(self, value: Any, *, stream: Any = None) -> StridedView:
@@ -301,19 +311,19 @@ class StridedView(Reshaped, Numeric):
                 ValueError      the number does not fit
                 InvalidUse      the stream is being captured, and the fill would be too many calls of the driver
         """
-        (_copying or _begin_copying()).fill(self, value, stream)
+        copying.fill(self, value, stream)
         return self
 
     def download(self, *, stream: Any = None) -> StridedView:
         """Return a copy in new host memory, in C order, after the copy is complete."""
-        return (_copying or _begin_copying()).download(self, stream)  # type: ignore[no-any-return]
+        return copying.download(self, stream)  # type: ignore[no-any-return]
 
     def tolist(self) -> Any:
         """Return the elements as nested lists of Python numbers, or of bytes if the dtype is opaque.
 
         A view without dimensions gives one number.
         """
-        return (_copying or _begin_copying()).tolist(self)
+        return copying.tolist(self)
 
     def item(self, *index: int | tuple[int, ...]) -> Any:
         """Return one element as a Python number, or as bytes if the dtype is opaque.
@@ -323,20 +333,24 @@ class StridedView(Reshaped, Numeric):
                 IndexError  there is no such element
         """
         if index:
-            given: Any = index[0] if len(index) == 1 and isinstance(index[0], tuple) else index
+            given: Any
+            if len(index) == 1 and isinstance(index[0], tuple):
+                given = index[0]
+            else:
+                given = index
             if len(given) == 1 != len(self.shape):
                 return self.flat[given[0]]
-            part = self[tuple([whole("an index of item()", number) for number in given])]
+            part = self[tuple([as_int("an index of item()", number) for number in given])]
             if part.shape:
                 raise IndexError(f"item() takes one index for each dimension, {len(self.shape)}, or none, not {index}")
             return part.item()
         if self.size != 1:
             raise ValueError(f"can only convert a view of size 1 to a Python number, not one of shape {self.shape}")
-        return (_copying or _begin_copying()).tolist(self.reshape(()) if self.shape else self)
+        return copying.tolist(self.reshape(()) if self.shape else self)
 
     def copy(self, *, stream: Any = None) -> StridedView:
         """Return a copy in new memory of the same kind, in C order, made in the order of a stream."""
-        return (_copying or _begin_copying()).duplicate(self, stream)  # type: ignore[no-any-return]
+        return copying.duplicate(self, stream)  # type: ignore[no-any-return]
 
     def astype(self, dtype: Any, *, copy: bool = True) -> StridedView:
         """Return the elements converted to another dtype, in new memory of the same kind, in C order.
@@ -348,7 +362,7 @@ class StridedView(Reshaped, Numeric):
         """
         from .conversion import as_type
 
-        return as_type(self, dtype, flag("copy", copy))  # type: ignore[no-any-return]
+        return as_type(self, dtype, as_bool("copy", copy))  # type: ignore[no-any-return]
 
     def tobytes(self, order: str = "C") -> bytes:
         """Return a copy of the elements as bytes, in row-major order "C" or in column-major order "F"."""
@@ -361,7 +375,7 @@ class StridedView(Reshaped, Numeric):
 
     def __setitem__(self, key: object, value: Any) -> None:
         part = self[key]
-        (_assign or _begin_assigning())(part, value)
+        conversion.assign(part, value)
         self.stream = part.stream  # which has waited for the old one, so all elements are ready in its order
 
     # -- pickling and copying
@@ -381,7 +395,9 @@ class StridedView(Reshaped, Numeric):
 
     def __deepcopy__(self, memo: object) -> StridedView:
         turned = self.is_f_contiguous and not self.is_c_contiguous
-        return self.T.copy().T if turned else self.copy()
+        if turned:
+            return self.T.copy().T
+        return self.copy()
 
     # -- exports; exporting.py implements them
 
@@ -397,21 +413,21 @@ class StridedView(Reshaped, Numeric):
         copy         True: always copy; False: never copy
         raises       ProtocolError   (a BufferError) the view cannot be exported
         """
-        return (_exporting or _begin_exporting()).dlpack_capsule(self, stream, max_version, dl_device, copy)
+        return exporting.dlpack_capsule(self, stream, max_version, dl_device, copy)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """Return the (device type, id) of DLPack."""
-        return (_exporting or _begin_exporting()).dlpack_device(self)  # type: ignore[no-any-return]
+        return exporting.dlpack_device(self)  # type: ignore[no-any-return]
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
         """Return the CUDA Array Interface, version 3; raises AttributeError if the device cannot access the memory."""
-        return (_exporting or _begin_exporting()).cuda_array_interface(self)  # type: ignore[no-any-return]
+        return exporting.cuda_array_interface(self)  # type: ignore[no-any-return]
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
         """Return the array interface, version 3; raises AttributeError if the CPU cannot access the memory."""
-        return (_exporting or _begin_exporting()).array_interface(self)  # type: ignore[no-any-return]
+        return exporting.array_interface(self)  # type: ignore[no-any-return]
 
     @property
     def __arrow_c_array__(self) -> Any:
@@ -424,14 +440,14 @@ class StridedView(Reshaped, Numeric):
 
     def __buffer__(self, flags: int) -> memoryview:
         """Export the view by the buffer protocol, on Python 3.12 and later; BufferError if NumPy would misread it."""
-        return (_exporting or _begin_exporting()).buffer(self, flags)  # type: ignore[no-any-return]
+        return exporting.buffer(self, flags)  # type: ignore[no-any-return]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         """Return a NumPy array.
 
         Raises TypeError if the CPU cannot access the memory: otherwise NumPy would read it item by item.
         """
-        return (_exporting or _begin_exporting()).numpy_array(self, dtype, copy)
+        return exporting.numpy_array(self, dtype, copy)
 
     @property
     def __numpy_dtype__(self) -> Any:
@@ -440,7 +456,7 @@ class StridedView(Reshaped, Numeric):
 
     def memoryview(self) -> memoryview:
         """Return a memoryview that keeps this view alive; raises BufferError if the CPU cannot access the memory."""
-        return (_exporting or _begin_exporting()).memory_view(self)  # type: ignore[no-any-return]
+        return exporting.memory_view(self)  # type: ignore[no-any-return]
 
 
 class _PlainView(StridedView):
@@ -522,20 +538,27 @@ def view(obj: Any, stream: Any = None, protocol: str | None = None, writable: bo
     raises    ProtocolError   the memory cannot be viewed; the message names protocol, field, value and remedy
               TypeError       obj does not export its memory, or stream is not a stream
     """
-    if stream is not None and not (
-        type(stream) is _stream_kind
-        and stream._handle is not None
-        or type(stream) is int
-        and (0 < stream < 0x7FFFFFFFFFFFFFFF or stream == -1)
-    ):
-        (_cuda or _cuda_side()).handle_of(stream)  # an invalid stream is refused even if it is not needed
+    if stream is not None:
+        kind = type(stream)
+        if kind is int:
+            known = 0 < stream < 0x7FFFFFFFFFFFFFFF or stream == -1
+        else:
+            known = kind is gpu.Stream and stream._handle is not None
+        if not known:
+            gpu.handle_of(stream)  # an invalid stream is refused even if it is not needed
     try:
-        read: Any = _readers[id(type(obj))] if protocol is None else reader_of(obj, protocol)
+        if protocol is None:
+            read: Any = _readers[id(type(obj))]
+        else:
+            read = reader_of(obj, protocol)
     except KeyError:
         read = reader_of(obj, protocol)
     made = read(obj, _PlainView, stream)
     if writable is not None:
-        made._place = _writable(made._place) if flag("writable", writable) else made._place.frozen
+        if as_bool("writable", writable):
+            made._place = _writable(made._place)
+        else:
+            made._place = made._place.frozen
     return made  # type: ignore[no-any-return]
 
 

@@ -14,7 +14,9 @@ import hashlib
 import os
 import re
 import stat
+import sys
 
+from .. import locate
 from ..errors import CacheDamaged, a_kind, worded
 from .request import Outcome
 
@@ -64,7 +66,7 @@ class Store:
         if os.path.exists(self.folder) and not os.path.isdir(self.folder):
             raise FileExistsError(f"cache {self.folder}: it is a file: give the path of a folder")
         os.makedirs(self.folder, mode=0o700, exist_ok=True)
-        if os.name == "posix":
+        if sys.platform != "win32":
             status = os.stat(self.folder)
             if status.st_uid != os.geteuid():
                 raise PermissionError(f"cache {self.folder}: user {status.st_uid} owns it: give a folder of your own")
@@ -73,6 +75,7 @@ class Store:
                     f"cache {self.folder}: its mode is {stat.S_IMODE(status.st_mode):o}, so that other users can "
                     "replace the code in it: chmod 700 it, or give another folder"
                 )
+        locate.refuse_planted(self.folder)
 
     def path(self, request: Request, compiler: Nvrtc | Nvcc, folders: list[str]) -> str | None:
         """Return the path of the file for a request; None if the headers that it depends on cannot be determined."""
@@ -161,7 +164,9 @@ def _headers(request: Request, folders: list[str], complete: bool) -> Iterator[t
     notices every change of a header, and every new header that hides another one.
     """
     searched = [*_option_folders(request.options), *folders]
-    own = [os.path.dirname(os.path.abspath(request.name))] if request.is_file else []
+    own = []
+    if request.is_file:
+        own = [os.path.dirname(os.path.abspath(request.name))]
     seen: set[str] = set()
     waiting: list[tuple[str, list[str]]] = []
 
@@ -210,5 +215,8 @@ def _option_values(options: tuple[str, ...], words: tuple[str, ...]) -> Iterator
         word = next((word for word in words if option.startswith(word)), None)
         if word is not None:
             rest = option[len(word) :]
-            value = rest[1:] if rest.startswith("=") else rest or next(waiting, "")
+            if rest.startswith("="):
+                value = rest[1:]
+            else:
+                value = rest or next(waiting, "")
             yield from value.split(",") if word.startswith("--") else [value]

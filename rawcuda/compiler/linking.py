@@ -2,9 +2,9 @@
 
 What it is   the reader of the images that a user gives; the check for symbols that two images define; one link with
              nvJitLink, and the exceptions for its failures.
-What not     it does not load code or call the driver's own linker: ../gpu/kernels/linking.py does.
+What not     it does not load code or call the driver's own linker: ../gpu/kernels/driver_linking.py does.
 Source       NVIDIA, "nvJitLink" (user guide); the logs of nvJitLink 12.0 to 13.5
-Read next    ../gpu/kernels/linking.py
+Read next    ../gpu/kernels/driver_linking.py
 
 If two images define a symbol, nvJitLink 12 and 13 do not fail: they print a message and take one of the two, or crash.
 They also link every member of an archive, not only those that are needed. So `check_symbols` is called first.
@@ -15,7 +15,8 @@ from __future__ import annotations
 import os
 import re
 
-from .. import locate, names
+from .. import locate
+from ..arguments import as_list
 from ..errors import (
     CudaError,
     InvalidUse,
@@ -26,7 +27,7 @@ from ..errors import (
     a_kind,
     worded,
 )
-from ..given import several
+from ..headers.status import INVALID_IMAGE, NOT_SUPPORTED
 from ..images import containers
 from ..images.outline import declarations
 from .messages import pin
@@ -59,9 +60,7 @@ _ARCHITECTURE = (2, 16, 17)  # MISSING_ARCH, UNRECOGNIZED_ARCH, UNSUPPORTED_ARCH
 NO_SYMBOLS: tuple[str, ...] = ()
 
 
-def link(
-    inputs: names.Any, target: str = "sm_90", output: str = "cubin", *, options: names.Sequence[str] = ()
-) -> bytes:
+def link(inputs: Any, target: str = "sm_90", output: str = "cubin", *, options: Sequence[str] = ()) -> bytes:
     """Link images of code with nvJitLink, without a device.
 
     inputs   PTX (str or bytes), cubins, fatbins, LTO-IR, host objects and archives (bytes), or files (os.PathLike): a
@@ -103,7 +102,7 @@ def read_inputs(inputs: Any) -> list[Input]:
     if hasattr(type(inputs), "items"):
         listed = [(name, code) for name, code in inputs.items()]
     else:
-        images = several("inputs", inputs, "images")
+        images = as_list("inputs", inputs, "images")
         listed = [each if isinstance(each, tuple) and len(each) == 2 else (None, each) for each in images]
     if not listed:
         raise ValueError("there is nothing to link: give at least one image")
@@ -166,7 +165,9 @@ def _kind_of(data: bytes, is_text: bool) -> str:
         return "ptx"
     if is_text and b"\n" not in text and len(text) < 4096:
         raise ValueError(f"{worded(text.decode(), 200)} is not PTX; to link a file, give a pathlib.Path")
-    hint = ": CUDA C must be compiled first, with options=['-rdc=true']" if b"__global__" in text else ""
+    hint = ""
+    if b"__global__" in text:
+        hint = ": CUDA C must be compiled first, with options=['-rdc=true']"
     hint = hint or (": CUDA C must be compiled first, with options=['-rdc=true']" if b"__device__" in text else "")
     raise ValueError(f"it is neither PTX, a cubin, a fatbin, LTO-IR, a host object nor an archive{hint}")
 
@@ -192,15 +193,20 @@ def _members(kind: str, data: bytes) -> Iterator[tuple[str, list[containers.Memb
     elif kind == "object":
         yield "", containers.device_code(data)
     elif kind == "library":
+        left = containers.MOST_UNPACKED
         for name, content in containers.archive(data):
             if content[:4] == containers.ELF and containers.machine(content) != containers.CUBIN_MACHINE:
-                yield name, containers.device_code(content)
+                found = containers.device_code(content, left)
+                left -= sum(len(member.code) for member in found)
+                yield name, found
             elif content[:4] == containers.ELF:
                 yield name, [containers.Member("cubin", 0, content)]
             elif content[:4] == containers.LTOIR:
                 yield name, [containers.Member("ltoir", 0, content)]
             elif content[:4] == containers.FATBIN:
-                yield name, containers.fatbin(content)
+                found = containers.fatbin(content, most=left)
+                left -= sum(len(member.code) for member in found)
+                yield name, found
 
 
 def read_options(options: Any) -> tuple[Target | None, Options]:
@@ -320,11 +326,13 @@ def link_with(linker: NvJitLink, inputs: Sequence[Input], target: Target, output
     if not linker.makes(output):
         raise Unsupported(
             f"{_about(linker)} makes no {output}: CUDA 13.3 introduced it",
-            code=801,
+            code=NOT_SUPPORTED,
             name="CUDA_ERROR_NOT_SUPPORTED",
             call="link",
         )
-    more = ["-lto"] if any("ltoir" in each.contains for each in inputs) else []
+    more = []
+    if any("ltoir" in each.contains for each in inputs):
+        more = ["-lto"]
     more += ["-ptx"] if output == "ptx" else []
     linked = linker.link(inputs, str(target), output, [*more, *options])
     # (after some errors it returns success, and only the log shows them)
@@ -391,7 +399,7 @@ def link_failed(
     log: str,
     remedy: str,
     symbols: Sequence[str],
-    code: int = 200,
+    code: int = INVALID_IMAGE,
     name: str = "CUDA_ERROR_INVALID_IMAGE",
     about: str = "",
 ) -> LinkFailed:

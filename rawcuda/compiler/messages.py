@@ -24,7 +24,7 @@ __all__ = ["Diagnostic", "diagnostics", "failure", "pin"]
 
 # "file(3): error: text" of NVIDIA's front end; "file:3:10: fatal error: text" of the host compiler
 _LINE = re.compile(
-    r"^(?P<file>\S.*?)(?:\((?P<line>\d+)\)|:(?P<line2>\d+):\d+): "
+    r"^(?P<file>\S.*?)(?:\((?P<line>\d{1,9})\)|:(?P<line2>\d{1,9}):\d+): "
     r"(?P<kind>catastrophic error|fatal error|error|warning)(?: #(?P<number>[\w-]+))?: (?P<text>.*)$",
     re.M,
 )
@@ -52,22 +52,24 @@ class Diagnostic(NamedTuple):
 
 def diagnostics(log: str, request: Request) -> list[Diagnostic]:
     """Read the messages of a log that are about a line of a source."""
-    found = []
+    found: list[Diagnostic] = []
+    sources: dict[str, list[bytes]] = {}
     for match in _LINE.finditer(log):
         file, line = match["file"], int(match["line"] or match["line2"])
-        below = log[match.end() + 1 :].split("\n", 1)[0]
-        quoted = _line_of(file, line, request) or (below.strip() if below.startswith("  ") else "")
+        if file not in sources:
+            sources[file] = _lines_of(file, request)
+        end = log.find("\n", match.end() + 1)
+        below = log[match.end() + 1 : end if end >= 0 else len(log)]
+        quoted = sources[file][line - 1].decode("utf-8", "replace") if 0 < line <= len(sources[file]) else ""
+        quoted = quoted.strip() or (below.strip() if below.startswith("  ") else "")
         found.append(Diagnostic(file, line, match["kind"], match["number"] or "", match["text"], quoted))
     return found
 
 
-def _line_of(file: str, line: int, request: Request) -> str:
-    """Return a line of the source or of a header that was given as text."""
+def _lines_of(file: str, request: Request) -> list[bytes]:
+    """Return the lines of the source, or of a header that was given as text; [] if its messages count others."""
     text = request.source if file == request.name else request.headers.get(file, b"")
-    if b"#line" in text:  # the line numbers of the messages then differ from those of the text
-        return ""
-    lines = text.splitlines()
-    return lines[line - 1].decode("utf-8", "replace").strip() if line <= len(lines) else ""
+    return [] if b"#line" in text else text.splitlines()
 
 
 def failure(outcome: Outcome, request: Request, compiler: Nvrtc | Nvcc, folders: list[str]) -> CudaError:
@@ -145,7 +147,9 @@ def _hint(log: str, compiler: Nvrtc | Nvcc, folders: list[str]) -> str:
     if match is None:
         return ""
     name = match[1] or match[2]
-    where = f"\nHeaders were looked for in {', '.join(folders)}" if folders else "\nNo folder of headers was found"
+    where = "\nNo folder of headers was found"
+    if folders:
+        where = f"\nHeaders were looked for in {', '.join(folders)}"
     if name.startswith(("cuda", "cooperative_groups", "curand", "cub/", "thrust/", "nv/")) and compiler.kind == "NVRTC":
         packages = pin("nvidia-cuda-runtime", compiler.version)
         if name.startswith(("cuda/", "cub/", "thrust/", "nv/")):
@@ -164,4 +168,6 @@ def _hint(log: str, compiler: Nvrtc | Nvcc, folders: list[str]) -> str:
 def pin(package: str, version: tuple[int, int], *, exact: bool = True) -> str:
     """Return what pip installs for a CUDA version; before 13, the name of the package ends with the major version."""
     name = package if version[0] >= 13 else f"{package}-cu{version[0]}"
-    return f'"{name}=={version[0]}.{version[1]}.*"' if exact else f'"{name}"'
+    if exact:
+        return f'"{name}=={version[0]}.{version[1]}.*"'
+    return f'"{name}"'

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import re
 
+from .. import locate
 from .request import Outcome, reported
 
 TYPE_CHECKING = False
@@ -54,18 +55,22 @@ class Nvcc:
         """Return the options for a request: the user's own, the target, and the folders of headers."""
         kind = {"ptx": "compute", "cubin": "sm", "ltoir": "lto"}[request.output]
         target = f"-arch={kind}_{request.target.number}{request.target.suffix}"
-        near = [os.path.dirname(os.path.abspath(request.name))] if request.is_file else []
+        near = []
+        if request.is_file:
+            near = [os.path.dirname(os.path.abspath(request.name))]
         return [*request.options, *_FLAGS[request.output], target, *(f"-I{folder}" for folder in near + folders)]
 
     def compile(self, request: Request, folders: list[str]) -> Outcome:
         """Compile, and return an Outcome, also after a failure.
 
         folders  where to look for headers, after the folders that the options name
-        raises   ValueError  a header whose name leads out of its folder
+        raises   ValueError       a header whose name leads out of its folder
+                 PermissionError  every user can exchange the folder for temporary files
         """
         import tempfile
 
         with tempfile.TemporaryDirectory() as folder:
+            locate.refuse_planted(folder)
             source, made = os.path.join(folder, "source.cu"), os.path.join(folder, "made")
             quoted = os.fsencode(request.name).replace(b"\\", b"\\\\").replace(b'"', b'\\"')
             with open(source, "wb") as file:  # a copy, so that what is compiled is what was read
@@ -81,11 +86,16 @@ class Nvcc:
             options = [f"-I{include}", *self.options(request, folders)]
             status, log = _run([self.path, *options, "-o", made, "-x", "cu", source])
             if status or not os.path.exists(made):
-                kind = BAD_OPTION if "nvcc fatal" in log and ": error" not in log else FAILED
+                kind = FAILED
+                if "nvcc fatal" in log and ": error" not in log:
+                    kind = BAD_OPTION
                 return Outcome(b"", log, {}, kind, f"exit status {status}", "nvcc")
             with open(made, "rb") as file:
                 code = file.read()
-        names = {} if request.output != "ptx" else _names(request.names, code.decode("utf-8", "replace"))
+        if request.output != "ptx":
+            names = {}
+        else:
+            names = _names(request.names, code.decode("utf-8", "replace"))
         return Outcome(code, log, names)
 
     def __repr__(self) -> str:

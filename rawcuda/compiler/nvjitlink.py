@@ -106,7 +106,10 @@ class NvJitLink:
 
     def _call(self, name: str, *arguments: Any) -> None:
         try:
-            function = self._library[f"__{name}{self._suffix}"] if self._suffix else self._library[name]
+            if self._suffix:
+                function = self._library[f"__{name}{self._suffix}"]
+            else:
+                function = self._library[name]
         except AttributeError:
             function = self._library[name]
         parameters = nvjitlink_h.prototypes()[name].parameters

@@ -12,6 +12,7 @@ import ctypes
 import glob
 import os
 
+from .. import locate
 from ..headers import nvrtc_h
 from .request import Outcome, encoded, reported
 
@@ -53,6 +54,7 @@ class Nvrtc:
         # sure that it is found, and that it is the one that belongs to this NVRTC.
         for pattern in ("libnvrtc-builtins.so.*", "nvrtc-builtins64_*.dll"):
             for builtins in glob.glob(os.path.join(glob.escape(os.path.dirname(path)), pattern)):
+                locate.refuse_planted(builtins)
                 ctypes.CDLL(builtins)
         self._library = ctypes.CDLL(path)
         major, minor, count = ctypes.c_int(), ctypes.c_int(), ctypes.c_int()

@@ -3,7 +3,7 @@
 What it is   the choice of the compiler and of the target, one compilation through the cache, and its warnings.
 What not     it loads no code: `Device.compile` does.
 Source       NVIDIA, "NVRTC" (user guide); "CUDA Toolkit Release Notes" (which architectures a version dropped)
-Read next    ../gpu/device.py
+Read next    ../gpu/devices/device.py
 """
 
 from __future__ import annotations
@@ -11,8 +11,10 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 
-from .. import locate, names
+from .. import locate
 from ..errors import CompilerNotFound, CudaError, NotFound, Unsupported, worded
+from ..headers.status import NOT_FOUND, NOT_SUPPORTED, UNSUPPORTED_PTX_VERSION
+from ..hints import no_such_option
 from .cache import Store
 from .messages import diagnostics, failure, pin
 from .nvcc import Nvcc
@@ -21,14 +23,16 @@ from .request import OUTPUTS, Outcome, Request, Target, given_target, read_sourc
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from collections.abc import Mapping, Sequence
+    from os import PathLike
+    from typing import Any, NoReturn
 
 __all__ = ["Built", "compile", "compile_for", "compiler"]
 
 # (number, version): the last CUDA version that compiles for architectures below the number.
 _LAST_FOR = ((50, (11, 8)), (75, (12, 9)))
+_ABOUT_LINES = ("-G", "--device-debug", "-generate-line-info", "--generate-line-info", "-lineinfo", "--lineinfo")
 _OLDEST = 35  # the oldest architecture that a version on PyPI compiles for
-_UNSUPPORTED_PTX = 222  # CUDA_ERROR_UNSUPPORTED_PTX_VERSION
 
 
 class Built:
@@ -43,18 +47,25 @@ class Built:
         self.code, self.names, self.compiler = outcome.code, outcome.names, compiler
         self._request, self._cache = request, cache
 
+    @property
+    def source(self) -> tuple[list[str], tuple[str, ...]]:
+        """Return the texts that were compiled, and the options, for the types of the kernels' parameters."""
+        request = self._request
+        texts = [each.decode("utf-8", "replace") for each in (request.source, *request.headers.values())]
+        return texts, request.options
+
     def machine_code(self, error: CudaError, driver_version: int) -> bytes | None:
         """Return a cubin, if the driver refused the PTX only because its minor version is newer; None otherwise.
 
         Drivers load the cubins of all versions of their major version ("minor version compatibility").
         """
-        if error.code != _UNSUPPORTED_PTX or self.compiler.version[0] != driver_version // 1000:
+        if error.code != UNSUPPORTED_PTX_VERSION or self.compiler.version[0] != driver_version // 1000:
             return None
         return _compile(self._request._replace(output="cubin"), self.compiler, self._cache).code
 
     def explain(self, error: CudaError, driver_version: int) -> CudaError:
         """Return the error for code that the driver refused; it names the compiler version that the driver accepts."""
-        if error.code != _UNSUPPORTED_PTX:
+        if error.code != UNSUPPORTED_PTX_VERSION:
             return error
         driver = driver_version // 1000, driver_version % 1000 // 10
         return Unsupported(
@@ -69,14 +80,15 @@ class Built:
 
 
 def compile(
-    source: str | bytes | names.PathLike[str],
+    source: str | bytes | PathLike[str],
     target: str = "sm_90",
     output: str = "ptx",
     *,
-    options: names.Sequence[str] = (),
-    headers: names.Mapping[str, str | bytes] | None = None,
-    names: names.Sequence[str] = (),
-    cache: str | names.PathLike[str] | None = None,
+    options: Sequence[str] = (),
+    headers: Mapping[str, str | bytes] | None = None,
+    names: Sequence[str] = (),
+    cache: str | PathLike[str] | None = None,
+    **unknown: NoReturn,
 ) -> bytes:
     """Compile CUDA C, without a device.
 
@@ -94,7 +106,10 @@ def compile(
              Unsupported       a target that this version of the compiler does not know
              CacheDamaged      a file in the cache that is not what was written there
              ValueError        another output
+             TypeError         an option that does not exist
     """
+    if unknown:
+        raise no_such_option("compile", unknown)
     if not isinstance(output, str) or output not in OUTPUTS:
         raise ValueError(f"output {worded(output)}: give 'ptx', 'cubin' or 'ltoir'")
     wanted = read_target(target)
@@ -118,15 +133,19 @@ def compile_for(
     headers: Any,
     expressions: Any,
     cache: Any,
+    lines: bool = False,
 ) -> Built:
     """Compile CUDA C to PTX for a device.
 
     newest  the driver's CUDA version; None if it accepts the PTX of every compiler
+    lines   whether to add -lineinfo to the options, unless one of them is about lines; the instructions are the same
 
     The target is the device's architecture, or the newest one below it that the compiler knows, or the one
     that options name.
     """
     given, rest = given_target(strings(options, "options"))
+    if lines and not any(option.startswith(_ABOUT_LINES) for option in rest):
+        rest += ("-lineinfo",)
     text, name, is_file = read_source(source)
     wanted = strings(expressions, "names")
     loaded = _fitting(10 * capability[0] + capability[1] if given is None else given.number, newest)
@@ -228,7 +247,7 @@ def _check_known(target: Target, loaded: Nvrtc | Nvcc) -> None:
     listed = ", ".join(f"sm_{number}" for number in loaded.architectures)
     raise Unsupported(
         f"{_about(loaded)} does not know {target}; it knows {listed}. Take one of these, or install a newer compiler",
-        code=801,
+        code=NOT_SUPPORTED,
         name="CUDA_ERROR_NOT_SUPPORTED",
         call="compile",
     )
@@ -243,7 +262,7 @@ def _too_new(target: Target, loaded: Nvrtc | Nvcc) -> Unsupported:
     return Unsupported(
         f"{_about(loaded)} is too new for {target}: the oldest that it knows is sm_{min(loaded.architectures)}"
         + (remedy if target.number >= _OLDEST else ""),
-        code=801,
+        code=NOT_SUPPORTED,
         name="CUDA_ERROR_NOT_SUPPORTED",
         call="compile",
     )
@@ -256,13 +275,18 @@ def _compile(request: Request, loaded: Nvrtc | Nvcc, cache: Any) -> Outcome:
     if request.output == "ltoir" and loaded.version < (12, 0):
         raise Unsupported(
             f"{_about(loaded)} makes no LTO-IR: CUDA 12.0 introduced it",
-            code=801,
+            code=NOT_SUPPORTED,
             name="CUDA_ERROR_NOT_SUPPORTED",
             call="compile",
         )
     store = None if cache is None else Store(cache)
-    folders = locate.headers(loaded.version[0]) if loaded.kind == "NVRTC" else []  # nvcc has its own
-    path = None if store is None else store.path(request, loaded, folders)
+    folders = []  # nvcc has its own
+    if loaded.kind == "NVRTC":
+        folders = locate.headers(loaded.version[0])
+    if store is None:
+        path = None
+    else:
+        path = store.path(request, loaded, folders)
     outcome = None if store is None or path is None else store.read(path)
     if outcome is None:
         outcome = loaded.compile(request, folders)
@@ -306,13 +330,13 @@ def _check_names(request: Request, outcome: Outcome, loaded: Nvrtc | Nvcc) -> No
         raise Unsupported(
             f"names={missing!r}: nvcc does not report the names of templates; NVRTC does: pip install "
             f"{pin('nvidia-cuda-nvrtc', loaded.version)}",
-            code=801,
+            code=NOT_SUPPORTED,
             name="CUDA_ERROR_NOT_SUPPORTED",
             call="nvcc",
         )
     raise NotFound(
         f"{' and '.join(map(repr, missing))} in names: {request.name} has no kernel of that name, or several",
-        code=500,
+        code=NOT_FOUND,
         name="CUDA_ERROR_NOT_FOUND",
         call="nvcc",
     )
@@ -324,7 +348,8 @@ def _warn(text: str) -> None:
     import warnings
 
     level, frame = 1, sys._getframe()
-    home = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+    here = frame.f_code.co_filename  # a frozen module has no __file__
+    home = os.path.dirname(os.path.dirname(os.path.abspath(here))) + os.sep
     while frame.f_back is not None and os.path.abspath(frame.f_code.co_filename).startswith(home):
         frame, level = frame.f_back, level + 1
     warnings.warn(text, stacklevel=level)

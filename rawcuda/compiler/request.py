@@ -14,8 +14,8 @@ import time
 from typing import NamedTuple
 
 from .. import tracing
+from ..arguments import as_list
 from ..errors import a_kind, worded
-from ..given import several
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -134,7 +134,9 @@ def _shown(value: Any) -> str:
     value = getattr(value, "value", value)
     if isinstance(value, (bytes, str)) and len(value) > 40:
         return f"<{type(value).__name__} of {len(value)}>"
-    return hex(value) if type(value) is int and value > 0xFFFFFFFF else worded(value, 80)
+    if type(value) is int and value > 0xFFFFFFFF:
+        return hex(value)
+    return worded(value, 80)
 
 
 # -- what a user gives
@@ -157,7 +159,8 @@ def read_source(source: Any) -> tuple[bytes, str, bool]:
         text = bytes(source)
     else:
         raise TypeError(f"the source must be CUDA C (str or bytes) or an os.PathLike, not {a_kind(source)}")
-    text = text[3:] if text[:3] == b"\xef\xbb\xbf" else text  # a byte order mark, which compilers refuse
+    if text[:3] == b"\xef\xbb\xbf":  # a byte order mark, which compilers refuse
+        text = text[3:]
     if not text.strip():
         raise ValueError(f"{name if is_file else 'the source'} is empty")
     if b"\0" in text:
@@ -204,7 +207,7 @@ def strings(values: Any, what: str) -> tuple[str, ...]:
     raises  TypeError   it is a single string, or an item is not a string
             ValueError  a string that C cannot represent
     """
-    return tuple(_checked(several(what, values, "strings"), what))
+    return tuple(_checked(as_list(what, values, "strings"), what))
 
 
 def _checked(values: Iterable[Any], what: str) -> Iterator[str]:
@@ -227,7 +230,10 @@ def texts(headers: Any) -> dict[str, bytes]:
         if not isinstance(name, str) or not isinstance(text, (str, bytes)):
             raise TypeError(f"headers: a name is a str and a text a str or bytes, not {a_kind(name)}: {a_kind(text)}")
         encoded(name, "headers")
-        found[name] = encoded(text, f"header {name!r}") if isinstance(text, str) else text
+        if isinstance(text, str):
+            found[name] = encoded(text, f"header {name!r}")
+        else:
+            found[name] = text
         if b"\0" in found[name]:
             raise ValueError(f"header {name!r} is not text: it has a NUL at byte {found[name].index(0)}")
         _check_bytes(found[name], f"header {name!r}")

@@ -46,7 +46,10 @@ def is_swapped(kind: Any) -> bool:
     if issubclass(kind, (_STRUCTURE, _UNION)):
         return any([is_swapped(entry[1]) for base in kind.__mro__ for entry in vars(base).get("_fields_", ())])
     big, little = getattr(kind, "__ctype_be__", None), getattr(kind, "__ctype_le__", None)
-    other = big if ORDER == "<" else little
+    if ORDER == "<":
+        other = big
+    else:
+        other = little
     return other in kind.__mro__ and big is not little  # (a byte has no order)
 
 
@@ -64,7 +67,9 @@ def of_ctypes(kind: Any) -> DType:
         return _of_structure(kind)
     code = getattr(kind, "_type_", None)
     if not issubclass(kind, _SIMPLE) or code in ("z", "Z", "O", "X"):
-        what = "a Python object" if code == "O" else "a pointer"
+        what = "a pointer"
+        if code == "O":
+            what = "a Python object"
         raise refusal(
             "buffer", "type", kind.__name__, f"is {what}, which has no meaning elsewhere; leave it out, or use c_void_p"
         )

@@ -144,7 +144,9 @@ class DType:
 
     def nbytes(self, count: int) -> int:
         """Return the size in bytes of `count` contiguous elements; packed ones are rounded up to a whole byte."""
-        return (count * self.bits * self.lanes + 7) // 8 if self.packed else count * self.itemsize
+        if self.packed:
+            return (count * self.bits * self.lanes + 7) // 8
+        return count * self.itemsize
 
     def with_lanes(self, lanes: int) -> DType:
         """Return the type of vectors of `lanes` elements; raises ProtocolError if DLPack has none."""
@@ -175,7 +177,10 @@ class DType:
         if isinstance(other, DType):  # two protocols may describe one structure, one of them with its format
             mine = self.name, self.itemsize, self.packed, self.padded
             return self.kind == "opaque" and mine == (other.name, other.itemsize, other.packed, other.padded)
-        named = None if other is None else _named(other)
+        if other is None:
+            named = None
+        else:
+            named = _named(other)
         return named is not None and self == named or NotImplemented
 
     @property
@@ -231,7 +236,7 @@ class DType:
         return from_typestr, (self.typestr, self.descr)
 
 
-_KINDS = {6: "bool", 0: "int", 1: "uint", 5: "complex"}
+_KINDS: dict[int | None, str] = {6: "bool", 0: "int", 1: "uint", 5: "complex"}
 _CODES = frozenset(range(18))  # every DLDataTypeCode of dlpack.h 1.3
 _BY_NAME: dict[str, DType] = {}
 _BY_TYPESTR: dict[str, DType] = {}  # without byte order: "f4"
@@ -242,8 +247,14 @@ _OPAQUE: Remembered[str, DType] = Remembered(1000)  # by _identity
 def _fill() -> None:
     for name, code, bits, typestr, format, ptx in _TABLE:
         size = (bits + 7) // 8
-        kind = "complex" if name.startswith("complex") else _KINDS.get(code if code is not None else 2, "float")
-        full = None if typestr is None else ("|" if size == 1 else ORDER) + typestr
+        if name.startswith("complex"):
+            kind = "complex"
+        else:
+            kind = _KINDS.get(code, "float")  # (None, of types that DLPack lacks, is not there)
+        if typestr is None:
+            full = None
+        else:
+            full = ("|" if size == 1 else ORDER) + typestr
         dtype = DType(
             name, kind, size, code=code, bits=bits, padded=bits < 8, typestr=full or "", format=format or "", ptx=ptx
         )
@@ -340,9 +351,13 @@ def _from_attributes(spec: object) -> DType | None:
     if not swapped and (name in _BY_NAME or name in _NUMPY):
         return _BY_NAME[_NUMPY.get(name, name)]
     if isinstance(typestr, str):
-        descr = getattr(spec, "descr", None) if getattr(spec, "names", None) else None
+        descr = None
+        if getattr(spec, "names", None):
+            descr = getattr(spec, "descr", None)
         return from_typestr(typestr, descr)
-    return None if isinstance(spec, type) else _from_numpy_equal(spec)
+    if isinstance(spec, type):
+        return None
+    return _from_numpy_equal(spec)
 
 
 def is_numpys(thing: object, *names: str) -> bool:
@@ -370,7 +385,9 @@ def of_numpy(spec: Any, protocol: str = "array_interface", *, inside: bool = Fal
         plain = from_typestr(ORDER + typestr[1:], protocol=protocol)
         if not inside:
             raise refusal(protocol, "dtype", typestr, "has the other byte order; swap the bytes first")
-        format = {"<": "<", ">": ">"}[typestr[0]] + plain.format if not plain.format.endswith("x") else ""
+        format = ""
+        if not plain.format.endswith("x"):
+            format = {"<": "<", ">": ">"}[typestr[0]] + plain.format
         return opaque(typestr, plain.itemsize, typestr, format, None, (), _SWAPPED)
     if spec.kind == "T":
         raise refusal(
@@ -391,7 +408,10 @@ def _read_fields(spec: Any, protocol: str) -> DType:
         inner, offset, *title = spec.fields[name]
         base, shape = inner.subdtype or (inner, ())
         nested = nested or base.names is not None
-        label = (title[0], name) if title else name
+        if title:
+            label = (title[0], name)
+        else:
+            label = name
         parts.append(Field(label, of_numpy(base, protocol, inside=True), shape, offset))
     made = structure(parts, spec.itemsize)
     if not nested:
@@ -478,7 +498,10 @@ def from_typestr(typestr: object, descr: list[Any] | None = None, *, protocol: s
     """
     if not isinstance(typestr, str) or not typestr:
         raise refusal(protocol, "typestr", typestr, "must be a str such as '<f4'")
-    order, rest = (typestr[0], typestr[1:]) if typestr[0] in "<>=|" else ("=", typestr)
+    if typestr[0] in "<>=|":
+        order, rest = (typestr[0], typestr[1:])
+    else:
+        order, rest = ("=", typestr)
     found = _BY_TYPESTR.get(rest)
     if found is None and len(rest) == 1:
         found = _from_struct_letter(order, rest)  # '=f': NVIDIA DALI writes the letters of struct here
@@ -528,8 +551,8 @@ def _from_opaque_typestr(typestr: str, order: str, rest: str, descr: list[Any] |
     if kind == "V" and descr is not None:
         return structured(descr, size, protocol=protocol)
     if kind in "mM":
-        name = ("datetime64" if kind == "M" else "timedelta64") + bracket + unit
-        return opaque(name, 8, ORDER + rest, "")
+        name = {"M": "datetime64", "m": "timedelta64"}[kind]
+        return opaque(name + bracket + unit, 8, ORDER + rest, "")
     if kind == "U":
         return opaque(ORDER + rest, size, ORDER + rest, f"{digits}w")
     if rest in ("f1", "W4"):  # ml_dtypes since 0.6 gives each of these to two types
@@ -585,7 +608,9 @@ class Field:
             text = dtype.name
         else:
             text = repr("?" if dtype.kind == "bool" else dtype.typestr.lstrip("|"))
-        return f"{text}, {self.shape!r}" if self.shape else text
+        if self.shape:
+            return f"{text}, {self.shape!r}"
+        return text
 
 
 def structure(
@@ -601,12 +626,17 @@ def structure(
     if swapped is not None and not reason:
         reason = _SWAPPED
     named = any([field.name for field in fields])
-    name = _numpy_name(fields, size) if named else f"|V{size}"
+    if named:
+        name = _numpy_name(fields, size)
+    else:
+        name = f"|V{size}"
     whole = _whole(fields, size)
     if descr is None and named and whole is not None:
         descr = _descr_of(whole)
     if format in ("", f"{size}x"):
-        format = _format_of(whole) if named and whole is not None else ""
+        format = ""
+        if named and whole is not None:
+            format = _format_of(whole)
     parts = tuple([field for field in fields if not field.padding])
     return opaque(name, size, f"|V{size}", format, descr, parts, reason)
 
@@ -636,7 +666,11 @@ def _descr_of(whole: list[Field]) -> list[Any] | None:
     descr: list[Any] = []
     for field in whole:
         dtype = field.dtype
-        kind: Any = dtype.descr if dtype._parts else dtype.typestr
+        kind: Any
+        if dtype._parts:
+            kind = dtype.descr
+        else:
+            kind = dtype.typestr
         if kind is None or dtype.kind != "opaque" and dtype.typestr[1] == "V":
             return None
         descr.append((field.label, kind, field.shape) if field.shape else (field.label, kind))
@@ -648,8 +682,14 @@ def _format_of(whole: list[Field]) -> str:
     items = []
     for field in whole:
         dtype = field.dtype
-        mark = "^" if dtype.format[-1] == "g" else "="  # native sizes without alignment: "g" has no standard size
-        format = dtype.format if dtype._parts or dtype.format[0] in "<>" else mark + dtype.format
+        # native sizes without alignment: "g" has no standard size
+        mark = "="
+        if dtype.format[-1] == "g":
+            mark = "^"
+        if dtype._parts or dtype.format[0] in "<>":
+            format = dtype.format
+        else:
+            format = mark + dtype.format
         if field.padding:
             items.append(f"{dtype.itemsize}x")
             continue
@@ -658,7 +698,9 @@ def _format_of(whole: list[Field]) -> str:
             return ""  # (a title, for example)
         if not field.nbytes or bytes_only or dtype.lanes > 1 or dtype.format == "Ze":
             return ""
-        shape = f"({','.join(map(str, field.shape))})" if field.shape else ""
+        shape = ""
+        if field.shape:
+            shape = f"({','.join(map(str, field.shape))})"
         items.append(f"{shape}{format}:{field.name}:")
     return f"T{{{''.join(items)}}}"
 
@@ -684,7 +726,9 @@ def _restored(parts: Any, size: int, format: str, descr: Any, reason: str) -> DT
 
 def fields_of(dtype: DType) -> dict[str, Field]:
     """Return the fields of a structure by name, in order, without padding; empty for another type."""
-    return {} if dtype.reason else {field.name: field for field in dtype._parts if field.name}
+    if dtype.reason:
+        return {}
+    return {field.name: field for field in dtype._parts if field.name}
 
 
 def field_of(dtype: DType, name: str) -> Field:
@@ -718,9 +762,18 @@ def _field(item: object, protocol: str, depth: int) -> Field:
     label, kind = item[0], item[1]
     if isinstance(label, (tuple, list)) and len(label) == 2:
         label = tuple(label)  # (title, name)
-    shape = item[2] if len(item) == 3 else ()
-    shape = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
-    named = all(isinstance(part, str) for part in label) if isinstance(label, tuple) else isinstance(label, str)
+    if len(item) == 3:
+        shape = item[2]
+    else:
+        shape = ()
+    if isinstance(shape, (tuple, list)):
+        shape = tuple(shape)
+    else:
+        shape = (shape,)
+    if isinstance(label, tuple):
+        named = all(isinstance(part, str) for part in label)
+    else:
+        named = isinstance(label, str)
     if not named or not all(type(extent) is int and 0 <= extent < 2**62 for extent in shape):
         raise refusal(protocol, "descr", item, "must have a name that is a str, and a shape of ints")
     if isinstance(kind, (list, tuple)):

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from _operator import index as _index
 
+from ..arguments import as_int, as_sequence
 from ..errors import worded
-from ..given import in_order, whole
 from ..remembered import Remembered
 
 TYPE_CHECKING = False
@@ -75,7 +75,7 @@ def as_extents(shape: object) -> Ints:
             return shape
     try:
         # before Python 3.10, the index of True is True itself
-        out: Ints = tuple([int(_index(n)) for n in in_order("a shape", shape)])
+        out: Ints = tuple([int(_index(n)) for n in as_sequence("a shape", shape)])
     except TypeError:
         raise TypeError(f"a shape is an int or a tuple of ints, not {worded(shape)}") from None
     if len(out) > MAX_NDIM:
@@ -102,7 +102,9 @@ def checked_size(shape: Sequence[int], itemsize: int) -> int:
         count *= n
         total *= n or 1
         if total > LIMIT:
-            shown = tuple(shape) if max(shape) < 2**64 and len(shape) < 9 else f"{len(shape)} dimensions"
+            shown = f"{len(shape)} dimensions"
+            if max(shape) < 2**64 and len(shape) < 9:
+                shown = str(tuple(shape))
             raise ValueError(f"a shape of {shown} with {itemsize} bytes per element is larger than 2**63 - 1 bytes")
     return count
 
@@ -234,8 +236,11 @@ def normal_axes(axes: object, ndim: int) -> Ints:
             ValueError  a dimension that is given twice
     """
     out: Ints = ()
-    for axis in in_order("axes", axes):
-        number = axis if type(axis) is int and 0 <= axis < ndim else normal_axis(axis, ndim)
+    for axis in as_sequence("axes", axes):
+        if type(axis) is int and 0 <= axis < ndim:
+            number = axis
+        else:
+            number = normal_axis(axis, ndim)
         if number in out:
             raise ValueError(f"axes={worded(axes)}: give each axis once")
         out += (number,)
@@ -244,10 +249,15 @@ def normal_axes(axes: object, ndim: int) -> Ints:
 
 def normal_axis(axis: int, ndim: int) -> int:
     """Return an axis counted from the front; raises IndexError if the dimension does not exist."""
-    number = axis if type(axis) is int else whole("axis", axis)
+    if type(axis) is int:
+        number = axis
+    else:
+        number = as_int("axis", axis)
     if not -ndim <= number < ndim:
         raise IndexError(f"axis {worded(number)} is out of bounds for array of dimension {ndim}")
-    return number if number >= 0 else number + ndim
+    if number >= 0:
+        return number
+    return number + ndim
 
 
 def pick(order: Sequence[int], shape: Sequence[int], strides: Sequence[int]) -> tuple[Ints, Ints]:
@@ -263,7 +273,10 @@ def squeeze(
     shape: Sequence[int], strides: Sequence[int], axes: int | tuple[int, ...] | None = None
 ) -> tuple[Ints, Ints]:
     """Drop the dimensions of extent 1, all or only the given ones; raises ValueError if a given one is larger."""
-    gone = None if axes is None else normal_axes(axes, len(shape))
+    if axes is None:
+        gone = None
+    else:
+        gone = normal_axes(axes, len(shape))
     kept, axis = [], 0
     for n in shape:
         if n != 1 if gone is None else axis not in gone:
@@ -367,7 +380,10 @@ def select(shape: Ints, strides: Ints, key: object) -> tuple[int, Ints, Ints]:
     returns  (offset of the first element, shape, strides)
     raises   IndexError   too many indices, one out of bounds, or one that needs a copy (a list, a mask)
     """
-    keys = key if isinstance(key, tuple) else (key,)
+    if isinstance(key, tuple):
+        keys = key
+    else:
+        keys = (key,)
     offset, axis, ndim = 0, 0, len(shape)
     new_shape: Ints = ()
     new_strides: Ints = ()
@@ -390,7 +406,8 @@ def select(shape: Ints, strides: Ints, key: object) -> tuple[int, Ints, Ints]:
             start, stop, step = k.indices(n)
             count = -((start - stop) // step)  # (stop - start) / step, rounded up: as many as range() has
             if count < 2:
-                count = 0 if count < 0 else count
+                if count < 0:
+                    count = 0
                 if abs(stride * step) > LIMIT:
                     step = 1  # no second element uses the stride, which must fit into 64 bits
             if count:

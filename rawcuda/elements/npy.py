@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     Path = Union[str, os.PathLike[str]]
     Shape = tuple[int, ...]
 
-__all__ = ["Array", "read", "write", "check_target"]
+__all__ = ["Array", "read", "read_header", "write", "check_target"]
 
 _MAGIC = b"\x93NUMPY"
 _HEADER_LIMIT = 10_000  # NumPy's own limit: a longer header could take the parser very long, or overflow its stack
@@ -102,6 +102,19 @@ def read(path: Path) -> Array:
     return Array(dtype, shape, fortran_order, data)
 
 
+def read_header(path: Path) -> tuple[str, bytes, int]:
+    """Read what a .npy file says about its array, also if read() refuses the array.
+
+    returns  the text of the header, the first bytes of the data, and where the data begins, in bytes
+    raises   OSError      the file cannot be opened
+             ValueError   it is not a .npy file, or its header is damaged
+    """
+    with open(path, "rb") as file:
+        header = _header(path, file)
+        begin = file.tell()
+        return header.strip(), file.read(16), begin
+
+
 def _header(path: Path, file: BinaryIO) -> str:
     """Return the text of the header, and leave the file positioned at the start of the data."""
     start = file.read(8)
@@ -116,7 +129,9 @@ def _header(path: Path, file: BinaryIO) -> str:
             f"is of .npy version {'.'.join(map(str, version)) or '(missing)'}, but only 1.0, 2.0 and 3.0 are supported",
             "save it with numpy.save",
         )
-    width = 2 if version == (1, 0) else 4
+    width = 4
+    if version == (1, 0):
+        width = 2
     length = int.from_bytes(file.read(width), "little")
     if length > _HEADER_LIMIT:
         _refuse(
@@ -190,7 +205,9 @@ def _dtype(path: Path, descr: object) -> dtypes.DType:
     except ProtocolError:
         dtype = None
     if dtype is None or dtype.code is None or dtype.kind == "opaque":
-        hint = " (bfloat16 and float8 arrays are saved as bare bytes)" if descr[1:2] == "V" else ""
+        hint = ""
+        if descr[1:2] == "V":
+            hint = " (bfloat16 and float8 arrays are saved as bare bytes)"
         _refuse(
             path,
             f"has dtype {descr[:40]!r}{hint}, but only bool, int, uint, float16/32/64 and complex64/128 are supported",

@@ -13,10 +13,11 @@ Read next    layout.py
 from __future__ import annotations
 
 import struct
+import sys
 from math import copysign, inf, isinf, isnan, nan
 
+from ..arguments import as_int
 from ..errors import a_kind, worded
-from ..given import whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,15 +45,21 @@ _SMALL = {
 
 def _small_value(name: str, code: int) -> float:
     if name == "float8_e8m0fnu":  # an exponent only
-        return nan if code == 255 else 2.0 ** (code - 127)
+        if code == 255:
+            return nan
+        return 2.0 ** (code - 127)
     exponent_bits, mantissa_bits, bias, style = _SMALL[name]
     width = 1 + exponent_bits + mantissa_bits
     code &= (1 << width) - 1
-    sign = -1.0 if code >> (width - 1) else 1.0
+    sign = 1.0
+    if code >> (width - 1):
+        sign = -1.0
     exponent, mantissa = code >> mantissa_bits & ((1 << exponent_bits) - 1), code & ((1 << mantissa_bits) - 1)
     top = (1 << exponent_bits) - 1
     if style == "ieee" and exponent == top:
-        return nan if mantissa else sign * inf
+        if mantissa:
+            return nan
+        return sign * inf
     if style == "fn" and exponent == top and mantissa == (1 << mantissa_bits) - 1:
         return nan
     if style == "fnuz" and code == 1 << (width - 1):
@@ -75,12 +82,16 @@ def _table(name: str) -> list[float]:
 
 
 def _style(name: str) -> str:
-    return "exponent" if name == "float8_e8m0fnu" else _SMALL[name][3]
+    if name == "float8_e8m0fnu":
+        return "exponent"
+    return _SMALL[name][3]
 
 
 def _sign_bit(name: str) -> int:
     """Return the code of -0, which is also the number of codes without a sign."""
-    return 256 if name == "float8_e8m0fnu" else 1 << _SMALL[name][0] + _SMALL[name][1]
+    if name == "float8_e8m0fnu":
+        return 256
+    return 1 << _SMALL[name][0] + _SMALL[name][1]
 
 
 def _small_code(name: str, value: float) -> int:
@@ -90,7 +101,9 @@ def _small_code(name: str, value: float) -> int:
             ValueError     the type has no NaN
     """
     style, half = _style(name), _sign_bit(name)
-    sign = half if style != "exponent" and copysign(1.0, value) < 0 else 0
+    sign = 0
+    if style != "exponent" and copysign(1.0, value) < 0:
+        sign = half
     if isnan(value):
         if style == "finite":
             raise ValueError(f"{name} has no NaN")
@@ -105,12 +118,17 @@ def _small_code(name: str, value: float) -> int:
         return sign | _bfloat16_code(abs(value))
     magnitudes = [v for v in _table(name)[:half] if not isnan(v) and not isinf(v)]
     largest, size = magnitudes[-1], abs(value)
-    step = largest - magnitudes[-2] if style != "exponent" else largest
+    if style != "exponent":
+        step = largest - magnitudes[-2]
+    else:
+        step = largest
     odd = len(magnitudes) - 1 & 1
     if size > largest + step / 2 or odd and size == largest + step / 2:  # rounds up to a number that the type lacks
         raise OverflowError
     best = min(range(len(magnitudes)), key=lambda code: (abs(magnitudes[code] - size), code & 1))
-    return best if style == "fnuz" and best == 0 else sign | best
+    if style == "fnuz" and best == 0:
+        return best
+    return sign | best
 
 
 def _infinity_code(name: str) -> int:
@@ -150,14 +168,21 @@ def converted(dtype: DType, value: float) -> bytes:
     if dtype.name not in _SMALL and dtype.name != "float8_e8m0fnu":
         return encode(dtype, copysign(inf, value))
     style, half = _style(dtype.name), _sign_bit(dtype.name)
-    sign = half if style != "exponent" and copysign(1.0, value) < 0 else 0
+    sign = 0
+    if style != "exponent" and copysign(1.0, value) < 0:
+        sign = half
     if style == "ieee":
         code = sign | _infinity_code(dtype.name)
     elif style == "finite":
-        code = sign ^ half if isnan(value) else sign | half - 1
+        if isnan(value):
+            code = sign ^ half
+        else:
+            code = sign | half - 1
     else:
-        code = _nan_code(dtype.name, sign) | (sign if style == "fn" else 0)
-    return struct.pack("=H" if dtype.itemsize == 2 else "=B", code)
+        code = _nan_code(dtype.name, sign)
+        if style == "fn":
+            code |= sign
+    return code.to_bytes(dtype.itemsize, sys.byteorder)
 
 
 _COMPLEX_PART = {"complex32": "e", "complex64": "f", "complex128": "d"}
@@ -190,16 +215,22 @@ def _encode(dtype: DType, value: Any) -> bytes:
     if dtype.kind == "bool":
         if not isinstance(value, (int, float)):
             value = _complex(dtype, value)
-        return b"\1" if value else b"\0"
+        if value:
+            return b"\1"
+        return b"\0"
     if dtype.kind in ("int", "uint"):
         if not hasattr(type(value), "__index__"):
             raise TypeError(f"{dtype} takes an int, not {type(value).__name__}")
-        number = whole(f"an element of {dtype}", int(value) if type(value) is bool else value)
+        number = as_int(f"an element of {dtype}", int(value) if type(value) is bool else value)
         if dtype.bits < 8:
-            low = -(1 << dtype.bits - 1) if dtype.kind == "int" else 0
+            low = 0
+            if dtype.kind == "int":
+                low = -(1 << dtype.bits - 1)
             if not low <= number < low + (1 << dtype.bits):
                 raise OverflowError
-            return (number & 0xFF).to_bytes(1, "little") if dtype.kind == "uint" else struct.pack("b", number)
+            if dtype.kind == "uint":
+                return (number & 0xFF).to_bytes(1, "little")
+            return struct.pack("b", number)
         return struct.pack("=" + dtype.format, number)
     if dtype.kind == "complex":
         both, part = _complex(dtype, value), _COMPLEX_PART[dtype.name]
@@ -215,7 +246,7 @@ def _encode(dtype: DType, value: Any) -> bytes:
         raise OverflowError
     if dtype.name in ("float16", "float32", "float64"):
         return struct.pack("=" + dtype.format, given)
-    return struct.pack("=H" if dtype.itemsize == 2 else "=B", _small_code(dtype.name, given))
+    return _small_code(dtype.name, given).to_bytes(dtype.itemsize, sys.byteorder)
 
 
 def _complex(dtype: DType, value: Any) -> complex:
@@ -234,7 +265,9 @@ def decode(dtype: DType, data: bytes) -> list[Any]:
     """Return the values of contiguous elements; those of opaque types and vectors as bytes."""
     size = dtype.itemsize
     if dtype.kind == "opaque" or dtype.lanes > 1 or dtype.name in ("float128", "complex256"):
-        return [data[i : i + size] for i in range(0, len(data), size)] if size else []
+        if size:
+            return [data[i : i + size] for i in range(0, len(data), size)]
+        return []
     count = len(data) // size
     if dtype.kind == "complex":
         parts = struct.unpack(f"={2 * count}{_COMPLEX_PART[dtype.name]}", data)

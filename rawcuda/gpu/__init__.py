@@ -1,7 +1,7 @@
 """Objects on a device: contexts, streams, events, memory, graphs, kernels and textures.
 
-What it is   context: the primary context of a device; stream, memory, graph: objects in it; ordering and cuda_side:
-             what arrays need of a device; device: the class that creates all of these. The folders contain what most
-             programs need only in part, such as copies/, kernels/ and graphs/.
-Read next    context.py
+What it is   core, processes, graphs, streams, memory, kernels, textures, devices and copies, in this order: each folder
+             uses only those before it. for_arrays: what views of arrays need of a device.
+Order        core, processes, graphs, streams, memory, kernels, textures, devices, copies, for_arrays
+Read next    core/context.py
 """

@@ -319,12 +319,6 @@ class Header:
                 return int(value.partition("//")[0].strip().rstrip(","))
         return None
 
-    def _held(self) -> Any:
-        """Return a context manager that holds the lock, and releases it even after an interrupt."""
-        from ..owned import Held  # imported late: reading the tables needs only ctypes
-
-        return Held(self._lock)
-
     # -- types
 
     def names(self) -> list[str]:
@@ -346,7 +340,7 @@ class Header:
         if found is None and name.isupper():  # most likely a constant
             found = self.constant(name)
         if found is None:
-            with self._held():
+            with self._lock:
                 found = self._made.get(name) or self._begun.get(name) or self._make(name)
         return found if found is not None else self.constant(name)
 
@@ -383,7 +377,7 @@ class Header:
 
     def _required(self, name: str) -> Any:
         """Return a type; for an enum, that of its integers: its IntEnum is made only when its name is read."""
-        with self._held():
+        with self._lock:
             found = self._made.get(name) or self._begun.get(name) or self._make_type(name)
         if found is None:
             lines = self._enum_lines(name)

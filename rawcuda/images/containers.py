@@ -23,6 +23,7 @@ __all__ = [
     "ELF",
     "FATBIN",
     "LTOIR",
+    "MOST_UNPACKED",
     "Member",
     "Section",
     "Symbol",
@@ -30,6 +31,8 @@ __all__ = [
     "cubin_parameters",
     "device_code",
     "fatbin",
+    "fatbins",
+    "host_fatbins",
     "machine",
     "sections",
     "symbols",
@@ -44,6 +47,7 @@ _HOST_SECTIONS = ("__nv_relfatbin", ".nv_fatbin")  # the fatbins of a host objec
 _MEMBER = struct.Struct("<H2xIQI8xI8xQ8xQ")  # kind, header, size; packed size; architecture; flags; unpacked size
 _KINDS = {1: "ptx", 2: "cubin", 8: "ltoir"}
 _LZ4, _ZSTD = 0x2000, 0x8000  # flags
+MOST_UNPACKED = 1 << 30  # bytes of all members of a file
 
 
 class Section:
@@ -79,7 +83,7 @@ class Member:
 
     kind          "ptx", "cubin", "ltoir", or "" for something else
     architecture  90 for sm_90
-    code          its bytes; those of PTX and of a cubin are unpacked
+    code          its bytes; those of PTX and of a cubin are unpacked, if they were asked for
     """
 
     __slots__ = ("kind", "architecture", "code")
@@ -93,7 +97,9 @@ class Member:
 
 def machine(data: bytes) -> int:
     """Return the machine of an ELF file, 0 if it is truncated; CUBIN_MACHINE is a GPU."""
-    return int(struct.unpack_from("<H", data, 18)[0]) if len(data) >= 20 else 0
+    if len(data) >= 20:
+        return int(struct.unpack_from("<H", data, 18)[0])
+    return 0
 
 
 def sections(data: bytes, what: str = "cubin") -> list[Section]:
@@ -129,18 +135,39 @@ def sections(data: bytes, what: str = "cubin") -> list[Section]:
     headers = []
     for index in range(count):
         name, kind, offset, size, link = struct.unpack_from("<II16xQQI", data, table + index * entry_size)
-        size = 0 if kind == _NO_BITS else size
+        if kind == _NO_BITS:
+            size = 0
         if offset + size > len(data):
             raise ValueError(f"a truncated {what}: a section ends at byte {offset + size} of {len(data)}")
         headers.append((name, kind, offset, size, link))
     if not headers:
         return []
+    if sum(size for _, _, _, size, _ in headers) > 2 * len(data):
+        raise ValueError(f"a damaged {what}: its sections overlap")
     start, end = headers[names_index][2], sum(headers[names_index][2:4])
-    return [Section(_text(data, start + name, end), kind, at, size, link) for name, kind, at, size, link in headers]
+    names = _Names(data, what)
+    return [Section(names.at(start + name, end), kind, at, size, link) for name, kind, at, size, link in headers]
 
 
-def _text(data: bytes, start: int, end: int) -> str:
-    return data[start:end].split(b"\0", 1)[0].decode("utf-8", "replace")
+class _Names:
+    """The names in a file: several may share their bytes, but not so many that reading them takes longer and longer."""
+
+    __slots__ = ("data", "what", "left")
+
+    def __init__(self, data: bytes, what: str) -> None:
+        self.data, self.what, self.left = data, what, 16 * len(data)
+
+    def at(self, start: int, end: int, stop: bytes = b"\0") -> str:
+        """Return the name from start to the next stop, or to end.
+
+        raises  ValueError  all names together are much longer than the file
+        """
+        found = self.data.find(stop, start, end)
+        name = self.data[start : end if found < 0 else found]
+        self.left -= len(name)
+        if self.left < 0:
+            raise ValueError(f"a damaged {self.what}: its names are longer than the file")
+        return name.decode("utf-8", "replace")
 
 
 def symbols(data: bytes, what: str = "cubin") -> list[Symbol]:
@@ -150,13 +177,16 @@ def symbols(data: bytes, what: str = "cubin") -> list[Symbol]:
     """
     found = []
     listed = sections(data, what)
+    texts = _Names(data, what)
     for section in listed:
         if section.kind != _SYMBOLS or section.link >= len(listed):
             continue
         names = listed[section.link]
         for at in range(section.offset, section.offset + section.size - 23, 24):
             name, info, other, index, _, size = struct.unpack_from("<IBBHQQ", data, at)
-            text = _text(data, names.offset + name, names.offset + names.size) if name else ""
+            text = ""
+            if name:
+                text = texts.at(names.offset + name, names.offset + names.size)
             if text:
                 found.append(Symbol(text, info >> 4, info & 15, other, index, size))
     return found
@@ -205,12 +235,31 @@ def _records(data: bytes) -> list[tuple[int, int]] | None:
 # -- fatbins
 
 
-def fatbin(data: bytes) -> list[Member]:
+def fatbin(data: bytes, kinds: tuple[str, ...] = ("ptx", "cubin"), most: int = MOST_UNPACKED) -> list[Member]:
     """Return the members of one or more fatbins that follow each other.
 
+    kinds   of members that are unpacked; the others stay compressed
+    most    the largest number of bytes of all members
     raises  ValueError  truncated or damaged
     """
     found: list[Member] = []
+    for at, header, end in _fatbins(data):
+        for member in _members(data, at + header, end, kinds, most):
+            found.append(member)
+            most -= len(member.code)
+    return found
+
+
+def fatbins(data: bytes) -> list[bytes]:
+    """Divide bytes into the fatbins that follow each other in them.
+
+    raises  ValueError  truncated or damaged
+    """
+    return [data[at:end] for at, _, end in _fatbins(data)]
+
+
+def _fatbins(data: bytes) -> Iterator[tuple[int, int, int]]:
+    """Yield where each fatbin begins, the size of its header, and where it ends."""
     at = 0
     while data[at : at + 4] == FATBIN:
         if len(data) - at < 16:
@@ -218,23 +267,25 @@ def fatbin(data: bytes) -> list[Member]:
         _, _, header, body = struct.unpack_from("<IHHQ", data, at)
         if header < 16 or header + body > len(data) - at:
             raise ValueError(f"a truncated fatbin: its header says {header + body} bytes, but it has {len(data) - at}")
-        found += _members(data, at + header, at + header + body)
-        at += max(16, header + body)
+        yield at, header, at + header + body
+        at += header + body
         at += -at % 8
-    return found
 
 
-def _members(data: bytes, at: int, end: int) -> Iterator[Member]:
+def _members(data: bytes, at: int, end: int, kinds: tuple[str, ...], left: int) -> Iterator[Member]:
     while at + _MEMBER.size <= end:
         kind, header, size, packed, architecture, flags, plain = _MEMBER.unpack_from(data, at)
         if header < _MEMBER.size or at + header + size > end:
             raise ValueError(f"a damaged fatbin: the member at byte {at} ends at byte {at + header + size} of {end}")
         code = data[at + header : at + header + size]
-        if flags & (_LZ4 | _ZSTD) and kind in (1, 2):
+        if flags & (_LZ4 | _ZSTD) and _KINDS.get(kind) in kinds:
+            if plain > left:
+                raise ValueError(f"a damaged fatbin: its members say that they have more than {left} bytes")
             code = _unpacked(data[at + header : at + header + min(packed, size)], flags, plain)
         if kind == 1:
             code = code.rstrip(b"\0")
         yield Member(_KINDS.get(kind, ""), architecture, code)
+        left -= len(code)
         at += header + size
 
 
@@ -244,7 +295,7 @@ def _unpacked(packed: bytes, flags: int, size: int) -> bytes:
     try:
         from .zstd import decompress
 
-        unpacked: bytes = decompress(packed)
+        unpacked: bytes = decompress(packed, size)
         return unpacked
     except NotImplementedError as error:  # it was left out of a vendored part
         raise ValueError(f"a member of the fatbin is compressed by Zstandard: {error}") from None
@@ -287,15 +338,29 @@ def _length(packed: bytes, at: int, start: int) -> tuple[int, int]:
 # -- host objects and archives
 
 
-def device_code(data: bytes) -> list[Member]:
-    """Return the members of all fatbins in a host object.
+def host_fatbins(data: bytes) -> list[bytes]:
+    """Return the contents of a host object's sections of fatbins, in each of which several may follow each other.
 
     raises  ValueError  truncated or damaged
     """
-    found = []
-    for section in sections(data, "host object"):
-        if section.name in _HOST_SECTIONS:
-            found += fatbin(data[section.offset : section.offset + section.size])
+    return [
+        data[section.offset : section.offset + section.size]
+        for section in sections(data, "host object")
+        if section.name in _HOST_SECTIONS
+    ]
+
+
+def device_code(data: bytes, most: int = MOST_UNPACKED) -> list[Member]:
+    """Return the members of all fatbins in a host object.
+
+    most    the largest number of bytes of all members
+    raises  ValueError  truncated or damaged
+    """
+    found: list[Member] = []
+    for content in host_fatbins(data):
+        members = fatbin(content, most=most)
+        found += members
+        most -= sum(len(member.code) for member in members)
     return found
 
 
@@ -304,7 +369,7 @@ def archive(data: bytes) -> list[tuple[str, bytes]]:
 
     raises  ValueError  truncated or damaged
     """
-    found, names, at = [], b"", len(ARCHIVE)
+    found, names, at = [], _Names(b"", "archive"), len(ARCHIVE)
     while at < len(data):
         header = data[at : at + 60]
         size = header[48:58].strip()
@@ -316,12 +381,12 @@ def archive(data: bytes) -> list[tuple[str, bytes]]:
         name, content = header[:16].rstrip(), data[at + 60 : end]
         at = end + end % 2
         if name == b"//":
-            names = content
+            names = _Names(content, "archive")
         elif name.startswith(b"#1/") and name[3:].isdigit():  # BSD: the name comes before the content
             length = int(name[3:])
             name, content = content[:length].rstrip(b"\0"), content[length:]
         elif name[:1] == b"/" and name[1:].isdigit():  # GNU: a longer name, in the member "//"
-            name = names[int(name[1:]) :].split(b"\n", 1)[0]
+            name = names.at(int(name[1:]), len(names.data), b"\n").encode("utf-8", "replace")
         if name not in (b"/", b"//", b"/SYM64/") and not name.startswith(b"__.SYMDEF"):
             found.append((name.rstrip(b"/").decode("utf-8", "replace"), content))
     return found

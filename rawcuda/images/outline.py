@@ -25,7 +25,8 @@ _PAIRS = {"f16x2": "float16", "bf16x2": "bfloat16"}
 _FUNCTION = (
     r"\.(?:entry|func)\b(?:\s*\.attribute\s*\([^()]*(?:\([^()]*\)[^()]*)*\))?\s*(?:\([^()]*\)\s*)?([A-Za-z_$%][\w$.]*)"
 )
-_DECLARED = r"((?:\.(?:visible|extern|weak|common)\s+)*)\.(entry|func|global|const|shared|texref|samplerref|surfref)\b"
+_DECLARED = r"\.(entry|func|global|const|shared|texref|samplerref|surfref)\b"
+_LINKAGE = r"\.(visible|extern|weak|common)\b"
 
 
 class Declaration:
@@ -59,26 +60,28 @@ def blanked(text: str) -> str:
     def blank(match: re.Match[str]) -> str:
         return ('""' if match.group()[0] == '"' else " ") + "\n" * match.group().count("\n")
 
-    return re.sub(r'"(?:\\.|[^"\\])*"|//[^\n]*|/\*.*?\*/', blank, text, flags=re.DOTALL)
+    # One without an end goes on to the end of the text; else each of many would be searched for its end to there.
+    return re.sub(r'"(?:\\.|[^"\\])*(?:"|\\?\Z)|//[^\n]*|/\*.*?(?:\*/|\Z)', blank, text, flags=re.DOTALL)
 
 
 def declarations(text: str) -> list[Declaration]:
     """Return the declarations of a PTX text, in their order; those that cannot be read are left out."""
     import re
 
-    declared, function = re.compile(_DECLARED), re.compile(_FUNCTION)
+    declared, linked, function = re.compile(_DECLARED), re.compile(_LINKAGE), re.compile(_FUNCTION)
     found: list[Declaration] = []
     for piece, has_body in _pieces(blanked(text)):
         match = declared.search(piece)
         if match is None:
             continue
-        linkage = match[1].split()[0][1:] if match[1] else ""
-        if match[2] in ("entry", "func"):
-            named = function.search(piece, match.start(2) - 1)
+        before = linked.search(piece, 0, match.start())
+        linkage = before[1] if before is not None else ""
+        if match[1] in ("entry", "func"):
+            named = function.search(piece, match.start())
             if named is not None:
-                found.append(Declaration(match[2], named[1], linkage, has_body))
+                found.append(Declaration(match[1], named[1], linkage, has_body))
         else:
-            found += _variables(piece[match.end() :], match[2], linkage)
+            found += _variables(piece[match.end() :], match[1], linkage)
     return found
 
 
@@ -92,7 +95,7 @@ def _pieces(text: str) -> Iterator[tuple[str, bool]]:
         if mark == "{":
             if depth == 0:
                 parts += text[start:at]
-                initial = "=" in parts
+                initial = initial or "=" in text[start:at]
             depth += 1
         elif mark == "}":
             depth = max(0, depth - 1)

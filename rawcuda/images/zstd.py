@@ -16,6 +16,8 @@ __all__ = ["decompress"]
 
 _MAGIC, _SKIPPABLE = 0xFD2FB528, 0x184D2A50
 _MOST = 1 << 31  # bytes of output
+_BLOCK = 1 << 17  # the largest block, packed and unpacked
+_FRAMES = 1000  # the most that follow each other: each is looked for in what the one before has left
 
 # For each code of a literal length or a match length: the number of its bits, and the number that is added to them.
 _LITERAL_BITS = [0] * 16 + [1, 1, 1, 1, 2, 2, 3, 3, 4, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16]
@@ -32,33 +34,55 @@ _MATCH_DEFAULT = ([1, 4, 3, 2, 2, 2, 2, 2, 2] + [1] * 37 + [-1] * 7, 6)
 _OFFSET_DEFAULT = ([1, 1, 1, 1, 1, 1, 2, 2, 2] + [1] * 15 + [-1] * 5, 5)
 
 
-def decompress(data: bytes) -> bytes:
+def decompress(data: bytes, most: int = _MOST) -> bytes:
     """Return the content of one or more frames.
 
-    raises  ValueError  damaged, with a dictionary, or, in plain Python, of more than 2 GB
+    most    the largest number of bytes that are unpacked
+    raises  ValueError  damaged, with a dictionary, of more than 1,000 frames, or, in plain Python, of more than 2 GB
     """
     try:
         from compression import zstd  # type: ignore[import-not-found,unused-ignore]
     except ImportError:
-        return _decompress(data)
+        return _decompress(data, most)
+    found, frames = bytearray(), 0
     try:
-        found: bytes = zstd.decompress(data)
+        while data:
+            frames = _counted(frames)
+            frame = zstd.ZstdDecompressor()
+            found += frame.decompress(data, most - len(found) + 1)
+            if len(found) > most:
+                raise _too_much(most)
+            if not frame.eof:
+                raise ValueError("damaged Zstandard data")
+            data = frame.unused_data
     except zstd.ZstdError as error:
         raise ValueError(f"damaged Zstandard data: {error}") from None
-    return found
+    return bytes(found)
 
 
-def _decompress(data: bytes) -> bytes:
-    made, at = bytearray(), 0
+def _counted(frames: int) -> int:
+    """Count a frame."""
+    if frames == _FRAMES:
+        raise ValueError(f"Zstandard data of more than {_FRAMES} frames")
+    return frames + 1
+
+
+def _too_much(most: int) -> ValueError:
+    return ValueError(f"Zstandard data of more than {most} bytes")
+
+
+def _decompress(data: bytes, most: int = _MOST) -> bytes:
+    made, at, frames = bytearray(), 0, 0
     try:
         while at < len(data):
-            at = _frame(data, at, made)
+            frames = _counted(frames)
+            at = _frame(data, at, made, most)
     except (IndexError, KeyError, OverflowError):
         raise ValueError("damaged Zstandard data") from None
     return bytes(made)
 
 
-def _frame(data: bytes, at: int, made: bytearray) -> int:
+def _frame(data: bytes, at: int, made: bytearray, most: int) -> int:
     """Append the content of a frame, and return its end."""
     magic = int.from_bytes(data[at : at + 4], "little")
     if magic & ~15 == _SKIPPABLE:
@@ -79,20 +103,24 @@ def _frame(data: bytes, at: int, made: bytearray) -> int:
         at += 3
         if at > len(data):
             raise IndexError
+        if kind != 2 and len(made) + size > most:
+            raise _too_much(most)
+        if size > _BLOCK or kind == 3:
+            raise ValueError("damaged Zstandard data")
         if kind == 1:  # one byte, repeated
             made += data[at : at + 1] * size
             at += 1
         else:
             block = data[at : at + size]
-            if len(block) != size or kind == 3:
+            if len(block) != size:
                 raise ValueError("damaged Zstandard data")
             if kind == 0:
                 made += block
             else:
                 state.block(block, made)
             at += size
-        if len(made) > _MOST:
-            raise ValueError("Zstandard data of more than 2 GB")
+        if len(made) > most:
+            raise _too_much(most)
         if header & 1:
             at += 4 if descriptor & 4 else 0
             if at > len(data):
@@ -239,6 +267,7 @@ class _State:
             raise IndexError
         (literal_table, literal_bits), (offset_table, offset_bits), (match_table, match_bits) = tables
         stream, offsets, used = _Backwards(data), self.offsets, 0
+        end = len(made) + _BLOCK
         take = stream.take
         literal_state, offset_state, match_state = take(literal_bits), take(offset_bits), take(match_bits)
         for number in range(count):
@@ -256,7 +285,7 @@ class _State:
             made += literals[used : used + run]
             used += run
             place = len(made) - offset
-            if used > len(literals) or place < self.start:
+            if used > len(literals) or place < self.start or len(made) + length > end:
                 raise IndexError
             if offset >= length:
                 made += made[place : place + length]

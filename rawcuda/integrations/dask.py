@@ -30,7 +30,7 @@ def register() -> None:
     """
     from distributed import protocol  # type: ignore[import-not-found,unused-ignore]
 
-    from ..gpu.memory import Memory
+    from ..gpu.memory.memory import Memory
 
     preload(None)
     for kind, pack, unpack in ((StridedView, _pack_view, _unpack_view), (Memory, _pack_memory, _unpack_memory)):

@@ -10,7 +10,6 @@ Read next    dask.py
 
 from __future__ import annotations
 
-from .. import names
 from ..arrays.strided import StridedView, view
 from ..errors import a_kind, refusal
 
@@ -24,7 +23,7 @@ _KEY = "mpi_memory_alloc_kinds"
 _WAYS = ("send", "receive", "both")
 
 
-def uses_device_memory(comm: names.Any) -> bool:
+def uses_device_memory(comm: Any) -> bool:
     """Tell whether the MPI of a communicator says that it can use memory of a CUDA device.
 
     raises  TypeError   not a communicator
@@ -39,7 +38,7 @@ def uses_device_memory(comm: names.Any) -> bool:
     return any(word.split(":")[0].strip() == "cuda" for word in listed.split(","))
 
 
-def buffer(exporter: names.Any, comm: names.Any, way: str = "both", *, stream: names.Any = None) -> Buffer:
+def buffer(exporter: Any, comm: Any, way: str = "both", *, stream: Any = None) -> Buffer:
     """Return a context manager that makes an array usable for MPI.
 
         with buffer(view, comm, "send") as data:
@@ -55,7 +54,10 @@ def buffer(exporter: names.Any, comm: names.Any, way: str = "both", *, stream: n
     if way not in _WAYS:
         raise ValueError(f"way={way!r}: give one of {', '.join(map(repr, _WAYS))}")
     direct = uses_device_memory(comm)
-    made = exporter if isinstance(exporter, StridedView) else view(exporter, stream=stream)
+    if isinstance(exporter, StridedView):
+        made = exporter
+    else:
+        made = view(exporter, stream=stream)
     if not (made.is_c_contiguous or made.is_f_contiguous):
         raise ValueError(
             f"an array of shape {made.shape} with strides {made.strides} has gaps: MPI needs one run of bytes, so pass "
@@ -73,24 +75,26 @@ class Buffer:
 
     view: StridedView
     way: str
-    stream: names.Any
+    stream: Any
     staged: bool
     if TYPE_CHECKING:
         _memory: Any
 
-    def __init__(self, made: StridedView, way: str, stream: names.Any, direct: bool) -> None:
+    def __init__(self, made: StridedView, way: str, stream: Any, direct: bool) -> None:
         self.view, self.way, self.stream = made, way, stream
         self.staged = not made.is_host_accessible and not direct and made.nbytes > 0
         self._memory = None
 
-    def __enter__(self) -> names.Any:
+    def __enter__(self) -> Any:
         """Return the array, or a view of page-locked memory for it, after the work of the stream is done."""
         made = self._flat()
         if not self.staged:
             if not made.is_host_accessible:
                 self._synchronize()
-            return made if made.is_host_accessible or made.nbytes == 0 else self.view
-        from ..gpu.cuda_side import Device
+            if made.is_host_accessible or made.nbytes == 0:
+                return made
+            return self.view
+        from ..gpu.for_arrays import Device
 
         memory = self._memory = Device(made.device[1] or 0).allocate(made.nbytes, kind="pinned")
         try:
@@ -100,9 +104,11 @@ class Buffer:
         except BaseException:
             memory.close()
             raise
-        return memory.view(made.dtype) if made.dtype.itemsize and made.nbytes else memory.view()
+        if made.dtype.itemsize and made.nbytes:
+            return memory.view(made.dtype)
+        return memory.view()
 
-    def __exit__(self, kind: names.Any, error: names.Any, traceback: names.Any) -> None:
+    def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
         memory, self._memory = self._memory, None
         if memory is None:
             return
@@ -119,8 +125,8 @@ class Buffer:
         return made.reshape(made.size)
 
     def _synchronize(self) -> None:
-        from ..gpu.cuda_side import Device
-        from ..gpu.stream import Stream
+        from ..gpu.for_arrays import Device
+        from ..gpu.streams.stream import Stream
 
         if self.stream is None:
             Device(self.view.device[1] or 0).synchronize()

@@ -4,5 +4,6 @@ What it is   cpython: the C API by a private binding, and reading memory; callba
              functions, which preserve a pending exception; buffer_type: memoryviews of any memory that keep an object
              alive.
 What not     Nothing here knows CUDA or an array protocol.
+Order        cpython, callback, buffer_type
 Read next    cpython.py
 """

@@ -62,7 +62,10 @@ def _begin() -> list[Any]:
 
 def _copier() -> Any:
     """Return memmove as copy(target, source=address), which copies a Py_buffer and returns 0."""
-    libc = ctypes.PyDLL(None) if sys.platform != "win32" else ctypes.PyDLL("ucrtbase", winmode=0x800)
+    if sys.platform != "win32":
+        libc = ctypes.PyDLL(None)
+    else:
+        libc = ctypes.PyDLL("ucrtbase", winmode=0x800)
     prototype = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
     copy: Any = prototype(("memmove", libc), ((1, "target"), (1, "source"), (1, "nbytes", _PY_BUFFER)))
     copy.restype = (0).__mul__  # of the pointer that memmove returns

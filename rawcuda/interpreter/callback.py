@@ -22,9 +22,9 @@ How          No Python code may run while an exception is set, nor between savin
                 any __del__, and reports an exception raised inside.
 To raise     Exceptions in a callback are reported and lost. But ctypes drops the function's result after converting it
              to a C int, so `raising` returns an int whose finalizer (a slot again) sets the exception.
-Not known    CPython 3.16 and later, free-threaded and debug builds, and subinterpreters before 3.12: `available()` is
-             False there, and dlpack.py uses no callback. Near the recursion limit, or if a signal handler raises, our
-             function may be cut short.
+Not known    CPython 3.16 and later, free-threaded builds but 3.13, debug builds, and subinterpreters before 3.12:
+             `available()` is False there, and dlpack.py uses no callback. Near the recursion limit, or if a signal
+             handler raises, our function may be cut short.
 Source       Python/C API Reference Manual: Exception Handling, Type Objects, PyCapsule_Destructor
 Read next    dlpack.py
 """
@@ -52,8 +52,9 @@ _kinds: dict[str, Any] = {}  # the types that are made once, for the first callb
 
 
 def available() -> bool:
-    """Tell whether this interpreter is known to work: a release build of CPython 3.9 to 3.15.
+    """Tell whether this interpreter is known to work: a release build of CPython 3.9 to 3.15, or 3.13 without the GIL.
 
+    Threads share the iterators below, none of which changes: a map has no state of its own, and repeat() has no end.
     In a subinterpreter, only Python 3.12 and later work.
     """
     return (
@@ -61,7 +62,7 @@ def available() -> bool:
         and (3, 9) <= sys.version_info[:2] <= (3, 15)
         and ctypes.sizeof(ctypes.c_void_p) == 8
         and not hasattr(sys, "gettotalrefcount")
-        and getattr(sys, "_is_gil_enabled", lambda: True)()
+        and (getattr(sys, "_is_gil_enabled", lambda: True)() or sys.version_info[:2] == (3, 13))
         and callbacks_return()
     )
 
@@ -75,10 +76,12 @@ def callback(function: Callable[[int | None], object]) -> int:
     if not available():
         raise NotImplementedError("no callback that preserves exceptions is known for this interpreter")
     if "partial" not in _kinds:
-        _kinds["partial"] = _kind(partial, (_NB_BOOL, "PyObject_CallNoArgs"))
-        first = "PyErr_GetRaisedException" if _SINCE_3_12 else "PyErr_Occurred"
+        first = "PyErr_Occurred"
+        if _SINCE_3_12:
+            first = "PyErr_GetRaisedException"
         _kinds["pending"] = _kind(object, (_TP_ITER, "PyObject_SelfIter"), (_TP_ITERNEXT, first))
         _kinds["called"] = type("Called", (map,), {"__call__": property(next)})
+        _kinds["partial"] = _kind(partial, (_NB_BOOL, "PyObject_CallNoArgs"))  # the last one: other threads look for it
 
     truth: Any = _kinds["partial"]
 

@@ -139,8 +139,10 @@ def reader(layout: str) -> partial[tuple[Any, ...]]:
     return partial(unpacker(layout), window)
 
 
-# tp_getattro has a fixed offset in types; a self-check on `object` tells whether it is this one.
-_read_getattro, _generic = reader("144xQ"), address_of("PyObject_GenericGetAttr")
+# tp_getattro has a fixed offset in types, after the head of every object: 16 bytes, or 32 in free-threaded builds.
+# A self-check on `object` tells whether it is this one.
+_HEAD = object.__basicsize__
+_read_getattro, _generic = reader(f"{_HEAD + 128}xQ"), address_of("PyObject_GenericGetAttr")
 _knows_types = sys.implementation.name == "cpython" and _read_getattro(id(object))[0] == _generic
 
 
@@ -157,7 +159,7 @@ def read_only(kind: type, name: str) -> Any:
     """
     slot: Any = vars(kind)[f"_{name}"]
     if _knows_types:
-        definition = reader("40xQ")(id(slot))[0]  # PyMemberDef: name, type, offset, flags, doc
+        definition = reader(f"{_HEAD + 24}xQ")(id(slot))[0]  # PyMemberDef: name, type, offset, flags, doc
         begin, type_, offset, flags = reader("Qi4xQi")(definition)
         if (type_, flags) == (_T_OBJECT_EX, 0) and ctypes.string_at(begin) == f"_{name}".encode():
             text = c_string(name.encode())

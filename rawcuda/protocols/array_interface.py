@@ -57,7 +57,10 @@ NAME = "array_interface"
 def read_attribute(exporter: Any, protocol: str) -> Any:
     """Return the dict of an exporter by one of the two protocols, or None; see check_interface."""
     try:
-        interface = exporter.__array_interface__ if protocol == NAME else exporter.__cuda_array_interface__
+        if protocol == NAME:
+            interface = exporter.__array_interface__
+        else:
+            interface = exporter.__cuda_array_interface__
     except AttributeError:
         return None
     return check_interface(exporter, interface, protocol)
@@ -123,7 +126,9 @@ def owner_of(exporter: Any, interface: Any) -> Any:
 
     NumPy's scalars make an array for the dict, which refers to it by this key.
     """
-    return interface if "__ref" in interface else exporter
+    if "__ref" in interface:
+        return interface
+    return exporter
 
 
 def meaning_of(interface: Any, protocol: str, stream_of: Any = None) -> Meaning:
@@ -141,20 +146,27 @@ def meaning_of(interface: Any, protocol: str, stream_of: Any = None) -> Meaning:
             found = form.known.answers.get(key)
             if found is not None:
                 return found
-            values = loads(key) if len(key) < 1000 else None
+            values = None
+            if len(key) < 1000:
+                values = loads(key)
             if values and _is_plain(values):  # what is stored is read from the key: the dict may change meanwhile
                 interface, known = dict(zip(form.decide, values)), form.known
         except (KeyError, ValueError):  # one of these is missing, or has a value that marshal does not write
             pass
     extents, strides, dtype = read_layout(interface, protocol)
     low, high = layout.extent(extents, strides, dtype.itemsize)
-    stream = None if stream_of is None else stream_of(interface)
+    if stream_of is None:
+        stream = None
+    else:
+        stream = stream_of(interface)
     if low == high:
         made = extents, strides, dtype, 0, 2**64 - 1, stream
     else:  # only an empty array may be at 0; for offsets beyond 64 bits no address is possible
         fits = max(-low, high) <= layout.LIMIT
         made = extents, strides, dtype, max(-low, 1), 2**64 - high if fits else -1, stream
-    return made if known is None else known.keep(key, made)
+    if known is not None:
+        known.keep(key, made)
+    return made
 
 
 def _ints(protocol: str, field: str, value: Any) -> Ints:
@@ -307,11 +319,13 @@ def from_interface(exporter: Any, interface: Any, kind: type[Description]) -> De
     return made
 
 
-def reader_for(otherwise: Any, rest: Any, can_have_dlpack: bool) -> Any:
+def reader_for(read_any: Any, read_others: Any, can_have_dlpack: bool) -> Any:
     """Return a reader for a type whose objects have `__array_interface__`; see reader_by."""
-    earlier = ("__dlpack__", "__cuda_array_interface__") if can_have_dlpack else ()
+    earlier: tuple[str, ...] = ()
+    if can_have_dlpack:
+        earlier = ("__dlpack__", "__cuda_array_interface__")
     return reader_by(
-        NAME, earlier, from_interface, (place(HOST, False, NAME), place(HOST, True, NAME)), otherwise, rest
+        NAME, earlier, from_interface, (place(HOST, False, NAME), place(HOST, True, NAME)), read_any, read_others
     )
 
 
@@ -320,28 +334,30 @@ def reader_by(
     earlier: tuple[str, ...],
     from_interface: Callable[[Any, Any, Any], Description],
     places: tuple[Place, Place],
-    otherwise: Any,
-    rest: Any,
-    cuda_side: Any = None,
+    read_any: Any,
+    read_others: Any,
+    cuda: Any = None,
 ) -> Any:
     """Return a reader for the objects of a type: a dict whose keys and values are known only has its data read.
 
     earlier         attributes of protocols that come first, in case an object or its class gets one later
     from_interface  the function that reads any dict
     places          the Places of writable and of read-only memory
-    otherwise       the reader that tries all protocols, for everything unusual
-    rest            the reader that tries all protocols but this one
-    cuda_side       for CUDA memory: the function that opens the room which finishes views of it
+    read_any        the reader that tries all protocols, for everything unusual
+    read_others     the reader that tries all protocols but this one
+    cuda            for CUDA memory: the names of gpu/for_arrays.py, which finishes views of it
+    Why long        the reader that it returns uses its variables: attributes would take longer
     """
     attribute, listeners = f"__{protocol}__", tracing.listeners
-    first = earlier[0] if earlier else ""
+    first = ""
+    if earlier:
+        first = earlier[0]
     form = _Form(())
-    cuda: Any = None
 
     def read(exporter: Any, kind: type[Description], stream: Any = None) -> Description | None:
-        nonlocal form, cuda
+        nonlocal form
         if listeners or first and hasattr(exporter, first) or len(earlier) > 1 and hasattr(exporter, earlier[1]):
-            return otherwise(exporter, kind, stream)  # type: ignore[no-any-return]
+            return read_any(exporter, kind, stream)  # type: ignore[no-any-return]
         try:
             interface: Any = getattr(exporter, attribute, _MISSING)
             try:
@@ -355,15 +371,16 @@ def reader_by(
                     if plain and low <= address <= high:
                         made: Any = (kind if pending is None else kind._streamed)()
                         made._ptr, made._shape, made._strides, made._dtype = address, shape, strides, dtype
+                        made._side = None
                         made._owner = owner_of(exporter, interface) if like.others else exporter
-                        if cuda is not None and low and pending is None:  # settle() in short, which saves 100 ns
-                            found = cuda.spot(address)
-                            if found is not None and found[0].device is not None:
-                                made._place, made.stream = found[readonly], stream
+                        if cuda is not None and low and pending is None:  # finish_view() in short, which saves 100 ns
+                            found = cuda.places_at(address)[readonly]
+                            if found.device is not None:
+                                made._place, made.stream = found, stream
                                 return made  # type: ignore[no-any-return]
                         made._place, made.stream = places[readonly], pending
                         if cuda is not None:
-                            cuda.settle(made, stream)
+                            cuda.finish_view(made, stream)
                         return made  # type: ignore[no-any-return]
             except (KeyError, ValueError, TypeError):  # new, or unusual
                 pass
@@ -373,15 +390,14 @@ def reader_by(
                 made = from_interface(exporter, interface, kind)
                 if type(interface) is dict:
                     form = _form_of(interface, protocol)
-                if cuda_side is not None:
-                    cuda = cuda_side()
-                    cuda.settle(made, stream)
+                if cuda is not None:
+                    cuda.finish_view(made, stream)
                 return made  # type: ignore[no-any-return]
         except Exception as refused:
             if not means_another(refused):
                 raise
-            return rest(exporter, kind, stream, (protocol, refused))  # type: ignore[no-any-return]
-        return rest(exporter, kind, stream)  # type: ignore[no-any-return]
+            return read_others(exporter, kind, stream, (protocol, refused))  # type: ignore[no-any-return]
+        return read_others(exporter, kind, stream)  # type: ignore[no-any-return]
 
     return read
 

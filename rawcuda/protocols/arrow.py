@@ -27,12 +27,12 @@ import sys
 
 from .. import tracing
 from ..dlpack import taking
-from ..doors import gpu
 from ..elements import layout
 from ..elements.dtypes import DType, of
 from ..errors import ProtocolError, protecting, refusal
 from ..interpreter.cpython import bind, reader
 from .description import Description, describe_as, place
+from .device_memory import gpu
 from .refusals import InChunks, means_another
 
 TYPE_CHECKING = False
@@ -151,13 +151,15 @@ def describe(exporter: Any, kind: type[Description] = Description, stream: Any =
     if tracing.listeners:
         tracing.emit(tracing.Step("arrow", f"{type(exporter).__name__}.__arrow_c_array__()", _told(described)))
     if made.event and made.device[0] != "cpu":
-        gpu().wait_for_event(described[0], stream, _read_pointer(made.event)[0])
+        gpu.wait_for_event(described[0], stream, _read_pointer(made.event)[0])
     return described[0]
 
 
 def _told(described: list[Description]) -> str:
     shapes = ", ".join([str(each.shape) for each in described])
-    return f"-> {len(described)} arrays, of shape {shapes}" if len(described) != 1 else f"-> shape {shapes}"
+    if len(described) != 1:
+        return f"-> {len(described)} arrays, of shape {shapes}"
+    return f"-> shape {shapes}"
 
 
 def _only(described: list[Description], element: tuple[DType, Ints], kind: type[Description]) -> Description:
@@ -262,7 +264,9 @@ def facts(exporter: Any, name: str) -> dict[str, Any]:
 
 def _text(schema: int) -> str:
     format_ = _read_schema(schema)[0]
-    return ctypes.string_at(format_).decode("utf-8", "replace") if format_ else ""
+    if format_:
+        return ctypes.string_at(format_).decode("utf-8", "replace")
+    return ""
 
 
 # in the order in which they are tried
@@ -284,8 +288,13 @@ def _next(stream: Moved, function: int, size: int, at: int) -> Moved:
         raise refusal("arrow", name, 0, "is a null pointer; the exporter is at fault")
     code = _Get(functions[function])(address, ctypes.addressof(owner._struct))
     if code:
-        text = _LastError(functions[2])(address) if functions[2] else None
-        said = ctypes.string_at(text).decode("utf-8", "replace") if text else os.strerror(abs(code))
+        text = None
+        if functions[2]:
+            text = _LastError(functions[2])(address)
+        if text:
+            said = ctypes.string_at(text).decode("utf-8", "replace")
+        else:
+            said = os.strerror(abs(code))
         if code == errno.ENOMEM:
             raise MemoryError(f"arrow: {name}: {said}")
         raise refusal("arrow", name, code, f"is the error {errno.errorcode.get(code, 'unknown')} of the stream: {said}")
@@ -315,7 +324,9 @@ def _described(made: Parts, number: int, element: tuple[DType, Ints], kind: type
     for extent in shape[:0:-1]:
         strides.insert(0, strides[0] * extent)
     where = place(made.device, True, "arrow", True)  # Arrow arrays are immutable
-    owner = made.owners[number] if made.owners else None
+    owner = None
+    if made.owners:
+        owner = made.owners[number]
     described: Description = describe_as(kind, address, shape, tuple(strides), dtype, where, owner)
     return described
 
@@ -437,14 +448,18 @@ def _layout(array: int, dtype: DType, inner: Ints, device: str) -> tuple[int, In
             raise refusal(
                 "arrow", "children", length, f"has fewer than {skipped + count} elements; the exporter is at fault"
             )
-        wanted = (2, 0) if extent is None else (1, 1)
+        if extent is None:
+            wanted = (2, 0)
+        else:
+            wanted = (1, 1)
         if (n_buffers, n_children) != wanted or not buffers:
             raise refusal(
                 "arrow", "n_buffers, n_children", (n_buffers, n_children), f"must be {wanted} for this format"
             )
         valid = _read_pointer(buffers)[0]
         _check_valid(valid, nulls, offset + skipped, length if count is None else count, device)
-        count = length if count is None else count
+        if count is None:
+            count = length
         if not shape:
             shape = (length,)
         skipped += offset
@@ -463,7 +478,9 @@ def _layout(array: int, dtype: DType, inner: Ints, device: str) -> tuple[int, In
         size = layout.checked_size(shape, dtype.itemsize) * dtype.itemsize
     except ValueError as error:
         raise refusal("arrow", "length", shape, str(error)) from None
-    first = data + skipped * dtype.itemsize if count else 0
+    first = 0
+    if count:
+        first = data + skipped * dtype.itemsize
     if first + size > 2**64:
         raise refusal("arrow", "offset", skipped, "leads out of the address space; the exporter is at fault")
     return first, shape

@@ -124,7 +124,11 @@ _read_buf = unpacker(f"{_offset}xQ")
 
 def address_of(view: memoryview) -> int:
     """Return the address of a memoryview's first element; the view keeps it valid."""
-    found: int = _read_buf(window, id(view))[0] if _offset else _call_address(view)
+    found: int
+    if _offset:
+        found = _read_buf(window, id(view))[0]
+    else:
+        found = _call_address(view)
     return found
 
 
@@ -170,9 +174,13 @@ def describe(
             )
         )
     made = kind()
-    (made._ptr,) = _read_buf(window, id(view)) if _offset else (_call_address(view),)
+    if _offset:
+        (made._ptr,) = _read_buf(window, id(view))
+    else:
+        (made._ptr,) = (_call_address(view),)
     made._shape, made._strides, made._dtype = view.shape or (), view.strides or (), dtype
     made._place, made._owner, made.stream = _PLACES[view.readonly], Held(view), None
+    made._side = None
     return made
 
 
@@ -202,7 +210,9 @@ def _own_word(view: memoryview, dtype: DType) -> DType:
     """Return the element type by the word of the object behind a memoryview, unless the memoryview was cast."""
     source: Any = view.obj
     if isinstance(source, Description):
-        return source.dtype if (source.dtype.format, source.dtype.itemsize) == (view.format, view.itemsize) else dtype
+        if (source.dtype.format, source.dtype.itemsize) == (view.format, view.itemsize):
+            return source.dtype
+        return dtype
     if isinstance(source, DATA):
         word = of_ctypes(element_of(type(source)))
     elif is_numpys(source, "ndarray", "generic"):
@@ -211,7 +221,10 @@ def _own_word(view: memoryview, dtype: DType) -> DType:
         return dtype
     if memoryview(source).format != view.format:
         return dtype
-    return word if word.itemsize == view.itemsize or not view.nbytes else dtype  # (3.9 gives empty arrays itemsize 0)
+    # (3.9 gives empty arrays itemsize 0)
+    if word.itemsize == view.itemsize or not view.nbytes:
+        return word
+    return dtype
 
 
 def describe_array(array: Any, kind: type[Description], stream: Any = None) -> Description | None:
@@ -231,7 +244,9 @@ def scalar_reader_for(kind: type) -> Any:
     """Return describe() for a class of NumPy's numbers, whose buffers are exact, and else describe_scalar()."""
     numpy: Any = modules["numpy"]
     exact = issubclass(kind, (numpy.number, numpy.bool_)) and not issubclass(kind, numpy.timedelta64)
-    return describe if exact else describe_scalar
+    if exact:
+        return describe
+    return describe_scalar
 
 
 def describe_scalar(scalar: Any, kind: type[Description], stream: Any = None) -> Description:

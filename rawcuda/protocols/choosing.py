@@ -18,11 +18,11 @@ from __future__ import annotations
 import sys
 from _weakref import ref
 
-from ..doors import gpu
 from ..errors import ProtocolError, worded
 from ..interpreter.cpython import has_plain_attributes, partial
 from ..remembered import Remembered, cannot_change
 from .description import Bytes, Description
+from .device_memory import gpu
 from .refusals import means_another, none_fits
 
 TYPE_CHECKING = False
@@ -53,7 +53,6 @@ _UNASKED = _TRIED[1:]  # the default; the exchange table is for torch's tensors,
 _MOST = 500  # types in a table: the number of classes in a program is unlimited
 readers: dict[Any, Remembered[int, Reader]] = {name: Remembered(_MOST) for name in (None, *PROTOCOLS)}
 _types: dict[int, ref[type]] = {}
-_side: Any = None  # gpu/cuda_side.py, imported on first use
 
 
 def describe(exporter: Any, kind: Kind, stream: Any = None, protocol: str | None = None) -> Description:
@@ -106,7 +105,7 @@ def _in_turn(steps: list[_Step], protocol: str | None) -> Reader:
                     made = (step.read or step.begin())(exporter, kind, stream)
                     if made is not None:
                         if not made._place.is_host:
-                            (_side or _cuda_side()).settle(made, stream)
+                            gpu.finish_view(made, stream)
                         return made
                 except Exception as refusal:
                     if not means_another(refusal):
@@ -121,43 +120,37 @@ def _in_turn(steps: list[_Step], protocol: str | None) -> Reader:
     return read
 
 
-def _cuda_side() -> Any:
-    global _side
-    _side = gpu()
-    return _side
-
-
 # -- learning a type
 
 
-def _room(name: str) -> Any:
+def _module(name: str) -> Any:
     """Return the module that reads a protocol; each is imported when the first type needs it."""
-    room: Any
+    found: Any
     if name == "dlpack_c_exchange":
         from . import dlpack_c_exchange
 
-        room = dlpack_c_exchange
+        found = dlpack_c_exchange
     elif name == "dlpack":
-        from . import dlpack
+        from . import dlpack_capsule
 
-        room = dlpack
+        found = dlpack_capsule
     elif name == "cuda_array_interface":
         from . import cuda_array_interface
 
-        room = cuda_array_interface
+        found = cuda_array_interface
     elif name == "array_interface":
         from . import array_interface
 
-        room = array_interface
+        found = array_interface
     elif name == "buffer":
         from . import buffer
 
-        room = buffer
+        found = buffer
     else:
         from . import arrow
 
-        room = arrow
-    return room
+        found = arrow
+    return found
 
 
 def forget() -> None:
@@ -196,9 +189,7 @@ def learn(exporter: Any, protocol: Any) -> Any:
     return read
 
 
-def _reader_for(
-    kind: type, exporter: Any, steps: list[_Step], protocol: str | None, otherwise: Reader
-) -> Reader | None:
+def _reader_for(kind: type, exporter: Any, steps: list[_Step], protocol: str | None, read_any: Reader) -> Reader | None:
     """Return the reader that the module of the first protocol that a type offers has for it, or None."""
     own = getattr(exporter, "__dict__", None)
     first = ""
@@ -211,23 +202,25 @@ def _reader_for(
     after = _in_turn(rest, protocol)
     read: Reader | None = None
     if issubclass(kind, _of_module("torch", "Tensor")):
-        if first == "dlpack_c_exchange" and _room(first).is_torch(kind):
-            read = _room("dlpack_c_exchange").reader_for_torch(kind, otherwise)
+        if first == "dlpack_c_exchange" and _module(first).is_torch(kind):
+            read = _module("dlpack_c_exchange").reader_for_torch(kind, read_any)
         elif first == "dlpack":
-            read = _room("dlpack_c_exchange").reader_by_capsule(kind, otherwise)
+            read = _module("dlpack_c_exchange").reader_by_capsule(kind, read_any)
     elif first == "dlpack":
-        read = _room(first).reader_in_c(kind, exporter, otherwise, after)
+        read = _module(first).reader_in_c(kind, exporter, read_any, after)
     elif first == "array_interface" and issubclass(kind, _of_module("numpy", "generic")):
         read = None  # its dict does not name every dtype
     elif first in ("cuda_array_interface", "array_interface"):
-        read = _room(first).reader_for(otherwise, after, steps[0].name == "dlpack")
+        read = _module(first).reader_for(read_any, after, steps[0].name == "dlpack")
     return read
 
 
 def _view_memory(memory: Any, kind: Kind, stream: Any) -> Any:
     """Read a Memory of ours, which makes a view of itself."""
     made = memory.view()
-    return made if stream is None else made._viewed_again(kind, stream)
+    if stream is None:
+        return made
+    return made._viewed_again(kind, stream)
 
 
 def _forget_type(number: int, _: object) -> None:
@@ -238,13 +231,19 @@ def _forget_type(number: int, _: object) -> None:
 
 def _makers_of(kind: type, exporter: Any, protocol: str | None) -> dict[str, Callable[[], Reader]]:
     """Return the protocols to try on objects of a type, in order, with functions that return the readers."""
-    names: Any = _UNASKED if protocol is None else (protocol,)
-    if kind.__name__ == "PyCapsule" and _room("dlpack").is_capsule(exporter):
-        return {"dlpack": lambda: _room("dlpack").describe_capsule} if "dlpack" in names else {}
+    names: Any
+    if protocol is None:
+        names = _UNASKED
+    else:
+        names = (protocol,)
+    if kind.__name__ == "PyCapsule" and _module("dlpack").is_capsule(exporter):
+        if "dlpack" in names:
+            return {"dlpack": lambda: _module("dlpack").describe_capsule}
+        return {}
     if issubclass(kind, type):  # the class has the property; only its instances have memory
         return {}
     if issubclass(kind, _of_module("torch", "Tensor")):
-        if protocol is None and _room("dlpack_c_exchange").is_torch(kind):
+        if protocol is None and _module("dlpack_c_exchange").is_torch(kind):
             names = _TRIED
         return {name: partial(_checked, name) for name in names}
     if protocol in (None, "buffer") and issubclass(kind, _of_module("numpy", "generic")):
@@ -256,10 +255,10 @@ def _makers_of(kind: type, exporter: Any, protocol: str | None) -> dict[str, Cal
             names = [*[name for name in names if name != "array_interface"], "array_interface"]
             return {name: _describe_array if name == "buffer" else partial(_describe_of, name) for name in names}
     made: dict[str, Callable[[], Reader]] = {name: partial(_describe_of, name) for name in names}
-    if "buffer" in made and issubclass(kind, _room("buffer").DATA):
+    if "buffer" in made and issubclass(kind, _module("buffer").DATA):
         made["buffer"] = partial(_describe_ctypes, ref(kind))
     if "dlpack" in made and hasattr(kind, "__dlpack__"):
-        describe = _room("dlpack").describe_for(kind)
+        describe = _module("dlpack").describe_for(kind)
         made["dlpack"] = lambda: describe
     return made
 
@@ -286,7 +285,7 @@ def _describe_of(name: str) -> Reader:
     """Return the reader of a protocol for objects of any type."""
     if name == "arrow":
         return _describe_arrow
-    reader: Reader = _room(name).describe
+    reader: Reader = _module(name).describe
     return reader
 
 
@@ -295,7 +294,7 @@ def _describe_arrow(exporter: Any, kind: Kind, stream: Any) -> Description | Non
     if not any([hasattr(exporter, name) for name in ARROW]):
         return None
     try:
-        arrow = _room("arrow")
+        arrow = _module("arrow")
     except NotImplementedError as left_out:  # of a vendored part, so this is no protocol of it
         raise ProtocolError(str(left_out), protocol="arrow", field="") from None
     made: Description | None = arrow.describe(exporter, kind, stream)
@@ -304,19 +303,19 @@ def _describe_arrow(exporter: Any, kind: Kind, stream: Any) -> Description | Non
 
 def _describe_array() -> Reader:
     """Return the reader of buffers for arrays of NumPy; it leaves to the array interface what has no buffer."""
-    reader: Reader = _room("buffer").describe_array
+    reader: Reader = _module("buffer").describe_array
     return reader
 
 
 def _describe_scalar(kind: ref[type]) -> Reader:
     """Return the reader for scalars of NumPy."""
-    reader: Reader = _room("buffer").scalar_reader_for(kind())
+    reader: Reader = _module("buffer").scalar_reader_for(kind())
     return reader
 
 
 def _describe_ctypes(kind: ref[type]) -> Reader:
     """Return the reader of buffers for the objects of a ctypes class."""
-    reader: Reader = _room("buffer").describe_for(kind())
+    reader: Reader = _module("buffer").describe_for(kind())
     return reader
 
 
@@ -328,12 +327,14 @@ def _is_fixed(kind: type) -> bool:
 def _of_module(module: str, name: str) -> Any:
     """Return a class of a library, or () if the library is not loaded."""
     found = getattr(sys.modules.get(module), name, None)
-    return found if isinstance(found, type) else ()
+    if isinstance(found, type):
+        return found
+    return ()
 
 
 def _checked(name: str) -> Reader:
     """Return a reader for torch's tensors that first makes the checks which their protocols omit."""
-    check_torch, read = _room("dlpack_c_exchange").check_torch, _describe_of(name)
+    check_torch, read = _module("dlpack_c_exchange").check_torch, _describe_of(name)
 
     def checked(tensor: Any, kind: Kind, stream: Any) -> Description | None:
         check_torch(tensor)

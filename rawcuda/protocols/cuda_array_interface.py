@@ -2,7 +2,7 @@
 
 The protocol  shape, typestr, data (address, read-only) and version are required; strides, descr, mask and, since
               version 3, stream are optional. The address is valid on a device, but the dict does not name the device,
-              so gpu/cuda_side.py asks the driver. For an empty array the address is 0, and the driver is not asked.
+              so gpu/for_arrays.py asks the driver. For an empty array the address is 0, and the driver is not asked.
 The stream    Missing or None: nothing to wait for. 1 is the legacy default stream, 2 the per-thread one, above 2 a
               handle; 0 is forbidden, because it could mean either. Before version 3 the dict has no stream, though
               work may be pending.
@@ -15,11 +15,11 @@ from __future__ import annotations
 
 from _operator import index
 
-from ..doors import gpu
 from ..errors import refusal
 from ..tracing import listeners
 from .array_interface import check_address, check_interface, meaning_of, owner_of, read_pointer, reader_by
 from .description import Description, place
+from .device_memory import gpu
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def describe(exporter: Any, kind: type[Description] = Description, stream: Any =
 
     kind     the class to make
     returns  a Description whose stream is a handle, None (nothing to wait for) or UNORDERED (unknown), and whose device
-             is None; cuda_side.settle() replaces both
+             is None; for_arrays.finish_view() replaces both
     raises   ProtocolError   malformed: see read_layout, read_pointer; a stream of 0, below 0, a bool or not an int
     """
     try:
@@ -51,17 +51,21 @@ def describe(exporter: Any, kind: type[Description] = Description, stream: Any =
     return _from_interface(exporter, interface, kind)
 
 
-def reader_for(otherwise: Any, rest: Any, can_have_dlpack: bool) -> Any:
+def reader_for(read_any: Any, read_others: Any, can_have_dlpack: bool) -> Any:
     """Return a reader for a type whose objects have `__cuda_array_interface__`; see reader_by."""
-    earlier = ("__dlpack__",) if can_have_dlpack else ()
-    return reader_by(NAME, earlier, _from_interface, _UNLOCATED, otherwise, rest, gpu)
+    earlier: tuple[str, ...] = ()
+    if can_have_dlpack:
+        earlier = ("__dlpack__",)
+    return reader_by(NAME, earlier, _from_interface, _UNLOCATED, read_any, read_others, gpu)
 
 
 def _from_interface(exporter: Any, interface: Any, kind: type[Description]) -> Description:
     """Describe the memory by the value of a `__cuda_array_interface__`; see describe()."""
     meaning = meaning_of(interface, NAME, _stream)
     shape, strides, dtype, low, high, pending = meaning
-    data = interface["data"] if "data" in interface else None
+    data = None
+    if "data" in interface:
+        data = interface["data"]
     if type(data) is tuple and len(data) == 2 and type(data[0]) is int and type(data[1]) is bool:
         address, readonly = data
     elif data is None:
@@ -73,6 +77,7 @@ def _from_interface(exporter: Any, interface: Any, kind: type[Description]) -> D
     made: Description = (kind if pending is None else kind._streamed)()
     made._ptr, made._shape, made._strides, made._dtype = address, shape, strides, dtype
     made._place, made._owner, made.stream = _UNLOCATED[readonly], owner_of(exporter, interface), pending
+    made._side = None
     return made
 
 
@@ -80,14 +85,21 @@ _UNLOCATED = place(None, False, NAME), place(None, True, NAME)
 
 
 def _stream(interface: Mapping[str, Any]) -> int | None:
-    version = interface["version"] if "version" in interface else 0  # dicts written by users often lack it
-    stream = interface["stream"] if "stream" in interface else None
+    # dicts written by users often lack it
+    version = 0
+    if "version" in interface:
+        version = interface["version"]
+    stream = None
+    if "stream" in interface:
+        stream = interface["stream"]
     if stream is None and type(version) is int and version >= 3:
         return None
     if isinstance(version, bool) or not hasattr(type(version), "__index__") or index(version) < 0:
         raise refusal(NAME, "version", version, "must be an int such as 3")
     if stream is None:
-        return None if index(version) >= 3 else UNORDERED
+        if index(version) >= 3:
+            return None
+        return UNORDERED
     if isinstance(stream, bool) or not hasattr(type(stream), "__index__"):
         raise refusal(NAME, "stream", stream, "must be an int or None; export the stream's handle")
     handle = index(stream)

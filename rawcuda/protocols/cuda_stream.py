@@ -3,7 +3,8 @@
 The protocol  A method without arguments that returns (version, handle). The version is 0, the handle is a cudaStream_t
               as an int: 0 and 1 are the legacy default stream, 2 the per-thread one. Nothing is transferred: the caller
               keeps the object alive while it uses the handle. In cuda.core 0.1 the attribute was the tuple itself.
-What not      Integers from outside are read by gpu/queue.py's `handle_of`, which calls this for any other object.
+What not      Integers from outside are read by gpu/core/stream_arguments.py's `handle_of`, which calls this for any
+             other object.
 Source        cuda.core, "Interoperability", CUDA stream protocol
 Read next     cuda_array_interface.py
 """
@@ -41,7 +42,10 @@ def handle_from(stream: object) -> int:
             )
         version = 0
     else:
-        pair = offered() if callable(offered) else offered
+        if callable(offered):
+            pair = offered()
+        else:
+            pair = offered
         plain = type(pair) is tuple and len(pair) == 2 and type(pair[0]) is int and type(pair[1]) is int
         version, handle = pair if plain else _checked_pair(pair)
         if tracing.listeners:

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     Ints = tuple[int, ...]
     Where = Optional[tuple[str, Optional[int]]]
-else:  # names for typing.get_type_hints(); importing typing takes milliseconds
-    Any, Ints, Where, DType = object, tuple, object, object
 
 __all__ = [
     "Bytes",
@@ -39,6 +37,7 @@ __all__ = [
 
 HOST = "cpu", 0
 KINDS = {"cpu": 1, "cuda": 2, "cuda_host": 3, "cuda_managed": 13}  # the DLDeviceType of each
+_MEMORY_KINDS = {"cpu": "host", "cuda_host": "pinned", "cuda": "device", "cuda_managed": "managed"}
 
 
 class Examined:
@@ -51,7 +50,7 @@ class Examined:
 
 
 class Bytes(Examined):
-    """An exporter whose copies transfer all bytes, whatever the dtype of the other side: gpu/memory.py's Memory."""
+    """An exporter whose copies transfer all bytes, whatever the dtype of the other side: Memory."""
 
     __slots__ = ()
 
@@ -108,18 +107,24 @@ class Place:
     readonly  whether the memory must not be written
     protocol  the protocol that the memory was described by
     unsaid    read-only only because the protocol could not say more (a legacy DLPack capsule)
+    kind      "host" (pageable), "pinned", "device" or "managed"
     is_host   pageable host memory, which needs nothing of a driver
     label     the (type, id) of such memory in DLPack, or None while the device is unknown
     frozen    the same Place, but explicitly declared read-only
     """
 
-    __slots__ = ("device", "readonly", "protocol", "unsaid", "is_host", "label", "frozen")
+    __slots__ = ("device", "readonly", "protocol", "unsaid", "kind", "is_host", "label", "frozen")
 
     def __init__(self, device: Where, readonly: bool, protocol: str, unsaid: bool) -> None:
         self.device, self.readonly, self.protocol, self.unsaid = device, readonly, protocol, unsaid
-        self.is_host = device == HOST
+        self.kind, self.is_host = "device", device == HOST
+        if device is not None:
+            self.kind = _MEMORY_KINDS[device[0]]
         self.label = device and (KINDS[device[0]], device[1])
-        self.frozen = self if readonly and not unsaid else place(device, True, protocol)
+        if readonly and not unsaid:
+            self.frozen = self
+        else:
+            self.frozen = place(device, True, protocol)
 
 
 _places: Remembered[tuple[Where, bool, str, bool], Place] = Remembered(1000)

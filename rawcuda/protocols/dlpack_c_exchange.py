@@ -97,7 +97,9 @@ def table_of(kind: type) -> Table | None:
         major, _, previous = _read_header(address)
         if major == VERSION[0]:
             table = Table(address, offered)
-            return _tables.keep(id(offered), table) if is_capsule(offered) else table
+            if is_capsule(offered):
+                return _tables.keep(id(offered), table)
+            return table
         address, seen = previous, seen + 1
     raise refusal(NAME, "header.version.major", major, "is not 1, and no older table is; use protocol='dlpack'")
 
@@ -108,9 +110,11 @@ _tables: Remembered[int, Table] = Remembered(64)
 
 def _is_readable(address: int) -> bool:
     """Tell whether a table may lie at an address that was given as an int; True if the system cannot tell."""
+    if sys.platform == "win32":
+        return True
     try:
         memory = os.open("/proc/self/mem", os.O_RDONLY)
-    except (OSError, AttributeError):
+    except OSError:
         return True
     try:
         return len(os.pread(memory, 56, address)) == 56
@@ -192,12 +196,12 @@ def describe(exporter: Any, kind: type[Description] = Description, stream: Any =
     return made
 
 
-def reader_for_torch(type_: type, otherwise: Any) -> Any:
+def reader_for_torch(type_: type, read_any: Any) -> Any:
     """Return a reader for one of torch's own types, or None if its table cannot lend a tensor.
 
     Measured on 3.11: 600 ns of 2,000 are saved against describe() with its checks.
 
-    otherwise  the reader for tensors that this one refuses, for CUDA memory, and while there are listeners
+    read_any   the reader for tensors that this one refuses, for CUDA memory, and while there are listeners
     """
     table = table_of(type_)
     if table is None or table.borrow is None:
@@ -207,7 +211,7 @@ def reader_for_torch(type_: type, otherwise: Any) -> Any:
 
     def read(tensor: Any, kind: type[Description], stream: Any = None) -> Description | None:
         if not (tensor.requires_grad or tensor.is_neg() or listeners) and getattr(type_, name, None) is offered:
-            try:  # _borrowed(), inlined; otherwise() handles storages that move meanwhile, and every refusal
+            try:  # _borrowed(), inlined; read_any() handles storages that move meanwhile, and every refusal
                 address, struct = spare = _spare.pop() if _spare else _struct()
                 if not borrow(_by_value(tensor), struct):
                     storage = tensor.untyped_storage()
@@ -218,18 +222,18 @@ def reader_for_torch(type_: type, otherwise: Any) -> Any:
                         return made
             except Exception:
                 pass
-        return otherwise(tensor, kind, stream)  # type: ignore[no-any-return]
+        return read_any(tensor, kind, stream)  # type: ignore[no-any-return]
 
     return read
 
 
-def reader_by_capsule(type_: type, otherwise: Any) -> Any:
+def reader_by_capsule(type_: type, read_any: Any) -> Any:
     """Return a reader for torch's tensors by DLPack, also for subclasses that change nothing of it, or None.
 
     torch's public C function makes the capsule. `Tensor.__dlpack__`, which calls it, takes 2,700 ns of Python code, and
     20,000 ns for a subclass, whose attributes are looked up through `__torch_function__`.
 
-    otherwise  the reader that tries all protocols, for tensors that this one refuses, and while there are listeners
+    read_any   the reader that tries all protocols, for tensors that this one refuses, and while there are listeners
     """
     torch: Any = sys.modules["torch"]
     to_dlpack = getattr(getattr(getattr(torch, "utils", None), "dlpack", None), "to_dlpack", None)
@@ -253,14 +257,16 @@ def reader_by_capsule(type_: type, otherwise: Any) -> Any:
                 fits = tensor.is_cpu and not (
                     tensor.requires_grad or tensor.is_conj() or tensor.is_neg() or tensor.is_pinned()
                 )
-                capsule = to_dlpack(tensor) if fits and tensor.layout is torch.strided else None
+                capsule = None
+                if fits and tensor.layout is torch.strided:
+                    capsule = to_dlpack(tensor)
             if capsule is not None:
                 address, versioned = identify(capsule)
                 made = describe_tensor(kind, BY_CAPSULE, capsule, address, None if versioned else LEGACY)
                 if made._place.is_host:
                     made._place = _WRITABLE
                     return made
-        return otherwise(tensor, kind, stream)  # type: ignore[no-any-return]
+        return read_any(tensor, kind, stream)  # type: ignore[no-any-return]
 
     return read
 

@@ -132,8 +132,13 @@ class _Item:
         return self.swapped and self.size > 1
 
     def as_field(self) -> tuple[Any, ...]:
-        kind = self.kind.typestr if isinstance(self.kind, DType) else self.kind
-        return (self.name, kind, self.shape) if self.shape else (self.name, kind)
+        if isinstance(self.kind, DType):
+            kind = self.kind.typestr
+        else:
+            kind = self.kind
+        if self.shape:
+            return (self.name, kind, self.shape)
+        return (self.name, kind)
 
 
 class _Reader:
@@ -208,7 +213,9 @@ class _Reader:
             self.at += 1
         if self.at - start > 18:
             raise _Unreadable
-        return int(self.text[start : self.at]) if self.at > start else None
+        if self.at > start:
+            return int(self.text[start : self.at])
+        return None
 
     def _one(self, count: int | None) -> _Item:
         letter = self.text[self.at : self.at + 1]
@@ -227,7 +234,10 @@ class _Reader:
                 f"contains {'Python objects' if letter == 'O' else 'pointers'}, which have no meaning "
                 "elsewhere; convert the array first",
             )
-        number = 1 if count is None else count
+        if count is None:
+            number = 1
+        else:
+            number = count
         if letter == "x" and count is None:  # NumPy writes padding of three bytes as xxx, and as one field elsewhere
             run = len(self.text) - self.at - len(self.text[self.at :].lstrip("x"))
             run -= run > 0 and self.text[self.at + run : self.at + run + 1] == ":"  # (the last one is a field)
@@ -235,7 +245,12 @@ class _Reader:
         if letter in ("s", "p", "x"):
             return _Item(f"|{'S' if letter == 's' else 'V'}{number}", number, 1)
         if letter in ("w", "u"):
-            wide = 4 if letter == "w" else struct.calcsize("@i") if self.order == "@" else 4
+            if letter == "w":
+                wide = 4
+            elif self.order == "@":
+                wide = struct.calcsize("@i")
+            else:
+                wide = 4
             return _Item(f"{ORDER}U{number}", wide * number, wide if self.order == "@" else 1, swapped)
         item = self._scalar(letter, swapped)
         if count is not None:
@@ -253,8 +268,14 @@ class _Reader:
         if letter in _NATIVE and self.order in "@^":
             name = _NATIVE[letter] + _LONG
         dtype = of(name)
-        size = struct.calcsize("@" + letter) if letter in "nN" else dtype.itemsize
-        part = size // 2 if dtype.kind == "complex" else size
+        if letter in "nN":
+            size = struct.calcsize("@" + letter)
+        else:
+            size = dtype.itemsize
+        if dtype.kind == "complex":
+            part = size // 2
+        else:
+            part = size
         return _Item(dtype, size, part if self.order == "@" else 1, swapped)
 
     def _structure(self, count: int | None) -> _Item:
@@ -264,7 +285,9 @@ class _Reader:
         self.at += 1
         items, size = self.items("}")
         self.depth -= 1
-        align = max([item.align for item in items], default=1) if self.order == "@" else 1
+        align = 1
+        if self.order == "@":
+            align = max([item.align for item in items], default=1)
         if self.depth and size % align:  # NumPy leaves out the padding at its end, sometimes to add it after the field
             raise _Ambiguous
         whole = _Item([item.as_field() for item in items], size, align, any(item.is_swapped() for item in items))

@@ -67,7 +67,13 @@ def none_fits(exporter: Any, protocol: str | None, refusals: Refusals) -> Except
         return ProtocolError(
             f"{protocol}: {what} does not offer it; leave `protocol` out to try all", protocol=protocol, field=""
         )
-    hint = ": make an array of it with array.array or numpy.asarray" if isinstance(exporter, (list, tuple)) else ""
+    hint = ""
+    if isinstance(exporter, (list, tuple)):
+        hint = ": make an array of it with array.array or numpy.asarray"
+    if isinstance(exporter, (int, float, complex)):
+        hint = ": a number has no memory; view[...] = number and fill() take one, or make an array of it"
+    if isinstance(exporter, str):
+        hint = ": give bytes, such as those of its encode()"
     if hasattr(type(exporter), "__array__"):
         hint = ": its __array__ may be a copy, so give numpy.asarray(object), or copy from it with copy() or upload()"
     return TypeError(
@@ -79,7 +85,9 @@ def none_fits(exporter: Any, protocol: str | None, refusals: Refusals) -> Except
 def _told(protocol: str, error: Exception) -> str:
     """Return what an exception says, with the name of the protocol."""
     if isinstance(error, BufferError):
-        return str(error) if str(error).startswith(f"{protocol}: ") else f"{protocol}: {error}"
+        if str(error).startswith(f"{protocol}: "):
+            return str(error)
+        return f"{protocol}: {error}"
     return f"{protocol}: {type(error).__name__}: {error}"
 
 

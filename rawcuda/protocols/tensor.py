@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     Ints = tuple[int, ...]
     # shape, strides, dtype, place, and the bytes from the first element to the end of the last; 0 if it is empty
     Layout = tuple[Ints, Ints, DType, Place, int]
-    # apart, together, known, work_out, separately: see meet()
+    # apart, together, known, work_out, separately: see learn()
     Kind = tuple[int, Any, Remembered[Any, Layout], Callable[[Any], Layout], Callable[[int, int], Any]]
     Kinds = Remembered[Any, Kind]
 
-__all__ = ["BY_CAPSULE", "BY_TABLE", "LEGACY", "MOST_LAYOUTS", "Moved", "describe_tensor", "meet", "read_versioned"]
+__all__ = ["BY_CAPSULE", "BY_TABLE", "LEGACY", "MOST_LAYOUTS", "Moved", "describe_tensor", "learn", "read_versioned"]
 
 MOST_LAYOUTS = 8000  # in a table, which then takes about 3 MB
 LEGACY = -1  # the flags of a tensor without flags: whether it is read-only is unknown
@@ -76,7 +76,7 @@ def describe_tensor(
     try:
         apart, together, known, work_out, separately = kinds.answers[(flags, what) if flags else what]
     except KeyError:
-        apart, together, known, work_out, separately = meet(kinds, flags, what, strides - shape)
+        apart, together, known, work_out, separately = learn(kinds, flags, what, strides - shape)
     if strides - shape == apart and 0xFFF < shape < 0x7FFFFFFFFFFFFFFF:
         seen = together(window, shape)
     else:
@@ -100,11 +100,14 @@ def describe_tensor(
     made = kind()
     made._ptr, made._shape, made._strides, made._dtype = data, shape_, steps, dtype
     made._place, made._owner, made.stream = where, owner, None
+    made._side = None
     return made
 
 
 def _protocol_of(kinds: Kinds) -> str:
-    return "dlpack" if kinds is BY_CAPSULE else "dlpack_c_exchange"
+    if kinds is BY_CAPSULE:
+        return "dlpack"
+    return "dlpack_c_exchange"
 
 
 def _other_version(kinds: Kinds, major: int) -> Exception:
@@ -116,7 +119,7 @@ def _other_version(kinds: Kinds, major: int) -> Exception:
     )
 
 
-def meet(kinds: Kinds, flags: int, what: bytes, distance: int) -> Any:
+def learn(kinds: Kinds, flags: int, what: bytes, distance: int) -> Any:
     """Check the fields other than sizes, and store their meaning.
 
     distance  the bytes from shape to strides in this tensor
@@ -144,7 +147,10 @@ def meet(kinds: Kinds, flags: int, what: bytes, distance: int) -> Any:
     separately = partial(_read_separately, ndim, unpacker(f"{8 * ndim}s"), protocol)
     # NumPy stores strides directly after the shape, torch at a fixed distance: then one read gets both.
     extent = 8 * ndim
-    apart = distance if ndim and extent < distance <= 1024 else extent
+    if ndim and extent < distance <= 1024:
+        apart = distance
+    else:
+        apart = extent
     together: Any = _read_nothing
     if ndim:
         together = unpacker(f"{2 * extent}s" if apart == extent else f"{extent}s{apart - extent}x{extent}s")
@@ -164,7 +170,9 @@ def _read_separately(ndim: int, read: Any, protocol: str, shape: int, strides: i
         if not 0xFFF < pointer < 2**63 and (pointer or field == "shape"):
             raise refusal(protocol, field, hex(pointer), "is not a pointer; the exporter is at fault")
     extents: tuple[bytes, ...] = read(window, shape)
-    return extents + read(window, strides) if strides else extents
+    if strides:
+        extents += read(window, strides)
+    return extents
 
 
 def _work_out(

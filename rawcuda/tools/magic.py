@@ -15,8 +15,9 @@ import ast
 
 from ..driver import current
 from ..errors import RawCudaError
-from ..gpu.device import Device
+from ..gpu.devices.device import Device
 from .pictures.page import text_block
+from .terminal import say
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,10 +49,10 @@ def load(shell: Any) -> None:
 def _run(shell: Any, line: str, cell: str) -> None:
     call = _parsed(line)
     device = Device(0)
-    module = device.compile(cell, options=["-lineinfo"])  # for the reports; the machine code is the same
+    module = device.compile(cell)
     shell.push({name: module[name] for name in module if name.isidentifier()})
     if call is None:
-        print("compiled: " + ", ".join(module))
+        say("compiled: " + ", ".join(module))
         return
     seen = len(_reports())
     arguments = [_value(shell, each) for each in call.args]

@@ -12,8 +12,9 @@ from __future__ import annotations
 import argparse
 
 from .. import __version__
-from ..__main__ import COMMANDS, parser_of
+from .commands.command_table import COMMANDS, parser_of
 from .commands.console import PACKAGE, PROGRAM, Parser, Refusal
+from .terminal import say
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def main(arguments: list[str]) -> int:
     shell = make_parser().read(arguments).completion
     if shell not in (None, *SHELLS):
         raise Refusal(f"--completion {shell}: there are completions for {', '.join(SHELLS)}")
-    print(manual() if shell is None else completion(shell), end="")
+    say(manual() if shell is None else completion(shell), end="")
     return 0
 
 
@@ -69,7 +70,9 @@ def completion(shell: str) -> str:
                     f" -l {word[2:]}" if word.startswith("--") else f" -s {word[1:]}" for word in action.option_strings
                 )
                 if forms:
-                    more = f" -xa {_quoted(' '.join(map(str, action.choices)))}" if action.choices else ""
+                    more = ""
+                    if action.choices:
+                        more = f" -xa {_quoted(' '.join(map(str, action.choices)))}"
                     more = more or (" -r" if action.nargs != 0 else "")
                     text = _quoted(_help(action))
                     lines.append(f"complete -c {NAME} -n '__fish_seen_subcommand_from {name}'{forms}{more} -d {text}")
@@ -82,7 +85,9 @@ def completion(shell: str) -> str:
         if action.choices
         for word in action.option_strings
     )
-    head = "autoload -U +X bashcompinit && bashcompinit\n" if shell == "zsh" else ""
+    head = ""
+    if shell == "zsh":
+        head = "autoload -U +X bashcompinit && bashcompinit\n"
     return f"""{head}_{NAME}() {{
   local words= word="${{COMP_WORDS[COMP_CWORD]}}"
   if [ "$COMP_CWORD" -eq 1 ]; then
@@ -130,7 +135,9 @@ def manual() -> str:
         lines += [f".SS {name}", *_roff(parser.description or "")]
         for action in _options(name):
             forms = ", ".join(action.option_strings) or str(action.metavar or action.dest)
-            value = f" {action.metavar}" if action.option_strings and action.metavar else ""
+            value = ""
+            if action.option_strings and action.metavar:
+                value = f" {action.metavar}"
             lines += [".TP", f".B {_escaped(forms + value)}", *_roff(_help(action))]
         if parser.epilog:
             lines += [".PP", ".nf", *_roff(parser.epilog), ".fi"]

@@ -10,13 +10,12 @@ from __future__ import annotations
 import sys
 from time import monotonic
 
-from .. import names
-from ..errors import a_kind, worded
-from ..given import whole
+from ..arguments import as_int
+from ..errors import a_kind, shown, worded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from typing import Any
 
 __all__ = ["progress"]
@@ -38,7 +37,7 @@ class progress:
             ValueError  a negative total
     """
 
-    def __init__(self, iterable: names.Any, total: int | None = None, *, label: str = "") -> None:
+    def __init__(self, iterable: Any, total: int | None = None, *, label: str = "") -> None:
         try:
             iter(iterable)  # raises TypeError here, and not in the loop
         except TypeError:
@@ -46,11 +45,14 @@ class progress:
         if total is None and hasattr(type(iterable), "__len__"):
             total = len(iterable)
         if total is not None:
-            total = whole("total", total)
+            total = as_int("total", total)
             if total < 0:
                 raise ValueError(f"total={worded(total)}: give the number of items, 0 or more")
         self._iterable: Iterable[Any] = iterable
         self.total, self.label = total, label
+
+    def __repr__(self) -> str:
+        return f"<progress of {'an unknown number of' if self.total is None else self.total} items>"
 
     def __len__(self) -> int:
         if self.total is None:
@@ -60,14 +62,14 @@ class progress:
     def __length_hint__(self) -> int:
         return self.total or 0
 
-    def __iter__(self) -> names.Iterator[names.Any]:
+    def __iter__(self) -> Iterator[Any]:
         line = _Line(self.total, self.label)
         try:
             yield from self._items(line)
         finally:
             line.end()
 
-    def _items(self, line: _Line) -> names.Iterator[Any]:
+    def _items(self, line: _Line) -> Iterator[Any]:
         for item in self._iterable:
             yield item
             line.done += 1
@@ -78,7 +80,7 @@ class _Line:
     """What is printed: one line that is written again on a terminal, or some lines of text."""
 
     def __init__(self, total: int | None, label: str) -> None:
-        self.total, self.label, self.out, self.done = total, label, sys.stderr, 0
+        self.total, self.label, self.out, self.done = total, shown(label), sys.stderr, 0
         self.live, self.begin, self.last, self.next = _is_live(self.out), monotonic(), 0.0, 1
 
     def show(self, done: int) -> None:
@@ -89,7 +91,10 @@ class _Line:
                 self.last = now
                 self._write("\r" + self._text(done, now))
         elif done >= self.next and done != self.total:
-            self.next = done + max(1, self.total // _STEPS) if self.total else 2 * done
+            if self.total:
+                self.next = done + max(1, self.total // _STEPS)
+            else:
+                self.next = 2 * done
             self._write(self._text(done, now) + "\n")
 
     def end(self) -> None:

@@ -1,7 +1,7 @@
 """What a terminal can show: its width, its colours, its characters.
 
-What it is   `width`, `painted`, `folded` and `columns`, which commands use for what they print.
-What not     it writes nothing, and sends no codes to anything but a terminal.
+What it is   `say`, by which commands print; `width`, `folded` and `columns`, for the form of what they print.
+What not     it sends no codes to anything but a terminal, and no control characters of foreign text to anything.
 Source       https://no-color.org and the practice of FORCE_COLOR
 Read next    checking/check.py
 """
@@ -12,12 +12,14 @@ import os
 import shutil
 import sys
 
+from ..errors import shown
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from typing import Any
 
-__all__ = ["columns", "colours", "folded", "narrow", "painted", "width"]
+__all__ = ["colours", "columns", "folded", "narrow", "painted", "say", "width"]
 
 _CODES = {"good": "32", "bad": "31;1", "quiet": "2", "strong": "1"}
 
@@ -64,7 +66,18 @@ def colours(stream: Any = None) -> bool:
 
 def painted(text: str, kind: str, stream: Any = None) -> str:
     """Return a text in the colour of a kind ("good", "bad", "quiet" or "strong") if the stream shows colours."""
+    text = shown(text)
     return f"\033[{_CODES[kind]}m{text}\033[0m" if text and colours(stream) else text
+
+
+def say(*pieces: str | tuple[str, str], end: str = "\n", stream: Any = None, flush: bool = False) -> None:
+    """Write a line to standard output, or to another stream, with the control characters of its text escaped.
+
+    pieces  texts, which are joined; or (text, kind), which is shown in the colour of this kind as by painted()
+    """
+    stream = sys.stdout if stream is None else stream
+    line = "".join(shown(each) if isinstance(each, str) else painted(*each, stream) for each in pieces)
+    print(line, end=end, file=stream, flush=flush)
 
 
 def folded(text: str, indent: str = "", first: str | None = None, columns: int | None = None) -> str:

@@ -1,20 +1,19 @@
 """The forms in which a trace is written: a log for people, JSON lines, a Chrome trace, pictures.
 
-What it is   a writer class for each form; `placed`, which returns a call's effect on a stream; `picture` and `page`
-             for notebooks.
+What it is   a writer class for each form; `picture` and `page` for notebooks.
 What not     a GPU's clock: the row of a stream shows when work was submitted to it, not when it ran.
 Source       "Trace Event Format" (Chromium), which ui.perfetto.dev and chrome://tracing open; no-color.org
-Read next    pictures/traces.py
+Read next    tools/pictures/trace_pictures.py
 """
 
 from __future__ import annotations
 
 import os
-import re
 import sys
 
-from ..errors import worded
+from ..errors import shown, worded
 from ..tracing import Call, Step
+from .trace_effects import placed, stream_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
     Event = Union[Call, Step]
 
-__all__ = ["FORMS", "Placed", "form_of", "is_colourful", "page", "picture", "placed", "stream_name", "writer"]
+__all__ = ["FORMS", "form_of", "is_colourful", "listed", "page", "picture", "writer"]
 
 
 def form_of(to: Any, form: str | None) -> str:
@@ -90,7 +89,7 @@ def is_colourful(file: Any) -> bool:
     return sys.platform != "win32" or "WT_SESSION" in os.environ
 
 
-class _Log(_Writer):
+class _Calls(_Writer):
     """A writer of aligned lines: when a call began, how long it took, what it was, and its result if it failed."""
 
     def __init__(self, file: Any) -> None:
@@ -98,12 +97,17 @@ class _Log(_Writer):
         self._is_first, self._colourful = True, is_colourful(file)
 
     def _paint(self, code: str, text: str) -> str:
+        text = shown(text)
         return f"\033[{code}m{text}\033[0m" if self._colourful and text else text
 
-    def event(self, event: Event) -> None:
+    def head(self) -> None:
+        """Write the line above the columns, once."""
         if self._is_first:
             self._is_first = False
             self.file.write(self._paint("2", f"{'at ms':>10}{'took us':>10}  what") + "\n")
+
+    def event(self, event: Event) -> None:
+        self.head()
         took = result = ""
         if isinstance(event, Call):
             took, name, colour = f"{event.elapsed_ns / 1000:.1f}", event.name, "36"
@@ -117,9 +121,61 @@ class _Log(_Writer):
         number = self.thread(event)
         line = (
             self._paint("2", f"{self.since_start(event) / 1e6:10.3f}{took:>10}") + f"  {self._paint(colour, name)}"
-            f"{' ' * max(30 - len(name), 1)}{text}{result}{f'  [thread {number}]' if number > 1 else ''}"
+            f"{' ' * max(30 - len(name), 1)}{shown(text)}{result}{f'  [thread {number}]' if number > 1 else ''}"
         )
         self.file.write(line.rstrip() + "\n")
+
+
+# What nearly every operation calls: it asks which context is current, makes another one current, and asks whose memory
+# an address is. The last question has no answer for memory of the host.
+_USUAL = {
+    "cuCtxGetCurrent": ("CUDA_SUCCESS",),
+    "cuCtxPushCurrent_v2": ("CUDA_SUCCESS",),
+    "cuCtxPopCurrent_v2": ("CUDA_SUCCESS",),
+    "cuPointerGetAttribute": ("CUDA_SUCCESS", "CUDA_ERROR_INVALID_VALUE"),
+    "cuPointerGetAttributes": ("CUDA_SUCCESS", "CUDA_ERROR_INVALID_VALUE"),
+}
+_PACKAGE = __name__.rpartition(".tools.")[0]
+
+
+def _statement() -> str:
+    """Return the place and the text of the statement of the program that is running, or ""."""
+    frame: Any = sys._getframe(1)
+    while frame is not None:
+        name = frame.f_globals.get("__name__", "")
+        if name != _PACKAGE and not name.startswith(_PACKAGE + "."):
+            from linecache import getline
+
+            path, line = frame.f_code.co_filename, frame.f_lineno
+            return f"{os.path.basename(path)}:{line}  {getline(path, line).strip()[:90]}".strip()
+        frame = frame.f_back
+    return ""
+
+
+class _Log(_Calls):
+    """The same, below the statements of the program that made the calls, and without what every operation calls."""
+
+    def __init__(self, file: Any) -> None:
+        super().__init__(file)
+        self._where, self._left_out = "", 0
+
+    def event(self, event: Event) -> None:
+        if isinstance(event, Call) and event.result in _USUAL.get(event.name, ()):
+            self._left_out += 1
+            self.since_start(event)
+            return
+        where = _statement()
+        if where and where != self._where:
+            self.head()
+            self._where = where
+            self.file.write(self._paint("1", where) + "\n")
+        super().event(event)
+
+    def end(self) -> None:
+        if self._left_out:
+            what = f'{self._left_out} calls about contexts and addresses are not shown: form="calls" shows every call'
+            self.file.write(self._paint("2", what) + "\n")
+        super().end()
 
 
 # -- for programs
@@ -226,7 +282,7 @@ class _Pictures(_Writer):
         super().end()
 
 
-FORMS: dict[str, Any] = {"log": _Log, "jsonl": _JsonLines, "chrome": _Chrome, "svg": _Pictures}
+FORMS: dict[str, Any] = {"log": _Log, "calls": _Calls, "jsonl": _JsonLines, "chrome": _Chrome, "svg": _Pictures}
 
 
 def picture(events: Sequence[Event]) -> str | None:
@@ -238,78 +294,25 @@ def picture(events: Sequence[Event]) -> str | None:
     return trace_picture(events)
 
 
+def listed(events: Sequence[Event]) -> str:
+    """Return the lines of the form "calls" for recorded events."""
+    from io import StringIO
+
+    file = StringIO()
+    made = _Calls(file)
+    for event in events:
+        made.event(event)
+    return file.getvalue().rstrip()
+
+
 def page(events: Sequence[Event]) -> str:
     """Return HTML that shows events in a notebook: the pictures, and a list of the calls and steps to unfold."""
-    listed = "\n".join(map(str, events))
+    lines = "\n".join(map(str, events))
     try:
         from .pictures.page import shown, text_block
     except (ImportError, NotImplementedError):
         from html import escape
 
-        return f"<details><summary>{len(events)} events</summary><pre>{escape(listed)}</pre></details>"
-    unfolded = f"<details><summary>{len(events)} events</summary>{text_block(listed)}</details>"
+        return f"<details><summary>{len(events)} events</summary><pre>{escape(lines)}</pre></details>"
+    unfolded = f"<details><summary>{len(events)} events</summary>{text_block(lines)}</details>"
     return shown("", picture(events), below=unfolded)
-
-
-# -- streams
-
-
-class Placed:
-    """The effect of a call on a stream.
-
-    kind     "kernel" "copy" "fill" "memory" "record" "wait" "graph", or "sync": the host waits
-    stream   its handle as text, "" for none
-    event    the handle of the event that is recorded or waited for
-    label    a short name
-    """
-
-    __slots__ = ("kind", "stream", "event", "label")
-
-    def __init__(self, kind: str, stream: str, event: str, label: str) -> None:
-        self.kind, self.stream, self.event, self.label = kind, stream, event, label
-
-
-_KINDS = {
-    "cuLaunch": "kernel",
-    "cuMemcpy": "copy",
-    "cuMemset": "fill",
-    "cuMemAllocAsync": "memory",
-    "cuMemAllocFromPoolAsync": "memory",
-    "cuMemFreeAsync": "memory",
-    "cuEventRecord": "record",
-    "cuStreamWaitEvent": "wait",
-    "cuGraphLaunch": "graph",
-    "cuStreamSynchronize": "sync",
-    "cuEventSynchronize": "sync",
-    "cuCtxSynchronize": "sync",
-}
-
-
-def placed(call: Call) -> Placed | None:
-    """Return the effect of a call on a stream, or None if it has none.
-
-    A copy without a stream uses the legacy default stream.
-    """
-    kind = next((kind for start, kind in _KINDS.items() if call.name.startswith(start)), None)
-    if kind is None or call.result != "CUDA_SUCCESS":
-        return None
-    said = call.arguments
-    stream, event = ["".join(re.findall("0x[0-9a-f]+", said.get(name, ""))[:1]) for name in ("hStream", "hEvent")]
-    if stream == "0x0" or not stream and kind in ("copy", "fill"):
-        stream = "0x1"
-    label = call.name[2:].partition("_")[0]
-    if kind in ("copy", "fill"):
-        direction = "".join(re.findall("[HDA]to[HDA]", label))
-        label = f"{direction or kind} {said.get('ByteCount') or said.get('N') or ''}".rstrip()
-    elif kind == "kernel":
-        label = said.get("f", "kernel").replace("<Kernel ", "").rstrip(">")
-    elif kind == "sync":
-        label = "waits" if stream or event else "waits for all"
-    return Placed(kind, stream, event, label[:40])
-
-
-def stream_name(handle: str) -> str:
-    """Return a name for a stream, given its handle as text; "" is the host."""
-    return {"": "this program", "0x1": "legacy default stream", "0x2": "per-thread default stream"}.get(
-        handle, f"stream {handle}"
-    )

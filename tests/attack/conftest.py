@@ -13,8 +13,6 @@ import pytest
 
 from tests.subject import rawcuda
 
-KINDS = 7  # the campaigns that share the time
-
 
 @pytest.fixture(scope="session")
 def attack_seed(pytestconfig: pytest.Config) -> int:
@@ -56,7 +54,8 @@ class Campaign:
 @pytest.fixture
 def campaign(request: pytest.FixtureRequest, pytestconfig: pytest.Config, attack_seed: int) -> Campaign:
     """Return the campaign of the test, with its part of the time."""
-    return Campaign(request.node, attack_seed, pytestconfig.getoption("minutes") * 60 / KINDS)
+    sharing = sum("campaign" in getattr(item, "fixturenames", ()) for item in request.session.items)
+    return Campaign(request.node, attack_seed, pytestconfig.getoption("minutes") * 60 / sharing)
 
 
 @pytest.fixture(autouse=True)

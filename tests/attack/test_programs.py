@@ -17,7 +17,7 @@ from tests.attack.conftest import Campaign
 from tests.subject import module
 
 pytest.importorskip("numpy")
-ptx, space = module("emulator.ptx"), module("emulator.space")
+ptx, space = module("emulator.ptx"), module("emulator.machine.space")
 LIMITS = ptx.Limits(turns=20_000, rounds=500, seconds=0.5)
 TOKEN = re.compile(r"[%\w.$]+|\s+|[^\w\s]")
 WORDS = (
@@ -29,7 +29,7 @@ WORDS = (
 
 def test_programs(campaign: Campaign) -> None:
     """Programs without races give the same bits in both executors."""
-    from tests.null.test_executors import agree, random_program
+    from tests.emulator.test_executors import agree, random_program
 
     extra = struct.pack("<64I", *(k * 2654435761 & 0x7FFFFFFF for k in range(64)))
 
@@ -45,7 +45,7 @@ def test_programs(campaign: Campaign) -> None:
 
 
 def test_damaged_programs(campaign: Campaign) -> None:
-    from tests.null.test_executors import random_program
+    from tests.emulator.test_executors import random_program
 
     def attack(chance: random.Random) -> None:
         tokens = TOKEN.findall(random_program(chance.randrange(2**40)))

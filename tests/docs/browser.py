@@ -1,5 +1,8 @@
 """Open every page of a built site in Chromium, wide and narrow, light and dark, and print what is wrong as JSON.
 
+axe-core reads the text of every page in each form, and on five pages also what is around it: nothing that it calls
+serious or critical may be left, such as a weak contrast.
+
     python browser.py CHROMIUM SITE [SCREENSHOTS]
 
 A server on the loopback address serves the site, and every other address is refused. This runs in the environment of
@@ -16,11 +19,18 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import sync_playwright
 
-FORMS = {"wide": (1280, 900, "light"), "dark": (1280, 900, "dark"), "narrow": (390, 800, "light")}
+FORMS = {
+    "wide": (1280, 900, "light"),
+    "dark": (1280, 900, "dark"),
+    "narrow": (500, 900, "light"),
+    "phone": (390, 800, "dark"),
+}
 SHOWN = ("index", "course/04-strides", "reference/Device", "systems", "howto/coming-from")
-# Tables that are wider than the text, and whether the page itself can be scrolled to the side.
+# Tables that are wider than the text and do not scroll, names in tables that are broken, pictures that are too small to
+# read, and whether the page itself can be scrolled to the side.
 LOOK = """() => {
   const found = [];
   const column = document.querySelector('.md-content__inner').getBoundingClientRect();
@@ -30,16 +40,37 @@ LOOK = """() => {
     const scrolls = ['auto', 'scroll'].includes(getComputedStyle(inner).overflowX)
       || ['auto', 'scroll'].includes(getComputedStyle(inner.parentElement).overflowX);
     const clipped = box.right > column.right + 1 || table.scrollWidth > table.clientWidth + 1;
-    if (clipped && (window.innerWidth > 1000 || !scrolls))
-      found.push('a table is wider than its column: ' + table.innerText.slice(0, 60));
+    if (clipped && !scrolls) found.push('a table is wider than its column: ' + table.innerText.slice(0, 60));
+  }
+  for (const code of document.querySelectorAll('.md-content td code')) {
+    if (code.getClientRects().length < 2 || code.firstElementChild || !code.firstChild) continue;
+    for (const word of code.textContent.matchAll(/\\w+/g)) {
+      const range = new Range();
+      range.setStart(code.firstChild, word.index);
+      range.setEnd(code.firstChild, word.index + word[0].length);
+      if (range.getClientRects().length > 1) found.push('a name in a table is broken: ' + word[0]);
+    }
   }
   for (const picture of document.querySelectorAll('.md-content img')) {
     if (!picture.complete || !picture.naturalWidth) found.push('no picture: ' + picture.src);
-    if (picture.getBoundingClientRect().right > column.right + 1) found.push('a picture is too wide: ' + picture.src);
+    const box = picture.getBoundingClientRect();
+    if (box.right > column.right + 1) found.push('a picture is too wide: ' + picture.src);
+    if (window.innerWidth >= 500 && box.width < 0.8 * picture.naturalWidth)
+      found.push('a picture is too small to read: ' + picture.src);
   }
   if (document.documentElement.scrollWidth > window.innerWidth + 1) found.push('the page scrolls to the side');
   if (!document.querySelector('a.headerlink')) found.push('headings have no links');
   return found;
+}"""
+# Of elements that have the same tags and classes up to the body, two stay: axe-core takes seconds for 600 equal rows.
+THIN = """() => {
+  const forms = new Map(), seen = new Map();
+  for (const element of document.body.querySelectorAll('*')) {
+    const form = `${forms.get(element.parentElement)}/${element.tagName}.${element.getAttribute('class')}`;
+    forms.set(element, form);
+    seen.set(form, (seen.get(form) ?? 0) + 1);
+    if (seen.get(form) > 2 && !element.querySelector('input')) element.remove();
+  }
 }"""
 
 
@@ -77,24 +108,36 @@ def main() -> None:
             page.on("request", lambda asked: foreign(asked.url, root, heard))
             for path in pages:
                 name = path.relative_to(site).with_suffix("").as_posix()
-                if name == "404" or form == "dark" and name not in SHOWN:
+                if name == "404":
                     continue
                 heard.clear()
                 page.goto(f"{root}/{name}.html", wait_until="load")
                 problems = [*heard, *page.evaluate(LOOK)]
-                if form != "narrow":
-                    shown = page.evaluate("getComputedStyle(document.body).backgroundColor")
-                    numbers = [int(part) for part in shown[shown.index("(") + 1 : -1].split(",")[:3]]
-                    if (sum(numbers) < 384) != (scheme == "dark"):
-                        problems.append(f"in the {scheme} scheme, the page is {shown}")
-                if problems:
-                    wrong[f"{name}, {form}"] = problems
+                shown = page.evaluate("getComputedStyle(document.body).backgroundColor")
+                numbers = [int(part) for part in shown[shown.index("(") + 1 : -1].split(",")[:3]]
+                if (sum(numbers) < 384) != (scheme == "dark"):
+                    problems.append(f"in the {scheme} scheme, the page is {shown}")
                 if len(sys.argv) > 3 and name in SHOWN:
                     page.screenshot(path=f"{sys.argv[3]}/{name.replace('/', '-')}-{form}.png")
+                problems += barriers(page, None if name in SHOWN else ".md-content")
+                if problems:
+                    wrong[f"{name}, {form}"] = problems
             context.close()
         wrong.update(search(browser, root))
         browser.close()
     json.dump({"pages": len(pages), "wrong": wrong}, sys.stdout)
+
+
+def barriers(page: object, part: str | None) -> list[str]:
+    """Ask axe-core what keeps people from reading a page, or a part of it; this changes the page."""
+    page.evaluate(THIN)  # type: ignore[attr-defined]
+    said = Axe().run(page, part, {"resultTypes": ["violations"], "preload": False}).response["violations"]
+    return [
+        f"{each['id']}: {node['html'][:100]}: {' '.join(node['failureSummary'].split())}"
+        for each in said
+        if each["impact"] in ("serious", "critical")
+        for node in each["nodes"][:5]
+    ]
 
 
 def search(browser: object, root: str) -> dict[str, list[str]]:

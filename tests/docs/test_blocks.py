@@ -19,7 +19,8 @@ from . import pages
 pytestmark = pytest.mark.skipif(NAME != "rawcuda", reason="the pages are about the original")
 
 PAGES = {path.relative_to(CHECKOUT).as_posix(): path for path in pages.pages()}
-CHAPTERS = {name: path for name, path in PAGES.items() if name.startswith("docs/course/")}
+COURSES = {"course": 10, "kernels": 5}  # folders in docs/, and how many chapters each has
+CHAPTERS = {name: path for name, path in PAGES.items() if name.split("/")[1:2] and name.split("/")[1] in COURSES}
 ELSEWHERE = {"docs/systems.md"}  # made by tests/systems_table.py, and run block by block by tests/interop/test_table.py
 every_page = pytest.mark.parametrize("name", PAGES)
 
@@ -83,13 +84,15 @@ def test_a_chapter_names_its_specification_and_the_modules_beside_it(name: str) 
     assert len(asked) > 1 and answered == asked, "an exercise without its answer"
 
 
-def test_there_are_ten_chapters_each_led_to_by_the_one_before() -> None:
-    names = [Path(name).name for name in sorted(CHAPTERS)]
-    assert [name[:2] for name in names] == [f"{n:02}" for n in range(1, 11)]
-    texts = [CHAPTERS[name].read_text("utf-8") for name in sorted(CHAPTERS)]
+@pytest.mark.parametrize("course", COURSES)
+def test_each_chapter_leads_to_the_next(course: str) -> None:
+    found = [name for name in sorted(CHAPTERS) if name.startswith(f"docs/{course}/")]
+    names = [Path(name).name for name in found]
+    assert [name[:2] for name in names] == [f"{n:02}" for n in range(1, COURSES[course] + 1)]
+    texts = [CHAPTERS[name].read_text("utf-8") for name in found]
     assert all(f"({following})" in text for text, following in zip(texts, names[1:]))
     index = PAGES["docs/index.md"].read_text("utf-8")
-    assert all(f"(course/{name})" in index for name in names)
+    assert all(f"({course}/{name})" in index for name in names)
     assert all(text.startswith(f"# {n}. ") for n, text in enumerate(texts, 1))
 
 

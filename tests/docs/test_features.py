@@ -45,7 +45,7 @@ def check_names(cell: str) -> None:
             resolve(match[1])
             continue
         parameters = inspect.signature(resolve(match[1])).parameters
-        assert match[2] in parameters or match[2] in module("gpu.launches.options").OPTIONS, f"{name} is no option"
+        assert match[2] in parameters or match[2] in module("gpu.kernels.options").OPTIONS, f"{name} is no option"
 
 
 def resolve(dotted: str) -> Any:

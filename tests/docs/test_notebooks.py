@@ -20,7 +20,8 @@ from . import pages
 pytestmark = pytest.mark.skipif(NAME != "rawcuda", reason="the notebooks are about the original")
 
 FOLDER = CHECKOUT / "docs" / "notebooks"
-NEEDED = ["nbclient", "nbconvert", "ipykernel", "numpy"]
+NEEDED = ["nbclient", "nbconvert", "ipykernel", "numpy", 'nvidia-cuda-nvrtc >= 13; sys_platform != "darwin"']
+COURSES = {"course": 10, "kernels": 5}  # folders in docs/, and how many chapters each has
 
 
 def execute(*notebooks: Path, html: Path | None = None) -> dict[str, list[str]]:
@@ -42,19 +43,34 @@ def execute(*notebooks: Path, html: Path | None = None) -> dict[str, list[str]]:
 def test_the_notebooks_are_those_of_the_pages(tmp_path: Path) -> None:
     program = [sys.executable, str(CHECKOUT / "docs" / "make_notebooks.py"), str(tmp_path)]
     subprocess.run(program, check=True, stdout=subprocess.DEVNULL)
-    made = {path.name: path.read_text("utf-8") for path in tmp_path.iterdir()}
-    kept = {path.name: path.read_text("utf-8") for path in FOLDER.iterdir() if path.suffix == ".ipynb"}
-    assert len(made) == 10 and kept == made, "make them again: python3 docs/make_notebooks.py"
+    made, kept = (
+        {path.relative_to(folder).as_posix(): path.read_text("utf-8") for path in folder.rglob("[!.]*.ipynb")}
+        for folder in (tmp_path, FOLDER)
+    )
+    assert len(made) == sum(COURSES.values()) and kept == made, "make them again: python3 docs/make_notebooks.py"
     assert all(not cell.get("outputs") for text in made.values() for cell in json.loads(text)["cells"])
 
 
+def test_links_of_notebooks_lead_somewhere() -> None:
+    links = [
+        (path, link.partition("#")[0])
+        for path in FOLDER.rglob("[!.]*.ipynb")
+        for cell in json.loads(path.read_text("utf-8"))["cells"]
+        if cell["cell_type"] == "markdown"
+        for link in re.findall(r"\]\(([^)\s]+)\)", "".join(cell["source"]))
+        if not link.startswith(("https://", "#"))
+    ]
+    assert len(links) > 15 and not [(path.name, link) for path, link in links if not (path.parent / link).exists()]
+
+
 @pytest.mark.heavy
-def test_the_notebooks_print_what_the_pages_show() -> None:
-    found = execute(*sorted(FOLDER.glob("*.ipynb")))
-    assert len(found) == 10
+@pytest.mark.parametrize("course", COURSES)
+def test_the_notebooks_print_what_the_pages_show(course: str) -> None:
+    found = execute(*sorted((FOLDER if course == "course" else FOLDER / course).glob("*.ipynb")))
+    assert len(found) == COURSES[course]
     wrong = []
     for name, outputs in found.items():
-        page = CHECKOUT / "docs" / "course" / name.replace(".ipynb", ".md")
+        page = CHECKOUT / "docs" / course / name.replace(".ipynb", ".md")
         blocks = [block for block in pages.blocks(page.read_text("utf-8")) if block.language == "python"]
         assert len(outputs) == len(blocks) + 1  # the first cell finds the checkout
         for block, printed in zip(blocks, outputs[1:]):

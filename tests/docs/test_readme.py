@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import os
 import re
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import Python
 from tests.subject import CHECKOUT, NAME
 
 from . import pages
@@ -39,6 +41,26 @@ def test_it_has_what_a_newcomer_looks_for() -> None:
     assert all("network" in why or "not installed" in why for why in left_out)
     files = [block for block in pages.blocks(README) if block.language == "file"]
     assert [len(block.code.splitlines()) for block in files] == [5]  # five lines of CUDA C
+
+
+BLOCKS = [block for block in pages.blocks(README) if block.language == "python"]
+
+
+@pytest.mark.parametrize("number", range(len(BLOCKS)))
+def test_a_block_runs_alone_and_says_what_it_needs(python: Python, number: int) -> None:
+    block = BLOCKS[number]
+    assert block.code.startswith("# This needs ") and "import rawcuda" in block.code
+    if block.left_out:
+        pytest.skip(block.left_out)
+    result = python(block.code)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_the_session_in_the_picture_is_about_the_kernel_in_the_text() -> None:
+    picture = (CHECKOUT / "docs" / "pictures" / "session.svg").read_text("utf-8")
+    [kernel] = [block for block in pages.blocks(README) if block.language == "file"]
+    for line in kernel.code.splitlines():
+        assert html.escape(line).replace(" ", "\N{NO-BREAK SPACE}") in picture
 
 
 @pytest.mark.heavy

@@ -8,9 +8,9 @@ tests/driver/test_gpu.py, or tests elsewhere that are marked gpu_only.
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -377,17 +377,16 @@ def examples(section: str) -> str:
     return "\n".join(found)
 
 
-def marks(path: Path) -> dict[str, set[str]]:
+@functools.cache
+def marks(file: str) -> dict[str, set[str]]:
     """Return the tests of a file, each with the names of its marks; the functions of BODIES have the mark "body"."""
-    out: dict[str, set[str]] = {}
-    for node in ast.parse(path.read_bytes()).body:
-        if isinstance(node, ast.FunctionDef):
-            names = [ast.unparse(each).partition("(")[0] for each in node.decorator_list]
-            out[node.name] = {name.rpartition(".")[2] for name in names}
+    path, out = DRIVER / f"{file}.py", {}
+    if file.startswith("test_") and path.is_file():
+        for node in ast.parse(path.read_bytes()).body:
+            if isinstance(node, ast.FunctionDef):
+                names = [ast.unparse(each).partition("(")[0] for each in node.decorator_list]
+                out[node.name] = {name.rpartition(".")[2] for name in names}
     return out
-
-
-MARKS = {path.stem: marks(path) for path in sorted(DRIVER.glob("test_*.py"))}
 
 
 def faults(row: Row) -> Iterator[str]:
@@ -400,14 +399,14 @@ def faults(row: Row) -> Iterator[str]:
         yield "a column is empty"
     for place in row.emulator.split():
         file, _, name = place.partition("::")
-        found = MARKS.get(file, {}).get(name)
+        found = marks(file).get(name)
         if found is None:
             yield f"there is no {place}"
         elif found & {"gpu_only", "skip", "heavy"}:
             yield f"{place} does not run on the emulator"
     for place in row.gpu.split():
         file, _, name = place.rpartition("::")
-        found = MARKS.get(file or "test_gpu", {}).get(name, set())
+        found = marks(file or "test_gpu").get(name, set())
         if ("gpu_only" if file else "body") not in found:
             yield f"{place} is no test for a GPU"
 
@@ -434,9 +433,9 @@ def test_what_a_row_lacks_is_said() -> None:
 
 def test_every_body_belongs_to_a_row() -> None:
     used = {place for row in ROWS.values() for place in row.gpu.split()}
-    bodies = {name for name, found in MARKS["test_gpu"].items() if "body" in found}
+    bodies = {name for name, found in marks("test_gpu").items() if "body" in found}
     assert bodies <= used and len(bodies) > 30
-    assert {"gpu_only"} <= MARKS["test_gpu"]["test_on_a_gpu"]
+    assert {"gpu_only"} <= marks("test_gpu")["test_on_a_gpu"]
 
 
 def test_the_blocks_of_the_pages_run() -> None:

@@ -18,7 +18,7 @@ Call = Callable[[World], object]
 # an object of each class that a program gets from the package
 OBJECTS: dict[str, Callable[[World], Any]] = {
     "Device": lambda w: w.device, "Stream": lambda w: w.stream, "Event": lambda w: w.event,
-    "Memory": lambda w: w.memory, "pinned Memory": lambda w: w.pinned, "managed Memory": lambda w: w.managed,
+    "Memory": lambda w: w.memory, "pinned Memory": lambda w: w.pinned, "ManagedMemory": lambda w: w.managed,
     "MemoryPool": lambda w: w.pool, "VirtualMemory": lambda w: w.virtual, "Graph": lambda w: w.graph,
     "Module": lambda w: w.module, "Library": lambda w: w.code_library, "Kernel": lambda w: w.kernel,
     "Launch": lambda w: w.launch, "In": lambda w: rawcuda.In(w.view), "StridedView": lambda w: w.view,
@@ -45,7 +45,7 @@ OBJECTS: dict[str, Callable[[World], Any]] = {
 FRESH: dict[str, Callable[[World], Any]] = {
     "Device": lambda w: rawcuda.Device(0), "Stream": lambda w: w.device.stream(), "Event": lambda w: w.device.event(),
     "Memory": lambda w: w.device.allocate(16), "pinned Memory": lambda w: w.device.allocate(16, kind="pinned"),
-    "managed Memory": lambda w: w.device.allocate(16, kind="managed"), "MemoryPool": lambda w: w.device.memory_pool(),
+    "ManagedMemory": lambda w: w.device.allocate(16, kind="managed"), "MemoryPool": lambda w: w.device.memory_pool(),
     "VirtualMemory": lambda w: w.device.virtual_memory(1), "Graph": lambda w: w.device.graph(),
     "Module": lambda w: w.device.load(NOTHING), "Library": lambda w: rawcuda.Library(NOTHING),
     "OpaqueArray": lambda w: w.device.array((2, 2), "uint8"),

@@ -102,7 +102,7 @@ def close(*names):
 def left():
     """Return the number of descriptors that are open here, and the live handles of the emulator."""
     rawcuda.synchronize()
-    module("owned").drain()
+    module("ownership").drain()
     return len(os.listdir("/proc/self/fd")), EMULATOR[0].live_handles() if EMULATOR else {}
 
 

@@ -85,7 +85,7 @@ def test_shared_bytes_that_a_load_does_not_use_may_lie_outside(run: Run, threads
 def test_bytes_that_a_load_uses_are_checked(
     run: Run, device: Any, offset: int, code: int, threads: int, library: Any
 ) -> None:
-    from tests.null.emulator_client import Client
+    from tests.emulator.emulator_client import Client
 
     client = Client(executor="numpy" if threads > 1 else "scalar")
     text = (
@@ -110,7 +110,7 @@ def test_bytes_that_a_load_uses_are_checked(
     ],
 )
 def test_a_vector_of_which_a_part_is_loaded_is_misaligned_as_a_whole(start: str, space: str, words: str) -> None:
-    from tests.null.emulator_client import Client
+    from tests.emulator.emulator_client import Client
 
     client = Client()
     text = (
@@ -300,7 +300,7 @@ def test_the_devices_that_access_managed_memory_fill_the_whole_array(device: Any
 
 
 def test_every_code_of_the_drivers_version_has_a_name_and_a_text(driver: Any) -> None:
-    place, codes = ctypes.c_char_p(), module("emulator.codes")
+    place, codes = ctypes.c_char_p(), module("emulator.machine.codes")
     for code in codes.NAMES:
         for function in (driver.cuGetErrorName, driver.cuGetErrorString):
             function(code, ctypes.byref(place))

@@ -358,27 +358,27 @@ def test_a_failure_half_way_keeps_nothing(device):
                 launch(Exporter(memory), Exporter(memory), memory, 2**40)
         del _
         sys.last_value = None
-        assert Exporter.alive == 0 and len(launch._pool) <= 1
+        assert Exporter.alive == 0 and len(launch._prepared.pool) <= 2
         launch(Exporter(memory), memory, memory, 0)  # it still works
         device.synchronize()
-        assert Exporter.alive == 0 and len(launch._pool) == 1
+        assert Exporter.alive == 0 and len(launch._prepared.pool) == 1
 
 
 def test_an_exporter_outlives_a_launch_that_was_interrupted(device, monkeypatch):
     with device.load(kernels.ADD) as loaded, device.allocate(16) as memory:
         launch = loaded["add"].configure(grid=1, block=1)
-        call = launch._call
+        call = launch._prepared.call
 
         def interrupted(*arguments):
             call(*arguments)
             raise KeyboardInterrupt
 
-        launch._call = interrupted
+        launch._prepared.call = interrupted
         with pytest.raises(KeyboardInterrupt):
             launch(Exporter(memory), memory, memory, 0)
-        launch._call = call
+        launch._prepared.call = call
         sys.last_value = None
-        assert Exporter.alive == 1 and len(launch._pool) <= 1
+        assert Exporter.alive == 1 and len(launch._prepared.pool) <= 2
         device.synchronize()
         assert Exporter.alive == 0
 
@@ -401,7 +401,7 @@ def test_many_threads_over_one_launch_switching_all_the_time(device):
                     ), (seed, number, bytes(got))
 
         run_threads(work)
-        assert 1 <= len(launch._pool) <= 8
+        assert 1 <= len(launch._prepared.pool) <= 8
 
 
 # -- configurations
@@ -417,14 +417,14 @@ def test_numbers_from_numpy_configure(device):
         assert (launch.grid, launch.block, launch.shared_bytes) == ((2, 1, 1), (3, 1, 1), 12)
         launch(out)
         assert out.tolist() == [2, 1, 0] * 2
-        assert loaded["reverse"].occupancy(numpy.int64(32)) == loaded["reverse"].occupancy((32, 1)) > 0
+        assert loaded["reverse"].max_active_blocks(numpy.int64(32)) == loaded["reverse"].max_active_blocks((32, 1)) > 0
         with pytest.raises(ValueError, match=r"grid=an int of 16610 bits: x is at most|x is at most"):
             loaded["reverse"].configure(grid=HUGE, block=1)
         with pytest.raises(ValueError, match="shared_bytes=an int of"):
             loaded["reverse"].configure(grid=1, block=1, shared_bytes=HUGE)
         for block in (0, (), (1, 2, 3, 4)):
             with pytest.raises(ValueError, match="block="):
-                loaded["reverse"].occupancy(block)
+                loaded["reverse"].max_active_blocks(block)
 
 
 def test_attributes_asked_by_many_threads_at_once(device):

@@ -13,7 +13,7 @@ import pytest
 
 from tests.subject import module, rawcuda
 
-errors, owned = module("errors"), module("owned")
+errors, owned = module("errors"), module("ownership")
 
 
 @pytest.fixture
@@ -121,12 +121,14 @@ def test_an_exporter_s_work_on_a_closed_stream_is_waited_for(device, streams):
 
 
 def test_many_closed_streams_leave_few_events(device, driver):
-    ends = module("gpu.context").context_of(0).ends
+    events = module("gpu.core.context").context_of(0).events
+    device.synchronize()
+    before = len(events)
     x = device.empty(4, "float32")
     for _ in range(100):
         with device.stream() as stream:
             x.fill(1, stream=stream)
-    assert len(ends) < 40
+    assert len(events) < before + 40
 
 
 # -- releases in other threads
@@ -190,7 +192,7 @@ class Exporter(bytearray):
 
 @pytest.mark.emulator_only("a driver cannot be made to refuse")
 def test_an_array_that_stays_page_locked_is_kept(device, library):
-    still_locked = module("gpu.memories.registered").still_locked
+    still_locked = module("gpu.memory.registered").still_locked
     exporter = Exporter(64)
     watched = weakref.ref(exporter)
     memory = device.register(exporter)
@@ -207,6 +209,7 @@ def test_an_array_that_stays_page_locked_is_kept(device, library):
     assert watched() is None
 
 
+@pytest.mark.codes("cuMemHostUnregister returned 713")
 def test_an_array_that_other_software_released_is_not_kept(device):
     exporter = Exporter(64)
     watched = weakref.ref(exporter)
@@ -216,12 +219,12 @@ def test_an_array_that_other_software_released_is_not_kept(device):
     memory.close()
     del exporter
     gc.collect()
-    assert watched() is None and not module("gpu.memories.registered").still_locked
+    assert watched() is None and not module("gpu.memory.registered").still_locked
 
 
 @pytest.mark.parametrize("closed", [False, True])
 def test_exported_memory_is_freed_after_the_work_of_others(device, closed):
-    """The last array of another library goes in a garbage collection: the CPU cannot wait, so a stream does."""
+    """Nobody knows on which streams another library has used the bytes, so the next release waits for the device."""
     stream = device.stream()
     memory = device.allocate(64, stream=stream)
     lease = memory.lease()
@@ -236,8 +239,7 @@ def test_exported_memory_is_freed_after_the_work_of_others(device, closed):
         del lease
         owned.drain()
     made = calls(heard)
-    assert "cuMemFreeAsync" in made and "cuMemFree_v2" not in made and "cuCtxSynchronize" not in made
-    assert ("cuEventRecord" in made) is not closed  # of the legacy stream, for which the memory's own stream waits
+    assert "cuMemFreeAsync" not in made and made.index("cuCtxSynchronize") < made.index("cuMemFree_v2")
     stream.close()
     device.synchronize()
 

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import os
 import re
+import zipfile
 from pathlib import Path
 
 import numpy
 import pytest
 
+from tests.driver import kernels
 from tests.subject import CHECKOUT, NAME, ROOT, module, rawcuda
 
+# The command line shows these errors to its user.
+_SHOWN = "cuModuleLoadDataEx returned 218", "cuModuleLoadDataEx returned 222", "cuMemAlloc_v2 returned 2"
+pytestmark = pytest.mark.codes(*_SHOWN)
 KERNELS = str(CHECKOUT / "tests" / "data" / "cli" / "kernels.ptx")
 
 
@@ -284,7 +289,6 @@ def test_ptx_that_does_not_compile_tells_the_line(cli):
     refused(cli("run", "bad.ptx", "saxpy", 1, 2, "null", "null", *SAXPY), "CUDA_ERROR_INVALID_PTX", str(line))
 
 
-@pytest.mark.gpu_only("the emulator reads PTX of every version")
 def test_ptx_that_is_too_new(cli):
     Path("new.ptx").write_text(Path(KERNELS).read_text().replace(".version 9.0", ".version 99.0"))
     status, _, err = cli("run", "new.ptx", "saxpy", 1, 2, "null", "null", *SAXPY)
@@ -470,8 +474,6 @@ def test_started_in_every_way(python, flags):
 
 
 def test_started_from_a_zip(python, tmp_path):
-    import zipfile
-
     with zipfile.ZipFile(tmp_path / "packed.zip", "w") as archive:
         for path in sorted((ROOT / NAME.split(".")[0]).rglob("*.py")):
             archive.write(path, path.relative_to(ROOT))
@@ -479,6 +481,72 @@ def test_started_from_a_zip(python, tmp_path):
         result = python(["-m", NAME, command], env={"PYTHONPATH": str(tmp_path / "packed.zip")})
         assert result.returncode == 0, result.stdout + result.stderr
     assert "packed.zip" in result.stdout
+
+
+# The main job, as a program that needs nothing of the tests.
+MAIN_JOB = f"""
+import array
+import {NAME} as rawcuda
+
+host = array.array("f", range(8))
+device = rawcuda.Device(0)
+x = device.upload(host)
+with device.load({kernels.ADD!r}) as loaded, device.allocate(32) as memory:
+    out = memory.view("float32")
+    loaded["add"].launch(x, rawcuda.view(x), out, 8, grid=1, block=8)
+    print(out.download().tolist())
+"""
+DOUBLED = str([2.0 * number for number in range(8)])
+FROZEN = f"""
+import importlib.machinery, sys, zipfile
+
+class Frozen:  # gives modules no __file__, as freezing tools do
+    def __init__(self, path):
+        self.archive = zipfile.ZipFile(path)
+        self.names = set(self.archive.namelist())
+    def find_spec(self, name, path=None, target=None):
+        for is_package in (True, False):
+            file = name.replace(".", "/") + ("/__init__.py" if is_package else ".py")
+            if file in self.names:
+                return importlib.machinery.ModuleSpec(name, self, loader_state=file, is_package=is_package)
+    def create_module(self, spec):
+        return None
+    def exec_module(self, module):
+        source = self.archive.read(module.__spec__.loader_state)
+        exec(compile(source, f"<frozen {{module.__name__}}>", "exec"), vars(module))
+
+sys.frozen = True
+sys.meta_path.insert(0, Frozen(sys.argv[1]))
+{MAIN_JOB}
+assert not hasattr(rawcuda, "__file__")
+"""
+
+
+@pytest.mark.parametrize("flags", [("-OO",), ("-W", "error", "-X", "dev")], ids=" ".join)
+def test_the_main_job_under_flags(python, flags):
+    result = python(MAIN_JOB, flags=flags)
+    assert (result.stdout.strip(), result.stderr) == (DOUBLED, "")
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory):
+    """Return the path of a zipped program that does the main job."""
+    path = tmp_path_factory.mktemp("zipped") / "program.pyz"
+    with zipfile.ZipFile(path, "w") as archive:
+        for file in sorted((ROOT / NAME.split(".")[0]).rglob("*.py")):
+            archive.write(file, file.relative_to(ROOT))
+        archive.writestr("__main__.py", MAIN_JOB)
+    return str(path)
+
+
+def test_the_main_job_as_a_zipped_program(python, program):
+    result = python([program], env={"PYTHONPATH": None})
+    assert (result.stdout.strip(), result.stderr) == (DOUBLED, "")
+
+
+def test_the_main_job_in_a_frozen_program(python, program):
+    result = python(FROZEN, program, env={"PYTHONPATH": None})
+    assert (result.stdout.strip(), result.stderr) == (DOUBLED, "")
 
 
 # -- examples

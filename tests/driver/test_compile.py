@@ -232,14 +232,17 @@ def test_the_target_is_the_devices_or_the_newest_below() -> None:
         choose((3, 0), Known((11, 8), 35, 90))
 
 
-def test_the_device_decides_and_an_option_overrides(device: Any, build: Build, compilations: list[Any]) -> None:
+def test_the_device_decides_and_an_option_overrides(
+    device: Any, library: Any, build: Build, compilations: list[Any]
+) -> None:
     build(FILL, options=["-DVALUE=1"]).close()
     major, minor = device.compute_capability
     known = [number for number in program.compiler().architectures if number <= 10 * major + minor]
     assert compilations[-1].target == (max(known), "")
     for options in (["-arch=compute_75"], ["-arch", "sm_75"], ["--gpu-architecture=compute_75"]):
         build(FILL, options=["-DVALUE=1", *options]).close()
-        assert compilations[-1].target == (75, "") and compilations[-1].options == ("-DVALUE=1",)
+        lines = ("-lineinfo",) if library is not None else ()
+        assert compilations[-1].target == (75, "") and compilations[-1].options == ("-DVALUE=1", *lines)
 
 
 @pytest.mark.parametrize(
@@ -864,6 +867,27 @@ def test_a_folder_that_others_can_write_to_is_refused(tmp_path: Path, monkeypatc
         rawcuda.compile(FILL, cache=tmp_path)
 
 
+@pytest.mark.skipif(os.name != "posix", reason="modes are POSIX's")
+def test_a_folder_that_others_can_exchange_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "cache").mkdir(mode=0o700)
+    tmp_path.chmod(0o777)
+    with pytest.raises(PermissionError, match=f"chmod o-w {tmp_path}"):
+        rawcuda.compile(FILL, cache=tmp_path / "cache")
+    tmp_path.chmod(0o1777)
+    rawcuda.compile(FILL, options=["-DVALUE=1"], cache=tmp_path / "cache")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes are POSIX's")
+def test_nvcc_works_in_no_folder_that_others_can_exchange(
+    with_nvcc: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tmp_path.chmod(0o777)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with pytest.raises(PermissionError, match=f"chmod o-w {tmp_path}"):
+        rawcuda.compile(FILL, "sm_90", options=["-DVALUE=1"])
+    assert not list(tmp_path.iterdir())
+
+
 # -- the commands
 
 
@@ -911,7 +935,7 @@ def test_reports_of_run_name_the_source_line(python: Python, tmp_path: Path, opt
     asked = [f"--option={option}"] if option else []
     result = python(["-m", NAME, *words, *asked], cwd=tmp_path, env={"RAWCUDA_EMULATOR": ""})
     assert result.returncode == 1 and "warning" not in result.stderr
-    assert "k.cu:3 | x[threadIdx.x] *= 2;" in result.stderr and "thread (4, 0, 0)" in result.stderr, result.stderr
+    assert "k.cu:3:5 | x[threadIdx.x] *= 2;" in result.stderr and "thread (4, 0, 0)" in result.stderr, result.stderr
 
 
 def test_compile_writes_a_file(cli: Any) -> None:
@@ -928,3 +952,15 @@ def test_compile_writes_a_file(cli: Any) -> None:
     status, out, err = cli("compile", "nope.cu")
     assert status == 1 and "nope.cu" in err
     assert sorted(path.name for path in Path().iterdir()) == ["k.cu", "k.ptx", "there.cubin"]
+
+
+def test_the_types_of_parameters_are_those_of_the_compiler() -> None:
+    """The names that the compiler gives 50 kernels are those that tests/null/test_kernel_types.py reads."""
+    signature = module("gpu.kernels.signature")
+    folder = CHECKOUT / "tests" / "data"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a type of the source is deprecated in CUDA 13
+        ptx = rawcuda.compile(folder / "kernel_declarations.cu", "sm_90").decode()
+    made = {name: [str(each.size) for each in found] for name, found in signature.kernels(ptx).items()}
+    listed = [line.split() for line in (folder / "kernel_declarations.txt").read_text().splitlines()]
+    assert made == {name: sizes for name, *sizes in listed}

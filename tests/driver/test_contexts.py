@@ -68,7 +68,7 @@ def every_call(device):
         device.total_memory,
         more.names,
         more["twice"].attributes,
-        more["twice"].occupancy(32),
+        more["twice"].max_active_blocks(32),
         more["twice"].parameters,
         more.global_("table").view().tolist(),
     )
@@ -202,7 +202,7 @@ def test_what_refuses_a_new_event_is_told(device, monkeypatch):
             refused.append(arguments)
             raise error
 
-        monkeypatch.setitem(vars(device._primary.direct), "cuEventRecord", record)
+        monkeypatch.setitem(vars(device._primary.calls), "cuEventRecord", record)
         with pytest.raises(errors.InvalidUse):
             stream.record()
         assert len(refused) == 1
@@ -254,23 +254,26 @@ def test_a_default_stream_is_that_of_our_context(device):
         assert out.tolist() == [2.0] * n
 
 
-@pytest.mark.parametrize("code", [201, 400])
-def test_a_launch_in_the_wrong_context_is_tried_once_more_in_ours(device, code, monkeypatch):
-    """Our stream determines the context, so no context is pushed at first; some drivers then refuse the launch."""
+def test_a_launch_asks_for_the_context_first_so_that_no_call_fails(device):
+    """Without a current context, or with another one, it is made current around the launch; nothing is tried twice."""
     with device.load(kernels.GLOBALS) as loaded, device.stream() as stream:
         launch = loaded["nothing"].configure(grid=1, block=1, stream=stream)
-        call, contexts = launch._call, []
+        call, contexts = launch._prepared.call, []
 
-        def refusing(*arguments):
+        def counted(*arguments):
             contexts.append(current())
-            return code if len(contexts) == 1 else call(*arguments)
+            return call(*arguments)
 
-        launch._call = refusing
+        launch._prepared.call = counted
         launch()
-        assert contexts == [None, device.context] and current() is None
-        contexts.clear()
-        launch._call = lambda *_: contexts.append(current()) or code
-        with pytest.raises(errors.InvalidUse):
+        loaded["nothing"].launch(grid=1, block=1, stream=stream)
+        with device.current():
             launch()
-        assert contexts == [None, device.context] and current() is None
+        assert contexts == [device.context] * 2 and current() is None
+        for code in (201, 400):
+            contexts.clear()
+            launch._prepared.call = lambda *_, code=code: contexts.append(current()) or code
+            with pytest.raises(errors.InvalidUse):
+                launch()
+            assert contexts == [device.context] and current() is None
         stream.synchronize()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any, Callable
 
 import pytest
@@ -35,16 +37,22 @@ Run = Callable[..., Any]
 
 
 @pytest.fixture
-def run(device: Any) -> Run:
-    """Return a function that runs an instance of a template with one block; all are compiled together, once."""
+def run(device: Any) -> Iterator[Run]:
+    """Return a function that runs an instance of a template with one block.
+
+    All instances are compiled and loaded together, once in each test: their code has thousands of lines.
+    """
+    codes: dict[str, Any] = {}
 
     def run(source: str, kernels: list[str], number: int, given: Any, out: Any, threads: int) -> Any:
-        with device.compile(source, names=kernels, options=OPTIONS, cache=cache()) as code:
-            made = device.upload(out)
-            code[kernels[number]].launch(device.upload(given), made, grid=1, block=threads)
-            return np.asarray(made.download()).copy()
+        if source not in codes:
+            codes[source] = open.enter_context(device.compile(source, names=kernels, options=OPTIONS, cache=cache()))
+        made = device.upload(out)
+        codes[source][kernels[number]].launch(device.upload(given), made, grid=1, block=threads)
+        return np.asarray(made.download()).copy()
 
-    return run
+    with contextlib.ExitStack() as open:
+        yield run
 
 
 REDUCE = """
@@ -72,14 +80,14 @@ REDUCTIONS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("number", range(len(REDUCTIONS)), ids=lambda number: "-".join(map(str, REDUCTIONS[number])))
-def test_block_reduce(run: Run, number: int) -> None:
-    type, block, items, _ = REDUCTIONS[number]
-    a = numbers(type, block * items)
-    kernels = ["k<{}, {}, {}, cub::BLOCK_REDUCE_{}>".format(*each) for each in REDUCTIONS]
-    found = run(REDUCE, kernels, number, a, np.zeros(3, a.dtype), block)
-    wanted = [a.sum(dtype=a.dtype), a.max(), a.reshape(block, items)[: block - 5, 0].sum(dtype=a.dtype)]
-    assert found.tolist() == [each.item() for each in wanted]
+def test_block_reduce(run: Run) -> None:
+    for number in range(len(REDUCTIONS)):
+        type, block, items, _ = REDUCTIONS[number]
+        a = numbers(type, block * items)
+        kernels = ["k<{}, {}, {}, cub::BLOCK_REDUCE_{}>".format(*each) for each in REDUCTIONS]
+        found = run(REDUCE, kernels, number, a, np.zeros(3, a.dtype), block)
+        wanted = [a.sum(dtype=a.dtype), a.max(), a.reshape(block, items)[: block - 5, 0].sum(dtype=a.dtype)]
+        assert found.tolist() == [each.item() for each in wanted]
 
 
 SCAN = """
@@ -117,28 +125,28 @@ SCANS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("number", range(len(SCANS)), ids=lambda number: "-".join(map(str, SCANS[number])))
-def test_block_scan_load_and_store(run: Run, number: int) -> None:
-    type, block, items, _, load, store = SCANS[number]
-    count = block * items
-    a = numbers(type, count)
-    kernels = [
-        "k<{}, {}, {}, cub::BLOCK_SCAN_{}, cub::BLOCK_LOAD_{}, cub::BLOCK_STORE_{}>".format(*each) for each in SCANS
-    ]
-    found = run(SCAN, kernels, number, a, np.zeros(2 * count + 1, a.dtype), block)
-    held = a.copy()
-    held[-3:] = 7
+def test_block_scan_load_and_store(run: Run) -> None:
+    for number in range(len(SCANS)):
+        type, block, items, _, load, store = SCANS[number]
+        count = block * items
+        a = numbers(type, count)
+        kernels = [
+            "k<{}, {}, {}, cub::BLOCK_SCAN_{}, cub::BLOCK_LOAD_{}, cub::BLOCK_STORE_{}>".format(*each) for each in SCANS
+        ]
+        found = run(SCAN, kernels, number, a, np.zeros(2 * count + 1, a.dtype), block)
+        held = a.copy()
+        held[-3:] = 7
 
-    def blocked(values: Any) -> Any:
-        """Return what each thread holds, thread by thread."""
-        return values.reshape(items, block).T.ravel() if load == "STRIPED" else values
+        def blocked(values: Any) -> Any:
+            """Return what each thread holds, thread by thread."""
+            return values.reshape(items, block).T.ravel() if load == "STRIPED" else values
 
-    def stored(values: Any) -> Any:
-        return values.reshape(block, items).T.ravel() if store == "STRIPED" else values
+        def stored(values: Any) -> Any:
+            return values.reshape(block, items).T.ravel() if store == "STRIPED" else values
 
-    sums = blocked(held).cumsum(dtype=a.dtype)
-    assert (found[:count] == stored(sums)).all() and found[-1] == sums[-1]
-    assert (found[count : 2 * count - 1] == stored(sums - blocked(held))[:-1]).all() and found[2 * count - 1] == 0
+        sums = blocked(held).cumsum(dtype=a.dtype)
+        assert (found[:count] == stored(sums)).all() and found[-1] == sums[-1]
+        assert (found[count : 2 * count - 1] == stored(sums - blocked(held))[:-1]).all() and found[2 * count - 1] == 0
 
 
 SORT = """
@@ -173,13 +181,13 @@ template <typename T, int B, int I> __global__ void k(const T *in, T *out)
 SORTS = [("unsigned", 64, 3), ("int", 128, 2), ("float", 32, 4), ("double", 64, 1), ("unsigned char", 128, 3)]
 
 
-@pytest.mark.parametrize("number", range(len(SORTS)), ids=lambda number: "-".join(map(str, SORTS[number])))
-def test_block_sorts(run: Run, number: int) -> None:
-    type, block, items = SORTS[number]
-    a = numbers(type, block * items)
-    kernels = ["k<{}, {}, {}>".format(*each) for each in SORTS]
-    found = run(SORT, kernels, number, a, np.zeros((3, a.size), a.dtype), block)
-    assert (found == [np.sort(a), np.sort(a)[::-1], np.sort(a)]).all()
+def test_block_sorts(run: Run) -> None:
+    for number in range(len(SORTS)):
+        type, block, items = SORTS[number]
+        a = numbers(type, block * items)
+        kernels = ["k<{}, {}, {}>".format(*each) for each in SORTS]
+        found = run(SORT, kernels, number, a, np.zeros((3, a.size), a.dtype), block)
+        assert (found == [np.sort(a), np.sort(a)[::-1], np.sort(a)]).all()
 
 
 EXCHANGE = """
@@ -236,22 +244,22 @@ template <typename T, int B, int I, cub::BlockHistogramAlgorithm A> __global__ v
 EXCHANGES = [("int", 64, 4, "ATOMIC"), ("short", 96, 3, "SORT"), ("float", 128, 1, "ATOMIC")]
 
 
-@pytest.mark.parametrize("number", range(len(EXCHANGES)), ids=lambda number: "-".join(map(str, EXCHANGES[number])))
-def test_block_exchange_discontinuity_difference_and_histogram(run: Run, number: int) -> None:
-    type, block, items, _ = EXCHANGES[number]
-    count = block * items
-    a = np.random.default_rng(1).integers(0, 4, count).cumsum().astype(TYPES[type]) // 2
-    kernels = ["k<{}, {}, {}, cub::BLOCK_HISTO_{}>".format(*each) for each in EXCHANGES]
-    found = run(EXCHANGE, kernels, number, a, np.zeros(6 * count + 16, "i4"), block)
-    parts = found[: 6 * count].reshape(6, count)
-    whole = a.astype("i4")
-    assert (parts[0] == whole.reshape(items, block).T.ravel()).all()
-    assert (parts[1] == whole.reshape(block, items).T.ravel()).all()
-    differs = whole[1:] != whole[:-1]
-    assert (parts[2] == np.append(True, differs)).all() and (parts[3] == np.append(differs, True)).all()
-    assert (parts[4] == np.append(whole[0], np.diff(whole))).all()
-    assert (parts[5, :block] == np.append(whole[::items][1:], 0)).all()
-    assert (found[6 * count :] == np.bincount(whole & 15, minlength=16)).all()
+def test_block_exchange_discontinuity_difference_and_histogram(run: Run) -> None:
+    for number in range(len(EXCHANGES)):
+        type, block, items, _ = EXCHANGES[number]
+        count = block * items
+        a = np.random.default_rng(1).integers(0, 4, count).cumsum().astype(TYPES[type]) // 2
+        kernels = ["k<{}, {}, {}, cub::BLOCK_HISTO_{}>".format(*each) for each in EXCHANGES]
+        found = run(EXCHANGE, kernels, number, a, np.zeros(6 * count + 16, "i4"), block)
+        parts = found[: 6 * count].reshape(6, count)
+        whole = a.astype("i4")
+        assert (parts[0] == whole.reshape(items, block).T.ravel()).all()
+        assert (parts[1] == whole.reshape(block, items).T.ravel()).all()
+        differs = whole[1:] != whole[:-1]
+        assert (parts[2] == np.append(True, differs)).all() and (parts[3] == np.append(differs, True)).all()
+        assert (parts[4] == np.append(whole[0], np.diff(whole))).all()
+        assert (parts[5, :block] == np.append(whole[::items][1:], 0)).all()
+        assert (found[6 * count :] == np.bincount(whole & 15, minlength=16)).all()
 
 
 WARP = """
@@ -297,19 +305,19 @@ template <typename T, int W, int I> __global__ void k(const T *in, T *out)
 WARPS = [("int", 32, 2), ("float", 16, 3), ("double", 8, 1), ("unsigned char", 32, 4), ("short", 4, 2)]
 
 
-@pytest.mark.parametrize("number", range(len(WARPS)), ids=lambda number: "-".join(map(str, WARPS[number])))
-def test_warp_primitives(run: Run, number: int) -> None:
-    type, width, items = WARPS[number]
-    a = numbers(type, 128 * items)
-    count = a.size
-    kernels = ["k<{}, {}, {}>".format(*each) for each in WARPS]
-    found = run(WARP, kernels, number, a, np.zeros(512 + 2 * count, a.dtype), 128)
-    first = a.reshape(128, items)[:, 0].reshape(-1, width)
-    assert (found[:128:width] == first.sum(1, dtype=a.dtype)).all() and (found[128:256:width] == first.max(1)).all()
-    assert (found[256:384].reshape(-1, width) == first.cumsum(1, dtype=a.dtype)).all()
-    before = np.maximum.accumulate(np.concatenate([np.ones((len(first), 1), a.dtype), first], 1), 1)[:, :-1]
-    assert (found[384:512].reshape(-1, width) == before).all()
-    ordered = np.sort(a.reshape(-1, width * items), 1)
-    assert (found[512 : 512 + count].reshape(ordered.shape) == ordered).all()
-    striped = ordered.reshape(-1, items, width).transpose(0, 2, 1).reshape(ordered.shape)
-    assert (found[512 + count :].reshape(ordered.shape) == striped).all()
+def test_warp_primitives(run: Run) -> None:
+    for number in range(len(WARPS)):
+        type, width, items = WARPS[number]
+        a = numbers(type, 128 * items)
+        count = a.size
+        kernels = ["k<{}, {}, {}>".format(*each) for each in WARPS]
+        found = run(WARP, kernels, number, a, np.zeros(512 + 2 * count, a.dtype), 128)
+        first = a.reshape(128, items)[:, 0].reshape(-1, width)
+        assert (found[:128:width] == first.sum(1, dtype=a.dtype)).all() and (found[128:256:width] == first.max(1)).all()
+        assert (found[256:384].reshape(-1, width) == first.cumsum(1, dtype=a.dtype)).all()
+        before = np.maximum.accumulate(np.concatenate([np.ones((len(first), 1), a.dtype), first], 1), 1)[:, :-1]
+        assert (found[384:512].reshape(-1, width) == before).all()
+        ordered = np.sort(a.reshape(-1, width * items), 1)
+        assert (found[512 : 512 + count].reshape(ordered.shape) == ordered).all()
+        striped = ordered.reshape(-1, items, width).transpose(0, 2, 1).reshape(ordered.shape)
+        assert (found[512 + count :].reshape(ordered.shape) == striped).all()

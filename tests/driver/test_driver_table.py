@@ -13,7 +13,7 @@ import pytest
 
 from tests.subject import module, rawcuda
 
-cuda_h, abis = module("headers.cuda_h"), module("emulator.abis")
+cuda_h, abis = module("headers.cuda_h"), module("emulator.interface.abis")
 
 
 def number(version: tuple[int, int]) -> int:
@@ -53,7 +53,7 @@ def test_what_is_found_by_name_is_what_is_exported(loaded: Any) -> None:
 
 @pytest.mark.parametrize("code", [0, 1, 2, 36, 100, 200, 218, 226, 400, 700, 719, 721, 801, 900, 912, 915, 916, 999])
 def test_codes_have_the_same_names_and_texts_on_every_driver(loaded: Any, code: int) -> None:
-    codes = module("emulator.codes")
+    codes = module("emulator.machine.codes")
     name, text = loaded.describe(code)
     assert name == codes.NAMES[code].decode() == cuda_h.results()[code]
     assert text in (codes.TEXTS[code].decode(), "no text")  # a driver that is older than the code has none

@@ -271,7 +271,7 @@ def test_a_collection_inside_a_kernel_that_waits_for_the_device_is_refused_and_d
                 except rawcuda.InvalidUse as error:
                     seen.append("__del__" in str(error))
 
-        entry = module("emulator.ptx.program").Entry
+        entry = module("emulator.ptx.ptx_program").Entry
         run = entry.run
         def collect_and_run(self, *arguments, **options):
             gc.collect()

@@ -214,9 +214,10 @@ OPERATIONS = [
 def handles(library):
     """Count the live handles, after a garbage collection and the release of what was collected."""
     gc.collect()
-    module("owned").drain()
-    module("gpu.retention").sweep(now=True)
-    for primary in module("gpu.context")._contexts.values():
+    module("ownership").drain()
+    module("gpu.core.points").sweep(now=True)
+    module("ownership").drain()
+    for primary in module("gpu.core.context")._contexts.values():
         primary.forget()
     counts = dict(library.live_handles())
     counts.pop("context")
@@ -253,7 +254,7 @@ def attack(name):
             more = went_through + went_through * DEPENDENT.get(name, 0)
             assert handles(library) <= before + more, (code, number, library.live_handles())
             assert not library.kept_exceptions, (code, number, library.kept_exceptions)
-            assert not device._primary.current_context(), (code, number)
+            assert not device._primary.driver.current_context(), (code, number)
             operation(device)
     return calls
 

@@ -333,7 +333,7 @@ FACTS = {
     "pool": (lambda d: d.memory_pool(max_size=1 << 20), ("max_size", "kind", "device"), "make another pool"),
     "texture options": (
         lambda d: d.texture(d.array((2, 2), "float32")).options,
-        module("gpu.textures.textures").TextureOptions.__slots__,
+        module("gpu.textures.texture").TextureOptions.__slots__,
         "make another texture",
     ),
     "texture": (lambda d: d.texture(d.array((2, 2), "float32")), ("options", "resource", "kind"), "another texture"),

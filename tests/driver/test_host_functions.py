@@ -12,6 +12,7 @@ from tests.driver import kernels
 from tests.subject import module, rawcuda
 
 cuda_h, errors = module("headers.cuda_h"), module("errors")
+tracing, ownership = module("tracing"), module("ownership")
 
 
 class Broken(Exception):
@@ -133,6 +134,33 @@ def test_a_function_may_not_call_the_driver(device):
             with pytest.raises(rawcuda.InvalidUse, match="host function may not call the driver"):
                 stream.synchronize()
         stream.synchronize()
+
+
+def test_a_function_is_refused_before_the_driver_is_asked(device):
+    """A driver may wait for ever instead: cuLaunchHostFunc does not promise a refusal."""
+    nothing, careful = kernels.HEAD + ".visible .entry nothing() { ret; }", list(tracing.careful)
+    with device.load(nothing) as loaded, device.stream() as stream, device.event() as event:
+        launch = loaded["nothing"].configure(grid=1, block=1, stream=stream)
+        launch()
+        uses = [launch, event.query, stream.query, lambda: rawcuda.cu.cuDeviceGetCount(None), device.synchronize]
+        for use in uses:
+            stream.call(use)
+            with pytest.raises(rawcuda.InvalidUse, match="let it tell another thread") as raised:
+                stream.synchronize()
+            assert raised.value.code == 800
+        launch()
+        stream.synchronize()
+    assert tracing.careful == careful and not ownership.serving
+
+
+def test_what_a_function_closes_is_released_later(device):
+    memory, event = device.allocate(64), device.event()
+    with device.stream() as stream:
+        stream.call(memory.close)
+        stream.call(event.close)
+        stream.synchronize()
+        assert memory.closed and event.closed
+        device.allocate(4).close()  # this releases them
 
 
 def test_a_function_lives_until_it_has_run(device):
@@ -304,7 +332,7 @@ def test_a_call_that_the_driver_refuses_keeps_nothing(device, whose, monkeypatch
         graph = cuda_h.CUgraph()
         if whose == "theirs":
             rawcuda.cu.cuStreamBeginCapture_v2(cuda_h.CUstream(stream.handle), 1)
-        monkeypatch.setitem(vars(device._primary.direct), "cuLaunchHostFunc", refuse)
+        monkeypatch.setitem(vars(device._primary.calls), "cuLaunchHostFunc", refuse)
         with stream.capture() if whose == "ours" else contextlib.nullcontext():
             with pytest.raises(errors.InvalidUse):
                 stream.call(function)

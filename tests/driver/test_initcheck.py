@@ -81,7 +81,7 @@ WAYS: dict[str, dict[str, Any]] = {
 
 def run(body: str, start: str = "", cluster: bool = False, zeros: bool = False, **options: Any) -> tuple[int, str]:
     """Run a kernel; return the code and the last report of initcheck, or any if there is none."""
-    from tests.null.emulator_client import Client
+    from tests.emulator.emulator_client import Client
 
     client = Client(**{"strict": True, **options})
     text = TEXT.format(

@@ -85,7 +85,7 @@ ACCEPTED = [
 def test_each_option_is_taken_by_configure_and_by_launch(device, add, numbers, name, value, needs):
     x, out = numbers
     if not has(device, *needs):
-        with pytest.raises(errors.Unsupported, match=module("gpu.launches.options").ALIASES.get(name, name)):
+        with pytest.raises(errors.Unsupported, match=module("gpu.kernels.options").ALIASES.get(name, name)):
             add.configure(grid=2, block=32, **{name: value})
         return
     launch = add.configure(grid=2, block=32, **{name: value})

@@ -160,3 +160,15 @@ def test_priorities(device):
         assert high.priority == again.priority == most.priority == highest
     with device.stream(priority=lowest) as low, device.stream(priority=2**31 - 1) as least:
         assert low.priority == least.priority == lowest
+
+
+@pytest.mark.emulator_only("Emulator.fail()")
+@pytest.mark.parametrize("code", [1, 201, 215, 801])
+def test_a_limit_that_the_driver_does_not_know_is_left_out(device, library, code):
+    """Drivers answer so about limits that are newer than themselves."""
+    names = list(device.limits)
+    library.fail("cuCtxGetLimit", 2, code)
+    assert list(device.limits) == [names[0], *names[2:]]
+    library.fail("cuCtxGetLimit", 1, 999)
+    with pytest.raises(errors.CudaError):
+        list(device.limits)

@@ -510,3 +510,28 @@ def test_a_driver_that_is_older_than_nvjitlink_links_itself(python: Python) -> N
         check=True,
     )
     assert result.stdout == "['run']\nTrue False\n"
+
+
+class OldLinker:
+    """An nvJitLink that does not know the device."""
+
+    version = 12, 0
+
+
+@pytest.mark.emulator_only("its linker of PTX takes the place of the driver's")
+def test_a_linker_that_is_older_than_the_device_is_left_out(
+    device: Any, library: Any, code: Code, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room, tried = module("gpu.kernels.driver_linking"), []
+
+    def link_with(linker: Any, *arguments: Any) -> Any:
+        tried.append(linker)
+        raise rawcuda.Unsupported("nvJitLink 12.0 does not know sm_120", code=801, name="N", call="nvJitLinkCreate")
+
+    monkeypatch.setattr(library, "runs_machine_code", True, raising=False)
+    monkeypatch.setattr(room, "link_with", link_with)
+    first, second = OldLinker(), OldLinker()
+    monkeypatch.setattr(room, "linkers", lambda: [first, second])
+    made = device.link([code("main"), code("other")])
+    monkeypatch.undo()
+    assert tried == [first, second] and results(device, made) == WANTED

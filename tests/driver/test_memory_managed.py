@@ -157,8 +157,16 @@ def test_what_is_no_advice(device, managed):
                 lambda: memory.accessed_by,  # noqa: B023
                 lambda: memory.last_prefetch_location,  # noqa: B023
             ):
-                with pytest.raises(ValueError, match="kind='managed'"):
+                with pytest.raises(AttributeError, match="kind='managed'"):
                     use()
+            with pytest.raises(AttributeError, match="kind='managed'"):
+                memory.read_mostly = True
+            assert type(memory) is rawcuda.Memory and not hasattr(memory, "advise")
+            with pytest.raises(ValueError, match="memory 1: .*kind='managed'"):
+                rawcuda.prefetch_batch([managed, memory], "host")
+    borrowed = rawcuda.Memory.borrow(device, managed.ptr, PAGE, kind="managed", owner=managed)
+    assert type(borrowed) is type(managed) is rawcuda.ManagedMemory and borrowed.read_mostly is False
+    assert repr(managed).startswith("<ManagedMemory 0x")
     managed.close()
     for use in (lambda: managed.advise("set_read_mostly"), lambda: managed.prefetch(device)):
         with pytest.raises(errors.Closed):
@@ -264,6 +272,6 @@ def test_nothing_is_moved_if_one_run_is_wrong(device, runs):
             with pytest.raises(error, match=words):
                 rawcuda.prefetch_batch(memories, location, stream=stream)
         runs[2].close()
-        with pytest.raises(errors.Closed, match="memory 2: this Memory is closed"):
+        with pytest.raises(errors.Closed, match="memory 2: this ManagedMemory is closed"):
             rawcuda.prefetch_batch(runs, device, stream=stream)
         assert where(runs[:2]) == [None, None]

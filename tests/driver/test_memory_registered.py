@@ -11,7 +11,7 @@ import pytest
 from tests.driver import kernels
 from tests.subject import module, rawcuda
 
-errors, owned = module("errors"), module("owned")
+errors, owned = module("errors"), module("ownership")
 
 
 class Buffer(bytearray):
@@ -19,7 +19,7 @@ class Buffer(bytearray):
 
 
 def kind_of(address):
-    found = module("gpu.cuda_side").locate(address)
+    found = module("gpu.for_arrays").locate(address)
     return found and found[0]
 
 
@@ -161,6 +161,18 @@ def test_the_flags(device):
     assert [event.arguments["Flags"] for event in calls] == ["3", "2", "11", "7"]
 
 
+@pytest.mark.parametrize("portable", [False, True])
+def test_it_is_released_in_its_own_context(device, portable):
+    """A driver may answer 713 if the memory was registered in another context than the current one."""
+    if len(rawcuda.devices()) < 2:
+        pytest.skip("this needs two devices")
+    memory = rawcuda.Memory.register(bytearray(64), device=device, portable=portable)
+    address = memory.handle
+    with rawcuda.Device(1).current():
+        memory.close()
+        assert kind_of(address) is None
+
+
 def test_detached_it_stays_page_locked(device):
     exporter = bytearray(64)
     memory = device.register(exporter)
@@ -211,7 +223,7 @@ def test_in_a_child_of_fork(python):
 
 def test_an_interrupt_leaves_nothing(device, monkeypatch):
     """However far the call has come: the memory is page-locked by a Memory, or not at all."""
-    registered = module("gpu.memories.registered")
+    registered = module("gpu.memory.registered")
     exporter = bytearray(64)
 
     def interrupt(memory):

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import Python
+from tests.driver import kernels
 from tests.subject import module, rawcuda
 
 image = module("gpu.kernels.image")
@@ -27,7 +28,7 @@ VARIABLES = (
 // .visible .global .f32 comment[2];
 .visible .global .align 4 .f32 grid[2][3] = {{1.0, 2.0, 3.0}, {4.0}};
 .visible .global .attribute(.managed) .align 8 .s64 shared_counter = -7;
-.visible .const .align 8 .v2 .s16 pairs[2] = {1, -2, 3, -4};
+.visible .const .align 8 .v2 .s16 pairs[2] = {{1, -2}, {3, -4}};
 .visible .global .align 4 .b8 bytes[8];
 .visible .global .f64 one = 0d4004000000000000, two;
 .visible .global .b32 octal[010];
@@ -99,6 +100,7 @@ def test_managed_variables(device: Any) -> None:
         counter = made.global_("shared_counter")
         assert counter.kind == "managed" and counter.is_host_accessible and made.global_("grid").kind == "device"
         assert counter.view().device[0] == "cuda_managed"
+        assert isinstance(counter, rawcuda.ManagedMemory) and counter.read_mostly is False
         device.synchronize()
         assert memoryview(counter.view("int64").memoryview())[0] == -7
 
@@ -140,10 +142,7 @@ SCALE = (
 @pytest.mark.parametrize(
     "declared", ["float32*", "f32 *", "const float32*", "float32 const *", ctypes.POINTER(ctypes.c_float)]
 )
-@pytest.mark.parametrize("plain", [False, True])
-def test_a_declared_element_type(device: Any, declared: Any, plain: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    if plain:
-        monkeypatch.setattr(module("gpu.kernels.source"), "enabled", False)
+def test_a_declared_element_type(device: Any, declared: Any) -> None:
     made = device.load(SCALE)
     kernel = made.kernel("scale", parameters=[declared, "float32", "int32"])
     right, wrong = device.upload(array.array("f", [1, 2])), device.upload(array.array("d", [1, 2]))
@@ -397,3 +396,8 @@ def test_a_driver_without_libraries_loads_modules(python: Python) -> None:
         check=True,
     )
     assert result.stdout == "['count'] 3 True\nTrue\n"
+
+
+def test_names_that_a_module_has_not(device):
+    with device.load(kernels.ADD) as loaded:
+        assert "add" in loaded and "sub" not in loaded and 5 not in loaded

@@ -3,15 +3,17 @@
 import array
 import contextlib
 import gc
+import os
+import sys
 import threading
 import weakref
 
 import pytest
 
 from tests.driver import kernels
-from tests.subject import module, rawcuda
+from tests.subject import FOLDER, module, rawcuda
 
-errors, owned, streams = module("errors"), module("owned"), module("gpu.stream")
+errors, owned, streams = module("errors"), module("ownership"), module("gpu.streams.stream")
 
 WAIT = 60
 NAMES = [
@@ -210,7 +212,7 @@ def test_everything_is_released_whichever_context_is_current(device, library, wh
         """Count the handles by kind, without the events that a context keeps for the ends of streams closed at work."""
         if library is None:
             return None
-        spare = sum(len(each._primary.pool) + len(each._primary.ends) for each in rawcuda.devices())
+        spare = sum(len(each._primary.events) for each in rawcuda.devices())
         counted = dict(library.live_handles())
         return {**counted, "event": counted["event"] - spare}
 
@@ -245,6 +247,37 @@ def test_closed_by_many_threads_at_once():
         for thread in threads:
             thread.join(WAIT)
         assert not any(thread.is_alive() for thread in threads)
+
+
+@pytest.mark.parametrize("symbol", ["cuStreamIsCapturing", "cuMemFreeAsync"])
+def test_a_stream_is_not_destroyed_while_memory_is_freed_on_it(device, monkeypatch, symbol):
+    """Another thread that closes the stream waits until the call has returned."""
+    stream, closing, codes = device.stream(), [], []
+    memory = device.allocate(16, stream=stream).fill(1, stream=stream)
+    stream._argument = None  # as if its end had been looked for already
+    calls = memory._primary.calls
+    call = getattr(calls, symbol)
+
+    def close_meanwhile(*arguments):
+        closing.append(threading.Thread(target=stream.close))
+        closing[0].start()
+        closing[0].join(0.1)
+        codes.append(call(*arguments))
+
+    monkeypatch.setattr(calls, symbol, close_meanwhile)
+    memory.close()
+    closing[0].join(WAIT)
+    assert codes == [0] and stream.closed and not closing[0].is_alive()
+
+
+def test_the_end_of_a_stream_that_another_thread_has_closed_stays_as_it_was_found(device):
+    stream = device.stream()
+    device.allocate(16).fill(1, stream=stream)
+    argument = stream._argument
+    stream.close()
+    end, stream._argument = stream.end(), argument
+    stream._closing()  # as close() of a second thread does, which began when the stream was open
+    assert stream.end() is end and end is not None
 
 
 def test_collections_inside_every_call(device):
@@ -490,7 +523,7 @@ def test_a_graph_says_why_it_cannot_be_launched(device):
             raise KeyError
         with pytest.raises(errors.Closed, match="spoilt"):
             graph.launch()
-        assert not module("gpu.stream").capturing
+        assert not module("gpu.streams.stream").capturing
 
 
 def test_a_stream_closed_while_it_is_captured(device):
@@ -503,7 +536,7 @@ def test_a_stream_closed_while_it_is_captured(device):
     with pytest.raises(errors.Closed):
         with stream.capture():
             stream.close()
-    assert not module("gpu.stream").capturing
+    assert not module("gpu.streams.stream").capturing
 
 
 def test_a_lease_that_another_thread_removes(device):
@@ -518,3 +551,56 @@ def test_a_lease_that_another_thread_removes(device):
         assert len(memory._leases) == 1 and memory._leases[0]() is memory.lease()
         del capsule
         assert memory._leases[0]() is None
+
+
+CLOSED_MEANWHILE = {
+    "copy out": lambda memory, _: rawcuda.copy(bytearray(memory.nbytes), memory.view()),
+    "copy in": lambda memory, _: rawcuda.copy(memory.view(), b"\1" * memory.nbytes),
+    "bytes": lambda memory, _: memory.view().tobytes(),
+    "list": lambda memory, _: memory.view()[:9].tolist(),
+    "every second": lambda memory, _: rawcuda.copy(bytearray(memory.nbytes // 2), memory.view()[::2]),
+    "in a stream": lambda memory, stream: rawcuda.copy(memory.view(), b"\1" * memory.nbytes, stream=stream),
+    "fill": lambda memory, _: memory.fill(1),
+}
+
+
+@pytest.mark.parametrize("kind", ["pinned", "managed", "device"])
+@pytest.mark.parametrize("name", CLOSED_MEANWHILE)
+def test_memory_that_is_closed_at_any_line_of_an_operation(device, name, kind):
+    """As by another thread: the operation is done or refused. Only work of the device can meet the freed address."""
+    operation, stream = CLOSED_MEANWHILE[name], device.stream()
+    allowed = {"done", "Closed"}
+    if kind == "device" or kind == "managed" and name in ("fill", "every second"):
+        allowed.add("InvalidUse")
+    found, line, hit = set(), 0, True
+    while hit:
+        memory, at, hit = device.allocate(4096, kind=kind), 0, False
+        memory.fill(0)  # what the emulator says of memory that was never written would be said by lines of the package
+        device.synchronize()
+
+        def trace(frame, event, _, memory=memory):
+            nonlocal at, hit
+            folder = frame.f_code.co_filename
+            if not folder.startswith(str(FOLDER)) or f"{os.sep}emulator{os.sep}" in folder:
+                return None
+            if event == "line":
+                at += 1
+                if at == line + 1:
+                    hit = True
+                    sys.settrace(None)
+                    memory.close()
+            return trace
+
+        before = sys.gettrace()
+        sys.settrace(trace)
+        try:
+            operation(memory, stream)
+            stream.synchronize()
+            outcome = "done"
+        except (rawcuda.Closed, rawcuda.InvalidUse) as error:
+            outcome = type(error).__name__
+        finally:
+            sys.settrace(before)
+        found.add(outcome)
+        line += 5
+    assert found <= allowed and "done" in found and "Closed" in found

@@ -159,6 +159,7 @@ def every_public_object(device):
         "Kernel": kernel,
         "Launch": kernel.configure(grid=1, block=1),
         "Library": rawcuda.Library(kernels.ADD),
+        "ManagedMemory": device.allocate(48, kind="managed"),
         "Memory": memory,
         "MemoryPool": device.memory_pool(),
         "MipmappedArray": mipmapped,
@@ -207,7 +208,7 @@ def test_no_public_object_gets_a_second_owner(device):
             try:
                 taken = take(original)
             except (TypeError, ValueError, pickle.PicklingError) as error:
-                assert not isinstance(original, module("owned").Owned) or name in str(error), f"{way}: {error}"
+                assert not isinstance(original, module("ownership").Owned) or name in str(error), f"{way}: {error}"
                 continue
             went.setdefault(name, []).append(way)
             if taken is not original and hasattr(taken, "close"):
@@ -217,7 +218,7 @@ def test_no_public_object_gets_a_second_owner(device):
             del taken
             if hasattr(original, "closed"):
                 assert not original.closed, f"{way} of {name} closed the original"
-    copied = {"Memory", "StridedView", "VirtualMemory", "SharedHandle"}
+    copied = {"ManagedMemory", "Memory", "StridedView", "VirtualMemory", "SharedHandle"}
     assert set(went) - copied <= {"In", "receive_on", "profile", "progress", "range", "TensorMap"}, went
     assert "copy" not in went["Memory"] and "copy" not in went["VirtualMemory"]
     objects["Stream"].synchronize()

@@ -26,7 +26,7 @@ FEW, MANY = 100, int(os.environ.get("RACE_FREE", "5000"))  # of the run with --h
 
 def run(texts: list[str], **options: Any) -> list[tuple[int, list[str]]]:
     """Compile kernels k0, k1, ... together, and run each on fresh memory; return results and reports."""
-    from tests.null.emulator_client import Client
+    from tests.emulator.emulator_client import Client
 
     code, found = rawcuda.compile("\n".join(texts), target="sm_75", options=["-lineinfo", "-w"]), []
     client = loaded = None
@@ -99,7 +99,7 @@ WAYS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("how", ["-lineinfo", "-G", "groups"])
 def test_right_patterns_are_silent(how: str, way: str) -> None:
-    from tests.null.emulator_client import Client
+    from tests.emulator.emulator_client import Client
 
     groups = how == "groups"
     code = GROUPS_PTX.read_bytes() if groups else rawcuda.compile(RIGHT, target="sm_80", options=[how, "-w"])
@@ -137,7 +137,7 @@ def test_many_random_programs_without_races_are_silent() -> None:
 
 
 def test_most_programs_without_one_of_their_barriers_are_reported() -> None:
-    seeds = [seed for seed in range(2 * TOGETHER) if syncs(seed) > 3]
+    seeds = [seed for seed in range(TOGETHER) if syncs(seed) > 3]
     wrong, reported = 0, 0
     for first in range(0, len(seeds), TOGETHER):
         here = seeds[first : first + TOGETHER]
@@ -153,7 +153,7 @@ def test_most_programs_without_one_of_their_barriers_are_reported() -> None:
 )
 def test_a_missing_fence_shows_in_the_random_mode(mode: str, fence: bool, right: bool) -> None:
     """The last block sums what all have stored; without a fence, it reads what was there before."""
-    from tests.null.emulator_client import Client
+    from tests.emulator.emulator_client import Client
 
     source = RIGHT.with_name("order.cu")
     code = bytes(rawcuda.compile(source, target="sm_75", options=[*([] if fence else ["-DBUG"]), "-w"]))

@@ -57,7 +57,7 @@ RELATIONS = {
 
 def outcome(earlier: str, later: str, other: int = 32, between: str = "", shared: bool = False) -> str:
     """Run a kernel in which thread 0 does one thing and another thread a later one; return the report."""
-    from tests.null.emulator_client import Client
+    from tests.emulator.emulator_client import Client
 
     client = Client(strict=True, checks=("racecheck", "synccheck"))
     words = {"s": "shared" if shared else "global", "a": "tile" if shared else "%d1"}
@@ -90,6 +90,10 @@ def test_two_accesses(relation: str) -> None:
 
 READ, POLL, STORE, RAISE, ADD = (KINDS[kind][0] for kind in KINDS)
 TAKE, TAKE_TOO = "atom.{s}.cas.b32 %r6, [{a}], 0, 1;", "atom.{s}.exch.b32 %r6, [{a}], 1;"
+USED = "setp.eq.u32 %p4, %r6, 1; @%p4 "
+RED, BIT = "red.{s}.add.u32 [{a}], 1;", "atom.{s}.or.b32 %r6, [{a}], 1; setp.eq.u32 %p4, %r6, 1;"
+RED_OR = "red.{s}.or.b32 [{a}], 1;"
+BIT_TOO = "atom.{s}.or.b32 %r6, [{a}], 2; setp.ne.u32 %p4, %r6, 0; @!%p4 "
 FENCE = "membar.gl;"
 SAME = STORE.replace("{v}", "0")
 RACE = "racecheck: "
@@ -101,7 +105,17 @@ CASES = {  # the earlier accesses, the later ones, the report
     "nor over a strong store of another place": (READ + "st.volatile.{s}.u32 [{a}+4], 1;", STORE, RACE),
     "a reset after an addition": (ADD + STORE, ADD, RACE + "write after write"),
     "an addition before a reset": (ADD, "red.{s}.add.u32 [{a}+4], 1;" + STORE, RACE + "write after write"),
-    "a reset of what a thread has counted": (ADD, ADD + STORE, ""),
+    "a reset of what a thread has counted": (ADD, ADD + USED + STORE, ""),
+    "a reset of what others have counted, too": (ADD, ADD + STORE, RACE + "write after write"),
+    "the same after an atomic that returns nothing": (ADD, RED + STORE, RACE + "write after write"),
+    "the same after two of them": (ADD, RED + RED + STORE, RACE + "write after write"),
+    "a reset of what a thread alone has counted": (READ, RED + STORE, RACE + "write after read"),
+    "a reset by the thread that counted first": (RED + STORE, "", ""),
+    "a bit lock released by a plain store": (BIT + FENCE + STORE, BIT, ""),
+    "a bit lock of others": (BIT + FENCE, BIT_TOO + FENCE + STORE, ""),
+    "a bit lock released by an atomic": (BIT + FENCE + "red.{s}.and.b32 [{a}], 0;", BIT + FENCE + STORE, ""),
+    "a bit that is set without a look": (RED_OR, RED_OR + STORE, RACE + "write after write"),
+    "a bit that is set first without a look": ("", RED_OR + FENCE + STORE + STORE, ""),
     "a reset of what a thread has polled": (ADD, POLL + STORE, ""),
     "a read of what a thread has polled": (RAISE, POLL + READ, ""),
     "a read of what a thread has counted": (ADD, ADD + READ, ""),
@@ -117,7 +131,7 @@ CASES = {  # the earlier accesses, the later ones, the report
     "a plain read that decides about a strong store": (READ + RAISE, RAISE, ""),
     "a flag by a plain store, and a strong one": (FENCE + STORE, RAISE, ""),
     "a flag by a strong store, and a plain one": (RAISE, FENCE + STORE, ""),
-    "the value that is there, after a plain store": (SAME, SAME, "racecheck: write after write.* the same value "),
+    "the value that is there, after a plain store": (SAME, SAME, f"{RACE}write after write(.|\\n)* the same value "),
     "the value that is there, after a plain read": (READ, SAME, ""),
     "the value that is there, after a strong store": (RAISE.replace("{v}", "0"), SAME, ""),
     "the value that is there, after an atomic": (ADD, STORE.replace("{v}", "1"), RACE + "write after write"),

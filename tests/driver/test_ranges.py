@@ -5,6 +5,7 @@ import json
 import shutil
 import subprocess
 import textwrap
+from pathlib import Path
 
 import pytest
 
@@ -115,6 +116,24 @@ def test_isolated_mode_ignores_the_environment(python, injection):
     found = f"import sys; sys.path[:0] = {[str(ROOT), str(CHECKOUT)]!r}\n" + textwrap.dedent(USE)
     result = python(found, env={"NVTX_INJECTION64_PATH": injection()}, flags=("-E",))
     assert result.returncode == 0 and not result.stdout and not result.stderr
+
+
+@pytest.mark.parametrize("form", ["by its path", "by its name", "in the current folder"])
+def test_a_profiler_that_anyone_could_have_planted_is_not_loaded(python, injection, form):
+    path = Path(injection())
+    environment = {"NVTX_INJECTION64_PATH": path.name, "LD_LIBRARY_PATH": str(path.parent)}
+    assert "push outer" in python(USE, env=environment, check=True).stdout
+    if form == "in the current folder":
+        environment["LD_LIBRARY_PATH"] = ":"
+        code, why = f"import os; os.chdir({str(path.parent)!r})\n", "no folder"
+    else:
+        path.parent.chmod(0o777)
+        code, why = "", "chmod o-w"
+    if form == "by its path":
+        environment = {"NVTX_INJECTION64_PATH": str(path)}
+    result = python(code + textwrap.dedent(USE), env=environment)
+    assert result.returncode == 0 and not result.stdout
+    assert result.stderr.count("RuntimeWarning") == 1 and why in result.stderr
 
 
 @pytest.mark.parametrize("path", ["/nowhere/profiler.so", "somewhere/profiler.so", "libc.so.6", "refusing"])

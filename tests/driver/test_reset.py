@@ -17,18 +17,21 @@ def own(library):
     return rawcuda.devices()[-1]
 
 
-@pytest.fixture(autouse=True)
-def frozen_again(monkeypatch):
-    """After a reset, which lets the collector go through all objects again, set them aside: quick_collections()."""
-    resetting = module("gpu.devices.resetting")
-    owners_of = resetting._owners_of
+pytestmark = pytest.mark.usefixtures("only_new_objects")
 
-    def owners(users):
-        found = owners_of(users)
+
+def test_objects_that_the_collector_has_set_aside_say_so_too(own, monkeypatch):
+    monkeypatch.undo()
+    stream, event = own.stream(), own.event()
+    gc.freeze()
+    try:
+        own.reset(force=True)
+    finally:
         gc.freeze()
-        return found
-
-    monkeypatch.setattr(resetting, "_owners_of", owners)
+    for use in (stream.query, event.query):
+        with pytest.raises(errors.Closed, match="that reset\\(\\) ended"):
+            use()
+    assert works(own)
 
 
 def works(device):
@@ -213,6 +216,47 @@ def test_a_lost_context(python, library):
     first, *others = result.stdout.splitlines()
     assert others[0] == "lost" and "reset() ended" in others[1] and others[2:] == ["[1.0, 2.0]", "[2.0, 4.0]"]
     assert first == ("True" if library is not None else "False")
+
+
+def test_every_call_after_a_lost_context_says_the_same(python):
+    """The error, the remedy and the report of the first error, also in another thread."""
+    result = python("""
+        import re, threading
+        from tests.driver import kernels
+        from tests.subject import rawcuda
+        device = rawcuda.Device(0)
+        stream, event, code, memory = device.stream(), device.event(), device.load(kernels.FAULT), device.allocate(64)
+        said = []
+        def tell(use):
+            try:
+                use()
+                said.append("no error")
+            except rawcuda.ContextLost as error:
+                said.append(re.search("CUDA_ERROR_.*", str(error), re.S)[0])
+        def in_a_thread():
+            thread = threading.Thread(target=tell, args=[stream.synchronize])
+            thread.start()
+            thread.join()
+        def fail():
+            code["fault"].launch(grid=1, block=1, stream=stream)
+            stream.synchronize()
+        tell(fail)
+        for use in (
+            stream.synchronize, device.synchronize, lambda: device.allocate(4), lambda: stream.record(event),
+            stream.query, lambda: memory.fill(1), memory.view().download, lambda: device.load(kernels.ADD),
+            device.stream, event.synchronize,
+            lambda: code["fault"].launch(grid=1, block=1, stream=stream), lambda: stream.call(print),
+        ):
+            tell(use)
+        in_a_thread()
+        print(len(said), len(set(said)))
+        print(said[0])
+        if len(set(said)) > 1:
+            print(said)
+    """)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.splitlines()[0] == "14 1", result.stdout
+    assert "(700): " in result.stdout and "estart this process" in result.stdout
 
 
 def test_other_drivers_need_force(own, monkeypatch):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 import os
 import pickle
 import signal
@@ -370,6 +371,141 @@ def test_nobody_else_gets_an_answer(device):
     silent.close()
 
 
+# -- who is at the other end
+
+
+def impostor(address, answer=b""):
+    """Listen at an address in a thread; return the socket, the thread, and the list of what is received there."""
+    listener, heard = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET), []
+    end = time.monotonic() + 30
+    while True:
+        try:
+            listener.bind(b"\0cuda-sharing-" + address.hex().encode())
+            break
+        except OSError:  # the owner has not ended yet
+            assert time.monotonic() < end
+            time.sleep(0.01)
+    listener.listen(5)
+
+    def accept():
+        connection, _ = listener.accept()
+        connection.settimeout(30)
+        heard.append(connection.recv(64))
+        if heard != [b""]:
+            connection.send(answer)
+        connection.close()
+
+    thread = threading.Thread(target=accept, daemon=True)
+    thread.start()
+    return listener, thread, heard
+
+
+@pytest.mark.parametrize("other", ["process", "user"])
+def test_the_key_is_sent_to_nobody_who_took_over_the_address(device, python, monkeypatch, other):
+    """Another process, or one of another user, that listens where the owner did: it hears nothing."""
+    result = python(
+        """
+        import os, signal, sys
+        from tests.subject import rawcuda
+        handle = rawcuda.Device(0).allocate(64).share()
+        print(bytes(handle).hex())
+        sys.stdout.flush()
+        os.kill(os.getpid(), signal.SIGKILL)
+        """
+    )
+    data = bytes.fromhex(result.stdout)
+    if other == "user":
+        data = _with(data, 8, os.getpid().to_bytes(4, "little"))
+        monkeypatch.setattr(os, "geteuid", lambda: 4242)
+    listener, thread, heard = impostor(data[52:68])
+    with pytest.raises(rawcuda.Closed, match=f"process {os.getpid()} of user {os.getuid()} listens at its address"):
+        rawcuda.Memory.from_handle(data)
+    thread.join(30)
+    assert heard == [b""]
+    listener.close()
+
+
+def test_the_owner_answers_no_process_of_another_user(device, monkeypatch):
+    with device.allocate(64) as memory, memory.share() as handle:
+        monkeypatch.setattr(os, "geteuid", lambda: 4242)
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        connection.settimeout(30)
+        connection.connect(b"\0cuda-sharing-" + bytes(handle)[52:68].hex().encode())
+        try:
+            connection.send(handle._key)
+            assert connection.recv(64) == b""
+        except (BrokenPipeError, ConnectionResetError):  # it was closed before
+            pass
+        connection.close()
+        monkeypatch.undo()
+
+
+def test_what_the_owner_says_must_fit_what_it_sends(device, worker, memory):
+    """Offsets, counts and sizes in the answer are checked against the handle, the descriptors and the driver."""
+    import struct
+
+    with memory.share() as handle:
+        offer = handle._offer
+        good = offer.payload
+        how, offset, count = struct.unpack_from("<cQQ", good)
+        lies = [good[:cut] for cut in (0, 1, 16, len(good) - 1)]
+        lies += [good + b"\0", b"?" + good[1:], b"V" + bytes(16)]
+        lies += [struct.pack("<cQQ", how, wrong, count) + good[17:] for wrong in (memory.nbytes, 1 << 63, 2**64 - 1)]
+        if how == b"V":
+            lies += [struct.pack("<cQQ", how, offset, wrong) + good[17:] for wrong in (0, 1, 3, 1 << 60, 2**64 - 1)]
+            lies += [good[:17] + struct.pack("<2Q", *sizes) for sizes in ((0, 0), (2**64 - 1, 1), (1 << 21, 0))]
+        for lie in lies:
+            offer.payload = lie
+            with pytest.raises(Failed, match=f"process {os.getpid()} sent") as caught:
+                worker.do("open_memory", "m", handle)
+            assert caught.value.kind == "ValueError"
+        offer.payload = good
+        worker.do("open_memory", "m", handle)  # nothing is left open
+        worker.do("close", "m")
+    with device.event(shareable=True).share() as point:
+        point._offer.payload = point._offer.payload[:-1]
+        with pytest.raises(Failed, match="does not describe an event"):
+            worker.do("open_event", "e", point)
+
+
+@pytest.mark.emulator_only("the files are the emulator's")
+def test_nobody_can_make_shared_files_smaller(device, worker):
+    """A receiver would die at its next access to a page that is gone."""
+    with device.virtual_memory(1, shareable=True) as memory, memory.share() as handle:
+        (descriptor,) = handle._offer.descriptors
+        worker.do("open_memory", "m", handle)
+        for size in (0, 1, 1 << 40):
+            with pytest.raises(PermissionError):
+                os.ftruncate(descriptor, size)
+        worker.do("close", "m")
+
+
+@pytest.mark.emulator_only("the files are the emulator's")
+@pytest.mark.parametrize("wrong", ["no seal", "another kind", "another user", "empty"])
+def test_a_descriptor_that_is_not_of_the_emulator_is_refused(device, monkeypatch, tmp_path, wrong):
+    import ctypes
+    import fcntl
+
+    name = "cuda-" + "ab" * 16 + "-0"
+    if wrong == "another kind":
+        fd = os.open(tmp_path / name, os.O_RDWR | os.O_CREAT)
+    else:
+        fd = os.memfd_create(name, os.MFD_ALLOW_SEALING)
+    os.ftruncate(fd, 0 if wrong == "empty" else 1 << 21)
+    if wrong in ("another user", "empty"):
+        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)
+    if wrong == "another user":
+        monkeypatch.setattr(os, "geteuid", lambda: 4242)
+    handle = ctypes.c_uint64()
+    device.context
+    files = len(os.listdir("/proc/self/fd"))
+    with device.current():
+        with pytest.raises(rawcuda.CudaError) as caught:
+            rawcuda.cu.cuMemImportFromShareableHandle(ctypes.byref(handle), ctypes.c_void_p(fd), 1)
+    assert caught.value.code == 400 and len(os.listdir("/proc/self/fd")) == files
+    os.close(fd)
+
+
 # -- what cannot be shared
 
 
@@ -459,6 +595,7 @@ def test_a_forked_child_does_not_keep_it_open(device, victim):
     os.kill(pid, signal.SIGKILL)
 
 
+@pytest.mark.usefixtures("only_new_objects")
 @pytest.mark.emulator_only("what a GPU does with such an event, NVIDIA does not say")
 def test_an_event_of_a_process_that_died(victim):
     """Waiting for what will never come is an error, and no wait without an end."""
@@ -496,6 +633,52 @@ def test_nothing_is_left_in_either_process(device, worker):
     assert not any("shares memory" in each.name for each in threading.enumerate())
     assert (len(os.listdir("/proc/self/fd")), worker.do("left")) == files
     assert not [name for name in os.listdir("/dev/shm") if "cuda" in name]
+
+
+class Injected(BaseException):
+    """What is raised instead of KeyboardInterrupt."""
+
+
+def test_an_exception_at_any_line_of_a_share_leaves_no_server(device):
+    """Tracing raises it at each line of the server that runs in this thread, once each."""
+    memory = device.allocate(64)
+    memory.share().close(60)
+    seen = set()
+
+    def settled():
+        alone = not any("shares memory" in each.name for each in threading.enumerate())
+        return (alone, len(os.listdir("/proc/self/fd"))) == (True, files)
+
+    def trace(frame, event, _):
+        place = frame.f_code.co_filename, frame.f_lineno
+        if not place[0].endswith(os.path.join("processes", "server.py")):
+            return trace if event == "call" else None
+        if event == "line" and place not in seen:
+            seen.add(place)
+            places.append(place)
+            sys.settrace(None)
+            raise Injected
+        return trace
+
+    places = []
+    files, before, was = len(os.listdir("/proc/self/fd")), -1, sys.gettrace()
+    while len(seen) > before:
+        before = len(seen)
+        sys.settrace(trace)
+        try:
+            memory.share().close(60)
+        except Injected:
+            pass
+        finally:
+            sys.settrace(was)
+        end = time.monotonic() + 30
+        while not settled():
+            assert time.monotonic() < end, (threading.enumerate(), places[-1])
+            gc.collect()
+            time.sleep(0.001)
+    assert len(seen) > 40
+    memory.share().close(60)
+    memory.close()
 
 
 def test_many_threads_share_at_once(device, worker):

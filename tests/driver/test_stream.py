@@ -7,7 +7,7 @@ import pytest
 
 from tests.subject import module, rawcuda
 
-errors, streams = module("errors"), module("gpu.stream")
+errors, streams = module("errors"), module("gpu.streams.stream")
 
 
 def test_life(device):
@@ -91,7 +91,7 @@ def test_waiting(device):
 
 
 def test_prepared_waits_of_many_streams(device, monkeypatch):
-    queue = module("gpu.queue")
+    queue = module("gpu.core.stream_arguments")
     queue._ways.clear()
     with device.stream() as one, device.stream() as two:
         for _ in range(2):
@@ -244,11 +244,11 @@ def test_no_sync_can_do_no_work(device):
 
 def test_dropped_streams_are_destroyed_later(device):
     device.stream(), device.event()
-    module("owned").drain()
+    module("ownership").drain()
 
 
 def test_what_is_retained_goes_when_the_work_is_done(device):
-    retention = module("gpu.retention")
+    retention = module("gpu.core.points")
     rawcuda.synchronize()
     assert not retention.retained
 

@@ -182,6 +182,7 @@ REPLACED = """
 """
 
 
+@pytest.mark.usefixtures("only_new_objects")
 @pytest.mark.parametrize(
     "field,ordinal,value", [("box_dim", "1, ", 2), ("global_dim", "1, ", 3), ("box_dim", "0, ", 0)]
 )
@@ -212,6 +213,7 @@ def test_a_kernel_changes_a_map(device: Any, field: str, ordinal: str, value: in
         device.reset()
 
 
+@pytest.mark.usefixtures("only_new_objects")
 @pytest.mark.emulator_only("a GPU ends the context with a code only")
 def test_what_a_kernel_does_wrong(device: Any) -> None:
     view = device.upload(np.zeros((16, 32), np.float32))

@@ -15,7 +15,7 @@ from tests.subject import module, rawcuda
 
 from .texture_kernels import fetch, load, needs_compiler, np
 
-owned = module("owned")
+owned = module("ownership")
 pytestmark = needs_compiler
 AT = np.array([[0.5, 0.5], [2.5, 1.5]], np.float32)
 

@@ -87,7 +87,7 @@ def test_a_real_chrome_trace(heard, tmp_path):
 
 def test_the_log_tells_each_call(heard):
     file = io.StringIO()
-    write(heard[0], file, "log")
+    write(heard[0], file, "calls")
     lines = file.getvalue().splitlines()
     launches = [line for line in lines if line[22:].startswith("cuLaunchKernel") and "INVALID_CONTEXT" not in line]
     assert len(launches) == 2 and len(lines) == len(heard[0].events) + 1

@@ -12,11 +12,12 @@ import weakref
 
 import pytest
 
+from tests.conftest import frees_classes
 from tests.null.producers import Shows, interface
 from tests.null.test_dlpack_export import fields
 from tests.subject import module, rawcuda
 
-errors, dtypes, stream_module = module("errors"), module("elements.dtypes"), module("gpu.stream")
+errors, dtypes, stream_module = module("errors"), module("elements.dtypes"), module("gpu.streams.stream")
 view, ProtocolError = rawcuda.view, errors.ProtocolError
 
 
@@ -333,6 +334,7 @@ def test_a_class_that_is_known_is_refused_as_a_new_one(device, stream):
             assert outcome(Known) == outcome(new())
 
 
+@frees_classes
 def test_a_protocol_that_a_class_gets_later_comes_first(device):
     v = device.empty((3,), "float32")
 
@@ -449,6 +451,7 @@ def test_a_device_address_that_is_called_host_memory_is_refused_by_any_protocol(
             read(v)
 
 
+@frees_classes
 def test_strides_may_be_an_array_of_numpy(device):
     numpy = pytest.importorskip("numpy")
     there = device.upload(numpy.arange(4, dtype="i4").reshape(2, 2))

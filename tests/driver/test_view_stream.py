@@ -196,6 +196,26 @@ def test_3_8_device_memory_is_never_taken_unsynchronised(device, two):
         assert caught.value is error and all("stream" in asked for asked in exporter.asked)
 
 
+def test_managed_memory_that_is_labelled_as_device_memory_is_relabelled(device):
+    """As PyTorch labels what an allocator of managed memory gave it."""
+    with device.allocate(24, kind="managed") as memory:
+        memory.view().fill(7)
+        device.synchronize()
+        exporter = Exporter(Tensor(memory.ptr, device=(2, 0)))
+        found = view(exporter, stream=2)
+        assert found.device == ("cuda_managed", 0) and found.is_host_accessible
+        assert view(found).device == ("cuda_managed", 0)
+        copy = device.empty(found.shape, found.dtype)
+        copy.copy_from(exporter)
+        assert copy.tolist() == found.tolist()
+        del found
+
+
+def test_device_memory_that_is_labelled_as_managed_is_refused(device):
+    with device.allocate(24) as memory, pytest.raises(rawcuda.ProtocolError, match="the exporter is at fault"):
+        view(Exporter(Tensor(memory.ptr, device=(13, 0))), stream=2)
+
+
 def test_3_6_managed_memory_is_taken_without_a_stream_after_a_wait(device):
     with device.allocate(24, kind="managed") as memory:
         exporter = Exporter(Tensor(memory.ptr, device=(13, 0)), raises={("stream", 1): RuntimeError("no streams here")})

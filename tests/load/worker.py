@@ -87,7 +87,7 @@ from tests.driver.graph_kernels import STEP  # noqa: E402
 from tests.subject import FOLDER, module, rawcuda  # noqa: E402
 
 NO_INTERRUPT = str(FOLDER / "emulator") + os.sep, str(FOLDER / "interpreter") + os.sep, str(Path(threading.__file__))
-ROOMS = str(FOLDER) + os.sep
+PACKAGE_FILES = str(FOLDER) + os.sep
 
 
 class Gate:
@@ -315,7 +315,7 @@ def interrupt(load: Load) -> Callable[[int, Any], None]:
     """Return a signal handler that raises inside the package, but not inside functions that C calls."""
 
     def handler(_: int, frame: Any) -> None:
-        if not load.inside or frame is None or not frame.f_code.co_filename.startswith(ROOMS):
+        if not load.inside or frame is None or not frame.f_code.co_filename.startswith(PACKAGE_FILES):
             return
         while frame is not None:
             if frame.f_code.co_filename.startswith(NO_INTERRUPT) or frame.f_code.co_name == "__del__":
@@ -339,7 +339,7 @@ def settle(load: Load) -> None:
         for device in load.devices:
             device.synchronize()
         gc.collect()
-        module("owned").drain()
+        module("ownership").drain()
 
 
 def main() -> None:
@@ -352,7 +352,7 @@ def main() -> None:
         signal.signal(signal.SIGALRM, interrupt(load))
     first = Worker(load, -1 - NUMBER)
     for first.at in range(len(load.devices)):
-        for name in first.names:  # rooms are imported here: an interrupted import fails in threads that wait for it
+        for name in first.names:  # modules are imported here: an interrupted import fails in threads that wait for it
             getattr(first, name)(load.devices[first.at])
     load.slowest.clear()
     Measured.longest.clear()
@@ -384,7 +384,7 @@ def main() -> None:
         loaded.close()
     if not hanging:
         settle(load)
-        for primary in module("gpu.context")._contexts.values():
+        for primary in module("gpu.core.context")._contexts.values():
             primary.forget()
     left = {kind: count for kind, count in library.live_handles().items() if count and kind != "context"}
     report = {

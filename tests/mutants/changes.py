@@ -39,7 +39,7 @@ ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
 class Mutant(NamedTuple):
     """One change to a module, named so that the name survives changes elsewhere in the module."""
 
-    room: str  # the path of the module below the package: "gpu/memory.py"
+    module: str  # the path of the module below the package: "gpu/memory/memory.py"
     place: str  # the definition that contains the change: "Memory.close", or "" for the module itself
     change: str  # the code before and after
     turn: int  # which of several equal changes in the same definition
@@ -50,7 +50,7 @@ class Mutant(NamedTuple):
     @property
     def name(self) -> str:
         """Return the text that the list of equivalent mutants has."""
-        return f"{self.room}: {self.place or 'module'}: {self.change}" + (f" #{self.turn}" if self.turn else "")
+        return f"{self.module}: {self.place or 'module'}: {self.change}" + (f" #{self.turn}" if self.turn else "")
 
 
 SYMBOLS: dict[type[ast.AST], str] = {
@@ -196,7 +196,7 @@ def _is_removable(node: ast.AST) -> bool:
     return calls or isinstance(node, (ast.AugAssign, ast.Delete, ast.Raise, ast.Break, ast.Continue))
 
 
-def mutants_of(room: str, source: str) -> list[Mutant]:
+def mutants_of(module: str, source: str) -> list[Mutant]:
     """List all mutants of a module."""
     found: list[Mutant] = []
     turns: dict[tuple[str, str], int] = {}
@@ -206,7 +206,7 @@ def mutants_of(room: str, source: str) -> list[Mutant]:
             line, before = _before(site.node, change, lines)
             text = f"{before} -> {change.after}"
             turn = turns[site.place, text] = turns.get((site.place, text), -1) + 1
-            found.append(Mutant(room, site.place, text, turn, line, len(found), change.kind))
+            found.append(Mutant(module, site.place, text, turn, line, len(found), change.kind))
     return found
 
 
@@ -250,9 +250,9 @@ def mutated(source: str, index: int, path: str) -> CodeType:
 
 
 class Statement(NamedTuple):
-    """A statement of a room: its definition, its lines, the names in it, and whether it runs in a function."""
+    """A statement of a module: its definition, its lines, the names in it, and whether it runs in a function."""
 
-    room: str
+    module: str
     place: str
     first: int
     last: int
@@ -262,11 +262,11 @@ class Statement(NamedTuple):
 
 
 def statements_of(
-    room: str, source: str, wanted: set[tuple[str, int]] | None = None
+    module: str, source: str, wanted: set[tuple[str, int]] | None = None
 ) -> tuple[list[Statement], ast.Module]:
     """List all statements of a module in the order of their probes, and return its tree with the probes.
 
-    A probe is the statement `_ran_((room, number))`; `_ran_` is a builtin while tests are recorded.
+    A probe is the statement `_ran_((module, number))`; `_ran_` is a builtin while tests are recorded.
 
     wanted  which statements get a probe; None: all of them
     """
@@ -290,11 +290,11 @@ def statements_of(
                     last = statement.end_lineno or statement.lineno
                     first = min([statement.lineno, *(e.lineno for e in getattr(statement, "decorator_list", []))])
                     call = ast.Call(ast.Name("_ran_", ast.Load()), [ast.Tuple(
-                        [ast.Constant(room), ast.Constant(len(found))], ast.Load())], [])  # fmt: skip
+                        [ast.Constant(module), ast.Constant(len(found))], ast.Load())], [])  # fmt: skip
                     probe = ast.copy_location(ast.Expr(call), statement)
-                    if wanted is None or (room, len(found)) in wanted:
+                    if wanted is None or (module, len(found)) in wanted:
                         probed.append(ast.fix_missing_locations(probe))
-                    found.append(Statement(room, place, first, last, names, in_function, _defined(statement)))
+                    found.append(Statement(module, place, first, last, names, in_function, _defined(statement)))
                 inside(statement, within, in_function or isinstance(statement, ast.FunctionDef))
                 probed.append(statement)
             body[:] = probed

@@ -13,7 +13,7 @@ from .changes import Mutant, Statement
 
 
 class Test(NamedTuple):
-    """A test that passes, how long it takes, and how many statements of the rooms it runs."""
+    """A test that passes, how long it takes, and how many statements of the modules it runs."""
 
     name: str
     seconds: float
@@ -31,7 +31,7 @@ class Test(NamedTuple):
 
 
 class Map:
-    """The statements of all rooms, and the tests that run each of them."""
+    """The statements of all modules, and the tests that run each of them."""
 
     def __init__(self, statements: dict[str, list[Statement]], records: list[Path], sources: dict[str, str]):
         self.statements = statements
@@ -46,18 +46,18 @@ class Map:
     def _add(self, test: str, seconds: float, ran: dict[str, list[int]]) -> None:
         self._by_file[test.partition("::")[0]].add(test)
         self.tests[test] = Test(test, seconds, sum(map(len, ran.values())))
-        for room, numbers in ran.items():
+        for module, numbers in ran.items():
             for number in numbers:
-                self._by_statement[room, number].add(test)
+                self._by_statement[module, number].add(test)
 
     def _statements(
-        self, room: str = "", place: str | None = None, names: frozenset[str] = frozenset()
+        self, module: str = "", place: str | None = None, names: frozenset[str] = frozenset()
     ) -> set[tuple[str, int]]:
-        """Return the statements in functions: of a room, of a definition, or with a name."""
+        """Return the statements in functions: of a module, of a definition, or with a name."""
         return {
             (each, number)
             for each, statements in self.statements.items()
-            if room in ("", each)
+            if module in ("", each)
             for number, statement in enumerate(statements)
             if statement.in_function
             if place in (None, statement.place) and (not names or names & statement.names)
@@ -70,37 +70,37 @@ class Map:
             found |= self._by_statement[each]
         return found
 
-    def _statement_at(self, room: str, line: int) -> int | None:
+    def _statement_at(self, module: str, line: int) -> int | None:
         around = [
             (statement.last - statement.first, -number)
-            for number, statement in enumerate(self.statements[room])
+            for number, statement in enumerate(self.statements[module])
             if statement.first <= line <= statement.last
         ]
         return -min(around)[1] if around else None
 
     def _changed_by(self, mutant: Mutant) -> set[tuple[str, int]]:
         """Return the statements that a mutant changes, or that use the table, class or default that it changes."""
-        number = self._statement_at(mutant.room, mutant.line)
+        number = self._statement_at(mutant.module, mutant.line)
         if number is None:
             return set()
-        statement = self.statements[mutant.room][number]
+        statement = self.statements[mutant.module][number]
         if statement.in_function:
-            return {(mutant.room, number)}
+            return {(mutant.module, number)}
         found: set[tuple[str, int]] = set()  # it runs when the module is imported
         if statement.place:  # of a class
-            for place in {each.place for each in self.statements[mutant.room]}:
+            for place in {each.place for each in self.statements[mutant.module]}:
                 if place.startswith(f"{statement.place}."):
-                    found |= self._statements(mutant.room, place)
+                    found |= self._statements(mutant.module, place)
         for name in statement.defined:
             inner = f"{statement.place}.{name}".strip(".")
-            found |= self._statements(mutant.room, inner) or self._statements(names=frozenset([name]))
-        return found or self._statements(mutant.room)
+            found |= self._statements(mutant.module, inner) or self._statements(names=frozenset([name]))
+        return found or self._statements(mutant.module)
 
     def _around(self, mutant: Mutant) -> set[tuple[str, int]]:
         """Return the statements of the same definition."""
-        number = self._statement_at(mutant.room, mutant.line)
-        place = None if number is None else self.statements[mutant.room][number].place
-        return set() if place is None else self._statements(mutant.room, place)
+        number = self._statement_at(mutant.module, mutant.line)
+        place = None if number is None else self.statements[mutant.module][number].place
+        return set() if place is None else self._statements(mutant.module, place)
 
     def wanted(self, mutants: list[Mutant]) -> set[tuple[str, int]]:
         """Return the statements that tests_of() looks for: those that need a probe."""
@@ -109,21 +109,21 @@ class Map:
     def tests_of(self, mutant: Mutant, *, wide: bool = False) -> list[Test]:
         """List the tests that run what a mutant changes, the best first.
 
-        wide  also those that run anything of the same definition, then of the room: a value is often made only once
+        wide  also those that run anything of the same definition, then of the module: a value is often made only once
         """
-        number = self._statement_at(mutant.room, mutant.line)
+        number = self._statement_at(mutant.module, mutant.line)
         if number is None:
             return []
         chosen = self._that_run(self._changed_by(mutant))
-        defined = self.statements[mutant.room][number].defined
-        if not self.statements[mutant.room][number].in_function:
+        defined = self.statements[mutant.module][number].defined
+        if not self.statements[mutant.module][number].in_function:
             for file, words in self._words.items():
                 if defined & words:  # tests that look at a table run nothing
                     chosen |= self._by_file[file]
         groups = [chosen]
         if wide:
             groups.append(self._that_run(self._around(mutant)) - chosen)
-            groups.append(self._that_run(self._statements(mutant.room)) - chosen - groups[1])
+            groups.append(self._that_run(self._statements(mutant.module)) - chosen - groups[1])
         return [
             test
             for group in groups

@@ -19,7 +19,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 CHECKOUT = HERE.parent.parent
 PACKAGE = CHECKOUT / "rawcuda"
-ROOMS = ["**/*.py"]
+MODULES = ["**/*.py"]
 LEFT_OUT = (  # tests of texts, of the tests themselves, and of the programs beside the package
     *("test_style*", "test_docstrings*", "test_layers*", "test_harness*", "test_mutants*", "test_clients*"),
     *("test_release*", "test_benchmark*", "test_annotations*", "test_every_call*"),
@@ -27,14 +27,14 @@ LEFT_OUT = (  # tests of texts, of the tests themselves, and of the programs bes
 EQUIVALENT = HERE / "equivalent.json"
 
 
-def rooms() -> list[str]:
-    """List the rooms that mutants change, as paths below the package."""
-    return [path.relative_to(PACKAGE).as_posix() for pattern in ROOMS for path in sorted(PACKAGE.glob(pattern))]
+def modules() -> list[str]:
+    """List the modules that mutants change, as paths below the package."""
+    return [path.relative_to(PACKAGE).as_posix() for pattern in MODULES for path in sorted(PACKAGE.glob(pattern))]
 
 
 def files() -> list[str]:
     """List the files of tests that mutants run."""
-    patterns = ("null/test_*.py", "driver/test_*.py", "interop/test_*.py")
+    patterns = ("null/test_*.py", "emulator/test_*.py", "driver/test_*.py", "interop/test_*.py")
     found = [path for pattern in patterns for path in sorted((CHECKOUT / "tests").glob(pattern))]
     return [
         path.relative_to(CHECKOUT).as_posix()
@@ -86,16 +86,16 @@ class Run:
         self.folder, self.options = folder, options
         self.log = folder / f"mutants-{seed}.jsonl"
         self.running = running
-        sources = {room: (PACKAGE / room).read_text("utf-8") for room in rooms()}
+        sources = {module: (PACKAGE / module).read_text("utf-8") for module in modules()}
         self.key = hashlib.sha256(repr(sorted(sources.items())).encode()).hexdigest()
-        self.statements = {room: statements_of(room, source)[0] for room, source in sources.items()}
-        everything = [mutant for room, source in sources.items() for mutant in mutants_of(room, source)]
+        self.statements = {module: statements_of(module, source)[0] for module, source in sources.items()}
+        everything = [mutant for module, source in sources.items() for mutant in mutants_of(module, source)]
         self.equivalent = equivalent()
         wanted = [mutant for mutant in everything if options.only in mutant.name]
         if not wanted:
             sys.exit(f"no mutant has {options.only!r} in its name; names are like {everything[0].name!r}")
         self.drawn = random.Random(seed).sample(wanted, min(options.number, len(wanted)))
-        print(f"{len(self.drawn)} of {len(everything)} mutants of {len(sources)} rooms", flush=True)
+        print(f"{len(self.drawn)} of {len(everything)} mutants of {len(sources)} modules", flush=True)
         running.prepare()
 
     def run(self) -> int:
@@ -108,7 +108,7 @@ class Run:
         self._in_processes(self._record, files())
         sources = {file: (CHECKOUT / file).read_text("utf-8") for file in files()}
         self.map = Map(self.statements, [self._kept(file) for file in files()], sources)
-        print(f"{len(self.map.tests)} tests run statements of these rooms", flush=True)
+        print(f"{len(self.map.tests)} tests run statements of these modules", flush=True)
         known = self.results()
         todo = [mutant for mutant in self.drawn if mutant.name not in known]
         if self.options.again:

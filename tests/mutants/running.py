@@ -49,9 +49,9 @@ def _startup() -> ModuleType:
 startup = _startup()
 
 
-def module_name(room: str) -> str:
-    """Return the name of the module of a room."""
-    return ".".join(("rawcuda", *Path(room).with_suffix("").parts)).replace(".__init__", "")
+def module_name(path: str) -> str:
+    """Return the name of a module, given its path below the package."""
+    return ".".join(("rawcuda", *Path(path).with_suffix("").parts)).replace(".__init__", "")
 
 
 def prepare() -> None:
@@ -257,9 +257,9 @@ def _end(child: int) -> None:
 
 def run_mutant(mutant: Mutant, tests: list[Test], log: Path) -> Ended:
     """Run tests on a mutant until one fails."""
-    path = PACKAGE / mutant.room
+    path = PACKAGE / mutant.module
     code = mutated(path.read_text("utf-8"), mutant.number, str(path))
-    return run_codes({module_name(mutant.room): code}, tests, log)
+    return run_codes({module_name(mutant.module): code}, tests, log)
 
 
 def run_codes(codes: dict[str, Any], tests: list[Test], log: Path, limits: Limits = LIMITS) -> Ended:
@@ -295,12 +295,12 @@ def _complete(rows: list[dict[str, Any]]) -> bool:
 
 
 def with_probes(wanted: set[tuple[str, int]]) -> dict[str, Any]:
-    """Compile each room that has some of these statements, with a probe at each of them."""
+    """Compile each module that has some of these statements, with a probe at each of them."""
     codes: dict[str, Any] = {}
-    for room in {room for room, _ in wanted}:
-        path = PACKAGE / room
-        tree = statements_of(room, path.read_text("utf-8"), wanted)[1]
-        codes[module_name(room)] = compile(tree, str(path), "exec", dont_inherit=True)
+    for module in {module for module, _ in wanted}:
+        path = PACKAGE / module
+        tree = statements_of(module, path.read_text("utf-8"), wanted)[1]
+        codes[module_name(module)] = compile(tree, str(path), "exec", dont_inherit=True)
     return codes
 
 
@@ -317,8 +317,8 @@ def record_file(file: str, codes: dict[str, Any], kept: Path, log: Path) -> dict
                 ran: dict[str, list[int]] = {}
                 path = Path(paths[row["ended"]])
                 for line in sorted(set(path.read_text("ascii").splitlines())) if path.exists() else ():
-                    room, number = line.split()
-                    ran.setdefault(room, []).append(int(number))
+                    module, number = line.split()
+                    ran.setdefault(module, []).append(int(number))
                 found[row["ended"]] = {"seconds": round(row["seconds"], 4), "ran": ran}
     if late or status not in (0, 1 << 8, 5 << 8):
         print(f"{file}: ended with status {status}, {late or 'no test'} was late; see {log}", flush=True)

@@ -213,9 +213,10 @@ def test_an_error_never_names_a_file_that_is_there_for_a_moment(cli, files, monk
     assert cli("vendor", "taken") == (1, "", "error: taken: No space left on device\n")
 
 
-def test_debug_shows_the_traceback(files):
-    with pytest.raises(FileNotFoundError):
-        module("__main__").main(["run", "missing.ptx", "saxpy", "--debug", *ARGUMENTS])
+def test_debug_shows_the_traceback(files, capsys):
+    assert module("__main__").main(["run", "missing.ptx", "saxpy", "--debug", *ARGUMENTS]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("Traceback (most recent call last):") and "\nFileNotFoundError: " in error, error
 
 
 def test_what_nobody_expected_is_said_to_be_so(cli, monkeypatch):
@@ -258,12 +259,12 @@ def test_what_nobody_expected_is_said_to_be_so(cli, monkeypatch):
     ],
 )
 def test_numbers(text, value):
-    found = module("tools.commands.operands").parse(text)
+    found = module("tools.commands.command_operands").parse(text)
     assert found._value == value and type(found._value) is type(value) and not found.is_array
 
 
 def test_nan():
-    value = module("tools.commands.operands").parse("nan")._value
+    value = module("tools.commands.command_operands").parse("nan")._value
     assert value != value
 
 
@@ -580,6 +581,20 @@ def test_a_closed_stream_changes_no_exit_status(words, closed):
     assert "Traceback" not in done.stderr and "Exception ignored" not in done.stderr, done.stderr
 
 
+def test_inspect_shows_a_file_that_cannot_be_viewed(cli, files):
+    numpy.save("big.npy", numpy.arange(6, dtype=">f4").reshape(2, 3))
+    status, out, err = cli("inspect", "big.npy")
+    assert status == 0 and not err
+    for said in ("'descr': '>f4'", "'shape': (2, 3)", "from byte 128 on: 00 00 00 00 3f 80 00 00", "native byte order"):
+        assert said in out
+    assert cli("inspect", "objects.npy")[0] == 0
+    status, _, err = cli("inspect", "big.npy", "--svg", "big.svg")
+    assert status == 1 and "native byte order" in err and not os.path.exists("big.svg")
+    Path("cut.npy").write_bytes(Path("big.npy").read_bytes()[:50])
+    status, _, err = cli("inspect", "cut.npy")
+    assert status == 1 and "cut.npy: is truncated within its header" in err
+
+
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
 @pytest.mark.parametrize(
     "words, unbuffered",
@@ -746,7 +761,7 @@ def test_generated_data(python, word, values):
     code = """
         import sys
         from tests.subject import module, rawcuda
-        print(module("tools.commands.operands").parse(sys.argv[1]).place(rawcuda.Device(0)).tolist())
+        print(module("tools.commands.command_operands").parse(sys.argv[1]).place(rawcuda.Device(0)).tolist())
     """
     assert python(code, word, env={"RAWCUDA_DRIVER": "emulator"}).stdout == f"{values}\n"
 
@@ -756,7 +771,8 @@ def test_random_data_are_the_same_in_each_run(python):
         from tests.subject import module, rawcuda
         for dtype in ("float32", "int16", "bool", "complex128", "float16"):
             for _ in range(2):
-                print(module("tools.commands.operands").parse(f"random:50:{dtype}").place(rawcuda.Device(0)).tolist())
+                data = module("tools.commands.command_operands").parse(f"random:50:{dtype}")
+                print(data.place(rawcuda.Device(0)).tolist())
     """
     lines = python(code, env={"RAWCUDA_DRIVER": "emulator"}).stdout.splitlines()
     assert len(lines) == 10 and lines[::2] == lines[1::2] and len({*lines}) == 5
@@ -788,3 +804,7 @@ def test_the_kernels_name_is_checked_first(cli, files):
     Path("mine.cu").write_text('extern "C" __global__ void __launch_bounds__(128) scale(float *x) {}\n')
     status, _, err = cli("run", "mine.cu", "scake", "what is this")
     assert status == 1 and err == "error: mine.cu has no kernel 'scake': did you mean scale? It has scale\n"
+    for word in ("ones:4:float32", "2.5", "x.npy"):
+        status, _, err = cli("run", "mine.cu", word, "10", "--grid", "1", "--block", "1")
+        expected = f"'{word}' is an argument; the name of the kernel comes before: mine.cu KERNEL {word}"
+        assert status == 1 and err == f"error: {expected}\n"

@@ -21,8 +21,8 @@ from tests.shared import run_threads
 from tests.subject import CHECKOUT, module
 
 cuda_h, reader = module("headers.cuda_h"), module("headers.reader")
-ROOMS = ("functions", "functions_graphs", "functions_arrays", "functions_system")
-PROTOTYPES = "".join(module(f"headers.{room}").PROTOTYPES for room in ROOMS)
+PARTS = ("functions", "functions_graphs", "functions_arrays", "functions_system")
+PROTOTYPES = "".join(module(f"headers.{part}").PROTOTYPES for part in PARTS)
 ENUMS, TYPES = module("headers.enumerations").ENUMS, module("headers.structures").TYPES
 
 NEWEST = 13050  # the newest header that cuda_h was written from
@@ -588,5 +588,32 @@ def test_import_needs_ctypes_only(python):
     """
     )
     wanted = "c_types cuda_h enumerations functions reader structures".split()
-    ground = ["doors", "errors", "names", "owned", "tracing"]  # what holds a lock, when a type is first made
-    assert result.stdout.split() == sorted(["headers", *(f"headers.{name}" for name in wanted), *ground]), result
+    assert result.stdout.split() == sorted(["headers", *(f"headers.{name}" for name in wanted)]), result
+
+
+def test_codes_after_which_the_process_must_end(header):
+    """After them, the user is told to restart the process; the emulator makes the context unusable."""
+    errors, codes = module("errors"), module("emulator.machine.codes")
+    text = re.sub(r"\n\s*\*(?!/) ?", " ", header.path.read_text(encoding="utf-8", errors="replace"))
+    said = re.findall(r"/\*\*((?:(?!\*/).)*)\*/\s*(CUDA_ERROR_\w+)\s*=\s*(\d+)", text, re.S)
+    ends = {int(code) for words, _, code in said if "must be terminated" in words}
+    assert {700, 719} <= ends
+    for code in ends:
+        error = errors.from_code(code, "N", "t", "c")
+        assert isinstance(error, errors.ContextLost) and "Restart this process" in str(error), code
+    assert ends <= codes.STICKY
+
+
+def test_the_codes_that_a_user_may_meet_have_remedies(header):
+    errors = module("errors")
+    for code in (36, 102, 215, 225, *range(805, 812), 902, 903, 911, 916, 999):
+        assert str(errors.from_code(code, "N", "t", "c")) != f"c(): N ({code}): t.", code
+
+
+def test_the_results_that_have_a_name_of_their_own_are_those_of_the_header() -> None:
+    status = module("headers.status")
+    cuda_h = module("headers.cuda_h")
+    assert status.SUCCESS == cuda_h.CUDA_SUCCESS and len(status.__all__) > 15
+    for name in status.__all__:
+        if name != "SUCCESS":
+            assert getattr(status, name) == getattr(cuda_h, f"CUDA_ERROR_{name}"), name

@@ -15,6 +15,7 @@ import weakref
 
 import pytest
 
+from tests.conftest import frees_classes
 from tests.shared import run_threads
 from tests.subject import module, rawcuda
 
@@ -252,6 +253,7 @@ def test_collections_at_every_allocation(monkeypatch):
     assert len(dlpack.outstanding) == before
 
 
+@frees_classes
 def test_nothing_of_a_pending_exception_is_kept_or_lost():
     makers = Makers()
 

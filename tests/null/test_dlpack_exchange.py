@@ -383,8 +383,8 @@ def test_what_the_short_way_doubts(torch):
 @pytest.mark.parametrize("number, kind", [(2, "cuda"), (13, "cuda_managed")])
 def test_4_9_the_stream_at_work(torch, monkeypatch, number, kind):
     settled = []
-    cuda_side = module("gpu.cuda_side")
-    monkeypatch.setattr(cuda_side, "settle", lambda made, stream: settled.append((made.stream, stream)))
+    cuda_side = module("gpu.for_arrays")
+    monkeypatch.setattr(cuda_side, "finish_view", lambda made, stream: settled.append((made.stream, stream)))
     for handle, at_work in ((0, 1), (2, 2), (77, 77)):  # null is the legacy default stream
         table = Table(device=(number, 1), stream=handle)
         v = view(kind_of(table)(), protocol="dlpack_c_exchange", stream=2)

@@ -13,6 +13,7 @@ import inspect
 import struct
 import sys
 import threading
+import time
 
 import pytest
 
@@ -459,3 +460,22 @@ def test_2_28_exports_outlive_the_interpreter(python):
         env={"RAWCUDA_DRIVER": None},
     )
     assert result.returncode == 0 and result.stdout == "harmless\n" and "Error" not in result.stderr, result.stderr
+
+
+def test_threads_that_export_first_share_the_callbacks(monkeypatch):
+    made = []
+
+    class Slow(type(dlpack._exports or dlpack._begin())):
+        def __init__(self):
+            made.append(self)
+            time.sleep(0.02)
+
+    monkeypatch.setattr(dlpack, "_exports", None)
+    monkeypatch.setattr(dlpack, "_Exports", Slow)
+    found = []
+    threads = [threading.Thread(target=lambda: found.append(dlpack._begin())) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == made * 4

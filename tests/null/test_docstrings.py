@@ -8,17 +8,18 @@ label   text; further lines have the same indentation; a label is one of LABELS,
 from __future__ import annotations
 
 import ast
+import functools
 import pydoc
 import re
 from collections.abc import Iterator
 from typing import NamedTuple, Union
 
 from tests.conftest import Python
-from tests.null.test_layers import PATHS, TREES, is_type_checking
+from tests.null.test_layers import PATHS, is_type_checking, trees
 from tests.shared import together
 from tests.subject import CHECKOUT, FOLDER, module, rawcuda
 
-LABELS = {"shape", "units", "calls", "order", "raises", "returns", "source"}
+LABELS = {"shape", "units", "calls", "order", "raises", "returns", "source", "Why long"}
 LABEL = re.compile(r"(\w[\w ]*?) {2,}(?=\S)")
 NOT_IMPERATIVE = re.compile(r"[A-Z]\w*[^s\W]s|[A-Z]\w*ing|This|The|A|An", re.A)  # Returns, Returning; not Pass, Process
 DefinitionNode = Union[ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef]
@@ -61,8 +62,9 @@ class Definition(NamedTuple):
             label, column, lines = (found[1], found.end(), [line[found.end() :]]) if found else ("", 0, [])
 
 
-def definitions() -> Iterator[Definition]:
-    """Yield every public definition in modules and classes; definitions inside a function are private.
+@functools.cache
+def definitions() -> list[Definition]:
+    """Return every public definition in modules and classes; definitions inside a function are private.
 
     do_OPCODE functions are looked up by name, and the PTX ISA describes them.
     """
@@ -80,11 +82,7 @@ def definitions() -> Iterator[Definition]:
             elif isinstance(node, ast.If) and not is_type_checking(node):
                 yield from walk(name, node.body + node.orelse)
 
-    for name, tree in TREES.items():
-        yield from walk(name, tree.body)
-
-
-DEFINITIONS = list(definitions())
+    return [each for name, tree in trees().items() for each in walk(name, tree.body)]
 
 
 def fail_with(wrong: list[str]) -> None:
@@ -93,16 +91,16 @@ def fail_with(wrong: list[str]) -> None:
 
 
 def test_there_are_definitions() -> None:
-    assert len(DEFINITIONS) > 200 and any(label == "calls" for each in DEFINITIONS for label, _ in each.labelled())
+    assert len(definitions()) > 200 and any(label == "calls" for each in definitions() for label, _ in each.labelled())
 
 
 @together("name", PATHS)
 def test_a_module_says_what_it_is_and_what_to_read_next(name: str) -> None:
-    text = ast.get_docstring(TREES[name]) or ""
+    text = ast.get_docstring(trees()[name]) or ""
     assert text, f"{PATHS[name]} has no docstring"
     first, *rest = text.splitlines()
     assert first.endswith((".", "?", "!")), f"{PATHS[name]}: the first line is a sentence: {first}"
-    is_small = len(TREES[name].body) < 5
+    is_small = len(trees()[name].body) < 5
     assert is_small or any(line.startswith("Read next ") for line in rest), (
         f"{PATHS[name]} does not say what to read next"
     )
@@ -113,7 +111,7 @@ ELSEWHERE = ("numpy/", "numba/")  # files of other projects, as sources
 
 
 def paths_in(text: str) -> list[str]:
-    """Return the files and folders that a text names: driver.py, protocols/dlpack.py, ../locate.py, ptx/."""
+    """Return the files and folders that a text names: driver.py, protocols/dlpack_capsule.py, ../locate.py, ptx/."""
     return [path for path in A_PATH.findall(text) if not path.startswith(ELSEWHERE)]
 
 
@@ -125,7 +123,7 @@ def test_paths_are_found_in_a_text() -> None:
 def test_files_that_a_module_header_names_exist() -> None:
     """A path starts at the module's own folder, at a folder above it, or at the checkout."""
     wrong = []
-    for name, tree in TREES.items():
+    for name, tree in trees().items():
         text = ast.get_docstring(tree) or ""
         for path in paths_in(text):
             above = [folder for folder in PATHS[name].parents if folder == FOLDER or FOLDER in folder.parents]
@@ -137,7 +135,7 @@ def test_files_that_a_module_header_names_exist() -> None:
 def test_read_next_names_something() -> None:
     """A file or a folder, or a table of the module itself."""
     wrong = []
-    for name, tree in TREES.items():
+    for name, tree in trees().items():
         text = ast.get_docstring(tree) or ""
         for said in re.findall(r"^Read next +(.*(?:\n +.*)*)", text, re.M):
             tables = [word for word in re.findall(r"\b[A-Z][A-Z_]+\b", said) if hasattr(module(name), word)]
@@ -150,7 +148,7 @@ def test_every_public_definition_has_a_first_line() -> None:
     fail_with(
         [
             f"{each.place}: the first line is a sentence: {each.text.splitlines()[:1]}"
-            for each in DEFINITIONS
+            for each in definitions()
             if not re.match(r"\S.*[.;:?!]$", (each.text.splitlines() or [""])[0])
         ]
     )
@@ -160,7 +158,7 @@ def test_a_function_says_what_to_do() -> None:
     fail_with(
         [
             f"{each.place}: not imperative: {each.text.splitlines()[0]}"
-            for each in DEFINITIONS
+            for each in definitions()
             if each.text and not isinstance(each.node, ast.ClassDef) and NOT_IMPERATIVE.fullmatch(each.text.split()[0])
         ]
     )
@@ -170,7 +168,7 @@ def test_labels_are_known() -> None:
     fail_with(
         [
             f"{each.place}: {word!r} is no label and none of its own names"
-            for each in DEFINITIONS
+            for each in definitions()
             for label, _ in each.labelled()
             if label not in LABELS
             for word in label.split()
@@ -184,7 +182,7 @@ def test_what_is_called_is_in_the_table_of_prototypes() -> None:
         name for header in ("cuda_h", "nvrtc_h", "nvjitlink_h") for name in module(f"headers.{header}").prototypes()
     }
     wrong = []
-    for each in DEFINITIONS:
+    for each in definitions():
         for label, lines in each.labelled():
             if label == "calls":
                 names = re.findall(r"\b(?:cu|nvrtc|nvJitLink)[A-Z]\w*", " ".join(lines))
@@ -197,13 +195,13 @@ def test_what_is_called_is_in_the_table_of_prototypes() -> None:
 
 def is_exception(name: str) -> bool:
     """Tell whether a name is an exception of this package, built in, or, with a dot, of the standard library."""
-    ours = (getattr(module(room) if room else rawcuda, name, None) for room in PATHS)
+    ours = (getattr(module(path) if path else rawcuda, name, None) for path in PATHS)
     return any(isinstance(found, type) and issubclass(found, BaseException) for found in (pydoc.locate(name), *ours))
 
 
 def test_what_is_raised_exists() -> None:
     wrong = []
-    for each in DEFINITIONS:
+    for each in definitions():
         for label, lines in each.labelled():
             if label == "raises":
                 for line in lines:
@@ -214,20 +212,21 @@ def test_what_is_raised_exists() -> None:
 
 
 def test_examples_run(python: Python) -> None:
-    """Examples run on the emulator; a module that cannot be imported is a failure."""
+    """Examples run on the emulator, with all public names; a module that cannot be imported is a failure."""
     names = [
         name
-        for name, tree in TREES.items()
+        for name, tree in trees().items()
         if ">>>" in PATHS[name].read_text("utf-8") and not name.endswith("__main__")
     ]
     result = python(
         """
         import doctest, sys
-        from tests.subject import CHECKOUT, FOLDER, module, rawcuda
+        from tests.subject import module, rawcuda
+        public = {name: getattr(rawcuda, name) for name in rawcuda.__all__}
         failed = 0
         for name in sys.argv[1:]:
             each = module(name) if name else rawcuda
-            outcome = doctest.testmod(each, optionflags=doctest.ELLIPSIS)
+            outcome = doctest.testmod(each, extraglobs=public, optionflags=doctest.ELLIPSIS)
             failed += outcome.failed
         sys.exit(bool(failed))
     """,
@@ -235,3 +234,11 @@ def test_examples_run(python: Python) -> None:
         env={"RAWCUDA_DRIVER": "emulator"},
     )
     assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_each_public_class_says_how_one_gets_an_object() -> None:
+    """With an example; not errors, and not what is called like a function."""
+    classes = [getattr(rawcuda, name) for name in rawcuda.__all__ if isinstance(getattr(rawcuda, name), type)]
+    shown = [each for each in classes if not issubclass(each, BaseException) and not each.__name__.islower()]
+    assert len(shown) > 15
+    fail_with([f"{each.__name__} has no example" for each in shown if ">>> " not in (each.__doc__ or "")])

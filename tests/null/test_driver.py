@@ -47,10 +47,36 @@ def test_a_function_is_bound_once_and_documented(loaded):
     assert "cuMemFree_v2" in dir(loaded)
 
 
+def test_a_code_that_the_table_does_not_know():
+    """The error has the number, the driver's own name and text, and the call."""
+    texts = {"cuGetErrorName": b"CUDA_ERROR_OF_THE_FUTURE", "cuGetErrorString": b"the flux is not capacitive"}
+    kept = []
+
+    def serve(symbol):
+        def put(code, place):
+            ctypes.c_char_p.from_address(place).value = texts[symbol]
+            return 0
+
+        kept.append(ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_void_p)(put))
+        return ctypes.cast(kept[-1], ctypes.c_void_p).value
+
+    class Newer(Fake):
+        def address(self, symbol):
+            return serve(symbol) if symbol in texts else super().address(symbol)
+
+    with pytest.raises(errors.CudaError) as raised:
+        driver.Driver(Newer(answer=987)).cuMemFree_v2(64)
+    error = raised.value
+    assert (error.code, error.name, error.call) == (987, "CUDA_ERROR_OF_THE_FUTURE", "cuMemFree_v2")
+    assert str(error) == "cuMemFree_v2(dptr=64): CUDA_ERROR_OF_THE_FUTURE (987): the flux is not capacitive."
+    with pytest.raises(errors.CudaError, match=r"^cuMemFree_v2\(dptr=64\): CUDA_ERROR \(987\): no text\.$"):
+        driver.Driver(Fake(answer=987)).cuMemFree_v2(64)
+
+
 def test_unknown_names_are_attribute_errors(loaded):
     with pytest.raises(AttributeError, match="not in the table"):
         loaded.cuNoSuchThing
-    with pytest.raises(AttributeError):
+    with pytest.raises(AttributeError, match="^something: the names of the driver begin with cu or CU$"):
         loaded.something
     assert not hasattr(loaded, "__array_interface__")
 
@@ -123,7 +149,7 @@ def test_queries_answer(fake, loaded):
 
 def test_a_librarys_own_report_is_added(fake, loaded):
     fake.answer, fake.explain = 700, lambda code: f"report on {code}"
-    with pytest.raises(errors.ContextLost, match="\nreport on 700"):
+    with pytest.raises(errors.ContextLost, match=r"^report on 700\ncuCtxSynchronize\(\) noticed it: "):
         loaded.cuCtxSynchronize()
 
 

@@ -55,7 +55,11 @@ def test_no_error_is_left_out():
         (600, "InvalidUse"),
         (905, "InvalidUse"),
         (907, "InvalidUse"),
+        (226, "ContextLost"),
         (700, "ContextLost"),
+        (721, "ContextLost"),
+        (810, "ContextLost"),
+        (911, "ContextLost"),
         (716, "ContextLost"),
         (719, "ContextLost"),
         (801, "Unsupported"),
@@ -67,7 +71,9 @@ def test_a_code_becomes_the_class_of_its_remedy(code, kind):
     error = errors.from_code(code, "CUDA_ERROR_X", "some text.", "cuX", ["a=1", "b=&2"])
     assert type(error) is getattr(errors, kind)
     assert (error.code, error.name, error.call, error.arguments) == (code, "CUDA_ERROR_X", "cuX", ("a=1", "b=&2"))
-    assert str(error).startswith(f"cuX(a=1, b=&2): CUDA_ERROR_X ({code}): some text.")
+    noticed = " noticed it" if kind == "ContextLost" else ""
+    assert f"cuX(a=1, b=&2){noticed}: CUDA_ERROR_X ({code}): some text." in str(error)
+    assert str(error).startswith("cuX(") == (kind != "ContextLost"), "what happened comes before who noticed it"
 
 
 def test_the_form_of_the_message():

@@ -113,6 +113,35 @@ def test_a_failing_test_is_not_blamed_for_what_its_traceback_holds(suite: Suite)
     assert status == 1 and "1 failed" in output and "error" not in output.splitlines()[-1], output
 
 
+# -- error codes that nobody was told about
+
+
+def test_a_code_that_the_package_keeps_to_itself_fails_a_test(suite: Suite) -> None:
+    status, output = suite("""
+        context, calls, header = (module(name) for name in ("gpu.core.context", "gpu.core.calls", "headers.cuda_h"))
+        def test_caught(device, driver):
+            assert not context.release(driver, "cuEventDestroy_v2", header.CUevent(64))
+        def test_ignored(device, driver):
+            calls.report(driver, driver.raw("cuStreamDestroy_v2"), (ctypes.c_void_p(64),))
+        def test_raised(device, driver):
+            with pytest.raises(rawcuda.InvalidUse):
+                driver.cuEventDestroy_v2(header.CUevent(64))
+        def test_explained(device):
+            event = device.event(timing=True)
+            with pytest.raises(rawcuda.InvalidUse, match="record"):
+                event.elapsed_ms(event)
+        def test_planned(device, driver, library):
+            library.fail("cuDeviceGetCount", 1, 999)
+            assert not context.release(driver, "cuDeviceGetCount", None)
+            library.fail_no_more()
+        def test_asked_in_the_test(driver):
+            assert driver.raw("cuDeviceGetCount")(None) == 1
+    """)
+    assert status == 1 and "6 passed, 2 errors" in output, output
+    assert "cuEventDestroy_v2 returned 201 at" in output and "which was caught at" in output, output
+    assert "cuStreamDestroy_v2 returned 201 at" in output and "; it was ignored" in output, output
+
+
 # -- the marks
 
 
@@ -354,10 +383,14 @@ def test_the_tenths_of_many_commits_are_everything() -> None:
         def __init__(self, number: int) -> None:
             self.nodeid = f"test_{number}"
 
+            self.fixturenames = ["rerun"] if number < 30 else []
+
     items = [Item(number) for number in range(73)]
     tenths = [tuple(each.nodeid for each in tenth(items, f"commit {number}")) for number in range(200)]
     assert len(set(tenths)) == 10 and {len(each) for each in tenths} == {7, 8}
     assert {name for each in set(tenths) for name in each} == {each.nodeid for each in items}
+    long = {each.nodeid for each in items if each.fixturenames}
+    assert {len(long.intersection(each)) for each in tenths} == {3}
     assert tenth(items, "a") == tenth(items[::-1], "a")
 
 
@@ -378,3 +411,10 @@ def test_making_an_environment_shows_the_messages_of_pip_only_if_it_fails(
         assert lines == ["Collecting a", "WARNING: a page of it", ""]
     else:
         assert re.fullmatch(r"  1 packages were installed in \d+ s", lines[0]) and lines[1:] == ["None"]
+
+
+def test_the_text_of_each_correction_stands_in_its_module() -> None:
+    from tests.mutants.corrections import CORRECTIONS, why_wrong
+
+    wrong = {f"{row.module}: {row.defect}": why_wrong(row) for row in CORRECTIONS}
+    assert not {row: why for row, why in wrong.items() if why}

@@ -221,12 +221,12 @@ def test_importing_the_table_reads_no_text(python: Any) -> None:
         import sys
         from tests.subject import NAME, module
         table = module("headers.cuda_h")
-        def rooms():
+        def headers():
             return {name.rpartition(".")[2] for name in sys.modules if name.startswith(NAME + ".headers.")}
         texts = {"functions", "functions_graphs", "functions_arrays", "functions_system", "structures", "enumerations"}
-        print(sorted(rooms() & texts), "enum" in sys.modules)
+        print(sorted(headers() & texts), "enum" in sys.modules)
         table.prototypes()["cuInit"].parameters, table.CUcontext
-        print(sorted(rooms() & texts))
+        print(sorted(headers() & texts))
         """,
         flags=("-S",),
     )

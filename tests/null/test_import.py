@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import Callable
 
 import pytest
 
 from tests.conftest import Python
 from tests.null.test_layers import PATHS
-from tests.subject import NAME, ROOT, rawcuda
+from tests.subject import NAME, ROOT, module, rawcuda
 
 # Find the effects of a statement on the process; `before` is taken after ctypes was imported.
 WATCH = """
@@ -118,7 +119,7 @@ def is_of_the_standard_library(path: str) -> bool:
     return not any(word in path for word in ("cuda", "nvidia", "numpy", str(ROOT)))
 
 
-def test_the_facade_loads_a_module_only_when_a_name_of_it_is_used(python: Python) -> None:
+def test_the_package_loads_a_module_only_when_a_name_of_it_is_used(python: Python) -> None:
     result = python("""
         import sys
         from tests.subject import NAME, rawcuda
@@ -181,3 +182,35 @@ def test_how_long_an_import_takes(python: Python, record_property: Callable[[str
         check=True,
     )
     record_property("told", result.stdout.strip())
+
+
+def test_a_late_module_is_imported_once_and_when_a_name_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    entered = []
+
+    @module("late").Late
+    def numbers() -> ModuleType:
+        import fractions
+
+        entered.append(fractions)
+        return fractions
+
+    assert not hasattr(numbers, "__wrapped__") and not entered
+    assert numbers.Fraction(1, 2) * 2 == 1 and numbers.Fraction is entered[0].Fraction and len(entered) == 1
+    monkeypatch.setattr(entered[0], "Fraction", int)
+    assert numbers.Fraction is int and len(entered) == 1
+    with pytest.raises(AttributeError):
+        numbers.no_such_name
+
+
+@pytest.mark.parametrize("run, error", [("-m", "SystemExit"), ("program.py", "ImportError")])
+def test_an_old_python_is_told_which_it_needs(python: Python, run: str, error: str) -> None:
+    """In one sentence: with -m, no traceback is shown, because the exception leaves the interpreter."""
+    result = python(f"""
+        import sys
+        sys.version_info, sys.argv = (3, 8, 18), [{run!r}]
+        try:
+            import {NAME}
+        except BaseException as error:
+            print(type(error).__name__, error)
+    """)
+    assert result.stdout.startswith(f"{error} {NAME} needs Python 3.9 or later, and this is 3.8.18 ("), result.stderr

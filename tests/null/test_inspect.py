@@ -26,6 +26,12 @@ CAI = {
 }
 
 
+def test_the_heading_is_the_public_name_of_our_types():
+    for made in (rawcuda.view(bytearray(8)), rawcuda.view(bytearray(8))[::2]):
+        assert explain(made).title == str(explain(made)).splitlines()[0] == f"{NAME}.StridedView"
+    assert explain(made.dtype).title == f"{NAME}.elements.dtypes.DType"  # it has no public name
+
+
 def sections(obj):
     """Explain an object: {heading: its lines as one text}."""
     return {heading: "\n".join(lines) for heading, lines in explain(obj).sections}

@@ -123,6 +123,24 @@ def test_this_python_is_trusted_but_not_a_link_to_it(tmp_path, monkeypatch):
         locate.refuse_planted(str(open_to_all / "nvcc"))
 
 
+@pytest.mark.skipif(os.name != "posix", reason="Windows has no such modes")
+def test_software_of_another_user_is_trusted_where_only_its_owner_can_write(tmp_path, monkeypatch):
+    """As that of a computing centre, which belongs to an account of its own."""
+    kit = tmp_path / "kit"
+    plant(kit)
+    (kit / "bin").chmod(0o775)
+    for name in ("stat", "lstat"):
+        real = getattr(os, name)
+        monkeypatch.setattr(os, name, lambda path, real=real: of_another(path, real(path)))
+    assert os.lstat(kit / "bin/nvcc").st_uid == 999
+    locate.refuse_planted(str(kit / "bin/nvcc"))
+
+
+def of_another(path, status):
+    """Let everything in the folder "kit" belong to user 999."""
+    return Owned(status) if f"{os.sep}kit" in str(path) else status
+
+
 class Owned:
     """The status of a file that user 999 owns."""
 
@@ -164,3 +182,72 @@ def test_a_value_of_cuda_visible_devices_that_names_a_gpu_does_not_hide_every_gp
     monkeypatch.delenv("NVIDIA_VISIBLE_DEVICES", raising=False)
     (said,) = locate.hidden_gpus(real=False)
     assert repr(visible) in said and ("hides every GPU" in said) == hides
+
+
+# -- the current folder, and bare sonames
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Linux's paths")
+@pytest.mark.parametrize("form", ["absolute", "link", "empty", "dot"])
+def test_the_current_folder_is_never_searched_however_it_got_into_a_path(tmp_path, monkeypatch, form):
+    """A file is planted for each search; each path names the current folder in one of four ways."""
+    here = tmp_path / "here"
+    for name in ("nvcc", "ptxas", "nvidia/x/bin/nvcc", "nvidia/x/bin/ptxas", "nvidia/x/lib/libnvrtc.so.13",
+                 "nvidia/x/lib/libnvJitLink.so.13", "nvidia/x/include/cuda_fp16.h", "libcuda.so.1"):  # fmt: skip
+        (here / name).parent.mkdir(parents=True, exist_ok=True)
+        (here / name).touch(0o755)
+    (here / "nvidia/x/include/cuda.h").write_text("#define CUDA_VERSION 77000\n")
+    (tmp_path / "link").symlink_to(here)
+    named = {"absolute": str(here), "link": str(tmp_path / "link"), "empty": "", "dot": "."}[form]
+    for variable in ("PATH", "LD_LIBRARY_PATH"):
+        monkeypatch.setenv(variable, f"{named}:{tmp_path}/none")
+    monkeypatch.setattr(sys, "path", [named, *sys.path])
+
+    def found():
+        names = [*everywhere(), *locate.headers(77), *(path for path, _ in locate.searched())]
+        return [path for path in [*names, *locate._loader_folders()] if str(here) in os.path.realpath(path)]
+
+    if form in ("absolute", "link"):
+        assert len(found()) == 9  # two of each program, a library of each kind, headers, two folders
+    monkeypatch.chdir(here)
+    assert found() == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux's loader")
+def test_a_bare_soname_is_looked_up_along_the_loaders_path(tmp_path, monkeypatch):
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "libnothing.so.7").write_text("no library")
+    monkeypatch.setenv("LD_LIBRARY_PATH", f":{tmp_path}/none;{folder}")
+    with pytest.raises(OSError, match="libnothing"):
+        locate.SharedLibrary("libnothing.so.7")
+    folder.chmod(0o777)
+    with pytest.raises(OSError, match=f"chmod o-w {folder}"):
+        locate.SharedLibrary("libnothing.so.7")
+    monkeypatch.setenv("LD_LIBRARY_PATH", ":")
+    monkeypatch.chdir(folder)
+    with pytest.raises(OSError, match="no folder"):
+        locate.SharedLibrary("libnothing.so.7")
+    assert locate.SharedLibrary("libc.so.6").address("malloc")  # loaded already
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux's loader")
+def test_the_loaders_configuration_is_read(tmp_path):
+    (tmp_path / "more").mkdir()
+    (tmp_path / "more/a.conf").write_text("/a # words\n/b:/c,/d=libc6\n")
+    (tmp_path / "ld.so.conf").write_text("include more/*.conf\ninclude ld.so.conf\nhwcap 1 x\n\n/e /f\n")
+    folders = list(locate._configured(str(tmp_path / "ld.so.conf")))
+    assert folders[:4] == ["/a", "/b", "/c", "/d"] and folders[-2:] == ["/e", "/f"]
+    assert list(locate._configured(str(tmp_path / "none"))) == []
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Windows has no such modes")
+def test_headers_that_every_user_could_have_planted_are_not_used(tmp_path, monkeypatch):
+    include = tmp_path / "kit/include"
+    include.mkdir(parents=True)
+    (include / "cuda_fp16.h").touch()
+    (include / "cuda.h").write_text("#define CUDA_VERSION 77000\n")
+    monkeypatch.setenv("CUDA_HOME", str(tmp_path / "kit"))
+    assert locate.headers(77) == [str(include)]
+    include.chmod(0o777)
+    assert locate.headers(77) == []

@@ -57,9 +57,9 @@ CHANGES = [
 ]
 # Mutants of the package, and a test that notices each: in its own process, or in one that it starts.
 NOTICED = {
-    "owned.py: Owned.close: release.release(False) -> removed": "test_owned.py::test_close_releases_once",
-    "owned.py: drain: not forked -> its operand": "test_owned.py::test_a_forked_child_releases_nothing",
-    "owned.py: Once.release: function(late) -> removed": "test_owned.py::test_dropping_only_enqueues",
+    "ownership.py: Owned.close: not forked -> its operand": "test_owned.py::test_close_releases_once",
+    "ownership.py: drain: not forked -> its operand": "test_owned.py::test_a_forked_child_releases_nothing",
+    "ownership.py: Once.release: function(late) -> removed": "test_owned.py::test_dropping_only_enqueues",
 }
 # What the process that runs tests must notice: the text of a module, and how the test ends.
 HOSTILE = {
@@ -75,18 +75,18 @@ RUN = """
     from tests.mutants.changes import mutants_of
     from tests.mutants.choice import Test
 
-    rooms = ["owned.py", "driver.py"]
+    modules = ["ownership.py", "driver.py"]
     running.prepare()
     log, short = Path(sys.argv[3]), running.Limits(0, 1, 5)
     asked = json.loads(sys.argv[1])
-    found = [each for room in rooms for each in mutants_of(room, (command.PACKAGE / room).read_text("utf-8"))]
+    found = [each for module in modules for each in mutants_of(module, (command.PACKAGE / module).read_text("utf-8"))]
     for mutant in found:
         if mutant.name in asked:
             tests = [Test(f"tests/null/{asked[mutant.name]}", 1.0, 10)]
             print(json.dumps([mutant.name, running.run_mutant(mutant, tests, log).outcome]))
     test = [Test("tests/null/test_owned.py::test_close_releases_once", 0.01, 10)]
     for text in json.loads(sys.argv[2]):
-        codes = {"rawcuda.owned": compile(text, "owned.py", "exec")}
+        codes = {"rawcuda.ownership": compile(text, "ownership.py", "exec")}
         print(json.dumps([text, running.run_codes(codes, test, log, short).outcome]))
     print(json.dumps(["control", running.run_codes({}, test, log).outcome]))
 """
@@ -158,7 +158,7 @@ def test_each_listed_mutant_exists_and_has_a_reason() -> None:
 
     groups = json.loads(EQUIVALENT.read_text("utf-8"))
     listed = [name for group in groups for name in group["mutants"]]
-    rooms = {name.partition(":")[0] for name in listed}
-    found = {each.name for room in rooms for each in mutants_of(room, (PACKAGE / room).read_text("utf-8"))}
+    modules = {name.partition(":")[0] for name in listed}
+    found = {each.name for module in modules for each in mutants_of(module, (PACKAGE / module).read_text("utf-8"))}
     assert not set(listed) - found and len(set(listed)) == len(listed)
     assert all(len(group["why"]) > 20 and group["mutants"] for group in groups)

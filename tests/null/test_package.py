@@ -21,7 +21,7 @@ from tests.subject import CHECKOUT, FOLDER, NAME, rawcuda
 
 pytestmark = pytest.mark.skipif(NAME != "rawcuda", reason="only the original is packaged")
 
-MOST_BYTES = 1_300_000  # docs/performance.md says what weighs how much
+MOST_BYTES = 1_330_000  # docs/performance.md says what weighs how much
 DEMO = ["-m", "rawcuda", "demo"]
 EMULATOR = {"RAWCUDA_DRIVER": "emulator"}
 METADATA = configparser.ConfigParser()
@@ -187,7 +187,7 @@ def test_a_folder_that_sys_path_names_with_dots(python: Python) -> None:
         import sys
         sys.path.insert(0, sys.argv[1])
         import rawcuda
-        from rawcuda.emulator import recovery
+        from rawcuda.emulator.machine import recovery
 
         device = rawcuda.Device(0)
         memory = device.empty(4, "float32")
@@ -210,5 +210,5 @@ def test_a_folder_that_sys_path_names_with_dots(python: Python) -> None:
         env=EMULATOR,
     )
     assert result.returncode == 0 and "tests/..".replace("/", os.sep) in result.stdout, result.stderr
-    assert "allocated at <string>:8; " in result.stdout and "launched at <string>:13\n" in result.stdout, result.stdout
+    assert "allocated at <string>:8; " in result.stdout and "launched at <string>:13" in result.stdout, result.stdout
     assert result.stdout.endswith(" False\n")

@@ -19,12 +19,12 @@ from typing import Any
 
 import pytest
 
+from tests.emulator.emulator_client import Client
 from tests.null import real_drivers
-from tests.null.emulator_client import Client
 from tests.null.test_cuda_h import number
 from tests.subject import CHECKOUT, NAME, module
 
-cuda_h, codes, abis = module("headers.cuda_h"), module("emulator.codes"), module("emulator.abis")
+cuda_h, codes, abis = module("headers.cuda_h"), module("emulator.machine.codes"), module("emulator.interface.abis")
 CACHE = CHECKOUT / ".venv" / "libcuda"
 pytestmark = [pytest.mark.heavy, pytest.mark.every_change, pytest.mark.xdist_group("libcuda")]
 

@@ -1,4 +1,4 @@
-"""The table of remembered answers, and the list of all of them in docs/architecture.md."""
+"""The table of remembered answers, and the list of all of them in docs/remembered.md."""
 
 from __future__ import annotations
 
@@ -20,49 +20,45 @@ cannot_change = module("remembered").cannot_change
 REGISTERS = {
     "__init__": "_LEFT_OUT",
     "arrays.arrow_export": "_kept _structs _callbacks",
-    "arrays.copying": "_gpu _copy_run _fill_run _copies",
     "arrays.exchange_table": "_kept",
-    "arrays.host_copy": "_new_bytearray",
-    "arrays.strided": "_assign _exporting _copying _cuda _stream_kind",
+    "compiler.declarations": "Declarations._types Declarations._kernels",
     "compiler.linking": "_loaded",
     "compiler.nvjitlink": "_queues",
     "compiler.program": "_remembered _loaded",
     "dlpack": "outstanding _exports _Form.spare _forms",
-    "doors": "in_use _opened",
-    "driver": "_chosen _current Driver.forks Driver._names Driver._exact",
+    "driver": "_chosen _current Driver._raw Driver._names Driver._exact",
     "elements.dtypes": "_BY_NAME _BY_TYPESTR _BY_DLPACK",
     "elements.scalars": "_tables",
-    "gpu.calls": "scratches",
-    "gpu.context": "_any_calls _contexts peers PrimaryContext.users PrimaryContext.kept PrimaryContext.pool "
-    "PrimaryContext.ends",
-    "gpu.cuda_side": "_askers",
-    "gpu.device": "_known",
+    "gpu.core.context": "_any_calls _contexts peers PrimaryContext.users PrimaryContext.kept PrimaryContext.pool "
+    "PrimaryContext.events",
+    "gpu.for_arrays": "_askers",
+    "gpu.devices.device": "_known",
     "gpu.devices.peers": "_links _Link.users",
     "gpu.devices.ranges": "_found",
-    "gpu.graph": "Graph._kept Graph._given Graph._nodes",
+    "gpu.graphs.graph": "Graph._kept Graph._given Graph._nodes",
     "gpu.graphs.executable": "Executable._kept",
-    "gpu.graphs.recording": "Recording._kept Recording._numbers",
-    "gpu.handles": "capturing _exchanges",
+    "gpu.graphs.recording": "Recording._kept",
+    "gpu.kernels.launch": "Prepared.pool",
     "gpu.kernels.libraries": "Library._modules",
     "gpu.kernels.module": "Module._functions",
-    "gpu.launches.options": "Reading.uses",
-    "gpu.memories.registered": "still_locked",
-    "gpu.memories.reservation": "Reservation.pieces Reservation.rights",
-    "gpu.ordering": "_unfinished",
-    "gpu.processes.handles": "_processes",
+    "gpu.kernels.options": "Reading.uses",
+    "gpu.memory.registered": "still_locked",
+    "gpu.core.reservation": "Reservation.pieces Reservation.rights",
+    "gpu.memory.ordering": "_told _unfinished",
+    "gpu.processes.shared_handles": "_processes",
     "gpu.processes.opening": "_open_here Opened.parts",
     "gpu.processes.server": "_running _watched _asked Offer.users Server.offers Server._new Server._used",
-    "gpu.queue": "failed",
-    "gpu.retention": "retained _newest _skipped _Batch.things",
-    "gpu.stream": "_keepers",
-    "gpu.streams.host_functions": "_calls _graph_calls _forever _origins _in_graphs _thunk _addresses",
+    "gpu.core.stream_arguments": "failed",
+    "gpu.core.points": "captured_on capturing waiting retained _newest _skipped Point.things",
+    "gpu.streams.stream": "_keepers",
+    "gpu.core.host_functions": "_calls _graph_calls _forever _origins _in_graphs _thunk _addresses",
     "interpreter.buffer_type": "_made",
     "interpreter.callback": "_kinds",
-    "owned": "tokens dropped forked _watched",
-    "protocols.choosing": "_side _types",
+    "ownership": "serving tokens dropped forked _watched",
+    "protocols.choosing": "_types",
     "protocols.dlpack_c_exchange": "_spare",
     "remembered": "Remembered.answers",
-    "tracing": "listeners careful observers",
+    "tracing": "listeners careful in_use observers",
 }
 EMPTY = {"dict", "list", "set", "deque", "OrderedDict", "WeakKeyDictionary", "WeakValueDictionary", "defaultdict"}
 
@@ -140,11 +136,10 @@ def found() -> dict[str, set[str]]:
 
 
 def listed() -> dict[str, set[str]]:
-    """Read the list in docs/architecture.md."""
-    text = (CHECKOUT / "docs" / "architecture.md").read_text("utf-8")
-    section = text.partition("\n## Remembered answers\n")[2].partition("\n## ")[0]
+    """Read the list in docs/remembered.md."""
+    text = (CHECKOUT / "docs" / "remembered.md").read_text("utf-8")
     made: dict[str, set[str]] = {}
-    for path, names in re.findall(r"^\| `([\w/]+)\.py`: ([^|]*) \|", section, re.M):
+    for path, names in re.findall(r"^\| `([\w/]+)\.py`: ([^|]*) \|", text, re.M):
         made.setdefault(path.replace("/", "."), set()).update(re.findall(r"`([^`]+)`", names))
     return made
 
@@ -154,7 +149,7 @@ def test_every_remembered_answer_is_listed() -> None:
     assert sum(map(len, code.values())) > 30, "this test searches the wrong files"
     for name, names in code.items():
         assert names <= page.get(name, set()), (
-            f"docs/architecture.md does not list {names - page.get(name, set())} of {name}"
+            f"docs/remembered.md does not list {names - page.get(name, set())} of {name}"
         )
     for name, names in page.items():
         for each in names - code.get(name, set()):  # an attribute that is set when it is first needed

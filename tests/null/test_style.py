@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,11 +12,12 @@ from typing import Any
 
 import pytest
 
-from tests.subject import CHECKOUT, NAME, module
+from tests.subject import CHECKOUT, FOLDER, NAME, module
 
 pytestmark = pytest.mark.skipif(NAME != "rawcuda", reason="the tests below check copies")
 
 LONGEST = 120
+LONG = {ast.FunctionDef: 60, ast.AsyncFunctionDef: 60, ast.ClassDef: 300}  # lines
 PARTS = ["all", *sorted(module("tools.commands.vendor").PARTS)]
 RUFF = (["check", "--output-format", "concise"], ["format", "--check"])
 
@@ -94,5 +97,18 @@ def test_no_line_is_longer_than_120() -> None:
         if not any(part.startswith(".") or part in ("data", "build") for part in path.relative_to(CHECKOUT).parts)
         for number, line in enumerate(path.read_text("utf-8").splitlines(), 1)
         if len(line) > LONGEST
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_what_is_long_says_why() -> None:
+    """No length is forbidden, but a reader is told why there is no shorter form."""
+    wrong = [
+        f"{path}:{node.lineno}: {node.name}: say in the docstring, after 'Why long', why it is no shorter"
+        for path in sorted(FOLDER.rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
+        and (node.end_lineno or 0) - node.lineno >= LONG[type(node)]
+        and not re.search(r"^Why long {2,}\S", ast.get_docstring(node) or "", re.M)
     ]
     assert not wrong, "\n".join(wrong)

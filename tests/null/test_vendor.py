@@ -72,7 +72,8 @@ def original() -> dict[str, bytes]:
 
 
 def test_the_whole_is_copied_byte_for_byte(told: Told, tmp_path: Path) -> None:
-    assert "all of" in told(tmp_path / "taken")
+    made = told(tmp_path / "taken")
+    assert "all of" in made
     copied = files_of(tmp_path / "taken")
     manifest = copied.pop("VENDORED.txt").decode()
     assert copied == original()
@@ -80,13 +81,14 @@ def test_the_whole_is_copied_byte_for_byte(told: Told, tmp_path: Path) -> None:
     assert not [name for name in os.listdir(tmp_path) if name != "taken"], "something was left beside it"
     said = told("--check", tmp_path / "taken")
     assert "It is unchanged" in said and "today" in said and "the running package" in said
+    assert re.findall(r"\d+ files", said) == re.findall(r"\d+ files", made) == [f"{len(copied)} files"]  # counted alike
 
 
 def test_the_licence_is_the_checkouts() -> None:
     assert (FOLDER / "LICENSE").read_bytes() == (CHECKOUT / "LICENSE").read_bytes()
 
 
-TABLE = re.compile(r"headers/(functions\w*|structures|enumerations|calls)\.pyi?")
+TABLE = re.compile(r"headers/(functions\w*|structures|enumerations|behaviour|calls)\.pyi?")
 NOTE = "/* this copy is the part 'gpu' only: what it does not use was left out, and the whole package has it */"
 
 
@@ -396,7 +398,7 @@ def test_help_in_the_part_gpu_is_that_of_the_whole(told: Told, python: Python, t
 
 # the largest size of each part as a zip, in bytes, so that a large increase is noticed; 56,000 bytes of "driver" are
 # the text of the whole of cuda.h with its reader, 7,000 the types of its functions; docs/performance.md has "gpu"
-MOST_ZIPPED = {"gpu": 272_000, "view": 157_000, "driver": 112_000, "compiler": 88_000, "dlpack": 25_000}
+MOST_ZIPPED = {"gpu": 288_000, "view": 157_000, "driver": 112_000, "compiler": 88_000, "dlpack": 25_000}
 
 
 @pytest.mark.parametrize("name", PARTS)
@@ -686,7 +688,7 @@ def test_nothing_is_half_written(told: Told, tmp_path: Path, monkeypatch: pytest
 def test_a_name_that_a_part_lacks_was_left_out(told: Told, python: Python, tmp_path: Path) -> None:
     """The error says so for each public name; a misspelled one gets a suggestion, or no remark."""
     for name in PARTS:
-        if name == "dlpack":  # one module, which has no façade
+        if name == "dlpack":  # one module, which has no public names
             continue
         told(tmp_path / f"part_{name}", "--only", name)
         result = python(
@@ -738,3 +740,17 @@ def test_an_update_keeps_the_part(told: Told, tmp_path: Path, capsys: pytest.Cap
         told("--update", tmp_path / "nothing")
     with pytest.raises(AssertionError):
         told("--update", tmp_path / "taken", "--only", "view")
+
+
+def test_control_characters_of_a_copy_do_not_reach_the_terminal(tmp_path, capsys):
+    """They would change its title, its colours, or what was printed before."""
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    (copy / "VENDORED.txt").write_text(
+        f"rawcuda 1.0\x1b[31m, all, copied on 2024-01-01.\n{'0' * 64}  a\x1b[2Jfile.py\n", encoding="utf-8"
+    )
+    (copy / "b\x1b[2J\n\x07.py").touch()
+    assert module("tools.commands.vendor").main(["--check", str(copy)]) == 1
+    said = capsys.readouterr().out
+    assert "a\\x1b[2Jfile.py is gone" in said and "1.0\\x1b[31m" in said and "b\\x1b[2J\\n\\x07.py" in said
+    assert all(each.isprintable() or each == "\n" for each in said)

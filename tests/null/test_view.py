@@ -327,21 +327,6 @@ def test_the_class_of_views_says_how_views_are_made(arguments):
     assert isinstance(view(bytearray(4)), rawcuda.StridedView) and type(view(bytearray(4))).__name__ == "StridedView"
 
 
-@pytest.mark.skipif(sys.version_info < (3, 10), reason="X | None is evaluated since 3.10")
-def test_annotations_can_be_evaluated():
-    """They use no names that only a type checker has."""
-    import inspect
-    import typing
-
-    functions = [view, rawcuda.copy, rawcuda.StridedView]
-    for member in vars(rawcuda.StridedView).values():
-        function = getattr(member, "fget", None) or getattr(member, "__func__", member)
-        functions += [function] if inspect.isfunction(function) else []
-    for function in functions:
-        typing.get_type_hints(function)
-    assert typing.get_type_hints(view)["return"] is rawcuda.StridedView
-
-
 @pytest.mark.parametrize(
     "thing, words",
     [

@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from tests.conftest import frees_classes
 from tests.null.test_layout import random_array
 from tests.subject import module, rawcuda
 
@@ -18,7 +19,7 @@ choosing, dlpack, protocol, tensors, errors, dtypes, cpython = (
     for name in (
         "protocols.choosing",
         "dlpack",
-        "protocols.dlpack",
+        "protocols.dlpack_capsule",
         "protocols.tensor",
         "errors",
         "elements.dtypes",
@@ -291,11 +292,11 @@ def test_numpy_finds_each_field_where_it_was(seed):
     for dtype in [structure(choose) for _ in range(8)]:
         given = numpy.zeros(2, dtype)
         before = view(given)
-        assert view(given).dtype is before.dtype and view(given[::-1]).dtype is before.dtype
+        assert view(given).dtype == before.dtype == view(given[::-1]).dtype
         same_fields(numpy.asarray(before).dtype, dtype)
         assert numpy.asarray(before).itemsize == dtype.itemsize
         choosing.forget()
-        assert view(given).dtype is before.dtype
+        assert view(given).dtype == before.dtype  # (an equal one: a full table of dtypes is emptied)
         copied = before.copy()
         same_fields(numpy.asarray(copied).dtype, dtype)
 
@@ -407,6 +408,7 @@ def test_a_numpy_that_lays_out_its_capsules_in_another_way(monkeypatch, pytestco
     assert bool(protocol._numpy_layouts) == has_own_reader(pytestconfig)
 
 
+@frees_classes
 def test_a_type_of_a_module_is_not_kept_alive():
     """The tables are by the id of a type, also for a class that stands in its module."""
     import types
@@ -462,6 +464,7 @@ def test_the_window_on_memory_is_read_only_and_has_a_fallback(monkeypatch):
     assert cpython.reader("Q")(address) == fast == (data.value,) and cpython.reader("4xI")(address) == (0x11223344,)
 
 
+@frees_classes
 def test_what_is_learnt_of_types_without_end_is_bounded():
     """The cache keeps no type alive, nor an object to which a type refers."""
     import weakref

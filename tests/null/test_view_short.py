@@ -17,7 +17,7 @@ from tests.null.producers import Exporter, Tensor
 from tests.subject import FOLDER, module, rawcuda
 
 choosing, protocol, tensors, errors = (
-    module(name) for name in ("protocols.choosing", "protocols.dlpack", "protocols.tensor", "errors")
+    module(name) for name in ("protocols.choosing", "protocols.dlpack_capsule", "protocols.tensor", "errors")
 )
 view = rawcuda.view
 
@@ -322,14 +322,21 @@ class InPython(Host):
 
 BY_BUFFER = ["choosing.read", "buffer.describe", "pep3118.dtype_of", "buffer.__init__"]
 SHORT = {
-    "array": ("f4", lambda array: array, "dlpack", ["dlpack.read"]),
-    "part": ("f4", lambda array: array[:, ::2].T, "dlpack", ["dlpack.read"]),
-    "dates": ("M8[s]", lambda array: array, "array_interface", ["dlpack.read", "array_interface.read"]),
+    "array": ("f4", lambda array: array, "dlpack", ["dlpack_capsule.read"]),
+    "part": ("f4", lambda array: array[:, ::2].T, "dlpack", ["dlpack_capsule.read"]),
+    "dates": ("M8[s]", lambda array: array, "array_interface", ["dlpack_capsule.read", "array_interface.read"]),
     "fields": (
         "i4,f8",
         lambda array: array,
         "buffer",
-        ["dlpack.read", "choosing.read", "buffer.describe_array", "dtypes.of_numpy", "buffer.describe", BY_BUFFER[-1]],
+        [
+            "dlpack_capsule.read",
+            "choosing.read",
+            "buffer.describe_array",
+            "dtypes.of_numpy",
+            "buffer.describe",
+            BY_BUFFER[-1],
+        ],
     ),
     "number": ("f4", lambda array: array[0, 0], "buffer", BY_BUFFER),
     "buffer": ("f4", memoryview, "buffer", BY_BUFFER),
@@ -338,7 +345,7 @@ SHORT = {
         "f4",
         InPython,
         "dlpack",
-        ["choosing.read", "dlpack.describe", "dlpack.identify", "tensor.describe_tensor"],
+        ["choosing.read", "dlpack_capsule.describe", "dlpack.identify", "tensor.describe_tensor"],
     ),
 }
 
@@ -350,7 +357,7 @@ def test_a_later_view_of_a_type_takes_the_short_way(name, pytestconfig):
     numpy = pytest.importorskip("numpy")
     kind, make, way, called = SHORT[name]
     recent = tuple(map(int, numpy.__version__.split(".")[:2])) >= (2, 3)
-    if not recent and any(each.startswith("dlpack.") for each in called):
+    if not recent and any(each.startswith("dlpack_capsule.") for each in called):
         pytest.skip("this NumPy has no versioned capsules, or keeps shape and strides apart from the tensor")
     exporter = make(numpy.zeros((4, 6), kind))
     view(exporter), view(exporter)

@@ -34,5 +34,5 @@ def test_driver_tests_pass_in_every_mode_on_the_newest(rerun: Rerun, mode: str) 
 
 
 def test_interop_passes_with_the_fast_paths_off(rerun: Rerun) -> None:
-    """null/ and driver/ run without them on a renamed copy: vendored/test_renamed.py."""
+    """null/, emulator/ and driver/ run without them on a renamed copy: vendored/test_renamed.py."""
     rerun([sys.executable, "-m", "pytest", "tests/interop", "--plain", "--again"])

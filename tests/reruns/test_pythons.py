@@ -1,4 +1,4 @@
-"""null/, driver/ and interop/ again, on every other Python of this machine, each in its own environment."""
+"""null/, emulator/, driver/ and interop/ again, on every other Python of this machine, each in its own environment."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from tests.conftest import Rerun
 pytestmark = pytest.mark.heavy
 
 VERSIONS = ("3.9", "3.10", "3.11", "3.12", "3.13", "3.14", "3.15")
+FOLDERS = ("null", "emulator", "driver", "interop")
 THIS = "{}.{}".format(*sys.version_info[:2])
 
 
@@ -63,8 +64,8 @@ OLDEST = min((*PYTHONS, THIS), key=VERSIONS.index)
 
 
 def run_all(rerun: Rerun, version: str, *options: str) -> None:
-    """Run the tests of null/, driver/ and interop/ on another Python."""
-    command = [str(PYTHONS[version]), "-m", "tests", "null", "driver", "interop", "--", "--numprocesses=0", *options]
+    """Run the tests of null/, emulator/, driver/ and interop/ on another Python."""
+    command = [str(PYTHONS[version]), "-m", "tests", *FOLDERS, "--", "--numprocesses=0", *options]
     assert f"-- Python {version}." in rerun(command, timeout=1800)
 
 

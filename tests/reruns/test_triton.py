@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.__main__ import environment
-from tests.null.test_ptx_libraries import check
+from tests.emulator.test_ptx_libraries import check
 from tests.subject import CHECKOUT
 
 pytestmark = [

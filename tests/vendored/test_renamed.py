@@ -35,7 +35,7 @@ def test_a_renamed_copy_passes_a_sample_of_the_tests(rerun: Rerun, site: Path, p
 def test_a_renamed_copy_passes_the_tests_with_the_fast_paths_off(
     rerun: Rerun, site: Path, pytestconfig: pytest.Config
 ) -> None:
-    run_on_the_copy(rerun, site, pytestconfig, "tests/null", "tests/driver", "--plain")
+    run_on_the_copy(rerun, site, pytestconfig, "tests/null", "tests/emulator", "tests/driver", "--plain")
 
 
 def test_a_renamed_copy_runs_its_demo(python: Python, site: Path) -> None:

@@ -36,9 +36,9 @@ ONE_DRIVER = (
 END = """
     gc.collect()
     for copy in (one, two):
-        for primary in importlib.import_module(".gpu.context", copy.__name__)._contexts.values():
+        for primary in importlib.import_module(".gpu.core.context", copy.__name__)._contexts.values():
             primary.forget()                      # kernels of its own that a context keeps
-        importlib.import_module(".owned", copy.__name__).drain()
+        importlib.import_module(".ownership", copy.__name__).drain()
     left = {kind: count for kind, count in emulator.live_handles().items() if count and kind != "context"}
     assert not left, left
     assert not emulator.kept_exceptions, emulator.kept_exceptions

@@ -1,10 +1,10 @@
 """The machine code of the shared object for AArch64: each line has a word of four bytes, and then the instruction.
 
 What it is   `stub`, the code of an exported function; and `shared`, the code to which all of them jump.
-How          [x19, NAME] is the word NAME of table.py. The distance to the table depends on the number of functions, and
-             follows the code.
+How          [x19, NAME] is the word NAME of symbol_table.py. The distance to the table depends on the number of
+             functions, and follows the code.
 Source       Arm Architecture Reference Manual for A-profile; Procedure Call Standard for AArch64
-Read next    table.py, which has the same steps in C
+Read next    symbol_table.py, which has the same steps in C
 """
 
 from __future__ import annotations

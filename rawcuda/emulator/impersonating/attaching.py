@@ -17,20 +17,20 @@ import sys
 import threading
 import time
 
-from .. import shared
-from ..abis import of_thread
-from ..recovery import answer, covered, undivided
-from ..thunks import ENTRIES, keep_for_ever
-from . import table as layout
+from ..emulated_library import shared
+from ..interface.abis import of_thread
+from ..interface.thunks import ENTRIES, keep_for_ever
+from ..machine.recovery import answer, covered, undivided
+from . import symbol_table as layout
 from .journal import Journal, create
-from .libraries import LIBRARIES
-from .table import Table
+from .stand_in_libraries import LIBRARIES
+from .symbol_table import Table
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable
 
-    from .libraries import Answers
+    from .stand_in_libraries import Answers
 
 __all__ = ["ATTACHED", "attach"]
 
@@ -57,9 +57,10 @@ class Attached:
         self.table.put(layout.INSIDE, 0)
         self.table.put_pointer(layout.JOURNAL, self.journal.address)
 
-    def refused(self, text: str) -> None:
-        """Record in the journal of this process that a call was refused."""
-        self.journal.refused(text)
+    def refused(self, name: str, code: int, report: str) -> None:
+        """Record in the journal of this process that a call was refused, if the reason is known."""
+        if report:
+            self.journal.refused(f"{name} returned {code}: {report}")
 
 
 ATTACHED: list[Attached] = []

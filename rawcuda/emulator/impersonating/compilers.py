@@ -1,6 +1,7 @@
 """A replacement of NVRTC that returns PTX instead of cubins; the real library answers all other calls.
 
-What it is   `names` and `open_nvrtc`, for the rows of libraries.py; `real`, which finds and loads a real library.
+What it is   `names` and `open_nvrtc`, for the rows of stand_in_libraries.py; `real`, which finds and loads a real
+             library.
 How          a program gets the addresses of the real library's functions. Only nvrtcGetCUBIN and nvrtcGetCUBINSize are
              replaced. They return the PTX, which NVRTC also makes if the target is a real architecture. A program can
              pass it to the driver or to a linker like a cubin, because these recognize images by their content.
@@ -16,14 +17,14 @@ import re
 
 from ... import locate
 from ...headers import nvrtc_h
-from ..thunks import keep_for_ever
+from ..interface.thunks import keep_for_ever
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable
 
     from .. import Emulator
-    from .libraries import Answers
+    from .stand_in_libraries import Answers
 
 __all__ = ["keep", "names", "open_nvrtc", "real"]
 

@@ -6,14 +6,14 @@ How          three segments: headers, symbols and hash table (read); code (read,
              arm64 kernels. Two words of the table are addresses of libdl's functions, which the loader fills in. The
              loader needs no section headers, but linkers need them.
 Source       System V Application Binary Interface, chapters 4 and 5; its supplements for AMD64 and AArch64
-Read next    table.py, loading.py
+Read next    symbol_table.py, loading.py
 """
 
 from __future__ import annotations
 
 import struct
 
-from . import table as layout
+from . import symbol_table as layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ def write(machine: str, code: ModuleType, soname: str, names: list[str], table: 
     code     intel.py or arm.py
     table    the result of table.build(); its distance to the functions is filled in here
     version  that of the functions, or "" if they have none: programs that were linked with a version ask for it
+    Why long  it lays out one file from its beginning to its end, and each part needs the places of those before it
     """
     number, glob_dat = _MACHINES[machine]
     strings = _Strings()

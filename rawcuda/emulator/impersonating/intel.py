@@ -1,10 +1,10 @@
 """The machine code of the shared object for x86-64: each line has the bytes, and then the instruction.
 
 What it is   `stub`, the code of an exported function; and `shared`, the code to which all of them jump.
-How          [rbx+NAME] is the word NAME of table.py. The distance to the table depends on the number of functions, so
-             its four bytes are filled in when the object is written.
+How          [rbx+NAME] is the word NAME of symbol_table.py. The distance to the table depends on the number of
+             functions, so its four bytes are filled in when the object is written.
 Source       AMD64 Architecture Programmer's Manual, volume 3; System V ABI, AMD64 supplement
-Read next    table.py, which has the same steps in C
+Read next    symbol_table.py, which has the same steps in C
 """
 
 from __future__ import annotations

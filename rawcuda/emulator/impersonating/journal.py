@@ -9,7 +9,7 @@ How          the memory is a shared mapping of a file, so the system keeps what 
              each function (bit 31: it was called but does not exist; the other bits: how often cuGetProcAddress did not
              find it), and text: the command and the unknown names, one on each line. The last 1,024 bytes describe the
              last call that was refused with a report.
-Read next    table.py, attaching.py
+Read next    symbol_table.py, attaching.py
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ import os
 import struct
 import sys
 
-from ..thunks import keep_for_ever
-from .libraries import LIBRARIES
+from ..interface.thunks import keep_for_ever
+from .stand_in_libraries import LIBRARIES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ _RING, _COUNTS, _CALLS, _TEXT, _REFUSED = 0x40, 0x440, 64, 4096, 1024
 _ABSENT, _RUNNING = 1 << 31, 2**32 - 1
 _ENDED = 20  # its offset in the header
 _SHOWN = 200  # characters of a command
+_MOST = 1 << 20  # bytes of a journal that are read: more than any has
 
 
 class Journal:
@@ -91,7 +92,7 @@ def create(folder: str, library: str, count: int) -> Journal:
         name = os.path.join(folder, f"calls-{os.getpid()}-{os.urandom(4).hex()}")
         descriptor = os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
-            os.ftruncate(descriptor, size)
+            os.posix_fallocate(descriptor, 0, size)  # in a full folder, writing to a file with holes is a SIGBUS
             memory = mmap.mmap(descriptor, size)
         finally:
             os.close(descriptor)
@@ -149,11 +150,12 @@ def read(folder: str) -> list[Record]:
     """Return the journals in a folder that contain calls."""
     found = []
     for name in sorted(os.listdir(folder)):
-        if name.startswith("calls-"):
+        path = os.path.join(folder, name)
+        if name.startswith("calls-") and os.path.isfile(path):  # opening a pipe would wait for its writer
             try:
-                with open(os.path.join(folder, name), "rb") as file:
-                    record = Record(file.read())
-            except (OSError, ValueError, struct.error):
+                with open(path, "rb") as file:
+                    record = Record(file.read(_MOST))
+            except (OSError, ValueError, IndexError, struct.error):  # damaged, or of another version
                 continue
             if record.calls or record.asked or record.unknown:
                 found.append(record)

@@ -1,10 +1,10 @@
 """A replacement of nvJitLink that links PTX and returns PTX: the emulator's linker under the names of this library.
 
-What it is   `names` and `open_nvjitlink`, for the rows of libraries.py.
+What it is   `names` and `open_nvjitlink`, for the rows of stand_in_libraries.py.
 How          PTX, and the PTX in fatbins, objects and archives, is merged into one text, which is returned as the cubin.
              Only LTO-IR needs the real library, which turns it into PTX.
 Source       NVIDIA, "nvJitLink" (user guide)
-Read next    ../entries/code/linking.py
+Read next    entries/code/linking_entries.py
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import re
 
 from ... import locate
 from ...headers import nvjitlink_h
-from ..codes import Refused
-from ..entries.code.linking import images_in
+from ..entries.code.linking_entries import images_in
+from ..machine.codes import Refused
 from ..ptx import Rejected
-from ..ptx.program import text_of
-from ..ptx.reading.linking import Merger, Unit
+from ..ptx.ptx_program import text_of
+from ..ptx.reading.ptx_linking import Merger, Unit
 from ..ptx.translating.unit import Unit as Checked
 from .compilers import keep, real
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from typing import Any, Callable
 
     from .. import Emulator
-    from .libraries import Answers
+    from .stand_in_libraries import Answers
 
 __all__ = ["names", "open_nvjitlink"]
 
@@ -153,7 +153,10 @@ def _real_lto(library: ctypes.CDLL | None, link: _Link, inputs: list[tuple[int, 
 
 
 def open_nvjitlink(emulator: Emulator, major: int) -> Answers:
-    """Return the function that returns the addresses of nvJitLink's functions."""
+    """Return the function that returns the addresses of nvJitLink's functions.
+
+    Why long  it is a list of the functions of nvJitLink, which share the links that are open
+    """
     links: dict[int, _Link] = {}
     numbers = itertools.count(0x11AC0DE0, 16)
     loaded: list[ctypes.CDLL | None] = []

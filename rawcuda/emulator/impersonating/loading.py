@@ -20,15 +20,16 @@ import sys
 import threading
 from functools import partial
 
-from .. import shared
-from ..recovery import undivided
-from . import table as layout
+from ...errors import shown
+from ..emulated_library import shared
+from ..machine.recovery import undivided
+from . import symbol_table as layout
 from .attaching import ATTACHED, attach
 from .elf import SYMBOL, write
 from .journal import read, told
-from .libraries import LIBRARIES
 from .programs import write_programs
-from .table import Table, build
+from .stand_in_libraries import LIBRARIES
+from .symbol_table import Table, build
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -130,13 +131,17 @@ def prepare() -> tuple[str, dict[str, str]]:
     raises  OSError  there is no folder that can be written and from which the loader may execute code
     """
     folder = _new_folder()
-    for key, library in LIBRARIES.items():
-        for soname in library.sonames:
-            with open(os.path.join(folder, soname), "wb") as file:
-                file.write(object_for(key, soname, folder))
-    for name, soname in _LINKS.items():
-        os.symlink(soname, os.path.join(folder, name))
-    programs = write_programs(folder)
+    try:
+        for key, library in LIBRARIES.items():
+            for soname in library.sonames:
+                with open(os.path.join(folder, soname), "wb") as file:
+                    file.write(object_for(key, soname, folder))
+        for name, soname in _LINKS.items():
+            os.symlink(soname, os.path.join(folder, name))
+        programs = write_programs(folder)
+    except BaseException:
+        remove(folder)
+        raise
     before = os.environ.get("LD_LIBRARY_PATH")
     # programs also load compilers by their full paths, unless one is loaded already
     early = [os.path.join(folder, name) for key in LIBRARIES if key != "libcuda" for name in LIBRARIES[key].sonames]
@@ -155,6 +160,8 @@ def prepare() -> tuple[str, dict[str, str]]:
 def _new_folder() -> str:
     from tempfile import gettempdir, mkdtemp
 
+    from ...locate import refuse_planted
+
     tried = []
     for place in (gettempdir(), "/dev/shm", os.path.expanduser("~/.cache")):
         try:
@@ -162,6 +169,7 @@ def _new_folder() -> str:
                 raise OSError("it is mounted noexec")
             if ":" in place or ";" in place:
                 raise OSError("LD_LIBRARY_PATH cannot contain it")
+            refuse_planted(place)
             return mkdtemp(prefix="emulated-", dir=place)
         except OSError as error:
             tried.append(f"{place}: {error.strerror or error}")
@@ -240,7 +248,7 @@ def _finish(folder: str, pid: int) -> None:
     """Remove the folder; if an exception ends the process, first print the missing functions that it called."""
     if pid == os.getpid():
         for line in told(read(folder)) if hasattr(sys, "last_type") else ():
-            print(f"{_PACKAGE}: {line}", file=sys.stderr)
+            print(shown(f"{_PACKAGE}: {line}"), file=sys.stderr)
         remove(folder)
 
 

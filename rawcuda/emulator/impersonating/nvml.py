@@ -5,7 +5,7 @@ What it is   `open_nvml`, which returns the addresses of the C functions of libn
 What not     clocks, temperatures, processes: the functions that programs expect are exported, and return
              NVML_ERROR_NOT_SUPPORTED.
 Source       NVML API Reference Guide
-Read next    libraries.py
+Read next    stand_in_libraries.py
 """
 
 from __future__ import annotations
@@ -14,19 +14,17 @@ import ctypes
 import struct
 from functools import partial
 
-from ..abis import VERSION
-from ..codes import Refused
-from ..entries.hardware.devices import bus_id_of, name_of, uuid_of
-from ..machine import TOTAL_MEMORY
-from ..recovery import answer, covered
-from ..thunks import keep_for_ever, out, put_bytes, put_int, put_u64, put_uint, text
+from ..entries.hardware.device_entries import bus_id_of, uuid_of
+from ..interface.thunks import keep_for_ever, out, put_bytes, put_int, put_uint, put_word, text
+from ..machine.codes import Refused
+from ..machine.recovery import answer, covered
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable
 
     from .. import Emulator
-    from ..machine import Machine
+    from ..machine.machine import Machine
 
 __all__ = ["NAMES", "TEXTS", "open_nvml"]
 
@@ -87,13 +85,13 @@ def _count(machine: Machine, address: int) -> None:
 
 def _by_index(machine: Machine, index: int, address: int) -> None:
     _index_of(machine, index + 1)
-    put_u64(address, index + 1)
+    put_word(address, index + 1)
 
 
 def _find(machine: Machine, wanted: str, address: int, key: Callable[[int], str]) -> None:
     for index in range(machine.count):
         if key(index) == wanted:
-            put_u64(address, index + 1)
+            put_word(address, index + 1)
             return
     raise _Failed(_NOT_FOUND)
 
@@ -109,7 +107,7 @@ def _by_bus_id(machine: Machine, name: int, address: int) -> None:
 
 def _name(machine: Machine, handle: int, address: int, length: int) -> None:
     _index_of(machine, handle)
-    _put_text(address, length, name_of())
+    _put_text(address, length, machine.answers.name.encode())
 
 
 def _uuid(machine: Machine, handle: int, address: int, length: int) -> None:
@@ -123,13 +121,15 @@ def _index(machine: Machine, handle: int, address: int) -> None:
 def _memory(machine: Machine, handle: int, address: int) -> None:
     used = _used(machine, handle)
     out(address)
-    put_bytes(address, struct.pack("<3Q", TOTAL_MEMORY, TOTAL_MEMORY - used, used))
+    put_bytes(address, struct.pack("<3Q", machine.answers.memory, machine.answers.memory - used, used))
 
 
 def _memory_2(machine: Machine, handle: int, address: int) -> None:
     used = _used(machine, handle)
     out(address)
-    put_bytes(address + 8, struct.pack("<4Q", TOTAL_MEMORY, 0, TOTAL_MEMORY - used, used))  # after the version
+    put_bytes(
+        address + 8, struct.pack("<4Q", machine.answers.memory, 0, machine.answers.memory - used, used)
+    )  # after the version
 
 
 def _capability(machine: Machine, handle: int, major: int, minor: int) -> None:
@@ -152,7 +152,7 @@ def _version_text(machine: Machine, address: int, length: int, value: bytes = _D
 
 
 def _cuda_version(machine: Machine, address: int) -> None:
-    put_int(address, VERSION)
+    put_int(address, machine.cuda)
 
 
 def _unsupported(machine: Machine, handle: int, *_: int) -> None:

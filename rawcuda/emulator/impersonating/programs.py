@@ -15,6 +15,8 @@ import re
 import shlex
 import sys
 
+from ...errors import shown
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,7 +60,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def _ptxas(given: list[str]) -> int:
     from ..ptx import Rejected
-    from ..ptx.program import text_of
+    from ..ptx.ptx_program import text_of
     from ..ptx.reading.parser import parse
     from ..ptx.translating.unit import Unit
 
@@ -76,7 +78,7 @@ def _ptxas(given: list[str]) -> int:
             output = value if option in ("-o", "--output-file") else output
             target = value if option in ("-arch", "--gpu-name") else target
     if len(inputs) != 1:
-        sys.stderr.write(f"ptxas fatal   : {len(inputs)} input files: this replacement takes one\n")
+        _say(f"ptxas fatal   : {len(inputs)} input files: this replacement takes one")
         return 255
     try:
         with open(inputs[0], "rb") as file:
@@ -86,20 +88,24 @@ def _ptxas(given: list[str]) -> int:
         with open(output, "wb") as made:
             made.write(content)
     except Rejected as rejected:
-        sys.stderr.write(rejected.log + "\n")
+        _say(rejected.log)
         return 255
     except OSError as error:
-        sys.stderr.write(f"ptxas fatal   : {error.filename}: {error.strerror}\n")
+        _say(f"ptxas fatal   : {error.filename}: {error.strerror}")
         return 255
     return 0
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(shown(text) + "\n")
 
 
 def _nvcc(given: list[str]) -> int:
     from ... import locate
 
-    places = [path for path, _ in locate.nvcc() if not _is_replacement(path)]
+    places = [path for path, _ in locate.nvcc() if not _is_replacement(path) and not _is_planted(path)]
     if not places:
-        sys.stderr.write("nvcc: there is no real nvcc, which the emulator needs to compile CUDA C: install a toolkit\n")
+        _say("nvcc: there is no real nvcc, which the emulator needs to compile CUDA C: install a toolkit")
         return 1
     words = list(given)
     if any(word in ("-cubin", "--cubin") for word in words):
@@ -112,6 +118,17 @@ def _nvcc(given: list[str]) -> int:
             words += ["-o", os.path.splitext(os.path.basename(source))[0] + ".cubin"]
     # nvcc starts ptxas by its name, and searches its own folder first
     os.execv(places[0], [places[0], *words])
+
+
+def _is_planted(path: str) -> bool:
+    from ... import locate
+
+    try:
+        locate.refuse_planted(path)
+    except PermissionError as error:
+        _say(f"nvcc: {error}")
+        return True
+    return False
 
 
 def _is_replacement(path: str) -> bool:

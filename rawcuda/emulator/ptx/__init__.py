@@ -6,7 +6,7 @@ The steps, each with its own module:
     translating/  forms, opcodes (which instructions are legal, and what they do) -> flow, registers (analysis)
                   -> unit, translate (emit, access, data, convert, control): Python source
                   -> tracking: the same again, if an undefined value arises
-    program.py    compiles and loads the source, and runs kernels
+    ptx_program.py    compiles and loads the source, and runs kernels
     running/      machine, scheduler, races, builtins and the units (called by the source) -> report (errors)
     checking/     races in all memory, delayed stores (if the settings turn them on)
     vectors/      a second translation to NumPy, for large launches
@@ -15,13 +15,14 @@ The exact arithmetic is in running/integers.py, running/rounding.py and running/
 translating/table/opcodes.py.
 
 Source       PTX ISA, https://docs.nvidia.com/cuda/parallel-thread-execution/
+Order        reading, translating, checking, running, vectors, ptx_program
 Read next    reading/parser.py, then the modules in the order of the arrows
 """
 
 from __future__ import annotations
 
-from .program import Code, Entry, load
+from .ptx_program import Code, Entry, load
 from .reading.syntax import Rejected
-from .running.machine import Limits
+from .running.lookups import Limits
 
 __all__ = ["Code", "Entry", "Limits", "Rejected", "load"]

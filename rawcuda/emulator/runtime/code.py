@@ -6,17 +6,17 @@ How          nvcc makes functions that register each fatbin, with the addresses 
              contains only machine code, and the PTX is in the fatbins from which it was linked; they are linked again.
              Managed variables need their memory before the program uses them: nvcc calls __cudaInitModule for this.
 Source       crt/host_runtime.h and crt/link.stub of CUDA 11.8 to 13.0; fatbinary_section.h
-Read next    launches.py
+Read next    runtime_launches.py
 """
 
 from __future__ import annotations
 
 import ctypes
 
-from ..codes import Refused
-from ..entries.code.images import length_of_fatbin
-from ..entries.code.linking import DEVICE_RUNTIME
-from ..thunks import get_u64, out, put_address_of, put_u64, text
+from ..entries.code.image_entries import length_of_fatbin
+from ..entries.code.linking_entries import DEVICE_RUNTIME
+from ..interface.thunks import get_word, out, put_address_of, put_word, text
+from ..machine.codes import Refused
 from .state import Runtime, runtime
 
 __all__ = ["Fatbin", "Kernel", "Variable", "kernel_of", "variable_at"]
@@ -68,10 +68,10 @@ class Fatbin:
 
     def _add_all(self, state: Runtime, link: int) -> None:
         """Add each of the fatbins to a link."""
-        at = get_u64(self.address + 16)
-        while get_u64(at):
-            length = length_of_fatbin(ctypes.string_at(get_u64(at), 16))
-            state.do("cuLinkAddData_v2", link, _FATBINARY, get_u64(at), length, 0, 0, 0, 0)
+        at = get_word(self.address + 16)
+        while get_word(at):
+            length = length_of_fatbin(ctypes.string_at(get_word(at), 16))
+            state.do("cuLinkAddData_v2", link, _FATBINARY, get_word(at), length, 0, 0, 0, 0)
             at += 8
 
     def close(self, state: Runtime) -> None:
@@ -185,7 +185,7 @@ def register_managed(
 def initialize_module(state: Runtime, handle: int) -> int:
     """Write the addresses of a fatbin's managed variables into the program's pointers, and return 1."""
     for variable in _fatbin(state, handle).managed:
-        put_u64(variable.host, variable.place(state)[0])
+        put_word(variable.host, variable.place(state)[0])
     return 1
 
 
@@ -230,7 +230,7 @@ def variable_at(state: Runtime, host: int, size: int = 0, offset: int = 0) -> in
 def symbol_address(state: Runtime, address: int, host: int) -> None:
     """Write the address of a variable."""
     out(address)
-    put_u64(address, variable_at(state, host))
+    put_word(address, variable_at(state, host))
 
 
 @runtime("cudaGetSymbolSize")
@@ -238,7 +238,7 @@ def symbol_size(state: Runtime, address: int, host: int) -> None:
     """Write the size of a variable."""
     out(address)
     variable_at(state, host)
-    put_u64(address, state.variables[host].place(state)[1])
+    put_word(address, state.variables[host].place(state)[1])
 
 
 @runtime("cudaGetFuncBySymbol")
@@ -252,14 +252,14 @@ def function_by_symbol(state: Runtime, address: int, host: int) -> None:
 def get_kernel(state: Runtime, address: int, host: int) -> None:
     """Write the CUkernel of a kernel."""
     out(address)
-    put_u64(address, kernel_of(state, host))
+    put_word(address, kernel_of(state, host))
 
 
 @runtime("__cudaGetKernel", context=False)
 def get_kernel_of_stub(state: Runtime, address: int, host: int) -> None:
     """Write the kernel's address on the host, which is the handle for __cudaLaunchKernel: so nothing is loaded yet."""
     out(address)
-    put_u64(address, host)
+    put_word(address, host)
 
 
 @runtime("cudaFuncGetName")

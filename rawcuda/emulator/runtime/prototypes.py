@@ -5,12 +5,12 @@ What it is   `PROTOTYPES`, one line for each function, as the headers declare it
 How          after // come, if they apply: the major versions of CUDA that have this function with these parameters
              (13, 12-13; without a version, all have it); `ptsz` or `ptds`, if the library also exports a form with this
              suffix, for which stream NULL is the default stream of the thread; and, after =, the function of the driver
-             that does the same, if there is one. table.py converts the arguments for it by their types.
+             that does the same, if there is one. runtime_table.py converts the arguments for it by their types.
              A function without a function of the driver is in one of the other modules, or is not emulated: it is
              exported, and returns cudaErrorNotSupported.
 Source       cuda_runtime_api.h and crt/host_runtime.h of CUDA 11.8, 12.9 and 13.0; the symbols that their libraries
              export
-Read next    table.py
+Read next    runtime_table.py
 """
 
 from __future__ import annotations

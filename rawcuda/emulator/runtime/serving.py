@@ -5,29 +5,37 @@ What it is   `open_runtime`, which returns the addresses of the C functions of o
 How          a function that is a call of the driver gets its arguments converted by their types: the address of a
              kernel's stand-in becomes a kernel, and a structure of the runtime one of the driver. In a form _ptsz or
              _ptds, stream NULL is the per-thread default stream in all calls of the driver.
-Read next    ../impersonating/libraries.py
+Read next    impersonating/stand_in_libraries.py
 """
 
 from __future__ import annotations
 
 import ctypes
 
-from ..codes import Refused
-from ..recovery import answer, covered
-from ..space import say
-from ..thunks import keep_for_ever
-from . import arrays, copies, devices, graphs, launches, memory, streams  # noqa: F401  # they declare their functions
+from ..interface.thunks import keep_for_ever
+from ..machine.codes import Refused
+from ..machine.recovery import answer, covered
+from ..machine.space import say
+from . import (  # noqa: F401  # they declare their functions
+    runtime_arrays,
+    runtime_copies,
+    runtime_devices,
+    runtime_graphs,
+    runtime_launches,
+    runtime_memory,
+    runtime_streams,
+)
 from .code import kernel_of
-from .graphs import node_of
+from .runtime_graphs import node_of
+from .runtime_table import functions
 from .state import BODIES, Body, Runtime
-from .table import functions
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable
 
     from .. import Emulator
-    from .table import Function, Parameter
+    from .runtime_table import Function, Parameter
 
     Convert = Callable[[Runtime, int], Any]
 

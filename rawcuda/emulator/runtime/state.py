@@ -13,14 +13,14 @@ from __future__ import annotations
 
 import ctypes
 
-from ..codes import Refused
-from ..thunks import ENTRIES, wrapped
+from ..interface.thunks import ENTRIES, wrapped
+from ..machine.codes import Refused
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable, Optional, TypeVar
 
-    from ..machine import Machine, Thread
+    from ..machine.machine import Machine, Thread
     from .code import Fatbin, Kernel, Variable
 
     F = TypeVar("F", bound=Callable[..., Optional[int]])

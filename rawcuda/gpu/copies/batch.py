@@ -14,24 +14,23 @@ from __future__ import annotations
 import ctypes
 from ctypes import byref
 
-from ... import names
-from ...arrays.copying import Prepared
+from ...arguments import as_bool, as_list
+from ...arrays.copying import CheckedCopy
 from ...driver import as_argument
 from ...elements import layout
 from ...errors import a_kind, worded
-from ...given import flag, several
 from ...headers import cuda_h
 from ...protocols.description import Unaddressed
-from ..ordering import PAGEABLE, end_work, keep, make_ready, refuse_capture
-from ..queue import LEGACY, calls_on, home_of, work_handle
-from ..retention import capture_number
+from ..core.points import capture_number
+from ..core.stream_arguments import LEGACY, home_of, queue_of, work_handle
+from ..memory.ordering import PAGEABLE, end_work, keep, make_ready, refuse_capture
 from .transfer import box_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ..context import PrimaryContext
+    from ..core.context import PrimaryContext
 
 __all__ = ["copy_batch"]
 
@@ -40,9 +39,7 @@ _POINTER = 1  # CU_MEMCPY_OPERAND_TYPE_POINTER
 _OVERLAP = 1  # CU_MEMCPY_FLAG_PREFER_OVERLAP_WITH_COMPUTE
 
 
-def copy_batch(
-    pairs: names.Any, *, stream: names.Any = None, source_order: str = "stream", prefer_overlap: bool = False
-) -> None:
+def copy_batch(pairs: Any, *, stream: Any = None, source_order: str = "stream", prefer_overlap: bool = False) -> None:
     """Copy several sources to their targets, as copy(dst, src) does each; nothing is copied if one pair is wrong.
 
     pairs           (dst, src) of each copy
@@ -56,18 +53,20 @@ def copy_batch(
                     ValueError  an unknown source_order; "during_api_call" in a capture
                     InvalidUse  a capture, and pageable host memory or a copy that a graph cannot contain
     """
-    order = _ORDERS.get(source_order) if isinstance(source_order, str) else None
+    order = None
+    if isinstance(source_order, str):
+        order = _ORDERS.get(source_order)
     if order is None:
         raise ValueError(f"source_order {worded(source_order)}: give one of {', '.join(map(repr, _ORDERS))}")
-    prefer_overlap = flag("prefer_overlap", prefer_overlap)
-    copies = [_prepared(number, pair, stream) for number, pair in enumerate(several("pairs", pairs, "pairs"))]
+    prefer_overlap = as_bool("prefer_overlap", prefer_overlap)
+    copies = [_checked(number, pair, stream) for number, pair in enumerate(as_list("pairs", pairs, "pairs"))]
     copies = [each for each in copies if not each.walk.is_empty()]
     handle = work_handle(stream)
     primary: PrimaryContext | None = None
     for each in copies:
         primary = primary or each.to.primary or each.of.primary
     if primary is None:  # host memory only
-        _perform_each(copies, stream)
+        _make_each(copies, stream)
         return
     primary.open()
     home = home_of(stream, primary)
@@ -84,7 +83,7 @@ def copy_batch(
         for thing in (each.dst, each.src):
             if thing.stream is not None and thing.stream is not stream:
                 make_ready(home, stream, thing)
-    calls, queue = calls_on(stream, home)
+    calls, queue = home.calls, queue_of(stream)
     foreign = not all(each.to.ours and each.of.ours for each in together)
     waits = order == _ORDERS["during_api_call"] or any("host" in (each.to.kind, each.of.kind) for each in together)
     try:
@@ -93,7 +92,7 @@ def copy_batch(
         if boxes:
             _copy_boxes(calls, queue, boxes, order, prefer_overlap, home)
         _keep_all(together, home, stream)
-        _perform_each(alone, stream)
+        _make_each(alone, stream)
         if waits:
             calls.cuStreamSynchronize(queue)
     except BaseException as error:
@@ -102,7 +101,7 @@ def copy_batch(
         raise
 
 
-def _keep_all(together: list[Prepared], home: PrimaryContext, stream: Any) -> None:
+def _keep_all(together: list[CheckedCopy], home: PrimaryContext, stream: Any) -> None:
     for each in together:
         for thing, side in ((each.dst, each.to), (each.src, each.of)):
             if side.kind != "host":
@@ -111,12 +110,12 @@ def _keep_all(together: list[Prepared], home: PrimaryContext, stream: Any) -> No
             each.dst.stream = stream
 
 
-def _perform_each(copies: list[Prepared], stream: Any) -> None:
+def _make_each(copies: list[CheckedCopy], stream: Any) -> None:
     for each in copies:
-        each.perform(stream)
+        each.make(stream)
 
 
-def _prepared(number: int, pair: Any, stream: Any) -> Prepared:
+def _checked(number: int, pair: Any, stream: Any) -> CheckedCopy:
     """Check a pair; every error names it."""
     if not isinstance(pair, (tuple, list)) or len(pair) != 2:
         raise TypeError(f"pair {number} must be (dst, src), not {worded(pair)}")
@@ -128,14 +127,14 @@ def _prepared(number: int, pair: Any, stream: Any) -> Prepared:
                     f"copy_batch() does not accept {a_kind(side)}, which has no addresses: copy it with "
                     "copy(dst, src) or copy_from()"
                 )
-        return Prepared(dst, src, stream)
+        return CheckedCopy(dst, src, stream)
     except Exception as error:
         if error.args and isinstance(error.args[0], str):
             error.args = (f"pair {number}: {error.args[0]}", *error.args[1:])
         raise
 
 
-def _depend(copies: list[Prepared]) -> bool:
+def _depend(copies: list[CheckedCopy]) -> bool:
     """Tell whether the target of a copy may share bytes with a side of any copy, itself included."""
     extents: list[tuple[int, int, bool]] = []  # first address, end, whether it is a target
     for each in copies:
@@ -156,7 +155,7 @@ def _depend(copies: list[Prepared]) -> bool:
     return False
 
 
-def _divide(copies: list[Prepared], home: PrimaryContext) -> tuple[list[Prepared], list[Prepared]]:
+def _divide(copies: list[CheckedCopy], home: PrimaryContext) -> tuple[list[CheckedCopy], list[CheckedCopy]]:
     """Return the runs of bytes and the pitched boxes that the driver can copy together, if there are at least two."""
     ours = [each for each in copies if {each.to.primary, each.of.primary} <= {home, None}]
     ours = [each for each in ours if each.to.primary is not None or each.of.primary is not None]
@@ -169,7 +168,9 @@ def _divide(copies: list[Prepared], home: PrimaryContext) -> tuple[list[Prepared
     )
 
 
-def _copy_runs(calls: Any, queue: Any, runs: list[Prepared], order: int, overlap: bool, home: PrimaryContext) -> None:
+def _copy_runs(
+    calls: Any, queue: Any, runs: list[CheckedCopy], order: int, overlap: bool, home: PrimaryContext
+) -> None:
     """Copy runs of bytes together.
 
     calls   cuMemcpyBatchAsync_v2, cuMemcpyBatchAsync
@@ -187,7 +188,9 @@ def _copy_runs(calls: Any, queue: Any, runs: list[Prepared], order: int, overlap
         calls.cuMemcpyBatchAsync(*common, as_argument(1), byref(failed), queue)
 
 
-def _copy_boxes(calls: Any, queue: Any, boxes: list[Prepared], order: int, overlap: bool, home: PrimaryContext) -> None:
+def _copy_boxes(
+    calls: Any, queue: Any, boxes: list[CheckedCopy], order: int, overlap: bool, home: PrimaryContext
+) -> None:
     """Copy pitched boxes together.
 
     calls   cuMemcpy3DBatchAsync_v2, cuMemcpy3DBatchAsync

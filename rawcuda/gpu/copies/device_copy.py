@@ -1,6 +1,6 @@
 """Copies and fills on a device that are not one run of bytes: by pitched copies where possible, otherwise by a kernel.
 
-What it is   the device part of arrays/copying.py, except for what spans.py does; imported when it is first needed.
+What it is   the device part of arrays/copying.py, except for what contiguous.py does; imported when it is first needed.
 How          A walk of zero, one or two dimensions over runs of bytes is a 1-D, 2-D or 3-D copy of the driver, if its
              strides are pitches. Any other walk is copied by a kernel (strided_kernel.py) if the device can access both
              sides. Pageable memory is gathered or scattered by the CPU, and transferred as one contiguous block.
@@ -20,13 +20,13 @@ from ...arrays import host_copy
 from ...arrays.host_copy import Walk
 from ...driver import as_argument
 from ...elements import layout
-from ..context import PrimaryContext
-from ..memory import allocate
-from ..ordering import PAGEABLE, end_work, finish_context, keep, make_ready, refuse_capture, settle
-from ..queue import PER_THREAD, calls_on, home_of, work_handle
-from ..spans import FILLS_OF_ROWS, LARGEST_PITCH
-from ..stream import record_and_wait
+from ..core.context import PrimaryContext
+from ..core.stream_arguments import PER_THREAD, home_of, queue_of, work_handle
+from ..memory.memory import allocate
+from ..memory.ordering import PAGEABLE, end_work, finish_context, keep, make_ready, refuse_capture, wait_on_host
+from ..streams.stream import record_and_wait
 from . import transfer
+from .contiguous import FILLS_OF_ROWS, LARGEST_PITCH
 from .peer_copy import copy_across
 from .strided_kernel import launch_of as strided_launch
 from .strided_kernel import run as run_kernel
@@ -49,8 +49,8 @@ def copy_on_device(target: Any, source: Any, to: Side, of: Side, walk: Walk, str
     """
     handle, device = work_handle(stream), _worker(to, of, stream)
     if device is None:  # pinned memory that is not ours, and host memory
-        settle(target)
-        settle(source)
+        wait_on_host(target)
+        wait_on_host(source)
         host_copy.copy(walk)
         return
     home = home_of(stream, device)
@@ -59,7 +59,10 @@ def copy_on_device(target: Any, source: Any, to: Side, of: Side, walk: Walk, str
         _do_copy(target, source, to, of, walk, stream, device, handle)
         return
     try:  # close() of memory does not wait for a stream of another device, so the memory is kept after any exception
-        other = of.primary if device is to.primary else to.primary
+        if device is to.primary:
+            other = of.primary
+        else:
+            other = to.primary
         both = handle <= PER_THREAD and other is not None and other is not device
         if both:  # the default streams of both devices
             other.open()
@@ -75,14 +78,20 @@ def copy_on_device(target: Any, source: Any, to: Side, of: Side, walk: Walk, str
 def _worker(to: Side, of: Side, stream: Any) -> PrimaryContext | None:
     """Return the context of the device that copies: that of device memory, otherwise that of the stream."""
     if to.kind == "device" or of.kind == "device":
-        device: PrimaryContext | None = to.primary if to.kind == "device" else of.primary
+        device: PrimaryContext | None
+        if to.kind == "device":
+            device = to.primary
+        else:
+            device = of.primary
         return device
     device = to.primary or of.primary
     if device is None:
         return None
     if work_handle(stream) <= PER_THREAD and to.kind in _HOST_KINDS and of.kind not in _HOST_KINDS:
         device = of.primary  # work that writes the source may still be pending in a default stream of its device
-    return device if device is None else home_of(stream, device)
+    if device is None:
+        return device
+    return home_of(stream, device)
 
 
 def _do_copy(
@@ -113,7 +122,7 @@ def _do_copy(
             keep(device, stream, source, of)
     except BaseException as error:
         if not to.ours or not of.ours:
-            end_work(error, device, calls_on(handle, device)[1], target, source)
+            end_work(error, device, queue_of(handle), target, source)
         raise
     if "host" not in kinds and to.form.dtype is not None:  # (the stream of a Memory is that of its allocation)
         target.stream = stream  # its elements will be ready in this stream's order
@@ -195,8 +204,15 @@ def _to_host(walk: Walk, kind: str, device: PrimaryContext, handle: int) -> None
     packed = layout.c_strides(walk.shape, walk.nbytes)
     size = layout.size(walk.shape) * walk.nbytes
     direct = packed == walk.target_strides
-    aside: Any = None if direct else (ctypes.c_char * size)()
-    landing = walk.target if direct else ctypes.addressof(aside)
+    aside: Any
+    if direct:
+        aside = None
+    else:
+        aside = (ctypes.c_char * size)()
+    if direct:
+        landing = walk.target
+    else:
+        landing = ctypes.addressof(aside)
     with allocate(device, size) as there:
         _copy_walk(
             Walk(walk.nbytes, walk.shape, there.ptr, packed, walk.source, walk.source_strides),
@@ -231,7 +247,7 @@ def _copy_aside(walk: Walk, kinds: tuple[str, str], device: PrimaryContext, hand
 
 
 def _wait(device: PrimaryContext, handle: int) -> None:
-    calls, queue = calls_on(handle, device)
+    calls, queue = device.calls, queue_of(handle)
     calls.cuStreamSynchronize(queue)
 
 
@@ -258,7 +274,7 @@ def fill_on_device(target: Any, to: Side, pattern: bytes, stream: Any) -> None:
             _fill_by_copy(Walk(len(pattern), shape, address, strides, 0, (0,) * len(shape)), pattern, device, handle)
         keep(device, stream, target, to)
     except BaseException as error:  # the bytes of the element are in pageable memory
-        end_work(error, device, calls_on(handle, device)[1], target)
+        end_work(error, device, queue_of(handle), target)
         raise
     if to.form.dtype is not None:
         target.stream = stream
@@ -272,12 +288,15 @@ def _fill_by_words(
     calls   cuMemsetD2D8Async, cuMemsetD2D16Async, cuMemsetD2D32Async
     """
     size, columns = len(pattern), shape[-1]
-    pitch = strides[-1] if columns > 1 else size
+    if columns > 1:
+        pitch = strides[-1]
+    else:
+        pitch = size
     width = next(n for n in (4, 2, 1) if not any(number % n for number in (size, address, pitch, *strides)))
     is_few = size // width * layout.size(shape[:-1]) <= _MOST_CALLS
     if not is_few or not size <= pitch <= LARGEST_PITCH or home_of(stream, device) is not device:
         return False
-    calls, queue = calls_on(stream, device)
+    calls, queue = device.calls, queue_of(stream)
     fill = getattr(calls, FILLS_OF_ROWS[width])
     for row in product(*map(range, shape[:-1])):
         first = address + sum(map(mul, row, strides))

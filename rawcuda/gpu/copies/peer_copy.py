@@ -17,10 +17,10 @@ from ...arrays.host_copy import Walk
 from ...driver import as_argument
 from ...elements import layout
 from ...headers import cuda_h
-from ..context import PrimaryContext
-from ..memory import allocate
-from ..queue import calls_on
-from ..stream import Stream, record_and_wait
+from ..core.context import PrimaryContext
+from ..core.stream_arguments import queue_of
+from ..memory.memory import allocate
+from ..streams.stream import Stream, record_and_wait
 from .strided_kernel import run as run_kernel
 from .transfer import box_of
 
@@ -48,7 +48,7 @@ def copy_across(walk: Walk, to: PrimaryContext, of: PrimaryContext, stream: Any)
 
 def _copy_directly(walk: Walk, to: PrimaryContext, of: PrimaryContext, stream: Any) -> bool:
     """Copy by one call of the driver if that is possible, and tell whether it was."""
-    calls, queue = calls_on(stream, to)
+    calls, queue = to.calls, queue_of(stream)
     ends = to.handle, of.handle
     if not walk.shape:
         target, source, there, here, size = map(as_argument, (walk.target, walk.source, *ends, walk.nbytes))

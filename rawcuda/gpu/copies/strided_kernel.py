@@ -15,15 +15,15 @@ from __future__ import annotations
 
 from ...arrays.host_copy import Walk
 from ...elements import layout
-from ..device import Device
-from ..queue import home_of
-from ..stream import Stream, record_and_wait
+from ..core.stream_arguments import home_of
+from ..devices.device import Device
+from ..streams.stream import Stream, record_and_wait
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ..context import PrimaryContext
+    from ..core.context import PrimaryContext
     from ..kernels.module import Module
 
     Ints = tuple[int, ...]
@@ -62,7 +62,10 @@ def ptx(ndim: int, size: int, wide: bool) -> str:
         "mov.u64 %s, %source;",
     ]
     for k in range(ndim - 1, 0, -1):
-        extent = f"%extent{k}" if wide else f"%n{k}"
+        if wide:
+            extent = f"%extent{k}"
+        else:
+            extent = f"%n{k}"
         body += [
             f"div.{index} %q{i}, %{i}, {extent};",
             f"mul.lo.{index} %m{i}, %q{i}, {extent};",
@@ -80,7 +83,10 @@ def ptx(ndim: int, size: int, wide: bool) -> str:
         "ret;",
     ]
     registers = ", ".join("%" + name for name in ("target", "source", "count", *names))
-    narrow = "" if wide or ndim < 2 else "    .reg .u32 " + ", ".join(f"%n{k}" for k in range(1, ndim)) + ";\n"
+    if wide or ndim < 2:
+        narrow = ""
+    else:
+        narrow = "    .reg .u32 " + ", ".join(f"%n{k}" for k in range(1, ndim)) + ";\n"
     return (
         ".version 6.3\n.target sm_50\n.address_size 64\n\n"
         f".visible .entry strided_copy(\n{parameters}\n)\n{{\n    .reg .pred %done;\n    .reg .u16 %h;\n"
@@ -93,8 +99,13 @@ def ptx(ndim: int, size: int, wide: bool) -> str:
 
 def _advance(k: int, number: str, wide: bool) -> list[str]:
     """Return the instructions that advance both addresses by an index along dimension k."""
-    widen = [] if wide else [f"cvt.u64.u32 %index, {number};"]
-    index = number if wide else "%index"
+    if wide:
+        widen = []
+    else:
+        widen = [f"cvt.u64.u32 %index, {number};"]
+    index = "%index"
+    if wide:
+        index = number
     return [*widen, f"mad.lo.u64 %t, {index}, %to{k}, %t;", f"mad.lo.u64 %s, {index}, %from{k}, %s;"]
 
 

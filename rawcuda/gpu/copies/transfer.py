@@ -14,16 +14,16 @@ import ctypes
 
 from ...driver import as_argument
 from ...headers import cuda_h
-from ...owned import drain
-from ..queue import calls_on
-from ..retention import sweep
+from ...ownership import drain
+from ..core.points import sweep
+from ..core.stream_arguments import queue_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from ...arrays.host_copy import Walk
-    from ..context import PrimaryContext
+    from ..core.context import PrimaryContext
 
 __all__ = ["box_of", "copy_bytes", "copy_2d", "copy_3d"]
 
@@ -58,7 +58,7 @@ def _perform(name: str, arguments: tuple[Any, ...], kinds: tuple[str, str], devi
     """Call a function; wait if a side is pageable: nothing keeps that memory, and its owner may use it at once."""
     primary: PrimaryContext = getattr(device, "_primary", device)
     primary.open()
-    calls, queue = calls_on(stream, primary)
+    calls, queue = primary.calls, queue_of(stream)
     getattr(calls, name)(*arguments, queue)
     if "host" in kinds:
         calls.cuStreamSynchronize(queue)

@@ -18,21 +18,23 @@ from _weakref import ref
 from functools import partial
 from math import gcd
 
-from ... import names
+from ...arguments import SetOnce, as_int
 from ...driver import as_argument
 from ...errors import Unsupported, a_kind, worded
-from ...given import SetOnce, whole
 from ...headers import cuda_h
-from ...owned import drain, dropped
-from ..handles import GREEN, GREEN_STREAM
-from ..queue import InContext
-from ..stream import Event, Stream
+from ...headers.status import NOT_SUPPORTED
+from ...ownership import drain, dropped
+from ..core.handles import GREEN, GREEN_STREAM, shown_handle
+from ..core.stream_arguments import InContext
+from ..streams.stream import Event, Stream
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ..context import PrimaryContext
+    from ...driver import Driver
+    from ...gpu.devices.device import Device
+    from ..core.context import PrimaryContext
 
 __all__ = ["GreenContext", "Split", "split"]
 
@@ -68,7 +70,7 @@ class GreenContext(SetOnce, InContext):
     __slots__ = ("sm_count", "_streams")
     _instead = "split the device again"
 
-    device: names.Device
+    device: Device
     sm_count: int
     if TYPE_CHECKING:
         _primary: PrimaryContext
@@ -78,7 +80,7 @@ class GreenContext(SetOnce, InContext):
         raise TypeError("a GreenContext is made by Device.split()")
 
     @classmethod
-    def _over(cls, device: names.Device, resources: list[Any]) -> GreenContext:
+    def _over(cls, device: Device, resources: list[Any]) -> GreenContext:
         """Make a green context of parts of one split."""
         array, descriptor = (cuda_h.CUdevResource * len(resources))(*resources), cuda_h.CUdevResourceDesc()
         device._primary.driver.cuDevResourceGenerateDesc(ctypes.byref(descriptor), array, len(resources))
@@ -132,7 +134,7 @@ class GreenContext(SetOnce, InContext):
             self.handle
         return made
 
-    def record(self, event: names.Event | None = None) -> names.Event:
+    def record(self, event: Event | None = None) -> Event:
         """Record in an event all work that is queued in this green context now; by default, in a new event.
 
         calls   cuGreenCtxRecordEvent
@@ -145,7 +147,7 @@ class GreenContext(SetOnce, InContext):
         self._calls.cuGreenCtxRecordEvent(green, event._argument or event._prepare())
         return event
 
-    def wait(self, event: names.Event) -> None:
+    def wait(self, event: Event) -> None:
         """Make later work in all streams of this green context wait for an event.
 
         calls   cuGreenCtxWaitEvent
@@ -170,11 +172,11 @@ class GreenContext(SetOnce, InContext):
         self._argument = None
 
     def __repr__(self) -> str:
-        what = "closed" if self._handle is None else hex(self._handle)
+        what = shown_handle(self)
         return f"<GreenContext {what} {self.sm_count} multiprocessors, device {self.device.ordinal}>"
 
 
-def split(device: names.Device, sm_counts: tuple[Any, ...], rest: bool) -> Split:
+def split(device: Device, sm_counts: tuple[object, ...], rest: bool) -> Split:
     """Make green contexts with at least these numbers of multiprocessors, and one of the rest; see Device.split()."""
     loaded = device._primary.driver
     if not loaded.has(_SINCE[0]):
@@ -182,7 +184,7 @@ def split(device: names.Device, sm_counts: tuple[Any, ...], rest: bool) -> Split
         raise Unsupported(
             f"green contexts need a driver of CUDA {_SINCE[1] // 1000}.{_SINCE[1] % 1000 // 10} or newer; the loaded "
             f"one is of CUDA {version // 1000}.{version % 1000 // 10}",
-            code=cuda_h.CUDA_ERROR_NOT_SUPPORTED,
+            code=NOT_SUPPORTED,
             name="CUDA_ERROR_NOT_SUPPORTED",
         )
     wanted = [_count(each) for each in sm_counts]
@@ -226,7 +228,7 @@ def split(device: names.Device, sm_counts: tuple[Any, ...], rest: bool) -> Split
     return Split(made)
 
 
-def _divided(loaded: Any, whole: Any, least: int) -> tuple[list[Any], Any]:
+def _divided(loaded: Driver, whole: Any, least: int) -> tuple[list[Any], Any]:
     """Divide multiprocessors into as many groups of at least `least` as possible; return the groups and the rest."""
     number, left = ctypes.c_uint(), cuda_h.CUdevResource()
     loaded.cuDevSmResourceSplitByCount(None, ctypes.byref(number), ctypes.byref(whole), None, 0, least)
@@ -237,8 +239,8 @@ def _divided(loaded: Any, whole: Any, least: int) -> tuple[list[Any], Any]:
     return list(groups[: number.value]), left
 
 
-def _count(given: Any) -> int:
-    number = whole("a number of multiprocessors", given)
+def _count(given: object) -> int:
+    number = as_int("a number of multiprocessors", given)
     if number < 1:
         raise ValueError(f"{worded(number)} multiprocessors: a part needs at least 1")
     return number

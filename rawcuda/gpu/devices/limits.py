@@ -3,24 +3,24 @@
 What it is   Limits, which Device.limits returns: `device.limits.stack_size = 4096`, `dict(device.limits)`.
 What not     the limits of a kernel (Kernel.attributes) and of a device (Device.attributes).
 Source       CUDA Driver API, cuCtxSetLimit, cuCtxSetCacheConfig, cuCtxSetSharedMemConfig, cuCtxResetPersistingL2Cache
-Read next    facts.py
+Read next    device_facts.py
 """
 
 from __future__ import annotations
 
 import ctypes
 
-from ... import names
+from ...arguments import as_int
 from ...errors import CudaError, NotFound, Unsupported, worded
-from ...given import whole
-from ...headers import cuda_h
+from ...headers.behaviour import answers
+from ...headers.status import UNSUPPORTED_LIMIT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Any
+    from typing import Any, NoReturn
 
-    from ..context import PrimaryContext
+    from ..core.context import PrimaryContext
 
 __all__ = ["Limits"]
 
@@ -38,7 +38,7 @@ def _limit(number: int, text: str) -> Any:
 
     def put(self: Limits, value: int) -> None:
         name = _NUMBERS[number]
-        size = whole(name, value)
+        size = as_int(name, value)
         if not 0 <= size < 2**64:
             raise ValueError(f"{name}={worded(size)}: give a number from 0 to 2**64-1")
         self._ask("cuCtxSetLimit", number, ctypes.c_uint(number), ctypes.c_size_t(size))
@@ -74,17 +74,17 @@ class Limits:
         _device: Any
         _primary: PrimaryContext
 
-    def __init__(self, device: names.Any) -> None:
+    def __init__(self, device: Any) -> None:
         device.context
         object.__setattr__(self, "_device", device)
         object.__setattr__(self, "_primary", device._primary)
 
-    def __reduce_ex__(self, protocol: object) -> names.NoReturn:
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise TypeError(
             "the limits of a device belong to it, and cannot be copied or pickled: dict(device.limits) has their values"
         )
 
-    def __setattr__(self, name: str, value: names.Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         if not isinstance(getattr(type(self), name, None), property):
             from difflib import get_close_matches
 
@@ -94,12 +94,12 @@ class Limits:
             )
         object.__setattr__(self, name, value)
 
-    def _ask(self, symbol: str, number: int, *arguments: Any) -> None:
+    def _ask(self, symbol: str, number: int, *arguments: object) -> None:
         self._device.context  # raises Closed
         try:
-            getattr(self._primary.inside, symbol)(*arguments)
+            getattr(self._primary.calls, symbol)(*arguments)
         except CudaError as error:
-            if error.code != cuda_h.CUDA_ERROR_UNSUPPORTED_LIMIT:
+            if error.code != UNSUPPORTED_LIMIT:
                 raise
             capability = ".".join(map(str, self._device.compute_capability))
             raise Unsupported(
@@ -154,7 +154,7 @@ class Limits:
         try:
             getattr(self, name)
         except CudaError as error:
-            if error.code in (cuda_h.CUDA_ERROR_UNSUPPORTED_LIMIT, cuda_h.CUDA_ERROR_INVALID_VALUE):
+            if error.code in answers("cuCtxGetLimit"):
                 return False
             raise
         return True
@@ -181,7 +181,7 @@ _NUMBERS = dict(
 _SETTABLE = [*_NUMBERS.values(), "cache_config", "shared_memory_config"]
 
 
-def _choice(what: str, given: Any, choices: tuple[str, ...]) -> int:
+def _choice(what: str, given: object, choices: tuple[str, ...]) -> int:
     if not isinstance(given, str) or given not in choices:
         raise ValueError(f"{what}={worded(given)}: give one of {', '.join(map(repr, choices))}")
     return choices.index(given)

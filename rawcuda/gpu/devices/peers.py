@@ -3,7 +3,7 @@
 What it is   `enable`, `disable` and PeerAccess, which implement the methods of Device; PeerAttributes.
 How          The driver stores only whether one context has access to another. This module counts users: it ends the
              access when the last PeerAccess is closed and enable_peer_access() was undone. It never ends access that
-             other software has enabled. The pairs of devices are in `peers` of context.py, for `reaches`.
+             other software has enabled. The pairs of devices are in `peers` of gpu/core/context.py, for `reaches`.
 What not     memory that is allocated in the order of a stream: its pool says which devices have access.
 Source       CUDA Driver API, "Peer Context Memory Access", cuDeviceGetP2PAttribute
 Read next    limits.py
@@ -15,19 +15,19 @@ import _thread
 import ctypes
 from collections import namedtuple
 
-from ... import names
 from ...errors import CudaError, ForkedAfterInit
 from ...headers import cuda_h
-from ...owned import Held, Owned, invalidate
-from ..calls import run
-from ..context import peers
-from ..handles import beginning, capturing
+from ...headers.status import INVALID_VALUE, PEER_ACCESS_ALREADY_ENABLED
+from ...ownership import Owned, invalidate
+from ..core.context import peers
+from ..core.points import capturing, finish_context
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ..context import PrimaryContext
+    from ...gpu.devices.device import Device
+    from ..core.context import PrimaryContext
 
 __all__ = ["PeerAccess", "PeerAttributes", "attributes_of", "disable", "enable", "forget_links"]
 
@@ -56,7 +56,7 @@ class PeerAccess(Owned):
 
     __slots__ = ("device", "other")
 
-    def __init__(self, device: names.Device, other: names.Device) -> None:
+    def __init__(self, device: Device, other: Device) -> None:
         device.context, other.context  # both contexts are retained now
         self.device, self.other = device, other
         use = _Use(device._primary, other._primary)
@@ -85,7 +85,7 @@ class _Use:
         self.there.hold(self)
         try:
             if self.here is not self.there:  # a device always reaches its own memory
-                with Held(_lock):
+                with _lock:
                     _open(self.here, self.there).users.add(self)
         except BaseException:
             self._let_go()
@@ -93,7 +93,7 @@ class _Use:
 
     def release(self, late: bool) -> None:
         """Give up the access; the last user ends it."""
-        with Held(_lock):
+        with _lock:
             link = _links.get((self.here.ordinal, self.there.ordinal))
             if link is not None and self in link.users:
                 link.users.discard(self)
@@ -102,7 +102,7 @@ class _Use:
 
     def give_away(self) -> bool:
         """Leave the access enabled."""
-        with Held(_lock):
+        with _lock:
             link = _links.get((self.here.ordinal, self.there.ordinal))
             if link is not None and self in link.users:
                 link.users.discard(self)
@@ -123,9 +123,9 @@ def _open(here: PrimaryContext, there: PrimaryContext) -> _Link:
         return link
     foreign = False
     try:
-        here.inside.cuCtxEnablePeerAccess(cuda_h.CUcontext(there.handle), ctypes.c_uint(0))
+        here.calls.cuCtxEnablePeerAccess(cuda_h.CUcontext(there.handle), ctypes.c_uint(0))
     except CudaError as error:
-        foreign = error.code == cuda_h.CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED
+        foreign = error.code == PEER_ACCESS_ALREADY_ENABLED
         if not foreign:
             raise
     link = _links[pair] = _Link(foreign)
@@ -149,21 +149,24 @@ def _end(here: PrimaryContext, there: PrimaryContext, link: _Link, late: bool = 
         return
     context = cuda_h.CUcontext(there._handle or 0)
     try:
-        with Held(beginning):
-            wait = () if capturing else ((here.functions["cuCtxSynchronize"],),)  # kernels may be using the memory
-            run((*wait, (here.functions["cuCtxDisablePeerAccess"], context)), here._to_push())
+        finish_context(here)  # kernels may be using the memory
+        here.calls.cuCtxDisablePeerAccess(context)
     except (CudaError, ForkedAfterInit):
         pass
 
 
 def forget_links(ordinal: int) -> None:
     """Forget the access from and to a device whose context was destroyed."""
-    with Held(_lock):
-        for pair in [pair for pair in _links if ordinal in pair]:
-            _links.pop(pair, None)
+    with _lock:
+        _forget(ordinal)
 
 
-def enable(device: names.Device, other: names.Device) -> None:
+def _forget(ordinal: int) -> None:
+    for pair in [pair for pair in _links if ordinal in pair]:
+        _links.pop(pair, None)
+
+
+def enable(device: Device, other: Device) -> None:
     """Let kernels on one device access the memory of another from now on; do nothing if they already can.
 
     calls   cuCtxEnablePeerAccess
@@ -171,21 +174,23 @@ def enable(device: names.Device, other: names.Device) -> None:
     """
     device.context, other.context
     if device._primary is not other._primary:
-        with Held(_lock):
+        with _lock:
             _open(device._primary, other._primary).lasting = True
 
 
-def disable(device: names.Device, other: names.Device) -> None:
+def disable(device: Device, other: Device) -> None:
     """Undo enable(); the access ends when no PeerAccess is open.
 
     calls   cuCtxDisablePeerAccess
     raises  ValueError  enable() was not called, or was undone already
     """
     pair = device.ordinal, other.ordinal
-    with Held(_lock):
+    with _lock:
         link = _links.get(pair)
         if link is None or not link.lasting or pair not in peers:
-            why = "a PeerAccess is open: close it" if link is not None and link.users else "it was not enabled"
+            why = "it was not enabled"
+            if link is not None and link.users:
+                why = "a PeerAccess is open: close it"
             raise ValueError(
                 f"device {pair[0]} has no access to device {pair[1]} that disable_peer_access() could end: {why}"
             )
@@ -204,7 +209,7 @@ class PeerAttributes(
     __slots__ = ()
 
 
-def attributes_of(device: Any, other: Any) -> PeerAttributes:
+def attributes_of(device: Device, other: Any) -> PeerAttributes:
     """Return the properties of a connection; those that an older driver does not know are None.
 
     calls   cuDeviceGetP2PAttribute
@@ -218,7 +223,7 @@ def attributes_of(device: Any, other: Any) -> PeerAttributes:
         try:
             device._primary.driver.cuDeviceGetP2PAttribute(ctypes.byref(value), number, device.handle, other.handle)
         except CudaError as error:
-            if error.code != cuda_h.CUDA_ERROR_INVALID_VALUE:
+            if error.code != INVALID_VALUE:
                 raise
             found.append(None)
         else:

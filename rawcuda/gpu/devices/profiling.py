@@ -9,9 +9,14 @@ Read next    ranges.py, for names in a profile
 
 from __future__ import annotations
 
-from ... import driver, names
+from ... import driver
 from ...errors import CudaError
-from ..context import AnyContext
+from ..core.context import AnyContext
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import TracebackType
+
 
 __all__ = ["profile"]
 
@@ -38,6 +43,9 @@ class profile:
         with AnyContext():
             driver.current().cuProfilerStop()
 
+    def __repr__(self) -> str:
+        return "<profile: `with` it, or start() and stop()>"
+
     def __enter__(self) -> profile:
         self.start()
         return self
@@ -46,7 +54,7 @@ class profile:
         self,
         kind: type[BaseException] | None,
         value: BaseException | None,
-        traceback: names.TracebackType | None,
+        traceback: TracebackType | None,
     ) -> None:
         try:
             self.stop()

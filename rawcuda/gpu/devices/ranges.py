@@ -16,15 +16,16 @@ import _thread
 import ctypes
 from time import perf_counter_ns
 
-from ... import names, tracing
+from ... import locate, tracing
+from ...arguments import as_int, is_suspended
 from ...errors import a_kind, worded
-from ...given import is_suspended, whole
 from ...interpreter.cpython import immortal
-from ...owned import Held
 from ...tracing import listeners
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
     from typing import Any
 
 __all__ = ["range"]
@@ -104,7 +105,7 @@ _lock = _thread.RLock()
 
 def _profiler() -> _Profiler:
     if not _found:
-        with Held(_lock):
+        with _lock:
             if not _found:
                 _found.append(_load())
     return _found[0]
@@ -115,13 +116,16 @@ def _load() -> _Profiler:
     import os
     import sys
 
-    path = "" if sys.flags.ignore_environment else os.environ.get(_VARIABLE, "")
+    if sys.flags.ignore_environment:
+        path = ""
+    else:
+        path = os.environ.get(_VARIABLE, "")
     if not path:
         return _Profiler()
     if os.path.basename(path) != path and not os.path.isabs(path):  # relative to whatever folder is current
         return _refused(path, "the path is not absolute")
     try:
-        library = ctypes.CDLL(path)
+        library = locate.load(path)[1]
         address = ctypes.cast(library[_INITIALIZE.decode()], ctypes.c_void_p).value or 0
     except (OSError, AttributeError) as error:
         return _refused(path, str(error))
@@ -213,7 +217,7 @@ class range:  # noqa: A001
         self,
         kind: type[BaseException] | None,
         value: BaseException | None,
-        traceback: names.TracebackType | None,
+        traceback: TracebackType | None,
     ) -> None:
         me = _thread.get_ident()
         for at in _numbers(len(self._begun) - 1, -1, -1):
@@ -227,7 +231,7 @@ class range:  # noqa: A001
         if listeners and began:
             tracing.emit(tracing.Step("range", "end", f"{self.name} after {(perf_counter_ns() - began) / 1000:.1f} us"))
 
-    def __call__(self, function: names.Callable[..., names.Any]) -> names.Callable[..., names.Any]:
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Return the function with this range around each call; refuse generator and coroutine functions."""
         if not callable(function):
             raise TypeError(f"a range decorates a function, not {a_kind(function)}")
@@ -246,7 +250,9 @@ class range:  # noqa: A001
         return inside
 
     def __reduce_ex__(self, protocol: object) -> tuple[Any, ...]:
-        color = self._attributes.color & 0xFFFFFF if self._attributes.colorType else None
+        color = None
+        if self._attributes.colorType:
+            color = self._attributes.color & 0xFFFFFF
         return _again, (self.name, color)
 
     def __repr__(self) -> str:
@@ -258,9 +264,9 @@ def _again(name: str, color: int | None) -> range:
     return range(name, color=color)
 
 
-def _color(given: Any) -> int:
+def _color(given: object) -> int:
     if isinstance(given, str) and given in _COLORS:
         return _COLORS[given]
-    if hasattr(type(given), "__index__") and not isinstance(given, bool) and 0 <= whole("color", given) <= 0xFFFFFF:
-        return whole("color", given)
+    if hasattr(type(given), "__index__") and not isinstance(given, bool) and 0 <= as_int("color", given) <= 0xFFFFFF:
+        return as_int("color", given)
     raise ValueError(f"color={worded(given)}: give a number 0xRRGGBB, or one of {', '.join(map(repr, _COLORS))}")

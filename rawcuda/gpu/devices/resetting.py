@@ -6,27 +6,27 @@ How          The driver destroys everything in the primary context, also the obj
              do not belong to the context (pools, graphs, green contexts, virtual memory) are released. Then the context
              is retained again, so that a Device works as before.
 Source       CUDA Driver API, cuDevicePrimaryCtxReset
-Read next    gpu/device.py
+Read next    gpu/devices/device.py
 """
 
 from __future__ import annotations
 
 import gc
 
-from ... import names
 from ...errors import InvalidUse
-from ...owned import Held, Owned, drain, dropped, invalidate
-from ..context import peers, release
-from ..handles import GREEN, GREEN_STREAM, Lifetime, capturing
-from ..queue import failed
-from ..retention import forget
+from ...ownership import Owned, drain, dropped, forked, invalidate
+from ..core.context import peers, release
+from ..core.handles import GREEN, GREEN_STREAM, Lifetime
+from ..core.points import Point, capturing, forget
+from ..core.stream_arguments import failed
 from .peers import forget_links
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ..context import PrimaryContext
+    from ...gpu.devices.device import Device
+    from ..core.context import PrimaryContext
 
 __all__ = ["reset"]
 
@@ -53,14 +53,14 @@ class _Ended:
         return False
 
 
-def reset(device: names.Device, force: bool) -> None:
+def reset(device: Device, force: bool) -> None:
     """Destroy the context of a device with everything in it, and create a new one; see Device.reset().
 
     calls   cuDevicePrimaryCtxReset_v2, cuDevicePrimaryCtxRelease_v2, cuDevicePrimaryCtxRetain
     """
     device.context
     primary: PrimaryContext = device._primary
-    if primary.driver.forked:
+    if forked:
         primary.driver.refuse_forked("cuDevicePrimaryCtxReset_v2")
     if not force and not hasattr(primary.driver.libcuda, "live_handles"):  # only the emulator has this attribute
         raise InvalidUse(
@@ -72,10 +72,9 @@ def reset(device: names.Device, force: bool) -> None:
         raise InvalidUse("a stream is being captured: end the capture before you call reset()")
     if dropped:
         drain()
-    with Held(primary._lock):
+    with primary._lock:
         _end_objects(primary)
-        if failed:
-            failed[:] = [entry for entry in failed if entry[0].ordinal != primary.ordinal]
+        _forget_failures(primary.ordinal)
         release(primary.driver, "cuDevicePrimaryCtxReset_v2", primary.ordinal)
         primary._handle, primary.closing = None, True
         release(primary.driver, "cuDevicePrimaryCtxRelease_v2", primary.ordinal)
@@ -83,20 +82,28 @@ def reset(device: names.Device, force: bool) -> None:
     invalidate()
 
 
+def _forget_failures(ordinal: int) -> None:
+    """Forget what host functions of a device raised."""
+    if failed:
+        failed[:] = [entry for entry in failed if entry[0].ordinal != ordinal]
+
+
 def _end_objects(primary: PrimaryContext) -> None:
     """Close every object of a context; do not release the handles that the context destroys."""
     invalidate()
     primary.kept.clear()
-    primary.pool.clear()
-    primary.ends.clear()
     forget(primary)
+    primary.pool.clear()
+    for event in primary.events:
+        event.argument = None  # it ends with the context
+    primary.events.clear()
     forget_links(primary.ordinal)
     peers.difference_update([pair for pair in peers if primary.ordinal in pair])
     users: list[Any] = [user for user in tuple(primary.users) if not getattr(user, "survives", False)]
     users.sort(key=lambda user: getattr(user, "kind", None) is GREEN)  # after their streams
     owners = _owners_of(users)
     for user in users:
-        if type(user) is object:  # a call in another thread that waits for the context
+        if type(user) in (object, Point):  # a call in another thread that waits for the context
             continue
         is_lost = isinstance(user, Lifetime) and user.kind.release in _OWNED_BY_CONTEXT
         if is_lost and user.kind is not GREEN_STREAM:  # (a green context must not end before its streams)
@@ -109,7 +116,7 @@ def _end_objects(primary: PrimaryContext) -> None:
         owner._closing()
 
 
-def _owners_of(users: list[Any]) -> list[Owned]:
+def _owners_of(users: list[object]) -> list[Owned]:
     """Find the objects whose release is one of these.
 
     It searches all objects of the interpreter. A reference from each release to its owner would make the creation of

@@ -3,7 +3,7 @@
 What else    `explained`: the errors for graphs with conditional nodes or allocations, which permit fewer calls.
 Source       CUDA Driver API, cuGraphConditionalHandleCreate, CUDA_CONDITIONAL_NODE_PARAMS; CUDA Programming Guide,
              "Conditional Graph Nodes": cudaGraphSetConditional
-Read next    parameters.py
+Read next    node_parameters.py
 """
 
 from __future__ import annotations
@@ -11,26 +11,29 @@ from __future__ import annotations
 import ctypes
 from ctypes import byref
 
-from ... import names
+from ...arguments import SetOnce, as_int
 from ...errors import InvalidUse, Unsupported, worded
-from ...given import SetOnce, whole
 from ...headers import cuda_h
+from ...headers.status import INVALID_VALUE, NOT_SUPPORTED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import NoReturn
+
+    from ...driver import Driver
+    from ...gpu.graphs.graph import Graph
 
 __all__ = ["Condition", "explained", "refused"]
 
 _NEEDED = "cuGraphConditionalHandleCreate"
 
 
-def refused(driver: Any, what: str, since: str) -> Unsupported:
+def refused(driver: Driver, what: str, since: str) -> Unsupported:
     """Return the error for a driver that is too old for conditional nodes, or for some of them."""
     version = driver.version
     return Unsupported(
         f"{what} need a driver of CUDA {since}, and this is one of {version // 1000}.{version % 1000 // 10}",
-        code=801,
+        code=NOT_SUPPORTED,
         name="CUDA_ERROR_NOT_SUPPORTED",
         call=_NEEDED,
     )
@@ -46,19 +49,19 @@ class Condition(SetOnce):
     __slots__ = ("graph", "default", "_handle")
     _instead = "create another condition"
 
-    graph: names.Graph
+    graph: Graph
     default: int | None
     if TYPE_CHECKING:
         _handle: int
 
-    def __init__(self, graph: names.Graph, default: int | None = None) -> None:
+    def __init__(self, graph: Graph, default: int | None = None) -> None:
         driver = graph._primary.driver
         if not driver.has(_NEEDED) or not driver.has("cuGraphAddNode_v2"):
             raise refused(driver, "conditional nodes", "12.4")
         if default is not None:
             if isinstance(default, bool):
                 default = int(default)
-            default = whole("default", default)
+            default = as_int("default", default)
             if not 0 <= default < 2**32:
                 raise ValueError(f"default={worded(default)}: a condition is a number from 0 to 2**32-1")
         handle = ctypes.c_uint64()
@@ -72,7 +75,7 @@ class Condition(SetOnce):
         self.graph, self.default, self._handle = graph, default, handle.value
 
     @classmethod
-    def _of(cls, graph: Any, handle: int, default: int | None) -> Condition:
+    def _of(cls, graph: Graph, handle: int, default: int | None) -> Condition:
         made = cls.__new__(cls)
         made.graph, made._handle, made.default = graph, handle, default
         return made
@@ -89,13 +92,13 @@ class Condition(SetOnce):
     def __hash__(self) -> int:
         return hash(("condition", self._handle))
 
-    def __copy__(self) -> names.NoReturn:
+    def __copy__(self) -> NoReturn:
         raise TypeError("a Condition belongs to its graph and cannot be copied: create another")
 
-    def __deepcopy__(self, memo: object) -> names.NoReturn:
+    def __deepcopy__(self, memo: object) -> NoReturn:
         self.__copy__()
 
-    def __reduce_ex__(self, protocol: object) -> names.NoReturn:
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise TypeError("a Condition holds a handle of this process and cannot be pickled")
 
     def __index__(self) -> int:  # so that a kernel takes it as an argument
@@ -114,12 +117,12 @@ class explained:
 
     __slots__ = ("graph", "what")
 
-    def __init__(self, graph: names.Graph | None, what: str) -> None:
+    def __init__(self, graph: Graph | None, what: str) -> None:
         self.graph, self.what = graph, what
 
     def __enter__(self) -> None: ...
 
-    def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
+    def __exit__(self, kind: object, error: object, traceback: object) -> None:
         if self.graph is None or not isinstance(error, (InvalidUse, Unsupported)) or error.code not in _REFUSED:
             return
         found = sorted({node.kind for node in self.graph.nodes} & _SPECIAL)
@@ -130,5 +133,5 @@ class explained:
             ) from None  # fmt: skip
 
 
-_REFUSED = 1, 801  # CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_NOT_SUPPORTED
+_REFUSED = INVALID_VALUE, NOT_SUPPORTED
 _SPECIAL = {"allocation", "free", "conditional"}

@@ -12,20 +12,24 @@ from __future__ import annotations
 import ctypes
 from _weakref import ref
 
-from ... import names
 from ...driver import as_argument
 from ...errors import Closed
 from ...headers import cuda_h
-from ...owned import Held, Owned, drain, dropped, invalidate
+from ...ownership import Owned, drain, dropped, invalidate
 from ...protocols.description import Bytes
-from ..handles import EXECUTABLE, make
-from ..queue import calls_on, home_of, work_handle
-from ..retention import retain
+from ..core.handles import EXECUTABLE, make, shown_handle
+from ..core.points import retain
+from ..core.stream_arguments import home_of, queue_of, work_handle
 from .conditions import explained
+from .nodes import ExecutableNode, node_at
+from .updates import update
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+    from ...gpu.graphs.graph import Graph
+    from ...gpu.graphs.nodes import Node
 
 __all__ = ["Executable"]
 
@@ -40,7 +44,7 @@ class Executable(Owned):
 
     __slots__ = ("_primary", "_graph", "_version", "_nodes", "_kept", "_keeping", "_owners")
 
-    def __init__(self, graph: names.Graph, flags: int = 0) -> None:
+    def __init__(self, graph: Graph, flags: int = 0) -> None:
         if graph._parent is not None:
             raise ValueError(f"{graph!r} belongs to a node: instantiate the graph of that node")
         self._own(0, None)
@@ -48,9 +52,10 @@ class Executable(Owned):
         self._primary = primary = graph._primary
         self._graph, self._version = ref(graph), graph._version
         self._kept: dict[Any, Any] = dict(graph._kept)
-        with Held(graph._lock):
-            if graph._recording is not None and graph._recording.is_in_progress:
-                raise ValueError(f"{graph._recording!r} is in progress: instantiate the graph after its with block")
+        with graph._lock:
+            recording = graph._recording()
+            if recording is not None and recording.is_in_progress:
+                raise ValueError(f"{recording!r} is in progress: instantiate the graph after its with block")
             with explained(graph, _ONE):
                 make(self, EXECUTABLE, primary, (as_argument(graph.handle), ctypes.c_uint64(flags)))
             self._nodes = _nodes_of(graph)  # for the error of an update with other nodes
@@ -68,7 +73,7 @@ class Executable(Owned):
             }.values()
         )
 
-    def launch(self, stream: names.Any = None) -> None:
+    def launch(self, stream: object = None) -> None:
         """Run the work in the order of a stream; None is the legacy default stream.
 
         Launches of one Executable run one after another, in all streams.
@@ -81,37 +86,32 @@ class Executable(Owned):
         for owner in self._owners:
             if owner._handle is None:
                 raise Closed(f"a node of this graph uses {owner!r}, which is closed: update that node, or keep it open")
-        calls, argument = calls_on(queue, self._primary)
+        calls, argument = self._primary.calls, queue_of(queue)
         try:
             calls.cuGraphLaunch(executable, argument)
         finally:
             if self._keeping:  # the graph may be closed before this launch is done
                 retain(home, queue, self._keeping)
 
-    def upload(self, stream: names.Any = None) -> None:
+    def upload(self, stream: object = None) -> None:
         """Prepare the first launch in the order of a stream, so that the launch itself costs less.
 
         calls   cuGraphUpload
         """
         executable = cuda_h.CUgraphExec(self.handle)
-        calls, argument = calls_on(work_handle(stream), self._primary)
+        calls, argument = self._primary.calls, queue_of(work_handle(stream))
         calls.cuGraphUpload(executable, argument)
 
-    def update(self, graph: names.Graph) -> None:
+    def update(self, graph: Graph) -> None:
         """Copy the parameters of all nodes from a graph with the same nodes and edges, for later launches.
 
         calls   cuGraphExecUpdate_v2, cuGraphExecUpdate
         raises  InvalidUse  the graphs differ; the message names the node
         """
-        from .nodes import node_at
-        from .updates import update
-
         update(self, graph, node_at)
 
-    def __getitem__(self, node: names.Node) -> names.ExecutableNode:
+    def __getitem__(self, node: Node) -> ExecutableNode:
         """Return a node as it is in this executable graph, to change it for later launches."""
-        from .nodes import ExecutableNode
-
         return ExecutableNode(self, node)
 
     def close(self) -> None:
@@ -126,13 +126,13 @@ class Executable(Owned):
         invalidate()
 
     def __repr__(self) -> str:
-        return f"<Executable {'closed' if self._handle is None else hex(self._handle)}>"
+        return f"<Executable {shown_handle(self)}>"
 
 
 _ONE = "can have one executable graph only: close() the Executable that instantiate() returned, or launch that"
 
 
-def _nodes_of(graph: Any) -> tuple[int, ...]:
+def _nodes_of(graph: Graph) -> tuple[int, ...]:
     """Return the handles of the nodes of a graph."""
     ask, handle, count = graph._primary.driver.cuGraphGetNodes, cuda_h.CUgraph(graph.handle), ctypes.c_size_t()
     ask(handle, None, ctypes.byref(count))

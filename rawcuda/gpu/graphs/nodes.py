@@ -3,9 +3,9 @@
 What it is   Node and its subclasses; ExecutableNode, a node as it is in an executable graph; and `add`.
 How          a graph asks the driver for its nodes, and makes a Node object for each of them. So nodes that a capture or
              other software has added are included.
-What not     it does not read the parameters that a user gives: parameters.py does.
+What not     it does not read the parameters that a user gives: node_parameters.py does.
 Source       CUDA Driver API, "Graph Management"
-Read next    edges.py
+Read next    graph.py
 """
 
 from __future__ import annotations
@@ -14,20 +14,24 @@ import ctypes
 from _weakref import ref
 from ctypes import byref
 
-from ... import names
+from ...arguments import as_list
+from ...driver import as_argument
 from ...errors import Closed, a_kind
-from ...given import several
 from ...headers import cuda_h
 from ...interpreter.cpython import facts
-from . import parameters
+from ...protocols.device_memory import gpu
+from ..core.stream_arguments import queue_of, work_handle
+from . import node_parameters
 from .conditions import Condition, explained
 from .updates import set_executable_node, set_node
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, NoReturn
 
-    from .parameters import Given
+    from ...gpu.graphs.graph import Graph
+    from ...gpu.memory.memory import Memory
+    from .node_parameters import Given
 
 __all__ = [
     "AllocationNode",
@@ -41,6 +45,7 @@ __all__ = [
     "dependencies",
     "handles",
     "node_at",
+    "path",
     "word",
 ]
 
@@ -73,10 +78,10 @@ class Node:
 
     __slots__ = ("_graph", "_kind", "_handle", "_label", "__weakref__")
 
-    graph: names.Graph
+    graph: Graph
     kind: str
     if TYPE_CHECKING:
-        _graph: names.Graph
+        _graph: Graph
         _kind: str
         _handle: int | None
         _label: str | None
@@ -102,7 +107,10 @@ class Node:
         if given is not None:
             return given.label
         if self._label is None:
-            self._label = _kernel_name(self) if self.kind == "kernel" and not self.graph.closed else ""
+            if self.kind == "kernel" and not self.graph.closed:
+                self._label = _kernel_name(self)
+            else:
+                self._label = ""
         return self._label
 
     @property
@@ -135,7 +143,7 @@ class Node:
         """
         return _neighbours(self, "cuGraphNodeGetDependentNodes")
 
-    def update(self, *args: names.Any, **named: names.Any) -> None:
+    def update(self, *args: object, **named: object) -> None:
         """Change what this node does; the arguments are those of the method that added it, without `after`.
 
         A kernel node accepts new arguments alone, or a Launch and its arguments. The next launch of the graph uses the
@@ -161,13 +169,13 @@ class Node:
             graph._root._given.pop(handle, None)
             graph._keep(handle, None)
 
-    def __copy__(self) -> names.NoReturn:
+    def __copy__(self) -> NoReturn:
         raise TypeError("a node belongs to its graph and cannot be copied: clone the graph")
 
-    def __deepcopy__(self, memo: object) -> names.NoReturn:
+    def __deepcopy__(self, memo: object) -> NoReturn:
         self.__copy__()
 
-    def __reduce_ex__(self, protocol: object) -> names.NoReturn:
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise TypeError("a node holds a handle of this process and cannot be pickled")
 
     def __repr__(self) -> str:
@@ -184,7 +192,7 @@ class ChildNode(Node):
     __slots__ = ("_child",)
 
     @property
-    def child(self) -> names.Graph:
+    def child(self) -> Graph:
         """Return the graph in this node, whose nodes can be changed.
 
         calls   cuGraphChildGraphNodeGetGraph
@@ -227,25 +235,20 @@ class AllocationNode(Node):
         return found.dptr, found.bytesize
 
     @property
-    def memory(self) -> names.Memory:
+    def memory(self) -> Memory:
         """Return the memory; close() does not free it: use Graph.free(), or release() after a launch."""
         found = getattr(self, "_memory", None)
         if found is None:
-            from ...doors import gpu
-
             address, nbytes = self._parameters()
-            found = self._memory = gpu().borrowed(self.graph.device, address, nbytes, self.graph)
+            found = self._memory = gpu.borrowed(self.graph.device, address, nbytes, self.graph)
         return found  # type: ignore[no-any-return]
 
-    def release(self, stream: names.Any = None) -> None:
+    def release(self, stream: object = None) -> None:
         """Free the memory that the last launch allocated, in the order of a stream.
 
         calls   cuMemFreeAsync
         """
-        from ...driver import as_argument
-        from ..queue import calls_on, work_handle
-
-        calls, queue = calls_on(work_handle(stream), self.graph._primary)
+        calls, queue = self.graph._primary.calls, queue_of(work_handle(stream))
         calls.cuMemFreeAsync(as_argument(self.ptr), queue)
 
 
@@ -259,7 +262,7 @@ class ConditionalNode(Node):
     __slots__ = ("_branches",)
 
     @property
-    def branches(self) -> tuple[names.Graph, ...]:
+    def branches(self) -> tuple[Graph, ...]:
         """Return the graphs of this node."""
         found = getattr(self, "_branches", None)
         if found is None:
@@ -273,26 +276,26 @@ class ConditionalNode(Node):
         return self._chosen().form  # type: ignore[no-any-return]
 
     @property
-    def condition(self) -> names.Condition:
+    def condition(self) -> Condition:
         """Return the condition by which this node chooses."""
         return Condition._of(self.graph._root, *self._chosen().condition)
 
     @property
-    def then(self) -> names.Graph:
+    def then(self) -> Graph:
         """Return the graph that runs if the condition is not 0."""
         return self._branch("if", 0)
 
     @property
-    def else_(self) -> names.Graph:
+    def else_(self) -> Graph:
         """Return the graph that runs if the condition is 0; raises AttributeError if the node has none."""
         return self._branch("if", 1)
 
     @property
-    def body(self) -> names.Graph:
+    def body(self) -> Graph:
         """Return the graph that runs as long as the condition is not 0."""
         return self._branch("while", 0)
 
-    def _branch(self, form: str, number: int) -> names.Graph:
+    def _branch(self, form: str, number: int) -> Graph:
         if self.form != form or number >= len(self.branches):
             raise AttributeError(f"{self!r} has no such graph: it has {len(self.branches)} branches")
         return self.branches[number]
@@ -320,7 +323,7 @@ class ExecutableNode:
             raise ValueError(f"{node!r} is not a node of the graph from which {executable!r} was made")
         self.executable, self.node = executable, node
 
-    def update(self, *args: names.Any, **named: names.Any) -> None:
+    def update(self, *args: object, **named: object) -> None:
         """Change what this node does in later launches; the arguments are those of Node.update()."""
         set_executable_node(self.executable, self.node, args, named)
 
@@ -348,7 +351,7 @@ class ExecutableNode:
         with graph._asking():
             getattr(graph._primary.driver, symbol)(executable, node, *arguments)
 
-    def __reduce_ex__(self, protocol: object) -> names.NoReturn:
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise TypeError("a node of an executable graph cannot be copied or pickled")
 
     def __repr__(self) -> str:
@@ -360,11 +363,33 @@ class ExecutableNode:
 
 def array_of(nodes: Any) -> Any:
     """Return an array of the handles of nodes, or None for none."""
-    made = (cuda_h.CUgraphNode * len(nodes))(*[node.handle for node in nodes]) if nodes else None
+    made = None
+    if nodes:
+        made = (cuda_h.CUgraphNode * len(nodes))(*[node.handle for node in nodes])
     return made
 
 
-def dependencies(graph: Any, after: Any) -> list[Node]:
+def path(start: Node, end: Node) -> list[Node]:
+    """Return the nodes of a path along edges from one node to another, including both, or an empty list."""
+    came: dict[Node, Node | None] = {start: None}
+    todo = [start]
+    while todo:
+        node = todo.pop()
+        if node is end:
+            path: list[Node] = [node]
+            before = came[node]
+            while before is not None:
+                path.insert(0, before)
+                before = came[before]
+            return path
+        for other in node.succ:
+            if other not in came:
+                came[other] = node
+                todo.append(other)
+    return []
+
+
+def dependencies(graph: object, after: object) -> list[Node]:
     """Return the nodes that `after` names: None, a node, or several.
 
     raises  TypeError   not nodes
@@ -374,7 +399,7 @@ def dependencies(graph: Any, after: Any) -> list[Node]:
         return []
     given = [after] if isinstance(after, Node) else after
     found: dict[Node, None] = {}
-    for node in several("after", given, "nodes"):
+    for node in as_list("after", given, "nodes"):
         check_node(graph, node, "after")
         if node in found:
             raise ValueError(f"after: {node!r} is given twice")
@@ -399,7 +424,7 @@ def add(graph: Any, what: str, after: Any, given: tuple[Any, ...], named: dict[s
     handle, key = cuda_h.CUgraphNode(), object()
     with graph._changing():
         others = dependencies(graph, after)
-        read = getattr(parameters, what)(graph, *given, **named)
+        read = getattr(node_parameters, what)(graph, *given, **named)
         graph._keep(key, read.kept)  # before the call, so that the objects are alive even after an interrupt
         inner = given[0] if what == "embed" else None
         try:
@@ -436,7 +461,7 @@ def handles(ask: Any) -> list[int]:
 _SUBCLASSES: dict[str, type[Node]] = {"graph": ChildNode, "allocation": AllocationNode, "conditional": ConditionalNode}
 
 
-def node_at(graph: Any, handle: int) -> Any:
+def node_at(graph: Graph, handle: int) -> Node:
     """Return the Node object of a handle; make one if there is none."""
     root = graph._root
     known = root._nodes.get(handle)
@@ -474,9 +499,11 @@ def _neighbours(node: Node, symbol: str) -> list[Node]:
     graph = node.graph
     driver, handle = graph._primary.driver, cuda_h.CUgraphNode(node.handle)
 
-    def ask(array: Any, count: Any) -> None:
+    def ask(array: object, count: Any) -> None:
         if driver.has(symbol + "_v2"):
-            data = (cuda_h.CUgraphEdgeData * count._obj.value)() if array is not None else None
+            data = None
+            if array is not None:
+                data = (cuda_h.CUgraphEdgeData * count._obj.value)()
             getattr(driver, symbol + "_v2")(handle, array, data, count)
         else:
             getattr(driver, symbol)(handle, array, count)

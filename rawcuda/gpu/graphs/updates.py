@@ -11,19 +11,21 @@ from ctypes import byref
 
 from ...errors import CudaError, InvalidUse, a_kind
 from ...headers import cuda_h
-from . import parameters
+from ...headers.status import GRAPH_EXEC_UPDATE_FAILURE
+from . import node_parameters
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from ...gpu.graphs.executable import Executable
+    from ...gpu.graphs.graph import Graph
+    from .node_parameters import Given
     from .nodes import Node
-    from .parameters import Given
 
 __all__ = ["set_executable_node", "set_node", "update"]
 
-_UPDATE_FAILURE = 910  # CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE
 # CUgraphExecUpdateResult
 _REASONS = {
     1: "it cannot be updated",
@@ -37,12 +39,12 @@ _REASONS = {
 }
 _TAKES_MORE = 0x4  # CO_VARARGS
 _READERS = {
-    "copy": parameters.copy,
-    "fill": parameters.fill,
-    "callback": parameters.callback,
-    "record": parameters.record,
-    "wait": parameters.wait,
-    "graph": parameters.embed,
+    "copy": node_parameters.copy,
+    "fill": node_parameters.fill,
+    "callback": node_parameters.callback,
+    "record": node_parameters.record,
+    "wait": node_parameters.wait,
+    "graph": node_parameters.embed,
 }
 
 
@@ -59,7 +61,7 @@ def _read(node: Node, args: tuple[Any, ...], named: dict[str, Any]) -> Given:
             args = (launch.kernel if named else launch, *args)
             if named:
                 named = {"grid": launch.grid, "block": launch.block, "shared_bytes": launch.shared_bytes, **named}
-        return parameters.kernel(graph, *args, **named)
+        return node_parameters.kernel(graph, *args, **named)
     read: Any = _READERS.get(node.kind)
     if read is None:
         raise TypeError(f"{node!r} cannot be changed: destroy it, and add another node")
@@ -70,7 +72,7 @@ def _read(node: Node, args: tuple[Any, ...], named: dict[str, Any]) -> Given:
     return made
 
 
-def _check_given(node: Node, read: Any, args: tuple[Any, ...], named: dict[str, Any]) -> None:
+def _check_given(node: Node, read: Any, args: tuple[object, ...], named: dict[str, object]) -> None:
     """Check the number and the names of the arguments of update(), which are those of a function in parameters.py."""
     code = read.__code__
     wanted = code.co_varnames[1 : code.co_argcount]
@@ -85,9 +87,9 @@ def _check_given(node: Node, read: Any, args: tuple[Any, ...], named: dict[str, 
         )
 
 
-def set_node(node: Node, args: tuple[Any, ...], named: dict[str, Any]) -> None:
+def set_node(node: Node, args: tuple[object, ...], named: dict[str, object]) -> None:
     """Change what a node of a graph does."""
-    graph: Any = node.graph
+    graph = node.graph
     handle = cuda_h.CUgraphNode(node.handle)
     with graph._changing():
         given = _read(node, args, named)
@@ -105,9 +107,9 @@ def set_node(node: Node, args: tuple[Any, ...], named: dict[str, Any]) -> None:
         graph._root._given[node.handle] = given
 
 
-def set_executable_node(executable: Any, node: Node, args: tuple[Any, ...], named: dict[str, Any]) -> None:
+def set_executable_node(executable: Executable, node: Node, args: tuple[object, ...], named: dict[str, object]) -> None:
     """Change what a node of an executable graph does in later launches."""
-    graph: Any = node.graph
+    graph = node.graph
     handles = cuda_h.CUgraphExec(executable.handle), cuda_h.CUgraphNode(node.handle)
     with graph._changing():
         given = _read(node, args, named)
@@ -132,7 +134,7 @@ def update(executable: Any, graph: Any, node_at: Callable[[Any, int], Node]) -> 
     """
     if not hasattr(type(graph), "instantiate"):
         raise TypeError(f"update() needs a Graph, not {a_kind(graph)}")
-    parameters._check_device(executable, graph._primary, repr(graph))
+    node_parameters._check_device(executable, graph._primary, repr(graph))
     driver, handle = executable._primary.driver, cuda_h.CUgraphExec(executable.handle)
     with graph._changing():
         before = dict(executable._kept)
@@ -148,7 +150,7 @@ def update(executable: Any, graph: Any, node_at: Callable[[Any, int], Node]) -> 
         except CudaError as error:
             executable._kept = before
             executable._note()
-            if error.code != _UPDATE_FAILURE:
+            if error.code != GRAPH_EXEC_UPDATE_FAILURE:
                 raise
             wrong = getattr(found.errorNode, "value", found.errorNode) or node.value
             raise _refusal(
@@ -161,7 +163,7 @@ def update(executable: Any, graph: Any, node_at: Callable[[Any, int], Node]) -> 
         executable._note()
 
 
-def _differing(executable: Any, graph: Any) -> str:
+def _differing(executable: Executable, graph: Graph) -> str:
     """Say how the nodes of an executable graph and of a graph differ, if the driver does not name one."""
     there, here = executable._nodes, {node.handle: node for node in graph.nodes}
     if len(there) == len(here):
@@ -173,7 +175,7 @@ def _differing(executable: Any, graph: Any) -> str:
     return said
 
 
-def _refusal(error: CudaError, graph: Any, where: str, result: int) -> InvalidUse:
+def _refusal(error: CudaError, graph: object, where: str, result: int) -> InvalidUse:
     reason = _REASONS.get(int(result), "it differs")
     if where.startswith("which"):
         reason = "update() does not change nodes and edges"

@@ -3,7 +3,7 @@
 What it is   `extents` reads user input. `Limits` are read once per kernel, so that the check of another grid
              needs no call of the driver. `Asked` holds the attributes of a launch: clusters, priority and so on.
              `why_refused` explains a launch that the driver refused.
-What not     it launches nothing; launch.py does. launches/options.py reads the options that most programs do not use.
+What not     it launches nothing; launch.py does. options.py reads the options that most programs do not use.
 Source       CUDA Driver API, "Device Management": CUdevice_attribute; "Execution Control": CUfunction_attribute,
              CUlaunchAttribute
 Read next    launch.py
@@ -15,22 +15,22 @@ from ctypes import addressof, byref, c_int, memmove
 from operator import index
 from struct import Struct
 
+from ...arguments import as_sequence
 from ...errors import worded
-from ...given import in_order
 from ...headers import cuda_h
-from ...owned import drain
+from ...ownership import drain
 from ...remembered import Remembered, cannot_change
-from ..context import require
+from ..core.context import require
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ..context import PrimaryContext
+    from ..core.context import PrimaryContext
     from .kernel import Kernel
 
     Extents = tuple[int, int, int]
-    Shape = tuple[Extents, Extents, int]
+    Shape = tuple[int, int, int, int, int, int, int]  # grid, block, shared_bytes: the first words of a CUlaunchConfig
 
 __all__ = [
     "Asked",
@@ -103,7 +103,7 @@ def _is_integer(kind: type) -> bool:
 _integers: Remembered[type, bool] = Remembered(64)
 
 
-def _plain(name: str, given: Any, number: Any) -> int:
+def _plain(name: str, given: object, number: Any) -> int:
     if type(number) is not bool:
         try:
             return int.__index__(index(number))
@@ -112,9 +112,9 @@ def _plain(name: str, given: Any, number: Any) -> int:
     raise TypeError(f"{name}={worded(given)}: {worded(number)} is not an int")
 
 
-def _numbers(name: str, given: Any) -> list[Any]:
+def _numbers(name: str, given: object) -> list[Any]:
     try:
-        return in_order(name, given)
+        return as_sequence(name, given)
     except TypeError:
         raise TypeError(f"{name}={worded(given)}: give an int, or a sequence of one to three ints") from None
 
@@ -134,7 +134,7 @@ class Asked:
     def __init__(
         self,
         values: tuple[tuple[int, bytes], ...],
-        given: dict[str, Any],
+        given: dict[str, object],
         cluster: Extents | None = None,
         preferred: Extents | None = None,
         uses: tuple[Any, ...] = (),
@@ -166,7 +166,7 @@ class Asked:
         return config
 
 
-def ask(kernel: Kernel, cooperative: Any, cluster: Any) -> Asked:
+def ask(kernel: Kernel, cooperative: object, cluster: object) -> Asked:
     """Return the attributes of a cooperative launch, or of one with clusters.
 
     raises  Unsupported             the device can do neither
@@ -220,7 +220,7 @@ class Limits:
         asked   the other attributes, if there are any
         raises  ValueError  the message names the value and the limit
         """
-        (gx, gy, gz), (bx, by, bz), shared_bytes = shape
+        gx, gy, gz, bx, by, bz, shared_bytes = shape
         if not (
             gx <= self.grid_x
             and gy <= self.grid_y
@@ -237,7 +237,7 @@ class Limits:
 
     def _refuse(self, shape: Shape, asked: Asked | None) -> None:
         """Raise ValueError if the configuration is not possible."""
-        grid, block, shared_bytes = shape
+        grid, block, shared_bytes = shape[:3], shape[3:6], shape[6]
         largest_grid, largest_block = [
             [getattr(self, f"{name}_{axis}") for axis in "xyz"] for name in ("grid", "block")
         ]
@@ -278,10 +278,12 @@ def config_of(handle: int, asked: Asked | None) -> Any:
     """Return a CUlaunchConfig for a stream; Limits.write sets its first seven words."""
     config = cuda_h.CUlaunchConfig()
     config.hStream = cuda_h.CUstream(handle)
-    return config if asked is None or not asked.values else asked.config(config)
+    if asked is None or not asked.values:
+        return config
+    return asked.config(config)
 
 
-def why_refused(primary: PrimaryContext, function: Any, shape: Shape, asked: Asked | None) -> str:
+def why_refused(primary: PrimaryContext, function: object, shape: Shape, asked: Asked | None) -> str:
     """Explain by the kernel's attributes why the driver refused a launch, or return "".
 
     calls   cuFuncGetAttribute
@@ -296,8 +298,8 @@ def why_refused(primary: PrimaryContext, function: Any, shape: Shape, asked: Ask
     if all(required):
         if cluster is not None and list(cluster) != required:
             return f"This kernel has clusters of {tuple(required)} blocks, not of {cluster}."
-        if any(extent % part for extent, part in zip(shape[0], required)):
-            return f"This kernel has clusters of {tuple(required)} blocks, which do not divide grid={shape[0]}."
+        if any(extent % part for extent, part in zip(shape, required)):
+            return f"This kernel has clusters of {tuple(required)} blocks, which do not divide grid={shape[:3]}."
     elif must and cluster is None:
         return "This kernel must be launched with clusters: give cluster=..."
     return ""

@@ -63,7 +63,9 @@ def prepare(code: str | bytes | bytearray | memoryview) -> tuple[str, bytes]:
     if b".version" not in data:
         if b"\n" not in data and len(data) < 4096:
             raise ValueError(f"{data.decode('utf-8', 'replace')!r} is not PTX; to load a file, give a pathlib.Path")
-        hint = ": CUDA C must be compiled first, by Device.compile() or nvcc -ptx" if b"__global__" in data else ""
+        hint = ""
+        if b"__global__" in data:
+            hint = ": CUDA C must be compiled first, by Device.compile() or nvcc -ptx"
         raise ValueError(f"the code is not PTX (no .version), cubin or fatbin{hint}")
     return "ptx", data + b"\0"
 

@@ -9,24 +9,32 @@ Read next    configuration.py, launch.py
 from __future__ import annotations
 
 import ctypes
+from collections import deque
 
-from ... import names
-from ...errors import InvalidUse
-from ...given import flag, whole
+from ...arguments import as_bool, as_int
 from ...headers import cuda_h
+from ...hints import hinted
 from ...interpreter.cpython import facts
 from ...remembered import Remembered
-from ..stream import Stream
-from .arguments import Declared
+from ..streams.stream import Stream
 from .configuration import Limits, ask, extents, grant_shared
-from .launch import Launch, Packing, prepare, stream_handle
-from .signature import Parameter
+from .declared_parameters import agree, from_source, named, read_parameters
+from .launch import Launch, Packing, Prepared, function_of, stream_handle
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from collections.abc import Sequence
+    from typing import Any, Callable, NoReturn
 
+    from ...gpu.devices.device import Device
+    from ...gpu.kernels.launch_attributes import KernelAttributes
+    from ...gpu.kernels.module import Module
+    from ...gpu.kernels.occupancy import Suggestion
     from .configuration import Asked, Shape
+    from .declared_parameters import Declared
+    from .signature import Parameter
+
+    Idle = tuple[Prepared, Callable[..., None]]
 
 __all__ = ["Kernel", "Known"]
 
@@ -46,42 +54,57 @@ class Known:
 
     __slots__ = ("function", "parameters", "declared", "facts", "limits", "packing", "asked", "idle")
 
-    def __init__(self, module: names.Module, name: str, function: int, wanted: list[Declared] | None) -> None:
-        self.function, self.declared = function, wanted
+    def __init__(self, module: Module, name: str, function: int, wanted: list[Declared] | None) -> None:
+        self.function = function
+        self.declared: Sequence[Declared | None] | None = wanted
         self.facts: dict[int, int] = {}
         self.asked: Remembered[Any, Asked] = Remembered(_MOST_KEPT)
         self.limits: Limits | None = None  # these two are made at the first launch
         self.packing: Packing | None = None
-        self.idle: Remembered[Any, list[Launch]] = Remembered(_MOST_KEPT)
-        self.parameters = _read_parameters(module, name, function)
+        self.idle: Remembered[Any, deque[Idle]] = Remembered(_MOST_KEPT)
+        self.parameters = read_parameters(module, name, function)
+        said = module._said(name, self.parameters or [])
+        if said is not None and self.parameters is not None:
+            self.parameters = [named(one, its) for one, (its, _) in zip(self.parameters, said)]
         if wanted is not None:
-            self.parameters = _agree(name, self.parameters, wanted)
+            self.parameters = agree(name, self.parameters, wanted)
+        elif said is not None and self.parameters is not None:
+            self.declared = [from_source(one, type) for one, (_, type) in zip(self.parameters, said)]
 
 
+@hinted
 @facts("module", "name")
 class Kernel:
     """A kernel of a module.
 
+    `module[name]` is a kernel.
+
+    >>> device = Device(0)
+    >>> module = device.load(".version 6.3 .target sm_50 .address_size 64 .visible .entry nothing() { ret; }")
+    >>> kernel = module["nothing"]
+    >>> kernel.launch(grid=1, block=32)
+
     name        as in the code
     parameters  [Parameter]: name, offset, size, type
+    Why long    it has a method for each question about a kernel
     """
 
     __slots__ = ("_module", "_name", "_known", "_idle", "_primary")
 
-    module: names.Module
+    module: Module
     name: str
     if TYPE_CHECKING:
-        _module: names.Module
+        _module: Module
         _name: str
         _known: Known
-        _idle: Remembered[Any, list[Launch]]
+        _idle: Remembered[Any, deque[Idle]]
         _primary: Any
 
     def __init__(self, *_: object, **__: object) -> None:
         raise TypeError("a Kernel is made by module[name], or by module.kernel(name)")
 
     @classmethod
-    def _of(cls, module: names.Module, name: str, known: Known) -> Kernel:
+    def _of(cls, module: Module, name: str, known: Known) -> Kernel:
         made = cls.__new__(cls)
         made._module, made._name, made._known, made._idle = module, name, known, known.idle
         made._primary = module.device._primary
@@ -94,7 +117,7 @@ class Kernel:
         return self._known.function
 
     @property
-    def device(self) -> names.Device:
+    def device(self) -> Device:
         """Return the device that the module is on."""
         return self.module.device
 
@@ -121,9 +144,9 @@ class Kernel:
     # -- facts
 
     @property
-    def attributes(self) -> names.KernelAttributes:
+    def attributes(self) -> KernelAttributes:
         """Return the driver's facts about the compiled kernel, by name; some can be set. See KernelAttributes."""
-        from ..launches.attributes import KernelAttributes
+        from .launch_attributes import KernelAttributes
 
         return KernelAttributes(self)
 
@@ -151,12 +174,12 @@ class Kernel:
         with self.device.current():
             self._primary.driver.cuFuncSetAttribute(function, number, value)
 
-    def set_cache_config(self, prefer: names.Any) -> None:
+    def set_cache_config(self, prefer: object) -> None:
         """Tell the driver to prefer "shared" memory, "l1" cache, "equal" parts, or "none"; it may choose another.
 
         calls   cuFuncSetCacheConfig
         """
-        from ..launches.occupancy import cache_config
+        from .occupancy import cache_config
 
         function = cuda_h.CUfunction(self.handle)
         with self.device.current():
@@ -184,15 +207,8 @@ class Kernel:
 
     # -- occupancy
 
-    def occupancy(self, block: int | names.Sequence[int], shared_bytes: int = 0) -> int:
-        """Return the number of blocks of this kernel that a multiprocessor can run at the same time.
-
-        calls   cuOccupancyMaxActiveBlocksPerMultiprocessor
-        """
-        return self.max_active_blocks(block, shared_bytes)
-
     def max_active_blocks(
-        self, block: int | names.Sequence[int], shared_bytes: int = 0, *, disable_caching_override: bool = False
+        self, block: int | Sequence[int], shared_bytes: int = 0, *, disable_caching_override: bool = False
     ) -> int:
         """Return the number of blocks of this kernel that a multiprocessor can run at the same time.
 
@@ -203,54 +219,52 @@ class Kernel:
         calls         cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags
         raises        ValueError  a negative number; a block or shared memory that does not fit gives 0
         """
-        from ..launches.occupancy import max_active_blocks
+        from .occupancy import max_active_blocks
 
         found: int = max_active_blocks(self, block, shared_bytes, disable_caching_override)
         return found
 
-    def suggest_block(self, shared_bytes: names.Any = 0, *, limit: int = 0) -> names.Suggestion:
+    def suggest_block(self, shared_bytes: object = 0, *, limit: int = 0) -> Suggestion:
         """Return (block, grid): the block with the highest occupancy, and the smallest grid that fills the device.
 
         shared_bytes  dynamic shared memory of a block: a number, or a function of the number of threads in a block
         limit         the largest block; 0 is the kernel's own limit
-        calls         cuOccupancyMaxPotentialBlockSize
+        calls         cuOccupancyMaxPotentialBlockSize, cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags
         raises        ValueError, TypeError  an impossible number, also from the function; any exception of the function
         """
-        from ..launches.occupancy import suggest_block
+        from .occupancy import suggest_block
 
         return suggest_block(self, shared_bytes, limit)
 
-    def available_dynamic_shared(self, blocks: int, block: int | names.Sequence[int]) -> int:
+    def available_dynamic_shared(self, blocks: int, block: int | Sequence[int]) -> int:
         """Return how many bytes of dynamic shared memory each block may have if `blocks` run on a multiprocessor.
 
         calls   cuOccupancyAvailableDynamicSMemPerBlock
         raises  ValueError  this number of blocks does not fit on a multiprocessor
         """
-        from ..launches.occupancy import available_dynamic_shared
+        from .occupancy import available_dynamic_shared
 
         found: int = available_dynamic_shared(self, blocks, block)
         return found
 
-    def max_potential_cluster_size(
-        self, block: int | names.Sequence[int], shared_bytes: int = 0, **options: names.Any
-    ) -> int:
+    def max_potential_cluster_size(self, block: int | Sequence[int], shared_bytes: int = 0, **options: object) -> int:
         """Return the largest number of blocks in a cluster with this block; `options` are those of configure().
 
         calls   cuOccupancyMaxPotentialClusterSize
         raises  Unsupported  the device has no clusters
         """
-        from ..launches.occupancy import cluster_occupancy
+        from .occupancy import cluster_occupancy
 
         found: int = cluster_occupancy(self, "cuOccupancyMaxPotentialClusterSize", block, shared_bytes, None, options)
         return found
 
     def max_active_clusters(
         self,
-        block: int | names.Sequence[int],
+        block: int | Sequence[int],
         shared_bytes: int = 0,
         *,
-        cluster: int | names.Sequence[int] | None = None,
-        **options: names.Any,
+        cluster: int | Sequence[int] | None = None,
+        **options: object,
     ) -> int:
         """Return the number of clusters of this kernel that the device can run at the same time.
 
@@ -259,7 +273,7 @@ class Kernel:
         calls    cuOccupancyMaxActiveClusters
         raises   Unsupported  the device has no clusters
         """
-        from ..launches.occupancy import cluster_occupancy
+        from .occupancy import cluster_occupancy
 
         found: int = cluster_occupancy(self, "cuOccupancyMaxActiveClusters", block, shared_bytes, cluster, options)
         return found
@@ -268,18 +282,18 @@ class Kernel:
 
     def configure(
         self,
-        *,
-        grid: int | names.Sequence[int],
-        block: int | names.Sequence[int],
+        *surplus: Any,
+        grid: int | Sequence[int] | None = None,
+        block: int | Sequence[int] | None = None,
         shared_bytes: int = 0,
-        stream: names.Any = None,
+        stream: object = None,
         cooperative: bool = False,
-        cluster: int | names.Sequence[int] | None = None,
-        **options: names.Any,
+        cluster: int | Sequence[int] | None = None,
+        **options: object,
     ) -> Launch:
         """Check a configuration once, and return a callable that takes the arguments.
 
-        grid, block   blocks in the grid and threads in a block: a number, or up to three, x first
+        grid, block   blocks in the grid and threads in a block: a number, or up to three, x first; both are needed
         shared_bytes  dynamic shared memory; above 48 KiB it is requested from the driver
         stream        the stream to launch on; None is the legacy default stream
         cooperative   all blocks run at the same time, so that they can synchronize
@@ -295,27 +309,23 @@ class Kernel:
         asked = None
         if cooperative is not False or cluster is not None or options:
             asked, shared_bytes = self._ask(cooperative, cluster, options, shared_bytes)
-        launch = self._prepare(
-            (extents("grid", grid), extents("block", block), whole("shared_bytes", shared_bytes)),
-            handle,
-            stream,
-            asked,
-        )
-        launch.kernel = self
-        return launch
+        if surplus or grid is None or block is None:
+            raise self._without_shape("configure", surplus, grid, block)
+        shape = *extents("grid", grid), *extents("block", block), as_int("shared_bytes", shared_bytes)
+        return Launch._of(self, self._prepare(shape, handle, stream, asked))
 
     def launch(
         self,
-        *args: names.Any,
-        grid: int | names.Sequence[int],
-        block: int | names.Sequence[int],
+        *args: object,
+        grid: int | Sequence[int] | None = None,
+        block: int | Sequence[int] | None = None,
         shared_bytes: int = 0,
-        stream: names.Any = None,
+        stream: object = None,
         cooperative: bool = False,
-        cluster: int | names.Sequence[int] | None = None,
-        **options: names.Any,
+        cluster: int | Sequence[int] | None = None,
+        **options: object,
     ) -> None:
-        """Launch once; see configure for the configuration, Launch for the arguments.
+        """Launch once; see configure for the configuration, Launch for the arguments. Grid and block are needed.
 
         A call takes a launch that an earlier call has prepared for the stream, and changes its grid, block and shared
         memory if they are different. So a new configuration costs nearly the same as one that was used before.
@@ -335,27 +345,28 @@ class Kernel:
             asked, shared_bytes = self._ask(cooperative, cluster, options, shared_bytes)
             if asked is not None:
                 key = handle, asked.key
-        shape = (
-            extents("grid", grid),
-            extents("block", block),
-            shared_bytes if type(shared_bytes) is int else whole("shared_bytes", shared_bytes),
-        )
+        if type(shared_bytes) is not int:
+            shared_bytes = as_int("shared_bytes", shared_bytes)
+        shape: Shape
+        if type(grid) is int and type(block) is int and grid > 0 and block > 0:  # (saves 200 ns of 1,000)
+            shape = grid, 1, 1, block, 1, 1, shared_bytes
+        elif grid is None or block is None:
+            raise self._without_shape("launch", args, grid, block)
+        else:
+            shape = *extents("grid", grid), *extents("block", block), shared_bytes
         try:
             idle = self._idle.answers[key]
-            launch = idle.pop()  # no other thread has it now
+            prepared, function = pair = idle.pop()  # no other thread has it now
         except LookupError:
-            idle, launch = self._another(key, shape, handle, asked)
-        if launch._shape != shape:  # this saves 300 ns of 1,350 where the shape is the same as before
-            limits: Any = self._known.limits
-            limits.write(shape, asked, launch._words)
-            launch._shape = shape
-            if shape[2] > limits.granted:
-                grant_shared(self, limits, shape[2])
-        launch(*args)
-        idle.append(launch)
+            idle, pair = self._another(key, shape, handle, asked)
+            prepared, function = pair
+        if prepared.shape != shape:
+            self._set_shape(prepared, shape)
+        function(*args)
+        idle.append(pair)
 
     def _ask(
-        self, cooperative: Any, cluster: Any, options: dict[str, Any], shared_bytes: Any
+        self, cooperative: object, cluster: object, options: dict[str, Any], shared_bytes: object
     ) -> tuple[Asked | None, Any]:
         """Read the options of a launch; return its attributes and its shared memory, which an option may give.
 
@@ -363,7 +374,7 @@ class Kernel:
         """
         if cluster is not None:
             cluster = extents("cluster", cluster)
-        known, cooperative = self._known.asked, cooperative is not None and flag("cooperative", cooperative)
+        known, cooperative = self._known.asked, cooperative is not None and as_bool("cooperative", cooperative)
         key: Any = cooperative, cluster
         if not (options or cooperative or cluster):
             return None, shared_bytes
@@ -376,7 +387,7 @@ class Kernel:
         if not options:
             made: Asked | None = ask(self, cooperative, cluster)
         else:
-            from ..launches.options import read_options
+            from .options import read_options
 
             made, shared_bytes, is_plain = read_options(self, cooperative, cluster, options, shared_bytes)
             if not is_plain:
@@ -385,12 +396,16 @@ class Kernel:
             known.keep(key, made)
         return made, shared_bytes
 
-    def _another(self, key: Any, shape: Any, handle: int, asked: Asked | None) -> tuple[list[Launch], Launch]:
+    def _another(self, key: object, shape: Shape, handle: int, asked: Asked | None) -> tuple[deque[Idle], Idle]:
         """Return a launch for a stream, and the list to put it into after its use."""
         if asked is not None:  # do not keep its events, which were checked for this call: that would be a leak
             asked = asked.without_uses()
-        launch = self._prepare(shape, handle, None, asked)
-        return self._idle.keep(key, []), launch
+        try:
+            prepared = self._prepare(shape, handle, None, asked)
+        except Exception as error:
+            error.__suppress_context__ = True  # the LookupError of launch() would be shown before it
+            raise
+        return self._idle.keep(key, deque()), (prepared, function_of(prepared))
 
     def _limits(self) -> Limits:
         """Return the limits of this kernel, which are read at its first launch."""
@@ -399,29 +414,45 @@ class Kernel:
             limits = self._known.limits = Limits(self)
         return limits
 
-    def _prepare(self, shape: Shape, handle: int, stream: Any, asked: Asked | None) -> Launch:
-        """Check a configuration, and return a Launch that does not refer to this kernel."""
+    def _prepare(self, shape: Shape, handle: int, stream: object, asked: Asked | None) -> Prepared:
+        """Check a configuration, and prepare its launches; the result does not keep this kernel alive."""
         self.module.handle  # raises Closed
-        known, limits = self._known, self._limits()
-        packing = known.packing
+        packing = self._known.packing
         if packing is None:
-            packing = known.packing = Packing(self)
-        launch = prepare(packing, self.module, handle, stream, asked)
-        limits.write(shape, asked, launch._words)
-        launch._shape = shape
-        if shape[2] > limits.granted:
-            grant_shared(self, limits, shape[2])
+            packing = self._known.packing = Packing(self)
+        prepared = Prepared(packing, self.module, handle, stream, asked)
+        self._set_shape(prepared, shape)
         if asked is not None and asked.is_large:
-            from ..launches.occupancy import check_cluster
+            from .occupancy import check_cluster
 
             check_cluster(self, asked, shape)
-        return launch
+        return prepared
 
-    def __call__(self, *args: names.Any, **named: names.Any) -> names.NoReturn:
+    def _set_shape(self, prepared: Prepared, shape: Shape) -> None:
+        """Check grid, block and shared memory, and give them to a launch that no other thread uses now."""
+        limits = self._limits()
+        limits.write(shape, prepared.asked, prepared.words)
+        prepared.shape = shape
+        if shape[6] > limits.granted:
+            grant_shared(self, limits, shape[6])
+
+    def __call__(self, *args: object, **named: object) -> NoReturn:
         raise TypeError(f"a kernel is launched with a grid and a block: {self._how()}")
 
-    def __getitem__(self, configuration: names.Any) -> names.NoReturn:
+    def __getitem__(self, configuration: object) -> NoReturn:
         raise TypeError(f"a kernel takes its grid and block by name, not in brackets: {self._how()}")
+
+    def _without_shape(self, method: str, given: tuple[Any, ...], grid: Any, block: Any) -> TypeError:
+        """Return the error for a launch without grid= or block=, or for a configuration with arguments."""
+        lacking = " and ".join(f"{name}=" for name, value in (("grid", grid), ("block", block)) if value is None)
+        text = f"{self.name}.{method}() needs {lacking}" if lacking else f"{self.name}.{method}() takes no arguments"
+        too_many = len(given) == len(self.parameters) + 2
+        place = "first" if _is_shape(given[:2], too_many) else "last" if _is_shape(given[-2:], too_many) else ""
+        if method == "launch" and lacking and place:
+            text += f": the grid and the block are not the {place} arguments, they are given by name"
+            if len(given) == 3 and type(given[2]) in (tuple, list):
+                text += ", and the arguments of the kernel one by one, not as a tuple"
+        return TypeError(f"{text}: {self._how()}")
 
     def _how(self) -> str:
         return (
@@ -429,7 +460,7 @@ class Kernel:
             "the result with the arguments"
         )
 
-    def __reduce_ex__(self, protocol: object) -> names.NoReturn:
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise TypeError("a Kernel belongs to a driver's handle of this process, and cannot be copied or pickled")
 
     def __repr__(self) -> str:
@@ -441,55 +472,7 @@ class Kernel:
         return f"<Kernel {self.name}({said}) on device {self.module.device.ordinal}>"
 
 
-def _read_parameters(module: names.Module, name: str, function: int) -> list[Parameter] | None:
-    """Return the parameters from the PTX if the driver agrees, else the driver's offsets and sizes, else None."""
-    said, told = module._signatures.get(name), _ask_driver(module, function)
-    if said is not None and (not told or [(p.offset, p.size) for p in said] == told):
-        return said
-    return None if told is None else [Parameter("", offset, size, "") for offset, size in told]
-
-
-def _ask_driver(module: names.Module, function: int) -> list[tuple[int, int]] | None:
-    """Return each parameter's offset and size, or None if the driver does not list them.
-
-    calls   cuFuncGetParamInfo
-    """
-    loaded = module.device._primary.driver
-    if not loaded.has("cuFuncGetParamInfo"):
-        return None
-    offset, size = ctypes.c_size_t(), ctypes.c_size_t()
-    found: list[tuple[int, int]] = []
-    with module.device.current():
-        while True:
-            try:
-                loaded.cuFuncGetParamInfo(
-                    cuda_h.CUfunction(function), len(found), ctypes.byref(offset), ctypes.byref(size)
-                )
-            except InvalidUse:  # past the last one
-                return found
-            found.append((offset.value, size.value))
-
-
-def _agree(name: str, have: list[Parameter] | None, wanted: list[Declared]) -> list[Parameter]:
-    """Calculate the offsets of declared parameters as C does, and compare them with those of the code and the driver.
-
-    raises  ValueError  another number of parameters, or another size
-    """
-    laid, offset = [], 0
-    for index, one in enumerate(wanted):
-        offset = (offset + one.alignment - 1) // one.alignment * one.alignment
-        known = have[index].name if have is not None and index < len(have) else ""
-        laid.append(
-            Parameter(known, offset, one.size, one.type if one.type != "pointer" else "u64", one.type == "pointer")
-        )
-        offset += one.size
-    if have is not None:
-        if len(have) != len(laid):
-            raise ValueError(f"kernel {name} has {len(have)} parameters, but {len(laid)} were declared")
-        for index, (ours, theirs) in enumerate(zip(laid, have)):
-            if ours.size != theirs.size:
-                raise ValueError(
-                    f"kernel {name}: parameter {index} has {theirs.size} bytes, but it was declared with {ours.size}"
-                )
-            ours._offset = theirs.offset  # .align may be larger than in C
-    return laid
+def _is_shape(given: tuple[Any, ...], numbers: bool) -> bool:
+    """Tell whether two values look like a grid and a block; `numbers`: even if both are numbers."""
+    kinds = {type(each) for each in given}
+    return len(given) == 2 and kinds <= {tuple, list, int} and (numbers or kinds != {int})

@@ -19,8 +19,8 @@ from ...errors import ProtocolError
 from ...protocols.choosing import OFFERS
 from ...protocols.description import Description
 from ...protocols.refusals import means_another
-from ..memory import Memory
-from .arguments import In, Passed
+from ..memory.memory import Memory
+from .declared_parameters import In, Passed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -83,9 +83,10 @@ def _numpy_kind(kind: type, numpy: Any) -> str:
 def is_plain(kind: type, form: str, size: int) -> bool:
     """Tell whether struct itself converts each value of a type for a slot, or raises an error.
 
-    A NumPy type counts if its values have at most the size of an integer slot. Its subclasses may have any value.
+    A NumPy type counts if its values have at most the size of the slot. Its subclasses may have any value. Of numbers
+    for 4 bytes, struct does not refuse those that are too large for a float32.
     """
-    if kind is bool or form == "real" and kind in (int, float):
+    if kind is bool or form == "real" and size != 4 and kind in (int, float):
         return True
     numpy = sys.modules.get("numpy")
     if not issubclass(kind, (getattr(numpy, "integer", ()), getattr(numpy, "floating", ()))):
@@ -94,7 +95,9 @@ def is_plain(kind: type, form: str, size: int) -> bool:
         dtype = numpy.dtype(kind)  # type: ignore[union-attr]
     except TypeError:
         return False
-    return dtype.type is kind and dtype.itemsize <= (8 if form == "real" else size) and dtype.kind in _PLAIN[form]
+    if form == "real" and (size != 4 or dtype.kind in "iu"):
+        size = 8
+    return dtype.type is kind and dtype.itemsize <= size and dtype.kind in _PLAIN[form]
 
 
 _PLAIN = {"address": "iu", "typed": "iu", "integer": "iu", "real": "iuf", "bytes": ""}

@@ -9,64 +9,68 @@ Read next    module.py
 from __future__ import annotations
 
 import ctypes
+from _thread import allocate_lock
 from _weakref import ref
 from ctypes import byref
-from itertools import chain
 
 from ... import driver
-from ... import names as hints
 from ...errors import CudaError, ForkedAfterInit, a_kind
 from ...headers import cuda_h
 from ...interpreter.cpython import facts
-from ...owned import Owned, drain, dropped, invalidate
-from ..calls import run
+from ...ownership import Owned, drain, dropped, invalidate
+from ..core.calls import relaxed
 from . import image
-from .module import Module, loaded_with_logs, other_names, read_code
+from .module import Logs, Module, loaded_with_logs, other_names, read_code
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from typing import Any
 
-    from ..device import Device
+    from ..devices.device import Device
 
 __all__ = ["Library"]
 
-_RELAXED = 2  # CU_STREAM_CAPTURE_MODE_RELAXED
-
 
 class _Loaded(ctypes.c_void_p):
-    """The C memory that contains the handle of a library, and its release; see gpu/handles.py."""
+    """The C memory that contains the handle of a library, and its release; see gpu/core/handles.py."""
 
-    __slots__ = ("driver", "once")
+    __slots__ = ("driver", "keeps", "taken")
     __hash__ = object.__hash__
 
     driver: driver.Driver
-    once: Iterator[_Loaded]
+    keeps: Any  # the code and the logs, which the driver may use until the library is unloaded
+    taken: Any  # the lock that the one caller takes that unloads the library
 
     def release(self, late: bool) -> None:
         """Unload the library without breaking a capture, unless that was done already; raise no error.
 
         calls   cuLibraryUnload, cuThreadExchangeStreamCaptureMode
         """
-        if not self.value:
+        if not self.value or not self.taken.acquire(False):
             return
-        loaded = self.driver
         try:
-            exchange = loaded.raw("cuThreadExchangeStreamCaptureMode"), byref(ctypes.c_uint(_RELAXED))
-            unload = zip((loaded.raw("cuLibraryUnload"),), self.once)
-            run(chain((exchange,), unload, (exchange,)))  # made as one step, so that no interrupt divides it
-        except (CudaError, ForkedAfterInit):
-            pass
+            with relaxed(self.driver):
+                self.driver.cuLibraryUnload(cuda_h.CUlibrary(self.value))
+        except (CudaError, ForkedAfterInit) as error:
+            self.driver.unnoticed(error)
 
     def give_away(self) -> bool:
         """Make later calls release nothing; return False if the handle was already released or given away."""
-        return next(self.once, None) is not None
+        first: bool = self.taken.acquire(False)
+        return first
 
 
 @facts("info_log")
 class Library(Owned):
     """Code for all devices: `library.module(device)` is a Module, which is loaded once for each device.
+
+    It is made with its own name.
+
+    >>> library = Library(".version 6.3 .target sm_50 .address_size 64 .visible .entry nothing() { ret; }")
+    >>> module = library.module(Device(0))
+    >>> list(module)
+    ['nothing']
 
     code    as for Module: PTX as str or bytes, a cubin or fatbin as bytes, or a file as os.PathLike
     names   other names for kernels and variables: {"scale<float>": "_Z5scaleIfEvPT_"}
@@ -76,17 +80,17 @@ class Library(Owned):
             ValueError     truncated, or not code
     """
 
-    __slots__ = ("_info_log", "_data", "_kind", "_names", "_modules")
+    __slots__ = ("_info_log", "_logs", "_data", "_kind", "_names", "_modules")
 
     info_log: str
     if TYPE_CHECKING:
         _info_log: str
 
-    def __init__(self, code: hints.Any, *, names: hints.Mapping[str, str] | None = None) -> None:
+    def __init__(self, code: object, *, names: Mapping[str, str] | None = None) -> None:
         self._kind, self._data = read_code(code)
         self._names = other_names(names)
         self._modules: dict[int, ref[Module]] = {}  # a module keeps its library alive
-        self._info_log = ""
+        self._info_log, self._logs = "", Logs()
         loaded = driver.current()
         if dropped:
             drain()
@@ -94,26 +98,27 @@ class Library(Owned):
             self._own(0, _Nothing())
             return
         release = _Loaded()
-        release.driver, release.once = loaded, iter((release,))
+        release.driver, release.taken = loaded, allocate_lock()
+        release.keeps = self._data, self._logs
         self._own(None, release)  # from now on, the finalizer releases what an interrupted call leaves
 
-        def load(options: Any, values: Any) -> None:
+        def load(logs: Logs) -> None:
             data = ctypes.cast(ctypes.c_char_p(self._data), ctypes.c_void_p)
-            numbers = ctypes.cast(options, ctypes.POINTER(ctypes.c_uint))
-            pointers = ctypes.cast(values, ctypes.POINTER(ctypes.c_void_p))
+            numbers = ctypes.cast(logs.options, ctypes.POINTER(ctypes.c_uint))
+            pointers = ctypes.cast(logs.values, ctypes.POINTER(ctypes.c_void_p))
             handle = ctypes.cast(byref(release), ctypes.POINTER(cuda_h.CUlibrary))
-            loaded.cuLibraryLoadData(handle, data, numbers, pointers, len(options), None, None, 0)
+            loaded.cuLibraryLoadData(handle, data, numbers, pointers, len(logs.options), None, None, 0)
 
-        self._info_log = loaded_with_logs(load, loaded, self._kind, self._data)
+        self._info_log = loaded_with_logs(load, self._logs, loaded, self._kind, self._data)
         self._handle = release.value or 0
 
-    def module(self, device: hints.Device) -> Module:
+    def module(self, device: Device) -> Module:
         """Return the module of this library on a device; it is closed with the library.
 
-        calls   cuLibraryGetModule
+        calls   cuLibraryGetModule, cuThreadExchangeStreamCaptureMode
         raises  Closed     after close()
                 TypeError  not a Device
-                CudaError  code that cannot be loaded on this device
+                CudaError  code that cannot be loaded on this device; a driver may compile only here
         """
         self.handle
         if not hasattr(type(device), "compute_capability"):
@@ -128,9 +133,13 @@ class Library(Owned):
     def _on(self, device: Device) -> Module:
         if isinstance(self._release, _Nothing):
             return Module(device, self._data[:-1] if self._kind != "ptx" else self._data, names=self._names)
-        handle = cuda_h.CUmodule()
-        with device.current():
-            device._primary.driver.cuLibraryGetModule(byref(handle), cuda_h.CUlibrary(self.handle))
+        handle, loaded = cuda_h.CUmodule(), device._primary.driver
+
+        def load(logs: Logs) -> None:  # the driver may compile only now
+            with device.current(), relaxed(loaded):
+                loaded.cuLibraryGetModule(byref(handle), cuda_h.CUlibrary(self.handle))
+
+        self._info_log = loaded_with_logs(load, self._logs, loaded, self._kind, self._data)
         made: Module = object.__new__(Module)
         made._kind, made._device, made._info_log = self._kind, device, self.info_log
         made._own(handle.value or 0, None)
@@ -144,7 +153,9 @@ class Library(Owned):
         calls   cuLibraryGetKernelCount, cuLibraryEnumerateKernels, cuKernelGetName
         """
         library, loaded = cuda_h.CUlibrary(self.handle), driver.current()
-        known = image.kernels(self._kind, self._data) if self._kind != "fatbin" else None
+        known = None
+        if self._kind != "fatbin":
+            known = image.kernels(self._kind, self._data)
         if known is not None:
             return known
         if library.value and all(map(loaded.has, ("cuLibraryEnumerateKernels", "cuKernelGetName"))):
@@ -165,7 +176,7 @@ class Library(Owned):
         self.handle
         return list(image.variables(self._kind, self._data))
 
-    def __iter__(self) -> hints.Iterator[str]:
+    def __iter__(self) -> Iterator[str]:
         return iter(self.names)
 
     def __contains__(self, name: object) -> bool:
@@ -183,7 +194,9 @@ class Library(Owned):
         invalidate()
 
     def __repr__(self) -> str:
-        return "<Library closed>" if self.closed else f"<Library {self._kind}, {len(self.names)} kernels>"
+        if self.closed:
+            return "<Library closed>"
+        return f"<Library {self._kind}, {len(self.names)} kernels>"
 
 
 class _Nothing:

@@ -11,45 +11,76 @@ from __future__ import annotations
 import ctypes
 import os
 
-from ... import names as hints
+from ...arguments import as_list
 from ...arrays import making
 from ...elements.dtypes import of
 from ...errors import CompileFailed, CudaError, NotFound, a_kind, from_code, worded
-from ...given import several
 from ...headers import cuda_h
+from ...headers.status import (
+    INVALID_IMAGE,
+    INVALID_PTX,
+    JIT_COMPILATION_DISABLED,
+    JIT_COMPILER_NOT_FOUND,
+    NO_BINARY_FOR_GPU,
+    NOT_FOUND,
+    UNSUPPORTED_PTX_VERSION,
+)
+from ...hints import hinted
+from ...images import mangled
 from ...interpreter.cpython import facts
-from ...owned import Owned, invalidate
-from ..context import is_device
-from ..handles import MODULE, make
-from ..memory import Memory
+from ...ownership import Owned, invalidate
+from ..core.context import is_device
+from ..core.handles import MODULE, make, shown_handle
+from ..memory.memory import ManagedMemory, Memory
 from . import image
-from .arguments import declared
+from .declared_parameters import declared
 from .kernel import Kernel, Known
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Any, Callable
 
+    from ...arrays.strided import StridedView
     from ...elements.dtypes import DType
-    from ..context import PrimaryContext
+    from ...gpu.devices.device import Device
+    from ...images.mangled import CType
+    from ..core.context import PrimaryContext
+    from .signature import Parameter
 
-__all__ = ["Module", "Variable", "loaded_with_logs", "read_code"]
+__all__ = ["Logs", "Module", "Variable", "loaded_with_logs", "read_code"]
 
 _LOG_BYTES = 64 << 10
 _INFO, _INFO_SIZE, _ERROR, _ERROR_SIZE = 3, 4, 5, 6  # CU_JIT_INFO_LOG_BUFFER and its size, the same for errors
 _IS_MANAGED = 8  # CU_POINTER_ATTRIBUTE_IS_MANAGED
 _LAZY = 2  # CU_MODULE_LAZY_LOADING
-_JIT_CODES = (200, 209, 218, 221, 222, 223)  # the driver could not make code from the image
+# the driver could not make code from the image
+_JIT_CODES = (
+    INVALID_IMAGE,
+    NO_BINARY_FOR_GPU,
+    INVALID_PTX,
+    JIT_COMPILER_NOT_FOUND,
+    UNSUPPORTED_PTX_VERSION,
+    JIT_COMPILATION_DISABLED,
+)
 
 
+@hinted
 @facts("device", "info_log")
 class Module(Owned):
     """Code loaded on a device; `module[name]` is a kernel, and iteration yields the names of the kernels.
 
+    Device.compile() makes a module of CUDA C, and Device.load() of PTX, a cubin or a fatbin.
+
+    >>> device = Device(0)
+    >>> module = device.load(".version 6.3 .target sm_50 .address_size 64 .visible .entry nothing() { ret; }")
+    >>> list(module)
+    ['nothing']
+
     code    PTX as str or bytes, a cubin or fatbin as bytes, or a file as os.PathLike
     names   other names for kernels and variables: {"scale<float>": "_Z5scaleIfEvPT_"}
     ptx     the PTX that a cubin was made of, for the types of its parameters and variables
-    calls   cuModuleLoadDataEx, cuModuleUnload
+    calls   cuModuleLoadDataEx, cuModuleUnload, cuThreadExchangeStreamCaptureMode
     raises  CompileFailed  PTX that does not compile: .log and .source
             Unsupported    PTX newer than the driver, a cubin for another architecture
             ValueError     truncated, or not code
@@ -67,21 +98,23 @@ class Module(Owned):
         "_known",
         "_variables",
         "_library",
+        "_source",
+        "_declarations",
     )
 
-    device: hints.Device
+    device: Device
     info_log: str
     if TYPE_CHECKING:
-        _device: hints.Device
+        _device: Device
         _info_log: str
         _variables: dict[str, Any] | None  # as image.variables() lists them; None: not read yet
 
     def __init__(
         self,
-        device: hints.Device,
-        code: hints.Any,
+        device: Device,
+        code: object,
         *,
-        names: hints.Mapping[str, str] | None = None,
+        names: Mapping[str, str] | None = None,
         ptx: bytes | None = None,
     ) -> None:
         self._kind, data = read_code(code)
@@ -95,12 +128,17 @@ class Module(Owned):
             self._signatures = image.signatures("ptx", ptx)
             self._variables = image.variables("ptx", ptx)
 
-    def _know(self, data: bytes, names: Any, library: object) -> None:
+    def _know(self, data: bytes, names: object, library: object) -> None:
         """Store what the image says about its kernels; its variables are read when one is needed."""
         self._data, self._library = data, library
+        self._source: tuple[list[str], tuple[str, ...]] | None = None  # CUDA C, and the compiler's options
+        self._declarations: Any = None
         self._other_names = other_names(names)
         self._signatures = image.signatures(self._kind, data)
-        self._names: list[str] | None = list(self._signatures) if self._kind == "ptx" else None
+        if self._kind == "ptx":
+            self._names: list[str] | None = list(self._signatures)
+        else:
+            self._names = None
         if self._kind == "cubin":
             self._names = image.cubin_kernels(data)
         self._functions: dict[str, int] = {}
@@ -114,13 +152,15 @@ class Module(Owned):
 
         raises  NotFound  there is no such kernel; the message lists the existing ones
         """
-        known = self._known.get(name) if self._handle is not None and isinstance(name, str) else None
+        known = None
+        if self._handle is not None and isinstance(name, str):
+            known = self._known.get(name)
         if known is None:
             there = self._in_code(name)
             known = self._known.setdefault(name, Known(self, there, self._function(there), None))
         return Kernel._of(self, name, known)
 
-    def kernel(self, name: str, parameters: hints.Sequence[hints.Any] | None = None) -> Kernel:
+    def kernel(self, name: str, parameters: Sequence[Any] | None = None) -> Kernel:
         """Return a kernel whose parameters are declared: each a dtype, a PTX type, "pointer", In, or a ctypes type.
 
         raises  ValueError  the number or the sizes of the parameters differ from the code's
@@ -129,14 +169,31 @@ class Module(Owned):
         """
         if parameters is None:
             return self[name]
-        declarations = several("parameters", parameters, "declarations, one for each parameter")
+        declarations = as_list("parameters", parameters, "declarations, one for each parameter")
         there = self._in_code(name)
         known = Known(self, there, self._function(there), [declared(what) for what in declarations])
         return Kernel._of(self, name, known)
 
-    def _in_code(self, name: str) -> str:
+    def _said(self, name: str, parameters: Sequence[Parameter]) -> list[tuple[str, CType]] | None:
+        """Return the names and types of a kernel's parameters from CUDA C or its C++ name, or None."""
+        if self._source is not None:
+            if self._declarations is None:
+                from ...compiler.declarations import Declarations
+
+                self._declarations = Declarations(*self._source)
+            said: list[tuple[str, CType]] | None = self._declarations.parameters(name, [one.size for one in parameters])
+            if said is not None:
+                return said
+        types = mangled.parameters(name)
+        if types is None or len(types) != len(parameters):
+            return None
+        return [("", type) for type in types]
+
+    def _in_code(self, name: object) -> Any:
         """Return the name in the code for a name that a user gives."""
-        return self._other_names.get(name, name) if isinstance(name, str) else name
+        if isinstance(name, str):
+            return self._other_names.get(name, name)
+        return name
 
     def _function(self, name: str) -> int:
         if not isinstance(name, str):
@@ -148,20 +205,19 @@ class Module(Owned):
             self._functions[name] = function.value or 0
         return self._functions[name]
 
-    def _get(self, what: str, call: str, name: str, *arguments: Any) -> None:
+    def _get(self, what: str, call: str, name: str, *arguments: object) -> None:
         encoded = name.encode("utf-8", "surrogatepass")
         module = cuda_h.CUmodule(self.handle)
         try:
             if b"\0" in encoded:
-                raise NotFound(f"{name!r} is not a name", code=500, name="CUDA_ERROR_NOT_FOUND", call=call)
+                raise NotFound(f"{name!r} is not a name", code=NOT_FOUND, name="CUDA_ERROR_NOT_FOUND", call=call)
             with self.device.current():
                 getattr(self.device._primary.driver, call)(*arguments, module, encoded)
         except NotFound as error:
-            there = (
-                f"it has {_listed(self.names, name, self._other_names)}"
-                if what == "kernel"
-                else f"it has {_listed(list(self._declared()), name, {})}; a static variable may have no name there"
-            )
+            if what == "kernel":
+                there = self._no_kernel(name) or f"it has {_listed(self.names, name, self._other_names)}"
+            else:
+                there = f"it has {_listed(list(self._declared()), name, {})}; a static variable may have no name there"
             raise NotFound(
                 f"no {what} {worded(name, 500)} in this module: {there}",
                 code=error.code,
@@ -169,6 +225,17 @@ class Module(Owned):
                 call=call,
                 arguments=error.arguments,
             ) from None
+
+    def _no_kernel(self, name: str) -> str:
+        """Return what a name means that is not that of a kernel, as text for an error, or ""."""
+        if name in self._declared():
+            return f"it is a variable: module.global_({worded(name)})"
+        texts = [] if self._source is None else self._source[0]
+        if self._kind == "ptx":
+            texts = [*texts, self._data.decode("utf-8", "replace")]
+        if name.isidentifier() and any(_is_function(name, text) for text in texts):
+            return "it is a function of the device: only kernels, which are __global__, can be launched"
+        return ""
 
     @property
     def names(self) -> list[str]:
@@ -180,9 +247,13 @@ class Module(Owned):
             self._names = self._enumerate()
         return list(self._names)
 
+    def _can_enumerate(self) -> bool:
+        has = self.device._primary.driver.has
+        return bool(has("cuModuleEnumerateFunctions") and has("cuFuncGetName"))
+
     def _enumerate(self) -> list[str]:
         loaded, module, count = self.device._primary.driver, cuda_h.CUmodule(self.handle), ctypes.c_uint()
-        if not (loaded.has("cuModuleEnumerateFunctions") and loaded.has("cuFuncGetName")):
+        if not self._can_enumerate():
             return image.kernels(self._kind, self._data) or []
         with self.device.current():
             loaded.cuModuleGetFunctionCount(ctypes.byref(count), module)
@@ -195,13 +266,15 @@ class Module(Owned):
                 names.append((text.value or b"").decode("utf-8", "replace"))
         return names
 
-    def __iter__(self) -> hints.Iterator[str]:
+    def __iter__(self) -> Iterator[str]:
         return iter(self.names)
 
     def __contains__(self, name: object) -> bool:
         if not isinstance(name, str):
             return False
-        try:  # not every driver can list the names in a fatbin
+        if self._can_enumerate():
+            return self._in_code(name) in self.names
+        try:  # an older driver cannot list the names in a fatbin
             return bool(self._function(self._in_code(name)))
         except NotFound:
             return False
@@ -237,9 +310,14 @@ class Module(Owned):
         there, address, size = self._in_code(name), cuda_h.CUdeviceptr(), ctypes.c_size_t()
         self._get("variable", "cuModuleGetGlobal_v2", there, ctypes.byref(address), ctypes.byref(size))
         said = self._declared().get(there.lstrip("&"))
-        managed = self._is_managed(address) if said is None or type(said) is int else said.managed
-        kind = "managed" if managed else "device"
-        made: Any = Variable.borrow(self.device, address.value or 0, size.value, kind=kind, owner=self)
+        if said is None or type(said) is int:
+            managed = self._is_managed(address)
+        else:
+            managed = said.managed
+        cls, kind = Variable, "device"
+        if managed:
+            cls, kind = ManagedVariable, "managed"
+        made: Any = cls.borrow(self.device, address.value or 0, size.value, kind=kind, owner=self)
         made._name = name
         made._dtype, made._shape = _type_of(said, size.value)
         return made  # type: ignore[no-any-return]
@@ -300,7 +378,7 @@ class Variable(Memory):
         _dtype: DType
         _shape: tuple[int, ...]
 
-    def view(self, dtype: hints.Any = None) -> hints.StridedView:
+    def view(self, dtype: object = None) -> StridedView:
         """Return the variable as an array of its own type and shape, or in one dimension of another type.
 
         raises  ValueError  nbytes is not a multiple of the element size
@@ -310,20 +388,26 @@ class Variable(Memory):
         flat = making.over_memory(self, self.dtype)
         return flat if len(self.shape) == 1 else flat.reshape(self.shape)
 
-    def tolist(self) -> hints.Any:
+    def tolist(self) -> Any:
         """Return the value, as a number or as nested lists of numbers."""
         return self.view().tolist()
 
-    def download(self) -> hints.StridedView:
+    def download(self) -> StridedView:
         """Return a copy in host memory."""
         return self.view().download()
 
     def __repr__(self) -> str:
-        where = "closed" if self._handle is None else hex(self._handle)
+        where = shown_handle(self)
         return (
             f"<Variable {self.name} {self.dtype} {self.shape} {where} {self.nbytes} bytes, {self.kind}, device "
             f"{self.device.ordinal}>"
         )
+
+
+class ManagedVariable(Variable, ManagedMemory):
+    """A managed variable of a module."""
+
+    __slots__ = ()
 
 
 def _type_of(said: Any, nbytes: int) -> tuple[DType, tuple[int, ...]]:
@@ -349,26 +433,39 @@ def read_code(code: Any) -> tuple[str, bytes]:
 def _load(module: Module, primary: PrimaryContext, kind: str, data: bytes) -> str:
     """Load an image, give its handle to the module, and return the compiler's info log."""
 
-    def load(options: Any, values: Any) -> None:
-        arguments = ctypes.c_char_p(data), ctypes.c_uint(4), ctypes.byref(options), ctypes.byref(values)
-        make(module, MODULE, primary, arguments)
+    def load(logs: Logs) -> None:
+        options, values = ctypes.byref(logs.options), ctypes.byref(logs.values)
+        make(module, MODULE, primary, (ctypes.c_char_p(data), ctypes.c_uint(4), options, values))
 
-    return loaded_with_logs(load, primary.driver, kind, data)
+    return loaded_with_logs(load, Logs(), primary.driver, kind, data)
 
 
-def loaded_with_logs(load: Callable[[Any, Any], object], driver: Any, kind: str, data: bytes) -> str:
-    """Call a function that loads an image, with the options for logs and their values; return the info log.
+class Logs:
+    """The buffers for the logs of a compilation, and the options that name them, with their values.
+
+    A driver that compiles a library later, when a device first needs it, writes into them then. So they live as long as
+    the library.
+    """
+
+    __slots__ = ("info", "errors", "options", "values")
+
+    def __init__(self) -> None:
+        self.info, self.errors = (ctypes.create_string_buffer(_LOG_BYTES) for _ in range(2))
+        places = ctypes.addressof(self.info), ctypes.addressof(self.errors)
+        self.options = (ctypes.c_uint * 4)(_INFO, _INFO_SIZE, _ERROR, _ERROR_SIZE)
+        # A size is passed as the pointer itself; the driver overwrites it with the log's length.
+        self.values = (ctypes.c_void_p * 4)(places[0], _LOG_BYTES, places[1], _LOG_BYTES)
+
+
+def loaded_with_logs(load: Callable[[Logs], object], logs: Logs, driver: Any, kind: str, data: bytes) -> str:
+    """Call a function that loads or compiles an image, and return the info log.
 
     raises  CudaError  from the function, with the log
     """
-    info, errors = (ctypes.create_string_buffer(_LOG_BYTES) for _ in range(2))
-    options = (ctypes.c_uint * 4)(_INFO, _INFO_SIZE, _ERROR, _ERROR_SIZE)
-    # A size is passed as the pointer itself; the driver overwrites it with the log's length.
-    values = (ctypes.c_void_p * 4)(ctypes.addressof(info), _LOG_BYTES, ctypes.addressof(errors), _LOG_BYTES)
     try:
-        load(options, values)
+        load(logs)
     except CudaError as error:
-        log = errors.value.decode("utf-8", "replace").strip("\n")
+        log = logs.errors.value.decode("utf-8", "replace").strip("\n")
         if error.code not in _JIT_CODES or not log:
             raise
         name, text = driver.describe(error.code)
@@ -379,7 +476,7 @@ def loaded_with_logs(load: Callable[[Any, Any], object], driver: Any, kind: str,
             raise told from None
         finally:
             del told  # otherwise its traceback refers to this frame, and this frame to the error
-    said: bytes = info.value
+    said: bytes = logs.info.value
     return said.decode("utf-8", "replace")
 
 
@@ -394,6 +491,16 @@ def other_names(given: Any) -> dict[str, str]:
         if not isinstance(each, str):
             raise TypeError(f"names must be a dict of str, not with {a_kind(each)}")
     return found
+
+
+def _is_function(name: str, text: str) -> bool:
+    """Tell whether a text in CUDA C or PTX has a function of this name that only device code can call."""
+    import re
+
+    return bool(
+        re.search(rf"\b__device__\b[^;{{}}()]*\b{name}\s*\(", text)
+        or re.search(rf"\.func\b[^;{{}}]*?[\s)]{name}\s*\(", text)
+    )
 
 
 def _listed(names: list[str], wanted: str, given: dict[str, str]) -> str:

@@ -9,7 +9,7 @@ How          A packer is a function of the slot, the argument and `Kept`. It ret
              accessible, open), and refuses it with an error that names kernel, parameter, value and remedy.
 What not     It writes nothing to memory: launch.py does, with struct.
 Source       PTX ISA, "Fundamental Types"; cuLaunchKernel
-Read next    source.py
+Read next    kinds.py
 """
 
 from __future__ import annotations
@@ -21,31 +21,33 @@ from operator import index
 from ...arrays.strided import view
 from ...elements.ctypes_types import is_swapped
 from ...elements.dtypes import of
+from ...elements.layout import is_c_contiguous, is_f_contiguous
 from ...elements.scalars import encode
 from ...errors import Closed, ProtocolError
 from ...protocols.choosing import Unviewable
 from ...protocols.description import Description
 from ...remembered import Remembered
-from ..memory import Memory
-from .arguments import (
-    OBJECTS,
-    In,
-    Passed,
-    Slot,
-    ctypes_letter,
+from ..memory.memory import ManagedMemory, Memory
+from .argument_errors import (
+    ARRAYS,
+    refuse_address,
+    refuse_bytes,
+    refuse_integer,
     refuse_kind,
     refuse_numpy,
     refuse_object,
     refuse_order,
     refuse_pointer,
-    refuse_sequence,
+    refuse_real,
     refuse_size,
 )
+from .declared_parameters import OBJECTS, In, Passed, ctypes_letter
 from .kinds import is_exporter, is_plain, kind_of
+from .parameters import Slot
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, NoReturn
+    from typing import Any, Callable
 
     Packer = Callable[[Slot, Any, "Kept"], Any]
 
@@ -101,12 +103,14 @@ class Packers:
             if sort == "ctypes array" and size == 8 != ctypes.sizeof(kind):
                 return _pack_address_bytes  # not passed by value: an array in host memory
             if self._converts and sort in _CONVERTED:
-                return _pack_other_converted if sort == "other" else _CONVERTERS.get(self._type, _pack_complex)
+                if sort == "other":
+                    return _pack_other_converted
+                return _CONVERTERS.get(self._type, _pack_complex)
             if self._converts and sort == "numpy other":
                 return refuse_numpy
-            if (size != 8 or self._converts) and sort in _ARRAYS and sort != "ctypes array":
-                return _refuse_bytes
-            packer = _BYTES.get(sort, _refuse_bytes)
+            if (size != 8 or self._converts) and sort in ARRAYS and sort != "ctypes array":
+                return refuse_bytes
+            packer = _BYTES.get(sort, refuse_bytes)
             if packer is _pack_ctypes and ctypes.sizeof(kind) != size:
                 return refuse_size
             if packer is _pack_ctypes and is_swapped(kind):
@@ -123,8 +127,10 @@ class Packers:
         if form == "typed" and sort in _TYPED:
             return _TYPED[sort]
         if form in ("address", "typed"):
-            return _ADDRESS.get(sort, _refuse_address)
-        return _REAL.get(sort, _refuse_real) if form == "real" else _INTEGER.get(sort, _refuse_integer)
+            return _ADDRESS.get(sort, refuse_address)
+        if form == "real":
+            return _REAL.get(sort, refuse_real)
+        return _INTEGER.get(sort, refuse_integer)
 
 
 _tables: Remembered[tuple[str, str, int, bool], Packers] = Remembered(256)
@@ -153,7 +159,7 @@ def _pack_int(slot: Slot, argument: int, kept: Kept) -> int:
 _HALF, _WHOLE = 1 << 63, 1 << 64
 
 
-def _pack_bool(slot: Slot, argument: Any, kept: Kept) -> int:
+def _pack_bool(slot: Slot, argument: object, kept: Kept) -> int:
     return 1 if argument else 0
 
 
@@ -203,9 +209,14 @@ def _pack_null(slot: Slot, argument: None, kept: Kept) -> int:
     return 0
 
 
+_WRITABLE = Memory, ManagedMemory  # these classes; a subclass may be read-only
+
+
 def _pack_memory(slot: Slot, argument: Memory, kept: Kept) -> int:
-    if argument.device.ordinal != slot.ordinal or type(argument) is not Memory:
-        access = argument._access_from(slot.ordinal) if argument._handle is not None else 3
+    if argument.device.ordinal != slot.ordinal or type(argument) not in _WRITABLE:
+        access = 3
+        if argument._handle is not None:
+            access = argument._access_from(slot.ordinal)
         if not access:
             slot.refuse_place(argument, ("cuda", argument.device.ordinal), argument)
         if access != 3 and not slot.reads:  # (CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
@@ -233,7 +244,7 @@ def _pack_view(slot: Slot, argument: Description, kept: Kept) -> int:
         raise
 
 
-def _pack_foreign(slot: Slot, argument: Any, kept: Kept) -> int:
+def _pack_foreign(slot: Slot, argument: object, kept: Kept) -> int:
     """Pack the address of another library's array, after viewing it for the launch's stream."""
     try:
         made = view(argument, kept.stream)
@@ -262,29 +273,57 @@ def _pack_passed(slot: Slot, argument: Passed, kept: Kept) -> Any:
 
 def _pack_passed_bytes(slot: Slot, argument: Passed, kept: Kept) -> bytes:
     value = _pack_passed(slot, argument, kept)
-    return value if type(value) is bytes else int(value).to_bytes(8, "little")
+    if type(value) is bytes:
+        return value
+    return int(value).to_bytes(8, "little")
 
 
 def _pack_typed(slot: Slot, argument: Any, kept: Kept) -> int:
     """Pack the address of a view, of a variable, or of memory, whose bytes may be elements of any type."""
-    _check_element(slot, argument, getattr(argument, "dtype", None))
-    return (_pack_memory if isinstance(argument, Memory) else _pack_view)(slot, argument, kept)
+    if isinstance(argument, Memory):
+        _check_element(slot, argument, getattr(argument, "dtype", None))
+        return _pack_memory(slot, argument, kept)
+    _check_element(slot, argument, argument.dtype)
+    _check_dense(slot, argument, argument)
+    return _pack_view(slot, argument, kept)
 
 
-def _pack_typed_foreign(slot: Slot, argument: Any, kept: Kept) -> int:
+def _pack_typed_foreign(slot: Slot, argument: object, kept: Kept) -> int:
     address = _pack_foreign(slot, argument, kept)
     _check_element(slot, argument, kept[-1].dtype)
+    _check_dense(slot, argument, kept[-1])
     return address
 
 
-def _check_element(slot: Slot, argument: Any, dtype: Any) -> None:
+def _check_element(slot: Slot, argument: object, dtype: Any) -> None:
     """Check that an array has the declared element type; dtype is None for bytes, which have none."""
-    if dtype is not None and dtype is not slot.element and dtype != slot.element:
+    if dtype is None or dtype is slot.element or dtype == slot.element or dtype in slot.others:
+        return
+    if not slot.known:
         why = f"has elements of {dtype}: convert it, or declare '{dtype}*' if the kernel takes that"
         slot.refuse(TypeError, argument, why)
+    if dtype.kind == "opaque":  # structures, text and dates: the source may name them in any way
+        return
+    why = (
+        f'has elements of {dtype}: convert it, with astype("{slot.element}") before it is uploaded; if it has the '
+        f'bytes of {slot.element}, give view(it).reinterpret("{slot.element}")'
+    )
+    slot.refuse(TypeError, argument, why)
 
 
-def _pack_object(slot: Slot, argument: Any, kept: Kept) -> bytes:
+def _check_dense(slot: Slot, argument: object, made: Description) -> None:
+    """Check that an array for a typed pointer has no gaps; its elements may be in the order of C or of Fortran."""
+    shape, strides, itemsize = made.shape, made.strides, made.dtype.itemsize
+    if strides == slot.dense or is_c_contiguous(shape, strides, itemsize) or is_f_contiguous(shape, strides, itemsize):
+        return
+    why = (
+        f"is not contiguous (its strides are {strides}), and a kernel gets only an address: give a contiguous copy, "
+        "or view(it).ptr to a kernel that calculates with strides"
+    )
+    slot.refuse(ValueError, argument, why)
+
+
+def _pack_object(slot: Slot, argument: object, kept: Kept) -> bytes:
     """Pack an object, or the number of its handle, into a parameter that is declared to take only such objects."""
     if isinstance(argument, Passed):
         if argument.declares == slot.type:
@@ -303,7 +342,7 @@ def _pack_in(slot: Slot, argument: In, kept: Kept) -> Any:
     return reader.table.packer(type(inner))(reader, inner, kept)
 
 
-def _innermost(slot: Slot, given: Any) -> Any:
+def _innermost(slot: Slot, given: object) -> Any:
     for _ in range(10):
         if not isinstance(given, In):
             return given
@@ -311,7 +350,7 @@ def _innermost(slot: Slot, given: Any) -> Any:
     slot.refuse(ValueError, given, "contains itself, or is nested more than ten levels deep: write In(array)")
 
 
-def _pack_other_address(slot: Slot, argument: Any, kept: Kept) -> int:
+def _pack_other_address(slot: Slot, argument: object, kept: Kept) -> int:
     if not is_exporter(argument) and hasattr(type(argument), "__index__"):
         return _pack_index(slot, argument, kept)
     try:
@@ -319,14 +358,16 @@ def _pack_other_address(slot: Slot, argument: Any, kept: Kept) -> int:
     except TypeError:  # from the exporter, or because this is not an exporter
         if is_exporter(argument):
             raise
-    _refuse_address(slot, argument, kept)
+    refuse_address(slot, argument, kept)
 
 
-def _check_place(slot: Slot, made: Description, given: Any, kept: Kept) -> None:
+def _check_place(slot: Slot, made: Description, given: object, kept: Kept) -> None:
     """Check that the kernel may use the memory of a view, and store its Place if that is always true."""
     place = made._place
     where = place.device or ("cuda", None)
-    owner = made.owner if isinstance(made.owner, Memory) and where[0] == "cuda" else None
+    owner = None
+    if isinstance(made.owner, Memory) and where[0] == "cuda":
+        owner = made.owner
     if not (slot.can_reach(where) if owner is None else owner.is_accessible_from(slot.ordinal)):
         slot.refuse_place(given, where, owner)
     if place.readonly and not slot.reads:
@@ -350,49 +391,53 @@ def _pack_bytes(slot: Slot, argument: bytes, kept: Kept) -> bytes:
     if size != slot.size:
         slot.refuse(ValueError, argument, f"has {size} bytes, not {slot.size}")
     # A subclass may define __len__ and __bytes__ in any way: use the bytes that it contains.
-    return argument if type(argument) is bytes else bytes.__getitem__(argument, slice(None))
+    if type(argument) is bytes:
+        return argument
+    return bytes.__getitem__(argument, slice(None))
 
 
 def _pack_numpy_bytes(slot: Slot, argument: Any, kept: Kept) -> bytes:
     data: bytes = argument.tobytes()
     if len(data) != slot.size:
-        padding = ": a dtype has the padding of C with numpy.dtype(fields, align=True)" if argument.dtype.names else ""
+        padding = ""
+        if argument.dtype.names:
+            padding = ": a dtype has the padding of C with numpy.dtype(fields, align=True)"
         slot.refuse(ValueError, argument, f"({argument.dtype}) has {len(data)} bytes, not {slot.size}{padding}")
     if not argument.dtype.isnative:
         refuse_order(slot, argument, kept)
     return data
 
 
-def _pack_address_bytes(slot: Slot, argument: Any, kept: Kept) -> bytes:
+def _pack_address_bytes(slot: Slot, argument: object, kept: Kept) -> bytes:
     address: int = _ADDRESS[kind_of(type(argument))](slot, argument, kept)
     return address.to_bytes(8, "little")
 
 
-def _pack_other_bytes(slot: Slot, argument: Any, kept: Kept) -> bytes:
+def _pack_other_bytes(slot: Slot, argument: object, kept: Kept) -> bytes:
     if slot.size == 8 and is_exporter(argument):
         return _pack_foreign(slot, argument, kept).to_bytes(8, "little")
-    _refuse_bytes(slot, argument, kept)
+    refuse_bytes(slot, argument, kept)
 
 
-def _pack_other_converted(slot: Slot, argument: Any, kept: Kept) -> bytes:
+def _pack_other_converted(slot: Slot, argument: object, kept: Kept) -> bytes:
     if is_exporter(argument):
-        _refuse_bytes(slot, argument, kept)
+        refuse_bytes(slot, argument, kept)
     return _CONVERTERS.get(slot.type, _pack_complex)(slot, argument, kept)
 
 
-def _pack_bfloat16(slot: Slot, argument: Any, kept: Kept) -> bytes:
+def _pack_bfloat16(slot: Slot, argument: object, kept: Kept) -> bytes:
     """Round to bfloat16 once, to nearest, ties to even: a conversion through float32 would round twice."""
     if hasattr(type(argument), "__index__") or hasattr(type(argument), "__float__"):
         number = _pack_real(slot, argument, kept)
     else:
-        _refuse_real(slot, argument, kept)
+        refuse_real(slot, argument, kept)
     return encode(_BFLOAT16, number)
 
 
 _BFLOAT16 = of("bfloat16")
 
 
-def _pack_complex(slot: Slot, argument: Any, kept: Kept) -> bytes:
+def _pack_complex(slot: Slot, argument: object, kept: Kept) -> bytes:
     try:
         return encode(_COMPLEX[slot.type], argument)
     except TypeError as error:
@@ -405,72 +450,24 @@ _COMPLEX = {"c64": of("complex64"), "c128": of("complex128")}
 _CONVERTERS = {"bf16": _pack_bfloat16}  # the other types are complex
 
 
-# -- refusals
+# -- arguments whose type does not say what they are
 
 
-def _refuse_address(slot: Slot, argument: Any, kept: Kept) -> NoReturn:
-    if isinstance(argument, (list, tuple)):
-        refuse_sequence(slot, argument, kept)
-    if slot.type == "pointer" or slot.form == "bytes":
-        slot.refuse(TypeError, argument, "is neither an array nor an address")
-    _refuse_integer(slot, argument, kept)
-
-
-def _refuse_integer(slot: Slot, argument: Any, kept: Kept) -> NoReturn:
-    _refuse_number(slot, argument, "an integer")
-
-
-def _refuse_real(slot: Slot, argument: Any, kept: Kept) -> NoReturn:
-    _refuse_number(slot, argument, "a float")
-
-
-def _refuse_number(slot: Slot, argument: Any, wanted: str) -> NoReturn:
-    if isinstance(argument, (list, tuple)) and not is_exporter(argument):
-        refuse_sequence(slot, argument, None)
-    if isinstance(argument, complex) or getattr(getattr(argument, "dtype", None), "kind", "") == "c":
-        remedy = "give its .real or its .imag"
-    elif isinstance(argument, str):
-        remedy = "give " + ("float(it)" if wanted == "a float" else "int(it)")
-    elif not _is_array(argument) and wanted == "an integer" and hasattr(type(argument), "__float__"):
-        remedy = "round it, or pass it for another parameter"
-    else:
-        remedy = "give a number" + (", such as its item()" if hasattr(argument, "item") else "")
-    slot.refuse(TypeError, argument, f"cannot be converted to {wanted}: {remedy}")
-
-
-def _refuse_bytes(slot: Slot, argument: Any, kept: Kept) -> NoReturn:
-    if isinstance(argument, (int, float, complex)):
-        slot.refuse(
-            TypeError,
-            argument,
-            "is ambiguous here: declare the type, "
-            f"module.kernel({slot.kernel!r}, parameters=[...]), or give a ctypes or NumPy scalar",
-        )
-    why = f"cannot be passed here: give bytes, as of struct.pack(), or a ctypes or NumPy value, of {slot.size} bytes"
-    slot.refuse(TypeError, argument, why)
-
-
-def _pack_other_integer(slot: Slot, argument: Any, kept: Kept) -> int:
+def _pack_other_integer(slot: Slot, argument: object, kept: Kept) -> int:
     if hasattr(type(argument), "__index__") and not is_exporter(argument):
         return _pack_index(slot, argument, kept)
-    _refuse_integer(slot, argument, kept)
+    refuse_integer(slot, argument, kept)
 
 
-def _pack_other_real(slot: Slot, argument: Any, kept: Kept) -> float:
+def _pack_other_real(slot: Slot, argument: object, kept: Kept) -> float:
     kind = type(argument)
     if (hasattr(kind, "__float__") or hasattr(kind, "__index__")) and not is_exporter(argument):
         return _pack_real(slot, argument, kept)
-    _refuse_real(slot, argument, kept)
-
-
-def _is_array(value: Any) -> bool:
-    sort = kind_of(type(value))
-    return sort in _ARRAYS - {"none"} or sort == "other" and is_exporter(value)
+    refuse_real(slot, argument, kept)
 
 
 # -- the packers of each kind of argument; kinds that are not listed are refused
 
-_ARRAYS = {"none", "in", "memory", "own view", "view", "ctypes array", "ctypes pointer"}
 _CONVERTED = {"int", "bool", "integral", "float", "complex", "other"} | {
     "numpy bool",
     "numpy integer",

@@ -9,6 +9,7 @@ Read next    arguments.py
 from __future__ import annotations
 
 from ...errors import PtxError
+from ...images.outline import blanked
 from ...interpreter.cpython import facts
 
 TYPE_CHECKING = False
@@ -25,7 +26,7 @@ _HANDLES = (".texref", ".samplerref", ".surfref")  # opaque 64-bit handles
 class Parameter:
     """A parameter of a kernel.
 
-    name     as in the PTX, or "" if only the driver describes it (a cubin)
+    name     as in the CUDA C, or as in the PTX, or "" if only the driver describes it (a cubin)
     offset   bytes from the start of the parameters
     size     bytes
     type     a PTX fundamental type such as "u32" or "f32"; "" if only the size is known (an array of .b8, a cubin)
@@ -48,9 +49,12 @@ class Parameter:
 
     __hash__ = None  # type: ignore[assignment]
 
+    def words(self) -> str:
+        """Return the type as PTX writes it: ".u32", or ".b8[12]" if only the size is known."""
+        return f".{self.type}" if self.type else f".b8[{self.size}]"
+
     def __repr__(self) -> str:
-        known = "." + self.type if self.type else f".b8[{self.size}]"
-        return f"<Parameter {self.name or '?'} {known}{' .ptr' if self.pointer else ''} at {self.offset}>"
+        return f"<Parameter {self.name or '?'} {self.words()}{' .ptr' if self.pointer else ''} at {self.offset}>"
 
 
 def kernels(text: str) -> dict[str, list[Parameter]]:
@@ -61,18 +65,12 @@ def kernels(text: str) -> dict[str, list[Parameter]]:
     """
     import re  # imported only when PTX is loaded
 
-    # Comments and strings may contain anything, even ".entry". Newlines are kept, so that lines can be counted.
-    def blank(match: re.Match[str]) -> str:
-        return (
-            '""' + "\n" * match.group().count("\n")
-            if match.group()[0] == '"'
-            else " " + "\n" * match.group().count("\n")
-        )
-
-    plain = re.sub(r'"(?:\\.|[^"\\])*"|//[^\n]*|/\*.*?\*/', blank, text, flags=re.DOTALL)
+    plain = blanked(text)  # comments and strings may contain anything, even ".entry"
     found: dict[str, list[Parameter]] = {}
+    line, counted = 1, 0
     for match in re.finditer(r"\.entry\s+([A-Za-z_$%][\w$]*)\s*(?:\(([^()]*)\))?", plain):
-        line = plain.count("\n", 0, match.start()) + 1
+        line += plain.count("\n", counted, match.start())
+        counted = match.start()
         found[match.group(1)] = list(_parameters(match.group(2) or "", line, match.group(1)))
     return found
 
@@ -119,6 +117,7 @@ def _parameter(text: str, line: int, kernel: str) -> tuple[Parameter, int]:
         for word in rest:
             if word not in "[]":
                 count *= _number(word, line, kernel, text)
+                _check_size(count, line, kernel, text)
         return Parameter(name, 0, size * lanes * count, "", pointer), alignment
     return Parameter(name, 0, size * lanes, kind[1:] if lanes == 1 else "", pointer), alignment
 
@@ -138,6 +137,10 @@ def _number(text: str, line: int, kernel: str, where: str) -> int:
         number = int(text, 8 if text[:1] == "0" and text.isdigit() else 0)  # a leading 0 is octal, as in C
     except ValueError:
         number = 0
-    if not 0 < number < 2**16:  # all of a kernel's parameters have at most 32,764 bytes
-        raise PtxError(f"kernel {kernel}: no size: {text!r} in {where.strip()!r}", ("<ptx>", line, 1, where.strip()))
+    _check_size(number, line, kernel, where)
     return number
+
+
+def _check_size(number: int, line: int, kernel: str, where: str) -> None:
+    if not 0 < number < 2**16:  # all of a kernel's parameters have at most 32,764 bytes
+        raise PtxError(f"kernel {kernel}: no size: {number} in {where.strip()!r}", ("<ptx>", line, 1, where.strip()))

@@ -2,15 +2,16 @@
 
 What it is   `Opened`, which releases what was opened: the driver's handles, in order, and then the connection to the
              owner; `begin`, which asks the owner.
-Read next    events.py, memories.py
+Read next    shared_events.py, shared_memory.py
 """
 
 from __future__ import annotations
 
-from ... import doors
 from ...errors import Unsupported
+from ...headers.status import INVALID_DEVICE
+from ...protocols.device_memory import gpu
 from . import server
-from .handles import SharedHandle, checked_timeout, handle_from
+from .shared_handles import SharedHandle, checked_timeout, handle_from
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class Opened:
         return all([part.give_away() for part in self.parts])
 
 
-def begin(given: Any, kind: str, timeout: Any) -> Opened:
+def begin(given: object, kind: str, timeout: object) -> Opened:
     """Ask the owner of a handle for the data that is needed to open it.
 
     raises  ValueError    the handle is damaged, of another machine or kind, of this process, or open here already
@@ -75,14 +76,13 @@ def device_with(uuid: str, what: str) -> Any:
 
     raises  Unsupported   this process does not see it
     """
-    cuda = doors.gpu()
-    for ordinal in range(cuda.count()):
-        device = cuda.Device(ordinal)
-        if device.uuid == uuid:
+    for ordinal in range(gpu.count()):
+        device = gpu.Device(ordinal)
+        if device.uuid[4:] == uuid[4:]:  # a handle does not say whether it is the UUID of a GPU or of a MIG instance
             return device
     raise Unsupported(
         f"{what} is on {uuid}, which this process does not see: look at CUDA_VISIBLE_DEVICES, and use the same driver "
         "in both processes",
-        code=101,
+        code=INVALID_DEVICE,
         name="CUDA_ERROR_INVALID_DEVICE",
     )

@@ -5,11 +5,14 @@ What it is   `publish`, which offers bytes and file descriptors to processes tha
 How          A thread answers at a Unix socket with an abstract address, so there is no file to leave behind. It runs
              while something is shared. The connection of a process that has opened something stays open as long as it
              uses it. The system closes it when that process ends, even by a crash, so the owner always knows its users.
+Trust        Each side asks the system who is at the other end, before it sends anything: the owner answers only
+             processes of its user, and the receiver sends its key only to the process that made the handle. So a
+             process that takes over the address of one that has ended learns and gives nothing.
 Lifetime     An offer keeps what it shares until the last of these processes has closed it, even if the owner does not
              wait for that.
-What not     driver calls: events.py and memories.py.
+What not     driver calls: shared_events.py and shared_memory.py.
 Source       unix(7): abstract addresses, SCM_RIGHTS, SO_PEERCRED
-Read next    handles.py
+Read next    shared_handles.py
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from __future__ import annotations
 import os
 
 from ...errors import Closed, Unsupported
+from ...headers.status import NOT_SUPPORTED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -58,7 +62,7 @@ class Offer:
 
     __slots__ = ("server", "key", "payload", "descriptors", "keeps", "users", "ended", "settled")
 
-    def __init__(self, server: Server, payload: bytes, descriptors: list[int], keeps: Any) -> None:
+    def __init__(self, server: Server, payload: bytes, descriptors: list[int], keeps: object) -> None:
         self.server, self.key, self.payload = server, os.urandom(16), payload
         self.descriptors, self.keeps = descriptors, keeps
         self.users: dict[Any, int] = {}  # connection -> process
@@ -79,12 +83,12 @@ def check_system() -> None:
     if not sys.platform.startswith("linux"):
         raise Unsupported(
             f"sharing between processes needs Linux, and this is {sys.platform}: send copies, which pickle makes",
-            code=801,
+            code=NOT_SUPPORTED,
             name="CUDA_ERROR_NOT_SUPPORTED",
         )
 
 
-def publish(payload: bytes, descriptors: list[int], keeps: Any) -> Offer:
+def publish(payload: bytes, descriptors: list[int], keeps: object) -> Offer:
     """Offer bytes and descriptors, which belong to the offer from now on.
 
     raises  ValueError  too many descriptors
@@ -102,7 +106,7 @@ def publish(payload: bytes, descriptors: list[int], keeps: Any) -> Offer:
             server = _running[-1]
         except IndexError:
             server = Server()
-            _running.append(server)
+            _running.append(server)  # before it opens anything, so that withdraw() finds it after an interrupt
         offer = server.add(payload, descriptors, keeps)
         if offer is not None:
             return offer
@@ -131,37 +135,47 @@ class Server:
     """The socket of this process, its offers, and the thread that answers; it ends with the last offer."""
 
     def __init__(self) -> None:
-        import select
-        import socket
         import threading
 
         self.address = os.urandom(16).hex()
         self.offers: dict[bytes, Offer] = {}
         self.changed = threading.Condition()
         self.over = False
-        self._poll = select.poll()
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        try:
-            self._socket.bind(_path(self.address))
-            self._socket.listen(128)
-            self._socket.setblocking(False)
-            self._new: dict[int, Any] = {}  # connections that have not sent their request
-            self._used: dict[int, tuple[Any, Offer]] = {}
-            self._poll.register(self._socket, select.POLLIN)
-            self._thread = threading.Thread(target=self._serve, name="shares memory with other processes", daemon=True)
-            self._thread.start()
-        except BaseException:
-            self._socket.close()
-            raise
+        self._socket: Any = None  # until the first offer
+        self._thread: Any = None
+        self._new: dict[int, Any] = {}  # connections that have not sent their request
+        self._used: dict[int, tuple[Any, Offer]] = {}
 
-    def add(self, payload: bytes, descriptors: list[int], keeps: Any) -> Offer | None:
+    def add(self, payload: bytes, descriptors: list[int], keeps: object) -> Offer | None:
         """Return a new offer, or None if this server has just ended."""
         with self.changed:
             if self.over:
                 return None
             offer = Offer(self, payload, descriptors, keeps)
             self.offers[offer.key] = offer
+            if self._thread is None:
+                try:
+                    self._start()
+                except BaseException:
+                    offer.ended = True
+                    self._settle(offer)
+                    raise
             return offer
+
+    def _start(self) -> None:
+        """Listen, and start the thread that answers; it ends as soon as this server is over."""
+        import select
+        import socket
+        import threading
+
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._socket.bind(_path(self.address))
+        self._socket.listen(128)
+        self._socket.setblocking(False)
+        self._poll = select.poll()
+        self._poll.register(self._socket, select.POLLIN)
+        self._thread = threading.Thread(target=self._serve, name="shares memory with other processes", daemon=True)
+        self._thread.start()
 
     def end(self, offer: Offer, timeout: float) -> None:
         """End an offer; see Offer.end."""
@@ -175,7 +189,7 @@ class Server:
                     f"after {timeout:g} seconds, what was shared is still open in process {users}: close it there, or "
                     "wait longer; it is kept until then"
                 )
-        if timeout and self.over:
+        if timeout and self.over and self._thread is not None:
             self._thread.join(min(timeout, _FOREVER))  # it closes the socket
 
     def _settle(self, offer: Offer) -> None:
@@ -188,12 +202,20 @@ class Server:
         self.offers.pop(offer.key, None)
         if not self.offers:
             self.over = True
-            try:
-                self._socket.shutdown(2)  # wakes the thread
-            except OSError:
-                pass
+            self._stop()
         self.changed.notify_all()
         offer.settled = True
+
+    def _stop(self) -> None:
+        """Wake the thread, which closes the socket; close it here if its start failed."""
+        if self._socket is None:
+            return
+        try:
+            self._socket.shutdown(2)
+        except OSError:
+            pass
+        if self._thread is None or not self._thread.is_alive():
+            self._socket.close()
 
     def abandon(self) -> None:
         """Close everything in a child of fork(), without a message to other processes."""
@@ -202,7 +224,8 @@ class Server:
             while offer.descriptors:
                 os.close(offer.descriptors.pop())
         for connection in (*self._new.values(), *(connection for connection, _ in self._used.values()), self._socket):
-            connection.close()
+            if connection is not None:
+                connection.close()
 
     def _serve(self) -> None:
         pid = os.getpid()
@@ -225,15 +248,11 @@ class Server:
         return self.over
 
     def _accept(self) -> None:
-        import socket
-        import struct
-
         try:
             connection, _ = self._socket.accept()
         except OSError:
             return
-        _, uid, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
-        if uid != os.getuid():
+        if _peer(connection)[1] != os.geteuid():
             connection.close()
             return
         connection.setblocking(False)
@@ -243,7 +262,6 @@ class Server:
     def _hear(self, number: int) -> None:
         """Answer a request on a connection, or handle its end."""
         import socket
-        import struct
 
         used = self._used.get(number)
         connection = self._new.get(number) if used is None else used[0]
@@ -262,10 +280,9 @@ class Server:
             except OSError:
                 said = b""
             else:
-                pid, _, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
                 del self._new[number]
                 self._used[number] = connection, offer
-                offer.users[connection] = pid
+                offer.users[connection] = _peer(connection)[0]
                 return
         if used is not None and said:
             return
@@ -285,6 +302,15 @@ def _listed(offer: Offer) -> str:
 
 def _path(address: str) -> str:
     return f"\0cuda-sharing-{address}"
+
+
+def _peer(connection: Any) -> tuple[int, int]:
+    """Return the process and the user at the other end: for the receiver, those of the process that listens."""
+    import socket
+    import struct
+
+    pid, uid, _ = struct.unpack("iII", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    return pid, uid
 
 
 _asked: set[Any] = set()  # the connections to other processes
@@ -308,16 +334,19 @@ def _connect(connection: Any, address: str, timeout: float) -> None:
 def ask(address: str, key: bytes, pid: int, timeout: float) -> Answer:
     """Ask the owner for what it shares under a key.
 
-    raises  Closed        it is not shared any more, or the owner has ended
+    raises  Closed        it is not shared any more, or the owner has ended; the key is sent to no other process
             TimeoutError  the owner does not answer
+            ValueError    the answer is incomplete
     """
     import socket
 
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     try:
         _connect(connection, address, min(timeout, _FOREVER))
+        if _peer(connection) != (pid, os.geteuid()):
+            raise _taken_over(pid, *_peer(connection))
         connection.send(key)
-        said, descriptors, _, _ = socket.recv_fds(connection, _LONGEST, 253, socket.MSG_CMSG_CLOEXEC)
+        said, descriptors, flags, _ = socket.recv_fds(connection, _LONGEST, 253, socket.MSG_CMSG_CLOEXEC)
     except (socket.timeout, BlockingIOError):
         connection.close()
         raise _late(pid, timeout) from None
@@ -327,14 +356,20 @@ def ask(address: str, key: bytes, pid: int, timeout: float) -> Answer:
     except BaseException:
         connection.close()
         raise
+    answer = Answer(said[1:], list(descriptors), _Connection(connection))
     if said[:1] != b"+":
-        connection.close()
+        answer.close()
         raise _gone(pid)
+    if flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC):
+        answer.close()
+        raise ValueError(
+            f"the answer of process {pid} did not arrive as a whole: has this process too many open files?"
+        )
     if not _watched:
         _watched.append(True)
         os.register_at_fork(after_in_child=_forked)
     _asked.add(connection)
-    return Answer(said[1:], list(descriptors), _Connection(connection))
+    return answer
 
 
 class _Connection:
@@ -354,6 +389,13 @@ class _Connection:
 def _gone(pid: int) -> Closed:
     return Closed(
         f"process {pid} does not share this any more, or has ended: keep its handle open until it is opened here"
+    )
+
+
+def _taken_over(pid: int, other: int, user: int) -> Closed:
+    return Closed(
+        f"process {pid} of user {os.geteuid()} does not share this any more, or has ended: process {other} of user "
+        f"{user} listens at its address, and was sent nothing"
     )
 
 

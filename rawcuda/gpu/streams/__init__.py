@@ -1,8 +1,8 @@
-"""Features of a stream besides kernels, copies and events.
+"""Streams and events, and their features besides kernels and copies.
 
-What it is   host functions in stream order (host_functions.py), waiting for and writing values in memory (values.py),
-             the attributes of a stream (attributes.py) and the settings that launches share with it (settings.py), and
-             waits in asyncio or with a time limit (waiting.py). The methods of Stream import these modules on first
-             use.
-Read next    host_functions.py
+What it is   stream: Stream and Event; stream_values: waiting for values in memory, and writing them; stream_attributes:
+             the attributes of a stream; settings: those that launches share with it; waiting: waits in asyncio or with
+             a time limit. The methods of Stream import these modules on first use.
+Order        settings, stream_values, stream_attributes, waiting, stream
+Read next    stream.py
 """

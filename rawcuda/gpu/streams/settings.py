@@ -1,11 +1,12 @@
 """The settings that streams, launches and nodes of graphs have in common.
 
 What it is   a reader for each setting, which checks the user's value and returns the C value.
-What not     setting them: attributes.py does this for streams, and launches/options.py for launches and nodes.
+What not     setting them: stream_attributes.py does this for streams, and gpu/kernels/options.py for launches and
+             nodes.
 How          `of` is the Kernel or the Stream that gets the setting. The device of a borrowed stream is not known, so
              the driver has to check the limits of the device.
 Source       CUDA Driver API, "Data types used by CUDA driver": CUlaunchAttributeID, CUlaunchAttributeValue
-Read next    attributes.py
+Read next    stream_attributes.py
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ import ctypes
 from collections import namedtuple
 from struct import pack
 
+from ...arguments import as_enumerator, as_float, as_int
 from ...errors import a_kind, worded
-from ...given import chosen, real, whole
-from ..context import require
+from ..core.context import require
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def value_of_priority(of: Any, name: str, given: Any) -> bytes:
     calls   cuCtxGetStreamPriorityRange
     raises  ValueError  the device does not have it
     """
-    number = whole(name, given)
+    number = as_int(name, given)
     least, greatest = (2**31 - 1, -(2**31)) if of.device is None else _priorities(of)
     if not greatest <= number <= least:
         where = "a driver" if of.device is None else f"device {of.device.ordinal}"
@@ -79,7 +80,7 @@ def _priorities(of: Any) -> tuple[int, int]:
 
 def value_of_domain(_: Any, name: str, given: Any) -> bytes:
     """Read a logical domain of memory synchronization."""
-    return pack("<i", chosen(name, given, DOMAINS))
+    return pack("<i", as_enumerator(name, given, DOMAINS))
 
 
 def value_of_domains(of: Any, name: str, given: Any) -> bytes:
@@ -91,7 +92,7 @@ def value_of_domains(of: Any, name: str, given: Any) -> bytes:
     if not isinstance(given, (tuple, list)) or len(given) != 2:
         raise TypeError(f"{name}={worded(given)}: give the domain of 'default' and that of 'remote', such as (0, 1)")
     count = 256 if of.device is None else of.device.attribute("MEM_SYNC_DOMAIN_COUNT")
-    default, remote = [whole(name, number) for number in given]
+    default, remote = [as_int(name, number) for number in given]
     if not (0 <= default < count and 0 <= remote < count):
         where = "a device has at most" if of.device is None else f"device {of.device.ordinal} has"
         raise ValueError(
@@ -107,7 +108,7 @@ def value_of_window(of: Any, name: str, given: Any) -> bytes:
     """
     most = 2**64 - 1 if of.device is None else require(of, name, _LARGEST_WINDOW)
     if isinstance(given, AccessPolicyWindow):
-        start, size = whole(f"{name}: address", given.address), whole(f"{name}: nbytes", given.nbytes)
+        start, size = as_int(f"{name}: address", given.address), as_int(f"{name}: nbytes", given.nbytes)
         given = {"hit_ratio": given.hit_ratio, "hit": given.hit, "miss": given.miss}
     else:
         if not isinstance(given, dict):
@@ -127,11 +128,11 @@ def value_of_window(of: Any, name: str, given: Any) -> bytes:
             f"{_LARGEST_WINDOW}"
         )
     ratio = given.get("hit_ratio", 1.0)
-    share = real(f"{name}: hit_ratio", ratio)
+    share = as_float(f"{name}: hit_ratio", ratio)
     if not 0 <= share <= 1:
         raise ValueError(f"{name}: hit_ratio={worded(ratio)}: give a number from 0 to 1")
-    hit = chosen(f"{name}: hit", given.get("hit", "persisting"), PROPERTIES)
-    miss = chosen(f"{name}: miss", given.get("miss", "streaming"), PROPERTIES[:2])
+    hit = as_enumerator(f"{name}: hit", given.get("hit", "persisting"), PROPERTIES)
+    miss = as_enumerator(f"{name}: miss", given.get("miss", "streaming"), PROPERTIES[:2])
     return pack("<QQfii", start, size, share, hit, miss)
 
 

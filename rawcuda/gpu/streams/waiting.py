@@ -8,8 +8,8 @@ Read next    stream.py
 
 from __future__ import annotations
 
+from ...arguments import as_float
 from ...errors import worded
-from ...given import real
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def wait_until(thing: Any, timeout: Any) -> None:
     """
     from time import monotonic, sleep
 
-    seconds = real("timeout", timeout)
+    seconds = as_float("timeout", timeout)
     if not seconds >= 0:
         raise ValueError(f"timeout={worded(timeout)}: give a number of seconds that is not negative, or None")
     end, delay = monotonic() + seconds, 0.0

@@ -13,10 +13,9 @@ from __future__ import annotations
 
 from operator import index
 
-from ... import names
+from ...arguments import as_bool, as_int, as_sequence
 from ...elements.dtypes import of
 from ...errors import Unsupported, a_kind, worded
-from ...given import flag, in_order, whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from ...arrays.strided import StridedView
     from ...elements.dtypes import DType
 
-__all__ = ["FORMATS", "Form", "channels_of", "choice", "data_of", "element_of", "flag", "limit", "limited"]
+__all__ = ["FORMATS", "Form", "channels_of", "choice", "data_of", "element_of", "as_bool", "limit", "limited"]
 
 # dtype -> CUarray_format
 FORMATS = {
@@ -43,25 +42,27 @@ _LAYERED, _SURFACE, _CUBEMAP, _GATHER = 1, 2, 4, 8  # CUDA_ARRAY3D_LAYERED, ..._
 _PAIRS = {"complex64": "float32", "complex32": "float16"}
 
 
-def element_of(dtype: Any) -> DType:
+def element_of(dtype: object) -> DType:
     """Return the dtype of a component; raises ValueError if no array can have it."""
     element = of(dtype)
     if element.name not in FORMATS:
-        hint = ": reinterpret() the data as uint8" if element.name == "bool" else ""
+        hint = ""
+        if element.name == "bool":
+            hint = ": reinterpret() the data as uint8"
         raise ValueError(f"dtype {element}: an element of an array is one of {', '.join(FORMATS)}{hint}")
     return element
 
 
-def channels_of(channels: Any) -> int:
+def channels_of(channels: object) -> int:
     """Return a number of channels; raises ValueError unless it is 1, 2 or 4."""
-    count = whole("channels", channels)
+    count = as_int("channels", channels)
     if count not in (1, 2, 4):
         more = ": add a fourth one, as in RGBA" if count == 3 else ""
         raise ValueError(f"channels={worded(count)}: an element has 1, 2 or 4{more}")
     return count
 
 
-def choice(name: str, value: Any, choices: dict[str, int]) -> int:
+def choice(name: str, value: object, choices: dict[str, int]) -> int:
     """Return the number of a word; raises TypeError or ValueError."""
     if not isinstance(value, str):
         raise TypeError(f"{name} must be one of {', '.join(map(repr, choices))}, not {a_kind(value)}")
@@ -108,7 +109,7 @@ class Form:
 
     __slots__ = ("dtype", "channels", "shape", "layered", "cubemap", "surface", "gather")
 
-    dtype: names.Any
+    dtype: Any
     channels: int
     shape: tuple[int, ...]
     layered: bool
@@ -118,17 +119,17 @@ class Form:
 
     def __init__(
         self,
-        shape: Any,
-        dtype: Any,
-        channels: Any,
-        layered: Any = False,
-        cubemap: Any = False,
-        surface: Any = False,
-        gather: Any = False,
+        shape: object,
+        dtype: object,
+        channels: object,
+        layered: object = False,
+        cubemap: object = False,
+        surface: object = False,
+        gather: object = False,
     ) -> None:
         self.dtype, self.channels = element_of(dtype), channels_of(channels)
-        self.layered, self.cubemap = flag("layered", layered), flag("cubemap", cubemap)
-        self.surface, self.gather = flag("surface", surface), flag("gather", gather)
+        self.layered, self.cubemap = as_bool("layered", layered), as_bool("cubemap", cubemap)
+        self.surface, self.gather = as_bool("surface", surface), as_bool("gather", gather)
         self.shape = _extents(shape)
         self._check()
 
@@ -138,7 +139,12 @@ class Form:
         if self.cubemap:
             least = 3
         if not least <= count <= most:
-            what = "a cubemap" if self.cubemap else "a layered array" if self.layered else "an array"
+            if self.cubemap:
+                what = "a cubemap"
+            elif self.layered:
+                what = "a layered array"
+            else:
+                what = "an array"
             raise ValueError(f"shape {shape}: {what} has {least} to {most} dimensions")
         if 0 in shape:
             raise ValueError(f"shape {shape}: every extent of an array must be at least 1")
@@ -233,8 +239,8 @@ class Form:
 _TEXTURE_3D = "TEXTURE3D_WIDTH TEXTURE3D_HEIGHT TEXTURE3D_DEPTH"
 
 
-def _extents(shape: Any) -> tuple[int, ...]:
-    given = in_order("a shape", shape)
+def _extents(shape: object) -> tuple[int, ...]:
+    given = as_sequence("a shape", shape)
     for extent in given:
         if isinstance(extent, bool) or not hasattr(type(extent), "__index__"):
             raise TypeError(f"each extent of a shape must be an int, not {a_kind(extent)}")
@@ -251,7 +257,7 @@ def limit(device: Any, name: str) -> int:
     return found
 
 
-def limited(what: str, value: int, device: Any, name: str) -> None:
+def limited(what: str, value: int, device: object, name: str) -> None:
     """Refuse a value above that of a device attribute."""
     most = limit(device, name)
     if value > most:

@@ -3,26 +3,28 @@
 What it is   `MipmappedArray`, a sequence of levels, each of which is an OpaqueArray.
 What not     It does not compute the smaller images: copy them in, or let a kernel write them through surfaces.
 Source       CUDA Driver API, cuMipmappedArrayCreate, cuMipmappedArrayGetLevel
-Read next    textures.py
+Read next    texture.py
 """
 
 from __future__ import annotations
 
 import ctypes
 
-from ... import names
+from ...arguments import SetOnce, as_int
 from ...errors import Closed, worded
-from ...given import SetOnce, whole
 from ...headers import cuda_h
-from ..handles import MIPMAPPED
-from ..kernels.arguments import Passed
-from ..queue import InContext
-from .arrays import OpaqueArray, _check_device, descriptor_of, refuse_passing
+from ..core.handles import MIPMAPPED, shown_handle
+from ..core.stream_arguments import InContext
+from ..kernels.declared_parameters import Passed
 from .formats import Form
+from .opaque_arrays import OpaqueArray, _check_device, descriptor_of, refuse_passing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from collections.abc import Iterator
+    from typing import Any, NoReturn
+
+    from ...gpu.devices.device import Device
 
 __all__ = ["MipmappedArray"]
 
@@ -32,19 +34,24 @@ class MipmappedArray(SetOnce, InContext, Passed):
 
     `mipmapped[0]` is the largest level, and each of the following ones has half its extents, rounded down, at least 1.
     The number of layers or faces is the same in all levels. The levels are closed with this object.
+
+    >>> device = Device(0)
+    >>> with device.mipmapped_array((8, 8), "float32", levels=3) as mipmapped:
+    ...     mipmapped[2].shape
+    (2, 2)
     """
 
     __slots__ = ("form", "num_levels")
     _instead = "make another array"
 
-    form: names.Any
+    form: Any
     num_levels: int
 
     def __init__(self, *_: object, **__: object) -> None:
         raise TypeError("a MipmappedArray is made by Device.mipmapped_array()")
 
     @classmethod
-    def create(cls, device: names.Device, form: names.Any, levels: int | None) -> MipmappedArray:
+    def create(cls, device: Device, form: Any, levels: int | None) -> MipmappedArray:
         """Create an uninitialized mipmapped array.
 
         levels  None: all levels, down to a single element
@@ -66,7 +73,7 @@ class MipmappedArray(SetOnce, InContext, Passed):
         return tuple(self.form.shape)
 
     @property
-    def dtype(self) -> names.Any:
+    def dtype(self) -> Any:
         """Return the dtype of a channel."""
         return self.form.dtype
 
@@ -81,7 +88,7 @@ class MipmappedArray(SetOnce, InContext, Passed):
         calls   cuMipmappedArrayGetLevel
         raises  IndexError  there is no such level
         """
-        wanted = whole("a level", number)
+        wanted = as_int("a level", number)
         if not -self.num_levels <= wanted < self.num_levels:
             raise IndexError(f"there is no level {worded(wanted)}: this array has {self.num_levels}, numbered from 0")
         wanted %= self.num_levels
@@ -96,17 +103,17 @@ class MipmappedArray(SetOnce, InContext, Passed):
 
     get_level = __getitem__ = level
 
-    def _pass(self, slot: Any) -> names.NoReturn:
+    def _pass(self, slot: Any) -> NoReturn:
         refuse_passing(self, slot)
 
     def __len__(self) -> int:
         return self.num_levels
 
-    def __iter__(self) -> names.Iterator[OpaqueArray]:
+    def __iter__(self) -> Iterator[OpaqueArray]:
         return (self.level(number) for number in range(self.num_levels))
 
     def __repr__(self) -> str:
-        where = "closed" if self._handle is None else hex(self._handle)
+        where = shown_handle(self)
         return (
             f"<MipmappedArray {where} {self.form.describe()}, {self.form.kind}, {self.num_levels} levels, "
             f"device {self.device.ordinal}>"
@@ -117,8 +124,8 @@ def _sides(form: Form) -> tuple[int, ...]:
     return form.shape[1:] if form.is_layered else form.shape
 
 
-def _count(levels: Any, most: int, form: Form) -> int:
-    count = whole("levels", levels)
+def _count(levels: object, most: int, form: Form) -> int:
+    count = as_int("levels", levels)
     if not 1 <= count <= most:
         raise ValueError(f"levels={worded(count)}: an array of shape {form.shape} has 1 to {most}")
     return count

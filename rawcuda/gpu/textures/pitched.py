@@ -2,31 +2,30 @@
 
 What it is   `empty_pitched`, which makes a view with gaps between its rows.
 Source       CUDA Driver API, cuMemAllocPitch
-Read next    ../memory.py
+Read next    gpu/memory/memory.py
 """
 
 from __future__ import annotations
 
 import ctypes
 
-from ... import names
 from ...arrays import making
 from ...arrays.strided import StridedView
 from ...driver import as_argument
 from ...elements import layout
 from ...errors import a_kind
-from ..context import primary_of
-from ..handles import PITCHED, make
-from ..memory import Memory
+from ..core.context import primary_of
+from ..core.handles import PITCHED, make
+from ..memory.memory import Memory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from ...gpu.devices.device import Device
 
 __all__ = ["empty_pitched"]
 
 
-def empty_pitched(device: names.Device, shape: names.Any, dtype: names.Any) -> StridedView:
+def empty_pitched(device: Device, shape: object, dtype: object) -> StridedView:
     """Return a new, uninitialized array whose rows (its last dimension) are aligned.
 
     The distance between rows, the pitch, is strides[-2]; the driver chooses it. The view keeps the memory alive.
@@ -48,7 +47,7 @@ def empty_pitched(device: names.Device, shape: names.Any, dtype: names.Any) -> S
     rows = nbytes // row
     pitch = ctypes.c_size_t()
     unit = element.itemsize if element.itemsize in (4, 8, 16) else 4
-    memory: Any = Memory.__new__(Memory)
+    memory = Memory.__new__(Memory)
     memory._describe(device, 0, "device", None)
     arguments = ctypes.byref(pitch), as_argument(row), as_argument(rows), ctypes.c_uint(unit)
     make(memory, PITCHED, primary, arguments)

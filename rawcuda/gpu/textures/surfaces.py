@@ -10,26 +10,32 @@ from __future__ import annotations
 
 import ctypes
 
-from ... import names
+from ...arguments import SetOnce
 from ...errors import a_kind
-from ...given import SetOnce
 from ...headers import cuda_h
-from ..handles import SURFACE
-from ..kernels.arguments import Passed
-from ..queue import InContext
-from .arrays import ArrayRegion, OpaqueArray
+from ..core.handles import SURFACE, shown_handle
+from ..core.stream_arguments import InContext
+from ..kernels.declared_parameters import Passed
 from .mipmapped import MipmappedArray
-from .textures import check_passing
+from .opaque_arrays import ArrayRegion, OpaqueArray
+from .texture import check_passing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from ...gpu.devices.device import Device
 
 __all__ = ["SurfaceObject"]
 
 
 class SurfaceObject(SetOnce, InContext, Passed):
-    """A surface over an OpaqueArray, which is its `resource`; made by Device.surface()."""
+    """A surface over an OpaqueArray, which is its `resource`; made by Device.surface().
+
+    >>> device = Device(0)
+    >>> image = device.array((4, 8), "float32", surface=True)
+    >>> surface = device.surface(image)
+    >>> surface.resource is image
+    True
+    """
 
     __slots__ = ("resource",)
     declares = "surface"
@@ -41,7 +47,7 @@ class SurfaceObject(SetOnce, InContext, Passed):
         raise TypeError("a SurfaceObject is made by Device.surface()")
 
     @classmethod
-    def create(cls, device: names.Device, array: names.Any) -> SurfaceObject:
+    def create(cls, device: Device, array: object) -> SurfaceObject:
         """Make a surface over an array that was made with surface=True.
 
         calls   cuSurfObjectCreate
@@ -67,10 +73,10 @@ class SurfaceObject(SetOnce, InContext, Passed):
         made._create(device, SURFACE, (ctypes.byref(resource),))
         return made
 
-    def _pass(self, slot: Any) -> int:
+    def _pass(self, slot: object) -> int:
         check_passing(self, slot, self.resource)
         return self.handle
 
     def __repr__(self) -> str:
-        where = "closed" if self._handle is None else hex(self._handle)
+        where = shown_handle(self)
         return f"<SurfaceObject {where} over {self.resource!r}>"

@@ -13,20 +13,19 @@ from __future__ import annotations
 
 import ctypes
 
-from ... import names
+from ...arguments import SetOnce, as_int, as_sequence
 from ...arrays import copying
 from ...arrays.strided import StridedView, view
 from ...elements.dtypes import of
 from ...errors import Unsupported, a_kind, worded
-from ...given import SetOnce, in_order, whole
 from ...headers import cuda_h
-from ..kernels.arguments import Passed
+from ..kernels.declared_parameters import Passed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, NoReturn
 
-    from ..context import PrimaryContext
+    from ..core.context import PrimaryContext
 
     Ints = tuple[int, ...]
 
@@ -59,7 +58,15 @@ _CORNERS = {3: 1 << 15, 4: 1 << 7, 5: 1 << 4}
 
 
 class TensorMap(SetOnce, Passed):
-    """A tensor map: `view`, `kind` ("tiled" or "im2col"), `box`; bytes(map) is what a kernel gets."""
+    """A tensor map: `view`, `kind` ("tiled" or "im2col"), `box`; bytes(map) is what a kernel gets.
+
+    TensorMap.tiled() and TensorMap.im2col() make one.
+
+    >>> device = Device(0)
+    >>> tiles = TensorMap.tiled(device.empty((64, 64), "float32"), box=(16, 16))
+    >>> tiles.kind, tiles.box
+    ('tiled', (16, 16))
+    """
 
     __slots__ = ("view", "kind", "box", "_map", "_strides", "_interleave", "_ordinal", "_primary", "__weakref__")
     declares = "tensor map"
@@ -81,11 +88,11 @@ class TensorMap(SetOnce, Passed):
     @classmethod
     def tiled(
         cls,
-        view: names.Any,
+        view: object,
         *,
         box: int | tuple[int, ...],
         element_strides: int | tuple[int, ...] | None = None,
-        dtype: names.Any = None,
+        dtype: object = None,
         interleave: str | None = None,
         swizzle: str | None = None,
         l2_promotion: str | None = None,
@@ -117,14 +124,14 @@ class TensorMap(SetOnce, Passed):
     @classmethod
     def im2col(
         cls,
-        view: names.Any,
+        view: object,
         *,
         lower: int | tuple[int, ...],
         upper: int | tuple[int, ...],
         channels: int,
         pixels: int,
         element_strides: int | tuple[int, ...] | None = None,
-        dtype: names.Any = None,
+        dtype: object = None,
         interleave: str | None = None,
         swizzle: str | None = None,
         l2_promotion: str | None = None,
@@ -159,7 +166,7 @@ class TensorMap(SetOnce, Passed):
 
     @classmethod
     def _begin(
-        cls, word: str, given: Any, dtype: Any, modes: tuple[Any, Any, Any, Any], least: int
+        cls, word: str, given: object, dtype: object, modes: tuple[Any, Any, Any, Any], least: int
     ) -> tuple[TensorMap, StridedView, tuple[int, int, bool]]:
         """Check the arguments that both kinds have in common; return the map, the view, and its element type."""
         seen = given if isinstance(given, StridedView) else view(given)
@@ -225,7 +232,7 @@ class TensorMap(SetOnce, Passed):
             )
 
     def _encode(
-        self, call: str, seen: StridedView, kind: tuple[int, int, bool], box: tuple[Any, ...], steps: Ints,
+        self, call: str, seen: StridedView, kind: tuple[int, int, bool], box: tuple[object, ...], steps: Ints,
         modes: tuple[Any, Any, Any],
     ) -> None:  # fmt: skip
         self._map = cuda_h.CUtensorMap()
@@ -247,7 +254,7 @@ class TensorMap(SetOnce, Passed):
                 _FILL[fill],
             )
 
-    def replace_address(self, view: names.Any) -> TensorMap:
+    def replace_address(self, view: object) -> TensorMap:
         """Describe other memory of the same shape, strides and dtype, and return self.
 
         calls   cuTensorMapReplaceAddress
@@ -291,13 +298,13 @@ class TensorMap(SetOnce, Passed):
             )
         return bytes(self)
 
-    def __copy__(self) -> names.NoReturn:
+    def __copy__(self) -> NoReturn:
         raise TypeError("a TensorMap cannot be copied: use the object itself, or make another one")
 
-    def __deepcopy__(self, memo: object) -> names.NoReturn:
+    def __deepcopy__(self, memo: object) -> NoReturn:
         self.__copy__()
 
-    def __reduce_ex__(self, protocol: object) -> names.NoReturn:
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise TypeError("a TensorMap contains an address of this process and cannot be pickled")
 
     def __repr__(self) -> str:
@@ -327,23 +334,26 @@ def _place_of(seen: StridedView) -> tuple[PrimaryContext, int]:
     return primary, primary.ordinal
 
 
-def _type_of(seen: StridedView, dtype: Any) -> tuple[int, int, bool]:
+def _type_of(seen: StridedView, dtype: object) -> tuple[int, int, bool]:
     if dtype is None:
         name = seen.dtype.name
     else:
-        name = dtype if isinstance(dtype, str) and dtype in _TYPES else of(dtype).name
+        if isinstance(dtype, str) and dtype in _TYPES:
+            name = dtype
+        else:
+            name = of(dtype).name
     found = _TYPES.get(name)
     if found is None:
-        hint = (
-            f': give view.reinterpret("uint{8 * seen.dtype.itemsize}")' if seen.dtype.itemsize in (1, 2, 4, 8) else ""
-        )
+        hint = ""
+        if seen.dtype.itemsize in (1, 2, 4, 8):
+            hint = f': give view.reinterpret("uint{8 * seen.dtype.itemsize}")'
         raise ValueError(f"dtype {name}: a tensor map has elements of {', '.join(_TYPES)}{hint}")
     if found[1] != seen.dtype.itemsize:
         raise ValueError(f"dtype={name!r} has {found[1]} bytes, the elements of the view have {seen.dtype.itemsize}")
     return found
 
 
-def _choice(name: str, value: Any, choices: dict[Any, int]) -> int:
+def _choice(name: str, value: object, choices: dict[Any, int]) -> int:
     if value is not None and not isinstance(value, str):
         raise TypeError(f"{name} must be one of {', '.join(map(repr, choices))}, not {a_kind(value)}")
     if value not in choices:
@@ -351,9 +361,9 @@ def _choice(name: str, value: Any, choices: dict[Any, int]) -> int:
     return choices[value]
 
 
-def _ints(name: str, given: Any, count: int, least: int, most: int) -> Ints:
+def _ints(name: str, given: object, count: int, least: int, most: int) -> Ints:
     """Return one int for each dimension."""
-    found = tuple([whole(f"{name}, or each number in it,", value) for value in in_order(name, given)])
+    found = tuple([as_int(f"{name}, or each number in it,", value) for value in as_sequence(name, given)])
     if len(found) != count:
         raise ValueError(f"{name}={worded(found)}: give {count} number{'s' * (count != 1)}, one for each dimension")
     for value in found:
@@ -362,8 +372,11 @@ def _ints(name: str, given: Any, count: int, least: int, most: int) -> Ints:
     return found
 
 
-def _steps(given: Any, rank: int, interleave: int) -> Ints:
-    steps = (1,) * rank if given is None else _ints("element_strides", given, rank, 1, 8)
+def _steps(given: object, rank: int, interleave: int) -> Ints:
+    if given is None:
+        steps = (1,) * rank
+    else:
+        steps = _ints("element_strides", given, rank, 1, 8)
     if not interleave and steps[-1] != 1:
         raise ValueError(f"element_strides={steps}: the last one must be 1, since the driver ignores it")
     return steps

@@ -7,7 +7,7 @@ Order        If pageable memory takes part, the copy is complete on return; othe
              and the array and memory of other libraries are kept alive until it is complete. With a temporary array,
              the CPU waits for the copy between it and the CUDA array.
 Source       CUDA Driver API, cuMemcpy3DAsync
-Read next    arrays.py
+Read next    opaque_arrays.py
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from ...arrays import copying, making
 from ...arrays.strided import StridedView, view
 from ...errors import refusal
 from ...headers import cuda_h
-from ...owned import drain
+from ...ownership import drain
 from ...protocols.description import Bytes
-from ..ordering import end_work, keep_foreign, make_ready
-from ..queue import StreamHandle, calls_on, work_handle
-from ..retention import retain, sweep
+from ..core.points import retain, sweep
+from ..core.stream_arguments import StreamHandle, queue_of, work_handle
+from ..memory.ordering import end_work, keep_foreign, make_ready
 from .formats import data_of
 
 TYPE_CHECKING = False
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ...arrays.copying import Side
-    from ..context import PrimaryContext
-    from .arrays import OpaqueArray
+    from ..core.context import PrimaryContext
+    from .opaque_arrays import OpaqueArray
 
     Ints = tuple[int, ...]
 
@@ -87,7 +87,12 @@ def _rows_of(data: StridedView, box: Box, on_host: bool) -> _Rows | None:
     row = width * element
     if width > 1 and x != element:
         return None
-    pitch = y if height > 1 else z if depth > 1 else row
+    if height > 1:
+        pitch = y
+    elif depth > 1:
+        pitch = z
+    else:
+        pitch = row
     if not row <= pitch <= _LARGEST_PITCH:
         return None
     if depth == 1 or height == 1:
@@ -99,10 +104,12 @@ def _rows_of(data: StridedView, box: Box, on_host: bool) -> _Rows | None:
 
 def _wanted(box: Box) -> Ints:
     form = box.array.form
-    return (*box.shape, form.channels) if form.channels > 1 else box.shape
+    if form.channels > 1:
+        return (*box.shape, form.channels)
+    return box.shape
 
 
-def _seen(thing: Any, box: Box, stream: Any) -> tuple[Any, StridedView]:
+def _seen(thing: object, box: Box, stream: object) -> tuple[Any, StridedView]:
     """Return the user's object as a view or a Memory, and its elements in the shape of a box."""
     form, wanted = box.array.form, _wanted(box)
     if isinstance(thing, Bytes):
@@ -113,7 +120,10 @@ def _seen(thing: Any, box: Box, stream: Any) -> tuple[Any, StridedView]:
                 "are copied; use a part of memory.view()"
             )
         return thing, whole.reshape(wanted)
-    made = thing if isinstance(thing, StridedView) else view(thing, stream=stream)
+    if isinstance(thing, StridedView):
+        made = thing
+    else:
+        made = view(thing, stream=stream)
     data = data_of(made, form.dtype, form.channels)
     if form.channels == 1 and data.shape == (*wanted, 1):
         data = data.squeeze(len(wanted))
@@ -127,7 +137,7 @@ def _product(shape: Ints) -> int:
     return total
 
 
-def _begin(box: Box, stream: Any) -> tuple[int, PrimaryContext]:
+def _begin(box: Box, stream: object) -> tuple[int, PrimaryContext]:
     """Return the handle of a stream, and the context of an array; both must be on one device."""
     handle, primary = work_handle(stream), box.array._open()
     if isinstance(stream, StreamHandle) and stream._primary not in (None, primary):
@@ -135,7 +145,7 @@ def _begin(box: Box, stream: Any) -> tuple[int, PrimaryContext]:
     return handle, primary
 
 
-def store(box: Box, source: Any, stream: Any) -> None:
+def store(box: Box, source: object, stream: object) -> None:
     """Copy an exporter's elements into part of an array; they are broadcast to its shape.
 
     calls   cuMemcpy3DAsync_v2, cuStreamSynchronize, cuCtxSynchronize
@@ -153,12 +163,15 @@ def store(box: Box, source: Any, stream: Any) -> None:
     side = copying.examine(data)
     copying._check_usable(side, data)
     there = side.kind == "device" and side.primary is not primary
-    rows = None if there else _rows_of(data, box, side.kind in _HOST_KINDS)
+    if there:
+        rows = None
+    else:
+        rows = _rows_of(data, box, side.kind in _HOST_KINDS)
     if rows is None:
         aside = _aside(box, side, there)
         copying.copy(aside, data, stream=stream)
         if there:
-            aside.owner._primary.inside.cuCtxSynchronize()
+            aside.owner._primary.calls.cuCtxSynchronize()
         rows = _rows_of(aside, box, side.kind in _HOST_KINDS)
         assert rows is not None
         _run(box, rows, "dst", stream, handle, primary, aside, None)
@@ -167,7 +180,7 @@ def store(box: Box, source: Any, stream: Any) -> None:
     _run(box, rows, "dst", stream, handle, primary, thing, side)
 
 
-def load(box: Box, target: Any, stream: Any) -> None:
+def load(box: Box, target: object, stream: object) -> None:
     """Copy part of an array into an exporter's memory.
 
     calls   cuMemcpy3DAsync_v2, cuStreamSynchronize
@@ -185,7 +198,10 @@ def load(box: Box, target: Any, stream: Any) -> None:
     side = copying.examine(data)
     copying._check_usable(side, data)
     there = side.kind == "device" and side.primary is not primary
-    rows = None if there else _rows_of(data, box, side.kind in _HOST_KINDS)
+    if there:
+        rows = None
+    else:
+        rows = _rows_of(data, box, side.kind in _HOST_KINDS)
     if rows is None:
         aside = _aside(box, side, False)
         inner = _rows_of(aside, box, side.kind in _HOST_KINDS)
@@ -202,7 +218,7 @@ def load(box: Box, target: Any, stream: Any) -> None:
 _HOST_KINDS = ("host", "pinned")
 
 
-def move(target: Box, source: Box, stream: Any) -> None:
+def move(target: Box, source: Box, stream: object) -> None:
     """Copy part of an array into part of another, or of the same, which must not overlap.
 
     calls   cuMemcpy3DAsync_v2, cuCtxSynchronize
@@ -225,7 +241,7 @@ def move(target: Box, source: Box, stream: Any) -> None:
     if primary is not there:
         aside = making.empty(source.array.device, _wanted(source), of.dtype)
         load(source, aside, None)
-        there.inside.cuCtxSynchronize()
+        there.calls.cuCtxSynchronize()
         store(target, aside, stream)
         return
     description = cuda_h.CUDA_MEMCPY3D()
@@ -235,7 +251,7 @@ def move(target: Box, source: Box, stream: Any) -> None:
         _queue(description, target, stream, primary)
         retain(primary, handle, (target.array, source.array))
     except BaseException as error:
-        end_work(error, primary, calls_on(stream, primary)[1], target.array, source.array)
+        end_work(error, primary, queue_of(stream), target.array, source.array)
         raise
 
 
@@ -246,7 +262,7 @@ def _aside(box: Box, side: Side, there: bool) -> StridedView:
     return making.empty(box.array.device, _wanted(box), box.array.form.dtype)
 
 
-def _describe_array(description: Any, side: str, box: Box) -> None:
+def _describe_array(description: object, side: str, box: Box) -> None:
     x, y, z = box.ordered(box.start, 0)
     setattr(description, f"{side}MemoryType", _ARRAY)
     setattr(description, f"{side}Array", cuda_h.CUarray(box.array.handle))
@@ -259,10 +275,10 @@ def _run(
     box: Box,
     rows: _Rows,
     end: str,
-    stream: Any,
+    stream: object,
     handle: int,
     primary: PrimaryContext,
-    thing: Any,
+    thing: object,
     side: Side | None,
 ) -> None:
     """Copy between a box, at the given end, and rows; wait if the rows are pageable or temporary, else keep them.
@@ -279,23 +295,23 @@ def _run(
     try:
         _queue(description, box, stream, primary)
         if side is None or side.kind == "host":
-            calls, queue = calls_on(stream, primary)
+            calls, queue = primary.calls, queue_of(stream)
             calls.cuStreamSynchronize(queue)
         else:
             retain(primary, handle, box.array)
             if not side.ours:
                 keep_foreign(primary, stream, thing)
     except BaseException as error:
-        end_work(error, primary, calls_on(stream, primary)[1], thing, box.array)
+        end_work(error, primary, queue_of(stream), thing, box.array)
         raise
     sweep()
     drain()
 
 
-def _queue(description: Any, box: Box, stream: Any, primary: PrimaryContext) -> None:
+def _queue(description: Any, box: Box, stream: object, primary: PrimaryContext) -> None:
     width, height, depth = box.ordered(box.counts, 1)
     description.WidthInBytes, description.Height, description.Depth = width * box.array.form.itemsize, height, depth
     if not width * height * depth:
         return
-    calls, queue = calls_on(stream, primary)
+    calls, queue = primary.calls, queue_of(stream)
     calls.cuMemcpy3DAsync_v2(ctypes.byref(description), queue)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 
-from ...gpu.device import Device, devices
+from ...gpu.devices.device import Device, devices
 from .. import terminal
 from ..commands.console import (
     NoGpu,
@@ -25,7 +25,7 @@ from ..commands.console import (
     is_emulator,
 )
 from . import rows, speed
-from .check import report
+from .report import report
 
 __all__ = ["main", "make_parser"]
 
@@ -65,7 +65,7 @@ def main(arguments: list[str]) -> int:
             f"no row contains {' and '.join(options.words)}: the rows are {', '.join(r.name for r in speed.ROWS)}"
         )
     if not quiet:
-        print(terminal.folded(first_line(loaded, chosen_by(options.driver))) + "\n", flush=True)
+        terminal.say(terminal.folded(first_line(loaded, chosen_by(options.driver))) + "\n", flush=True)
     given, figures, failed = rows.Given(Device(options.device)), [], 0
     for one in wanted:
         figure = speed.measure(one, given, options.rounds, small=is_emulator(loaded))
@@ -77,7 +77,7 @@ def main(arguments: list[str]) -> int:
     if options.json is not None:
         text = json.dumps(made, indent=1) + "\n"
         if quiet:
-            print(text, end="")
+            terminal.say(text, end="")
         else:
             with open(options.json, "w", encoding="utf-8") as file:
                 file.write(text)
@@ -87,12 +87,10 @@ def main(arguments: list[str]) -> int:
 def _show(figure: speed.Figure) -> None:
     """Print a row: its name, the figure, and its unit."""
     if figure.error:
-        print(
-            terminal.painted(terminal.folded(f"{figure.name}: FAILED: {figure.error}", "    ", ""), "bad"), flush=True
-        )
+        terminal.say((terminal.folded(f"{figure.name}: FAILED: {figure.error}", "    ", ""), "bad"), flush=True)
         return
     value = f"{figure.value:10,.3f} {figure.unit}"
     if len(figure.name) + len(value) + 2 > terminal.width() or terminal.narrow():
-        print(f"{terminal.folded(figure.name)}\n{value}", flush=True)
+        terminal.say(f"{terminal.folded(figure.name)}\n{value}", flush=True)
     else:
-        print(f"{figure.name:44}{value}", flush=True)
+        terminal.say(f"{figure.name:44}{value}", flush=True)

@@ -2,19 +2,16 @@
 
 What it is   the command: it runs the rows of groups/, prints a table, and writes a report as JSON.
 What not     it needs no other package, and sends no data.
-Read next    rows.py
+Read next    rows.py, report.py
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import platform
 import sys
 
-from ... import __version__, driver
-from ...errors import RawCudaError
-from ...gpu.device import devices
+from ...gpu.devices.device import devices
 from .. import terminal
 from ..commands.console import (
     PACKAGE,
@@ -26,9 +23,9 @@ from ..commands.console import (
     chosen_by,
     connect,
     first_line,
-    is_emulator,
 )
 from . import rows, workers
+from .report import report
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["main", "make_parser"]
 
 GROUPS = ("device", "memory", "copies", "launches", "graphs", "order", "exchange", "failures")
-_SHOWN = {rows.OK: "good", rows.FAILED: "bad", rows.MISSING: "quiet"}
+_SHOWN = {rows.OK: "good", rows.FAILED: "bad", rows.MISSING: "quiet", rows.NOT_ASKED: "quiet"}
 
 
 def make_parser() -> Parser:
@@ -49,8 +46,9 @@ def make_parser() -> Parser:
         "order of streams, and the exchange with the libraries that are installed. Each row compares its results with "
         "the expected ones. The rows run in another process: one that crashes or hangs does not stop the others. The "
         "exit status is 0 if no row failed.",
-        "The report is what you can send with a bug report. It contains the rows, the versions of the driver, Python "
-        f"and the system, and the names of the devices.\n\nGROUP is one of {', '.join(GROUPS)}.",
+        "The report is what you can send, with a bug report or just as it is. It contains the rows, the versions of "
+        "the driver, Python and the system, the attributes and limits of the devices, and the environment variables of "
+        f"CUDA.\n\nGROUP is one of {', '.join(GROUPS)}.",
     )
     parser.add_argument("group", metavar="GROUP", nargs="?", help="run the rows of one group only")
     parser.add_argument("--device", metavar="N", type=int, default=0, help="which GPU, numbered from 0")
@@ -62,6 +60,7 @@ def make_parser() -> Parser:
     )
     parser.add_argument("--no-report", action="store_true", help="write no report")
     parser.add_argument("--timeout", metavar="SECONDS", type=float, default=60, help="for each row (default: 60)")
+    parser.add_argument("--seed", metavar="N", type=int, help="run the rows in a random order, which N determines")
     parser.add_argument("--one-process", action="store_true", help="run the rows in this process, for a debugger")
     parser.add_argument("--worker", metavar="ROWS", help=argparse.SUPPRESS)
     add_driver(parser, "without it the GPU's")
@@ -87,60 +86,44 @@ def main(arguments: list[str]) -> int:
         raise Refusal(f"--device {options.device}: this machine has {count} devices, numbered from 0")
     quiet = options.json == "-"
     if not quiet:
-        print(terminal.folded(head), flush=True)
-    numbers = workers.chosen(options.group)
+        terminal.say(terminal.folded(head), flush=True)
+    numbers = workers.chosen(options.group, options.seed)
     alone = options.one_process or not sys.executable
     found = (
         workers.outcomes_here(options.device, numbers)
         if alone
         else workers.outcomes(options.driver, options.device, numbers, options.timeout)
     )
-    told = _told(found, quiet)
-    return _finish(told, report(loaded, told), options, quiet)
+    told = _told(found, quiet, options.seed is None)
+    return _finish(told, report(loaded, told, options.seed), options, quiet)
 
 
-def _told(found: Iterable[rows.Outcome], quiet: bool) -> list[rows.Outcome]:
-    """Print each outcome as it comes, under the name of its group, and return all."""
+def _told(found: Iterable[rows.Outcome], quiet: bool, grouped: bool) -> list[rows.Outcome]:
+    """Print each outcome as it comes, under the name of its group if they come in groups, and return all."""
     told: list[rows.Outcome] = []
     for one in found:
         if not quiet:
-            if not told or told[-1].group != one.group:
-                print(f"\n{terminal.painted(one.group, 'strong')}")
-            print(_line(one), flush=True)
+            if grouped and (not told or told[-1].group != one.group):
+                terminal.say("\n", (one.group, "strong"))
+            name = one.name if grouped else f"{one.group}: {one.name}"
+            terminal.say("  ", (f"{one.state:9}", _SHOWN[one.state]), _rest(one, name), flush=True)
         told.append(one)
     return told
 
 
-def _line(one: rows.Outcome) -> str:
-    """Return the lines of a row: its state, its name and a remark, which begins on a new line if it is long."""
-    state, size = terminal.painted(f"{one.state:8}", _SHOWN[one.state]), terminal.width()
-    line = f"  {'':8}  {one.name:40}{one.remark}"
-    if one.state != rows.FAILED and "\n" not in one.remark and len(line) < size:
-        return f"  {state}  {one.name:40}{one.remark}".rstrip()
-    made = f"  {state}  " + terminal.folded(one.name, columns=size - 12).replace("\n", "\n" + " " * 12)
-    return made + ("\n" + terminal.folded(one.remark, " " * 12) if one.remark else "")
+def _rest(one: rows.Outcome, name: str) -> str:
+    """Return what follows a row's state: its name and a remark, which begins on a new line if it is long."""
+    size, line = terminal.width(), f"  {name:40}{one.remark}"
+    if one.state != rows.FAILED and "\n" not in one.remark and len(name) < 40 and len(line) + 11 < size:
+        return line.rstrip()
+    made = "  " + terminal.folded(name, columns=size - 13).replace("\n", "\n" + " " * 13)
+    return made + ("\n" + terminal.folded(one.remark, " " * 13) if one.remark else "")
 
 
-def report(loaded: driver.Driver, told: list[rows.Outcome]) -> dict[str, Any]:
-    """Return what the JSON file contains."""
-    found = []
-    for device in devices():
-        try:
-            major, minor = device.compute_capability
-            found.append({"name": device.name, "compute_capability": f"{major}.{minor}", "memory": device.total_memory})
-        except RawCudaError as error:
-            found.append({"error": str(error)})
-    return {
-        "package": PACKAGE,
-        "version": __version__,
-        "driver": "emulator" if is_emulator(loaded) else "nvidia",
-        "cuda": loaded.version,
-        "python": platform.python_version(),
-        "system": platform.platform(),
-        "devices": found,
-        "failed": sum(one.state == rows.FAILED for one in told),
-        "rows": [one._asdict() for one in told],
-    }
+def _why_send(untested: str) -> str:
+    if untested:
+        return f"it is the first one from {untested}, so please send it, also if every row passed"
+    return "send it with a bug report"
 
 
 def _finish(told: list[rows.Outcome], made: dict[str, Any], options: Any, quiet: bool) -> int:
@@ -148,17 +131,21 @@ def _finish(told: list[rows.Outcome], made: dict[str, Any], options: Any, quiet:
     text = json.dumps(made, indent=1) + "\n"
     failed = made["failed"]
     if quiet:
-        print(text, end="")
+        terminal.say(text, end="")
         return 1 if failed else 0
-    passed, absent = (sum(one.state == state for one in told) for state in (rows.OK, rows.MISSING))
-    verdict = f"{passed} rows passed, {failed} failed, {absent} not here."
-    print("\n" + terminal.painted(terminal.folded(verdict), "bad" if failed else "good"))
+    passed, absent, rest = (
+        sum(one.state == state for one in told) for state in (rows.OK, rows.MISSING, rows.NOT_ASKED)
+    )
+    verdict = f"{passed} rows passed, {failed} failed, {absent} not here, {rest} not asked."
+    terminal.say("\n", (terminal.folded(verdict), "bad" if failed else "good"))
     if not options.no_report:
         try:
             with open(options.json, "w", encoding="utf-8") as file:
                 file.write(text)
-            print(terminal.folded(f"The report is in {options.json}: send it with a bug report."))
+            terminal.say(terminal.folded(f"The report is in {options.json}: {_why_send(made['untested'])}."))
         except OSError as error:
-            print(terminal.folded(f"The report could not be written ({error}): --json FILE writes it elsewhere."))
+            terminal.say(
+                terminal.folded(f"The report could not be written ({error}): --json FILE writes it elsewhere.")
+            )
             return 1
     return 1 if failed else 0

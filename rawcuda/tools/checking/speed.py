@@ -153,7 +153,9 @@ def _copies(name: str, target: str, source: str, factor: int) -> None:
         size = (4 if small else 256) * _MIB
 
         def make(kind: str) -> Any:
-            return view(bytearray(size)) if kind == "pageable" else given.device.allocate(size, kind=kind).view()
+            if kind == "pageable":
+                return view(bytearray(size))
+            return given.device.allocate(size, kind=kind).view()
 
         there, here = make(target), make(source)
         return lambda: copy(there, here), given.device.synchronize, factor * size
@@ -186,7 +188,8 @@ def _transpose(given: Given, small: bool) -> Any:
 def _scale(given: Given, small: bool) -> Any:
     count = 1 << (12 if small else 26)
     x, launch = given.device.empty(count, "float32").fill(1), given.kernel("scale").configure(grid=1024, block=256)
-    launch = given.kernel("scale").configure(grid=4, block=256) if small else launch
+    if small:
+        launch = given.kernel("scale").configure(grid=4, block=256)
     return lambda: launch(x, 1.0, count), given.device.synchronize, 2 * x.nbytes
 
 

@@ -1,8 +1,8 @@
 """Rows in another process, so that a crash, a hang or a lost context ends that row only.
 
 What it is   `outcomes` starts a worker, which runs rows in order and sends a line of JSON before and after each. If the
-             worker ends, stays silent for too long, or has lost its context, another one continues with the next row.
-             `work` is the worker.
+             worker ends, stays silent for too long, or has lost its context, another one continues with the next row. A
+             row that is alone has a worker of its own. `work` is the worker.
 What not     two rows never run at the same time.
 Read next    check.py
 """
@@ -13,14 +13,16 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import tempfile
+import time
+from random import Random
 
 from ...driver import current
 from ...errors import RawCudaError
-from ...gpu.device import Device
+from ...gpu.devices.device import Device
 from ..commands.console import PACKAGE, choose
-from .rows import FAILED, Given, Outcome, every, outcome
+from .every_row import every
+from .rows import FAILED, OK, Given, Outcome, outcome, python
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,18 +31,19 @@ if TYPE_CHECKING:
 
 __all__ = ["outcomes", "outcomes_here", "work"]
 
-_LIFE = "import sys; sys.path[:] = {path!r}; from {package}.__main__ import main; sys.exit(main({words!r}))"
 
-
-def chosen(group: str | None) -> list[int]:
-    """Return the numbers of the rows, of one group or of all."""
-    return [number for number, one in enumerate(every()) if group in (None, one.group)]
+def chosen(group: str | None, seed: int | None = None) -> list[int]:
+    """Return the numbers of the rows, of one group or of all, in the order of the table or in a random one."""
+    numbers = [number for number, one in enumerate(every()) if group in (None, one.group)]
+    if seed is not None:
+        Random(seed).shuffle(numbers)
+    return numbers
 
 
 def outcomes_here(ordinal: int, numbers: list[int]) -> Iterator[Outcome]:
-    """Run rows in this process."""
+    """Run rows in this process; those that would have one of their own come last."""
     rows, given = every(), Given(Device(ordinal))
-    for number in numbers:
+    for number in sorted(numbers, key=lambda each: rows[each].alone):
         yield outcome(rows[number], given)
     try:
         given.close()
@@ -84,34 +87,67 @@ def outcomes(driver: str | None, ordinal: int, numbers: list[int], seconds: floa
 
     seconds  that a row may take
     """
-    rows, left = every(), list(numbers)
+    rows, unused = every(), list(numbers)
+    ends: list[tuple[str, float]] = []
+    while unused:
+        count = next((at for at, number in enumerate(unused) if rows[number].alone), len(unused)) or 1
+        left, unused = unused[:count], unused[count:]
+        yield from _outcomes_of(driver, ordinal, left, seconds, ends)
+    if ends:
+        bad = [why for why, _ in ends if why]
+        took = round(sum(took for _, took in ends), 1)
+        yield Outcome(rows[numbers[-1]].group, "the process ends", FAILED if bad else OK, "; ".join(bad), took, {})
+
+
+def _outcomes_of(
+    driver: str | None, ordinal: int, left: list[int], seconds: float, ends: list[tuple[str, float]]
+) -> Iterator[Outcome]:
+    """Run rows in one worker, or in more if one ends before its last row; add how the last one ended to `ends`."""
     while left:
         worker = _Worker(driver, ordinal, left)
         try:
-            begun = None
-            while left:
-                told = worker.line(seconds)
-                if "begun" in told:
-                    begun = told["begun"]
-                elif "ended" in told:
-                    left.remove(told["ended"])
-                    begun = None
-                    yield Outcome(*told["outcome"])
-                else:
-                    if begun is None and told["why"] == "":  # it ended between two rows, since the context was lost
-                        break
-                    dead = left.pop(0) if begun is None else begun
-                    if dead in left:
-                        left.remove(dead)
-                    one, why = rows[dead], told["why"] or "the process ended"
-                    yield Outcome(one.group, one.name, FAILED, f"{why}{worker.last_words()}", 1000 * told["waited"])
-                    break
+            yield from _told_by(worker, left, seconds)
+            if not left and not worker.lost:
+                ends.append(_end_of(worker, seconds))
         finally:
             worker.end()
 
 
+def _told_by(worker: _Worker, left: list[int], seconds: float) -> Iterator[Outcome]:
+    """Yield the outcomes of the rows that a worker runs, and take them from `left`, until it has none or has ended."""
+    begun = None
+    while left:
+        told = worker.line(seconds)
+        if "begun" in told:
+            begun = told["begun"]
+        elif "ended" in told:
+            left.remove(told["ended"])
+            begun = None
+            yield Outcome(*told["outcome"])
+        else:
+            worker.lost = True
+            if begun is None and told["why"] == "":  # it ended between two rows, since the context was lost
+                return
+            dead = left.pop(0) if begun is None else begun
+            if dead in left:
+                left.remove(dead)
+            one, why = every()[dead], told["why"] or "the process ended"
+            yield Outcome(one.group, one.name, FAILED, f"{why}{worker.last_words()}", 1000 * told["waited"], {})
+            return
+
+
+def _end_of(worker: _Worker, seconds: float) -> tuple[str, float]:
+    """Wait until a worker ends by itself after its last row: finalizers run, and the driver ends.
+
+    Return what is wrong with its end, or "", and the milliseconds that it took.
+    """
+    begin = time.perf_counter()
+    why = worker.line(seconds).get("why", "the process wrote after its last row")
+    return f"{why}{worker.last_words()}" if why else "", (time.perf_counter() - begin) * 1000
+
+
 class _Worker:
-    """A process that runs rows."""
+    """A process that runs rows; `lost` tells whether it ended before its last one."""
 
     def __init__(self, driver: str | None, ordinal: int, numbers: list[int]) -> None:
         from queue import Queue
@@ -119,11 +155,10 @@ class _Worker:
 
         words = ["check", "--worker", ",".join(map(str, numbers)), "--device", str(ordinal)]
         words += ["--driver", driver] if driver is not None else []
-        flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # -E, -I, -S, -X ...
-        life = _LIFE.format(path=sys.path, package=PACKAGE, words=words)
         self._errors: IO[bytes] = tempfile.TemporaryFile()
+        self.lost = False
         self._process = subprocess.Popen(
-            [sys.executable, *flags, "-c", life],
+            python(f"from {PACKAGE}.__main__ import main; sys.exit(main({words!r}))"),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=self._errors,
@@ -155,7 +190,10 @@ class _Worker:
             if isinstance(told, dict):
                 return told
             return {"why": f"the process wrote {line[:60]!r}", "waited": 0}
-        code = self._process.wait()
+        try:  # the pipe is closed, and finalizers may still run
+            code = self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return {"why": f"no answer within {seconds:g} s, so the process was ended", "waited": seconds}
         why = "" if code in (0, 3) else f"the process ended with {code}"
         if code < 0:
             try:

@@ -1,7 +1,10 @@
 """The command line, one module per command.
 
-What it is   demo, run, compile, inspect, emulate, vendor, doctor: each has `main(arguments) -> exit status`, and is
-             imported when it is run. check and bench are in checking/, and manual.py is one folder up.
-What not     an interface for other programs: they use the façade.
+What it is   demo, run, compile, inspect, emulate_command, vendor, doctor: each has `main(arguments) -> exit status`,
+             and is imported when it is run. command_table says which module a command has. check and bench are in
+             checking/, and manual.py is one folder up.
+What not     an interface for other programs: they use the public names.
+Order        cutting, kernels, console, parts, demo, inspect, doctor, command_table, vendor, command_operands,
+             emulate_command, compile, run
 Read next    console.py, then demo.py
 """

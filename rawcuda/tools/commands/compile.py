@@ -16,6 +16,7 @@ from pathlib import Path
 
 from ...compiler.program import compile, compiler
 from ...compiler.request import OUTPUTS
+from ..terminal import say
 from .console import PROGRAM, Parser, Refusal, check_folder, speaking_of
 
 TYPE_CHECKING = False
@@ -46,14 +47,17 @@ def main(arguments: list[str]) -> int:
     source = Path(options.file)
     suffix = Path(options.result).suffix[1:] if options.result else ""
     output = options.output or (suffix if suffix in OUTPUTS else "ptx")
-    result = Path(options.result) if options.result else source.with_suffix(f".{output}")
+    if options.result:
+        result = Path(options.result)
+    else:
+        result = source.with_suffix(f".{output}")
     if result.exists() and source.exists() and result.samefile(source):
         raise Refusal(f"-o {options.result}: this is the source; choose another name")
     check_folder(str(result))
     with showing_warnings():
         code = compile(source, options.target, output, options=options.option)
     write(result, code)
-    print(f"{result}: {output} for {options.target}, {len(code):,} bytes, by {compiler()!r}")
+    say(f"{result}: {output} for {options.target}, {len(code):,} bytes, by {compiler()!r}")
     return 0
 
 
@@ -73,7 +77,7 @@ def showing_warnings() -> Iterator[None]:
     """Print the compiler's warnings as it words them, without the place in this package."""
     with warnings.catch_warnings():
         warnings.simplefilter("always")
-        warnings.showwarning = lambda message, *_, **__: print(message, file=sys.stderr)
+        warnings.showwarning = lambda message, *_, **__: say(str(message), stream=sys.stderr)
         yield
 
 

@@ -15,7 +15,9 @@ from contextlib import contextmanager
 
 from ... import driver, use
 from ...driver import is_emulator
-from ...errors import CudaError, DriverNotFound, RawCudaError
+from ...errors import CudaError, DriverNotFound, RawCudaError, shown
+from ...headers.status import NO_DEVICE
+from ...hints import of
 from .. import terminal
 
 TYPE_CHECKING = False
@@ -100,11 +102,14 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raise a Refusal; argparse would print the usage and exit."""
-        raise Refusal(f"{message}; see {self.prog} --help")
+        words = [word.partition("=")[0] for word in message.split() if word[:2] == "--"]
+        hints = [(word, of("the command line", word[2:])) for word in words]
+        said = "".join([f": {word} is called {hint} here" for word, hint in hints if hint])
+        raise Refusal(f"{message}{said}; see {self.prog} --help")
 
     def print_help(self, file: Any = None) -> None:
         """Print the help; argparse would ignore that it cannot be written."""
-        print(self.format_help(), end="", file=file)
+        terminal.say(self.format_help(), end="", stream=file)
 
     def read(self, arguments: list[str]) -> argparse.Namespace:
         """Parse options and arguments in any order."""
@@ -170,7 +175,10 @@ def chosen_by(option: str | None) -> str:
     """Return the source of the driver's name: "--driver", the environment variable, or "" if there is none."""
     if option is not None:
         return f"--driver {option}"
-    value = "" if sys.flags.ignore_environment else os.environ.get(VARIABLE, "")
+    if sys.flags.ignore_environment:
+        value = ""
+    else:
+        value = os.environ.get(VARIABLE, "")
     return f"{VARIABLE}={value}" if value else ""
 
 
@@ -198,7 +206,9 @@ def reason(error: RawCudaError) -> str:
         path, _, said = error.tried[0]
         return said if path in said else f"{path}: {said}"
     lines = str(error).splitlines()
-    if isinstance(error, CudaError) and error.code == 100 and len(lines) > 1:  # a driver was loaded, but sees no GPU
+    if (
+        isinstance(error, CudaError) and error.code == NO_DEVICE and len(lines) > 1
+    ):  # a driver was loaded, but sees no GPU
         return lines[1][0].lower() + lines[1][1:].rstrip(".")
     return " ".join(lines[:1])
 
@@ -207,7 +217,7 @@ def first_line(loaded: driver.Driver, why: str = "") -> str:
     """Return a line that says where kernels will run, and why not on a GPU."""
     if is_emulator(loaded):
         return f"On the emulator{f' ({why})' if why else ''}."
-    from ...gpu.device import Device
+    from ...gpu.devices.device import Device
 
     device = Device(0)
     major, minor = device.compute_capability
@@ -236,12 +246,14 @@ class Progress:
         elapsed = time.monotonic() - self._start
         if not self._on or elapsed < 1:
             return
-        left = f", {elapsed * (total - done) / done:.0f} s left" if done else ""
+        left = ""
+        if done:
+            left = f", {elapsed * (total - done) / done:.0f} s left"
         self._put(f"{self._what}: {100 * done // max(total, 1)} % of {total} blocks{left}")
 
     def _put(self, text: str) -> None:
         before, self._width = self._width, max(self._width, len(text))  # set before writing, which Ctrl-C may interrupt
-        self._stream.write("\r" + text.ljust(before) + ("\r" if not text else ""))
+        self._stream.write("\r" + shown(text).ljust(before) + ("\r" if not text else ""))
         self._stream.flush()
         self._width = len(text)
 

@@ -30,6 +30,7 @@ __all__ = ["cut_notes", "cut_tables"]
 _TABLES = re.compile(r"headers/(?:functions\w*|structures|enumerations)\.py")
 _NOTE = "/* this copy is the part '{}' only: what it does not use was left out, and the whole package has it */\n"
 _STUB = "headers/calls.pyi"
+_FACTS = "headers/behaviour.py"  # about functions of cuda.h, whether anything calls them or not
 _WORD = re.compile(r"\b[a-zA-Z]\w+")
 _FORM = re.compile(r"_(?:ptsz|ptds)$")  # a form of a function, for which its row has a mark
 
@@ -39,7 +40,7 @@ def cut_tables(copied: Files, part: str) -> Files:
     texts = {path: copied[path].decode() for path in copied if _TABLES.fullmatch(path)}
     wanted: set[str] = set()
     for path in copied.keys() - texts.keys():
-        if path.endswith(".py"):
+        if path.endswith(".py") and path != _FACTS:
             text = copied[path].decode()
             wanted |= _words_of_code(text) | set(re.findall(r"\bCU_\w+", text))  # comments explain numbers by constants
     rows = {path: list(_rows(text)) for path, text in texts.items()}

@@ -16,7 +16,7 @@ from contextlib import contextmanager, nullcontext
 from operator import add, mul
 
 from ... import trace
-from ...gpu.device import Device
+from ...gpu.devices.device import Device
 from .. import terminal
 from ..trace_forms import writer
 from . import kernels
@@ -54,7 +54,7 @@ def main(arguments: list[str]) -> int:
     tracer = _Tracer()
     with trace(tracer.hear) if options.trace else nullcontext():
         loaded, why = _connect(options.driver)
-        print(terminal.folded(first_line(loaded, why)), flush=True)
+        terminal.say(terminal.folded(first_line(loaded, why)), flush=True)
         tracer.begin()
         return 0 if _demonstrate(small=is_emulator(loaded)) else 1
 
@@ -64,7 +64,7 @@ class _Tracer:
 
     def __init__(self) -> None:
         self._early: list[Any] | None = []
-        self._log: Any = writer(sys.stdout, "log")
+        self._log: Any = writer(sys.stdout, "calls")
 
     def hear(self, event: Any) -> None:
         if self._early is not None:
@@ -98,7 +98,7 @@ def _demonstrate(small: bool) -> bool:
     count = 1 << 16 if small else 1 << 19
     m, n, k = (60, 70, 52) if small else (250, 300, 200)  # not multiples of a tile
     slim = terminal.narrow()
-    print("" if slim else f"\n{'':40}{'load ms':>9}{'copies ms':>11}{'kernel ms':>11}")
+    terminal.say("" if slim else f"\n{'':40}{'load ms':>9}{'copies ms':>11}{'kernel ms':>11}")
     wrong = 0
     device = Device(0)
     parts: list[tuple[str, str, Callable[..., bool], tuple[int, ...]]] = [
@@ -109,14 +109,14 @@ def _demonstrate(small: bool) -> bool:
     for name, size, run, sizes in parts:
         clock = _Clock(device)
         right = run(device, clock, *sizes)
-        said = terminal.painted("right", "good") if right else terminal.painted("WRONG", "bad")
-        times = f"{clock.load:9.2f}{clock.copies:11.2f}{clock.kernel:11.3f}   {said}"
+        times = f"{clock.load:9.2f}{clock.copies:11.2f}{clock.kernel:11.3f}   "
         if slim:
-            times = f"\n  load {clock.load:.2f}, copies {clock.copies:.2f},\n  kernel {clock.kernel:.3f} ms: {said}"
-        print(f"{name:16}{size if slim else size.ljust(24)}{times}", flush=True)
+            times = f"\n  load {clock.load:.2f}, copies {clock.copies:.2f},\n  kernel {clock.kernel:.3f} ms: "
+        said = ("right", "good") if right else ("WRONG", "bad")
+        terminal.say(f"{name:16}{size if slim else size.ljust(24)}{times}", said, flush=True)
         wrong += not right
     verdict = f"{wrong} of 3 results are WRONG." if wrong else "All 3 results are right: every element was compared."
-    print("\n" + terminal.folded(verdict))
+    terminal.say("\n" + terminal.folded(verdict))
     return not wrong
 
 

@@ -18,7 +18,7 @@ import time
 
 from ... import __version__, driver, locate
 from ...errors import CudaError, DriverNotFound, RawCudaError
-from ...gpu.device import Device, devices
+from ...gpu.devices.device import Device, devices
 from ...headers import cuda_h
 from .. import terminal
 from . import kernels
@@ -102,7 +102,9 @@ def main(arguments: list[str]) -> int:
         verdict = f"No kernel ran{f': {why_not}' if why_not else ''}."
     facts.show(verdict, ran, options)
     if not ran and not options.json and (loaded is None or not is_emulator(loaded)):
-        print("\n" + terminal.folded(f"Without a GPU, kernels run on the emulator: {PROGRAM} demo --driver emulator"))
+        terminal.say(
+            "\n" + terminal.folded(f"Without a GPU, kernels run on the emulator: {PROGRAM} demo --driver emulator")
+        )
     return 0 if ran else 1
 
 
@@ -123,24 +125,24 @@ class _Facts:
     def show(self, verdict: str, ran: bool, options: Any) -> None:
         """Print the verdict, then the facts; or everything as JSON."""
         if options.json:
-            print(json.dumps({"verdict": verdict, "ran": ran, "facts": dict(self._sections)}, indent=1))
+            terminal.say(json.dumps({"verdict": verdict, "ran": ran, "facts": dict(self._sections)}, indent=1))
             return
-        print(terminal.painted(terminal.folded(verdict), "good" if ran else "bad"))
+        terminal.say((terminal.folded(verdict), "good" if ran else "bad"))
         for title, facts in self._sections:
-            print("\n" + terminal.painted(terminal.folded(title), "strong"))
+            terminal.say("\n", (terminal.folded(title), "strong"))
             for what, text in facts:
                 self._show(what, text)
         if not options.limits:
-            print("\n" + terminal.folded("doctor --limits lists what the emulator does not do."))
+            terminal.say("\n" + terminal.folded("doctor --limits lists what the emulator does not do."))
 
     def _show(self, what: str, text: str) -> None:
         """Print a fact: what it is in the first column, its text in the second; on a narrow terminal, below."""
         if terminal.narrow() or len(what) > _WIDTH - 1:
-            print(terminal.folded(what, "  "))
+            terminal.say(terminal.folded(what, "  "))
             if text:
-                print(terminal.folded(text, "      "))
+                terminal.say(terminal.folded(text, "      "))
         else:
-            print(terminal.folded(text, " " * (_WIDTH + 2), f"  {what:{_WIDTH}}").rstrip())
+            terminal.say(terminal.folded(text, " " * (_WIDTH + 2), f"  {what:{_WIDTH}}").rstrip())
 
 
 # -- the platform
@@ -148,7 +150,7 @@ class _Facts:
 
 def _platform(facts: _Facts) -> None:
     facts.section(f"{PACKAGE} {__version__}")
-    facts.add("from", os.path.abspath(__file__ + "/../../.."))
+    facts.add("from", os.path.abspath(_platform.__code__.co_filename + "/../../.."))
     facts.add(
         "Python",
         f"{platform.python_implementation()} {platform.python_version()}, {8 * struct.calcsize('P')} bits, "
@@ -157,7 +159,9 @@ def _platform(facts: _Facts) -> None:
     facts.add("system", platform.platform())
     for name in _VARIABLES:
         if name in os.environ:
-            ignored = " (ignored: -E or -I)" if name in (VARIABLE, _EMULATOR) and sys.flags.ignore_environment else ""
+            ignored = ""
+            if name in (VARIABLE, _EMULATOR) and sys.flags.ignore_environment:
+                ignored = " (ignored: -E or -I)"
             facts.add(name, (os.environ[name] or "(empty)") + ignored)
 
 
@@ -225,7 +229,9 @@ def _kernel_module() -> str:
         with open("/proc/driver/nvidia/version", encoding="ascii", errors="replace") as file:
             return file.readline().strip().partition(":")[2].strip()
     except OSError as error:
-        there = "; /dev/nvidiactl is there" if os.path.exists("/dev/nvidiactl") else "; no /dev/nvidiactl either"
+        there = "; no /dev/nvidiactl either"
+        if os.path.exists("/dev/nvidiactl"):
+            there = "; /dev/nvidiactl is there"
         return f"{error.strerror}: /proc/driver/nvidia/version" + there
 
 
@@ -348,4 +354,6 @@ def _release(path: str) -> str:
     except (OSError, subprocess.TimeoutExpired) as error:
         return str(error)
     lines = done.stdout.decode("utf-8", "replace").split("release ")
-    return lines[1].split(",")[0] if len(lines) > 1 else "of unknown version"
+    if len(lines) > 1:
+        return lines[1].split(",")[0]
+    return "of unknown version"

@@ -15,6 +15,7 @@ from importlib import import_module
 from ...elements import npy
 from ..explaining import explain
 from ..explaining.offers import raised
+from ..terminal import say
 from .console import PROGRAM, Parser, Refusal, add_driver, choose
 
 TYPE_CHECKING = False
@@ -46,8 +47,15 @@ def main(arguments: list[str]) -> int:
     options = make_parser().read(arguments)
     choose(options.driver)
     text = options.expression.strip()
-    explanation = explain(npy.read(text) if text.endswith(".npy") else _evaluate(text, options.debug))
-    print(explanation)
+    try:
+        made = npy.read(text) if text.endswith(".npy") else _evaluate(text, options.debug)
+    except ValueError as error:
+        if not text.endswith(".npy") or options.svg is not None:
+            raise
+        _show_file(text, error)
+        return 0
+    explanation = explain(made)
+    say(str(explanation))
     if options.svg is not None:
         picture = explanation._repr_svg_()
         if picture is None:
@@ -56,8 +64,19 @@ def main(arguments: list[str]) -> int:
             )
         with open(options.svg, "w", encoding="utf-8") as file:
             file.write(picture)
-        print(f"\nThe layout is drawn in {options.svg}")
+        say(f"\nThe layout is drawn in {options.svg}")
     return 0
+
+
+def _show_file(path: str, why: ValueError) -> None:
+    """Print what a .npy file says of itself, and why it is not read; without a header, raise what was raised."""
+    try:
+        header, data, begin = npy.read_header(path)
+    except ValueError:
+        raise why from None
+    say(f"{path}: a .npy file\n\nIts header\n  {header}\n")
+    say(f"The data\n  from byte {begin} on: {data.hex(' ') or 'nothing'}\n")
+    say(f"What view() makes of it\n  - nothing: the file {str(why).partition(': ')[2]}")
 
 
 def _evaluate(text: str, debug: bool) -> Any:
@@ -76,7 +95,9 @@ def _evaluate(text: str, debug: bool) -> Any:
         }
         names: dict[str, Any] = {}
         for node in nodes:
-            dotted = ast.unparse(node) if isinstance(node, (ast.Name, ast.Attribute)) else ""
+            dotted = ""
+            if isinstance(node, (ast.Name, ast.Attribute)):
+                dotted = ast.unparse(node)
             first = dotted.partition(".")[0]
             if re.fullmatch(r"[\w.]+", dotted) and first not in bound and not hasattr(builtins, first):
                 doing = f"importing {first}"

@@ -54,21 +54,36 @@ PARTS = {
             "compiler",
             "emulator",
             "gpu.copies.batch",
-            "gpu.devices",
-            "gpu.graph",
+            "gpu.core.host_functions",
+            "gpu.core.locations",
+            "gpu.core.reservation",
+            "gpu.devices.green",
+            "gpu.devices.limits",
+            "gpu.devices.peers",
+            "gpu.devices.profiling",
+            "gpu.devices.ranges",
+            "gpu.devices.resetting",
             "gpu.graphs",
+            "gpu.kernels.driver_linking",
+            "gpu.kernels.launch_attributes",
             "gpu.kernels.libraries",
-            "gpu.kernels.linking",
-            "gpu.launches",
-            "gpu.memories",
+            "gpu.kernels.occupancy",
+            "gpu.kernels.options",
+            "gpu.memory.managed",
+            "gpu.memory.pool",
+            "gpu.memory.registered",
+            "gpu.memory.virtual",
             "gpu.processes",
-            "gpu.streams",
+            "gpu.streams.settings",
+            "gpu.streams.stream_attributes",
+            "gpu.streams.stream_values",
+            "gpu.streams.waiting",
             "gpu.textures",
             "images.zstd",
             "protocols.arrow",
             "tools",
         ),
-        ("loadable", "gpu.devices.facts"),
+        ("gpu.devices.device_facts",),
         "devices, streams, memory, kernels and views, and the driver functions that these use; without graphs, "
         "textures, the compiler, the emulator and the tools",
         is_cut=True,
@@ -80,7 +95,7 @@ PARTS = {
     ),
     "driver": Part(
         ("arrays", "compiler", "elements", "emulator", "gpu", "protocols", "tools"),
-        ("loadable", "tools.traces"),
+        ("tools.traces",),
         "cu, the driver's functions by their C names, and use()",
     ),
     "compiler": Part(
@@ -113,10 +128,13 @@ def part(name: str | None, origin: str) -> Files:
     sources = everything()
     if name is None:
         return sources
-    house, chosen = _House(sources), PARTS[name]
+    package, chosen = _Package(sources), PARTS[name]
     # The part "dlpack" is one module with the imports that it needs: its late imports are for other parts.
-    kept = house.closure(chosen) if name != "dlpack" else house.closure(chosen, late=False, public=False)
-    copied = {house.paths[module]: sources[house.paths[module]] for module in sorted(kept)}
+    if name != "dlpack":
+        kept = package.closure(chosen)
+    else:
+        kept = package.closure(chosen, late=False, public=False)
+    copied = {package.paths[module]: sources[package.paths[module]] for module in sorted(kept)}
     if name == "dlpack":
         copied["__init__.py"] = copied.pop("dlpack.py")
         return copied
@@ -125,11 +143,11 @@ def part(name: str | None, origin: str) -> Files:
         copied[types] = sources[types]
     if chosen.is_cut:
         copied.update(cut_tables(copied, name))
-    for module in sorted(house.left_out(kept)):
-        copied.update(house.stand_ins(module, kept, name))
+    for module in sorted(package.left_out(kept)):
+        copied.update(package.stand_ins(module, kept, name))
     copied["py.typed"] = b""
-    facade = sources["__init__.py"].decode()
-    copied["__init__.py"] = _facade(facade, kept, name, f"Part {name!r} of {origin}, see {MANIFEST}").encode()
+    whole = sources["__init__.py"].decode()
+    copied["__init__.py"] = _init_of_part(whole, kept, name, f"Part {name!r} of {origin}, see {MANIFEST}").encode()
     if chosen.is_cut:
         for path in copied:
             if path.endswith(".py"):
@@ -137,7 +155,7 @@ def part(name: str | None, origin: str) -> Files:
     return dict(sorted(copied.items()))
 
 
-class _House:
+class _Package:
     """The modules of the package and their imports; `paths` is module -> path."""
 
     def __init__(self, sources: Files) -> None:
@@ -193,7 +211,7 @@ class _House:
         return kept
 
     def left_out(self, kept: set[str]) -> set[str]:
-        """Return the modules that are not kept, but that a kept one or the façade imports, even if only for types."""
+        """Return the modules that are not kept, but that a kept one or the package imports, even for types only."""
         return {
             found
             for module in {"", *kept}
@@ -216,18 +234,20 @@ class _House:
         return made
 
 
-def _homes(facade: ast.Module) -> dict[str, str]:
-    """Return the façade's table: public name -> module."""
+def _homes(package: ast.Module) -> dict[str, str]:
+    """Return the package's table: public name -> module."""
     [table] = [
-        node.value for node in facade.body if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "_HOMES"
+        node.value for node in package.body if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "_HOMES"
     ]
     homes: dict[str, str] = ast.literal_eval(table)
     return homes
 
 
 def _module(path: str) -> str:
-    """Return the module of a path, such as "protocols.buffer"; "" for the façade."""
-    return path[:-3].replace("/", ".").replace(".__init__", "") if path != "__init__.py" else ""
+    """Return the module of a path, such as "protocols.buffer"; "" for the package itself."""
+    if path != "__init__.py":
+        return path[:-3].replace("/", ".").replace(".__init__", "")
+    return ""
 
 
 def _stand_in(depth: int, name: str) -> bytes:
@@ -250,12 +270,12 @@ def _stub(name: str) -> bytes:
     ).encode()
 
 
-def _facade(source: str, kept: set[str], name: str, title: str) -> str:
+def _init_of_part(source: str, kept: set[str], name: str, title: str) -> str:
     """Make a part's __init__.py from that of the whole: fewer public names, the same functions."""
     text = source
     tree = ast.parse(source)
     lines = source.splitlines(keepends=True)
-    missing: set[str] = set()  # names that the part's façade cannot import for its annotations
+    missing: set[str] = set()  # names that the part's __init__.py cannot import for its annotations
     for node in reversed(tree.body):  # from the end, so that earlier line numbers stay valid
         first = node.lineno - 1
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "_HOMES":

@@ -3,7 +3,7 @@
 What it is   the file, the kernel's name and the arguments are checked first, then the driver is loaded; the results
              are written and summarized last.
 What not     it launches once. The compiler for a .cu file is called in compiler/program.py.
-Read next    operands.py
+Read next    command_operands.py
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from pathlib import Path
 
 from ...compiler.program import compile
 from ...elements import npy
-from ...gpu.device import Device
+from ...gpu.devices.device import Device
 from ...gpu.kernels import image, signature
 from ...gpu.kernels.module import Module
 from .. import terminal
-from . import operands
+from . import command_operands
 from .compile import add_options, showing_warnings
 from .console import (
     PROGRAM,
@@ -44,9 +44,8 @@ if TYPE_CHECKING:
 
 __all__ = ["main", "make_parser"]
 
-_ABOUT_LINES = r"-G$|--device-debug|--?generate-line-info|--?lineinfo"
 _EPILOG = (
-    operands.HELP + f"""
+    command_operands.HELP + f"""
 
 Arguments are numbered from 0. To run saxpy over two files and write the second, as the kernel left it, to a third:
 
@@ -84,8 +83,8 @@ def main(arguments: list[str]) -> int:
                 f"--{name} is missing: how many {'blocks' if name == 'grid' else 'threads per block'}, "
                 f"such as --{name} 256"
             )
-    grid, block = (operands.extents(getattr(options, name), f"--{name}", most=3) for name in ("grid", "block"))
-    arrays = [operands.parse(text) for text in options.arguments]
+    grid, block = (command_operands.extents(getattr(options, name), f"--{name}", most=3) for name in ("grid", "block"))
+    arrays = [command_operands.parse(text) for text in options.arguments]
     return _run(options, code, grid, block, arrays, _outputs(options.out, arrays))
 
 
@@ -121,7 +120,7 @@ def _bytes(text: str) -> int:
 _bytes.__name__ = "number of bytes"  # argparse shows this name in its error
 
 
-def _outputs(words: list[str], arguments: list[operands.Operand]) -> list[tuple[int, str]]:
+def _outputs(words: list[str], arguments: list[command_operands.Operand]) -> list[tuple[int, str]]:
     """Parse each I=FILE.npy, and check that the file can be written, before any work.
 
     raises  Refusal  the word or the argument's number is wrong
@@ -156,15 +155,17 @@ def _list(path: str, kind: str, data: bytes) -> int:
         )
     if kind == "cubin":
         for name in image.cubin_kernels(data):
-            print(f"{name}\n     only the driver knows a cubin's parameters: give each number a type, such as 3:int32")
+            terminal.say(
+                f"{name}\n     only the driver knows a cubin's parameters: give each number a type, such as 3:int32"
+            )
         return 0
     found = signature.kernels(data.decode("utf-8", "replace"))
     if not found:
         raise ValueError(f"{path}: this PTX contains no .entry: compile a __global__ function")
     for name, parameters in found.items():
-        print(name)
+        terminal.say(name)
         for index, parameter in enumerate(parameters):
-            print(f"  {index:2}  {_worded(parameter):28}{parameter.name}")
+            terminal.say(f"  {index:2}  {_worded(parameter):28}{parameter.name}")
     return 0
 
 
@@ -180,8 +181,10 @@ def _look_for(kernel: str, path: str, code: tuple[str, bytes] | None) -> None:
     """Check a kernel's name before any other work, as far as that is possible without a driver and a compiler.
 
     code    what kind of code the file contains, and its bytes; None for CUDA C
-    raises  ValueError  the file has no such kernel; the error names those that it has
+    raises  ValueError  the file has no such kernel; the error names those that it has. Or it is no name at all
     """
+    if kernel[:1].isdigit() or re.search(r"(?<!:):(?!:)|\.npy$", kernel):
+        raise ValueError(f"{kernel!r} is an argument; the name of the kernel comes before: {path} KERNEL {kernel}")
     if code is None:
         text = Path(path).read_text("utf-8", "replace")
         found = re.findall(r"\b__global__\b[^;{(]*?(\w+)\s*\(", re.sub(r"__launch_bounds__\s*\([^)]*\)", "", text))
@@ -210,7 +213,7 @@ def _run(
     code: bytes,
     grid: tuple[int, ...],
     block: tuple[int, ...],
-    arguments: list[operands.Operand],
+    arguments: list[command_operands.Operand],
     outputs: list[tuple[int, str]],
 ) -> int:
     try:
@@ -240,30 +243,23 @@ def _run(
             end.synchronize()
             elapsed = end.elapsed_ms(since=start)
             show_progress(loaded, None)
-        print(terminal.folded(first_line(loaded, chosen_by(options.driver))))
+        terminal.say(terminal.folded(first_line(loaded, chosen_by(options.driver))))
         said = f"{options.kernel}: grid {_times(grid)}, block {_times(block)}, {elapsed:.3f} ms"
-        print(terminal.folded(said, "  ", ""))
+        terminal.say(terminal.folded(said, "  ", ""))
         _write(values, outputs)
         for number, argument in enumerate(arguments):
             if argument.is_array:
-                print(terminal.folded(f"{number}  {argument.text}: {summary(values[number])}", "   ", ""))
+                terminal.say(terminal.folded(f"{number}  {argument.text}: {summary(values[number])}", "   ", ""))
     return 0
 
 
 def _load(device: Device, options: argparse.Namespace, code: bytes) -> Module:
-    """Load the code, or compile the CUDA C; the kernel may then be any name expression.
-
-    Unless an option says what the compiler tells about source lines, it tells them: reports name them, and the machine
-    code is the same.
-    """
+    """Load the code, or compile the CUDA C; the kernel may then be any name expression."""
     if code:
         return Module(device, code)
     mangled = options.kernel.startswith("_Z")
-    lines = [] if any(re.match(_ABOUT_LINES, option) for option in options.option) else ["-lineinfo"]
     with showing_warnings():
-        return device.compile(
-            Path(options.file), options=[*lines, *options.option], names=[] if mangled else [options.kernel]
-        )
+        return device.compile(Path(options.file), options=options.option, names=[] if mangled else [options.kernel])
 
 
 def _times(extents: tuple[int, ...]) -> str:
@@ -280,7 +276,10 @@ def summary(array: Any) -> str:
         return f"{text}, no elements"
     flat = array.reshape(array.size)
     part = flat[: min(array.size, _MOST)].tolist()
-    ends = part if len(part) <= 6 else part[:3] + ["..."] + flat[-2:].tolist()
+    if len(part) <= 6:
+        ends = part
+    else:
+        ends = part[:3] + ["..."] + flat[-2:].tolist()
     text += ": " + " ".join([f"{each:.6g}" if isinstance(each, float) else str(each) for each in ends])
     numbers = [each for each in part if isinstance(each, (int, float)) and each == each]
     if numbers:
@@ -295,4 +294,4 @@ def _write(values: list[Any], outputs: list[tuple[int, str]]) -> None:
     results = [(path, values[index].download()) for index, path in outputs]
     for path, result in results:
         npy.write(path, result.memoryview(), dtype=result.dtype, shape=result.shape)
-        print(terminal.folded(f"{path}: {result.dtype} {result.shape}", "  ", ""))
+        terminal.say(terminal.folded(f"{path}: {result.dtype} {result.shape}", "  ", ""))

@@ -21,6 +21,7 @@ from keyword import iskeyword
 from typing import NamedTuple
 
 from ... import __version__
+from ..terminal import say
 from .console import PACKAGE, PROGRAM, Parser, Refusal, speaking_of
 from .parts import MANIFEST, PARTS, part
 
@@ -90,10 +91,10 @@ def main(arguments: list[str]) -> int:
     made = part(options.only, _origin())
     left = write(options.dest, made, options.only or "all")
     if before is not None:
-        print(f"{options.dest}: {before.version} was replaced by {__version__}.")
+        say(f"{options.dest}: {before.version} was replaced by {__version__}.")
     name = os.path.basename(os.path.abspath(options.dest))
-    print(
-        f"{options.dest}: {_what(options.only or 'all')} of {_origin()} {__version__}, {len(made) + 1} files, "
+    say(
+        f"{options.dest}: {_what(options.only or 'all')} of {_origin()} {__version__}, {len(made)} files, "
         f"{sum(map(len, made.values())):,} bytes.\n"
         f"Import it as {name}, or from the package that contains it: from . import {name}\n"
         f"{PROGRAM} vendor --check {options.dest} tells whether it was changed."
@@ -153,8 +154,11 @@ def _commit() -> str:
 
 def _read(folder: str) -> Manifest | None:
     """Return a copy's manifest, or None if it has none that this command wrote."""
+    path = os.path.join(folder, MANIFEST)
     try:
-        with open(os.path.join(folder, MANIFEST), encoding="utf-8") as file:
+        if not stat.S_ISREG(os.stat(path).st_mode):  # opening a pipe would wait for its writer
+            return None
+        with open(path, encoding="utf-8") as file:
             text = file.read(1_000_000)
     except (OSError, ValueError):
         return None
@@ -206,8 +210,7 @@ def _changes(folder: str, manifest: Manifest) -> list[str]:
             continue
         digest = kind
         if kind == "file" and path in was:
-            with open(os.path.join(folder, path), "rb") as file:
-                digest = hashlib.sha256(file.read()).hexdigest()
+            digest = _digest(os.path.join(folder, path))
         if path != MANIFEST or kind != "file":
             there[path] = digest
     return (
@@ -215,6 +218,15 @@ def _changes(folder: str, manifest: Manifest) -> list[str]:
         + [f"{path} is gone" for path in was if path not in there]
         + [f"{path} was added" for path in sorted(there) if path not in was]
     )
+
+
+def _digest(path: str) -> str:
+    """Return the SHA-256 of a file, which may be larger than the memory."""
+    found = hashlib.sha256()
+    with open(path, "rb") as file:
+        for piece in iter(lambda: file.read(1 << 20), b""):
+            found.update(piece)
+    return found.hexdigest()
 
 
 def write(dest: str, content: Files, name: str) -> str:
@@ -226,7 +238,9 @@ def write(dest: str, content: Files, name: str) -> str:
     place = os.path.abspath(dest)
     parent, last = os.path.split(place)
     if not last.isidentifier() or iskeyword(last):
-        why = "is a keyword of Python" if iskeyword(last) else "is not an identifier of Python"
+        why = "is not an identifier of Python"
+        if iskeyword(last):
+            why = "is a keyword of Python"
         raise Refusal(f"{dest}: {last!r} {why}, so it cannot be imported; choose another name")
     if not os.path.isdir(parent):
         raise Refusal(f"{dest}: the folder {parent} does not exist: create it first")
@@ -250,7 +264,9 @@ def write(dest: str, content: Files, name: str) -> str:
                 "Move your changes away, or remove the folder, first"
             )
     files_of_new = {**content, MANIFEST: _manifest(content, name)}
-    files_of_old = [*before.hashes, MANIFEST] if before is not None else []
+    files_of_old = []
+    if before is not None:
+        files_of_old = [*before.hashes, MANIFEST]
     with speaking_of(dest):
         old = _place(place, files_of_new, files_of_old)
     return old if os.path.isdir(old) else ""
@@ -350,23 +366,24 @@ def check(dest: str) -> int:
         raise Refusal(f"{dest} has no {MANIFEST} that `vendor` wrote: it is not a copy of a package")
     days = (datetime.date.today() - datetime.date.fromisoformat(manifest.date)).days
     age = {0: "today", 1: "yesterday"}.get(days, f"{days} days ago")
-    print(f"{dest}: {_what(manifest.part)} of {manifest.origin} {manifest.version}, copied on {manifest.date}, {age}.")
+    whole = f"{_what(manifest.part)} of {manifest.origin} {manifest.version}"
+    say(f"{dest}: {whole}, copied on {manifest.date}, {age}.")
     changes = _changes(dest, manifest)
-    print(
-        "It was changed:\n  " + "\n  ".join(changes)
+    say(
+        "It was changed:\n  " + "\n  ".join(each.replace("\n", "\\n") for each in changes)
         if changes
         else f"It is unchanged: {len(manifest.hashes)} files are the same as when they were copied."
     )
     theirs, ours = _numbers(manifest.version), _numbers(__version__)
     if theirs != ours:
-        print(f"It is {'older' if theirs < ours else 'newer'} than the running package, {__version__}.")
+        say(f"It is {'older' if theirs < ours else 'newer'} than the running package, {__version__}.")
     else:
         now = {
             path: hashlib.sha256(data).hexdigest()
             for path, data in part(None if manifest.part == "all" else manifest.part, _origin()).items()
         }
         differ = sum(now.get(path) != manifest.hashes.get(path) for path in {*now, *manifest.hashes})
-        print(
+        say(
             f"It has the version of the running package, {__version__}"
             + (f", but {differ} files differ." if differ else ".")
         )

@@ -3,6 +3,7 @@
 What it is   `explain` reads everything that an object offers, shows each answer beside the struct's bytes, compares
              the answers, and says what view() makes of them.
 What not     it consumes no capsule, and keeps no reference to the object.
+Order        quirks, offers
 Read next    offers.py, quirks.py
 """
 
@@ -11,6 +12,8 @@ from __future__ import annotations
 import struct
 import textwrap
 
+from ... import _HOMES as HOMES
+from ... import __name__ as _PACKAGE
 from ...dlpack import is_capsule
 from ...elements import layout
 from ...errors import worded
@@ -46,10 +49,18 @@ def explain(obj: object) -> Explanation:
             found[name] = finding
     made = next((finding.made for finding in found.values() if finding.made is not None), None)
     kind = type(obj)
-    title = f"{kind.__module__}.{kind.__qualname__}"
+    title = _title(kind)
     if kind.__module__ == "builtins":  # a foreign repr may do anything, such as copying an array from a device
         title = f"{kind.__qualname__}   {worded(obj)}"
     return Explanation(title, _sections(obj, found, made), made)
+
+
+def _title(kind: type) -> str:
+    """Return the full name of a class; for one of ours, that of the public class that it is or is derived from."""
+    for each in kind.__mro__:
+        if each.__module__ == f"{_PACKAGE}.{HOMES.get(each.__name__)}":
+            return f"{_PACKAGE}.{each.__name__}"
+    return f"{kind.__module__}.{kind.__qualname__}"
 
 
 class Explanation:
@@ -115,11 +126,10 @@ def _sections(obj: Any, found: Found, made: Description | None) -> list[tuple[st
         )
     ] * (not is_capsule(obj))
     for name, finding in found.items():
-        end = (
-            [f"= {_said(finding.made)}" + ", because a legacy capsule does not tell" * _is_legacy(finding)]
-            if finding.made is not None
-            else _wrapped([f"refused: {finding.refusal}"] * bool(finding.refusal), "")
-        )
+        if finding.made is not None:
+            end = [f"= {_said(finding.made)}" + ", because a legacy capsule does not tell" * _is_legacy(finding)]
+        else:
+            end = _wrapped([f"refused: {finding.refusal}"] * bool(finding.refusal), "")
         sections.append((ASKED[name][0], finding.lines + end))
     described = {name: finding for name, finding in found.items() if finding.made is not None}
     sections += [
@@ -132,10 +142,14 @@ def _sections(obj: Any, found: Found, made: Description | None) -> list[tuple[st
 
 
 def _said(made: Description) -> str:
-    where = (
-        "a device that only the driver knows" if made._place.device is None else " ".join(map(str, made._place.device))
-    )
-    dtype = f"{made.dtype} ({made.dtype.reason})" if made.dtype.reason else str(made.dtype)
+    if made._place.device is None:
+        where = "a device that only the driver knows"
+    else:
+        where = " ".join(map(str, made._place.device))
+    if made.dtype.reason:
+        dtype = f"{made.dtype} ({made.dtype.reason})"
+    else:
+        dtype = str(made.dtype)
     return (
         f"{dtype} {made.shape}, byte strides {made.strides}, on {where}, at {made.ptr:#x}, "
         f"{'read-only' if made._place.readonly else 'writable'}"
@@ -162,7 +176,9 @@ def _layout(made: Description) -> list[str]:
         return lines + [
             f"NO MEMORY CAN BE READ at {made.ptr:#x}: any use of it will crash, and the exporter is at fault"
         ]
-    value = struct.unpack("=" + made.dtype.format, raw)[0] if made.dtype.format in tuple("?bBhHiIqQefd") else None
+    value = None
+    if made.dtype.format in tuple("?bBhHiIqQefd"):
+        value = struct.unpack("=" + made.dtype.format, raw)[0]
     return lines + [f"the first element: {raw.hex(' ')}" + (f" = {value!r}" if value is not None else "")]
 
 

@@ -79,7 +79,9 @@ def raised(error: BaseException) -> str:
         text = str(error).strip().partition("\n")[0][:300]
     except Exception:
         text = "(its text raises, too)"
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+    if text:
+        return f"{type(error).__name__}: {text}"
+    return type(error).__name__
 
 
 # -- bytes
@@ -99,11 +101,9 @@ def peek(address: int, nbytes: int) -> bytes | None:
             return None
     source, sink = os.pipe()
     try:
-        return (
-            os.read(source, nbytes)
-            if os.write(sink, (ctypes.c_char * nbytes).from_address(address)) == nbytes
-            else None
-        )
+        if os.write(sink, (ctypes.c_char * nbytes).from_address(address)) == nbytes:
+            return os.read(source, nbytes)
+        return None
     except OSError:  # EFAULT
         return None
     finally:
@@ -176,7 +176,9 @@ _TENSOR: Meanings = {
 def _tensor(finding: Finding, capsule: Any) -> None:
     """Show the managed tensor in a capsule."""
     address, versioned = identify(capsule)
-    kind: Any = DLManagedTensorVersioned if versioned else DLManagedTensor
+    kind: Any = DLManagedTensor
+    if versioned:
+        kind = DLManagedTensorVersioned
     raw = finding.peek("the capsule", address, ctypes.sizeof(kind))
     if raw is None:
         return
@@ -185,9 +187,9 @@ def _tensor(finding: Finding, capsule: Any) -> None:
     ndim = said["ndim"]
     if said.get("version.major", 1) == 1 and 0 < ndim <= 64:  # the reader itself refuses values out of bounds
         for name, unit in (("shape", "elements"), ("strides", "elements, not bytes")):
-            numbers = finding.facts[f"{name}_read"] = (
-                _int64s(finding.peek(name, said[name], 8 * ndim)) if said[name] else None
-            )
+            numbers = finding.facts[f"{name}_read"] = None
+            if said[name]:
+                numbers = finding.facts[f"{name}_read"] = _int64s(finding.peek(name, said[name], 8 * ndim))
             if finding.refusal:
                 return
             if numbers:
@@ -234,7 +236,10 @@ def _ask(finding: Finding, ask: Callable[..., Any], keywords: dict[str, Any], wh
         finding.facts[which] = raised(error)
         finding.lines.append(f"{question} raises {raised(error)}")
         return []
-    finding.facts[which] = name = name_of_capsule(capsule) if is_capsule(capsule) else None
+    if is_capsule(capsule):
+        finding.facts[which] = name = name_of_capsule(capsule)
+    else:
+        finding.facts[which] = name = None
     finding.lines.append(f"{question} -> {f'a capsule named {worded(name)}' if name else worded(capsule)}")
     return [capsule]
 
@@ -245,7 +250,10 @@ def _exchange(obj: Any, finding: Finding) -> bool:
     if offered is None:
         return False
     get = bind("PyCapsule_GetPointer", ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
-    address = get(offered, b"dlpack_exchange_api") if is_capsule(offered) else int(offered)
+    if is_capsule(offered):
+        address = get(offered, b"dlpack_exchange_api")
+    else:
+        address = int(offered)
     raw = finding.peek("it", address, ctypes.sizeof(DLPackExchangeAPI))
     if raw is not None:
         _show(finding, DLPackExchangeAPI, raw, f"at {address:#x}", {})
@@ -315,7 +323,9 @@ def _buffer(obj: Any, finding: Finding) -> bool:
     struct = buffer.Py_buffer()
     _get(obj, ctypes.addressof(struct), 0x11C)  # PyBUF_FULL_RO
     try:
-        format_ = ctypes.string_at(struct.format).decode("latin-1") if struct.format else "B"
+        format_ = "B"
+        if struct.format:
+            format_ = ctypes.string_at(struct.format).decode("latin-1")
         read = _arrays_of(struct)
         _show(
             finding,
@@ -344,7 +354,10 @@ _HOST = ("cpu", 0)
 
 
 def _arrow(obj: Any, finding: Finding) -> bool:
-    offered = [] if isinstance(obj, type) else [name for name in ARROW if getattr(obj, name, None) is not None]
+    if isinstance(obj, type):
+        offered = []
+    else:
+        offered = [name for name in ARROW if getattr(obj, name, None) is not None]
     for name in offered:
         finding.facts[name] = said = {}
         try:
@@ -363,7 +376,10 @@ def _stream(obj: Any, finding: Finding) -> bool:
     offered = getattr(obj, "__cuda_stream__", None)
     if offered is None or isinstance(obj, type):
         return False
-    finding.facts["pair"] = pair = offered() if callable(offered) else offered
+    if callable(offered):
+        finding.facts["pair"] = pair = offered()
+    else:
+        finding.facts["pair"] = pair = offered
     handle = cuda_stream.handle_from(obj)
     finding.lines.append(
         f"-> {worded(pair)}   version, cudaStream_t; to the driver {handle:#x}, {_stream_meaning(handle)}"

@@ -3,6 +3,7 @@
 What it is   above, the array by its indices; below, its bytes by their addresses. An element has one colour in both,
              by its place in the index order, and is labelled with its index.
 What not     no memory is read, and no driver is called: a picture shows where elements are, not their values.
+Order        page, svg, graph_pictures, trace_pictures
 Read next    svg.py, traces.py
 """
 
@@ -12,7 +13,7 @@ from itertools import product
 
 from ...elements import layout
 from .svg import EDGE, QUIET, Sheet, shade
-from .traces import trace_picture
+from .trace_pictures import trace_picture
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -157,7 +158,9 @@ class _Drawing:
             if lead:
                 self.sheet.text(x, y + 8, f"[{_label(lead)}, …]", size=10, colour=QUIET, mono=True)
             for row, column in product(range(rows), range(columns)):
-                index = (*lead, row, column)[-len(self.shape) :] if self.shape else ()
+                index: tuple[int, ...] = ()
+                if self.shape:
+                    index = (*lead, row, column)[-len(self.shape) :]
                 self._cell(
                     x + column * self.cell, y + 14 * bool(lead) + row * _HIGH, self._offset(index), [index], "#ffffff"
                 )
@@ -195,7 +198,9 @@ class _Drawing:
             [abs(step) for step, n in zip(self.strides, self.shown) if n > 1 and 0 < abs(step) * scale <= _WIDE],
             default=self.itemsize,
         )
-        return period if period * scale >= 200 else period * (int(_WIDE / (period * scale)) or 1)
+        if period * scale >= 200:
+            return period
+        return period * (int(_WIDE / (period * scale)) or 1)
 
     def _arrange(self) -> None:
         """Assign each element its line and its place in it; a line ends with its period, or before a long gap."""
@@ -204,11 +209,17 @@ class _Drawing:
         for start in self.starts:
             is_far = (start - at) * scale > _LONG * self.cell
             if not self.lines or start - low >= period:
-                low = start if is_far or not self.lines else low + (start - low) // period * period
+                if is_far or not self.lines:
+                    low = start
+                else:
+                    low = low + (start - low) // period * period
                 self._gap(low - at, x)  # the rest of the previous line
                 self.lines.append(low)
                 at, x = low, 0.0
-            x = self._gap(start - at, x) if start > at else x - (at - start) * scale
+            if start > at:
+                x = self._gap(start - at, x)
+            else:
+                x = x - (at - start) * scale
             self._place[start] = len(self.lines) - 1, x
             at, x = start + self.itemsize, x + self.cell
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from zlib import crc32
 
-__all__ = ["CARD", "EDGE", "QUIET", "Sheet", "shade"]
+__all__ = ["CARD", "EDGE", "INK", "QUIET", "Sheet", "shade"]
 
 INK, QUIET, EDGE, CARD = "#1f2430", "#5b6475", "#8d95a5", "#fcfcfa"
 _MONO, _SANS = "ui-monospace,'DejaVu Sans Mono',Consolas,monospace", "system-ui,'DejaVu Sans',sans-serif"

@@ -267,6 +267,38 @@ extern "C" __global__ void halo(float *now, float *next, int n)
         to[i] = (now[i - 1] + now[i + 1]) * 0.5f; // race
 }
 
+extern "C" __global__ void decode(const int *text, int *plain, int *sum)
+{
+    int i = threadIdx.x;
+    plain[i] = text[i] ^ 85; // race
+#ifndef BUG
+    __syncthreads();
+#endif
+    if (i == 0)
+        for (int j = 0; j < blockDim.x; ++j)
+            *sum += plain[j]; // race
+}
+
+extern "C" __global__ void backwards(const int *text, int *plain, int *sum)
+{
+    int i = threadIdx.x;
+    plain[i] = text[i] ^ 85; // race
+#ifndef BUG
+    __syncthreads();
+#endif
+    sum[i] = plain[blockDim.x - 1 - i] * 2; // race
+}
+
+extern "C" __global__ void next_element(int *data, int *out)
+{
+    int i = threadIdx.x;
+    data[i] = i; // race
+#ifndef BUG
+    __syncwarp();
+#endif
+    out[i] = data[(i + 1) % blockDim.x] * 2; // race
+}
+
 extern "C" __global__ void neighbours_block(int *data, int *out)
 {
     int i = blockIdx.x * blockDim.x + threadIdx.x;

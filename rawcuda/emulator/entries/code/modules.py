@@ -3,21 +3,19 @@
 How          loading an image compiles all of its PTX to Python, so every mistake is reported at that time. The
              messages of the compiler go to the log buffers in the JIT options.
 Source       CUDA Driver API, "Module Management", "Execution Control" (cuFunc*)
-Read next    images.py, emulator/ptx/, entries/tasks/launches.py
+Read next    image_entries.py, emulator/ptx/, entries/tasks/launch_entries.py
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
-import sys
 import time
 
-from ...codes import Refused
-from ...machine import Context, Machine
-from ...thunks import (
+from ...interface.thunks import (
+    WORD,
     entry,
-    get_u64,
+    get_word,
     out,
     put_address_of,
     put_bytes,
@@ -25,18 +23,21 @@ from ...thunks import (
     put_int,
     put_u64,
     put_uint,
+    put_word,
     text,
 )
-from ..hardware.capabilities import capability_of
-from ..hardware.devices import ATTRIBUTES, FUNCTION
-from .images import image_at, read_file
+from ...machine.codes import Refused
+from ...machine.machine import Context, Machine
+from ...machine.space import say
+from ..hardware.device_entries import FUNCTION
+from .image_entries import image_at, read_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from ...ptx import Code, Entry
-    from .libraries import Library
+    from .code_libraries import Library
 
 __all__ = [
     "Function",
@@ -69,7 +70,10 @@ class Function:
         self.loaded = not is_lazy()
         self.module, self.entry = module, code
         self.name = code.name.encode()  # cuFuncGetName returns its address
-        self.settings: dict[int, int] = {_MAX_DYNAMIC: max(0, ATTRIBUTES[8] - code.static_shared), 9: -1}
+        self.settings: dict[int, int] = {
+            _MAX_DYNAMIC: max(0, module.machine.answers.attributes[8] - code.static_shared),
+            9: -1,
+        }
         self.cache = 0  # a CUfunc_cache
         self.prepared: Any = None  # what entries/older/launching.py sets
 
@@ -79,12 +83,13 @@ class Function:
         if self.entry.required_block is not None:
             x, y, z = self.entry.required_block
             return x * y * z
-        return min(self.entry.max_threads or ATTRIBUTES[1], ATTRIBUTES[1])
+        most = self.module.machine.answers.attributes[1]
+        return min(self.entry.max_threads or most, most)
 
     @property
     def most_shared(self) -> int:
         """Return how much dynamic shared memory a block of this kernel can be allowed at most."""
-        return capability_of(self.module.machine.architecture).optin - self.entry.static_shared
+        return self.module.machine.answers.attributes[97] - self.entry.static_shared
 
     @property
     def required_cluster(self) -> tuple[int, int, int] | None:
@@ -178,24 +183,24 @@ class Options:
         numbers = list((ctypes.c_int * count).from_address(options)) if count else []
         if any(not 0 <= number <= 40 for number in numbers):
             raise Refused(1)
-        self._places = {number: values + 8 * index for index, number in enumerate(numbers)}
+        self._places = {number: values + WORD * index for index, number in enumerate(numbers)}
 
     def log(self, buffer: int, size: int, said: str) -> None:
         """Write as much of a log as fits, and its length."""
         if size not in self._places:
             return
-        room = get_u64(self._places[size]) & 0xFFFFFFFF
-        address = get_u64(self._places[buffer]) if buffer in self._places else 0
+        room = get_word(self._places[size]) & 0xFFFFFFFF
+        address = get_word(self._places[buffer]) if buffer in self._places else 0
         written = 0
         if address and room:
             cut = said.encode("utf-8", "replace")[: room - 1] + b"\0"
             put_bytes(address, cut)
             written = len(cut) - 1
-        put_u64(self._places[size], written)
+        put_word(self._places[size], written)
 
     def most_registers(self) -> int:
         """Return the limit of the registers of a thread, or 0."""
-        return get_u64(self._places[_REGISTERS]) & 0xFFFFFFFF if _REGISTERS in self._places else 0
+        return get_word(self._places[_REGISTERS]) & 0xFFFFFFFF if _REGISTERS in self._places else 0
 
     def time(self, milliseconds: float) -> None:
         """Write the wall time into the place of the option's value."""
@@ -220,6 +225,7 @@ def translated(machine: Machine, image: bytes, options: Options) -> Module:
             image,
             machine.space,
             architecture=divmod(machine.architecture, 10),
+            newest=machine.ptx_version,
             dump=_dump if machine.dump else None,
             most_registers=options.most_registers(),
         )
@@ -234,12 +240,12 @@ def translated(machine: Machine, image: bytes, options: Options) -> Module:
 def check_image(machine: Machine, image: bytes, options: Options) -> list[str]:
     """Check a whole image that belongs to no context yet, write the logs, and return the names of its kernels."""
     from ...ptx import Rejected
-    from ...ptx.program import text_of
+    from ...ptx.ptx_program import text_of
     from ...ptx.reading.parser import parse
     from ...ptx.translating.unit import Unit
 
     try:
-        module = parse(text_of(image), divmod(machine.architecture, 10))
+        module = parse(text_of(image), divmod(machine.architecture, 10), machine.ptx_version)
         Unit(module, {})
     except Rejected as rejected:
         log_options(options, "", rejected.log)
@@ -254,14 +260,14 @@ def _dump(source: str) -> str:
 
     with tempfile.NamedTemporaryFile("w", prefix="ptx-", suffix=".py", delete=False, encoding="utf-8") as file:
         file.write(source)
-    sys.stderr.write(f"emulator: the source generated from a module is in {file.name}\n")
+    say(f"the source generated from a module is in {file.name}")
     return file.name
 
 
 def _load_module(machine: Machine, address: int, image: bytes, options: Options) -> None:
     module = machine.add(translated(machine, image, options))
     module.context.owned[module.handle] = module
-    put_u64(address, module.handle)
+    put_word(address, module.handle)
 
 
 @entry(
@@ -312,7 +318,7 @@ def unload(machine: Machine, handle: int) -> None:
 def get_function(machine: Machine, address: int, handle: int, name: int) -> None:
     """Write the handle of a kernel."""
     out(address, name)
-    put_u64(address, _module(machine, handle).function(text(name)).handle)
+    put_word(address, _module(machine, handle).function(text(name)).handle)
 
 
 @entry("cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUmodule hmod, const char *name)", since=3020)
@@ -335,7 +341,7 @@ def write_variable(module: Module, address: int, size: int, name: int) -> None:
     if address:
         put_u64(address, variable.base)
     if size:
-        put_u64(size, variable.size)
+        put_word(size, variable.size)
 
 
 @entry("cuModuleGetFunctionCount(unsigned int *count, CUmodule mod)", since=12040)
@@ -352,7 +358,7 @@ def enumerate_functions(machine: Machine, address: int, count: int, handle: int)
         out(address)
     module = _module(machine, handle)
     for index, name in enumerate(list(module.code.entries)[:count]):
-        put_u64(address + 8 * index, module.function(name).handle)
+        put_word(address + WORD * index, module.function(name).handle)
 
 
 # -- functions
@@ -449,7 +455,7 @@ def set_cache_config(machine: Machine, handle: int, config: int) -> None:
 def function_module(machine: Machine, address: int, handle: int) -> None:
     """Write a kernel's module."""
     out(address)
-    put_u64(address, _known_function(machine, handle).module.handle)
+    put_word(address, _known_function(machine, handle).module.handle)
 
 
 @entry("cuFuncGetName(const char **name, CUfunction hfunc)", since=12030)
@@ -470,6 +476,6 @@ def write_parameter(function: Function, index: int, offset: int, size: int) -> N
     parameters = function.entry.parameters
     if not 0 <= index < len(parameters):
         raise Refused(1)
-    put_u64(offset, parameters[index][0])
+    put_word(offset, parameters[index][0])
     if size:
-        put_u64(size, parameters[index][1])
+        put_word(size, parameters[index][1])

@@ -1,22 +1,22 @@
 """Entry points: stream capture, which turns the work that is submitted to streams into nodes of a graph.
 
 What it is   Capture, a capture in progress: its graph, its streams, and the nodes that the next node of each waits for.
-How          queues.py and the entry points that submit work give the operation of a node to the capture instead of
-             running it. A node repeats the captured call in each launch, so it reads host memory each time.
+How          machine/queues.py and the entry points that submit work give the operation of a node to the capture instead
+             of running it. A node repeats the captured call in each launch, so it reads host memory each time.
 Source       CUDA Driver API, "Stream Management" (capture); Programming Guide, "CUDA Graphs"
-Read next    emulator/gaps.py
+Read next    emulator/interface/gaps.py
 """
 
 from __future__ import annotations
 
 import ctypes
 
-from ...codes import Refused
-from ...machine import Machine, Thread
-from ...queues import Stream
-from ...thunks import entry, get_int, out, put_int, put_u64
+from ...interface.thunks import entry, get_int, out, put_int, put_u64, put_word
+from ...machine.codes import Refused
+from ...machine.machine import Machine, Thread
+from ...machine.queues import INSTANT, Stream
 from .definitions import PLAIN, Graph, Node, graph_at, nodes_at
-from .operations import Allocate, Free, Operation
+from .operations import Allocate, Copy, Fill, Free, Host, Launch, Operation, Other, Record, Wait
 from .reservations import Reservation, reserve
 
 TYPE_CHECKING = False
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Any
 
-    from ...machine import Pool
+    from ...machine.machine import Pool
+    from ...machine.queues import Event
 
 __all__ = ["Capture"]
 
@@ -98,6 +99,34 @@ class Capture:
             raise
         self.frontier[stream] = (node,)
         return node
+
+    def run(self, stream: Stream, run: Callable[[], None], name: str, kind: int = INSTANT, type: int = 12) -> None:
+        """Record work that no structure of cuda.h describes; `type` is its CUgraphNodeType."""
+        self.add(stream, Other(run, name, kind, type))
+
+    def launch(self, stream: Stream, *configuration: Any) -> None:
+        """Record the launch of a kernel, described as Launch is made."""
+        self.add(stream, Launch(*configuration))
+
+    def copy(self, stream: Stream, words: tuple[int, ...]) -> None:
+        """Record a copy, described by the members of a CUDA_MEMCPY3D; it reads its source in each launch."""
+        self.add(stream, Copy(words, stream.context))
+
+    def fill(self, stream: Stream, address: int, pitch: int, value: int, width: int, count: int, height: int) -> None:
+        """Record a fill of `height` rows of `count` elements of `width` bytes."""
+        self.add(stream, Fill(address, pitch, value, width, count, height, stream.context))
+
+    def call(self, stream: Stream, function: int, data: int) -> None:
+        """Record the call of a host function."""
+        self.add(stream, Host(function, data))
+
+    def wait_for(self, stream: Stream, event: Event) -> None:
+        """Record a wait for an event, which each launch of the graph makes."""
+        self.add(stream, Wait(event))
+
+    def record(self, stream: Stream, event: Event) -> None:
+        """Record that each launch of the graph records an event."""
+        self.add(stream, Record(event))
 
     def allocate(self, stream: Stream, pool: Pool, nbytes: int) -> int:
         """Add an allocation node, and return its address."""
@@ -173,8 +202,8 @@ class Capture:
         self.invalidate()
         raise Refused(
             900,
-            "this call may synchronize, and a stream is capturing: call it outside the capture, or permit it with "
-            "cuThreadExchangeStreamCaptureMode",
+            "this call is potentially unsafe while a stream is capturing: call it outside the capture, or permit it "
+            "with cuThreadExchangeStreamCaptureMode",
         )
 
     def end(self) -> Graph | None:
@@ -257,11 +286,11 @@ def end(machine: Machine, handle: int, address: int) -> None:
         raise Refused(903)
     if capture.mode != _RELAXED and capture.thread is not machine.thread():
         raise Refused(908)
-    put_u64(address, 0)
+    put_word(address, 0)
     graph = capture.end()
     if graph is None:
         raise Refused(901)
-    put_u64(address, graph.handle)
+    put_word(address, graph.handle)
 
 
 def _status(stream: Stream) -> int:
@@ -304,12 +333,12 @@ def capture_info_v2(machine: Machine, handle: int, status: int, ident: int, grap
         return
     waited = capture.frontier[machine.stream(handle)]
     if graph:
-        put_u64(graph, capture.graph.handle)
+        put_word(graph, capture.graph.handle)
     if nodes:
-        capture.shown = (ctypes.c_uint64 * max(len(waited), 1))(*[node.handle for node in waited])
-        put_u64(nodes, ctypes.addressof(capture.shown))
+        capture.shown = (ctypes.c_void_p * max(len(waited), 1))(*[node.handle for node in waited])
+        put_word(nodes, ctypes.addressof(capture.shown))
     if count:
-        put_u64(count, len(waited))
+        put_word(count, len(waited))
 
 
 @entry(
@@ -324,7 +353,7 @@ def capture_info_v3(
     """Write what cuStreamGetCaptureInfo_v2 writes; edgeData_out gets NULL, because these edges have no data."""
     capture_info_v2(machine, handle, status, ident, graph, nodes, count)
     if data:
-        put_u64(data, 0)
+        put_word(data, 0)
 
 
 @entry(

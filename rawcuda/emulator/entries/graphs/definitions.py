@@ -4,16 +4,16 @@ How          nodes are listed in the order in which they were added. Each node k
              order of the edges, and the eight bytes of data of each edge. A graph inside a node (a child graph, the
              body of a conditional node) knows that node, and is destroyed with it.
 Source       CUDA Driver API, "Graph Management"
-Read next    parameters.py
+Read next    parameter_entries.py
 """
 
 from __future__ import annotations
 
 import ctypes
 
-from ...codes import Refused
-from ...machine import Machine
-from ...thunks import entry, get_u64, out, put_bytes, put_int, put_u64, take
+from ...interface.thunks import WORD, entry, get_word, out, put_bytes, put_int, put_word, take
+from ...machine.codes import Refused
+from ...machine.machine import Machine
 from .operations import Allocate, Child, Conditional, Free, Operation
 
 TYPE_CHECKING = False
@@ -227,7 +227,7 @@ def create(machine: Machine, address: int, flags: int) -> None:
     out(address)
     if flags:
         raise Refused(1)
-    put_u64(address, machine.add(Graph()).handle)
+    put_word(address, machine.add(Graph()).handle)
 
 
 @entry("cuGraphDestroy(CUgraph hGraph)", since=10000)
@@ -247,7 +247,7 @@ def clone(machine: Machine, address: int, handle: int) -> None:
     original = graph_at(machine, handle)
     if original.holds(Allocate, Free, Conditional):
         raise Refused(801, "a graph with allocations, frees or conditional nodes cannot be cloned")
-    put_u64(address, copy_of(machine, original).handle)
+    put_word(address, copy_of(machine, original).handle)
 
 
 def copy_of(machine: Machine, original: Graph) -> Graph:
@@ -268,7 +268,7 @@ def find_in_clone(machine: Machine, address: int, handle: int, cloned: int) -> N
     found = graph_at(machine, cloned).origin.get(node_at(machine, handle))
     if found is None or found.handle not in machine.handles:
         raise Refused(1, "the clone has no node that was made from this one")
-    put_u64(address, found.handle)
+    put_word(address, found.handle)
 
 
 @entry("cuGraphDestroyNode(CUgraphNode hNode)", since=10000)
@@ -299,11 +299,11 @@ def _list(machine: Machine, values: Iterable[int], address: int, count: int) -> 
     out(count)
     every = list(values)
     if address:
-        room = get_u64(count)
+        room = get_word(count)
         for index in range(room):
-            put_u64(address + 8 * index, every[index] if index < len(every) else 0)
+            put_word(address + WORD * index, every[index] if index < len(every) else 0)
         every = every[:room]
-    put_u64(count, len(every))
+    put_word(count, len(every))
 
 
 @entry("cuGraphGetNodes(CUgraph hGraph, CUgraphNode *nodes, size_t *numNodes)", since=10000)
@@ -330,8 +330,8 @@ def _put_data(edges: list[tuple[Node, Node, bytes]], asked: int, address: int, c
         return
     if not asked:
         raise Refused(1, "the data of edges is written only together with their nodes: pass both arrays")
-    for index, (_, _, data) in enumerate(edges[: get_u64(count)]):
-        put_bytes(address + 8 * index, data)
+    for index, (_, _, data) in enumerate(edges[: get_word(count)]):
+        put_bytes(address + WORD * index, data)
 
 
 @entry(
@@ -346,10 +346,10 @@ def get_edges_v2(machine: Machine, handle: int, sources: int, targets: int, data
         raise Refused(1)
     edges = _edges(graph_at(machine, handle).nodes)
     _put_data(edges, sources, data, count)
-    room = get_u64(count) if sources else 0
+    room = get_word(count) if sources else 0
     _list(machine, [first.handle for first, _, _ in edges], sources, count)
     if targets:
-        put_u64(count, room)
+        put_word(count, room)
     _list(machine, [second.handle for _, second, _ in edges], targets, count)
 
 
@@ -415,7 +415,7 @@ def get_child(machine: Machine, handle: int, address: int) -> None:
     does = node_at(machine, handle).does
     if not isinstance(does, Child):
         raise Refused(1, f"this node is {does.name}, not a child graph")
-    put_u64(address, does.graph.handle)
+    put_word(address, does.graph.handle)
 
 
 # -- edges

@@ -7,9 +7,9 @@ Read next    capture.py
 
 from __future__ import annotations
 
-from ...codes import Refused
-from ...machine import Machine
-from ...thunks import entry, text
+from ...interface.thunks import entry, text
+from ...machine.codes import Refused
+from ...machine.machine import Machine
 from .definitions import Graph, Node, graph_at
 from .operations import Allocate, Conditional, Copy, Fill, Free, Host, Launch, Record, Wait
 

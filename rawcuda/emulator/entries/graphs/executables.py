@@ -15,15 +15,15 @@ from __future__ import annotations
 import random
 import struct
 
-from ...codes import Refused
-from ...machine import Machine
-from ...queues import INSTANT, Event, Stream, Work
-from ...space import Fault
-from ...thunks import entry, out, put_bytes, put_int, put_u64, put_uint, read
-from ..tasks.attributes import events_of
+from ...interface.thunks import WORD, entry, out, put_bytes, put_int, put_u64, put_uint, put_word, read
+from ...machine.codes import Refused
+from ...machine.machine import Machine
+from ...machine.queues import INSTANT, Event, Stream, Work
+from ...machine.space import Fault
+from ..tasks.attribute_entries import events_of
 from .definitions import Graph, Node, cycle_in, graph_at, node_at
 from .operations import Allocate, Child, Conditional, Copy, Fill, Free, Launch, Operation, Record, Wait
-from .parameters import _read_copy, _read_fill, _read_host, operation_at, read_kernel
+from .parameter_entries import _read_copy, _read_fill, _read_host, operation_at, read_kernel
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,8 +31,9 @@ if TYPE_CHECKING:
 
 __all__ = ["GraphExec"]
 
-INSTANTIATE = struct.Struct("<QQ Q i4x")  # flags, stream; failing node; result
-UPDATED = struct.Struct("<i4x QQ")  # result; node, the node that its edge comes from
+INSTANTIATE = struct.Struct("Q PP i 0Q")  # flags, stream; failing node; result
+UPDATED = struct.Struct("i PP")  # result; node, the node that its edge comes from
+_RESULT = 8 + WORD  # where the failing node is in INSTANTIATE
 _AUTO_FREE, _UPLOAD, _DEVICE, _FLAGS = 1, 2, 4, 15
 _STRUCTURE, _UNUSED = 2, 5  # CUgraphInstantiateResult
 _ERROR, _TOPOLOGY = 1, 2  # CUgraphExecUpdateResult
@@ -284,7 +285,7 @@ def instantiate(machine: Machine, address: int, handle: int, flags: int) -> None
     made, _, _, report = _instantiate(machine, graph_at(machine, handle), flags)
     if made is None:
         raise Refused(1, report)
-    put_u64(address, made.handle)
+    put_word(address, made.handle)
 
 
 @entry(
@@ -298,12 +299,12 @@ def instantiate_with(machine: Machine, address: int, handle: int, parameters: in
     flags, stream, _, _ = read(INSTANTIATE, parameters)
     if flags & _UPLOAD:
         machine.stream(stream)
-    put_int(parameters + 24, _ERROR)
+    put_int(parameters + _RESULT + WORD, _ERROR)
     made, result, node, report = _instantiate(machine, graph_at(machine, handle), flags)
-    put_bytes(parameters + 16, struct.pack("<Qi", node.handle if node is not None else 0, result))
+    put_bytes(parameters + _RESULT, struct.pack("Pi", node.handle if node is not None else 0, result))
     if made is None:
         raise Refused(1, report)
-    put_u64(address, made.handle)
+    put_word(address, made.handle)
 
 
 @entry("cuGraphExecDestroy(CUgraphExec hGraphExec)", since=10000)
@@ -432,7 +433,7 @@ def set_node(machine: Machine, handle: int, node_handle: int, address: int) -> N
     """Set the parameters of a node of any type."""
     original = node_at(machine, node_handle)
     if isinstance(original.does, Child):
-        set_child(machine, handle, node_handle, read(struct.Struct("<16x Q"), address)[0])
+        set_child(machine, handle, node_handle, read(struct.Struct("16x P"), address)[0])
         return
     _replace(machine, handle, node_handle, lambda _: operation_at(machine, original.graph, address, old=original))
 
@@ -529,7 +530,7 @@ def old_update(machine: Machine, handle: int, graph: int, node_at_fault: int, wh
     """Give an executable graph the parameters of a graph with the same nodes and edges."""
     out(node_at_fault, why)
     result, node, _ = _updated(machine, handle, graph)
-    put_u64(node_at_fault, node.handle if node else 0)
+    put_word(node_at_fault, node.handle if node else 0)
     put_int(why, result)
     if result:
         raise Refused(_UPDATE_FAILURE, f"the graph differs at {node!r}" if node else "the numbers of nodes differ")

@@ -6,11 +6,11 @@ Read next    definitions.py
 
 from __future__ import annotations
 
-from ...codes import Refused
-from ...host_thread import host_function
-from ...machine import Machine
-from ...queues import HOST, Stream, Work
-from ...thunks import entry, out, put_u64
+from ...interface.thunks import entry, out, put_word
+from ...machine.codes import Refused
+from ...machine.host_thread import host_function
+from ...machine.machine import Machine
+from ...machine.queues import HOST, Stream, Work
 from .definitions import graph_at
 
 __all__ = ["UserObject"]
@@ -56,7 +56,7 @@ def create(machine: Machine, address: int, data: int, destroy: int, count: int, 
     _counted(count)
     if flags != _NO_DESTRUCTOR_SYNC:
         raise Refused(1, f"flags {flags:#x}: must be CU_USER_OBJECT_NO_DESTRUCTOR_SYNC (1)")
-    put_u64(address, machine.add(UserObject(data, destroy, count)).handle)
+    put_word(address, machine.add(UserObject(data, destroy, count)).handle)
 
 
 @entry("cuUserObjectRetain(CUuserObject object, unsigned int count)", since=11030)

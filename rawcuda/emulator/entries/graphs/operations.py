@@ -3,7 +3,7 @@
 How          an operation does not change: a node whose parameters are set gets another operation. `check` refuses what
              can never run. `work` returns the function that one launch runs. It is called when the graph is launched,
              because memory may not exist yet when the node is made.
-What not     structures of C, which parameters.py reads and writes.
+What not     structures of C, which parameter_entries.py reads and writes.
 Source       CUDA Driver API, "Graph Management"; cuda.h, CUgraphNodeType
 Read next    definitions.py
 """
@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from ...codes import Refused
-from ...host_thread import host_function
-from ...queues import CONTROL, HOST, INSTANT, KERNEL
-from ...space import Fault
-from ..memories.copies import copy_work, fill_work
-from ..tasks.attributes import check_attributes
-from ..tasks.launches import kernel_work
+from ...machine.codes import Refused
+from ...machine.host_thread import host_function
+from ...machine.queues import CONTROL, HOST, INSTANT, KERNEL
+from ...machine.space import Fault
+from ..memories.copy_entries import copy_work, fill_work
+from ..tasks.attribute_entries import check_attributes
+from ..tasks.launch_entries import kernel_work
 from .reservations import Reservation, covers
 
 TYPE_CHECKING = False
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from ...machine import Context, Machine
-    from ...queues import Event
+    from ...machine.machine import Context, Machine
+    from ...machine.queues import Event
     from ..code.modules import Function
-    from .conditions import Condition
+    from .condition_entries import Condition
     from .definitions import Graph
 
     Size = tuple[int, int, int]

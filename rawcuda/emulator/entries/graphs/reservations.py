@@ -9,14 +9,14 @@ Read next    executables.py
 
 from __future__ import annotations
 
-from ...codes import Refused
-from ...machine import Device, Machine
-from ...space import POISON, POISONED_UP_TO
-from ...thunks import entry, get_u64, out, put_u64
+from ...interface.thunks import entry, get_u64, out, put_u64
+from ...machine.codes import Refused
+from ...machine.machine import Device, Machine
+from ...machine.space import POISON, POISONED_UP_TO
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ...machine import Context, Holding
+    from ...machine.machine import Context, Holding
     from .definitions import Graph
 
 __all__ = ["Reservation", "covers", "reserve"]

@@ -2,7 +2,7 @@
 
 Source       CUDA Driver API, "Primary Context Management", "Context Management", "Peer Context Memory Access",
              "Profiler Control"
-Read next    entries/tasks/streams.py
+Read next    entries/tasks/stream_entries.py
 """
 
 from __future__ import annotations
@@ -10,10 +10,9 @@ from __future__ import annotations
 import ctypes
 from functools import partial
 
-from ...codes import Refused
-from ...machine import TOTAL_MEMORY, Context, Machine
-from ...thunks import entry, out, put_int, put_u64, put_uint
-from .devices import ATTRIBUTES
+from ...interface.thunks import entry, out, put_int, put_u64, put_uint, put_word
+from ...machine.codes import Refused
+from ...machine.machine import Context, Machine
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -57,7 +56,7 @@ def primary_retain(machine: Machine, address: int, device: int) -> None:
         primary.open()
     primary.check()
     held.retained += 1
-    put_u64(address, primary.handle)
+    put_word(address, primary.handle)
 
 
 @entry("cuDevicePrimaryCtxRelease_v2(CUdevice dev)", since=11000)
@@ -107,7 +106,7 @@ def create_v2(machine: Machine, address: int, flags: int, device: int) -> None:
         raise Refused(1)
     context = Context(machine, machine.device(device), flags)
     machine.thread().stack.append(context)
-    put_u64(address, context.handle)
+    put_word(address, context.handle)
 
 
 @entry(
@@ -158,7 +157,7 @@ def pop(machine: Machine, address: int) -> None:
         raise Refused(201)
     context = stack.pop()
     if address:
-        put_u64(address, context.handle)
+        put_word(address, context.handle)
 
 
 @entry("cuCtxSetCurrent(CUcontext ctx)", since=4000, save=save_stack)
@@ -176,7 +175,7 @@ def set_current(machine: Machine, handle: int) -> None:
 def get_current(machine: Machine, address: int) -> None:
     """Write the current context, or NULL."""
     stack = machine.thread().stack
-    put_u64(address, stack[-1].handle if stack else 0)
+    put_word(address, stack[-1].handle if stack else 0)
 
 
 # -- properties of a context
@@ -227,24 +226,12 @@ def synchronize(machine: Machine, handle: int = 0) -> None:
     machine.settle_pools()
 
 
-# CUlimit -> its default and its largest value; 3, the synchronization depth, exists only before sm_90
-_LIMITS = {
-    0: (1024, 512 << 10),
-    1: (1 << 20, TOTAL_MEMORY),
-    2: (8 << 20, TOTAL_MEMORY),
-    3: (2, 24),
-    4: (2048, 1 << 20),
-    5: (64, 128),
-    6: (0, ATTRIBUTES[108]),
-}
-
-
 def _limit(machine: Machine, number: int) -> tuple[int, int]:
     if number == 3 and machine.architecture >= 90:
         raise Refused(215, "CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH exists only below compute capability 9.0")
-    if number not in _LIMITS:
+    if number not in machine.answers.limits:
         raise Refused(215)
-    return _LIMITS[number]
+    return machine.answers.limits[number]
 
 
 @entry("cuCtxSetLimit(CUlimit limit, size_t value)", since=3010)
@@ -263,7 +250,7 @@ def get_limit(machine: Machine, address: int, limit: int) -> None:
     out(address)
     context = machine.context()
     default, _ = _limit(machine, limit)
-    put_u64(address, context.limits.get(limit, default))
+    put_word(address, context.limits.get(limit, default))
 
 
 @entry("cuCtxGetCacheConfig(CUfunc_cache *pconfig)", since=3020)
@@ -324,9 +311,9 @@ def priority_range(machine: Machine, least: int, greatest: int) -> None:
     """Write the range of stream priorities; either pointer may be NULL."""
     machine.context()
     if least:
-        put_int(least, 0)
+        put_int(least, machine.answers.priorities[0])
     if greatest:
-        put_int(greatest, -5)
+        put_int(greatest, machine.answers.priorities[1])
 
 
 # -- peers

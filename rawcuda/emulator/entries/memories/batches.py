@@ -4,7 +4,7 @@ How          the copies of a batch are one piece of work. They run in reverse or
              because no order is promised. A batch in which a copy depends on another is refused. A source that
              may be read at any time is read in the call.
 Source       CUDA Driver API, "Memory Management": cuMemcpyBatchAsync, cuMemcpy3DBatchAsync
-Read next    copies.py
+Read next    copy_entries.py
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from __future__ import annotations
 import ctypes
 import struct
 
-from ...codes import Refused
-from ...machine import Machine
-from ...thunks import entry, read, take
-from .copies import Box, any_box, move, span_of
+from ...interface.thunks import WORD, entry, read, take
+from ...machine.codes import Refused
+from ...machine.machine import Machine
+from .copy_entries import Box, any_box, move, span_of
 from .unwritten import checked
 
 TYPE_CHECKING = False
@@ -26,8 +26,9 @@ __all__: list[str] = []
 
 _STREAM, _DURING_CALL, _ANY = 1, 2, 3  # CUmemcpySrcAccessOrder
 _ATTRIBUTES = struct.Struct("<i 2i 2i I")  # order of access to the source; hints for source and target; flags
-_OPERAND = struct.Struct("<i4x QQQ 2i")  # type; pointer, length of a row, rows of a layer, hint
-_OPERATION_SIZE = 112
+_OPERAND = struct.Struct("i QNN 2i 0Q")  # type; pointer, length of a row, rows of a layer, hint
+_ADDRESS = ctypes.c_uint64
+_OPERATION_SIZE = 2 * _OPERAND.size + 3 * WORD + 8  # both operands, the extent, order and flags
 _POINTER, _ARRAY = 1, 2
 
 
@@ -133,7 +134,8 @@ def copy_batch(
 
     def copies() -> list[_Copy]:
         made = []
-        for target, source, size, order in zip(take(targets, count), take(sources, count), take(sizes, count), orders):
+        ranges = take(targets, count, _ADDRESS), take(sources, count, _ADDRESS), take(sizes, count)
+        for target, source, size, order in zip(*ranges, orders):
             if not size:
                 raise Refused(1, "a copy of zero bytes in a batch: leave it out")
             boxes = any_box(machine, target, size, size, size), any_box(machine, source, size, size, size)
@@ -179,8 +181,8 @@ def copy_3d_batch(machine: Machine, count: int, operations: int, flags: int, str
         made = []
         for index in range(count):
             at = operations + index * _OPERATION_SIZE
-            width, height, depth = (ctypes.c_uint64 * 3).from_address(at + 2 * _OPERAND.size)
-            order, flags = (ctypes.c_uint32 * 2).from_address(at + 2 * _OPERAND.size + 24)
+            width, height, depth = (ctypes.c_size_t * 3).from_address(at + 2 * _OPERAND.size)
+            order, flags = (ctypes.c_uint32 * 2).from_address(at + 2 * _OPERAND.size + 3 * WORD)
             if not (width and height and depth):
                 raise Refused(1, "a box of zero bytes in a batch: leave it out")
             target = side(at + _OPERAND.size, width, height, depth)

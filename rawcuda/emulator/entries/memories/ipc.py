@@ -2,13 +2,13 @@
 
 What it is   cuIpc*, for the handles of events and of memory from cuMemAlloc; and the calls that export and import pools
              and physical memory as file descriptors.
-How          the bytes of an allocation move into a file in memory when it is exported; sharing.py creates these files.
+How          the bytes of an allocation move into a file in memory when it is exported; machine/sharing.py creates them.
              The address of an opened allocation differs from the one in the process of its owner. As in the driver, a
              process cannot open its own memory by a handle, and opening a handle again in the same context returns the
              same address.
 Source       CUDA Driver API, "Memory Management": cuIpcOpenMemHandle; "Stream Ordered Memory Allocator"; "Virtual
              Memory Management"
-Read next    sharing.py, memory.py
+Read next    machine/sharing.py, memory_entries.py
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from __future__ import annotations
 import ctypes
 import os
 
-from ...codes import Refused
-from ...machine import Context, Device, Holding, Machine, Pool
-from ...queues import Event
-from ...thunks import entry, out, put_bytes, put_int, put_u64
-from .memory import holding_at
-from .sharing import MARK_SIZE, Backing, SharedMark, between_kernels, packed, unpacked
-from .virtual import physical_of, physical_over
+from ...interface.thunks import entry, out, put_bytes, put_int, put_u64, put_word
+from ...machine.codes import Refused
+from ...machine.machine import Context, Device, Holding, Machine, Pool
+from ...machine.queues import Event
+from ...machine.sharing import MARK_SIZE, Backing, SharedMark, between_kernels, packed, unpacked
+from .memory_entries import holding_at
+from .virtual_entries import physical_of, physical_over
 
 __all__: list[str] = []
 
@@ -105,7 +105,7 @@ def open_memory(machine: Machine, address: int, handle: ctypes.Structure, flags:
             holding.backing.count += 1
             put_u64(address, holding.allocation.base)
             return
-    put_u64(address, _import(machine, context, Backing.open(pid, fd, token, size), size, "shared").allocation.base)
+    put_word(address, _import(machine, context, Backing.open(pid, fd, token, size), size, "shared").allocation.base)
 
 
 def _import(
@@ -123,7 +123,6 @@ def _import(
 def close_memory(machine: Machine, address: int) -> None:
     """Close an allocation of another process; the last close unmaps it."""
     machine.context()
-    machine.refuse_unsafe()
     holding = holding_at(machine, address)
     if holding.flavour != "shared" or holding.allocation.base != address:
         raise Refused(1, f"{address:#x} is not an address that cuIpcOpenMemHandle returned")
@@ -161,7 +160,7 @@ def open_event(machine: Machine, address: int, handle: ctypes.Structure) -> None
         del machine.handles[made.handle]
         raise
     context.owned[made.handle] = made
-    put_u64(address, made.handle)
+    put_word(address, made.handle)
 
 
 # -- pools
@@ -212,7 +211,7 @@ def import_pool(machine: Machine, address: int, fd: int, kind: int, flags: int) 
         raise
     pool = machine.add_pool(Pool(device, place=(1, device.ordinal)))
     pool.backing = backing
-    put_u64(address, pool.handle)
+    put_word(address, pool.handle)
 
 
 @entry("cuMemPoolExportPointer(CUmemPoolPtrExportData *shareData_out, CUdeviceptr ptr)", since=11020)
@@ -237,7 +236,7 @@ def import_pointer(machine: Machine, address: int, handle: int, data: int) -> No
     if pool.device is None or pool.device.primary.state:
         raise Refused(201, "the primary context of the pool's device is not active: retain it first")
     backing = Backing.open(pid, fd, token, size)
-    put_u64(address, _import(machine, pool.device.primary, backing, size, "pool", pool).allocation.base)
+    put_word(address, _import(machine, pool.device.primary, backing, size, "pool", pool).allocation.base)
 
 
 # -- physical memory

@@ -4,15 +4,12 @@ How          the call that allocates returns the address; the memory is freed wh
              keeps freed memory until it is trimmed, or until a call that waits releases what exceeds its threshold. An
              address is never used again, so a pool only counts the bytes that it keeps.
 Source       CUDA Driver API, "Stream Ordered Memory Allocator"
-Read next    copies.py
+Read next    copy_entries.py
 """
 
 from __future__ import annotations
 
-from ...codes import Refused
-from ...machine import Machine, Pool
-from ...queues import Stream
-from ...thunks import (
+from ...interface.thunks import (
     ACCESS_DESC,
     LOCATION,
     POOL_PROPS,
@@ -22,10 +19,14 @@ from ...thunks import (
     out,
     put_int,
     put_u64,
+    put_word,
     read,
 )
-from .memory import holding_at, make_room
-from .sharing import MARK_SIZE, Backing
+from ...machine.codes import Refused
+from ...machine.machine import Machine, Pool
+from ...machine.queues import Stream
+from ...machine.sharing import MARK_SIZE, Backing
+from .memory_entries import holding_at, make_room
 
 __all__: list[str] = []
 
@@ -174,14 +175,14 @@ def _set_current(machine: Machine, kind: int, place: tuple[int, int], handle: in
 def default_pool(machine: Machine, address: int, device: int) -> None:
     """Write a device's default pool."""
     out(address)
-    put_u64(address, machine.device(device).default_pool.handle)
+    put_word(address, machine.device(device).default_pool.handle)
 
 
 @entry("cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice dev)", since=11020)
 def device_pool(machine: Machine, address: int, device: int) -> None:
     """Write a device's current pool."""
     out(address)
-    put_u64(address, machine.device(device).pool.handle)
+    put_word(address, machine.device(device).pool.handle)
 
 
 @entry("cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool)", since=11020)
@@ -194,14 +195,14 @@ def set_device_pool(machine: Machine, device: int, handle: int) -> None:
 def default_pool_of(machine: Machine, address: int, location: int, kind: int) -> None:
     """Write the default pool of a location."""
     out(address)
-    put_u64(address, _default(machine, kind, _place(location)).handle)
+    put_word(address, _default(machine, kind, _place(location)).handle)
 
 
 @entry("cuMemGetMemPool(CUmemoryPool *pool, CUmemLocation *location, CUmemAllocationType type)", since=13000)
 def pool_of(machine: Machine, address: int, location: int, kind: int) -> None:
     """Write the current pool of a location."""
     out(address)
-    put_u64(address, _current(machine, kind, _place(location)).handle)
+    put_word(address, _current(machine, kind, _place(location)).handle)
 
 
 @entry("cuMemSetMemPool(CUmemLocation *location, CUmemAllocationType type, CUmemoryPool pool)", since=13000)
@@ -228,7 +229,7 @@ def create(machine: Machine, address: int, properties: int) -> None:
             raise Refused(801, "only pools of device memory can be shared, and only by file descriptors")
         pool.backing = Backing.create(MARK_SIZE, device.index)
     machine.restricted |= pool.kind != "device"
-    put_u64(address, machine.add_pool(pool).handle)
+    put_word(address, machine.add_pool(pool).handle)
 
 
 @entry("cuMemPoolDestroy(CUmemoryPool pool)", since=11020)

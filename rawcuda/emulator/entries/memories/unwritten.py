@@ -1,26 +1,27 @@
-"""The check for copies to the host of device memory that was never written, with the word `initcheck`.
+"""The check for copies to the host of device memory that was never written.
 
 What it is   `checked`, which adds the check to the work of a copy.
-What not     an error: programs may copy memory that they do not use, such as padding. So only the word turns the check
-             on, and the copy is always done.
+What not     an error: programs may copy memory that they do not use, such as padding. So the copy is always done. It is
+             reported if nothing of the memory was ever written, and with the word `initcheck` also if only a part was.
 Source       Compute Sanitizer, "Initcheck Tool", whose reports say "Uninitialized access ... by cudaMemcpy source"
-Read next    copies.py
+Read next    copy_entries.py
 """
 
 from __future__ import annotations
 
 import sys
 
-from ...space import say
+from ...machine.reports import Report
+from ...machine.space import say
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
-    from ...machine import Machine
-    from ...space import Allocation
-    from .copies import Box
+    from ...machine.machine import Machine
+    from ...machine.space import Allocation
+    from .copy_entries import Box
 
 __all__ = ["checked"]
 
@@ -28,8 +29,10 @@ __all__ = ["checked"]
 def checked(
     machine: Machine, target: Box, source: Box, extents: tuple[int, int, int], work: Callable[[], None]
 ) -> Callable[[], None]:
-    """Return the work of a copy; with `initcheck`, it first looks for bytes that were never written."""
-    if not machine.space.copies or not target.is_host or source.allocation is None:
+    """Return the work of a copy that first looks for bytes that were never written, if there can be any."""
+    if not target.is_host or source.allocation is None or not machine.space.watch:
+        return work
+    if all(piece.written is None for piece in source.pieces or [source.allocation]):
         return work
     name, site = _entry(), machine.caller()
 
@@ -58,15 +61,17 @@ def _look(machine: Machine, source: Box, extents: tuple[int, int, int], name: st
             missing += count
     space, width = machine.space, extents[0]
     key = f"{name} at {site}", 0
-    if not missing or key in space.told:
+    total = width * extents[1] * extents[2]
+    if not missing or missing < total and not space.copies or key in space.told:
         return
     space.told.add(key)
     text = (
-        f"initcheck: {name} copies {width * extents[1] * extents[2]} bytes to the host, of which {missing} were never "
+        f"initcheck: {name} copies {total} bytes to the host, of which {missing} were never "
         f"written, the first at {space.explain(first, 1)}" + (f"; the call is at {site}" if site else "")
     )
-    space.warnings.append(text)
-    say(text)
+    report = Report(text, checker="initcheck", address=first, allocation=space.whereabouts(first, 1))
+    (space.warnings if space.copies else machine.reports).append(report)
+    say(report)
 
 
 def _ranges(source: Box, extents: tuple[int, int, int]) -> Iterator[tuple[Allocation, int, int]]:

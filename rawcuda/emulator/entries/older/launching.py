@@ -1,7 +1,7 @@
 """Launches in several calls, as before CUDA 4: a function keeps its block, its arguments and its shared memory.
 
 Source       CUDA Driver API, "Execution Control [DEPRECATED]"
-Read next    ../tasks/launches.py
+Read next    entries/tasks/launch_entries.py
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 import ctypes
 import struct
 
-from ...codes import Refused
-from ...machine import Machine
-from ...thunks import entry, out
+from ...interface.thunks import entry, out
+from ...machine.codes import Refused
+from ...machine.machine import Machine
 from ..code.modules import Function, function_at
-from ..tasks.launches import launch
+from ..tasks.launch_entries import launch
 
 __all__: list[str] = []
 

@@ -1,1 +1,4 @@
-"""The entry points for CUDA arrays, textures, surfaces and tensor maps."""
+"""The entry points for CUDA arrays, textures, surfaces and tensor maps.
+
+Order        texture_entries, array_entries, tensor_maps
+"""

@@ -3,7 +3,7 @@
 How          the call checks every rule that is documented for its arguments, and packs them into the bytes.
              ptx/running/units/tensors.py reads them for the instructions that use a tensor map.
 Source       CUDA Driver API, "Tensor Map Object Management"
-Read next    textures.py
+Read next    texture_entries.py
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from __future__ import annotations
 import ctypes
 import struct
 
-from ...codes import Refused
-from ...machine import Machine
+from ...interface.thunks import entry, out, put_bytes
+from ...machine.codes import Refused
+from ...machine.machine import Machine
 from ...ptx.running.units.tensors import LAYOUT, MAGIC, SIZE, SIZES
-from ...thunks import entry, out, put_bytes
 
 __all__: list[str] = []
 

@@ -7,7 +7,7 @@ How          The stores of the running block are recorded with what they replace
              delayed, nor is an earlier plain store to the same place.
 What not     the whole memory model: stores of a block are never seen in another order, and loads are never early.
 Source       PTX ISA, "Memory Consistency Model"
-Read next    ../program.py, which creates this in the random mode
+Read next    ptx/ptx_program.py, which creates this in the random mode
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import random
     from typing import Any
 
-    from ..running.machine import Block
+    from ..running.lookups import Block
 
 __all__ = ["Delays"]
 

@@ -3,7 +3,8 @@
 What it is   `History`. It stores, for each granule of memory, the last plain store, the last strong write after it, and
              a few later reads. An access is plain, or strong: volatile, atomic, or with an order and a scope. Two
              accesses of different threads race if at least one of them writes, if at least one of them is plain (or if
-             the scope of an atomic excludes the other thread), and if neither happens before the other (order.py).
+             the scope of an atomic excludes the other thread), and if neither happens before the other
+             (access_order.py).
 Table        What is done if nothing orders an access of one thread (rows) and a later one of another (columns):
 
              the earlier access   plain read   strong read   plain store   strong store   atomic
@@ -20,11 +21,11 @@ Lenient      A wrong report is worse than a missed race. So:
                follows the same read with a strong write or a failed compare-and-swap at the same place: then the read
                only avoids unnecessary writes;
              - s: not reported if the later thread has seen the earlier access, by an atomic or a strong read at the
-               place. So the last of several blocks may set their counter to 0 again;
+               place whose result it uses. So the last of several blocks may set their counter to 0 again;
              - v: a store of the value that is already there causes at most a warning;
              - f: a plain store after a fence of its thread sets a flag, so it counts as strong beside strong stores;
-             - a plain store by the thread that took a lock there, by compare-and-swap or exchange, releases the lock,
-               so it is a strong store.
+             - a plain store by the thread that took a lock there, by compare-and-swap, exchange, or an atomic `or` of a
+               0, releases the lock, so it is a strong store.
              Instructions whose effect is not modelled count as a barrier of the block.
 Strict       Volatile accesses of a warp to shared memory need __syncwarp() between them: see `_in_step`.
 What not     a proof: a granule remembers a few of its readers, and a run shows the races of one order of the threads.
@@ -36,17 +37,17 @@ from __future__ import annotations
 
 import sys
 
-from ...space import Fault
+from ...machine.space import Fault
 from ..translating.unit import CLUSTER_BITS, SHARED_WINDOW
-from .order import SCOPES, THREADS, Access, Order
+from .access_order import SCOPES, THREADS, Access, Order
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import FrameType
     from typing import Any
 
-    from ..running.machine import Block, Launch
-    from .order import Line, Released
+    from ..running.lookups import Block, Launch
+    from .access_order import Line, Released
 
 __all__ = ["Found", "History", "no_proxy_fence"]
 
@@ -70,15 +71,17 @@ class Found(Fault):
 class _Cell:
     """A granule: its last plain store, the last strong write after it, and a few later reads.
 
+    before  the last strong write of another thread than the last one, if that has not seen it
     owner   the thread that took a lock there, or -1
     looked  the last plain reads beside strong writes: thread -> (line, time)
     """
 
-    __slots__ = ("store", "strong", "reads", "owner", "released", "looked")
+    __slots__ = ("store", "strong", "before", "reads", "owner", "released", "looked")
 
     def __init__(self) -> None:
         self.store: Access | None = None
         self.strong: Access | None = None
+        self.before: Access | None = None
         self.reads: list[Access] = []
         self.owner = -1
         self.released: Released | None = None
@@ -89,6 +92,8 @@ class History(Order):
     """The accesses of one launch.
 
     shape   granule: bytes
+
+    Why long  each kind of access is compared with all others, and changes the same cells
     """
 
     def __init__(self, launch: Launch, granule: int) -> None:
@@ -207,7 +212,7 @@ class History(Order):
             if cell.store is not None or cell.strong is not None or cell.reads:
                 self._check_store(cell, made, q, cells, view, index, values)
             if made.kind == _PLAIN:
-                cell.store, cell.strong = made, None
+                cell.store, cell.strong, cell.before = made, None, None
                 cell.reads.clear()
             else:
                 if cell.reads or cell.looked:
@@ -231,7 +236,8 @@ class History(Order):
                 raise self._race("write after write", "writes", who, line, q, cells, "wrote", store)
         if not plain:
             return
-        if last is not None and last.who != who and not self.ordered(last, who) and not _saw(cell, who):
+        last = cell.before if last is not None and last.who == who else last
+        if last is not None and not self.ordered(last, who) and not _saw(cell, who):
             if last.kind == _ATOMIC or who not in self.fences and not _same(view, index, values):
                 raise self._race("write after write", "writes", who, line, q, cells, "wrote", last)
         for read in cell.reads:
@@ -279,12 +285,13 @@ class History(Order):
             raise self._race(kind, does, who, line, q, cells, did, other)
 
     def atomic(
-        self, address: int, total: int, line: Line, scope: str, order: str, changes: bool, takes: bool = False
-    ) -> None:
+        self, address: int, total: int, line: Line, scope: str, order: str, changes: bool, takes: bool = False,
+        sees: bool = True,
+    ) -> None:  # fmt: skip
         """Check and record an atomic operation, before it happens.
 
         shape   order: "", "acquire", "release" or "acq_rel"; changes: whether it writes (a compare-and-swap may not);
-                takes: whether it may take a lock
+                takes: whether it may take a lock; sees: whether its thread uses the old value
         raises  Fault   an unordered plain store by another thread, or an atomic whose scope excludes it (719)
         """
         places = self._places(address & 0xFFFFFFFFFFFFFFFF, total)
@@ -313,6 +320,10 @@ class History(Order):
                         "write after write", "atomically changes", who, line, q, cells, "changed", last,
                         "the scope of one of these atomics is the block, which does not include the other thread",
                     )  # fmt: skip
+            if sees:
+                cell.before = None
+            elif last is not None and last.who != who:
+                cell.before = last
             cell.strong = made = Access(self.time, who, line, _ATOMIC, level)
             if cell.reads:
                 self._check_reads(cell, made, q, cells, "atomically changes", False)

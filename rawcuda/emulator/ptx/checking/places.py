@@ -2,17 +2,17 @@
 
 What it is   `whereabouts`, for an address of global memory; `shared_fault`, for one of shared memory; `misalignment`,
              for one of any memory. For local memory, see ../running/thread.py. All use the words of `position`.
-Read next    ../../space.py, which words the places of allocations; ../running/report.py, which names the argument
+Read next    machine/space.py, which words the places of allocations; ../running/report.py, which names the argument
 """
 
 from __future__ import annotations
 
-from ...space import Fault, position
+from ...machine.space import Fault, position
 from ..translating.unit import LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..running.machine import Launch
+    from ..running.lookups import Launch
 
 __all__ = ["misalignment", "shared_fault", "whereabouts"]
 
@@ -61,4 +61,16 @@ def _in_shared(launch: Launch, start: int, nbytes: int, rank: int | None) -> str
         size = launch.shared_end - launch.reserved_at
         return position(start - launch.reserved_at, nbytes, size, f"the {size} bytes that the system reserves{of}")
     whole = f"the {size} bytes of shared memory{of}" if of else f"the block's {size} bytes of shared memory"
-    return position(start, nbytes, size, whole)
+    return position(start, nbytes, size, whole) + _dynamic(launch)
+
+
+def _dynamic(launch: Launch) -> str:
+    """Return the words for the dynamic shared memory of a launch, if its kernel uses any."""
+    names = [name for _, length, name in launch.kernel.shared_names if not length] if launch.kernel is not None else []
+    if not names:
+        return ""
+    given = f"{launch.dynamic_shared} bytes of" if launch.dynamic_shared else "no"
+    return (
+        f"; the launch gave the kernel {given} dynamic shared memory, for {names[0]!r}: launch(..., shared_bytes=...), "
+        "or the third number in <<<grid, block, bytes>>>"
+    )

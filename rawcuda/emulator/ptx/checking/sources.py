@@ -1,8 +1,9 @@
-"""The places of PTX lines in the source that they were compiled from, and the text of these lines.
+"""The places of PTX lines in the source that they were compiled from, the text of these lines, and signatures.
 
-What it is   `place_of`, for the words "ptx line 30 (kernel.cu:4)"; `texts_of_line`, for the line itself. The text comes
-             from the compiler, which keeps each source under a hash of the PTX that it made from the source. If it is
-             not there, it comes from the file that `.loc` names, and otherwise from the PTX.
+What it is   `place_of`, for the words "ptx line 30 (kernel.cu:4)"; `quotes_of`, for the line itself; `declared`, for
+             the parameters of a kernel. The text comes from the compiler, which keeps each source under a hash of the
+             PTX that it made from the source. If it is not there, it comes from the file that `.loc` names, and
+             otherwise from the PTX.
 Read next    ../running/report.py
 """
 
@@ -13,21 +14,46 @@ import linecache
 import os
 import stat
 from bisect import bisect_right
+from typing import NamedTuple
+
+from ....compiler.declarations import Declarations
+from ....images import mangled
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ....images.mangled import CType
     from ..reading.syntax import Module
 
-__all__ = ["place_of", "texts_of_line"]
+__all__ = ["PTX", "Quote", "declared", "place_of", "quotes_of"]
 
+PTX = "<ptx>"
 _LONGEST = 160
 _LARGEST = 16 << 20  # bytes of a source file
 
 
-def _location(line: int, module: Module) -> tuple[int, int, int] | None:
+class Quote(NamedTuple):
+    """A line of a source: its file, or "<ptx>"; its number; the column, or 0; its text, or ""."""
+
+    file: str
+    line: int
+    column: int
+    text: str
+
+    @property
+    def place(self) -> str:
+        """Return the words for the file and the line."""
+        return f"ptx line {self.line}" if self.file == PTX else f"{os.path.basename(self.file)}:{self.line}"
+
+    def __str__(self) -> str:
+        return f"{self.place}{f':{self.column}' if self.column else ''} | {self.text}"
+
+
+def _location(line: int, module: Module) -> tuple[int, int, int, int] | None:
     """Return the .loc that a PTX line belongs to, if its file is known; line 0 means that there is no line."""
     first = max((each.line for each in module.functions.values() if each.line <= line), default=0)
-    at = bisect_right(module.locations, (line, 1 << 64, 0)) - 1
+    at = bisect_right(module.locations, (line, 1 << 64, 0, 0)) - 1
     while at >= 0 and not module.locations[at][2]:
         at -= 1
     found = module.locations[at] if at >= 0 else None
@@ -39,40 +65,48 @@ def place_of(line: int, module: Module) -> str:
     found = _location(line, module)
     if found is None:
         return f"ptx line {line}"
-    file, number = found[1:]
+    file, number = found[1:3]
     inlined = module.inlined.get(found[0])
     more = f", inlined at {module.files[inlined[0]]}:{inlined[1]}" if inlined and inlined[0] in module.files else ""
     return f"ptx line {line} ({module.files[file]}:{number}{more})"
 
 
-def texts_of_line(line: int, module: Module) -> list[str]:
-    """Return the source line of a PTX line and the one into which it was inlined, or else the PTX line."""
+def quotes_of(line: int, module: Module) -> list[Quote]:
+    """Return the source line of a PTX line and the one into which it was inlined; without text, the PTX line, too."""
     found = _location(line, module)
-    texts = []
+    quotes = []
     if found is not None:
-        for file, number in (found[1:], module.inlined.get(found[0], (0, 0))):
-            text = _text(module, module.files.get(file, ""), number)
-            if text:
-                texts.append(f"{os.path.basename(module.files[file])}:{number} | {text}")
-    if not texts:
+        for file, number, column in (found[1:], (*module.inlined.get(found[0], (0, 0)), 0)):
+            if file in module.files:
+                lines = _lines(module, module.files[file])
+                text = _plain(lines[number - 1]) if 0 < number <= len(lines) else ""
+                quotes.append(Quote(module.files[file], number, column, text))
+    if not any(quote.text for quote in quotes):
         lines = module.text.split("\n", line)
-        text = _plain(" ".join(lines[line - 1].split())) if 0 < line <= len(lines) else ""
-        texts = [f"ptx line {line} | {text}"] if text else []
-    return texts
+        quotes += [Quote(PTX, line, 0, _plain(" ".join(lines[line - 1].split())) if 0 < line <= len(lines) else "")]
+    return quotes
 
 
-def _text(module: Module, file: str, number: int) -> str:
-    """Return a line of a source file, or ""."""
-    if not file:
-        return ""
+def declared(name: str, sizes: Sequence[int], module: Module) -> list[tuple[str, CType]] | None:
+    """Return the names and types of a kernel's parameters, if the source or the kernel's C++ name says them.
+
+    shape   name: of the kernel in the code; sizes: of its parameters, in bytes
+    """
+    texts = {"".join(_lines(module, file)) for file in ("", *module.files.values())}
+    found = Declarations([text for text in texts if "__global__" in text]).parameters(name, sizes)
+    if found is not None:
+        return found
+    types = mangled.parameters(name)
+    return None if types is None or len(types) != len(sizes) else [("", type) for type in types]
+
+
+def _lines(module: Module, file: str) -> list[str]:
+    """Return the lines of a source file, or []; of the module's only source if the file is not known."""
     key = f"<source of {hashlib.sha1(module.text.encode(), usedforsecurity=False).hexdigest()}>"
     kept = linecache.cache.get(key)
-    if kept is not None and len(kept) == 4 and os.path.basename(file) == os.path.basename(kept[3]):
-        lines = kept[2]
-        text = lines[number - 1] if 0 < number <= len(lines) else ""
-    else:
-        text = linecache.getline(file, number) if _is_readable(file) else ""
-    return _plain(text)
+    if kept is not None and len(kept) == 4 and (not file or os.path.basename(file) == os.path.basename(kept[3])):
+        return kept[2]
+    return linecache.getlines(file) if file and _is_readable(file) else []
 
 
 def _is_readable(file: str) -> bool:

@@ -14,13 +14,21 @@ import re
 import struct
 
 from .lexer import NUMBER, WORD, Tokens
-from .syntax import BITS, OUT_OF_MEMORY, Float, Function, Int, Rejected, Scope, Symbol, Variable
+from .syntax import BITS, OUT_OF_MEMORY, Float, Function, Int, Register, Rejected, Scope, Symbol, Variable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     pass
 
-__all__ = ["SPACES", "constant", "number", "register_declaration", "variable_declaration", "variable_declarations"]
+__all__ = [
+    "SPACES",
+    "constant",
+    "number",
+    "register_declaration",
+    "register_parameter",
+    "variable_declaration",
+    "variable_declarations",
+]
 
 SPACES = {".global": "global", ".const": "const", ".shared": "shared", ".local": "local", ".param": "param"}
 
@@ -29,7 +37,7 @@ BIGGEST_PARAMETER = 1 << 20
 DEEPEST_EXPRESSION = 64
 LONGEST_NUMBER = 4096  # characters
 _M64 = (1 << 64) - 1
-_RANGE = re.compile(r"[A-Za-z_$%][\w$%]*\Z", re.ASCII)
+_RANGE = re.compile(r"(?:%?[A-Za-z][\w$%]*|%?[_$][\w$%]+)\Z", re.ASCII)
 
 
 def number(tokens: Tokens) -> Int | Float:
@@ -164,7 +172,7 @@ def _integer(tokens: Tokens) -> int:
 
 _UNDECLARED = frozenset(  # types that only instructions may have
     "e4m3 e5m2 e2m3 e3m2 e2m1 s4 u4 b1 b1024 e4m3x2 e5m2x2 e2m3x2 e3m2x2 ue8m0x2 e2m1x2 e2m1x4 e4m3x4 e5m2x4 e2m3x4 "
-    "e3m2x4".split()
+    "e3m2x4 bf16 bf16x2 u16x2 s16x2 tf32 f32x2".split()
 )
 
 
@@ -180,15 +188,7 @@ def _type(tokens: Tokens) -> str:
 
 def register_declaration(tokens: Tokens, scope: Scope) -> None:
     """Read a `.reg` declaration up to the semicolon."""
-    parts = int(tokens.advance()[2]) if tokens.text in (".v2", ".v4") else 0
-    if tokens.text == ".align":
-        tokens.advance()
-        _integer(tokens)
-    type = _type(tokens)
-    if parts:
-        if type == "pred" or BITS[type] * parts > 128:
-            raise tokens.fail(f"A vector register of .v{parts} .{type} is wider than 128 bits, or of predicates")
-        type = f"v{parts}.{type}"
+    type = _register_type(tokens)
     while True:
         name = tokens.text
         if tokens.kind != WORD or not _RANGE.match(name):
@@ -208,6 +208,30 @@ def register_declaration(tokens: Tokens, scope: Scope) -> None:
         if not tokens.accept(","):
             break
     tokens.expect(";")
+
+
+def register_parameter(tokens: Tokens, scope: Scope) -> list[Register]:
+    """Read a parameter of a function after `.reg`; return its registers: several, if it is a vector."""
+    type = _register_type(tokens)
+    name = tokens.text
+    if tokens.kind != WORD or not _RANGE.match(name) or name in scope.names:
+        raise tokens.unexpected("a register parameter")
+    tokens.advance()
+    made = scope.declare(name, type)
+    return [made] if isinstance(made, Register) else [each for each in made.items if isinstance(each, Register)]
+
+
+def _register_type(tokens: Tokens) -> str:
+    """Read the type of registers; that of vectors begins with `v2.` or `v4.`."""
+    if tokens.accept(".align"):
+        _integer(tokens)
+    parts = int(tokens.advance()[2]) if tokens.text in (".v2", ".v4") else 0
+    type = _type(tokens)
+    if parts:
+        if type == "pred" or BITS[type] * parts > 128:
+            raise tokens.fail(f"A vector register of .v{parts} .{type} is wider than 128 bits, or of predicates")
+        type = f"v{parts}.{type}"
+    return type
 
 
 def _integer_in_range(tokens: Tokens) -> int:
@@ -243,6 +267,8 @@ class _Kind:
         pointer = False
         while tokens.text[:1] == "." and tokens.kind == WORD:
             word = tokens.text
+            if self.type and word != ".ptr" and not (pointer and word == ".align"):
+                raise tokens.unexpected()
             if word == ".align":
                 tokens.advance()
                 asked = _integer(tokens)
@@ -259,8 +285,7 @@ class _Kind:
             elif word in (".v2", ".v4", ".v8"):
                 tokens.advance()
                 self.vector = int(word[2:])
-            elif self.type:
-                raise tokens.unexpected()
+                self.type = _type(tokens)
             else:
                 self.type = _type(tokens)
         if not self.type or self.type == "pred":
@@ -270,7 +295,7 @@ class _Kind:
 def _named(tokens: Tokens, scope: Scope, space: str, linkage: str, kind: _Kind) -> Variable:
     line, type = tokens.line(), kind.type
     name = tokens.text
-    if tokens.kind != WORD or not _RANGE.match(name):
+    if tokens.kind != WORD or not _RANGE.match(name) and (name, space) != ("_", "param"):
         raise tokens.unexpected("a variable name")
     earlier = scope.names.get(name)
     if earlier is not None and not (isinstance(earlier, Variable) and "extern" in (earlier.linkage, linkage)):
@@ -288,7 +313,7 @@ def _named(tokens: Tokens, scope: Scope, space: str, linkage: str, kind: _Kind) 
     if tokens.accept("="):
         if space not in ("global", "const"):
             raise tokens.fail(f"Initial value not allowed for variable '{name[:80]}' in .{space} space")
-        _initialiser(tokens, scope, made, BITS[type] // 8, shape)
+        _initialiser(tokens, scope, made, BITS[type] // 8, shape, kind.vector)
     elif not count and linkage != "extern" and space != "param":
         raise tokens.fail(f"Non-external variable '{name[:80]}' has incomplete type")
     if isinstance(earlier, Variable):  # one declaration is .extern, and the other one has the size
@@ -331,34 +356,44 @@ def _dimensions(tokens: Tokens) -> tuple[list[int] | None, int]:
     return shape, count
 
 
-def _initialiser(tokens: Tokens, scope: Scope, made: Variable, width: int, shape: list[int] | None) -> None:
-    if shape is None or tokens.text != "{":
+def _initialiser(
+    tokens: Tokens, scope: Scope, made: Variable, width: int, shape: list[int] | None, vector: int
+) -> None:
+    """Read the initial value of a variable; each dimension, and a vector, has braces of its own."""
+    sizes = [*(shape or []), *([vector] if vector > 1 else [])]
+    if not sizes:
         made.initial.append((0, _value(tokens, scope, made.type), width))
         return
     inner = [width]
-    for size in reversed(shape[1:]):
-        inner.append(inner[-1] * size)
-    offset, depth, room = 0, 0, []
-    while True:
-        if tokens.accept("{"):
-            if depth == len(shape):
+    for size in reversed(sizes[1:]):
+        inner.insert(0, inner[0] * size)
+
+    def read(depth: int, offset: int) -> int:
+        """Read what is in one pair of braces; return how many items it has."""
+        last, count = depth + 1 == len(sizes), 0
+        tokens.expect("{")
+        while tokens.text != "}":
+            if last and tokens.text == "{":
                 raise tokens.fail("Initializer is nested too deeply")
-            room.append(offset)
-            depth += 1
-            continue
-        if tokens.text != "}":
-            made.initial.append((offset, _value(tokens, scope, made.type), width))
-            offset += width
-            if shape[0] and offset > made.size:
+            if sizes[depth] and count == sizes[depth]:
                 raise tokens.fail(f"Too many initial values for variable '{made.name[:80]}'")
-        while tokens.accept("}"):
-            depth -= 1
-            offset = room.pop() + inner[len(shape) - depth - 1] * (shape[depth] if depth else 1)
-            if not depth:
-                if not shape[0]:
-                    made.size = made.initial[-1][0] + width if made.initial else 0
-                return
-        tokens.expect(",")
+            if last:
+                made.initial.append((offset, _value(tokens, scope, made.type), width))
+            else:
+                read(depth + 1, offset)
+            offset, count = offset + inner[depth], count + 1
+            if not tokens.accept(","):
+                break
+            if tokens.text == "}":
+                raise tokens.unexpected("an initial value")
+        tokens.expect("}")
+        if last and vector > 1 and count != vector:
+            raise tokens.fail(f"Incorrect number of elements in vector initializer of '{made.name[:80]}'")
+        return count
+
+    count = read(0, 0)
+    if not sizes[0]:
+        made.size = count * inner[0]
 
 
 def _value(tokens: Tokens, scope: Scope, type: str) -> int | Symbol:

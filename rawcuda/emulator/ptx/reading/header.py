@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .syntax import Module
 
-__all__ = ["read_header"]
+__all__ = ["NEWEST", "read_header", "version_of"]
 
 _TARGET = re.compile(r"sm_([0-9]{1,3})([0-9])([af]?)\Z", re.ASCII)
 # target, or the first of several: the .version that introduced it; a: for that architecture only, f: for its family
@@ -28,24 +28,39 @@ _SINCE = {
     "sm_120": (8, 7),
     "sm_88": (8, 8), "sm_103": (8, 8), "sm_121": (8, 8), "sm_110": (9, 0),
 }  # fmt: skip
-_VERSIONS = frozenset(  # the minor numbers of each major .version before 9; newer ones are not limited
+_VERSIONS = frozenset(  # the minor numbers of each major .version
     (major, minor)
-    for major, most in ((1, 5), (2, 3), (3, 2), (4, 3), (5, 0), (6, 5), (7, 8), (8, 8))
+    for major, most in ((1, 5), (2, 3), (3, 2), (4, 3), (5, 0), (6, 5), (7, 8), (8, 8), (9, 5))
     for minor in range(most + 1)
 )
+NEWEST = max(_VERSIONS)  # that of CUDA 13.5
+# CUDA version, as cuDriverGetVersion writes it -> the newest .version that its drivers know; each row holds until the
+# next one. From 13.0 on, the minor numbers of both are the same.
+_OF_CUDA = (
+    (11000, (7, 0)), (11010, (7, 1)), (11020, (7, 2)), (11030, (7, 3)), (11040, (7, 4)), (11050, (7, 5)),
+    (11060, (7, 6)), (11070, (7, 7)), (11080, (7, 8)),
+    (12000, (8, 0)), (12010, (8, 1)), (12020, (8, 2)), (12030, (8, 3)), (12040, (8, 4)), (12050, (8, 5)),
+    (12070, (8, 6)), (12080, (8, 7)), (12090, (8, 8)),
+    (13000, (9, 0)), (13010, (9, 1)), (13020, (9, 2)), (13030, (9, 3)), (13040, (9, 4)), (13050, (9, 5)),
+)  # fmt: skip
 _OPTIONS = ("texmode_unified", "texmode_independent", "debug")
 LONGEST_NUMBER = 400  # digits
 
 
-def read_header(tokens: Tokens, made: Module, architecture: tuple[int, int]) -> None:
+def version_of(cuda: int) -> tuple[int, int]:
+    """Return the newest .version that a driver of a CUDA version knows."""
+    return max((version for since, version in _OF_CUDA if since <= cuda), default=(6, 5))
+
+
+def read_header(tokens: Tokens, made: Module, architecture: tuple[int, int], newest: tuple[int, int] = NEWEST) -> None:
     """Read the directives from .version to .address_size into a module.
 
-    shape   architecture: the newest .target that can run
-    raises  Rejected   a .version that does not exist (222), a newer .target (209), or a missing one
+    shape   architecture: the newest .target that can run; newest: the newest .version
+    raises  Rejected   a .version that does not exist or is newer (222), a newer .target (209), or a missing one
     """
     if not tokens.accept(".version"):
         raise tokens.fail("Missing .version directive at start of file")
-    _read_version(tokens, made)
+    _read_version(tokens, made, newest)
     if tokens.text != ".target":
         raise tokens.fail("Missing .target directive")
     while tokens.accept(".target"):  # the last one is valid
@@ -67,12 +82,8 @@ def read_header(tokens: Tokens, made: Module, architecture: tuple[int, int]) -> 
         tokens.advance()
 
 
-def _read_version(tokens: Tokens, made: Module) -> None:
-    """Read the number after .version.
-
-    A driver refuses PTX that is newer than itself. Here any newer number is accepted: what decides is whether each
-    instruction is known.
-    """
+def _read_version(tokens: Tokens, made: Module, newest: tuple[int, int]) -> None:
+    """Read the number after .version; like a driver, refuse PTX that is newer than the driver."""
     number = tokens.text.split(".")
     if (
         tokens.kind != NUMBER
@@ -82,7 +93,7 @@ def _read_version(tokens: Tokens, made: Module) -> None:
         raise tokens.unexpected("a version such as 6.3")
     major, minor = (int(part) & 0xFFFFFFFF for part in number)  # as in ptxas: 7.10 is 8.0, and 9.4294967296 is 9.0
     made.version = divmod(10 * major + minor, 10)
-    if made.version < (9, 0) and made.version not in _VERSIONS:
+    if made.version > newest or made.version not in _VERSIONS:
         shown = tokens.text if len(tokens.text) < 60 else tokens.text[:57] + "..."
         raise Rejected.at(tokens.line(), f"Unsupported .version {shown}", UNSUPPORTED_VERSION)
     tokens.advance()

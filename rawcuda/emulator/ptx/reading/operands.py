@@ -16,6 +16,7 @@ from __future__ import annotations
 from .declare import constant
 from .lexer import WORD, Tokens
 from .syntax import (
+    BITS,
     Address,
     Int,
     Name,
@@ -27,6 +28,7 @@ from .syntax import (
     Scope,
     Sink,
     Special,
+    Sum,
     Symbol,
     Texel,
     Variable,
@@ -48,6 +50,7 @@ class OperandReader:
 
     def __init__(self, tokens: Tokens) -> None:
         self.tokens = tokens
+        self.sums: list[Sum] = []  # those of the instruction that is read
 
     def operand(self, scope: Scope, calls: bool = False) -> Operand:
         """Read an operand; parentheses enclose a list in a call, and an expression elsewhere."""
@@ -61,6 +64,9 @@ class OperandReader:
             if tokens.text == "+" and isinstance(found, Symbol):
                 tokens.advance()
                 found.offset = self._offset()
+            if tokens.text == "+" and isinstance(found, Register) and "." not in found.name:
+                tokens.advance()
+                return self._sum(found, scope)
             if tokens.text == "[" and isinstance(found, Symbol):
                 return self._element(found)
             return found
@@ -92,11 +98,26 @@ class OperandReader:
             return Not(found)
         return constant(tokens)
 
+    def _sum(self, register: Register, scope: Scope) -> Sum:
+        number = self._offset()
+        if register.type[0] not in "bus" or BITS[register.type] not in (16, 32, 64):
+            raise self.tokens.fail("A register plus a constant needs an integer register of 16, 32 or 64 bits")
+        held = scope.names.get(f"{register.name}+{number}")
+        made = held if isinstance(held, Sum) else scope.declare_sum(register, number)
+        self.sums.append(made)
+        return made
+
     def _list(self, scope: Scope, closing: str) -> list[Operand]:
         tokens = self.tokens
         items: list[Operand] = []
         while not tokens.accept(closing):
-            items.append(self._named(scope) if tokens.kind == WORD else constant(tokens))
+            item = self._named(scope) if tokens.kind == WORD else constant(tokens)
+            if isinstance(item, Vector) and closing == ")":  # an argument that is a vector of registers
+                items += item.items
+            elif closing == ")" and isinstance(item, Register) and "." in item.name:
+                raise tokens.fail(f"An element of a vector, {item.name[:80]!a}, cannot be an argument of a call")
+            else:
+                items.append(item)
             if tokens.text != closing:
                 tokens.expect(",")
             if len(items) > MOST_ITEMS:

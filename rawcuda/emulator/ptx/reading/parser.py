@@ -16,14 +16,16 @@ from .declare import (
     SPACES,
     constant,
     register_declaration,
+    register_parameter,
     variable_declaration,
     variable_declarations,
 )
 from .dividing import divided_load, divided_move
-from .header import read_header
+from .header import NEWEST, read_header
 from .lexer import EOF, NUMBER, STRING, WORD, Tokens
 from .operands import OperandReader
 from .syntax import (
+    BITS,
     Address,
     Function,
     Instruction,
@@ -35,6 +37,7 @@ from .syntax import (
     Register,
     Rejected,
     Scope,
+    Sum,
     Symbol,
     Variable,
 )
@@ -52,23 +55,30 @@ _LIMITS = (
     ".maxntid", ".reqntid", ".minnctapersm", ".maxnctapersm", ".maxnreg", ".reqnctapercluster", ".maxclusterrank",
     ".explicitcluster", ".blocksareclusters", ".noreturn", ".pragma", ".abi_preserve", ".abi_preserve_control",
 )  # fmt: skip
+_ALONE = (".explicitcluster", ".blocksareclusters", ".noreturn")  # limits without a number
 _USED_BYTES = re.compile(r'"used_bytes_mask +(0[xX][0-9a-fA-F]{1,8}|[1-9][0-9]{0,9})"\Z')
 _OPCODE = re.compile(r"[a-z][a-z0-9_]*(?:\.[\w:]+)*\Z", re.ASCII)
 
 
-def parse(text: str, architecture: tuple[int, int] = (99, 9)) -> Module:
+def parse(text: str, architecture: tuple[int, int] = (99, 9), newest: tuple[int, int] = NEWEST) -> Module:
     """Read a whole PTX module.
 
-    shape   architecture: the newest .target that can run
-    raises  Rejected   a .version that does not exist (222), a newer .target (209); a syntax error, with its line
+    shape   architecture: the newest .target that can run; newest: the newest .version
+    raises  Rejected   a .version that does not exist or is newer (222), a newer .target (209); a syntax error, with its
+                       line
     """
-    return _Parser(Tokens(text), architecture).module()
+    return _Parser(Tokens(text), architecture, newest).module()
 
 
 class _Parser:
-    def __init__(self, tokens: Tokens, architecture: tuple[int, int]) -> None:
+    """The reader of the statements of one module.
+
+    Why long  it has a method for each statement of PTX, and all share the tokens and the scope
+    """
+
+    def __init__(self, tokens: Tokens, architecture: tuple[int, int], newest: tuple[int, int]) -> None:
         self.tokens = tokens
-        self.architecture = architecture
+        self.architecture, self.newest = architecture, newest
         self.operands = OperandReader(tokens)
         self.made = Module()
         self.scope = Scope(None, None)  # the scope of the module
@@ -80,9 +90,7 @@ class _Parser:
         self._header()
         tokens = self.tokens
         while tokens.kind != EOF:
-            linkage = ""
-            while tokens.text in LINKAGE:
-                linkage = LINKAGE[tokens.advance()]
+            linkage = LINKAGE[tokens.advance()] if tokens.text in LINKAGE else ""
             word = tokens.text
             if word in (".entry", ".func"):
                 self._function(word == ".entry", linkage)
@@ -98,7 +106,7 @@ class _Parser:
         tokens, made = self.tokens, self.made
         while tokens.text in (".file", ".pragma"):
             self._ignorable()
-        read_header(tokens, made, self.architecture)
+        read_header(tokens, made, self.architecture, self.newest)
 
     def _ignorable(self) -> bool:
         """Skip a directive that does not affect execution; tell whether there was one."""
@@ -137,9 +145,9 @@ class _Parser:
         here = tokens.line()
         tokens.advance()
         numbers = [constant(tokens) for _ in range(3)]
-        file, line = numbers[:2]
+        file, line, column = numbers
         if isinstance(file, Int) and isinstance(line, Int):
-            self.made.locations.append((here, file.value, line.value))
+            self.made.locations.append((here, file.value, line.value, column.value if isinstance(column, Int) else 0))
         while tokens.accept(","):
             word = tokens.advance()
             if word == "function_name":
@@ -174,12 +182,14 @@ class _Parser:
                 raise tokens.fail("An .entry returns nothing")
             returns = self._parameters(scope, made.return_registers)
         name = tokens.text
-        if tokens.kind != WORD or name[0] == ".":
+        if tokens.kind != WORD or name[0] == "." or name == "_":
             raise tokens.unexpected("a function name")
         tokens.advance()
         made.name, made.returns = name, returns
         if tokens.text == "(":
             made.parameters = self._parameters(scope, made.parameter_registers)
+        if entry and any(not each.size for each in made.parameters):
+            raise Rejected.at(line, "A parameter of an .entry cannot be an incomplete array")
         if entry and made.parameter_registers:
             raise Rejected.at(line, "Parameters of an .entry must be in .param space")
         self._lay_out(made)
@@ -223,15 +233,7 @@ class _Parser:
         tokens.expect("(")
         while not tokens.accept(")"):
             if tokens.accept(".reg"):
-                if tokens.kind != WORD or tokens.text[0] != ".":
-                    raise tokens.unexpected("a type")
-                type = tokens.advance()[1:]
-                name = tokens.advance()
-                if type not in ("pred",) and type not in _REGISTER_TYPES or name in scope.names:
-                    raise tokens.unexpected("a register parameter")
-                made = scope.declare(name, type)
-                assert isinstance(made, Register)
-                registers.append(made)
+                registers += register_parameter(tokens, scope)
             else:
                 if not tokens.accept(".param"):
                     raise tokens.unexpected("'.param'")
@@ -260,7 +262,9 @@ class _Parser:
                 continue
             tokens.advance()
             values: list[int] = []
-            while tokens.kind == NUMBER:
+            while word not in _ALONE:
+                if tokens.kind != NUMBER:
+                    raise tokens.unexpected("a number")
                 value = constant(tokens)
                 if isinstance(value, Int):
                     values.append(value.value)
@@ -326,12 +330,12 @@ class _Parser:
         """Read a prototype or a table for `call` and `brx.idx`."""
         tokens = self.tokens
         word = tokens.advance()
-        if name in scope.names:
+        if name in scope.names or name in scope.labels:
             raise tokens.fail(f"Duplicate definition of '{name[:80]}'")
         if word == ".callprototype":
             # the parameters of a prototype have no storage, and `_` may be the name of all of them
             returns = self._shapes() if tokens.text == "(" else []
-            tokens.advance()
+            tokens.expect("_")
             parameters = self._shapes() if tokens.text == "(" else []
             while tokens.accept(".noreturn"):
                 pass
@@ -382,6 +386,8 @@ class _Parser:
         while tokens.text[:1] == "." and tokens.kind == WORD:  # white space may separate modifiers
             word += tokens.advance()
         operands: list[Operand] = []
+        sums: list[Sum] = []
+        self.operands.sums = sums
         calls = word.startswith("call")
         if tokens.text != ";":
             while True:
@@ -396,7 +402,7 @@ class _Parser:
             if isinstance(found, Symbol) and isinstance(found.target, Variable) and not found.target.scalar:
                 operands[at] = Address(found, 0)
         made = Instruction(line, guard, negated, words, operands, scope)
-        return self._divided(made)
+        return [*_additions(sums, line, scope), *self._divided(made)]
 
     def _divided(self, made: Instruction) -> list[Instruction]:
         """Divide a move of vectors, and a load of which not all bytes are used, into simpler instructions."""
@@ -407,7 +413,11 @@ class _Parser:
         return divided_load(made, used) if used and made.opcode == "ld" else [made]
 
 
-_REGISTER_TYPES = (
-    "b16", "u16", "s16", "f16", "bf16", "b32", "u32", "s32", "f32", "f16x2", "bf16x2", "b64", "u64", "s64", "f64",
-    "b128",
-)  # fmt: skip
+def _additions(sums: list[Sum], line: int, scope: Scope) -> list[Instruction]:
+    """Return the additions that compute the operands of an instruction of the form `%r1 + 4`."""
+    made = []
+    for each in sums:
+        bits = BITS[each.type]
+        terms: list[Operand] = [each, each.of, Int(each.number & (1 << bits) - 1)]
+        made.append(Instruction(line, None, False, ["add", f"u{bits}"], terms, scope))
+    return made

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Address", "BITS", "Float", "Function", "Instruction", "Int", "INVALID_IMAGE", "INVALID_PTX", "Label", "Module",
     "Name", "NO_BINARY_FOR_GPU", "Not", "OUT_OF_MEMORY", "Pair", "Part", "Prototype", "python_name", "Register",
-    "Rejected", "Scope", "Sink", "Special", "Symbol", "Texel", "UNSUPPORTED_VERSION", "Variable", "Vector",
+    "Rejected", "Scope", "Sink", "Special", "Sum", "Symbol", "Texel", "UNSUPPORTED_VERSION", "Variable", "Vector",
 ]  # fmt: skip
 
 BITS = {
@@ -63,6 +63,16 @@ class Register:
         self.type = type
         self.python = python
         self.index = index  # its number in the function, the bit position in sets of registers
+
+
+class Sum(Register):
+    """An operand that is a register plus a constant, `%r1 + 4`: an addition before the instruction writes it."""
+
+    __slots__ = ("of", "number")
+
+    def __init__(self, of: Register, number: int, python: str, index: int) -> None:
+        super().__init__(f"{of.name}+{number}", of.type, python, index)
+        self.of, self.number = of, number
 
 
 class Variable:
@@ -295,7 +305,8 @@ class Module:
         self.functions: dict[str, Function] = {}
         self.variables: dict[str, Variable] = {}
         self.files: dict[int, str] = {}
-        self.locations: list[tuple[int, int, int]] = []  # of .loc: PTX line, number of the file, line of the file
+        # of .loc: PTX line, number of the file, line of the file, column
+        self.locations: list[tuple[int, int, int, int]] = []
         self.inlined: dict[int, tuple[int, int]] = {}  # of such a PTX line: file and line into which it was inlined
         self.text = ""
 
@@ -372,6 +383,16 @@ class Scope:
         made = Register(name, type, python_name("r", name, index, self.outer is function.scope), index)
         function.registers.append(made)
         self.names[name] = made
+        return made
+
+    def declare_sum(self, of: Register, number: int) -> Sum:
+        """Create the register for a register plus a constant in this scope."""
+        function = self.function
+        assert function is not None
+        index = len(function.registers)
+        made = Sum(of, number, python_name("r", "+", index), index)
+        function.registers.append(made)
+        self.names[made.name] = made
         return made
 
 

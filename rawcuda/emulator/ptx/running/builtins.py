@@ -4,7 +4,7 @@ Output is buffered until the launch ends, as on a GPU, and is then written to Py
 
 Source       CUDA C++ Programming Guide, "Formatted Output", "Assertion", "Dynamic Global Memory Allocation"; CUDA
              device runtime API, cudaGraphSetConditional
-Read next    machine.py
+Read next    lookups.py
 """
 
 from __future__ import annotations
@@ -12,9 +12,12 @@ from __future__ import annotations
 import re
 import struct
 
-from ...space import Fault
-from .machine import ASSERT
-from .thread import Thread
+from ...machine.codes import ASSERT
+from ...machine.space import Fault
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .thread import Thread
 
 __all__ = ["assertfail", "free", "malloc", "set_conditional", "vprintf"]
 

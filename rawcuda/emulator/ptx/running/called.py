@@ -1,6 +1,6 @@
 """Small functions that generated code calls by name: errors of addresses, parts of parameters, calls that may wait.
 
-Read next    machine.py
+Read next    lookups.py
 """
 
 from __future__ import annotations
@@ -9,15 +9,15 @@ import sys
 from struct import pack_into, unpack_from
 from types import GeneratorType
 
-from ...space import Fault
+from ...machine.codes import LAUNCH_FAILED
+from ...machine.space import Fault
 from ..checking.places import shared_fault
-from .machine import LAUNCH_FAILED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from .machine import Launch
+    from .lookups import Launch
 
 __all__ = ["barrier", "caller", "finish", "misaligned", "pack", "unpack", "wrapped"]
 

@@ -2,7 +2,7 @@
 
 What it is   `run_apart` and `run_together`, which run blocks with the scalar executor, and `run_alone`, which runs one
              to find out whether it ends. Which of them is right depends only on what the kernel can wait for, never on
-             the size of the launch: see ../translating/waiting.py and `Entry.run` in ../program.py.
+             the size of the launch: see ptx/translating/waits.py and `Entry.run` in ptx/ptx_program.py.
 How          A block whose threads all wait stays resident, and the next ones start. As on a GPU, blocks start in order,
              and only as many are resident as fit on the device; the next one starts when one has ended. If nothing has
              ended for some time, the state of all resident blocks is compared: if a whole pass over them changes
@@ -17,9 +17,10 @@ from hashlib import blake2b
 from time import monotonic
 from types import FrameType, GeneratorType
 
-from ...space import Fault
+from ...machine.codes import LAUNCH_TIMEOUT
+from ...machine.space import Fault
 from .clusters import Group, clusters_of
-from .machine import LAUNCH_TIMEOUT, Exited, Launch, Quiet
+from .lookups import Exited, Launch, Quiet
 from .scheduler import Team, run_plainly
 from .thread import Thread
 
@@ -52,6 +53,8 @@ def run_apart(kernel: Callable[..., Any], launch: Launch, ended: Ended, first: i
             if history is not None:
                 history.leave(block)
             block.present = False
+            if launch.later.asked:
+                launch.later.look(None)
             block.end()
             ended(1)
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import sys
 
-from ...space import Fault
+from ...machine.space import Fault
 from ..checking.history import Found, no_proxy_fence
 from .undefined import Mark
 
@@ -28,7 +28,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable
 
-    from .machine import Block
+    from .lookups import Block
 
 __all__ = ["Unwritten", "Watch"]
 
@@ -62,6 +62,7 @@ class Watch:
     shown     the number of the last arrival
     seen      the last arrival that a thread can know of
     proxied   the clock at the last fence.proxy.async
+    Why long  reads, writes, copies and barriers all change the same history
     """
 
     # Until a copy is started, see _begin_copies():

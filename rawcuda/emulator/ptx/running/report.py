@@ -3,21 +3,29 @@
 A running kernel records nothing for reports. The traceback contains the generated line; the table of lines contains its
 PTX line and the register of the address; the frame contains the registers and the thread.
 
-A report begins with what was found, with the names of compute-sanitizer's tools: "memcheck: out of bounds: ...". The
-lines after it are the source lines that it names, and where the kernel was.
+A report begins with what happened and where: "misaligned read of 4 bytes in scale(), saxpy.cu:4, thread (3, 0, 0) of
+block (0, 0, 0)". If a checker found it that a setting can choose, its name comes first, as compute-sanitizer calls it.
+The lines after it are the line of the launch, the source lines that the report names, the details, the kernel with its
+arguments, and the place in the PTX. Whoever needs the parts reads the attributes of the `Report`.
 
-Read next    ../program.py, which makes the table of lines; ../checking/sources.py, for the text of a line
+Read next    ptx/ptx_program.py, which makes the table of lines; ../checking/sources.py, for the text of a line
 """
 
 from __future__ import annotations
 
+import linecache
 import re
+from struct import unpack
 
-from ...space import NULL, Fault
+from ....images import mangled
+from ...machine.codes import ASSERT, ILLEGAL_ADDRESS, LAUNCH_FAILED, LAUNCH_TIMEOUT, MISALIGNED_ADDRESS
+from ...machine.reports import Report
+from ...machine.space import NULL, Fault
 from ..checking.history import Found
 from ..checking.places import shared_fault
-from ..checking.sources import place_of, texts_of_line
-from .machine import ASSERT, ILLEGAL_ADDRESS, LAUNCH_FAILED, LAUNCH_TIMEOUT, MISALIGNED_ADDRESS, Launch
+from ..checking.sources import PTX, declared, place_of, quotes_of
+from .later_writes import OTHERS_FIRST
+from .lookups import Launch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,12 +57,12 @@ def explain(reason: BaseException, launch: Launch, filename: str, lines: list[Li
 
 def finding(
     text: str, frame: FrameType | Found | None, launch: Launch, filename: str, lines: list[Line], module: Module
-) -> str:
+) -> Report:
     """Return the report of a finding that does not stop the kernel, for its frame or for the place that it knows."""
     if isinstance(frame, Found):
         return _located(text, 0, [], launch, lines, module, frame)
     frames = []
-    while frame is not None:
+    while frame is not None and frame.f_code is not OTHERS_FIRST:
         if frame.f_code.co_filename == filename:
             frames.append((frame, frame.f_lineno))
         frame = frame.f_back
@@ -64,8 +72,11 @@ def finding(
 def _located(
     text: str, code: int, frames: list[tuple[FrameType, int]], launch: Launch, lines: list[Line], module: Module,
     reason: Any,
-) -> str:  # fmt: skip
-    """Add kind, access, argument, lines with their text, callers, kernel, block, thread and the place of the launch."""
+) -> Report:  # fmt: skip
+    """Return the report: what happened and where, then the launch, the source, the details, the call and the place.
+
+    Why long  it makes the report's lines in their order, and each needs what the earlier ones found
+    """
     where, shown = [], []
     block, thread = launch.block, launch.block.running if launch.block is not None and frames else None
     line = getattr(reason, "line", 0)  # of a finding whose thread no longer runs there
@@ -77,13 +88,14 @@ def _located(
     elif frames:
         line = lines[frames[-1][1] - 1].line
     note = lines[frames[-1][1] - 1].note if frames and not isinstance(reason, Found) else None
-    named = _NAMED.match(text)
-    if note is not None and not named:
-        text = f"invalid {note.verb} of {note.width} bytes of {note.space} memory: {text}"
-    text = (text if named else f"{_kind(code, text)}{text}") + _argument(text, launch)
+    checker, what, text = _happened(text, code, note)
+    called = _arguments(launch, module)
+    words, memory = _argument(text, launch, called)
     if line:
         shown.append(line)
         where.append(place_of(line, module))
+        if checker == "racecheck" and _is_update([line, *map(int, re.findall(_PTX_LINE, text))], module):
+            text = re.sub(f"{_BETWEEN}.*", _ATOMIC, text, flags=re.DOTALL)
     calls = [n for _, n in reversed(frames[:-1])] or above
     # a function that goes on in another form is no caller: see Launch.track
     callers = [lines[number - 1].line for number in calls if "L.track(" not in lines[number - 1].text]
@@ -93,68 +105,207 @@ def _located(
     shown += [int(number) for number in re.findall(_PTX_LINE, text)]
     text = re.sub(_PTX_LINE, lambda found: place_of(int(found[1]), module), text)
     where.append(f"kernel {launch.name}")
+    name, spot = mangled.base_name(launch.name), ""
+    if isinstance(thread, int):
+        spot += f", thread {launch.index_of(thread)}"
     if index is not None:
         where.append("block ({}, {}, {})".format(*index))
+        spot += f" of {where[-1]}" if spot else f", {where[-1]}"
     if isinstance(thread, int):
         where.append(f"thread {launch.index_of(thread)}")
-    launched = f"; the kernel was launched at {launch.site}" if launch.site else ""
-    texts = dict.fromkeys(text for number in dict.fromkeys(shown) for text in texts_of_line(number, module))
-    if not all(map(_is_ptx, texts)):
-        texts = {text: None for text in texts if not _is_ptx(text)}
-    quoted = "".join(f"\n    {text}" for text in list(texts)[:_MOST_LINES])
-    return f"{text}{launched}{quoted}\n    at {', '.join(where)}"
+    quotes = list(dict.fromkeys(quote for number in dict.fromkeys(shown) for quote in quotes_of(number, module)))
+    first = quotes[0] if line else None
+    head = f"{what} in {name}()" + (f", {first.place}" if first is not None else "") + spot
+    quotes = [quote for quote in quotes if quote.text]
+    if any(quote.file != PTX for quote in quotes):
+        quotes = [quote for quote in quotes if quote.file != PTX]
+    details = [f"launched at {launch.site}{_quoted(launch.site)}"] if launch.site else []
+    details += [str(quote) for quote in quotes[:_MOST_LINES]]
+    details += [text + words] if text else []
+    if called:
+        details.append(f"{name}({', '.join(f'{type} = {value}' for type, _, value in called)})")
+    details.append(f"at {', '.join(where)}")
+    address = re.search(r"\baddress (0x[0-9a-f]+)", text)
+    return Report(
+        "\n    ".join([head, *details]),
+        checker=checker,
+        kernel=launch.name,
+        file=first.file if first is not None else "",
+        line=first.line if first is not None else 0,
+        text=first.text if first is not None else "",
+        block=index,
+        thread=launch.index_of(thread) if isinstance(thread, int) else None,
+        address=int(address[1], 16) if address is not None else None,
+        allocation=memory,
+        launch=launch.site,
+    )
 
 
 def _ptx_line(number: int, lines: list[Line]) -> str:
     return f"ptx line {lines[number - 1].line}" if 0 < number <= len(lines) else ""
 
 
-def _is_ptx(text: str) -> bool:
-    return text.startswith("ptx line ")
+def _quoted(site: str) -> str:
+    """Return the text of the line that launched the kernel, as words for its place."""
+    file, _, number = site.rpartition(":")
+    text = linecache.getline(file, int(number)).strip() if number.isdecimal() else ""
+    return f" | {text}" if text else ""
+
+
+# -- what happened
+
+# kind of an access, in the words of a checker: the adjective
+_ACCESS = {
+    "misaligned": "misaligned", "out of bounds": "out-of-bounds", "use after free": "use-after-free",
+    "null pointer": "null-pointer",
+}  # fmt: skip
+_CHECKED = {
+    "initcheck": "use of a value that was never written", "racecheck": "race", "synccheck": "threads that do not meet",
+}  # fmt: skip
+_BEGINNING = re.compile(r"([a-z][a-z ]{2,50}): ")
+
+
+def _happened(text: str, code: int, note: Any) -> tuple[str, str, str]:
+    """Return the checker, what happened in a few words, and the rest of the text."""
+    named = _NAMED.match(text)
+    checker = named[1] if named is not None and named[2] else ""
+    if named is not None:
+        text = text[named.end() :]
+    if named is None and "never written" in text:
+        checker = "initcheck"
+    if checker and checker != "memcheck":
+        begun = _BEGINNING.match(text)
+        if begun is None or checker == "initcheck":
+            return checker, f"{checker}: {_CHECKED.get(checker, 'an error')}", text
+        return checker, f"{checker}: {begun[1]}", text[begun.end() :]
+    if named is not None and not checker:
+        return "", named[1], text
+    kind = _kind(code, text)
+    if kind in _ACCESS:
+        access = "access" if note is None else f"{note.verb} of {note.width} bytes"
+        return "memcheck", f"{_ACCESS[kind]} {access}", text
+    if kind:
+        return "", kind, text
+    begun = re.match(r"([^:\d]{3,60})(?:: |$)", text)
+    return ("", "failure", text) if begun is None else ("", begun[1], text[begun.end() :])
 
 
 def _kind(code: int, text: str) -> str:
-    """Return the checker and the kind of an error that does not name them itself."""
-    if "never written" in text:
-        return "initcheck: "
+    """Return the kind of an error that does not name it itself."""
     if code == MISALIGNED_ADDRESS:
-        return "memcheck: misaligned: "
+        return "misaligned"
     if code == ILLEGAL_ADDRESS:
-        freed = "that was freed" in text
-        return "memcheck: use after free: " if freed else "memcheck: out of bounds: "
+        if "that was freed" in text:
+            return "use after free"
+        return "null pointer" if f": {NULL}" in text else "out of bounds"
     if code == LAUNCH_TIMEOUT:
-        return "endless loop: "
+        return "endless loop"
     if code == ASSERT:
-        return "assertion failed: "
+        return "assertion failed"
     return ""
 
 
-def _argument(text: str, launch: Launch) -> str:
-    """Return the words for the argument that passed the memory, or the null pointer, of a report to the kernel."""
+# -- races of updates
+
+_BETWEEN = ", with no barrier in between: "
+_ATOMIC = (
+    ": several threads read, change and write the same address. An atomic operation does that in one step, such as "
+    "atomicAdd(); a barrier does not help"
+)
+_NEAR = 20  # PTX lines from the read of an update to its write
+
+
+def _is_update(numbers: list[int], module: Module) -> bool:
+    """Tell whether the lines of a race read and write one address, by the same register, as in x[i] += 1."""
+    lines = module.text.split("\n")
+    accesses = [re.search(r"\b(ld|st)\b[^;\[]*\[([^\]]+)\]", lines[number - 1]) for number in numbers]
+    places = {(found[2].strip()) for found in accesses if found is not None}
+    if len(numbers) < 2 or None in accesses or len(places) != 1:
+        return False
+    first = max(min(numbers) - _NEAR, 1)
+    near = "\n".join(lines[first - 1 : max(numbers)])
+    place = re.escape(places.pop())
+    return all(re.search(rf"\b{verb}\b[^;\[]*\[\s*{place}\s*\]", near) for verb in ("ld", "st"))
+
+
+# -- the arguments of the kernel
+
+_FORMATS = {
+    ("f", 4): "f", ("f", 8): "d", ("f", 2): "e",
+    ("s", 1): "b", ("s", 2): "h", ("s", 4): "i", ("s", 8): "q",
+    ("u", 1): "B", ("u", 2): "H", ("u", 4): "I", ("u", 8): "Q", ("b", 1): "B", ("b", 2): "H",
+}  # fmt: skip
+_KINDS = {"float": "f", "double": "f", "__half": "f", "int": "s", "long": "s", "long long": "s", "short": "s"}
+_MOST_ARGUMENTS = 16
+_MEMORY = re.compile(
+    r"\b(?:the start of|the end of|bytes into) (an? [^;\n]*? at 0x[0-9a-f]+(?:, allocated at [^;,\n]+)?)"
+)
+
+
+def _arguments(launch: Launch, module: Module) -> list[tuple[str, str, str]]:
+    """Return the declaration, the name and the value of each argument of a launch."""
+    if launch.kernel is None:
+        return []
+    function, places = module.functions.get(launch.name), launch.kernel.parameters
+    known = declared(launch.name, [size for _, size in places], module)
+    found = []
+    for number, (offset, size) in enumerate(places[:_MOST_ARGUMENTS]):
+        data = launch.parameters[offset : offset + size]
+        name, type = known[number] if known is not None else ("", None)
+        if type is not None and type.name:
+            stars = type.stars
+            kind = "p" if stars else _KINDS.get(type.name, "u" if type.name.startswith("unsigned") else "")
+            words = f"{type}{'' if stars else ' '}{name}".strip()
+        else:
+            variable = function.parameters[number] if function is not None else None
+            kind = variable.type[:1] if variable is not None and variable.scalar else ""
+            words = name = variable.name if variable is not None else f"argument {number}"
+        found.append((words, name, _value(kind, data, launch)))
+    if len(places) > _MOST_ARGUMENTS:
+        found.append((f"and {len(places) - _MOST_ARGUMENTS} more", "", "..."))
+    return found
+
+
+def _value(kind: str, data: bytes, launch: Launch) -> str:
+    """Return a value as text; shape: kind: "f", "s", "u", "b" (bits) or "p" (a pointer), "" for anything else."""
+    number = int.from_bytes(data, "little")
+    if kind == "p" or len(data) == 8 and kind in ("u", "b") and launch.space.find(number) is not None:
+        return hex(number) if number else "null"
+    code = _FORMATS.get((kind, len(data)))
+    if code is not None:
+        return f"{unpack('<' + code, data)[0]:.9g}" if kind == "f" else str(unpack("<" + code, data)[0])
+    return hex(number) if len(data) <= 8 else f"{{{len(data)} bytes}}"
+
+
+def _argument(text: str, launch: Launch, called: list[tuple[str, str, str]]) -> tuple[str, str]:
+    """Return the words for the argument that passed the memory or the null pointer of a report, and for the memory."""
+    held = _MEMORY.search(text)
+    memory = held[1] if held is not None else ""
     found = re.search(r"\baddress (0x[0-9a-f]+)(?: is not a multiple of \d+)?: ", text)
     if found is None or launch.kernel is None:
-        return ""
+        return "", memory
     pointers = {  # the arguments that can be pointers, by number
         number: int.from_bytes(launch.parameters[offset : offset + 8], "little")
         for number, (offset, size) in enumerate(launch.kernel.parameters)
         if size >= 8
     }
     if text.startswith(NULL, found.end()):
-        return _null([number for number, given in pointers.items() if not given])
+        return _null([number for number, given in pointers.items() if not given]), memory
     address = int(found[1], 16)
     base = re.search(r" allocation(?: '[^']*')? at (0x[0-9a-f]+)", text)
     into = re.search(r": (\d{1,18}) bytes into a (\d{1,18})-byte ", text)
     if base is not None:
-        held = launch.space.find(int(base[1], 16))
-        low, size = int(base[1], 16), held.size if held is not None else 1
+        seen = launch.space.find(int(base[1], 16))
+        low, size = int(base[1], 16), seen.size if seen is not None else 1
     elif into is not None:
         low, size = address - int(into[1]), int(into[2])
     else:
-        return ""
+        return "", memory
     for number, given in pointers.items():
         if low <= given < low + size:
-            return f"; this is the memory of argument {number}, counted from 0"
-    return ""
+            name = called[number][1] if number < len(called) else ""
+            return f"; this is the memory of argument {number}, counted from 0{name and f': {name}'}", memory
+    return "", memory
 
 
 def _null(numbers: list[int]) -> str:
@@ -164,10 +315,15 @@ def _null(numbers: list[int]) -> str:
     return f"; argument {numbers[0]}, counted from 0, is 0" if numbers else ""
 
 
+# -- where
+
+
 def _frames(trace: TracebackType | None, filename: str) -> list[tuple[FrameType, int]]:
-    found = []
+    found: list[tuple[FrameType, int]] = []
     while trace is not None:
-        if trace.tb_frame.f_code.co_filename == filename:
+        if trace.tb_frame.f_code is OTHERS_FIRST:
+            found.clear()
+        elif trace.tb_frame.f_code.co_filename == filename:
             found.append((trace.tb_frame, trace.tb_lineno))
         trace = trace.tb_next
     return found

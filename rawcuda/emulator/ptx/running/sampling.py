@@ -6,7 +6,7 @@ How          A fetch follows the formulas of the programming guide. A coordinate
 What not     anisotropy, and seamless cubemaps. A GPU rounds sums differently, in the last bits.
 Source       CUDA C++ Programming Guide, "Texture Fetching", "Texture Functions", "Surface Functions"; PTX ISA, "tex",
              "tld4", "suld", "sust", "sured"
-Read next    ../../images.py
+Read next    machine/device_arrays.py
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import math
 import struct
 import sys
 
-from ...space import Fault
+from ...machine.space import Fault
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any
 
-    from ...images import Array, Surface, Texture
-    from ...space import Allocation
-    from .machine import Launch
+    from ...machine.device_arrays import Array, Surface, Texture
+    from ...machine.space import Allocation
+    from .lookups import Launch
 
     Values = tuple[Any, ...]
 
@@ -133,7 +133,8 @@ class _Opened:
     def _frame(self) -> FrameType:
         """Return the frame of the generated code."""
         frame: Any = sys._getframe(1)
-        while frame.f_code.co_filename == __file__ and frame.f_back is not None:
+        here = frame.f_code.co_filename  # a frozen module has no __file__
+        while frame.f_code.co_filename == here and frame.f_back is not None:
             frame = frame.f_back
         return frame  # type: ignore[no-any-return]
 

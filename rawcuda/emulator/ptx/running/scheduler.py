@@ -5,10 +5,12 @@ operations (shuffles, votes) are completed, then barriers, and last, when no thr
 threads. The ISA permits this order (independent thread scheduling), and it exposes errors: a missing barrier gives
 wrong results every time, and a wait for a thread that never arrives is reported and does not hang.
 
+But a thread that reads global memory which was never written lets the others go first: see later_writes.py.
+
 A request is (kind, verb, member mask or None, line, operands...). A group of a warp is answered together.
 
 Source       PTX ISA, "Parallel Synchronization and Communication Instructions"
-Read next    races.py, units/exchanges.py
+Read next    races.py, later_writes.py, units/exchanges.py
 """
 
 from __future__ import annotations
@@ -16,18 +18,21 @@ from __future__ import annotations
 from functools import lru_cache
 from types import GeneratorType
 
-from ...recovery import is_outside
-from ...space import Fault
+from ...machine.codes import LAUNCH_FAILED
+from ...machine.recovery import is_outside
+from ...machine.space import Fault
 from ..checking.history import Found
-from .machine import LAUNCH_FAILED, Block, Exited
+from .lookups import Block, Exited
 from .races import Unwritten
 from .undefined import Mark, Marked, Undefined
 from .units.exchanges import WHOLE, exchange, source_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Iterator
     from typing import Any, Callable
+
+    from .lookups import Launch
 
     Request = tuple[Any, ...]
 
@@ -39,33 +44,47 @@ MOST_WAITS = 16  # passes of a block in which a thread waits in a loop, before o
 def run_plainly(thread: Callable[[int, int, int, int], None], block: Block) -> None:
     """Run the threads of a block that cannot wait."""
     launch = block.launch
-    early, t = None, 0
-    for tz in range(launch.nz):
-        for ty in range(launch.ny):
-            for tx in range(launch.nx):
-                block.running = t
-                try:
-                    thread(t, tx, ty, tz)
-                except Exited:
-                    pass
-                except Exception as caught:
-                    early = _judged(caught, early)
-                t += 1
+    everyone, _, indices = _shape(launch.nx, launch.ny, launch.nz)
+    places = zip(everyone, *indices)  # of the threads that have not begun
+    early: Found | None = None
+
+    def run(_: int) -> None:
+        nonlocal early
+        asked, here, call = launch.later.asked, block, thread
+        for t, tx, ty, tz in places:
+            here.running = t
+            try:
+                call(t, tx, ty, tz)
+            except Exited:
+                pass
+            except Exception as caught:
+                early = _judged(caught, early, launch)
+            if asked:
+                launch.later.look(t)
+
+    block.run_others = run
+    run(0)
+    block.run_others = None
     if early is not None:
         raise early
 
 
-def _judged(caught: Exception, early: Unwritten | None) -> Unwritten:
+def _judged(caught: Exception, early: Found | None, launch: Launch) -> Found:
     """Return the read of unwritten memory that ends a launch, unless the other threads then show that it is a race.
 
     They run to the next barrier, only to find out whether one of them writes the memory; their other errors are
-    ignored.
+    ignored. If a thread has let this one go first, it may have the same to report, and comes first.
     """
-    if early is None and not isinstance(caught, Unwritten) or is_outside(caught):
+    if is_outside(caught) or not isinstance(caught, Found) and early is None:
         raise caught
+    unwritten = isinstance(caught, Found) and caught.report.startswith("initcheck")
     if isinstance(caught, Fault) and caught.report.startswith("racecheck"):
         raise caught
-    return early or caught  # type: ignore[return-value]
+    if early is None:
+        if not isinstance(caught, Unwritten) and not (unwritten and launch.later.nested):
+            raise caught
+        return caught  # type: ignore[return-value]
+    return caught if unwritten and caught.thread < early.thread else early  # type: ignore[attr-defined,return-value]
 
 
 @lru_cache(maxsize=256)
@@ -81,7 +100,10 @@ def _shape(nx: int, ny: int, nz: int) -> tuple[list[int], list[list[int]], tuple
 
 
 class Team:
-    """The threads of one block that can wait."""
+    """The threads of one block that can wait.
+
+    Why long  every kind of waiting is decided by the state of all threads of the block
+    """
 
     def __init__(self, thread: Callable[[int, int, int, int], Generator[Any, Any, None]], block: Block) -> None:
         launch = block.launch
@@ -97,7 +119,10 @@ class Team:
         ]  # thread -> the value to send to it
         self.arrived: dict[int, int] = {}  # barrier -> the number of threads that arrived without waiting
         self.moves = 0  # changes whenever a thread does more than wait
-        self.early: Unwritten | None = None  # a read that ends the launch when the other threads have reached a barrier
+        self.early: Found | None = None  # a read that ends the launch when the other threads have reached a barrier
+        # the threads of each warp that have not had their turn since it began to run
+        self.rests: list[Iterator[tuple[int, Any]]] = [iter(())] * len(self.warps)
+        block.run_others, block.can_wait = self._run_others, True
 
     def run(self) -> bool:
         """Run until all threads have ended; return False if the remaining ones may wait for other blocks.
@@ -142,44 +167,60 @@ class Team:
 
     def _run_warp(self, number: int) -> bool:
         """Run a warp until each of its threads waits for another warp; tell whether one did more than spin."""
-        threads, waiting, block = self.threads, self.waiting, self.block
-        ready = self.ready[number]
+        block, ready = self.block, self.ready[number]
         moved = False
         while ready:
             self.ready[number] = {}
             block.switches += 1
             if not block.switches & 63:
                 block.launch.look_at_clock()
-            for t, value in ready.items():
-                block.running = t
-                try:
-                    thread: Any = threads[t]
-                    request = thread.throw(value) if value.__class__ is Undefined else thread.send(value)
-                except (StopIteration, Exited):
-                    request = None
-                except Exception as caught:
-                    self.early, request = _judged(caught, self.early), None
-                if request is None:
-                    threads[t] = waiting[t] = None
-                    self.left -= 1
-                    self.ended[number] += 1
-                    moved = True
-                    if block.together is not None and block.together.status:
-                        block.together.leave(block, t)
-                    if block.late is not None:
-                        block.late.leave(t)
-                    continue
-                waiting[t] = request
-                kind = request[0]
-                if kind != "spin":
-                    moved = True
-                    if kind == "bar" and request[3] == "arrive":
-                        self._arrive(t, request)
-                    elif kind == "cluster" and block.mates.may_pass(block, t, request[2]):
-                        waiting[t], self.ready[number][t] = None, None
+            self.rests[number] = iter(ready.items())
+            moved = self._run_rest(number) or moved
             self._serve(number)
             ready = self.ready[number]
         return moved
+
+    def _run_rest(self, number: int) -> bool:
+        """Give the threads of a warp that have not had it their turn; tell whether one did more than spin."""
+        threads, waiting, block, later = self.threads, self.waiting, self.block, self.block.launch.later
+        moved = False
+        for t, value in self.rests[number]:
+            block.running = t
+            try:
+                thread: Any = threads[t]
+                request = thread.throw(value) if value.__class__ is Undefined else thread.send(value)
+            except (StopIteration, Exited):
+                request = None
+            except Exception as caught:
+                self.early, request = _judged(caught, self.early, block.launch), None
+            if later.asked:
+                later.look(t)
+            if request is None:
+                threads[t] = waiting[t] = None
+                self.left -= 1
+                self.ended[number] += 1
+                moved = True
+                if block.together is not None and block.together.status:
+                    block.together.leave(block, t)
+                if block.late is not None:
+                    block.late.leave(t)
+                continue
+            waiting[t] = request
+            kind = request[0]
+            if kind != "spin":
+                moved = True
+                if kind == "bar" and request[3] == "arrive":
+                    self._arrive(t, request)
+                elif kind == "cluster" and block.mates.may_pass(block, t, request[2]):
+                    waiting[t], self.ready[number][t] = None, None
+        return moved
+
+    def _run_others(self, t: int) -> None:
+        """Run the threads beside one that is in its turn, those of its warp first, until each waits."""
+        self._run_rest(t >> 5)
+        for number, ready in enumerate(self.ready):
+            if number != t >> 5 and ready:
+                self._run_warp(number)
 
     def _serve(self, number: int) -> None:
         """Release the groups of a warp whose members have all arrived."""

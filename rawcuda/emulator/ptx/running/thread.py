@@ -5,7 +5,8 @@ Read next    called.py, builtins.py
 
 from __future__ import annotations
 
-from ...space import POISON, UNSIGNED, WIDTH, Fault, elements, position
+from ...machine.codes import ILLEGAL_ADDRESS, INVALID_PC, LAUNCH_FAILED
+from ...machine.space import POISON, UNSIGNED, WIDTH, Fault, elements, position
 from ..checking.places import misalignment, shared_fault
 from ..translating.unit import (
     CLUSTER_BITS,
@@ -16,13 +17,14 @@ from ..translating.unit import (
     PARAMETER_WINDOW,
     SHARED_WINDOW,
 )
-from .machine import ILLEGAL_ADDRESS, INVALID_PC, LAUNCH_FAILED, LOCAL_LIMIT, Block
+from . import builtins
+from .lookups import LOCAL_LIMIT, Block
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable
 
-    from .machine import Keep
+    from .lookups import Keep
 
 __all__ = ["Frame", "Thread"]
 
@@ -197,33 +199,23 @@ class Thread:
 
     def vprintf(self, text: int, arguments: int) -> int:
         """Format and buffer output of the kernel."""
-        from .builtins import vprintf
-
-        return vprintf(self, text, arguments)
+        return builtins.vprintf(self, text, arguments)
 
     def assertfail(self, message: int, file: int, line: int, function: int, size: int) -> None:
         """Report a failed assertion.
 
         raises  Fault   always (710)
         """
-        from .builtins import assertfail
-
-        assertfail(self, message, file, line, function)
+        builtins.assertfail(self, message, file, line, function)
 
     def malloc(self, size: int) -> int:
         """Allocate from the device heap; return 0 if the size is 0 or too large."""
-        from .builtins import malloc
-
-        return malloc(self, size)
+        return builtins.malloc(self, size)
 
     def free(self, address: int) -> None:
         """Free memory of the device heap."""
-        from .builtins import free
-
-        free(self, address)
+        builtins.free(self, address)
 
     def cudaGraphSetConditional(self, handle: int, value: int) -> None:
         """Set a condition of a graph."""
-        from .builtins import set_conditional
-
-        set_conditional(self, handle, value)
+        builtins.set_conditional(self, handle, value)

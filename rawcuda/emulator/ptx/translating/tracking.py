@@ -26,7 +26,8 @@ xor itself. A product with 0 does not absorb, as in other checkers.
 What reports it: an address, a store of a value that is not only a copy, a branch or predicate, an operand of an atomic,
 of a vote, of a matrix operation or of anything else that is not only arithmetic.
 
-Read next    ../running/undefined.py, which has the marks; ../program.py, which compiles this form when it is needed
+Read next    ../running/undefined.py, which has the marks; ptx/ptx_program.py, which compiles this form when it is
+             needed
 """
 
 from __future__ import annotations
@@ -71,7 +72,10 @@ class Piece:
 
 
 class Tracker(Writer):
-    """The writer of the tracked form of one function."""
+    """The writer of the tracked form of one function.
+
+    Why long  it has a method for each kind of instruction, which says how marks pass through it
+    """
 
     def __init__(self, unit: Unit, prepared: Prepared) -> None:
         super().__init__(unit, prepared)

@@ -16,7 +16,7 @@
         made[3] = make
         return made
 
-Read next    flow.py for the nesting of blocks; ../program.py, which compiles the source
+Read next    flow.py for the nesting of blocks; ptx/ptx_program.py, which compiles the source
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from ..reading.syntax import BITS, Instruction, Variable
 from .emitting.asynchronous import AsyncEmitter
 from .emitting.checks import lines_before_reads
 from .emitting.emit import FLOAT_TYPES, Line
-from .emitting.matrices import MatrixEmitter
-from .emitting.small import SmallEmitter
-from .emitting.textures import TextureEmitter
+from .emitting.emit_matrices import MatrixEmitter
+from .emitting.emit_small import SmallEmitter
+from .emitting.emit_textures import TextureEmitter
 from .flow import EXIT, Block, Plan
 from .registers import (
     copied,
@@ -69,7 +69,10 @@ class Translated:
 
 
 class Writer(AsyncEmitter, MatrixEmitter, SmallEmitter, TextureEmitter):
-    """The writer of one function."""
+    """The writer of one function.
+
+    Why long  the text of a function is one, and every statement adds to it
+    """
 
     def __init__(self, unit: Unit, prepared: Prepared) -> None:
         function = prepared.function
@@ -401,7 +404,10 @@ class Writer(AsyncEmitter, MatrixEmitter, SmallEmitter, TextureEmitter):
     # -- the frame
 
     def finish(self) -> list[Line]:
-        """Assemble prologue, header and body."""
+        """Assemble prologue, header and body.
+
+        Why long  it writes the lines of the header in their order
+        """
         function = self.function
         first, name = function.line, function.python
         lines: list[Line] = []

@@ -22,7 +22,7 @@ from ..reading.syntax import (
 from .flow import Block, Plan, blocks_of, plan
 from .table.forms import Shape, check
 from .table.opcodes import TABLE
-from .waiting import is_watched, spins_of
+from .waits import is_watched, spins_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

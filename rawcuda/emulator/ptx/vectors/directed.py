@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from ..running import rounding
 from .floats import fma_32, fma_64, fma_parts, product_error
-from .late import np
+from .late_numpy import np
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

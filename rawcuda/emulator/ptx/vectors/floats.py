@@ -15,7 +15,7 @@ import math
 from functools import cache
 
 from ..running import rounding
-from .late import np
+from .late_numpy import np
 from .numeric import unsigned
 
 TYPE_CHECKING = False

@@ -17,7 +17,7 @@ from __future__ import annotations
 from ..running.half import HALVES
 from .directed import directed_add, directed_fma, directed_mul, directed_sub
 from .floats import flushed, from_bf16, from_f16
-from .late import np
+from .late_numpy import np
 from .numeric import Known, bits_32, joined, parts
 
 TYPE_CHECKING = False

@@ -6,12 +6,12 @@ Sums and products are exact in wider integers, and are then saturated or truncat
 Functions have the names of those in ../running/integers.py and ../running/units/video.py, and the same results.
 
 Source       PTX ISA, "dp4a", "dp2a", "Scalar Video Instructions", "SIMD Video Instructions"
-Read next    small.py
+Read next    small_vectors.py
 """
 
 from __future__ import annotations
 
-from .late import np
+from .late_numpy import np
 from .numeric import joined, limits, parts
 
 TYPE_CHECKING = False

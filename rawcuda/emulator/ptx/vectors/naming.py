@@ -5,8 +5,8 @@ Read next    running/running.py, which compiles the nodes with these names
 
 from __future__ import annotations
 
-from . import directed, floats, halves, lanes, numeric, small
-from .late import np
+from . import directed, floats, halves, lanes, numeric, small_vectors
+from .late_numpy import np
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def names() -> dict[str, Any]:
     """Return the names that the source of a node may use."""
     kinds = {name: getattr(np, name) for name in ("u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f4", "f8", "b1")}
     found: dict[str, Any] = {**kinds, **{f"to_{name}": _to(kind) for name, kind in kinds.items()}}
-    for module in (numeric, floats, directed, halves, lanes, small):
+    for module in (numeric, floats, directed, halves, lanes, small_vectors):
         found.update({name: getattr(module, name) for name in module.__all__})
     found.update(
         TRUE=np.TRUE, FALSE=np.FALSE, where=np.where, abs=np.abs, copysign=np.copysign, min=np.minimum, max=np.maximum,

@@ -10,7 +10,7 @@ Read next    floats.py
 from __future__ import annotations
 
 from ..running.integers import SELECTORS
-from .late import np
+from .late_numpy import np
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

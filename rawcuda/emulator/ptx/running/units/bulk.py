@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import struct
 
-from ....space import Fault
+from ....machine.codes import MISALIGNED_ADDRESS
+from ....machine.space import Fault
 from ...translating.unit import SHARED_WINDOW
-from ..machine import MISALIGNED_ADDRESS
-from .late import Late, combine
-from .spans import span
+from .late_units import Late, combine
+from .span_units import span
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

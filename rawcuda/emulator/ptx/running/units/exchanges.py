@@ -1,7 +1,7 @@
 """Exchanges within a warp: shuffles, votes, matches, reductions, elections.
 
 Source       PTX ISA, "Parallel Synchronization and Communication Instructions"
-Read next    matrices.py
+Read next    matrix_units.py
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from functools import lru_cache, reduce
 from itertools import compress
 from operator import and_, or_, xor
 
-from ....space import Fault
-from ..machine import LAUNCH_FAILED
+from ....machine.codes import LAUNCH_FAILED
+from ....machine.space import Fault
 from ..rounding import maximum, maximum_nan, minimum, minimum_nan
 
 TYPE_CHECKING = False
@@ -34,7 +34,7 @@ def exchange(lanes: list[int], requests: list[Request]) -> list[Any]:
     if kind in WHOLE:
         if count != 32:
             raise Fault(LAUNCH_FAILED, f"{kind} by {count} lanes of a warp, ptx line {requests[0][3]}: it needs all 32")
-        from .matrices import together
+        from .matrix_units import together
 
         return together(kind, verb, requests)
     if kind == "vote":

@@ -15,11 +15,11 @@ from __future__ import annotations
 import struct
 from itertools import product
 
-from ....space import Fault
+from ....machine.codes import LAUNCH_FAILED
+from ....machine.space import Fault
 from ...checking.places import shared_fault
-from ..machine import LAUNCH_FAILED
-from .late import Late, combine
-from .spans import span
+from .late_units import Late, combine
+from .span_units import span
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 What it is   `VIDEO`, the functions of the scalar instructions (vadd ... vset) and of the SIMD ones (vadd2 ... vset4).
              Their results are exact integers, then saturated or truncated, and then combined with a third operand.
 Source       PTX ISA, "Scalar Video Instructions", "SIMD Video Instructions"
-Read next    calls.py
+Read next    call_units.py
 """
 
 from __future__ import annotations

@@ -12,14 +12,14 @@ Each global access in the code caches the allocation that it used last: a typed 
 The shared memory of a block is one view, and Python checks the bounds of this view, as in a local frame. The alignment
 of a register and the index from it are computed once, and are valid until the register changes or another path joins.
 
-Read next    ../../running/machine.py, which has `reach`
+Read next    ptx/running/lookups.py, which has `reach`
 """
 
 from __future__ import annotations
 
-from ....space import WIDTH
-from ...reading.syntax import BITS, Address, Float, Instruction, Register, Sink, Symbol, Variable, Vector
-from ..table.forms import check_read, check_written
+from ....machine.space import WIDTH
+from ...reading.syntax import BITS, Address, Float, Instruction, Int, Register, Sink, Symbol, Variable, Vector
+from ..table.forms import check_read, check_written, fits
 from ..unit import CLUSTER_BITS
 from .checks import CheckEmitter
 from .emit import FLOAT_TYPES, Note, mask
@@ -37,7 +37,10 @@ _SHIFT = {1: 0, 2: 1, 4: 2, 8: 3, 16: 4}
 
 
 class AccessEmitter(CheckEmitter):
-    """The emitter of instructions that read and write memory."""
+    """The emitter of instructions that read and write memory.
+
+    Why long  it has a method for each form of an access, and they share how a place is checked
+    """
 
     def do_ld(self, instruction: Instruction, shape: Shape) -> None:
         """Load from memory into a register or a vector of them."""
@@ -150,14 +153,31 @@ class AccessEmitter(CheckEmitter):
             )
             if BITS[type] * count > most:
                 raise self.reject(f"Vector of {BITS[type] * count} bits is too wide for '{instruction.opcode}'")
+        check = check_read if instruction.opcode in ("st", "atom") else check_written
+        if vector is not None:
+            self._check_alike(instruction, [item for item in items if not isinstance(item, Sink)], type)
         for item in items:
-            if isinstance(item, Sink) and vector is not None:
-                continue
-            if instruction.opcode in ("st", "atom"):
-                check_read(instruction, item, type, True)
-            else:
-                check_written(instruction, item, type if vector is None else f"b{BITS[type]}", True)
+            if vector is None or not isinstance(item, (Register, Sink)):
+                check(instruction, item, type, True)
         return list(items)
+
+    def _check_alike(self, instruction: Instruction, given: list[Operand], type: str) -> None:
+        """Check the registers of a vector: each fits the next one, and one of them the instruction, as in ptxas."""
+        for pair in zip(given, given[1:]):
+            types = [item.type for item in pair if isinstance(item, Register)]
+            alike = len(types) < 2 or fits(types[0], types[1], False)
+            if not alike or len(types) == 1 and "f" in types[0] and any(isinstance(item, Int) for item in pair):
+                raise self.reject(
+                    f"Vector with elements of different types are not allowed in {instruction.opcode} instruction"
+                )
+        held = [item.type for item in given if isinstance(item, Register)]
+        if not given:
+            raise self.mismatch(instruction)
+        if held:
+            whole = next((each for each in held if each[0] == "b"), held[0])  # bits stand for all
+            mixed = "f" not in whole if type in FLOAT_TYPES else whole == "f16x2"
+            if not fits(whole, f"b{BITS[type]}" if mixed and BITS[whole] == BITS[type] else type, True):
+                raise self.mismatch(instruction)
 
     # -- addresses
 

@@ -1,15 +1,15 @@
 """The code of asynchronous copies and of barriers in shared memory: calls of the block's `Late`.
 
 Source       PTX ISA, "Asynchronous copy operations", "mbarrier"
-Read next    ../../running/units/late.py
+Read next    ptx/running/units/late_units.py
 """
 
 from __future__ import annotations
 
 from ...reading.syntax import BITS, Address, Int, Not, Register, Sink, Symbol, Texel, Variable
 from ..table.forms import check_read
-from .clusters import ClusterEmitter
 from .emit import FLOAT_TYPES, Note
+from .emit_clusters import ClusterEmitter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +20,10 @@ __all__ = ["AsyncEmitter"]
 
 
 class AsyncEmitter(ClusterEmitter):
-    """The emitter of instructions whose effect is delayed."""
+    """The emitter of instructions whose effect is delayed.
+
+    Why long  it has a method for each instruction of its kind
+    """
 
     def started(self) -> str:
         """Return the expression for the block's `Late`."""

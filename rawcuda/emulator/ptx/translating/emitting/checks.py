@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from ....space import WIDTH
+from ....machine.space import WIDTH
 from ...reading.syntax import Instruction
 from .emit import Emitter, Note
 
@@ -139,9 +139,10 @@ class CheckEmitter(Emitter):
         if values is not None:
             self.put(f"if {marks} is not None: {' = '.join(places)} = {int('01' * width, 16):#x}", note)
         elif judged:
+            strong = ", True" if watched and not now else ""
             self.put(
                 f"if {marks} is not None and not ({' or '.join(places)}): L.{'unwritten' if now else 'undefined_at'}("
-                f"{note.register or 0} + {note.offset}, {total}, {note.space!r}, {self.line})",
+                f"{note.register or 0} + {note.offset}, {total}, {note.space!r}, {self.line}{strong})",
                 note,
             )
         if watched:
@@ -220,18 +221,19 @@ class CheckEmitter(Emitter):
         strength: str = "",
         changes: str = "True",
         takes: str = "",
+        sees: bool = True,
     ) -> None:
         """Write the calls that notify the checkers of an atomic, which reads the old value unless it replaces it.
 
         shape   strength: its order and its scope; changes: whether it writes, as an expression; takes: whether it may
-                take a lock, as an expression
+                take a lock, as an expression; sees: whether the thread uses the old value
         """
         total = WIDTH[code] * count
         order, _, scope = strength.partition(".")
         if self.unit.races:
             self.needs_past = True
             start = f"{self._generic(note)}, {total}, {self._place()}"
-            more = f", {takes}" if takes else ""
+            more = (f", {takes}" if takes else "") + ("" if sees else ", sees=False")
             self.put(f"past_atomic({start}, {scope or 'gpu'!r}, {order!r}, {changes}{more})", note)
         if self.unit.delays and space != "shared":
             self.needs_delays = True

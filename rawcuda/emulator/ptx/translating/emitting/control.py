@@ -43,7 +43,10 @@ _UPDATES = {
 
 
 class ControlEmitter(ConvertEmitter):
-    """The emitter of instructions that end, call, wait, or are atomic."""
+    """The emitter of instructions that end, call, wait, or are atomic.
+
+    Why long  it has a method for each instruction of its kind
+    """
 
     def do_nothing(self, instruction: Instruction, shape: Shape) -> None:
         """Write nothing for caches and breakpoints, and for a fence only the calls that tell the checkers of it."""
@@ -170,11 +173,18 @@ class ControlEmitter(ConvertEmitter):
             type = wanted.type if self.slot_is_float(wanted) else f"b{BITS[wanted.type]}"
         else:
             type = wanted.type
+            self._same_element(argument, wanted)
             if type in FLOAT_TYPES:  # a function gets register parameters in the representation of their type
                 return self.kept(argument, type)
         if isinstance(argument, Register) and (argument.type == "pred") != (type == "pred"):
             raise self.reject("Type of an argument does not match the parameter")
         return self.kept(argument, type)
+
+    def _same_element(self, argument: Operand, wanted: Variable | Register) -> None:
+        """Refuse a vector for registers that are none, and the reverse."""
+        if isinstance(argument, Register) and isinstance(wanted, Register):
+            if argument.name.partition(".")[2] != wanted.name.partition(".")[2]:
+                raise self.reject(f"Only one of {argument.name[:80]!a} and {wanted.name[:80]!a} belongs to a vector")
 
     def _results(self, returns: list[Operand], given: list[Variable | Register], call: str) -> None:
         if not returns:
@@ -195,6 +205,7 @@ class ControlEmitter(ConvertEmitter):
                 self.put(f"{self.slot(result.target)} = {name}")
             elif isinstance(result, Register):
                 type = shape.type
+                self._same_element(result, shape)
                 self.assign(result, type if type in (*FLOAT_TYPES, "pred") else f"b{BITS[type]}", name)
             else:
                 raise self.reject("Result register required for instruction 'call'")
@@ -374,9 +385,11 @@ class ControlEmitter(ConvertEmitter):
         strength = f"{order}.{shape.chosen.get('scope', 'gpu')}"
         held = f"{view}[j] | {view}[j + 1] << 64" if type == "b128" else f"{view}[j]"
         changes = f"({held}) == {values[0]}" if verb == "cas" else "True"
-        takes = {"cas": f"{values[0]} != {values[-1]}", "exch": f"({held}) != {values[0]}"}.get(verb, "")
-        count = 2 if type == "b128" else 1
-        self.touch_atomic(space, "j", code, count, verb == "exch", note, strength, changes, takes)
+        takes = {"cas": f"{values[0]} != {values[-1]}", "exch": f"({held}) != {values[0]}", "or": f"not {held}"}
+        count, result = 2 if type == "b128" else 1, operands[0] if returns else None
+        sees = verb in ("cas", "exch") or isinstance(result, Register) and result.index in self.judged
+        taken = takes.get(verb, "") if sees else ""
+        self.touch_atomic(space, "j", code, count, verb == "exch", note, strength, changes, taken, sees)
         self.put(f"x = {held}", note)
         if verb in ("cas", "exch") or order != "relaxed":
             self.put_order(True)

@@ -53,7 +53,10 @@ _WHOLE = {
 
 
 class DataEmitter(AccessEmitter):
-    """The emitter of instructions that compute on registers."""
+    """The emitter of instructions that compute on registers.
+
+    Why long  it has a method for each instruction of its kind
+    """
 
     # -- the general case
 

@@ -4,7 +4,7 @@ A dependent launch begins after the end of the launch that it depends on, as in 
 nothing to wait for.
 
 Source       PTX ISA, "barrier.cluster", "mapa", "getctarank", "griddepcontrol"
-Read next    ../emitting/clusters.py
+Read next    ptx/translating/emitting/emit_clusters.py
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ The opcode table has rows of five or six columns, one row for each form of an op
 - value: a Python expression, in which `{a}` is the operand as an unsigned integer or float, and `{sa}` as a signed
   integer.
 - arrays: the same expression for NumPy arrays, if NumPy cannot evaluate the value itself
-  (../../vectors/writing/values.py).
+  (ptx/vectors/writing/write_values.py).
 
 The rows also validate instructions: one that matches no row, or whose operands do not match, is rejected as by ptxas.
 
@@ -44,6 +44,7 @@ from ...reading.syntax import (
     Rejected,
     Sink,
     Special,
+    Sum,
     Symbol,
     Texel,
     Vector,
@@ -100,8 +101,8 @@ _SETS = {name: frozenset(words.split()) for name, words in SETS.items()}
 # modifier: the .version and the .target that every instruction with it needs
 _SINCE = {
     "bf16": ((7, 0), (8, 0)), "bf16x2": ((7, 0), (8, 0)), "cluster": ((7, 8), (9, 0)), "L2::256B": ((7, 4), (8, 0)),
-    "L2::evict_last": ((7, 4), (8, 0)), "L2::evict_normal": ((7, 4), (8, 0)), "satfinite": ((8, 1), (8, 0)),
-    "param::entry": ((8, 3), (0, 0)),
+    "L2::evict_last": ((7, 4), (8, 0)), "L2::evict_normal": ((7, 4), (8, 0)), "satfinite": ((8, 1), (0, 0)),
+    "shared::cluster": ((7, 8), (9, 0)), "param::entry": ((8, 3), (0, 0)),
 }  # fmt: skip
 _REPEATABLE = frozenset("sat sync uni NaN relu shiftamt cc approx satfinite".split())  # ptxas accepts these twice
 
@@ -368,7 +369,7 @@ def _mismatch(instruction: Instruction) -> Rejected:
 
 def check_written(instruction: Instruction, operand: Operand, type: str, relaxed: bool) -> None:
     """Check the type of a destination."""
-    if isinstance(operand, Register):
+    if isinstance(operand, Register) and not (isinstance(operand, Sum) and instruction.operands[1] is not operand.of):
         if not fits(operand.type, type, relaxed):
             raise _mismatch(instruction)
     elif isinstance(operand, Special):
@@ -385,7 +386,7 @@ def check_written(instruction: Instruction, operand: Operand, type: str, relaxed
 def check_read(instruction: Instruction, operand: Operand, type: str, relaxed: bool) -> None:
     """Check the type of a source."""
     if isinstance(operand, Register):
-        if not fits(operand.type, type, relaxed):
+        if not fits(operand.type, type, relaxed) or isinstance(operand, Sum) and "f" in type:
             raise _mismatch(instruction)
     elif isinstance(operand, Int):
         if type[0] == "f" or type[:2] == "bf" or type == "tf32" or type[1:] == "16x2":

@@ -1,7 +1,7 @@
 """The rows of the opcode table for tensor cores: mma, wmma, and the moves of small matrices.
 
 Source       PTX ISA, "Warp Level Matrix Multiply-Accumulate Instructions"
-Read next    ../emitting/matrices.py
+Read next    ptx/translating/emitting/emit_matrices.py
 """
 
 from __future__ import annotations

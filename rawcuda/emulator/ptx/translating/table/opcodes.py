@@ -15,12 +15,12 @@ Read next    ../emitting/data.py
 
 from __future__ import annotations
 
-from ..emitting.textures import TEXTURES
 from .async_opcodes import ASYNCHRONOUS
 from .cluster_opcodes import CLUSTERS
 from .forms import Table
 from .matrix_opcodes import MATRICES
 from .small_opcodes import SMALL
+from .texture_opcodes import TEXTURES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -147,7 +147,8 @@ MOVES: list[Row] = [
     ("mov", _ANY, "d:any a:any", "!mov", ""),
     ("mov", "pred", "d a", "pred", "{a}", "{a}"),
     ("mov", "b128", "d:any a:any", "!mov", ""),
-    ("mov .vec:v2|v4", _ANY, "d:any a:any", "!mov", ""),
+    ("mov .vec:v2", _ANY, "d:any a:any", "!mov", ""),
+    ("mov .vec:v4", "b16 b32 u16 u32 s16 s32 f32", "d:any a:any", "!mov", ""),  # at most 128 bits
     ("selp", _ANY, "d a b c:pred", "!select", ""),
     ("slct", f"{_ANY} / s32", "d a b c:T2", "!slct", "{sc} >= 0"),
     ("slct .ftz?", f"{_ANY} / f32", "d a b c:T2", "!slct", "{c} >= 0.0"),
@@ -178,7 +179,7 @@ MOVES: list[Row] = [
     ("cvt .rn|rz .relu? @7.8 @sm_90", "tf32 / f32", "d:u32 a:T2", "!cvt_tf32", ""),
     ("cvt .rn|rz .relu? .satfinite @8.6 @sm_100", "tf32 / f32", "d:u32 a:T2", "!cvt_tf32", ""),
     ("cvt .rnd:rn|rz .relu .satfinite? @7.0 @sm_80", "f16 bf16 / f32", "d a:T2", "!cvt", ""),
-    ("cvt .rnd:rn|rz .satfinite @8.1 @sm_80", "f16 bf16 / f32", "d a:T2", "!cvt", ""),
+    ("cvt .rnd:rn|rz .satfinite @8.1", "f16 bf16 / f32", "d a:T2", "!cvt", ""),
     ("ld .sem:weak? .space? .cop? .vec?", _MEMORY, "d:any m:mem", "!ld", ""),
     ("ld .sem:weak? .space:global? .cop? .prefetch .vec?", _MEMORY, "d:any m:mem", "!ld", ""),
     ("ld .sem:weak? .space:global? .evict? .prefetch? .vec?", _MEMORY, "d:any m:mem", "!ld", ""),

@@ -1,17 +1,17 @@
 """Allocations and addresses as arrays, and the exception that gives a chunk to the scalar executor.
 
-Read next    memory.py
+Read next    vector_memory.py
 """
 
 from __future__ import annotations
 
-from ..late import np
+from ..late_numpy import np
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ....space import Allocation
+    from ....machine.space import Allocation
 
     Array = Any
 

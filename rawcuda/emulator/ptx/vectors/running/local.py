@@ -5,13 +5,13 @@ Read next    warps.py
 
 from __future__ import annotations
 
-from ....space import POISON
+from ....machine.space import POISON
 from ...translating.unit import LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
-from ..late import np
+from ..late_numpy import np
 from ..numeric import spread
 from .allocations import M64, SHIFT, Trouble
-from .memory import SPAN
 from .shared import SharedMemory
+from .vector_memory import SPAN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ barrier holds it until all living threads of its blocks have arrived.
 
 A `Trouble` undoes the chunk, and the scalar executor runs its blocks.
 
-Read next    ../choosing.py, which decides what runs here
+Read next    ptx/vectors/executor_choice.py, which decides what runs here
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 from heapq import heappop, heappush
 from time import monotonic
 
-from ..late import np
+from ..late_numpy import np
 from ..naming import names as names_of_arrays
 from .allocations import Held, Trouble
 from .warps import Threads
@@ -23,8 +23,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable
 
-    from ...running.machine import Launch
-    from ..writing.graph import Node, Program
+    from ...running.lookups import Launch
+    from ..writing.value_graph import Node, Program
     from ..writing.writing import Writer
 
     Array = Any
@@ -156,6 +156,10 @@ class Run:
             self.seconds += monotonic() - started
 
     def _run(self, memory: Threads, started: float, work: int) -> None:
+        """Run groups of threads through the nodes of the program until all have ended.
+
+        Why long  the loop and its inner functions share the groups that wait; attributes would take longer
+        """
         compiled = self.compiled
         nodes, functions, live = self.program.nodes, compiled.functions, compiled.live
         meets = compiled.meets

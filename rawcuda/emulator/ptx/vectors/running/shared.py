@@ -9,9 +9,9 @@ Read next    local.py
 
 from __future__ import annotations
 
-from ..late import np
+from ..late_numpy import np
 from .allocations import SHIFT, Trouble
-from .memory import Chunk
+from .vector_memory import Chunk
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from ...running.half import HALVES
 from ...translating.unit import SHARED_WINDOW
 from .. import halves
 from ..floats import maximum, minimum
-from ..late import np
+from ..late_numpy import np
 from ..numeric import count_bits
 from .allocations import Trouble
 from .local import AllMemory
@@ -362,7 +362,10 @@ def _packed(truths: Array) -> Array:
 def _apply(
     array: Array, index: Array, count: int, kind: str, verb: str, values: tuple[Array, ...], returns: bool
 ) -> Array:
-    """Apply an atomic to elements in order; return the old ones as bits if they are wanted."""
+    """Apply an atomic to elements in order; return the old ones as bits if they are wanted.
+
+    Why long  it has a branch for each way in which the elements of an atomic can meet
+    """
     typed = array.view(kind)
     bits = array.dtype
     together = not index.ndim

@@ -2,16 +2,16 @@
 
 Memory contains bits: a load returns unsigned integers, and a store gets them.
 
-Read next    ../running/memory.py, which has the functions that this source calls; ../running/warps.py
+Read next    ptx/vectors/running/vector_memory.py, which has the functions that this source calls; ../running/warps.py
 """
 
 from __future__ import annotations
 
 from ...reading.syntax import BITS, Address, Float, Int, Pair, Register, Sink, Symbol, Variable, Vector
 from ...translating.emitting.emit import FLOAT_TYPES
-from .graph import Unsuited
-from .small import Small
-from .values import kind_of, width_of
+from .value_graph import Unsuited
+from .write_small import Small
+from .write_values import kind_of, width_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from ...reading.syntax import Instruction, Operand
     from ...translating.table.forms import Shape
-    from .graph import Inlined, Item
+    from .value_graph import Inlined, Item
 
 __all__ = ["Accesses"]
 
@@ -27,7 +27,10 @@ _VERBS = ("cas", "exch", "add", "inc", "dec", "min", "max", "and", "or", "xor")
 
 
 class Accesses(Small):
-    """The writer of instructions that read and write memory, or involve other threads."""
+    """The writer of instructions that read and write memory, or involve other threads.
+
+    Why long  it has a method for each instruction of its kind
+    """
 
     # -- where an access goes
 

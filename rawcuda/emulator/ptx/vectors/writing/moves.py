@@ -3,15 +3,15 @@
 Each method corresponds to the method of the same name of the scalar executor (../../translating/emitting/data.py,
 ../../translating/emitting/convert.py), which has already checked the operands.
 
-Read next    small.py
+Read next    write_small.py
 """
 
 from __future__ import annotations
 
 from ...reading.syntax import BITS, Float, Int, Pair, Register, Sink, Special, Symbol, Vector
 from ...translating.emitting.emit import FLOAT_TYPES
-from .graph import Unsuited
-from .values import BaseWriter, kind_of, width_of
+from .value_graph import Unsuited
+from .write_values import BaseWriter, kind_of, width_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

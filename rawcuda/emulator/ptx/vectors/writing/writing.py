@@ -11,7 +11,7 @@
 A value that is the same for all threads is a NumPy scalar, and every expression is written so that it takes both. No
 array is changed in place, so a move needs no copy.
 
-Read next    values.py for the rows of the opcode table, accesses.py for memory,
+Read next    write_values.py for the rows of the opcode table, accesses.py for memory,
              ../running/running.py, which calls the nodes
 """
 
@@ -22,14 +22,14 @@ import re
 from ...reading.syntax import BITS, Register
 from ...translating.registers import never_written, with_branches
 from .accesses import Accesses
-from .graph import WAITING, WARP, Unsuited, started, touched
-from .values import width_of
+from .value_graph import WAITING, WARP, Unsuited, started, touched
+from .write_values import width_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from .graph import Item, Node
+    from .value_graph import Item, Node
 
 __all__ = ["Writer"]
 

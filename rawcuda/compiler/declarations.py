@@ -1,0 +1,373 @@
+"""The parameters of kernels, as the CUDA C source declares them: their names and types.
+
+What it is   `Declarations`, a tolerant reader of the heads of __global__ functions, of typedefs and of simple macros.
+What not     a compiler. It does not read included files, choose a branch of #if or evaluate an expression. What it does
+             not understand stays unknown, and so does a name with two meanings.
+Source       ISO C++17, [dcl.dcl] and [cpp]; CUDA C++ Programming Guide, "C++ Language Extensions"
+Read next    program.py
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import islice
+
+from ..images.mangled import CType, base_name, elements, parameters
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    Declared = tuple[str, CType]
+
+__all__ = ["Declarations"]
+
+_UNKNOWN = CType("")
+_TOKEN = re.compile(r"[A-Za-z_]\w*|\.?\d[\w.']*|\"[^\"]*\"|::|\[\[|\]\]|\S")
+_BLANKED = re.compile(r"//(?:\\\r?\n|[^\n])*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])+'", re.DOTALL)
+_RAW = re.compile(r"R\"([^()\\\s]{0,16})\(.*?\)\1\"", re.DOTALL)
+_NAME = re.compile(r"[A-Za-z_]\w*\Z")
+_WORDS = frozenset("void bool char short int long float double signed unsigned wchar_t __int64".split())
+_IGNORED = frozenset(
+    "volatile __volatile__ __restrict__ __restrict restrict __grid_constant__ register typename struct class enum "
+    "union constexpr __const__".split()
+)
+_WITH_ARGUMENTS = frozenset(
+    "__launch_bounds__ __cluster_dims__ __maxnreg__ __block_size__ __attribute__ __attribute __declspec alignas "
+    "__align__ decltype requires noexcept".split()
+)
+# Types that CUDA C or the headers of C declare, by other names of the same types.
+_KNOWN = {
+    "int8_t": "signed char", "uint8_t": "unsigned char", "int16_t": "short", "uint16_t": "unsigned short",
+    "int32_t": "int", "uint32_t": "unsigned int", "int64_t": "long long", "uint64_t": "unsigned long long",
+    "size_t": "unsigned long long", "ssize_t": "long long", "ptrdiff_t": "long long", "intptr_t": "long long",
+    "uintptr_t": "unsigned long long", "uint": "unsigned int", "ushort": "unsigned short", "ulong": "unsigned long",
+    "half": "__half", "half2": "__half2", "__half": "__half", "__half2": "__half2", "nv_bfloat16": "__nv_bfloat16",
+    "__nv_bfloat16": "__nv_bfloat16", "nv_bfloat162": "__nv_bfloat162", "__nv_bfloat162": "__nv_bfloat162",
+    "cuFloatComplex": "float2", "cuComplex": "float2", "cuDoubleComplex": "double2",
+    "cufftComplex": "float2", "cufftDoubleComplex": "double2", "cufftReal": "float", "cufftDoubleReal": "double",
+    "CUdeviceptr": "unsigned long long", "cudaTextureObject_t": "unsigned long long",
+    "cudaSurfaceObject_t": "unsigned long long",
+    "__nv_fp8_e4m3": "__nv_fp8_e4m3", "__nv_fp8_e5m2": "__nv_fp8_e5m2",
+}  # fmt: skip
+_VECTOR = re.compile(r"(?:u?(?:char|short|int|long|longlong)|float|double)[1-4]\Z")
+_DEEPEST, _LONGEST = 20, 200_000  # of macros in macros; tokens after macros were replaced
+
+
+class Declarations:
+    """The kernels that a source declares.
+
+    texts    the source, and the headers that were given with it
+    options  of the compiler: macros may be defined there
+    """
+
+    def __init__(self, texts: Iterable[str], options: Sequence[str] = ()) -> None:
+        macros: dict[str, list[list[str]]] = {}
+        for name, value in _options(options):
+            macros.setdefault(name, []).append(_TOKEN.findall(value))
+        plain = []
+        for text in texts:
+            plain.append(_without_directives(_blanked(text), macros))
+        self._macros = {name: found[0] if all(each == found[0] for each in found) else None
+                        for name, found in macros.items()}  # fmt: skip
+        self._tokens = list(islice(self._replaced(_TOKEN.findall("\n".join(plain)), 0), _LONGEST))
+        self._types: dict[str, CType] = {}
+        self._read_types()
+        self._kernels: dict[str, list[list[Declared]]] = {}
+        self._read_kernels()
+
+    def parameters(self, kernel: str, sizes: Sequence[int]) -> list[Declared] | None:
+        """Return the names and types of a kernel's parameters; None if the source does not say them with certainty.
+
+        kernel  its name in the code, mangled or not
+        sizes   the sizes of its parameters in bytes
+        """
+        types = parameters(kernel)
+        found = self._kernels.get(base_name(kernel), [])
+        fitting = [each for each in found if len(each) == len(sizes) and all(map(_fits, each, sizes))]
+        if types is not None:
+            fitting = [each for each in fitting if all(map(_agree, (type for _, type in each), types))]
+        if not fitting or any(each != fitting[0] for each in fitting):
+            return None
+        if types is None:
+            return fitting[0]
+        return [(name, type) for (name, _), type in zip(fitting[0], types)]
+
+    # -- macros
+
+    def _replaced(self, tokens: list[str], depth: int) -> Iterator[str]:
+        """Replace macros without arguments; one with several meanings becomes a name that nothing knows."""
+        for token in tokens:
+            if token not in self._macros:
+                yield token
+            elif self._macros[token] is None or depth > _DEEPEST:
+                yield "?"
+            else:
+                yield from self._replaced(self._macros[token] or [], depth + 1)
+
+    # -- types
+
+    def _read_types(self) -> None:
+        """Read typedefs and using, and note which names the source gives a meaning of its own."""
+        tokens, at = self._tokens, 0
+        while at < len(tokens):
+            token = tokens[at]
+            if token in ("struct", "class", "union", "enum", "typename"):
+                names = [each for each in tokens[at + 1 : at + 4] if _NAME.match(each) and each != "class"]
+                if names and (token == "typename" or self._is_defined(at)):
+                    self._set(names[0], _UNKNOWN)
+            elif token == "using" and tokens[at + 2 : at + 3] == ["="]:
+                end = self._end(at, ";")
+                self._set(tokens[at + 1], self._type(tokens[at + 3 : end]))
+                at = end
+            elif token == "typedef":
+                end = self._end(at, ";")
+                self._read_typedef(tokens[at + 1 : end])
+                if tokens[at + 1 : at + 2] not in (["struct"], ["class"], ["union"], ["enum"]):
+                    at = end  # (else it may have a name, which is read next)
+            at += 1
+
+    def _is_defined(self, at: int) -> bool:
+        """Tell whether a struct or a parameter of a template begins here, and not only a use of its name."""
+        return any(each in ("{", ":", ">", ",", "=") for each in self._tokens[at + 2 : at + 5])
+
+    def _read_typedef(self, tokens: list[str]) -> None:
+        if "{" in tokens:
+            end = 0
+            if "}" in tokens:
+                end = len(tokens) - 1 - tokens[::-1].index("}")
+            for name in tokens[end + 1 :]:
+                if _NAME.match(name):
+                    self._set(name, _UNKNOWN)
+            return
+        first, *others = _split(tokens)
+        if not first:
+            return
+        name, type = self._declared(first)
+        self._set(name, type)
+        for other in others:  # typedef float real, *reals: rarely written, so these stay unknown
+            for name in other:
+                if _NAME.match(name):
+                    self._set(name, _UNKNOWN)
+
+    def _set(self, name: str, type: CType) -> None:
+        if name and self._types.setdefault(name, type) != type:
+            self._types[name] = _UNKNOWN
+
+    def _end(self, at: int, closing: str) -> int:
+        """Return where a statement ends, beyond all braces in it."""
+        depth = 0
+        for end in range(at, len(self._tokens)):
+            token = self._tokens[end]
+            depth += (token in "{([") - (token in "})]")
+            if token == closing and depth <= 0 or depth < 0:
+                return end
+        return len(self._tokens)
+
+    # -- kernels
+
+    def _read_kernels(self) -> None:
+        tokens = self._tokens
+        for at, token in enumerate(tokens):
+            if token == "__global__":
+                self._read_kernel(at + 1)
+
+    def _read_kernel(self, at: int) -> None:
+        tokens = self._tokens
+        while at < len(tokens) and tokens[at] not in (";", "{", "}"):
+            if tokens[at] == "(":
+                before, end = tokens[at - 1], _closing(tokens, at)
+                if before in _WITH_ARGUMENTS:
+                    at = end
+                elif _NAME.match(before):
+                    given = _split(tokens[at + 1 : end])
+                    if given in ([[]], [["void"]]):
+                        read = []
+                    else:
+                        read = [self._declared(each) for each in given]
+                    self._kernels.setdefault(before, []).append(read)
+                    return
+                else:
+                    return
+            at += 1
+
+    def _declared(self, tokens: list[str]) -> Declared:
+        """Read a declaration, and return its name and type; unknown if it has more than words and stars."""
+        if "=" in tokens:
+            tokens = tokens[: tokens.index("=")]
+        tokens = _without_attributes(tokens)
+        arrays = 0
+        while tokens and tokens[-1] == "]" and "[" in tokens:
+            end = len(tokens) - 1 - tokens[::-1].index("[")
+            tokens, arrays = tokens[:end], arrays + 1
+        name = ""
+        if len(tokens) > 1 and _NAME.match(tokens[-1]) and not self._ends_type(tokens):
+            name, tokens = tokens[-1], tokens[:-1]
+        type = self._type(tokens)
+        if arrays > 1 and type.stars:
+            return name, _UNKNOWN
+        return name, type.pointer() if arrays and type.name else type
+
+    def _ends_type(self, tokens: list[str]) -> bool:
+        """Tell whether the last word belongs to the type, so that there is no name: "unsigned int", "a::b"."""
+        last = tokens[-1]
+        return last in _WORDS or last in _IGNORED or last == "const" or tokens[-2] == "::" or tokens[-2] in ("struct",)
+
+    def _type(self, tokens: list[str]) -> CType:
+        """Read a type without a name: "const unsigned int *const"."""
+        tokens = [token for token in _without_attributes(tokens) if token not in _IGNORED]
+        at = next((at for at, token in enumerate(tokens) if token in ("*", "&")), len(tokens))
+        made = self._base([token for token in tokens[:at] if token != "const"])
+        if not made.name:
+            return _UNKNOWN
+        if "const" in tokens[:at]:
+            made = made._replace(const=True)
+        for token in tokens[at:]:
+            if token in ("*", "&"):
+                made = made.pointer()
+            elif token == "const":
+                made = made._replace(const=True)
+            else:
+                return _UNKNOWN
+        return made
+
+    def _base(self, tokens: list[str]) -> CType:
+        if tokens[:1] == ["::"]:
+            tokens = tokens[1:]
+        if tokens and all(token in _WORDS for token in tokens):
+            return CType(_built_in(tokens))
+        text = "".join(tokens)
+        if re.match(r"(?:\w+::)*complex<(?:float|double)>\Z", text) and "complex" not in self._types:
+            return CType(text)
+        text = re.sub(r"\A(?:cuda::)?std::(?=\w+_t\Z)", "", text)
+        if text in self._types:
+            return self._types[text]
+        known = _KNOWN.get(text, text if _VECTOR.match(text) else "")
+        return CType(known)
+
+
+def _built_in(words: list[str]) -> str:
+    """Return the usual name of a type of C by its words, in any order; "" if they are none."""
+    counted = sorted(word for word in words if word not in ("int", "signed"))
+    text = " ".join(counted)
+    if text in ("long long", "__int64"):
+        return "long long"
+    if text in ("long long unsigned", "__int64 unsigned"):
+        return "unsigned long long"
+    if text == "char":
+        return "signed char" if "signed" in words else "char"
+    if text in ("", "long", "short"):
+        return text or "int"
+    if text in ("unsigned", "char unsigned", "short unsigned", "long unsigned"):
+        return ("unsigned " + text.replace("unsigned", "").strip()).strip() + (" int" if text == "unsigned" else "")
+    if text in ("void", "bool", "float", "double", "wchar_t"):
+        return text
+    return ""
+
+
+def _fits(declared: Declared, size: int) -> bool:
+    """Tell whether a parameter may have a size; a pointer has 8 bytes."""
+    return size == 8 if declared[1].stars else True
+
+
+def _agree(ours: CType, mangled: CType) -> bool:
+    """Tell whether a type of the source may be that of the mangled name; unknown types may be any."""
+    if not ours.name or not mangled.name:
+        return True
+    same = True
+    if ours.stars and elements(mangled):
+        same = elements(ours) == elements(mangled)
+    return ours.stars == mangled.stars and same
+
+
+# -- texts
+
+
+def _options(options: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield the macros that options define."""
+    waiting = iter(options)
+    for option in waiting:
+        for prefix in ("--define-macro", "-D"):
+            if option.startswith(prefix):
+                text = option[len(prefix) :].lstrip("=") or next(waiting, "")
+                name, equals, value = text.partition("=")
+                yield name.strip(), value if equals else "1"
+                break
+
+
+def _blanked(text: str) -> str:
+    """Remove comments, and what is in strings, except for the "C" of extern "C"."""
+
+    def blank(match: re.Match[str]) -> str:
+        found = match.group()
+        if found in ('"C"', '"C++"'):
+            return found
+        if found[0] == '"':
+            return '""'
+        if found[0] == "'":
+            return "0"
+        return " "
+
+    return _BLANKED.sub(blank, _RAW.sub('""', text))
+
+
+def _without_directives(text: str, macros: dict[str, list[list[str]]]) -> str:
+    """Remove the directives of the preprocessor and what #if 0 leaves out, and add the macros without arguments."""
+    lines, skipped = [], 0
+    for line in re.sub(r"\\\r?\n", " ", text).splitlines():
+        directive = re.match(r"\s*#\s*(\w+)\s*(.*)", line)
+        if directive is None:
+            if not skipped:
+                lines.append(line)
+            continue
+        word, rest = directive.groups()
+        if skipped:
+            if word.startswith("if"):
+                skipped += 1
+            elif word == "endif" or skipped == 1 and word in ("else", "elif"):
+                skipped -= 1
+        elif word == "if" and rest.strip() == "0":
+            skipped = 1
+        elif word == "define":
+            defined = re.match(r"(\w+)(\()?\s*(.*)", rest)
+            if defined is not None and not defined[2]:
+                macros.setdefault(defined[1], []).append(_TOKEN.findall(defined[3]))
+    return "\n".join(lines)
+
+
+def _closing(tokens: list[str], at: int) -> int:
+    """Return where the parenthesis that opens here is closed."""
+    depth = 0
+    for end in range(at, len(tokens)):
+        depth += (tokens[end] == "(") - (tokens[end] == ")")
+        if not depth:
+            return end
+    return len(tokens)
+
+
+def _split(tokens: list[str]) -> list[list[str]]:
+    """Split at the commas outside of all brackets."""
+    parts: list[list[str]] = [[]]
+    depth = 0
+    for token in tokens:
+        depth += (token in "([{<") - (token in ")]}>")
+        if token == "," and not depth:
+            parts.append([])
+        else:
+            parts[-1].append(token)
+    return parts
+
+
+def _without_attributes(tokens: list[str]) -> list[str]:
+    """Remove [[...]] and __attribute__((...)), and what is like it."""
+    kept: list[str] = []
+    at = 0
+    while at < len(tokens):
+        if tokens[at] == "[[":
+            at = tokens.index("]]", at) if "]]" in tokens[at:] else len(tokens)
+        elif tokens[at] in _WITH_ARGUMENTS and tokens[at + 1 : at + 2] == ["("]:
+            at = _closing(tokens, at + 1)
+        else:
+            kept.append(tokens[at])
+        at += 1
+    return kept

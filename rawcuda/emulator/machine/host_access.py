@@ -1,0 +1,77 @@
+"""Managed memory on a device without concurrent access: the host may not touch it while work is pending.
+
+What it is   HostAccess, which takes the access to the pages of managed memory away while work is pending. An access is
+             then a segmentation fault, as it is on Windows, WSL2 and Tegra.
+What not     it does nothing in the eager mode, in which no work is pending, nor on Windows, which has no mprotect().
+How          the pages are accessible inside each call, since the emulated devices are this process, too. While a kernel
+             runs in one thread, they are therefore accessible to the others.
+Source       CUDA Programming Guide, "Unified Memory", coherency and concurrency
+Read next    queues.py
+"""
+
+from __future__ import annotations
+
+import ctypes
+import faulthandler
+import mmap
+
+from .space import say
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable
+
+    from .machine import Machine
+
+__all__ = ["HostAccess"]
+
+_NOTHING, _READ_AND_WRITE = 0, 3  # PROT_NONE; PROT_READ and PROT_WRITE
+
+
+class HostAccess:
+    """The access of the host to the managed memory of a machine."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self._calls = 0  # the calls that are being made
+        self._taken: list[tuple[int, int]] = []  # address and size of the pages that are not accessible
+        self._said = False
+
+    def around(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a version of an entry that gives the access at its beginning, and takes it if work is pending."""
+
+        def call(machine: Machine, *arguments: Any) -> Any:
+            self._give()
+            self._calls += 1
+            try:
+                return function(machine, *arguments)
+            finally:
+                self._calls -= 1
+                if not self._calls and machine.queues.is_busy():
+                    self._take()
+
+        return call
+
+    def _give(self) -> None:
+        while self._taken:
+            _protect(*self._taken[-1], _READ_AND_WRITE)
+            self._taken.pop()
+
+    def _take(self) -> None:
+        if not self._said:
+            self._said = True
+            say("cma=0: a segmentation fault is an access of the host to managed memory while work is pending")
+            if not faulthandler.is_enabled():
+                try:
+                    faulthandler.enable()  # it writes the line
+                except (AttributeError, OSError, RuntimeError, ValueError):  # stderr is closed, or no file
+                    pass
+        for place in self._machine.space.places_of("managed"):
+            self._taken.append(place)
+            _protect(*place, _NOTHING)
+
+
+def _protect(address: int, size: int, rights: int) -> None:
+    protect = getattr(ctypes.CDLL(None), "mprotect", None) if hasattr(mmap, "PROT_READ") else None
+    if protect is not None:
+        protect(ctypes.c_void_p(address), ctypes.c_size_t(size), ctypes.c_int(rights))

@@ -1,0 +1,347 @@
+"""Recovery after an exception that left an entry point at an arbitrary place: an interrupt, or a lack of memory.
+
+What it is   `answer`, which turns whatever an entry point raised into a result code; `recover`, which makes the machine
+             consistent again; Interrupts, which raises interrupts in the Python code that made the call.
+How          Signal handlers run between any two instructions of the main thread, so an interrupt can come between any
+             two steps of the machine. No step restores its own state: the exception propagates to the entry point, and
+             `recover` compares everything that can be left half done with the thread's stack. A lock that no call on
+             the stack holds is released, and work that no call on the stack runs is finished or stays queued. If
+             `recover` itself is interrupted, it can be called again. An exception cannot pass through the C code that
+             called the entry point. It is kept, the call returns CUDA_ERROR_UNKNOWN, and `claim` raises it as soon as
+             the client asks for an explanation of that code. If the client does not ask, a helper thread raises it in
+             the calling thread a moment later.
+What not     a transaction: an interrupted call may have done its work, or a part of it. Work runs at most once.
+             However, calls that change a state which clients restore later (the stack of contexts, the capture mode)
+             are always done: an interrupted one is undone and repeated, because a client could not tell what to
+             restore.
+Source       CPython, "Execution of Python signal handlers"; Objects/exception_handling_notes.txt
+Read next    interface/thunks.py, queues.py
+"""
+
+from __future__ import annotations
+
+import _thread
+import ctypes
+import os
+import re
+import signal
+import sys
+import threading
+import time
+
+from .codes import STICKY, Refused
+from .space import Fault
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import CodeType, FunctionType
+    from typing import Any, Callable
+
+    from .machine import Machine
+    from .queues import Work
+
+__all__ = ["RUNNING", "Interrupts", "answer", "covered", "is_outside", "recover", "tell", "undivided"]
+
+_OUT_OF_MEMORY, _UNKNOWN = 2, 999
+RUNNING = threading.RLock()  # held while a kernel runs: generated code rounds numbers in cells that all kernels share
+_STANDARD_LIBRARY = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
+
+
+_RELEASING = re.compile("Free|Destroy|Unload|Release|Reset|Unregister|Pop")  # programs seldom look at their results
+
+
+def answer(machine: Machine, name: str, caught: BaseException, again: Callable[[], int] | None = None) -> int:
+    """Return the code for an exception that left an entry point, and keep the exception unless it is a refusal.
+
+    again  undoes and repeats a call that an interrupt must not divide
+    """
+    if isinstance(caught, (Refused, Fault)):
+        caught.__traceback__ = caught.__context__ = caught.__cause__ = (
+            None  # frees them here, where an interrupt is caught
+        )
+        tell(machine, name, caught.code, caught.report)
+        if caught.code in STICKY and not _RELEASING.search(name):
+            machine.returned.add(caught.code)
+        return machine.refuse(caught.code, caught.report)
+    recover(machine)
+    caught = _origin(caught)
+    if is_outside(caught):
+        caught.__traceback__ = caught.__context__ = None
+        machine.interrupts.keep(caught)
+        if again is not None:
+            return again()
+        tell(machine, name, _UNKNOWN, f"{caught!r} ended the call, and perhaps only a part of its work was done")
+        return _UNKNOWN
+    if isinstance(caught, MemoryError):
+        report = "the host has no memory left for the emulated device"
+        tell(machine, name, _OUT_OF_MEMORY, report)
+        return machine.refuse(_OUT_OF_MEMORY, report)
+    machine.kept_exceptions.append(caught)
+    tell(machine, name, _UNKNOWN, f"the emulator itself failed: {caught!r}")
+    machine.report(_UNKNOWN, f"{name} failed inside the emulator: {caught!r}")
+    return _UNKNOWN
+
+
+def tell(machine: Machine, name: str, code: int, report: str = "") -> None:
+    """Tell the observer of refused calls which code other than 0 a call returns, and why, if the reason is known."""
+    if machine.refused is not None:
+        machine.refused(name, code, report)
+
+
+# -- which exceptions are interrupts
+
+
+def _origin(caught: BaseException) -> BaseException:
+    """Return the interrupt or the MemoryError that an exception followed, or else the exception itself.
+
+    An interrupt can leave a lock released; the end of the with block of that lock then raises a RuntimeError, too.
+    """
+    seen: BaseException | None = caught
+    while seen is not None and (seen is caught or _was_raised_inside(seen)):
+        if is_outside(seen) or isinstance(seen, MemoryError):
+            return seen
+        seen = seen.__context__
+    return caught
+
+
+def _was_raised_inside(caught: BaseException) -> bool:
+    """Tell whether an exception was raised inside the call; otherwise the client was handling it when it called."""
+    trace = caught.__traceback__
+    return trace is not None and trace.tb_frame.f_code.co_filename.startswith(_PACKAGE)
+
+
+def is_outside(caught: BaseException) -> bool:
+    """Tell whether an exception comes from the user's code (a signal handler or a callback)."""
+    if not isinstance(caught, Exception):
+        return True  # KeyboardInterrupt, SystemExit
+    if isinstance(caught, (Refused, Fault, MemoryError, RecursionError)):
+        return False
+    trace = caught.__traceback__
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        if not code.co_filename.startswith(_PACKAGE) and trace.tb_frame.f_globals.get("__name__") != "ptx":
+            return not code.co_filename.startswith((_STANDARD_LIBRARY, "<frozen"))
+        trace = trace.tb_next
+    return False
+
+
+# (the path may contain "..", as in all code of the package)
+_PACKAGE = os.path.dirname(os.path.dirname(is_outside.__code__.co_filename)) + os.sep
+
+
+# -- a consistent machine
+
+
+def recover(machine: Machine) -> None:
+    """Make the machine consistent after an exception left the newest entry point on this thread's stack."""
+    depth, running = _calls_below(machine)
+    lock = machine.lock
+    lock.acquire()
+    for other in RUNNING, machine.space.lock:
+        if depth <= 0 and not running:
+            _release(other)
+    machine.queues.repair(running)
+    machine.repair()
+    _release(lock)
+    for _ in range(depth):
+        lock.acquire()
+
+
+def _release(lock: Any) -> None:
+    """Release a reentrant lock completely, if this thread holds it."""
+    if lock._is_owned():
+        lock._release_save()
+
+
+def _calls_below(machine: Machine) -> tuple[int, set[Work]]:
+    """Return how often the calls below the newest one hold the machine's lock, and the work that they run.
+
+    A collection can run a __del__ inside a call, and the __del__ can make another call.
+    """
+    depth, running = 0, set()
+    frame: Any = sys._getframe(1)
+    left = False  # whether the frame of the newest call was passed
+    while frame is not None:
+        name = frame.f_code.co_name
+        if name in _WATCHED and frame.f_code.co_filename.startswith(_PACKAGE):
+            values = frame.f_locals
+            if name == "call_entry":
+                if values.get("machine") is machine:
+                    depth += left and not values["free"]
+                    left = True
+            elif left and values["self"] is machine.queues:
+                if name == "run_unlocked":
+                    depth -= 1
+                else:
+                    running.add(values["work"])
+        frame = frame.f_back
+    return depth, running
+
+
+_WATCHED = frozenset(("call_entry", "run_unlocked", "_execute"))
+
+
+# -- giving the interrupt to the caller
+
+
+class Interrupts:
+    """Exceptions that could not pass through the C caller of an entry point, by the thread that made the call."""
+
+    def __init__(self) -> None:
+        self._kept: dict[int, BaseException] = {}
+
+    def keep(self, caught: BaseException) -> None:
+        """Keep an exception for the calling thread: `claim` raises it, or a helper thread after a moment."""
+        ident = _thread.get_ident()
+        caught.__context__ = self._kept.get(ident)  # the older one was not claimed; the newer one is raised
+        self._kept[ident] = caught
+        try:
+            _thread.start_new_thread(self._deliver, (ident, caught))
+        except RuntimeError:  # the interpreter is ending and starts no more threads
+            pass
+
+    def _deliver(self, ident: int, caught: BaseException) -> None:
+        time.sleep(_SECONDS)
+        if self._kept.get(ident) is not caught:
+            return
+        api = ctypes.PyDLL(None) if sys.platform != "win32" else ctypes.PyDLL("", handle=vars(sys)["dllhandle"])
+        if ident == threading.main_thread().ident:
+            # The main thread asks this object for its truth value, which raises. PyThreadState_SetAsyncExc would be
+            # simpler, but before Python 3.12 a thread that is about to start has its creator's number: it could get it.
+            late = _Late(self, ident, caught)
+            _LATE[:] = [*(other for other in _LATE if not other.is_done), late]
+            call_soon = api["Py_AddPendingCall"]  # a private binding: that of ctypes.pythonapi is shared
+            call_soon.argtypes = [ctypes.c_void_p, ctypes.py_object]
+            while call_soon(ctypes.cast(api["PyObject_IsTrue"], ctypes.c_void_p), late):  # there is room for 32 calls
+                time.sleep(_SECONDS)
+        elif self._kept.pop(ident, None) is not None:
+            raise_in = api["PyThreadState_SetAsyncExc"]
+            raise_in.argtypes = [ctypes.c_ulong, ctypes.py_object]
+            raise_in(ident, type(caught))
+
+    def claim(self) -> None:
+        """Raise the exception that is kept for the calling thread, if there is one."""
+        if self._kept:
+            caught = self._kept.pop(_thread.get_ident(), None)
+            if caught is not None:
+                raise caught
+
+    def drop(self) -> None:
+        """Drop all exceptions that are kept, because the program ends."""
+        self._kept.clear()
+
+
+class _Late:
+    """An object whose truth value raises an exception, unless somebody has claimed that exception."""
+
+    __slots__ = ("_interrupts", "_ident", "_caught", "is_done")
+
+    def __init__(self, interrupts: Interrupts, ident: int, caught: BaseException) -> None:
+        self._interrupts, self._ident, self._caught, self.is_done = interrupts, ident, caught, False
+
+    def __bool__(self) -> bool:
+        self.is_done = True
+        if self._interrupts._kept.get(self._ident) is self._caught:
+            self._interrupts.claim()
+        return False
+
+
+_LATE: list[_Late] = []  # kept alive until the main thread has asked for their truth value
+_SECONDS = 0.05  # long after the call has returned
+
+
+# -- a function that no signal divides
+
+
+def undivided(function: Callable[[], None]) -> Callable[[], None]:
+    """Return a version of a function that no signal handler interrupts; handlers that are due run after it."""
+    handlers: dict[int, Any] = {}
+    late: set[int] = set()
+
+    def collect(number: int, frame: object) -> None:
+        late.add(number)
+
+    def hold() -> None:
+        if threading.current_thread() is threading.main_thread():  # handlers run only in the main thread
+            for number in signal.valid_signals():
+                handler = signal.getsignal(number)
+                if callable(handler) and handler is not collect:
+                    handlers[number] = handler
+                    signal.signal(number, collect)
+
+    def run() -> None:
+        try:
+            hold()
+        except BaseException:  # raised by a handler that was not replaced yet; the program ends in any case
+            hold()
+        try:
+            function()
+        finally:
+            while handlers:
+                signal.signal(*handlers.popitem())
+            _raise_all(late)
+
+    return covered(run)  # type: ignore[arg-type]
+
+
+def _raise_all(signals: set[int]) -> None:
+    """Raise all signals, even if the handler of one of them raises an exception."""
+    while signals:
+        try:
+            signal.raise_signal(signals.pop())
+        finally:
+            _raise_all(signals)
+
+
+# -- an entry point that covers itself
+
+
+def covered(function: FunctionType) -> FunctionType:
+    """Return a version of a function whose first try statement also covers the beginning and the end of the function.
+
+    From Python 3.11 on, a function runs pending signal handlers before its first statement, where no try statement of
+    its own can catch what they raise. ctypes would print "Exception ignored" and return an undefined value. Before
+    3.11, a function that begins with a try statement has no such gap.
+    Python 3.9 runs them between any two instructions, so also between the end of the try statement and the return.
+    In the new version, the function returns without ending the statement. There, the statement must have fewer than 256
+    bytes of code: its first instruction has a prefix otherwise, before which signal handlers run.
+    """
+    code: CodeType
+    if sys.version_info < (3, 10):
+        if function.__code__.co_code[0] != _TRY:
+            raise ValueError(f"{function.__qualname__} does not begin with a try statement of less than 256 bytes")
+        code = function.__code__.replace(co_code=function.__code__.co_code.replace(_END_AND_RETURN, _RETURN))
+    else:
+        table = getattr(function.__code__, "co_exceptiontable", b"")
+        if not table:
+            return function
+        start, at = _number(table, 0)
+        length, after = _number(table, at)
+        wider = _bytes(0, 128) + _bytes(start + length) + table[after:]
+        code = function.__code__.replace(co_exceptiontable=wider)  # type: ignore[call-arg,unused-ignore]
+    made = type(function)(code, function.__globals__, function.__name__, None, function.__closure__)
+    made.__kwdefaults__ = function.__kwdefaults__
+    return made
+
+
+# In 3.9: SETUP_FINALLY; POP_BLOCK, RETURN_VALUE; NOP, RETURN_VALUE.
+_TRY, _END_AND_RETURN, _RETURN = 122, b"W\0S\0", b"\t\0S\0"
+
+
+def _number(table: bytes, at: int) -> tuple[int, int]:
+    """Read a number of an exception table, in digits of 6 bits: the number, and where the next one begins."""
+    value = table[at] & 63
+    while table[at] & 64:
+        at += 1
+        value = value << 6 | table[at] & 63
+    return value, at + 1
+
+
+def _bytes(value: int, first: int = 0) -> bytes:
+    """Write a number of an exception table; bit 7 is set in the first byte of each entry."""
+    digits = [value & 63]
+    while value > 63:
+        value >>= 6
+        digits.append(value & 63 | 64)
+    digits[-1] |= first
+    return bytes(reversed(digits))

@@ -1,0 +1,465 @@
+"""The emulated address space: every allocation, found by address and checked to the byte.
+
+What it is   Allocation and Space. A device address is never a host address: device memory starts at 2**49, which no
+             x86-64 or arm64 process maps. A host that dereferences a device pointer crashes, as it would with a GPU,
+             and a kernel that gets a host pointer is refused. As in CUDA, pinned and managed memory has the same
+             address on the host.
+How          Three rules make mistakes visible early. A device address is never reused, and neighbours are a gigabyte
+             apart, so an access outside an allocation is noticed, and a freed address is recognized. A base has the
+             requested alignment and no more, so code that relies on page alignment fails. New memory of up to
+             POISONED_UP_TO bytes is filled with POISON, an unlikely number in every type, so a missing initialization
+             is noticed.
+What not     a memory model: each store is visible at once. In the random mode, ptx/checking/delays.py delays stores.
+Read next    ptx/running/lookups.py, which reads and writes memory;
+             ptx/translating/emitting/access.py, which generates code for it
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import random
+import sys
+import threading
+from bisect import bisect_right, insort
+from collections import deque
+
+from ...errors import shown
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable
+
+__all__ = [
+    "Allocation", "FIRST_ADDRESS", "Fault", "NULL", "POISON", "Space", "UNSIGNED", "WIDTH", "elements", "position",
+    "say",
+]  # fmt: skip
+
+# 0xFB: float32 -2.6e36, float64 -3e288, half -65376, int32 -67372037. Zero and -1 look like valid data, and min and max
+# ignore a NaN.
+POISON = 0xFB
+POISONED_UP_TO = 64 << 20  # filling a larger allocation would touch all of its pages, so it keeps the system's zeros
+_ZEROS_FROM = 1 << 20  # variables from this size on are pages of zeros, which the system makes when they are used
+
+FIRST_ADDRESS = 1 << 49
+GAP = 1 << 30
+QUARANTINE = 32  # how many freed host buffers stay mapped, so that a late read does not crash
+_MOST_RESERVED = 1 << 47
+_NULL_PAGES = 1 << 20  # reports say that an address nearer to 0 than this is a null pointer with an offset
+NULL = "a null pointer"
+GRAVES = 4096  # how many freed allocations are remembered for reports
+
+INVALID_VALUE = 1  # CUDA_ERROR_INVALID_VALUE
+OUT_OF_MEMORY = 2  # CUDA_ERROR_OUT_OF_MEMORY
+
+# the size in bytes of each format of the struct module
+WIDTH = {"B": 1, "b": 1, "H": 2, "h": 2, "I": 4, "i": 4, "f": 4, "Q": 8, "q": 8, "d": 8}
+
+UNSIGNED = {1: "B", 2: "H", 4: "I", 8: "Q"}
+
+
+def elements(memory: memoryview, code: str) -> memoryview:
+    """Return a view of bytes as elements of one type."""
+    cast: Any = memory.cast
+    view: memoryview = cast(code) if len(memory) else memoryview(bytearray())
+    return view
+
+
+def say(report: str) -> None:
+    """Write a report to stderr, or do nothing if that is not possible."""
+    if sys.stderr is not None:
+        try:
+            sys.stderr.write(shown(f"emulator: {report}\n"))
+        except Exception:  # stderr is full, closed, or an object of the user that fails; the error has the report, too
+            pass
+
+
+def position(start: int, nbytes: int, size: int, whole: str) -> str:
+    """Return the words that describe the place of an access in a piece of memory, or next to it.
+
+    shape   start: where the access begins, in bytes from the start of the memory; negative before it; nbytes: the size
+            of the access; size: the size of the memory, in bytes; whole: the words that describe the memory
+    """
+    if start < 0:
+        return f"{-start} bytes before the start of {whole}"
+    if start >= size:
+        return f"{start - size} bytes past the end of {whole}"
+    if start + nbytes > size:
+        return f"the last {start + nbytes - size} of {nbytes} bytes lie past the end of {whole}"
+    return f"{start} bytes into {whole}"
+
+
+def _made(allocation: Allocation) -> str:
+    return f", allocated at {allocation.origin}" if allocation.origin else ""
+
+
+def _place(allocation: Allocation) -> str:
+    return f"{allocation.describe()} at {allocation.base:#x}{_made(allocation)}"
+
+
+class Fault(Exception):
+    """An error inside the emulated device: a CUresult and a report for the user.
+
+    shape   code: the CUresult; report: one or more lines of text
+    """
+
+    def __init__(self, code: int, report: str) -> None:
+        super().__init__(code, report)
+        self.code = code
+        self.report = report
+
+    def __str__(self) -> str:
+        return self.report
+
+
+class Allocation:
+    """An allocation: its address, its content, and whether it is still allocated."""
+
+    __slots__ = ("base", "size", "kind", "data", "alive", "label", "context", "origin", "written", "_views", "_keep")
+
+    def __init__(self, base: int, size: int, kind: str, data: memoryview, label: str, keep: object) -> None:
+        self.base = base
+        self.size = size
+        self.kind = kind
+        self.data = data
+        self.alive = True
+        self.label = label
+        self.context: Any = None  # for the owner of the allocation; the space itself does not use it
+        self.origin = ""  # the line of the program that requested it
+        self.written: bytearray | None = None  # 0 for each byte that was never written; None: not tracked
+        self._views: dict[str, tuple[memoryview, int, int]] = {}
+        self._keep = keep
+
+    def __repr__(self) -> str:
+        return f"<{self.describe()} at {self.base:#x}>"
+
+    def describe(self) -> str:
+        """Return the words that describe this allocation in a report."""
+        label = f" {self.label!r}" if self.label else ""
+        if self.kind == "virtual":
+            return f"{self.size}-byte mapping of virtual memory{label}"
+        return f"{self.size}-byte {self.kind} allocation{label}"
+
+    def typed(self, code: str, granule: int = 0, writable: bool = True) -> tuple[memoryview, int, int]:
+        """Return the memory as elements of one type: the view, the address of its element 0, its length in bytes.
+
+        Element 0 is at the first address that is a multiple of granule (the width of an element or a vector). In
+        registered host memory this may be past the base.
+        """
+        width = WIDTH[code]
+        key = f"{code}{granule}" if writable else f"{code}{granule} read-only"
+        found = self._views.get(key)
+        if found is None:
+            skipped = -self.base % (granule or width)
+            length = max(0, (self.size - skipped) // width * width)
+            view = elements(self.data[skipped : skipped + length], code)
+            view = view if writable else view.toreadonly()
+            found = self._views[key] = (view, self.base + skipped, length)
+        return found
+
+    def marks(self, code: str, granule: int = 0) -> memoryview | None:
+        """Return a view whose elements are 0 where the elements of `typed` were never written, or None if all were."""
+        written = self.written
+        if written is None:
+            return None
+        skipped = -self.base % (granule or WIDTH[code])
+        length = max(0, (self.size - skipped) // WIDTH[code] * WIDTH[code])
+        return elements(memoryview(written)[skipped : skipped + length], UNSIGNED[WIDTH[code]])
+
+    def settle(self) -> None:
+        """Stop tracking writes once every byte was written."""
+        if self.written is not None and self.written.find(0) < 0:
+            self.written = None
+
+    def wrote(self, start: int, nbytes: int) -> None:
+        """Record that bytes were written outside a kernel."""
+        if nbytes >= self.size:
+            self.written = None  # all of it: nothing is left to track
+        elif self.written is not None:
+            self.written[start : start + nbytes] = b"\1" * nbytes
+
+    def move_to(self, pages: Any) -> None:
+        """Move the content to memory that is shared with other processes; no kernel may run meanwhile."""
+        moved = memoryview(pages)[: self.size]
+        moved[:] = self.data
+        self.data, self.written, self._views = moved, None, {}
+
+    def close(self) -> None:
+        """End this allocation: from now on, each view that the emulator has of it raises an error."""
+        self.alive = False
+        for view, _, _ in list(self._views.values()):
+            view.release()
+        self._views.clear()
+        try:
+            self.data.release()
+        except BufferError:  # in use, for instance by ctypes' from_buffer: this view stays valid until it is released
+            pass
+
+
+class Space:
+    """The memory of one emulated machine."""
+
+    def __init__(self, *, watch: bool = False, strict: bool = False) -> None:
+        self.strict = strict  # whether a read of uninitialized memory stops a kernel, or is only reported
+        self.conditions: dict[int, Any] = {}  # the conditions of graphs by handle; kernels set them
+        self.executor = "auto"  # how kernels run: "scalar", "numpy", or "auto", the faster one
+        self.spent = 0.0  # seconds that the scalar executor took for kernels that could run as arrays
+        self.races = False  # whether all memory is searched for races; else only shared memory, less exactly
+        self.meetings = False  # whether a doubtful barrier or member mask stops a kernel; else it is only reported
+        self.copies = False  # whether copies to the host of memory that was never written are reported
+        self.delays = False  # whether plain stores may be visible to other blocks late
+        self.timeout = 0.0  # seconds after which a kernel is ended; 0: never
+        self.choose = random.Random(0)  # decides how late
+        self.watch = watch  # whether writes are tracked, and reads of uninitialized memory are found
+        self.warnings: list[str] = []  # findings that stopped no kernel
+        self.write_output: Callable[[str], object] | None = None  # for the output of kernels; None: Python's stdout
+        self.told: set[tuple[str, int]] = set()  # the places of these findings: in generated code, or in the program
+        self.lock = threading.RLock()  # held while allocations change; kernels allocate and free, too
+        self._next = FIRST_ADDRESS
+        self._bases: list[int] = []  # the keys of _live, sorted; _ordered() repairs it after an interrupt
+        self._live: dict[int, Allocation] = {}
+        self.reserved: dict[int, tuple[int, str]] = {}  # reserved addresses: first -> (size, who reserved them)
+        self._graves: deque[tuple[int, int, str]] = deque(maxlen=GRAVES)
+        self._quarantine: deque[object] = deque(maxlen=QUARANTINE)
+
+    def allocate(
+        self,
+        size: int,
+        *,
+        kind: str = "device",
+        alignment: int = 256,
+        label: str = "",
+        poison: bool = True,
+        base: int | None = None,
+    ) -> Allocation:
+        """Allocate device memory at a new address, or at one that was reserved.
+
+        raises  Fault   zero size (1), not enough memory (2)
+        """
+        if size <= 0:
+            raise Fault(INVALID_VALUE, f"an allocation of {size} bytes: the size must be positive")
+        try:
+            if size > (POISONED_UP_TO if poison else _ZEROS_FROM):
+                data = memoryview(mmap.mmap(-1, size))
+            else:
+                data = memoryview(bytearray([POISON if poison else 0]) * size)
+        except (MemoryError, OverflowError, OSError, ValueError) as reason:
+            raise Fault(OUT_OF_MEMORY, f"an allocation of {size} bytes: {reason}") from None
+        if base is None:
+            base = self.new_address(size, alignment)
+        made = Allocation(base, size, kind, data, label, None)
+        if self.watch and poison and size <= POISONED_UP_TO:
+            made.written = bytearray(size)
+        return self._enter(made)
+
+    def new_address(self, size: int, alignment: int = 256) -> int:
+        """Return a new address, which no other allocation gets."""
+        step = max(alignment, 1)
+        with self.lock:
+            base = (self._next + 2 * step - 1) // (2 * step) * (
+                2 * step
+            ) + step  # an odd multiple, so that it has no larger alignment
+            self._next = (base + size + 2 * GAP - 1) // GAP * GAP
+        return base
+
+    def allocate_host(self, size: int, *, kind: str, label: str = "", poison: bool = True) -> Allocation:
+        """Allocate pinned or managed memory, whose device address is its host address.
+
+        raises  Fault   zero size (1), not enough memory (2)
+        """
+        if size <= 0:
+            raise Fault(INVALID_VALUE, f"an allocation of {size} bytes: the size must be positive")
+        try:
+            pages = mmap.mmap(-1, size)
+        except (MemoryError, OverflowError, OSError, ValueError) as reason:
+            raise Fault(OUT_OF_MEMORY, f"an allocation of {size} bytes: {reason}") from None
+        anchor = ctypes.c_char.from_buffer(pages)
+        data = memoryview(pages)
+        if poison and size <= POISONED_UP_TO:
+            data[:] = bytes([POISON]) * size
+        return self._enter(Allocation(ctypes.addressof(anchor), size, kind, data, label, (anchor, pages)))
+
+    def places_of(self, kind: str) -> list[tuple[int, int]]:
+        """List address and size of the allocations of a kind, such as "managed"."""
+        return [(made.base, made.size) for made in list(self._live.values()) if made.kind == kind]
+
+    def reserve(self, size: int, alignment: int, origin: str) -> int:
+        """Reserve addresses at which memory can be mapped, and return the first.
+
+        raises  Fault   zero size (1), or more than the largest reservation (2)
+        """
+        if size <= 0:
+            raise Fault(INVALID_VALUE, f"a reservation of {size} bytes: the size must be positive")
+        if size > _MOST_RESERVED:
+            raise Fault(OUT_OF_MEMORY, f"a reservation of {size} bytes: the size must be at most {_MOST_RESERVED}")
+        with self.lock:
+            base = (self._next + 2 * alignment - 1) // (2 * alignment) * (2 * alignment) + alignment
+            self._next = (base + size + 2 * GAP - 1) // GAP * GAP
+            self.reserved[base] = size, f", reserved at {origin}" if origin else ""
+        return base
+
+    def unreserve(self, base: int) -> None:
+        """Free reserved addresses; no memory may be mapped at them."""
+        size, origin = self.reserved.pop(base)
+        self._graves.append((base, size, f"{size}-byte reservation{origin}"))
+
+    def reservation(self, address: int) -> tuple[int, int] | None:
+        """Return the first address and the size of the reservation that contains an address, or None."""
+        for base, (size, _) in list(self.reserved.items()):
+            if base <= address < base + size:
+                return base, size
+        return None
+
+    def map(
+        self, base: int, data: memoryview, written: bytearray | None, label: str = "", kind: str = "virtual"
+    ) -> Allocation:
+        """Map memory at reserved addresses."""
+        made = Allocation(base, len(data), kind, data, label, None)
+        made.written = written
+        return self._enter(made)
+
+    def run_of(self, address: int, nbytes: int) -> list[Allocation]:
+        """Return the mappings that contain nbytes from address on, without a gap.
+
+        raises  Fault   a part of the range is not mapped (1)
+        """
+        found: list[Allocation] = []
+        at = address
+        while at < address + nbytes:
+            piece = self.find(at)
+            if piece is None or found and piece.kind != "virtual":
+                raise Fault(INVALID_VALUE, self.explain(at, address + nbytes - at))
+            found.append(piece)
+            at = piece.base + piece.size
+            if piece.kind != "virtual" and at < address + nbytes:
+                raise Fault(INVALID_VALUE, self.explain(address, nbytes))
+        return found
+
+    def register_host(self, address: int, size: int, *, label: str = "") -> Allocation:
+        """Make host memory of another owner accessible to the device (cuMemHostRegister).
+
+        raises  Fault   zero size, or memory that is registered already (1)
+        """
+        if size <= 0:
+            raise Fault(INVALID_VALUE, f"a registration of {size} bytes: the size must be positive")
+        if self._overlapping(address, size) is not None:
+            raise Fault(
+                INVALID_VALUE, f"memory in the {size} bytes from {address:#x} on is registered or allocated already"
+            )
+        data = memoryview((ctypes.c_char * size).from_address(address)).cast("B")
+        return self._enter(Allocation(address, size, "pinned", data, label or "registered host memory", None))
+
+    def free(self, base: int) -> None:
+        """End the allocation that starts at base.
+
+        raises  Fault   an unknown address, one inside an allocation, or a second free (1)
+        """
+        with self.lock:
+            bases = self._ordered()
+            gone = self._live.pop(base, None)
+            if gone is not None:
+                del bases[bisect_right(bases, base) - 1]
+        if gone is None:
+            raise Fault(INVALID_VALUE, f"free of {base:#x}: {self.explain(base, 1)}")
+        self._graves.append((base, gone.size, gone.describe() + _made(gone)))
+        if gone._keep is not None:
+            self._quarantine.append(gone._keep)
+        gone.close()
+
+    def find(self, address: int) -> Allocation | None:
+        """Return the live allocation that contains address, or None.
+
+        Kernels look addresses up without the lock, while other threads allocate and free. An allocation that contains
+        the address is the right one, even if the list has changed. Other results are checked again with the lock held.
+        """
+        bases = self._bases
+        try:
+            found = self._live.get(bases[bisect_right(bases, address) - 1])
+        except IndexError:  # another thread removed an element
+            found = None
+        if found is not None and 0 <= address - found.base < found.size:
+            return found
+        with self.lock:
+            bases = self._ordered()
+            at = bisect_right(bases, address) - 1
+            found = self._live[bases[at]] if at >= 0 else None
+        return found if found is not None and address - found.base < found.size else None
+
+    def _ordered(self) -> list[int]:
+        """Return the bases of all allocations in order; called with the lock held."""
+        if len(self._bases) != len(self._live):  # an interrupt came between two changes
+            self._bases = sorted(self._live)
+        return self._bases
+
+    def window(self, address: int, nbytes: int) -> memoryview:
+        """Return a writable view of nbytes of memory from address on.
+
+        raises  Fault   the range is not inside one live allocation (1)
+        """
+        found = self.find(address)
+        if found is None or address - found.base + nbytes > found.size:
+            raise Fault(INVALID_VALUE, self.explain(address, nbytes))
+        start = address - found.base
+        return found.data[start : start + nbytes]
+
+    def live(self) -> list[Allocation]:
+        """Return all live allocations, sorted by address."""
+        with self.lock:
+            return list(map(self._live.__getitem__, self._ordered()))
+
+    def explain(self, address: int, nbytes: int) -> str:
+        """Return an address and the words that describe its place, for an error report."""
+        return f"address {address:#x}: {self.whereabouts(address, nbytes)}"
+
+    def whereabouts(self, address: int, nbytes: int) -> str:
+        """Return the words that describe the place of an access."""
+        found = self.find(address)
+        if found is not None:
+            return position(address - found.base, nbytes, found.size, f"a {_place(found)}")
+        around = self.reservation(address)
+        if around is not None:
+            base, size = around
+            return (
+                f"{address - base} bytes into a {size}-byte reservation at {base:#x}{self.reserved[base][1]}, "
+                "where no memory is mapped"
+            )
+        for base, size, words in reversed(self._graves):
+            if base <= address < base + size:
+                return f"{address - base} bytes into a {words} that was freed"
+        offset = address - (1 << 64) if address >> 63 else address
+        if abs(offset) < _NULL_PAGES:
+            return NULL + (f" {'plus' if offset > 0 else 'minus'} {abs(offset)} bytes" if offset else "")
+        return self._neighbour(address, nbytes)
+
+    def refuse(self, found: Allocation, address: int, nbytes: int) -> str:
+        """Describe an access to memory that the device may not use."""
+        if found.kind in ("device", "variable"):
+            return f"{self.explain(address, nbytes)}, on another device, without peer access to it"
+        return f"{self.explain(address, nbytes)}, to which this device was given no access"
+
+    def _neighbour(self, address: int, nbytes: int) -> str:
+        live = self.live()
+        at = bisect_right([each.base for each in live], address)
+        near = [(address - each.base - each.size, each) for each in live[max(at - 1, 0) : at]]
+        near += [(each.base - address, each) for each in live[at : at + 1]]
+        near = [each for each in near if each[0] < GAP]
+        if not near:
+            if address < FIRST_ADDRESS:
+                return "not device memory; is it a host address?"
+            return "no allocation is near"
+        _, which = min(near, key=lambda each: each[0])
+        return position(address - which.base, nbytes, which.size, f"a {_place(which)}")
+
+    def _overlapping(self, address: int, size: int) -> Allocation | None:
+        with self.lock:
+            bases = self._ordered()
+            at = bisect_right(bases, address + size - 1) - 1
+            found = self._live[bases[at]] if at >= 0 else None
+        return found if found is not None and found.base + found.size > address else None
+
+    def _enter(self, made: Allocation) -> Allocation:
+        with self.lock:
+            bases = self._ordered()
+            self._live[made.base] = made
+            insort(bases, made.base)
+        return made

@@ -1,0 +1,9 @@
+"""What every object on a device is made of: driver calls, the context, handles, and points in a stream.
+
+What it is   calls: driver calls with prepared arguments; context: the primary context of a device; points: points in
+             streams, and what waits for them; handles: creating and releasing each kind of handle; stream_arguments:
+             the stream that a user passes; host_functions: Python functions in stream order; locations: where memory
+             may lie, and who may access it; reservation: reserved addresses and what is mapped at them.
+Order        calls, context, points, handles, stream_arguments, host_functions, locations, reservation
+Read next    context.py
+"""

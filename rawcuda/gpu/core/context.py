@@ -1,0 +1,480 @@
+"""The primary context of a device: what holds it, and how it is made current.
+
+What it is   PrimaryContext; `Current`, a context manager that makes it current; and `any_context`, for calls that need
+             some current context, no matter which.
+How          It is retained when it is first needed, and stays retained (creating it again takes about 0.2 s) until a
+             Device that uses it was closed and none of our objects is left in it. It is pushed before a call that needs
+             it, unless it is current already, and popped afterwards: nothing is left pushed.
+Source       CUDA Driver API, "Primary Context Management", "Context Management"
+Read next    handles.py, gpu/devices/device.py
+"""
+
+from __future__ import annotations
+
+import _thread  # (threading takes 1 ms to import)
+import ctypes
+
+from ... import driver
+from ...driver import of_thread
+from ...errors import Closed, CudaError, ForkedAfterInit, Unsupported
+from ...headers import cuda_h
+from ...ownership import forked
+from ...tracing import careful
+from .calls import Calls, report
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable
+
+__all__ = [
+    "AnyContext",
+    "Current",
+    "PrimaryContext",
+    "any_calls",
+    "any_context",
+    "check_version",
+    "context_of",
+    "count",
+    "driver_version",
+    "held_contexts",
+    "peers",
+    "primary_of",
+    "reaches",
+    "release",
+    "require",
+    "some_context",
+    "unsupported",
+]
+
+
+_POPPED = ctypes.byref(ctypes.c_void_p())  # where each thread writes the context that it pops; nobody reads it
+_ALONE, _VERSION = ("alone",), ("version",)  # keys besides the device attributes
+
+
+class PrimaryContext:
+    """The primary context of a device, shared by all our objects in it; there is exactly one instance per device.
+
+    Each Device that used it and each stream, event, memory, module and graph holds it. These holders only decide when
+    we release our own retain of the context; other libraries retain it separately. Its attribute `calls` has the
+    driver's functions for prepared arguments, during whose calls the context is current.
+
+    users      the objects that hold it; adding and discarding are atomic
+    closing    true until the context is first retained, and from the close() of a Device until the context is needed
+               again
+    is_current tells whether this context is current in this thread; it takes 130 ns
+    push, pop  the driver's functions for Current
+    kept       our own modules, each loaded once. They hold this context, and are closed with it
+    events     the events of points.py; pool: those that no one uses now. They are destroyed with the context
+    """
+
+    __slots__ = (
+        "ordinal",
+        "driver",
+        "calls",
+        "is_current",
+        "push",
+        "pop",
+        "kept",
+        "pool",
+        "events",
+        "attributes",
+        "_handle",
+        "users",
+        "closing",
+        "_lock",
+    )
+
+    def __init__(self, ordinal: int, loaded: driver.Driver) -> None:
+        self.ordinal, self.driver = ordinal, loaded
+        self.is_current: Callable[[], bool] = _prepare_is_current(self)
+        self.push, self.pop = loaded.raw("cuCtxPushCurrent_v2"), loaded.raw("cuCtxPopCurrent_v2")
+        self.calls = Calls(loaded, self)
+        self._handle: int | None = None
+        self.users: set[object] = set()
+        self.closing = True
+        self.kept: dict[Any, Any] = {}
+        self.pool: list[Any] = []
+        self.events: list[Any] = []
+        self.attributes: dict[Any, Any] = {}  # constant facts about the device, for Device
+        self._lock = _thread.RLock()  # re-entrant, because garbage collection may run while it is held
+
+    def hold(self, user: object) -> int:
+        """Add a user and return the context's handle; the context is retained if necessary.
+
+        calls   cuDevicePrimaryCtxRetain
+        """
+        # The user is added first and `closing` is tested afterwards, while let_go() sets `closing` first and counts the
+        # users afterwards: at least one of the two notices the other.
+        self.users.add(user)
+        handle = self._handle
+        if not self.closing and handle is not None and not forked:
+            return handle
+        self.users.discard(user)
+        if forked:  # a thread of the parent may have held the lock at the fork
+            self.driver.refuse_forked("cuDevicePrimaryCtxRetain")
+        with self._lock:
+            self._open()
+            self.users.add(user)
+            assert self._handle is not None
+            return self._handle
+
+    def open(self) -> int:
+        """Return the context's handle, retaining the context if necessary but not holding it: for foreign memory."""
+        if self._handle is None:
+            if forked:
+                self.driver.refuse_forked("cuDevicePrimaryCtxRetain")
+            with self._lock:
+                self._open()
+        return self.handle
+
+    def _open(self) -> None:
+        if self._handle is None:
+            context = cuda_h.CUcontext()
+            self.driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), self.ordinal)
+            self._handle = context.value or 0
+        self.closing = False
+
+    def let_go(self, user: object, closing: bool = False) -> None:
+        """Remove a user; the last one after a Device was closed releases the context. It never raises.
+
+        calls   cuDevicePrimaryCtxRelease_v2
+        """
+        if closing:
+            self.closing = True
+        self.users.discard(user)
+        if not self.closing:
+            return
+        with self._lock:
+            if self.closing and len(self.users) == len(self.kept):
+                self.forget()
+            if not self.users and self.closing and self._handle is not None:
+                self._handle = None
+                _forget_peers(self.ordinal)
+                release(self.driver, "cuDevicePrimaryCtxRelease_v2", self.ordinal)
+
+    def forget(self) -> None:
+        """Close the kept modules and destroy the events; they are made again when next needed."""
+        while self.kept:
+            self.kept.popitem()[1].close()
+        self.pool.clear()
+        while self.events:
+            event = self.events.pop()
+            argument, event.argument = event.argument, None
+            if self._handle is not None:
+                try:
+                    self.calls.cuEventDestroy_v2(argument)
+                except (CudaError, ForkedAfterInit) as error:
+                    self.driver.unnoticed(error)
+
+    @property
+    def handle(self) -> int:
+        """Return the handle; the caller must hold the context."""
+        handle = self._handle
+        if handle is None:
+            raise Closed(f"the context of device {self.ordinal} is closed")
+        return handle
+
+    def current(self) -> Current:
+        """Return a context manager that makes this context current in this thread."""
+        return Current(self)
+
+    def call_pushed(self, function: Any, arguments: tuple[Any, ...]) -> int:
+        """Push this context, which is not current, call a raw function, pop the context, and return the code.
+
+        Calls are made in this way where no context is current, in a third of the time that current() takes.
+        """
+        argument, pushed = driver.as_argument(self.handle), False
+        try:
+            code: int = self.push(argument)
+            if code:
+                raise self.calls.failed(self.push, code, (argument,))
+            pushed = True
+            code = function(*arguments)
+            return code
+        finally:
+            if pushed or self.is_current():  # an interrupt may come after the push
+                self.pop(_POPPED)
+
+    @property
+    def is_alone(self) -> bool:
+        """Tell whether the driver sees no other device."""
+        known = self.attributes.get(_ALONE)
+        if known is None:
+            known = self.attributes[_ALONE] = count() == 1
+        return bool(known)
+
+    def __repr__(self) -> str:
+        return f"<PrimaryContext of device {self.ordinal}>"
+
+
+def _prepare_is_current(context: PrimaryContext) -> Callable[[], bool]:
+    """Return the function that tells whether a context is current in this thread; nearly every operation calls it."""
+    # This is written out, instead of a call of Driver.current_context(): it is in the way of every hot call.
+    loaded = context.driver
+    ask = loaded.ask_current
+
+    def is_current() -> bool:
+        """Tell whether the context is current in this thread.
+
+        calls   cuCtxGetCurrent
+        """
+        if careful:
+            return loaded.current_context() == context._handle
+        into, answer = of_thread.current
+        return not ask(*into) and answer.value == context._handle
+
+    return is_current
+
+
+class Current:
+    """A context manager that makes a context current in this thread, by pushing it unless it is current already.
+
+    calls   cuCtxGetCurrent, cuCtxPushCurrent_v2, cuCtxPopCurrent_v2
+    """
+
+    __slots__ = ("_context", "_pushed")
+
+    def __init__(self, context: PrimaryContext | None) -> None:
+        self._context, self._pushed = context, False
+
+    def __enter__(self) -> None:
+        context = self._context
+        if context is None or context.is_current() and context._handle is not None:
+            return
+        argument = driver.as_argument(context.handle)
+        if forked:
+            context.driver.refuse_forked("cuCtxPushCurrent_v2")
+        try:
+            if careful:
+                code = report(context.driver, context.push, (argument,))
+            else:
+                code = context.push(argument)
+            if code:
+                raise context.calls.failed(context.push, code, (argument,))
+            self._pushed = True
+        except BaseException:
+            self._pushed = context.is_current()  # an interrupt may come after the push
+            self.__exit__()
+            raise
+
+    def __exit__(self, *raised: object) -> None:
+        # After a sticky error, popping reports the error again; it is ignored, since the error was raised already.
+        if self._pushed and self._context is not None:
+            self._pushed = False
+            if careful:
+                report(self._context.driver, self._context.pop, (ctypes.byref(ctypes.c_void_p()),))
+            else:
+                self._context.pop(_POPPED)
+
+
+def any_context(for_default: bool = False) -> PrimaryContext | None:
+    """Return the context to push for a call that needs some current context; None if there is one already.
+
+    An address or a stream handle implies its device, but the driver needs some current context in order to answer.
+
+    for_default  whether the call is about a default stream: every context has one, so we must hold only one context
+    raises       ValueError  no context is current, and we hold none or several
+    """
+    if driver.current().current_context() is not None:
+        return None
+    return _to_push(for_default)
+
+
+def _to_push(for_default: bool) -> PrimaryContext:
+    """Return the context to push where none is current; see any_context."""
+    held = held_contexts()
+    if for_default and len(held) != 1:
+        raise ValueError(
+            "a default stream belongs to the current context, and none is current: choose the device, "
+            "with device.current(): ..., or use device.synchronize()"
+        )
+    if held:
+        return held[0]
+    context = some_context()
+    context.open()  # it stays retained: a caller that asks about addresses will soon use them
+    return context
+
+
+def some_context() -> PrimaryContext:
+    """Return a context that is in use, by us or else by other software, so that no new context is created.
+
+    calls   cuDevicePrimaryCtxGetState
+    """
+    for held in held_contexts():
+        return held
+    flags, active = ctypes.c_uint(), ctypes.c_int()
+    for ordinal in range(count()):
+        driver.current().cuDevicePrimaryCtxGetState(ordinal, ctypes.byref(flags), ctypes.byref(active))
+        if active.value:
+            return context_of(ordinal)
+    return context_of(0)
+
+
+class AnyContext(Current):
+    """A context manager that makes any context current; see any_context."""
+
+    __slots__ = ("_for_default",)
+
+    def __init__(self, *, for_default: bool = False) -> None:
+        super().__init__(None)
+        self._for_default = for_default
+
+    def __enter__(self) -> None:
+        self._context = any_context(self._for_default)
+        super().__enter__()
+
+
+class _AnyContext:
+    """Some current context, for the calls on borrowed streams, which belong to an unknown context."""
+
+    _handle: int | None = None
+
+    def __init__(self, for_default: bool) -> None:
+        self._for_default = for_default
+
+    def current(self) -> AnyContext:
+        """Return a context manager that makes any context current."""
+        return AnyContext(for_default=self._for_default)
+
+    def call_pushed(self, function: Any, arguments: tuple[Any, ...]) -> int:
+        """Call a raw function in any context, where none is current, and return the code."""
+        return _to_push(self._for_default).call_pushed(function, arguments)
+
+
+class _AnyCalls(Calls):
+    """The prepared calls for an unknown context: which one is current does not matter, if there is one."""
+
+    def _prepare(self, function: Any) -> Callable[..., int]:
+        ask, context, answer, call_carefully = self._driver.ask_current, self._context, self.answer, self.call_carefully
+
+        def call(*arguments: Any) -> int:
+            if careful:
+                return call_carefully(function, arguments)
+            into, now = of_thread.current
+            if ask(*into) or not now.value:
+                code = context.call_pushed(function, arguments)
+            else:
+                code = function(*arguments)
+            return answer(function, code, arguments) if code else 0
+
+        return call
+
+
+_any_calls: dict[bool, Calls] = {}
+
+
+def any_calls(for_default: bool) -> Calls:
+    """Return the prepared calls for borrowed streams, which belong to an unknown context."""
+    made = _any_calls.get(for_default)
+    if made is None:
+        made = _any_calls.setdefault(for_default, _AnyCalls(driver.current(), _AnyContext(for_default)))
+    return made
+
+
+def release(loaded: driver.Driver, call: str, *arguments: object) -> bool:
+    """Call a releasing function, and tell whether it succeeded; raise no error, which would hide an earlier one."""
+    try:
+        getattr(loaded, call)(*arguments)
+        return True
+    except (CudaError, ForkedAfterInit) as error:
+        loaded.unnoticed(error)
+        return False
+
+
+_contexts: dict[int, PrimaryContext] = {}
+peers: set[tuple[int, int]] = set()  # (the accessing device, the device of the memory), enabled by us
+
+
+def context_of(ordinal: int) -> PrimaryContext:
+    """Return the only PrimaryContext of an existing device."""
+    # If several threads are here, setdefault keeps the first object. A lock would have to allow garbage collection to
+    # re-enter.
+    return _contexts.get(ordinal) or _contexts.setdefault(ordinal, PrimaryContext(ordinal, driver.current()))
+
+
+def held_contexts() -> list[PrimaryContext]:
+    """List the contexts that are retained now."""
+    return [primary for primary in tuple(_contexts.values()) if primary._handle is not None]
+
+
+def _forget_peers(ordinal: int) -> None:
+    peers.difference_update([pair for pair in peers if ordinal in pair])
+
+
+def reaches(ordinal: int, other: int) -> bool:
+    """Tell whether kernels on one device may use another's memory, as far as we have enabled the access."""
+    return ordinal == other or (ordinal, other) in peers
+
+
+def count() -> int:
+    """Return the number of devices that the driver sees.
+
+    calls   cuDeviceGetCount
+    """
+    number = ctypes.c_int()
+    driver.current().cuDeviceGetCount(ctypes.byref(number))
+    return number.value
+
+
+def primary_of(device: Any) -> PrimaryContext | None:
+    """Return the context that an open Device holds, or begins to hold; None if the object is not a Device.
+
+    raises  Closed   the Device is closed
+    """
+    primary = getattr(device, "_held", None)
+    if type(primary) is PrimaryContext:
+        return primary
+    if type(device) is PrimaryContext:
+        device.open()
+        return device
+    if not is_device(device):
+        return None
+    device.context
+    primary = device._primary
+    return primary  # type: ignore[no-any-return]
+
+
+def is_device(given: object) -> bool:
+    """Tell whether an object is a Device, open or closed; streams and memory have a context, too, but are not."""
+    return type(getattr(given, "_primary", None)) is PrimaryContext and hasattr(given, "ordinal")
+
+
+# -- checks of what the driver and the device support; `of` is a Kernel, a Stream or another object with a device
+
+
+def unsupported(message: str, call: str = "cuLaunchKernelEx") -> Unsupported:
+    """Return the error for what the device or the driver does not support."""
+    return Unsupported(message, code=801, name="CUDA_ERROR_NOT_SUPPORTED", call=call)
+
+
+def require(of: Any, option: str, attribute: str) -> int:
+    """Return the device attribute that tells whether the device supports an option.
+
+    raises  Unsupported  it is 0
+    """
+    found: int = of.device.attribute(attribute)
+    if not found:
+        raise unsupported(
+            f"{option}: device {of.device.ordinal} does not support it: its attribute {attribute} is {found}"
+        )
+    return found
+
+
+def driver_version(of: Any) -> int:
+    """Return the CUDA version of the driver, such as 12040."""
+    facts = of._primary.attributes
+    version: int | None = facts.get(_VERSION)
+    if version is None:
+        version = facts[_VERSION] = of._primary.driver.version
+    return version
+
+
+def check_version(of: object, what: str, since: int) -> None:
+    """Raise Unsupported if the driver is too old for an option."""
+    version = driver_version(of)
+    if version < since:
+        raise unsupported(f"{what} needs a driver of CUDA {_words(since)}; this one is of CUDA {_words(version)}")
+
+
+def _words(version: int) -> str:
+    return f"{version // 1000}.{version % 1000 // 10}"

@@ -1,0 +1,303 @@
+"""Creation and release of the handles that belong to a context, all by one table.
+
+What it is   `Kind` and the table of kinds; `make`, which creates a handle and gives it to its owner; `Lifetime`, which
+             releases it.
+What not     the use of a stream, an event, memory, a module or a graph: each of them has its own file.
+How          A release that has to wait for work, but would break a capture if it did, is not made: it stays in the
+             queue of ownership.py, whose next drain() tries again.
+Source       CUDA Driver API, the chapters of the functions in the table; "Stream Ordered Memory Allocator": cuMemFree
+             does not wait for the work that uses memory of a pool
+Read next    gpu/streams/stream.py, gpu/memory/memory.py
+"""
+
+from __future__ import annotations
+
+import ctypes
+from _thread import RLock, allocate_lock
+from ctypes import byref
+
+from ...errors import CudaError, ForkedAfterInit
+from ...ownership import Owned, bound, drain, dropped
+from .context import PrimaryContext
+from .points import beginning, capture_number, capturing, finish_context
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+__all__ = [
+    "ARRAY",
+    "CLONE",
+    "DEVICE",
+    "EVENT",
+    "EXECUTABLE",
+    "GRAPH",
+    "GREEN",
+    "GREEN_STREAM",
+    "IPC_EVENT",
+    "IPC_MEMORY",
+    "Kind",
+    "LINK",
+    "Leased",
+    "Lifetime",
+    "MANAGED",
+    "MIPMAPPED",
+    "MODULE",
+    "ORDERED",
+    "PINNED",
+    "PITCHED",
+    "POOL",
+    "POOLED",
+    "REGISTERED",
+    "SHARED_EVENT",
+    "STREAM",
+    "SURFACE",
+    "TEXTURE",
+    "TIMED_EVENT",
+    "beginning",
+    "capturing",
+    "destroying",
+    "make",
+    "shown_handle",
+]
+
+_drop = dropped.append
+# Held while a stream is destroyed, and while memory is freed on a stream: two threads may close the two.
+destroying: Any = RLock()
+
+
+class Kind:
+    """A row of the table.
+
+    create     the function that creates the handle: (pointer to the handle, ..., numbers)
+    numbers    its usual last arguments, prepared
+    release    the function that releases the handle: (handle)
+    waits      whether the context's work must be complete before the release: cuMemFreeHost and cuModuleUnload wait for
+               it themselves, although this is not documented; the functions that destroy arrays and textures may not
+               wait for it, and cuMemFree_v2 does not if the memory comes from a pool
+    is_stream  whether the handle is a stream
+    """
+
+    __slots__ = ("create", "numbers", "release", "waits", "is_stream")
+
+    def __init__(
+        self,
+        create: str,
+        numbers: tuple[int, ...],
+        release: str,
+        *,
+        waits: bool = False,
+    ) -> None:
+        self.create, self.release = create, release
+        self.numbers = tuple(map(ctypes.c_uint.from_param, numbers))
+        self.waits, self.is_stream = waits, release == "cuStreamDestroy_v2"
+
+
+STREAM = Kind("cuStreamCreateWithPriority", (1, 0), "cuStreamDestroy_v2")  # CU_STREAM_NON_BLOCKING, priority 0
+EVENT = Kind("cuEventCreate", (2,), "cuEventDestroy_v2")  # CU_EVENT_DISABLE_TIMING
+TIMED_EVENT = Kind("cuEventCreate", (0,), "cuEventDestroy_v2")
+SHARED_EVENT = Kind("cuEventCreate", (2 | 4,), "cuEventDestroy_v2")  # also CU_EVENT_INTERPROCESS
+DEVICE = Kind("cuMemAlloc_v2", (), "cuMemFree_v2")
+# Stream-ordered memory is released by cuMemFreeAsync; see Lifetime. Where cuMemFree_v2 is called instead, the CPU waits
+# first, because that function does not wait for work that uses such memory.
+ORDERED = Kind("cuMemAllocAsync", (), "cuMemFree_v2", waits=True)
+POOLED = Kind("cuMemAllocFromPoolAsync", (), "cuMemFree_v2", waits=True)
+POOL = Kind("cuMemPoolCreate", (), "cuMemPoolDestroy")
+# CU_MEMHOSTALLOC_PORTABLE, CU_MEMHOSTALLOC_DEVICEMAP
+PINNED = Kind("cuMemHostAlloc", (1 | 2,), "cuMemFreeHost", waits=True)
+REGISTERED = Kind("cuMemHostRegister_v2", (), "cuMemHostUnregister", waits=True)
+MANAGED = Kind("cuMemAllocManaged", (1,), "cuMemFree_v2")  # CU_MEM_ATTACH_GLOBAL
+PITCHED = Kind("cuMemAllocPitch_v2", (), "cuMemFree_v2")
+IPC_MEMORY = Kind("cuIpcOpenMemHandle_v2", (), "cuIpcCloseMemHandle", waits=True)
+IPC_EVENT = Kind("cuIpcOpenEventHandle", (), "cuEventDestroy_v2")
+ARRAY = Kind("cuArray3DCreate_v2", (), "cuArrayDestroy", waits=True)
+MIPMAPPED = Kind("cuMipmappedArrayCreate", (), "cuMipmappedArrayDestroy", waits=True)
+TEXTURE = Kind("cuTexObjectCreate", (), "cuTexObjectDestroy", waits=True)
+SURFACE = Kind("cuSurfObjectCreate", (), "cuSurfObjectDestroy", waits=True)
+LINK = Kind("cuLinkCreate_v2", (), "cuLinkDestroy")
+MODULE = Kind("cuModuleLoadDataEx", (), "cuModuleUnload", waits=True)
+GRAPH = Kind("cuGraphCreate", (0,), "cuGraphDestroy")
+CLONE = Kind("cuGraphClone", (), "cuGraphDestroy")
+EXECUTABLE = Kind("cuGraphInstantiateWithFlags", (0,), "cuGraphExecDestroy")
+GREEN = Kind("cuGreenCtxCreate", (1,), "cuGreenCtxDestroy", waits=True)  # CU_GREEN_CTX_DEFAULT_STREAM
+GREEN_STREAM = Kind("cuGreenCtxStreamCreate", (1, 0), "cuStreamDestroy_v2")  # CU_STREAM_NON_BLOCKING, priority 0
+
+
+def make(
+    owner: Owned, kind: Kind, primary: PrimaryContext, arguments: tuple[Any, ...] | None, stream: object = None
+) -> Lifetime:
+    """Create a handle that holds its context, and give it to its owner; return the C memory that contains it.
+
+    arguments  the creating function's prepared arguments after the pointer to the handle; None: the caller makes the
+               call, and the owner already releases what it writes
+    stream     for ORDERED and POOLED, an object with queue() and end(), which is kept as long as the memory
+    raises     CudaError  from the driver
+    """
+    if dropped:
+        drain()
+    lifetime = Lifetime()
+    lifetime.kind, lifetime.primary, lifetime.stream, lifetime.taken = kind, primary, stream, allocate_lock()
+    lifetime.capture = None
+    owner._handle, owner._release = None, lifetime
+    owner.__del__ = bound(_drop, lifetime)
+    primary.users.add(lifetime)
+    if primary.closing:
+        primary.hold(lifetime)
+    if arguments is None:
+        return lifetime
+    try:
+        getattr(primary.calls, kind.create)(byref(lifetime), *arguments)
+    except CudaError:
+        lifetime.value = None
+        lifetime.give_away()
+        raise
+    owner._handle = lifetime.value
+    if capturing and stream is not None:
+        lifetime.capture = capture_number(primary, arguments[-1])
+    return lifetime
+
+
+class Lifetime(ctypes.c_void_p):
+    """The C memory that contains one handle, and the release of that handle; it also holds the context.
+
+    As an argument of a prepared call it is the handle; byref() of it is the pointer that the creating function takes.
+
+    stream  for memory that is freed in the order of a stream: that stream, an Ordering, or a Leased
+    taken   the lock that the one caller takes that releases the handle; it is not released afterwards
+    capture  the number of our capture that allocated the memory: it belongs to the graph, and each launch allocates it
+    """
+
+    __slots__ = ("capture", "kind", "primary", "stream", "taken")
+    __hash__ = object.__hash__  # objects of ctypes have no hash, since their values can change
+
+    kind: Kind
+    primary: PrimaryContext
+    stream: Any
+    taken: Any
+    capture: int | None
+
+    def release(self, late: bool) -> bool:
+        """Release the handle, unless that was done already, or no handle was created; raise no error.
+
+        late     called from drain(), which must not wait for long
+        returns  False if a capture forbids the release: try again later
+        """
+        if not self.taken.acquire(False):
+            return True
+        failed = 0
+        try:
+            if self.value is not None and not self._free(late):
+                self.taken.release()
+                return False
+        except CudaError as error:  # the context is lost
+            failed = error.code
+            self.primary.driver.unnoticed(error)
+        except ForkedAfterInit:
+            pass
+        if type(self) is not Lifetime:
+            self._released(failed)
+        self._let_go()
+        return True
+
+    def _released(self, code: int) -> None:
+        """Note the code that the releasing call returned."""
+
+    def _free(self, late: bool) -> bool:
+        """Make the releasing call; return False if a capture forbids it now."""
+        if self.stream is not None:
+            return self._free_in_order(late)
+        if self.kind.waits and not late:
+            finish_context(self.primary)
+        if self.kind.is_stream:
+            with destroying:
+                self._call()
+        else:
+            self._call()
+        return True
+
+    def _call(self) -> None:
+        """Make the releasing call of the table."""
+        getattr(self.primary.calls, self.kind.release)(self)
+
+    def _free_in_order(self, late: bool) -> bool:
+        """Free memory in the order of a stream; return False if a capture forbids it now.
+
+        If other libraries may use the memory on streams that are not known, or the end of the stream's work is not
+        known, all work of the context must be done before.
+        """
+        primary, stream = self.primary, self.stream
+        if type(stream) is not Leased:
+            with destroying:
+                queue = stream.queue()
+                freed = None if queue is None else self._free_on(queue)
+            if freed is not None:
+                return freed
+            end = stream.end()
+            if end is not None:
+                if late and not end.is_reached():
+                    return False
+                end.wait()
+                self._call()
+                return True
+        try:
+            if not finish_context(primary):
+                return False
+        except CudaError as error:
+            if error.code == _CAPTURE_UNSUPPORTED:  # other software captures a stream of this context
+                return False
+            raise
+        self._call()
+        return True
+
+    def _free_on(self, queue: Any) -> bool | None:
+        """Free memory on a stream, given as an argument.
+
+        returns  False if a capture forbids it now; None if the stream does not exist any more
+        calls    cuMemFreeAsync, cuStreamIsCapturing
+        """
+        primary, status = self.primary, ctypes.c_uint()
+        try:
+            primary.calls.cuStreamIsCapturing(queue, byref(status))
+            if status.value and (self.capture is None or capture_number(primary, queue) != self.capture):
+                return False  # it would be freed in each launch of the graph, which does not allocate it
+            primary.calls.cuMemFreeAsync(self, queue)
+        except CudaError as error:  # a stream of other software that was destroyed: memory was not freed
+            primary.driver.unnoticed(error)
+            if self.capture is None:
+                return None  # (otherwise no launch of the graph has allocated it, or one has freed it)
+        return True
+
+    def give_away(self) -> bool:
+        """Make later calls release nothing; return False if the handle was already released or given away."""
+        first: bool = self.taken.acquire(False)
+        self._let_go()
+        return first
+
+    def _let_go(self) -> None:
+        primary = self.primary
+        primary.users.discard(self)
+        if primary.closing:
+            primary.let_go(self)
+
+
+_CAPTURE_UNSUPPORTED = 900
+
+
+class Leased:
+    """The stream of memory that other libraries may use, on streams that are not known."""
+
+    __slots__ = ("stream",)
+
+    def __init__(self, stream: object) -> None:
+        self.stream = stream
+
+    def queue(self) -> None:
+        """Return None: no stream comes after all uses."""
+
+
+def shown_handle(owned: Owned) -> str:
+    """Return the handle of an object for its repr: a hexadecimal number, or "closed"."""
+    handle = owned._handle
+    if handle is None:
+        return "closed"
+    return hex(handle)

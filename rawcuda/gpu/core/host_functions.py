@@ -1,0 +1,242 @@
+"""Host functions: Python functions that a stream calls between two pieces of work.
+
+What it is   `call`, which queues the call of a function; `raise_from` and others, which raise its exception later.
+How          The driver calls one C function of ours, with a number, in a thread of its own. The number leads to the
+             Python function, which a table keeps alive until it has run. A function in a graph is kept alive by the
+             graph. The table has only a weak reference to it, because the function may refer to the graph. An exception
+             cannot pass through the driver. It is put into the list `failed` of stream_arguments.py, together with an
+             Origin, which represents the stream. The next synchronization of the stream or its device raises it. When
+             the interpreter ends, we wait for the functions that have not run yet, because Python code cannot run
+             later, and print the exceptions that were not raised.
+             While a function runs, calls of the driver in its thread are refused before the driver is asked, which may
+             wait for ever instead of refusing them.
+Source       CUDA Driver API, cuLaunchHostFunc: the function must not call the driver
+Read next    gpu/streams/stream_values.py
+"""
+
+from __future__ import annotations
+
+import ctypes
+from _thread import get_ident
+from _weakref import ref
+from functools import partial
+from itertools import count
+
+from ...arguments import as_function
+from ...driver import as_argument, current
+from ...errors import CudaError, ForkedAfterInit
+from ...interpreter.cpython import immortal
+from ...ownership import forked, invalidate, serving
+from ...tracing import careful
+from .context import held_contexts
+from .points import capturing
+from .stream_arguments import PER_THREAD, failed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable
+
+    from .stream_arguments import StreamHandle
+
+__all__ = ["call", "for_graph", "raise_from", "raise_from_device"]
+
+_MANY = 64  # streams, after which those that were closed are removed from the table
+_ANY = -1  # the ordinal for an unknown device: the stream is borrowed
+
+
+class Origin:
+    """The stream on which functions were queued; their exceptions are stored with it.
+
+    stream  a weak reference to the Stream, or None for a stream that we do not own
+    """
+
+    __slots__ = ("ordinal", "stream")
+
+    def __init__(self, ordinal: int, stream: Callable[[], Any] | None) -> None:
+        self.ordinal, self.stream = ordinal, stream
+
+    def is_stale(self) -> bool:
+        """Tell whether the stream was closed, so that its handle may belong to another stream now."""
+        if self.stream is None:
+            return False
+        stream = self.stream()
+        return stream is None or stream.closed
+
+
+class _Call:
+    """A call that will be made."""
+
+    __slots__ = ("function", "arguments", "origin", "__weakref__")
+
+    def __init__(self, function: Callable[..., object], arguments: tuple[object, ...], origin: Origin) -> None:
+        self.function, self.arguments, self.origin = function, arguments, origin
+
+
+# By the number that the driver passes:
+_calls: dict[int, _Call] = {}  # those that will be made once
+_graph_calls: dict[int, Callable[[], _Call | None]] = {}  # those of graphs, which may run several times
+_forever: list[_Call] = []  # those of graphs of other software
+_origins: dict[tuple[int, int, int], Origin] = {}  # by device, stream and, for a per-thread stream, thread
+_in_graphs: dict[int, Origin] = {}  # by device: for functions in graphs, which any stream may launch
+_numbers = count(1)
+_thunk: list[Any] = []  # the C function, as an argument, after it was first needed
+_addresses: list[int] = []  # its address
+
+
+def _run(number: int | None) -> None:
+    """Make the call with a number; this runs in a thread of the driver."""
+    made = _calls.pop(number or 0, None) or _graph_calls.get(number or 0, _no_call)()
+    if made is None:
+        return
+    ident = get_ident()
+    serving.append(ident)
+    careful.append(_run)
+    invalidate()  # launches check no more than the token while it is valid
+    try:
+        made.function(*made.arguments)
+    except BaseException as error:  # even SystemExit: there is no caller to end
+        failed.append((made.origin, error))
+    finally:
+        careful.remove(_run)
+        serving.remove(ident)
+
+
+def _no_call() -> None:
+    """Return None, as the weak reference to the call of a destroyed graph does."""
+
+
+def _in_graph(ordinal: int, function: Any, arguments: tuple[object, ...]) -> tuple[int, _Call]:
+    """Return a number for a call by a graph on a device, and an object: the call is made only while this exists."""
+    made, number = _Call(function, arguments, _in_graphs.setdefault(ordinal, Origin(ordinal, None))), next(_numbers)
+    forget = partial(_graph_calls.pop, number, None)  # (at the interpreter's exit, a module's names may be None)
+    _graph_calls[number] = ref(made, lambda _: forget())
+    return number, made
+
+
+def _function() -> Any:
+    if not _thunk:
+        import atexit
+
+        thunk = immortal(ctypes.CFUNCTYPE(None, ctypes.c_void_p)(_run))
+        atexit.register(_finish)
+        address = ctypes.cast(thunk, ctypes.c_void_p).value or 0
+        _addresses.append(address)
+        _thunk.append(as_argument(address))
+    return _thunk[0]
+
+
+def call(stream: StreamHandle, function: Any, arguments: tuple[object, ...]) -> None:
+    """Queue the call of a function on a stream; it runs when the work before it is done, and later work waits for it.
+
+    calls   cuLaunchHostFunc, cuStreamGetCaptureInfo
+    raises  TypeError   not a function, or a coroutine or generator function
+            Closed      the stream is closed
+    """
+    as_function("call()", function)
+    queue = stream._argument or stream._prepare()
+    if stream._primary is None:
+        ordinal = _ANY
+    else:
+        ordinal = stream._primary.ordinal
+    captured = _capture_of(stream, queue)
+    if captured is None:
+        number = next(_numbers)
+        _calls[number] = _Call(function, arguments, _origin_of(stream, ordinal))
+    else:  # (in a capture of other software, we are not told when the graph is destroyed)
+        number, made = _in_graph(ordinal, function, arguments)
+        kept = capturing.get(captured, _forever)
+        kept.append(made)
+    try:
+        stream._calls.cuLaunchHostFunc(queue, _function(), as_argument(number))
+    except (CudaError, ValueError):  # after an interrupt, the function may be queued
+        _calls.pop(number, None)
+        if captured is not None:
+            kept.remove(made)
+        raise
+
+
+def for_graph(ordinal: int, function: object, arguments: tuple[object, ...]) -> tuple[int, int, object]:
+    """Prepare the call of a function by a node of a graph on a device.
+
+    returns  the address of the C function, its argument, and an object to keep as long as the node may run
+    raises   TypeError  not a function, or a coroutine or generator function
+    """
+    as_function("callback()", function)
+    number, made = _in_graph(ordinal, function, arguments)
+    _function()
+    return _addresses[0], number, made
+
+
+def _capture_of(stream: StreamHandle, queue: object) -> int | None:
+    """Return the number of the capture that a stream takes part in, or None."""
+    status, number = ctypes.c_uint(), ctypes.c_uint64()
+    try:
+        stream._calls.cuStreamGetCaptureInfo(queue, ctypes.byref(status), ctypes.byref(number))
+    except CudaError as error:  # a default stream during a capture: the call that follows is refused as well
+        current().unnoticed(error)
+        return None
+    return number.value if status.value else None
+
+
+def _origin_of(stream: StreamHandle, ordinal: int) -> Origin:
+    key = _key(stream, ordinal)
+    found = _origins.get(key)
+    if found is None or found.is_stale():
+        if len(_origins) > _MANY:
+            for old in [key for key, origin in list(_origins.items()) if origin.is_stale()]:
+                _origins.pop(old, None)
+        found = _origins[key] = Origin(ordinal, None if stream._primary is None else ref(stream))
+    return found
+
+
+def _key(stream: StreamHandle, ordinal: int) -> tuple[int, int, int]:
+    handle = stream.handle
+    return ordinal, handle, get_ident() if handle == PER_THREAD else 0
+
+
+# -- raising the exceptions of functions
+
+
+def raise_from(stream: StreamHandle) -> None:
+    """Raise the oldest exception of a function of a stream, or of a graph on its device."""
+    if stream._primary is None:
+        ours = {id(found) for key, found in list(_origins.items()) if key[1:] == _key(stream, _ANY)[1:]}
+        ours |= {id(found) for found in _in_graphs.values()}
+    else:
+        ordinal = stream._primary.ordinal
+        keys = _key(stream, ordinal), _key(stream, _ANY)
+        ours = {id(_origins.get(key)) for key in keys} | {id(_in_graphs.get(place)) for place in (ordinal, _ANY)}
+    _raise_first(lambda origin: id(origin) in ours and not origin.is_stale())
+
+
+def raise_from_device(ordinal: int | None) -> None:
+    """Raise the oldest exception of a function of any stream of a device; None is any device."""
+    _raise_first(lambda origin: ordinal is None or origin.ordinal in (ordinal, _ANY))
+
+
+def _raise_first(chosen: Callable[[Origin], bool]) -> None:
+    for entry in tuple(failed):
+        if chosen(entry[0]):
+            try:
+                failed.remove(entry)
+            except ValueError:  # another thread raises it
+                continue
+            raise entry[1]
+
+
+def _finish() -> None:
+    """Wait for the functions that have not run yet, and print exceptions that were not raised, when Python ends."""
+    if forked:
+        return
+    if _calls or _graph_calls:
+        for primary in held_contexts():
+            try:
+                primary.calls.cuCtxSynchronize()
+            except (CudaError, ForkedAfterInit) as lost:
+                current().unnoticed(lost)
+    if failed:
+        import sys
+
+        while failed:
+            error = failed.pop(0)[1]
+            sys.excepthook(type(error), error, error.__traceback__)

@@ -1,0 +1,293 @@
+"""Points in streams, and what waits for them.
+
+What it is   `Point`: an event of the context's pool that was recorded on a stream. Foreign memory is kept alive until
+             the work that uses it has passed its Point (`retain`, `sweep`); a closed stream leaves the Point at the end
+             of its work (`mark_end`); a stream waits for another one by a Point that is free again at once.
+How          Objects retained on one stream share a Point, whose event is recorded again for each: one event for many
+             launches. A Point that was queried takes no more objects; a new one begins. The event is recorded at once,
+             because a foreign stream may be destroyed at any time.
+Captures     `capturing` lists our captures. What is used in one of them lives as long as its graph. In a capture of
+             other software, that is the capturer's responsibility.
+Source       CUDA Driver API, "Event Management"; cuThreadExchangeStreamCaptureMode: the capture mode "global" forbids
+             unsafe calls in every thread, even a query of an event
+Read next    handles.py
+"""
+
+from __future__ import annotations
+
+import _thread  # (threading takes 1 ms to import)
+import ctypes
+from _thread import get_ident
+from ctypes import byref
+
+from ...driver import as_argument
+from ...errors import Closed, CudaError, ForkedAfterInit, InvalidUse
+from ...headers.status import NOT_PERMITTED
+from ...ownership import forked
+from .calls import relaxed
+from .context import PrimaryContext
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+__all__ = [
+    "Point",
+    "beginning",
+    "capture_number",
+    "captured_on",
+    "capturing",
+    "finish_context",
+    "forget",
+    "mark_end",
+    "refuse_wait",
+    "retain",
+    "retained",
+    "sweep",
+    "take_event",
+    "waiting",
+]
+
+_PER_THREAD = 2
+_NO_TIMING = ctypes.c_uint(2)  # CU_EVENT_DISABLE_TIMING
+_SWEEP_EVERY = 16  # a sweep, and a new Point after it, cost 2,500 ns, which this many calls share
+
+# The number of each of our captures in progress, and the objects that must live as long as its graph.
+capturing: dict[int, list[Any]] = {}
+captured_on: dict[int, int] = {}  # the number of each of our captures in progress -> the device of its stream
+# A wait for a whole context is possible only if there is no capture, and would break a capture that begins meanwhile.
+# So each wait is noted in `waiting`, and a capture begins when there is none. The lock is held while either begins.
+waiting: set[object] = set()
+beginning: Any = _thread.RLock()
+
+retained: list[Point] = []  # every Point that something waits for; appending and removing are atomic
+_newest: dict[tuple[int, int, int], Point] = {}  # that takes more objects, by device, stream and thread
+_skipped: list[None] = []  # an entry per skipped sweep
+
+
+class Event:
+    """An event of a context's pool: `argument` is its handle as an argument, None after its context has ended."""
+
+    __slots__ = ("argument",)
+
+    def __init__(self, primary: PrimaryContext) -> None:
+        handle = ctypes.c_void_p()
+        primary.calls.cuEventCreate(byref(handle), _NO_TIMING)
+        self.argument: Any = as_argument(handle.value)
+        primary.events.append(self)
+
+
+def take_event(primary: PrimaryContext) -> Event:
+    """Return an event of the context's pool; append it to primary.pool afterwards."""
+    try:
+        event: Event = primary.pool.pop()  # (atomic: no lock is needed, and a wait between streams is a hot path)
+        return event
+    except IndexError:
+        return Event(primary)
+
+
+class Point:
+    """A point in a stream; `things` are kept alive until it is reached.
+
+    key    the device, the stream and, for a per-thread stream, the thread
+    event  None after the point was found to be reached
+    """
+
+    __slots__ = ("primary", "key", "event", "things", "is_open")
+
+    def __init__(self, primary: PrimaryContext, key: tuple[int, int, int]) -> None:
+        self.primary, self.key = primary, key
+        self.event: Event | None = take_event(primary)
+        self.things: list[Any] = []
+        self.is_open = True  # set to False before the event is queried: later objects need another Point
+
+    def record(self, queue: object) -> None:
+        """Move this point to the end of the work that a stream, given as an argument, has now."""
+        event = self.event
+        if event is not None:
+            self.primary.calls.cuEventRecord(event.argument, queue)
+
+    def is_reached(self) -> bool:
+        """Tell whether the stream has passed this point, or never will because the context is lost."""
+        self.is_open = False
+        event = self.event
+        if event is None or event.argument is None:
+            return True
+        try:
+            return not self.primary.calls.cuEventQuery(event.argument)
+        except CudaError as error:
+            return error.code != NOT_PERMITTED  # in a host function, nothing can be asked
+        except (Closed, ForkedAfterInit):
+            return True
+
+    def wait(self) -> None:
+        """Wait on the CPU until the stream has passed this point; this does not break a capture."""
+        self.is_open = False
+        event = self.event
+        if event is not None and event.argument is not None:
+            self.primary.calls.cuEventSynchronize(event.argument)
+
+    def end(self) -> None:
+        """Release what this point keeps: it was reached."""
+        try:
+            retained.remove(self)
+        except ValueError:  # another thread ends it
+            return
+        if _newest.get(self.key) is self:
+            _newest.pop(self.key, None)
+        event, self.event = self.event, None
+        if event is not None and event.argument is not None:
+            self.primary.pool.append(event)
+        self.things = []
+        self.primary.let_go(self)
+
+
+def forget(primary: PrimaryContext) -> None:
+    """Release at once what is retained for the work of a context that ends."""
+    for point in tuple(retained):
+        if point.primary is primary:
+            point.end()
+
+
+def finish_context(primary: PrimaryContext) -> bool:
+    """Wait for all work of a context, unless that would break a capture of ours; return whether it is done.
+
+    calls   cuCtxSynchronize
+    """
+    wait = object()
+    try:
+        with beginning:
+            if capturing:
+                return False
+            waiting.add(wait)
+        with relaxed(primary.driver):
+            primary.calls.cuCtxSynchronize()
+    finally:
+        waiting.discard(wait)
+    return True
+
+
+def capture_number(primary: PrimaryContext, stream: object) -> int | None:
+    """Return the number of the capture that a stream takes part in, or None if it is not being captured.
+
+    stream  a handle, or one as an argument
+    calls   cuStreamGetCaptureInfo
+    """
+    status, number = ctypes.c_uint(), ctypes.c_uint64()
+    queue = as_argument(stream) if type(stream) is int else stream
+    try:
+        primary.calls.cuStreamGetCaptureInfo(queue, byref(status), byref(number))
+    except CudaError as error:  # a default stream during a capture: the call that follows is refused as well
+        primary.driver.unnoticed(error)
+        return None
+    return number.value if status.value else None
+
+
+def refuse_wait(primary: PrimaryContext, what: str, stream: Any = None) -> None:
+    """Refuse to wait for a stream that is captured, or a device with such a stream: the capture would break.
+
+    stream  the handle as an argument; None: the whole device. Only our own captures count there
+    calls   cuStreamGetCaptureInfo
+    raises  InvalidUse  the driver would refuse it with 900
+    """
+    if stream is None:
+        is_captured, which = primary.ordinal in captured_on.values(), "a stream of this device"
+    else:
+        is_captured, which = capture_number(primary, stream) is not None, "this stream"
+    if is_captured:
+        raise InvalidUse(
+            f"{what}: {which} is being captured, so its work does not run, and waiting for it would break the capture: "
+            "end the capture, launch the graph, and wait then",
+            code=900,
+            name="CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
+            call=what,
+        )
+
+
+def mark_end(primary: PrimaryContext, stream: object) -> Point | None:
+    """Return the Point at the end of the work of a stream that is about to be closed.
+
+    A wait for it replaces a wait for the whole context, which is not possible while a stream is captured.
+
+    stream   the handle as an argument
+    returns  None if the end cannot be recorded
+    calls    cuStreamQuery, cuEventRecord
+    """
+    if forked:
+        return None
+    try:
+        if capturing and capture_number(primary, stream) is not None:
+            return None
+        with relaxed(primary.driver):
+            if not primary.calls.cuStreamQuery(stream):
+                return REACHED
+        point = Point(primary, (primary.ordinal, 0, 0))
+        point.record(stream)
+    except (CudaError, Closed, ForkedAfterInit) as error:
+        primary.driver.unnoticed(error)
+        return None
+    sweep(now=True)
+    retained.append(point)
+    return point
+
+
+REACHED = Point.__new__(Point)  # a point that was reached
+REACHED.event, REACHED.things = None, []
+
+
+def retain(device: Any, stream: int, things: object) -> None:
+    """Keep objects alive until a stream has completed the work that was queued on it so far.
+
+    device  a Device, or a PrimaryContext
+    stream  a handle; the work that uses the objects must be queued already
+    """
+    if type(device) is PrimaryContext:
+        primary: PrimaryContext = device
+    else:
+        primary = device._primary
+    if capturing:
+        kept = capturing.get(capture_number(primary, stream) or 0)
+        if kept is not None:
+            kept.append(things)
+            return
+    key = primary.ordinal, stream, get_ident() if stream == _PER_THREAD else 0
+    point, queue = _newest.get(key), as_argument(stream)
+    try:
+        if point is not None and point.is_open:
+            point.things.append(things)
+            point.record(queue)
+        if point is None or not point.is_open:  # tested after recording; is_reached() clears it before its query
+            point = Point(primary, key)
+            point.things.append(things)
+            point.record(queue)
+            primary.users.add(point)
+            retained.append(point)
+            _newest[key] = point
+    except BaseException:  # the work is queued: its memory must outlive it in any case
+        try:
+            primary.calls.cuCtxSynchronize()
+        except CudaError:
+            pass
+        raise
+    if len(point.things) >= _SWEEP_EVERY:
+        sweep(now=True)
+
+
+def sweep(now: bool = False) -> None:
+    """Release what finished work used; copies and waits call this, and retain() does for every sixteenth object.
+
+    now  examine all points; otherwise only every sixteenth call does
+    """
+    if not retained:
+        return
+    if not now and len(_skipped) < _SWEEP_EVERY:
+        _skipped.append(None)
+        return
+    _skipped.clear()
+    late: set[tuple[int, int, int]] = set()
+    for point in tuple(retained):
+        if point.key in late or not point.is_reached():
+            if point.key[1]:
+                late.add(point.key)  # work that was queued later on this stream is not done either
+        else:
+            point.end()

@@ -1,0 +1,325 @@
+"""Streams as the target of work: the handle, the calls that take it, and its context.
+
+What it is   `handle_of`, the only function that reads a stream given from outside; `queue_of`, which returns it as an
+             argument of prepared calls; and `InContext` and `StreamHandle`, the common part of streams and events.
+What not     no other module makes a stream handle from user input.
+Source       CUDA Driver API, "Stream synchronization behavior"; cuda.core, "CUDA stream protocol" (__cuda_stream__)
+Read next    gpu/graphs/graph.py, gpu/streams/stream.py
+"""
+
+from __future__ import annotations
+
+import ctypes
+
+from ...arguments import as_int
+from ...driver import as_argument
+from ...errors import CudaError, a_kind, worded
+from ...headers import cuda_h
+from ...interpreter.cpython import facts
+from ...ownership import Owned, invalidate, tokens
+from ...protocols.cuda_stream import handle_from as _protocol_handle
+from ...remembered import Remembered
+from .context import PrimaryContext, any_calls, context_of, held_contexts, primary_of
+from .handles import Lifetime, destroying, make
+from .points import REACHED, Point, mark_end, take_event
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ...gpu.streams.stream import Event
+
+__all__ = [
+    "InContext",
+    "LEGACY",
+    "NO_SYNC",
+    "Ordering",
+    "PER_THREAD",
+    "StreamHandle",
+    "check_device",
+    "failed",
+    "handle_of",
+    "home_of",
+    "is_elsewhere",
+    "queue_of",
+    "record_and_wait",
+    "work_handle",
+]
+
+NO_SYNC = -1
+LEGACY, PER_THREAD = 1, 2  # CU_STREAM_LEGACY, CU_STREAM_PER_THREAD
+_LEGACY_ARGUMENT = as_argument(LEGACY)
+_NO_FLAGS = ctypes.c_uint(0)
+failed: list[Any] = []  # what host functions raised, each with its origin: see streams/host_functions.py
+
+
+@facts("device")
+class InContext(Owned):
+    """An owned handle in a device's primary context, or a borrowed one in an unknown context."""
+
+    __slots__ = ("_device", "_primary", "_calls", "_argument")
+
+    device: Any  # None where the handle is borrowed
+    _device: Any
+    _primary: PrimaryContext | None
+    _calls: Any
+    _argument: Any  # the handle as an argument of prepared calls, once it was needed; None when closed
+
+    def _create(self, device: object, kind: Any, arguments: tuple[Any, ...]) -> Any:
+        primary = getattr(device, "_held", None)
+        if type(primary) is not PrimaryContext:
+            primary = primary_of(device)
+            if primary is None:
+                raise TypeError(f"{type(self).__name__} needs a Device, not {a_kind(device)}")
+        self._device, self._primary = device, primary
+        self._calls, self._argument = primary.calls, None
+        make(self, kind, primary, arguments)
+        return self
+
+    def _prepare(self) -> Any:
+        """Return the handle as an argument of prepared calls, and store that; raises Closed."""
+        argument = self._argument = as_argument(self.handle)
+        if self._handle is None:  # closed just now
+            self._argument = None
+        return argument
+
+    def _closing(self) -> None:
+        self._argument = None
+
+
+class _BorrowedCalls:
+    """The prepared calls for borrowed streams, each bound on first use; the driver is loaded at the first call."""
+
+    def __init__(self, for_default: bool) -> None:
+        self._for_default = for_default
+
+    def __getattr__(self, symbol: str) -> Any:
+        prepared = self.__dict__[symbol] = getattr(any_calls(self._for_default), symbol)
+        return prepared
+
+
+_BORROWED = _BorrowedCalls(False), _BorrowedCalls(True)
+
+
+class StreamHandle(InContext):
+    """The part of a stream that is needed to queue work on it."""
+
+    __slots__ = ("_end", "_owner", "_number")
+
+    _number: int  # the handle, if it is borrowed, also after close()
+    _owner: Any  # of a borrowed handle: keeps the stream alive
+    _end: Point | None  # the end of its work after close(), if that could be recorded
+
+    def _borrow(self, handle: int, owner: object) -> None:
+        self._device = self._primary = self._argument = None
+        self._calls = _BORROWED[handle in (LEGACY, PER_THREAD)]
+        self._own(handle, None)
+        self._owner, self._number, self._end = owner, handle, None
+
+    def queue(self) -> Any:
+        """Return the handle as an argument of prepared calls, or None if the stream is closed."""
+        handle = self._handle  # read once: another thread may close the stream now
+        return None if handle is None else as_argument(handle)
+
+    def end(self) -> Point | None:
+        """Return the point at the end of a closed stream's work, or None if it is not known."""
+        return getattr(self, "_end", None)  # (another thread may be closing the stream now)
+
+    def _closing(self) -> None:
+        release, primary = self._release, self._primary
+        if self._argument is None:  # it was never used for an array
+            self._end = REACHED
+        elif type(release) is Lifetime and release.value and primary is not None:
+            with destroying:
+                if not release.taken.locked():  # otherwise another thread closes it, too, and is ahead
+                    self._end = mark_end(primary, release)
+        else:
+            self._end = None
+        self._argument = None
+        if tokens:
+            invalidate()
+
+
+def handle_of(stream: object) -> int:
+    """Return the driver's handle for a stream given from outside; NO_SYNC stays -1.
+
+    stream  None: the legacy default stream, 1; a Stream; an object with __cuda_stream__ (its 0 is legacy, 1);
+            1 legacy; 2 per-thread; above 2 a handle; -1 NO_SYNC
+    raises  TypeError   not a stream
+            ValueError  0, below -1, above 2**64-1
+            Closed      a closed Stream
+    """
+    if stream is None:
+        return LEGACY
+    if type(stream) is int and 0 < stream < 2**64:
+        return stream
+    if isinstance(stream, StreamHandle):
+        if stream._argument is None:
+            stream._prepare()  # from now on, it counts as used; see StreamHandle._closing()
+        return stream._handle or stream.handle  # (the property costs a call)
+    if isinstance(stream, bool):
+        raise TypeError(f"stream={stream} is a bool: give a Stream, None, 1 (legacy), 2 (per-thread) or a handle")
+    if hasattr(type(stream), "__index__") and not getattr(stream, "shape", None):  # (arrays have __index__, too)
+        number = as_int("stream", stream)
+        if number == 0:
+            raise ValueError(
+                "stream=0 is ambiguous: give None or 1 for the legacy default stream, 2 for the per-thread one"
+            )
+        if number < NO_SYNC or number >= 2**64:
+            raise ValueError(f"stream={worded(number)} is not a stream: a handle is in 1 .. 2**64-1; -1 is NO_SYNC")
+        return number
+    return _protocol_handle(stream)
+
+
+def work_handle(stream: object) -> int:
+    """Return the handle of a stream on which work will be queued, so not NO_SYNC.
+
+    raises  ValueError  NO_SYNC
+    """
+    handle = handle_of(stream)
+    if handle == NO_SYNC:
+        raise ValueError(
+            "stream=-1 (NO_SYNC) means no ordering and cannot do work: give a stream, or None for the legacy one"
+        )
+    return handle
+
+
+def queue_of(stream: object) -> Any:
+    """Return a stream, on which work will be queued, as an argument of prepared calls.
+
+    stream  as for handle_of, except NO_SYNC. A default stream is that of the context in which the call is made
+    """
+    if isinstance(stream, StreamHandle):
+        return stream._argument or stream._prepare()
+    if stream is None:
+        return _LEGACY_ARGUMENT
+    if type(stream) is int and 0 < stream < 2**64:
+        return as_argument(stream)
+    return as_argument(work_handle(stream))
+
+
+def home_of(stream: object, primary: PrimaryContext) -> PrimaryContext:
+    """Return the context of a stream, in which an event must be made that is recorded on the stream.
+
+    stream   as for handle_of
+    primary  the context that is the answer for a default stream
+    calls    cuStreamGetCtx
+    raises   ValueError  the stream is of a context that is no primary context
+    """
+    handle: Any = stream
+    if type(stream) is not int or not 0 < stream < 2**64:
+        if isinstance(stream, StreamHandle):
+            if stream._primary is not None:
+                return stream._primary
+            handle = stream._handle
+        else:
+            handle = handle_of(stream)
+    if handle is None or handle <= PER_THREAD or primary.is_alone:
+        return primary
+    context = ctypes.c_uint64()
+    primary.calls.cuStreamGetCtx(as_argument(handle), ctypes.byref(context))
+    for held in held_contexts():
+        if held._handle == context.value:
+            return held
+    return _foreign_home(primary, context.value, handle)
+
+
+def _foreign_home(primary: PrimaryContext, context: int, handle: int) -> PrimaryContext:
+    """Return the primary context of a device that only other software has used so far.
+
+    calls   cuCtxPushCurrent_v2, cuCtxGetDevice, cuCtxPopCurrent_v2
+    """
+    ordinal, loaded = ctypes.c_int(-1), primary.driver
+    try:
+        loaded.cuCtxPushCurrent_v2(cuda_h.CUcontext(context))
+        try:
+            loaded.cuCtxGetDevice(ctypes.byref(ordinal))
+        finally:
+            loaded.cuCtxPopCurrent_v2(ctypes.byref(cuda_h.CUcontext()))
+        home = context_of(ordinal.value)
+        if home.open() == context:
+            return home
+    except CudaError:
+        pass
+    raise ValueError(
+        f"the stream {handle:#x} belongs to another context than the primary context of a device, so the end "
+        "of its work cannot be determined: give a stream made by Device.stream()"
+    )
+
+
+def record_and_wait(
+    primary: PrimaryContext, working: object, waiting: object, there: PrimaryContext | None = None
+) -> None:
+    """Make a stream wait for the work that another stream has now, by an event in the context of that stream.
+
+    working, waiting  two different streams, in any form that queue_of takes, also of two devices
+    primary           the context of `waiting` if that is a default stream
+    there             the context of `working` if that is a default stream; the same one by default
+    calls   cuEventCreate, cuEventRecord, cuStreamWaitEvent
+    """
+    home = home_of(working, there or primary)
+    source = working if type(working) is int else handle_of(working)
+    target = waiting if type(waiting) is int else handle_of(waiting)
+    try:
+        record, first, wait, second = _ways.answers[home, source, primary, target]
+    except KeyError:
+        record, first, wait, second = _prepare_way(home, source, primary, target)
+    try:
+        event = home.pool.pop()  # (a call of take_event() in each wait takes 60 ns)
+    except IndexError:
+        event = take_event(home)
+    # The driver stores the wait during the call, so the event can be reused afterwards.
+    record(event.argument, first)
+    wait(second, event.argument, _NO_FLAGS)
+    home.pool.append(event)
+
+
+# (home, working, primary, waiting) -> the calls of record_and_wait(), each with its stream as an argument. Preparing
+# them for each wait takes 400 ns of 1,500.
+_ways: Remembered[tuple[PrimaryContext, int, PrimaryContext, int], tuple[Any, Any, Any, Any]] = Remembered(1000)
+
+
+def _prepare_way(home: PrimaryContext, source: int, primary: PrimaryContext, target: int) -> tuple[Any, Any, Any, Any]:
+    """Return the entry of `_ways`. It contains numbers only, so that it stays right when a handle is used again."""
+    way = home.calls.cuEventRecord, queue_of(source), primary.calls.cuStreamWaitEvent, queue_of(target)
+    return _ways.keep((home, source, primary, target), way)
+
+
+def is_elsewhere(stream: object, primary: PrimaryContext) -> bool:
+    """Tell whether a stream belongs to another device; False for a stream of a context that is not primary."""
+    try:
+        return home_of(stream, primary) is not primary
+    except ValueError:
+        return False
+
+
+def check_device(event: Event, stream: Any) -> None:
+    """Refuse to record an event on a stream of another device."""
+    primary = getattr(stream, "_primary", None)
+    if primary is not None and primary is not event._primary:
+        raise ValueError(
+            f"the event is of device {event._primary.ordinal} and the stream of device {primary.ordinal}: an event can "
+            "be recorded only on its own device, so make the event there; any stream can wait for it"
+        )
+
+
+class Ordering:
+    """The stream that memory was allocated on, for its release, where that is not a Stream of the memory's context."""
+
+    __slots__ = ("given", "handle")
+
+    def __init__(self, given: object) -> None:
+        self.given = given  # keeps the stream alive
+        self.handle = work_handle(given)
+
+    def queue(self) -> Any:
+        """Return the stream as an argument, or None if it is closed or may be another thread's per-thread stream."""
+        if self.handle == PER_THREAD or isinstance(self.given, StreamHandle) and self.given._handle is None:
+            return None
+        return as_argument(self.handle)
+
+    def end(self) -> Point | None:
+        """Return the point at the end of a closed stream's work, or None if it is not known."""
+        if isinstance(self.given, StreamHandle):
+            return self.given.end()
+        return None

@@ -1,0 +1,467 @@
+"""The parameters of nodes: one function for each kind of node reads what the user gives.
+
+What it is   `Given`, the parameters of a node as C structures, with the calls that add a node of its kind, change it,
+             and change it in an executable graph; and the functions that return a Given.
+How          a kernel's arguments are packed by its Launch, as for a launch. A copy or a fill that one call of the
+             driver cannot do becomes the launch of a kernel that can.
+Keeping      `kept` contains everything that a node uses: leases of our own memory, which keep its bytes after close();
+             views of other libraries' arrays; modules, events and functions.
+Source       CUDA Driver API, "Graph Management"
+Read next    updates.py
+"""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import byref
+
+from ...arguments import as_int
+from ...arrays import copying
+from ...driver import as_argument
+from ...errors import InvalidUse, a_kind, worded
+from ...headers import cuda_h
+from ...headers.status import INVALID_VALUE
+from ...protocols.description import Bytes, Description, Unaddressed
+from ...protocols.device_memory import gpu
+from ..core.context import release
+from ..core.host_functions import for_graph
+from ..core.stream_arguments import LEGACY, InContext
+from .conditions import Condition, refused
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+__all__ = [
+    "Choice",
+    "Given",
+    "allocate",
+    "callback",
+    "conditional",
+    "copy",
+    "embed",
+    "empty",
+    "fill",
+    "free",
+    "keep",
+    "kernel",
+    "record",
+    "wait",
+]
+
+_HOST, _DEVICE = 1, 2  # CU_MEMORYTYPE_HOST, CU_MEMORYTYPE_DEVICE
+_LARGEST_PITCH = 2**31 - 1
+
+
+class Given:
+    """The action of a node: its parameters, and the calls that add and change it.
+
+    kind, label  its name and its description
+    kept         the objects that it uses
+    arguments    the arguments of the calls, after those that name the node
+    symbols      the calls that add such a node, change it in a graph, and change it in an executable graph; "": none
+    in_graph     how many of the arguments the second call takes
+    """
+
+    __slots__ = ("kind", "label", "kept", "arguments", "symbols", "in_graph", "launch", "packed")
+
+    def __init__(
+        self,
+        kind: str,
+        label: str,
+        kept: tuple[Any, ...],
+        arguments: tuple[Any, ...],
+        symbols: tuple[str, str, str],
+        in_graph: int | None = None,
+    ) -> None:
+        self.kind, self.label, self.kept, self.arguments, self.symbols = kind, label, kept, arguments, symbols
+        self.in_graph = len(arguments) if in_graph is None else in_graph
+        self.launch: Any = None  # of a kernel node: its Launch, and the packed arguments
+        self.packed: Any = None
+
+    def add(self, graph: Any, node: Any, others: Any, count: int) -> None:
+        """Add the node to a graph; `node` gets its handle."""
+        driver = graph._primary.driver
+        getattr(driver, self.symbols[0])(byref(node), cuda_h.CUgraph(graph.handle), others, count, *self.arguments)
+        try:
+            self._set_attributes(driver, node)
+        except Exception:
+            release(driver, "cuGraphDestroyNode", node)
+            raise
+
+    def options(self) -> dict[int, bytes]:
+        """Return the attributes of a kernel node, by number."""
+        if self.packed is None:
+            return {}
+        return {int(attribute.id): bytes(attribute.value) for attribute in self.packed.attributes}
+
+    def change(self, graph: Any, node: object, before: Given | None) -> None:
+        """Change a node of a graph to this; `before` is what it did."""
+        driver = graph._primary.driver
+        if before is not None and not before.options().keys() <= self.options().keys():
+            raise ValueError("options of a kernel node, such as a cluster, cannot be removed: add another node")
+        getattr(driver, self.symbols[1])(node, *self.arguments[: self.in_graph])
+        self._set_attributes(driver, node)
+
+    def change_executable(self, graph: Any, executable: Any, node: Any, before: Given | None) -> None:
+        """Change a node of an executable graph to this; the attributes of a kernel stay as they are."""
+        if self.packed is not None and before is not None and before.options() != self.options():
+            raise ValueError(
+                "options of a kernel node, such as a cluster, cannot be changed in an executable graph: update the "
+                "node of the graph, and instantiate the graph again"
+            )
+        try:
+            getattr(graph._primary.driver, self.symbols[2])(executable, node, *self.arguments)
+        except InvalidUse as error:
+            if error.code != INVALID_VALUE or self.kind not in ("copy", "fill"):
+                raise
+            raise InvalidUse(
+                f"{error}\nA {self.kind} of an executable graph keeps its shape and the kind of its memory: update the "
+                "node of the graph, and instantiate the graph again",
+                code=error.code, name=error.name, call=error.call, arguments=error.arguments,
+            ) from None  # fmt: skip
+
+    def _set_attributes(self, driver: Any, node: Any) -> None:
+        for attribute in self.packed.attributes if self.packed is not None else ():
+            driver.cuGraphKernelNodeSetAttribute(node, attribute.id, byref(attribute.value))
+
+
+# -- what is kept
+
+
+def keep(graph: Any, thing: Any) -> tuple[Any, ...]:
+    """Return the objects that keep the memory of an array alive; none for memory that the graph allocates."""
+    inner = thing
+    for _ in range(10):  # (In(In(x)) is refused when it is packed)
+        if not hasattr(type(inner), "exporter"):
+            break
+        inner = inner.exporter
+    if isinstance(inner, Bytes):
+        owner: Any = inner
+    else:
+        owner = getattr(inner, "_owner", None)
+    if isinstance(owner, Bytes):
+        return () if owner._keeps is graph._root else (inner, owner.lease())  # type: ignore[attr-defined]
+    if isinstance(inner, Description):
+        return (inner,)
+    parts = [getattr(inner, name, None) for name in ("resource", "view")]  # of a texture, a surface, a tensor map
+    return tuple([kept for part in parts if isinstance(part, (Bytes, Description)) for kept in keep(graph, part)])
+
+
+def _settle(graph: Any) -> None:
+    """Wait until other libraries' arrays, which were viewed in the order of the legacy default stream, are ready."""
+    graph._primary.calls.cuStreamSynchronize(as_argument(LEGACY))
+
+
+def _check_device(graph: Any, primary: Any, what: str) -> None:
+    if primary is not graph._primary:
+        raise ValueError(
+            f"{what} is on device {primary.ordinal}, the graph on device {graph._primary.ordinal}: both must be on one"
+        )
+
+
+# -- kernels
+
+_KERNEL = "cuGraphAddKernelNode", "cuGraphKernelNodeSetParams", "cuGraphExecKernelNodeSetParams"
+
+
+def kernel(graph: Any, launch: Any, *arguments: Any, **configuration: object) -> Given:
+    """Read the launch of a kernel: a Launch, or a Kernel and its configuration, and the arguments."""
+    configure, pack = getattr(launch, "configure", None), getattr(type(launch), "pack_for_graph", None)
+    if configure is not None and hasattr(launch, "parameters"):
+        if "stream" in configuration:
+            raise TypeError("a node has no stream: leave it out, and give the stream to Graph.launch()")
+        missing = [name for name in ("grid", "block") if name not in configuration]
+        if missing:
+            raise TypeError(f"{' and '.join(missing)}: a node of {launch!r} needs them, or give a Launch")
+        launch = configure(**configuration)
+    elif pack is None:
+        raise TypeError(f"a kernel node needs a Launch or a Kernel, not {a_kind(launch)}")
+    elif configuration:
+        raise TypeError(
+            f"{next(iter(configuration))}: a Launch is already configured: leave this out, or give the Kernel instead"
+        )
+    _check_device(graph, launch._prepared.primary, f"kernel {launch.kernel.name}")
+    kept = [thing for argument in arguments for thing in keep(graph, argument)]
+    packed = launch.pack_for_graph(arguments)
+    if packed.views:
+        _settle(graph)
+    parameters = cuda_h.CUDA_KERNEL_NODE_PARAMS()
+    parameters.func = cuda_h.CUfunction(launch.kernel.handle)
+    parameters.gridDimX, parameters.gridDimY, parameters.gridDimZ = launch.grid
+    parameters.blockDimX, parameters.blockDimY, parameters.blockDimZ = launch.block
+    parameters.sharedMemBytes = launch.shared_bytes
+    parameters.kernelParams = ctypes.cast(packed.pointers, type(parameters.kernelParams))
+    newest = graph._primary.driver.has("cuGraphAddKernelNode_v2")
+    symbols: Any = _KERNEL
+    if newest:
+        symbols = tuple(name + "_v2" for name in _KERNEL)
+    pointer: Any = byref(parameters)
+    if not newest:
+        pointer = ctypes.cast(ctypes.pointer(parameters), ctypes.POINTER(cuda_h.CUDA_KERNEL_NODE_PARAMS_v1))
+    kept += [*packed.views, launch.kernel.module, launch]
+    made = Given("kernel", launch.kernel.name, tuple(kept), (pointer,), symbols)
+    made.launch, made.packed = launch, packed
+    return made
+
+
+# -- copies and fills
+
+
+def copy(graph: Any, dst: object, src: object) -> Given:
+    """Read a copy between two exporters; of an object with only `__array__`, the node keeps the present elements."""
+    for side in (dst, src):
+        _check_addressed(side)
+    checked = copying.CheckedCopy(dst, src)
+    dst, to, src, of, walk = checked.dst, checked.to, checked.src, checked.of, checked.walk
+    label = f"{to.form.nbytes} bytes"
+    if walk.is_empty():
+        raise ValueError(f"there is nothing to copy into {dst!r}, which has no elements: leave this node out")
+    if walk.overlaps() and not _are_beside(walk):
+        raise ValueError("the two sides of a copy node must not share bytes: copy through other memory")
+    kept = (*keep(graph, dst), *keep(graph, src))
+    if not (to.ours and of.ours):
+        _settle(graph)
+    extent = _extent(walk)
+    kinds = to.kind, of.kind
+    if extent is None:
+        if "host" in kinds:
+            raise _impossible(dst, src)
+        return _by_kernel(graph, walk, "copy", label, kept)
+    parameters = cuda_h.CUDA_MEMCPY3D()
+    width, height, depth, pitches, rows = extent
+    parameters.WidthInBytes, parameters.Height, parameters.Depth = width, height, depth
+    for side, kind, address, pitch, count in (
+        ("dst", to.kind, walk.target, pitches[0], rows[0]),
+        ("src", of.kind, walk.source, pitches[1], rows[1]),
+    ):
+        is_host = kind in ("host", "pinned")
+        setattr(parameters, f"{side}MemoryType", _HOST if is_host else _DEVICE)
+        setattr(parameters, f"{side}Host" if is_host else f"{side}Device", address)
+        setattr(parameters, f"{side}Pitch", pitch)
+        setattr(parameters, f"{side}Height", count)
+    context = cuda_h.CUcontext(graph._primary.handle)
+    symbols = "cuGraphAddMemcpyNode", "cuGraphMemcpyNodeSetParams", "cuGraphExecMemcpyNodeSetParams"
+    return Given("copy", label, kept, (byref(parameters), context), symbols, 1)
+
+
+def _impossible(dst: object, src: object) -> ValueError:
+    """Return the error for a copy of pageable host memory whose layouts no node can copy."""
+    shapes = [getattr(side, "shape", None) for side in (dst, src)]
+    if None not in shapes and shapes[0] != shapes[1]:
+        return ValueError(
+            f"a copy node cannot broadcast from or to pageable host memory: give a source of shape {shapes[0]} instead "
+            f"of {shapes[1]}, or use pinned memory"
+        )
+    strides = [getattr(side, "strides", (1,)) for side in (dst, src)]
+    return ValueError(
+        "a copy node cannot copy between pageable host memory and memory of another layout (the strides are "
+        f"{strides[0]} and {strides[1]} bytes): make both sides contiguous, or use pinned memory"
+    )
+
+
+def _are_beside(walk: Any) -> bool:
+    """Tell whether both sides are different columns of the same rows."""
+    if not walk.shape or walk.target_strides != walk.source_strides:
+        return False
+    pitch = min(map(abs, walk.target_strides))
+    if not pitch or any(stride % pitch for stride in walk.target_strides):
+        return False
+    return bool(walk.nbytes <= (walk.target - walk.source) % pitch <= pitch - walk.nbytes)
+
+
+def _extent(walk: Any) -> Any:
+    """Return width, height, depth, pitches and rows of a layer of a copy, or None if its strides are no pitches."""
+    if not walk.shape:
+        return walk.nbytes, 1, 1, (walk.nbytes, walk.nbytes), (1, 1)
+    pitches = walk.target_strides[-1], walk.source_strides[-1]
+    if not walk.nbytes <= min(pitches) <= max(pitches) <= _LARGEST_PITCH:
+        return None
+    if len(walk.shape) == 1:
+        return walk.nbytes, walk.shape[0], 1, pitches, (walk.shape[0],) * 2
+    layers = walk.target_strides[0], walk.source_strides[0]
+    rows = layers[0] // pitches[0], layers[1] // pitches[1]
+    if len(walk.shape) > 2 or min(rows) < walk.shape[1] or layers != (rows[0] * pitches[0], rows[1] * pitches[1]):
+        return None
+    return walk.nbytes, walk.shape[1], walk.shape[0], pitches, rows
+
+
+def _by_kernel(graph: Any, walk: Any, kind: str, label: str, kept: tuple[Any, ...]) -> Given:
+    """Return the launch of the kernel that copies between any two layouts."""
+    launch, arguments = gpu.copies.strided_launch(walk, graph._primary)
+    made = kernel(graph, launch, *arguments)
+    made.kept, made.label = (*kept, *made.kept), f"{kind}, {label}"
+    return made
+
+
+def _check_addressed(side: object) -> None:
+    if isinstance(side, Unaddressed):
+        raise TypeError(
+            f"no node takes {a_kind(side)}, which has no addresses: record its copies with stream.capture(into=graph)"
+        )
+
+
+def fill(graph: Any, target: object, value: object) -> Given:
+    """Read a fill of a view, or of a Memory."""
+    _check_addressed(target)
+    target, to, pattern, word = copying.plan_fill(target, value)
+    form, label = to.form, f"{to.form.nbytes} bytes"
+    if not form.nbytes:
+        raise ValueError(f"there is nothing to fill in {target!r}, which has no elements: leave this node out")
+    if to.kind == "host":
+        raise ValueError("a fill node cannot write to pageable host memory: use callback(), or pinned memory")
+    kept = keep(graph, target)
+    if not to.ours:
+        _settle(graph)
+    first, width = to.address + form.offset, len(word)
+    if form.size is not None:
+        row, pitch, rows = (form.nbytes, 0, 1)
+    else:
+        row, pitch, rows = form.rows or (1, 0, 0)
+    if not width or first % width or pitch % width or rows != 1 and not row <= pitch <= _LARGEST_PITCH:
+        walk, constant = gpu.copies.constant_walk(form, to.address, pattern, graph._primary)
+        return _by_kernel(graph, walk, "fill", label, (*kept, *keep(graph, constant)))
+    parameters = cuda_h.CUDA_MEMSET_NODE_PARAMS()
+    parameters.dst, parameters.pitch, parameters.elementSize = first, pitch, width
+    parameters.value = int.from_bytes(word, "little")
+    parameters.width, parameters.height = row // width, rows
+    context = cuda_h.CUcontext(graph._primary.handle)
+    symbols = "cuGraphAddMemsetNode", "cuGraphMemsetNodeSetParams", "cuGraphExecMemsetNodeSetParams"
+    return Given("fill", label, kept, (byref(parameters), context), symbols, 1)
+
+
+# -- functions, events, graphs
+
+
+def callback(graph: Any, function: Any, *arguments: Any) -> Given:
+    """Read a call of a Python function."""
+    address, number, kept = for_graph(graph._primary.ordinal, function, arguments)
+    parameters = cuda_h.CUDA_HOST_NODE_PARAMS()
+    parameters.fn, parameters.userData = ctypes.cast(address, type(parameters.fn)), number
+    symbols = "cuGraphAddHostNode", "cuGraphHostNodeSetParams", "cuGraphExecHostNodeSetParams"
+    label = getattr(function, "__qualname__", None) or repr(function)
+    return Given("callback", label, (kept,), (byref(parameters),), symbols)
+
+
+def _event(graph: object, event: object, what: str) -> Any:
+    if not isinstance(event, InContext) or not hasattr(type(event), "elapsed_ms"):
+        raise TypeError(f"{what}() needs an Event, not {a_kind(event)}")
+    event.handle  # raises Closed
+    return event
+
+
+def record(graph: object, event: Any) -> Given:
+    """Read the record of an event."""
+    _check_device(graph, _event(graph, event, "record")._primary, repr(event))
+    symbols = "cuGraphAddEventRecordNode", "cuGraphEventRecordNodeSetEvent", "cuGraphExecEventRecordNodeSetEvent"
+    return Given("record", repr(event), (event,), (cuda_h.CUevent(event.handle),), symbols)
+
+
+def wait(graph: object, event: Any) -> Given:
+    """Read a wait for an event, which may be of another device."""
+    _event(graph, event, "wait")
+    symbols = "cuGraphAddEventWaitNode", "cuGraphEventWaitNodeSetEvent", "cuGraphExecEventWaitNodeSetEvent"
+    return Given("wait", repr(event), (event,), (cuda_h.CUevent(event.handle),), symbols)
+
+
+def embed(graph: Any, child: Any) -> Given:
+    """Read a child graph."""
+    if not isinstance(child, type(graph)):
+        raise TypeError(f"embed() needs a Graph, not {a_kind(child)}")
+    _check_device(graph, child._primary, repr(child))
+    if child._root is graph._root:
+        raise ValueError(f"{graph!r} cannot contain itself: embed a clone()")
+    recording = child._root._recording()
+    if recording is not None and recording.is_in_progress:
+        raise ValueError(f"{recording!r} is in progress: embed the graph after its with block")
+    kept = tuple([thing for things in list(child._root._kept.values()) for thing in things])
+    symbols = "cuGraphAddChildGraphNode", "", "cuGraphExecChildGraphNodeSetParams"
+    return Given("graph", f"{len(child.nodes)} nodes", kept, (cuda_h.CUgraph(child.handle),), symbols)
+
+
+def empty(graph: object) -> Given:
+    """Return the parameters of an empty node, which does nothing."""
+    return Given("empty", "", (), (), ("cuGraphAddEmptyNode", "", ""))
+
+
+# -- memory
+
+
+def allocate(graph: Any, nbytes: object) -> Given:
+    """Read an allocation of device memory."""
+    number = as_int("nbytes", nbytes)
+    if not 0 < number < 2**63:
+        raise ValueError(f"nbytes={worded(number)}: an allocation node needs 1 to 2**63-1 bytes")
+    parameters = cuda_h.CUDA_MEM_ALLOC_NODE_PARAMS()
+    parameters.poolProps.allocType = 1  # CU_MEM_ALLOCATION_TYPE_PINNED
+    parameters.poolProps.location.type = 1  # CU_MEM_LOCATION_TYPE_DEVICE
+    parameters.poolProps.location.id = graph._primary.ordinal
+    parameters.bytesize = number
+    return Given("allocation", f"{number} bytes", (), (byref(parameters),), ("cuGraphAddMemAllocNode", "", ""))
+
+
+def free(graph: Any, allocation: Any) -> Given:
+    """Read a node that frees the allocation of a node in this or another graph."""
+    if getattr(allocation, "kind", "") != "allocation":
+        raise TypeError(f"free() needs the node of an allocation, not {a_kind(allocation)}")
+    address, symbols = allocation.ptr, ("cuGraphAddMemFreeNode", "", "")
+    for owner in (allocation.graph, graph):
+        for each in owner._root._given.values():
+            if each.kind == "free" and each.arguments[0].value == address:
+                raise ValueError(f"{allocation!r} is freed by another node of {owner!r} already: leave this node out")
+    return Given("free", allocation.label, (), (cuda_h.CUdeviceptr(address),), symbols)
+
+
+# -- conditional nodes
+
+_CONDITIONAL = 13  # CU_GRAPH_NODE_TYPE_CONDITIONAL
+_FORMS = {"if": 0, "while": 1, "switch": 2}  # CU_GRAPH_COND_TYPE_...
+
+
+class Choice(Given):
+    """The action of a conditional node; the call that adds it takes the data of edges, too.
+
+    form       "if", "while" or "switch"
+    bodies     the handles of its graphs, after it was added
+    condition  the handle of its condition, and the default value
+    """
+
+    __slots__ = ("form", "bodies", "condition")
+
+    def __init__(self, form: str, condition: tuple[int, int | None], parameters: object) -> None:
+        super().__init__("conditional", form, (), (parameters,), ("cuGraphAddNode_v2", "", ""))
+        self.form, self.condition = form, condition
+        self.bodies: tuple[int, ...] = ()
+
+    def add(self, graph: Any, node: Any, others: Any, count: int) -> None:
+        """Add the node to a graph."""
+        (parameters,), handle = self.arguments, cuda_h.CUgraph(graph.handle)
+        graph._primary.driver.cuGraphAddNode_v2(byref(node), handle, others, None, count, byref(parameters))
+        chosen = parameters.conditional
+        address = ctypes.cast(chosen.phGraph_out, ctypes.c_void_p).value or 0
+        self.bodies = tuple((ctypes.c_uint64 * chosen.size).from_address(address))
+
+
+def conditional(graph: Any, condition: Any, form: str, count: object) -> Given:
+    """Read a conditional node with a number of graphs."""
+    if not isinstance(condition, Condition):
+        raise TypeError(f"a conditional node needs a Condition, from create_condition(), not {a_kind(condition)}")
+    if condition.graph._root is not graph._root:
+        raise ValueError(
+            f"{condition!r} belongs to another graph, {condition.graph!r}, and this is {graph!r}: create one here"
+        )
+    handle = condition.handle
+    if any(isinstance(each, Choice) and each.condition[0] == handle for each in graph._root._given.values()):
+        raise ValueError(f"{condition!r} belongs to another conditional node already: create another condition")
+    number = as_int("count", count)
+    if not 0 < number < 2**16:
+        raise ValueError(f"count={worded(number)}: give the number of branches, 1 to 65535")
+    driver = graph._primary.driver
+    if (form == "switch" or number > 1) and driver.version < 12080:
+        raise refused(driver, "switch nodes, and if nodes with an else branch,", "12.8")
+    parameters = cuda_h.CUgraphNodeParams()
+    parameters.type = _CONDITIONAL
+    chosen = parameters.conditional
+    chosen.handle, chosen.type, chosen.size = handle, _FORMS[form], number
+    chosen.ctx = cuda_h.CUcontext(graph._primary.handle)
+    return Choice(form, (handle, condition.default), parameters)

@@ -1,0 +1,188 @@
+"""The arguments that a kernel's parameter accepts, and the errors for all others.
+
+What it is   `Slot`, a parameter of a kernel as its launches see it: how it is packed, and errors that name kernel,
+             parameter, value and remedy.
+What not     it packs nothing: packing.py has a function for each type of argument.
+The rules    An integer parameter takes any integer that fits its width, signed or unsigned (nvcc writes int as .u32).
+             A float parameter takes real numbers that fit. Eight bytes that may be an address take arrays and None.
+             A parameter with only a known size takes bytes, ctypes and NumPy values of exactly that size.
+Source       PTX ISA, "Fundamental Types"; CUDA Driver API, cuLaunchKernel
+Read next    packing.py
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+
+from ...errors import a_kind, worded
+from ...remembered import Remembered
+from ..core.context import reaches
+from .declared_parameters import OBJECTS, Declared
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
+
+    from ...protocols.description import Place
+    from ..devices.device import Device
+    from .signature import Parameter
+
+__all__ = ["Slot"]
+
+
+_INTEGERS = {1: "b", 2: "h", 4: "i"}
+_FLOATS = {"f16": "e6x", "f32": "f4x", "f64": "d"}  # and the struct formats of their cells
+# The least number that rounds to infinity: half a unit in the last place above the greatest finite number.
+_TOO_LARGE = {"f16": 65520.0, "bf16": (2 - 2**-8) * 2.0**127, "f32": (2 - 2**-24) * 2.0**127, "f64": float("inf")}
+
+
+class Slot:
+    """A parameter of a kernel on a device: how an argument is packed into it, and how one is refused.
+
+    form      "address" (8 bytes that take a number or an array), "typed" (the same, for arrays of one element type),
+              "integer", "real" or "bytes"
+    element   of a "typed" slot: the DType of the arrays
+    others    the DTypes that it takes besides
+    known     whether its type is from the source
+    dense     the strides of most arrays for it: of one dimension, without gaps
+    format    the struct format of its cell: a launch packs each argument into a cell of its own, of 8 bytes or more
+    type      from the declaration, or else from the code: a PTX type, "pointer", or "" if only the size is known
+    converts  whether a "bytes" slot was declared with a type, so that numbers are converted to it
+    reads     whether the kernel only reads the memory behind an address
+    low high  the range of integers, signed or unsigned
+    limit     the smallest magnitude that does not fit into a float slot
+    places    Places of memory that the kernel may always use; packing.py adds them
+    unpack    the function of struct that reads a value of this size and form from a buffer
+    table     the type of an argument -> the function that packs it; from packing.py
+    """
+
+    __slots__ = (
+        "kernel",
+        "parameter",
+        "device",
+        "ordinal",
+        "form",
+        "format",
+        "type",
+        "size",
+        "element",
+        "others",
+        "known",
+        "dense",
+        "converts",
+        "reads",
+        "low",
+        "high",
+        "limit",
+        "suitable",
+        "places",
+        "unpack",
+        "table",
+        "_reader",
+    )
+
+    def __init__(
+        self, kernel: str, parameter: Parameter, wanted: Declared | None, device: Device, reads: bool = False
+    ) -> None:
+        self.table: Any = None
+        self.kernel, self.parameter, self.device, self.ordinal = kernel, parameter, device, device.ordinal
+        self.type = kind = parameter.type if wanted is None else wanted.type
+        self.size = size = parameter.size
+        self.element = None if wanted is None else wanted.element
+        self.others = () if wanted is None else wanted.others
+        self.known = wanted is not None and wanted.known
+        if self.element is None:
+            self.dense = None
+        else:
+            self.dense = (self.element.itemsize,)
+        self.converts = wanted is not None and bool(kind)
+        self.reads = reads or wanted is not None and wanted.reads
+        bits = size * 8
+        self.low, self.high = -(1 << bits - 1), (1 << bits) - 1
+        self.limit = _TOO_LARGE.get(kind, 0.0)
+        self.suitable: Remembered[Place, bool] = Remembered(64)  # the Places that this parameter takes
+        self.places = self.suitable.answers
+        self._reader: Slot | None = None
+        if size == 8 and kind in ("pointer", "u64", "s64"):
+            self.form, self.format, value = "address" if self.element is None else "typed", "P", "q"
+        elif kind[:1] in ("u", "s") and size in _INTEGERS:
+            self.form, self.format, value = (
+                "integer",
+                "P",
+                _INTEGERS[size],
+            )  # (the kernel reads the low bytes of the cell)
+        elif kind in _FLOATS:
+            self.form, self.format, value = "real", _FLOATS[kind], _FLOATS[kind][0]
+        else:
+            self.form, self.format, value = "bytes", f"{size}s{-size % 8}x", f"{size}s"
+        self.unpack = Struct(value).unpack_from
+
+    def reader(self) -> Slot:
+        """Return the slot to use for an argument that is wrapped in In."""
+        if self.reads:
+            return self
+        reader = self._reader
+        if reader is None:
+            wanted = None
+            if self.converts:
+                wanted = Declared(self.type, self.size, 1, element=self.element, others=self.others, known=self.known)
+            reader = Slot(self.kernel, self.parameter, wanted, self.device, reads=True)
+            reader.table = self.table
+            self._reader = reader
+        return reader
+
+    # -- refusals
+
+    @property
+    def place(self) -> str:
+        """Return the text that names kernel and parameter."""
+        parameter = self.parameter
+        return f"kernel {self.kernel}: " + (
+            f"parameter {parameter.name!r}" if parameter.name else f"the parameter at byte {parameter.offset}"
+        )
+
+    def refuse(self, kind: type[Exception], argument: object, why: str) -> NoReturn:
+        """Raise an error that names kernel, parameter and argument."""
+        if self.element is not None:
+            shown = f"{self.element}*"
+        elif self.type in OBJECTS:
+            shown = f"a {self.type}"
+        elif self.type and self.type != "pointer":
+            shown = f".{self.type}"
+        else:
+            shown = self.type or f"{self.size} bytes without a type"
+        raise kind(f"{self.place} is {shown}: {_worded(argument)} {why}")
+
+    def refuse_place(self, argument: object, where: tuple[str, int | None], owner: Any = None) -> None:
+        """Refuse memory that the device cannot access; return for host memory that it can access (HMM, Grace).
+
+        owner  the Memory, if it is ours
+        """
+        kind, ordinal = where
+        if kind == "cpu":
+            if self.device.attribute("PAGEABLE_MEMORY_ACCESS"):
+                return
+            self.refuse(
+                ValueError,
+                argument,
+                f"is in host memory, which device {self.ordinal} cannot access: "
+                'device.upload(it), or allocate it as "pinned" or "managed"'
+                + ("; for the bytes of a structure, give bytes(it)" if self.form == "bytes" else ""),
+            )
+        remedy = f"Device({self.ordinal}).enable_peer_access(Device({ordinal}))"
+        self.refuse(
+            ValueError,
+            argument,
+            f"is on device {ordinal}, to which device {self.ordinal} was not given access: "
+            f"{remedy if owner is None else owner._remedy(self.ordinal)}, or copy it",
+        )
+
+    def can_reach(self, where: tuple[str, int | None]) -> bool:
+        """Tell whether the device can access memory of a kind and ordinal, according to its label."""
+        kind, ordinal = where  # (None is the ordinal of an empty array whose exporter named none: nothing is accessed)
+        return kind != "cpu" and (kind != "cuda" or ordinal is None or reaches(self.ordinal, ordinal))
+
+
+def _worded(value: object) -> str:
+    shown = issubclass(type(value), (int, float, complex, str, bytes, type(None)))  # its __class__ may say otherwise
+    return worded(value) if shown else a_kind(value)

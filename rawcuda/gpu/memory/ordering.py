@@ -1,0 +1,341 @@
+"""Order between streams: which work must be done before other work begins.
+
+What it is   `make_wait`, `wait_on_host` and others, for views and stream handles; all of them are for device-accessible
+             memory.
+What not     the meaning of a stream given from outside is decided by gpu/core/stream_arguments.py's handle_of and the
+             protocols.
+How          An event is recorded on the stream that has the work, and the other stream waits for it, on the device;
+             nothing is done if both are the same stream. Only `wait_on_host` makes the CPU wait.
+Source       CUDA Driver API, "Stream Management", "Event Management"; array API standard, `__dlpack__`, stream
+Read next    copies/device_copy.py
+"""
+
+from __future__ import annotations
+
+import ctypes
+
+from ... import driver
+from ...driver import as_argument
+from ...errors import Closed, CudaError, ForkedAfterInit, InvalidUse, refusal
+from ...protocols.device_memory import gpu
+from ..core.calls import relaxed
+from ..core.context import PrimaryContext, context_of, held_contexts
+from ..core.points import capture_number, capturing, retain, retained, sweep
+from ..core.stream_arguments import NO_SYNC, PER_THREAD, StreamHandle, handle_of, home_of, queue_of, work_handle
+from ..streams.stream import record_and_wait
+from .memory import Memory
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+    from ...arrays.copying import Side
+    from ...protocols.description import Description
+
+__all__ = [
+    "device_of",
+    "end_work",
+    "finish_context",
+    "forget_closed",
+    "hold_back",
+    "keep",
+    "keep_foreign",
+    "make_ready",
+    "make_wait",
+    "pending_handle",
+    "refuse_capture",
+    "wait_on_host",
+    "synchronize_contexts",
+    "wait_between",
+    "wait_for",
+    "PAGEABLE",
+]
+
+_LEGACY = 1
+PAGEABLE = (  # why refuse_capture() refuses
+    "a copy from or to pageable host memory is complete on return: use pinned memory, Device.allocate(nbytes, "
+    "kind='pinned'), or add the copy with graph.copy()"
+)
+
+
+def device_of(view: Description) -> PrimaryContext | None:
+    """Return the context of the device that a view's memory belongs to, or None for host memory that is not ours."""
+    if isinstance(view.owner, Memory):
+        return view.owner._primary
+    kind, ordinal = view._place.device or ("cpu", 0)
+    if kind not in ("cuda", "cuda_managed") or ordinal is None:
+        return None
+    primary = context_of(ordinal)
+    primary.open()
+    return primary
+
+
+def synchronize_contexts() -> None:
+    """Wait until every device has completed all work that this package queued.
+
+    calls   cuCtxSynchronize
+    """
+    for primary in held_contexts():
+        primary.hold(user := object())
+        try:
+            primary.calls.cuCtxSynchronize()
+        finally:
+            primary.let_go(user)
+    if retained:
+        sweep(now=True)
+
+
+def pending_handle(view: Description) -> int | None:
+    """Return the stream with the pending work on a view's memory, or None if it was viewed without ordering."""
+    if view.stream is not None:
+        forget_closed(view)
+    if view.stream is None:
+        return _LEGACY
+    handle = handle_of(view.stream)
+    return None if handle == NO_SYNC else handle
+
+
+def forget_closed(view: Description) -> None:
+    """If the stream that a view was made for is closed, wait for its work, and mark the view as ready."""
+    if isinstance(view.stream, StreamHandle) and view.stream.closed:
+        _finish_closed(view.stream)
+        view.stream = None
+
+
+def _finish_closed(stream: Any) -> None:
+    """Wait on the CPU until the work of a closed stream is done; this does not break a capture.
+
+    calls   cuEventSynchronize
+    """
+    end = stream.end()
+    if end is None:
+        synchronize_contexts()
+    else:
+        end.wait()
+
+
+def _is_outside(primary: PrimaryContext, stream: object, working: object) -> bool:
+    """Tell whether a stream is in one of our captures, and another stream is not."""
+    number = capture_number(primary, work_handle(stream))
+    return number in capturing and capture_number(home_of(working, primary), handle_of(working)) != number
+
+
+def refuse_capture(primary: PrimaryContext, stream: object, why: str) -> None:
+    """Refuse work that cannot be captured if the stream takes part in one of our captures; the capture stays valid.
+
+    why     the work, why it cannot be captured, and the remedy
+    raises  InvalidUse  the stream is being captured
+    """
+    if capturing and capture_number(primary, work_handle(stream)) is not None:
+        raise InvalidUse(f"the stream is being captured, and {why}")
+
+
+def make_ready(primary: PrimaryContext, stream: Any, thing: Any) -> None:
+    """Make a stream wait until a view or a Memory is ready in the order of its own stream.
+
+    stream  as for queue.work_handle
+    """
+    theirs, is_view = thing.stream, not isinstance(thing, Memory)
+    if theirs is None or theirs is stream or is_view and thing._place.is_host:
+        return
+    if isinstance(theirs, StreamHandle) and theirs._handle is None:
+        _finish_closed(theirs)
+        if is_view:  # (the stream of a Memory is that of its allocation)
+            thing.stream = None
+        return
+    working = handle_of(theirs)
+    if working == NO_SYNC:
+        return
+    there = None
+    if working <= PER_THREAD:
+        there = device_of(thing) if is_view else thing._primary
+    if working != work_handle(stream) or there is not None and there is not primary:
+        if capturing and _is_outside(primary, stream, theirs):  # a graph cannot wait for work outside of it
+            home = home_of(theirs, there or primary)
+            with relaxed(home.driver):
+                home.calls.cuStreamSynchronize(as_argument(working))
+            return
+        record_and_wait(primary, theirs, stream, there)
+
+
+def keep_foreign(primary: PrimaryContext, stream: object, view: Any) -> None:
+    """Keep foreign memory until a stream has completed its work, and make its exporter's stream wait for that."""
+    handle, home = work_handle(stream), home_of(stream, primary)
+    if type(view) is view._streamed:
+        hold_back((view,), handle, primary)
+    retain(home, handle, view._owner)
+
+
+def keep(primary: PrimaryContext, stream: object, thing: Any, side: Side) -> None:
+    """Keep the memory of a side until a stream has completed its work, if its close() would not wait for that.
+
+    The close() of our memory waits for the work of its own device, and for the work that this waits for; a copy on a
+    default stream makes the default streams of both devices wait. A stream of another device needs a lease.
+    """
+    if not side.ours:
+        keep_foreign(primary, stream, thing)
+        return
+    handle = work_handle(stream)
+    if handle > PER_THREAD and (side.primary is not primary or getattr(stream, "_primary", None) is not primary):
+        home = home_of(stream, primary)
+        if home is not side.primary:
+            owner = thing if isinstance(thing, Memory) else thing._owner
+            retain(home, handle, owner.lease())
+
+
+def finish_context(primary: PrimaryContext) -> None:
+    """Wait for all work of a context after an exception, and raise no other error.
+
+    calls   cuCtxSynchronize
+    """
+    try:
+        primary.calls.cuCtxSynchronize()
+    except CudaError:
+        pass
+
+
+_unfinished: dict[int, Any] = {}
+
+
+def end_work(error: BaseException, primary: PrimaryContext, queue: object, *things: object) -> None:
+    """Wait for the work that a call may have queued before an exception was raised: nothing keeps its memory.
+
+    After an error of the driver in a capture, there is nothing to wait for, and waiting would invalidate the capture.
+    If another exception ends the wait, these objects are kept forever.
+
+    queue   the stream as an argument
+    things  the views or Memories whose memory the work uses
+    calls   cuStreamSynchronize
+    """
+    if capturing and isinstance(error, CudaError):
+        return
+    key = id(things)
+    _unfinished[key] = things
+    try:
+        primary.calls.cuStreamSynchronize(queue)
+    except (CudaError, Closed, ForkedAfterInit):
+        pass  # the context is lost, so the work ends
+    _unfinished.pop(key, None)
+
+
+def wait_for(thing: Any, side: Side, stream: Any) -> bool:
+    """Wait on the CPU until a stream has completed its work, and the work that is pending on pinned memory is done.
+
+    returns  False if the stream is being captured, so that nothing can wait for it
+    """
+    primary = side.primary
+    if primary is None:  # it is not ours
+        wait_on_host(thing)
+        return True
+    if capturing and capture_number(primary, work_handle(stream)) is not None:
+        return False
+    if thing.stream is not None and thing.stream is not stream:
+        make_ready(primary, stream, thing)
+    calls, queue = primary.calls, queue_of(stream)
+    calls.cuStreamSynchronize(queue)
+    return True
+
+
+def wait_between(waiting: int, working: int, device: Any) -> None:
+    """Make a stream wait for the work that another stream has now.
+
+    device  the Device or PrimaryContext in which the event is made
+    calls   cuEventCreate, cuEventRecord, cuStreamWaitEvent
+    """
+    if waiting != working:
+        record_and_wait(getattr(device, "_primary", device), working, waiting)
+
+
+def make_wait(consumer: int, view: Description) -> None:
+    """Make a consumer's stream wait for the pending work on a view's memory.
+
+    consumer   a handle, or -1: no ordering
+    """
+    if consumer == NO_SYNC or 0 in view.shape or not driver.is_loaded():
+        return  # (if no driver is in use, no work of ours can be pending)
+    working = _LEGACY if view.stream is None else pending_handle(view)
+    device = device_of(view)
+    if working is not None and device is not None and working != consumer:
+        if working > 2 and _is_capturing(working, device):
+            raise refusal(
+                "dlpack",
+                "stream",
+                consumer,
+                f"cannot wait for the view's stream {working:#x} while that is being captured; export "
+                "before the capture, or request it with stream=-1",
+            )
+        record_and_wait(device, working, consumer)
+
+
+def _is_capturing(stream: int, primary: PrimaryContext) -> bool:
+    status = ctypes.c_uint()
+    primary.calls.cuStreamIsCapturing(as_argument(stream), ctypes.byref(status))
+    return status.value != 0
+
+
+def hold_back(views: Iterable[Any], using: int, device: object) -> None:
+    """Make the streams that exporters named wait for our use of their memory.
+
+    using    the stream that the use was queued on
+    source   CUDA Array Interface (Version 3), "Synchronization": the duty of a consumer that does not use the given
+             stream
+    """
+    for view in views:
+        theirs = getattr(view, "exporting_stream", None)
+        if theirs is not None:
+            wait_between(theirs, using, device)
+
+
+def wait_on_host(view: Description) -> None:
+    """Wait on the CPU until the pending work on a view's memory is done.
+
+    Managed memory of a device without concurrent access may be used by the host only while no work at all is pending.
+
+    calls   cuStreamSynchronize, cuCtxSynchronize
+    """
+    if not driver.is_loaded():
+        return
+    device = view._place.device
+    if device is not None and device[0] == "cuda_managed" and not _is_concurrent(context_of(device[1] or 0)):
+        _finish_device(context_of(device[1] or 0))
+        return
+    working = pending_handle(view)
+    if working is None:
+        return
+    primary = device_of(view)
+    if primary is None:
+        synchronize_contexts()
+    else:
+        primary.calls.cuStreamSynchronize(as_argument(working))
+
+
+def _is_concurrent(primary: PrimaryContext) -> bool:
+    """Tell whether the host may use managed memory while a device works.
+
+    calls   cuDeviceGetAttribute
+    """
+    return bool(gpu.Device(primary.ordinal).attribute("CONCURRENT_MANAGED_ACCESS"))
+
+
+_told: list[int] = []  # the devices about which the user was told
+
+
+def _finish_device(primary: PrimaryContext) -> None:
+    """Wait for all work of a device before the host uses its managed memory, and tell the user once.
+
+    calls   cuCtxSynchronize
+    """
+    if primary.ordinal not in _told:
+        import warnings
+
+        _told.append(primary.ordinal)
+        warnings.warn(
+            f"device {primary.ordinal} has the attribute CONCURRENT_MANAGED_ACCESS 0, so the host may not use managed "
+            "memory while any work is pending: all work is waited for before such memory is given to the host; "
+            "do the same before each later use, or use pinned memory",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+    primary.open()
+    primary.calls.cuCtxSynchronize()

@@ -1,0 +1,463 @@
+"""Memory pools: where stream-ordered memory comes from, and how much of it is kept for later allocations.
+
+What it is   MemoryPool, its attributes, and the access of other devices to its memory.
+What not     the memory itself, which is a Memory like any other. It stays valid if the pool is closed; the driver frees
+             the pool with the last memory from it.
+Source       CUDA Driver API, "Stream Ordered Memory Allocator"
+Read next    memory.py
+"""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import byref
+
+from ...arguments import SetOnce, as_bool, as_choice, as_int, as_list
+from ...driver import as_argument
+from ...errors import NotFound, OutOfMemory, Unsupported, a_kind, worded
+from ...headers import cuda_h
+from ...headers.status import NOT_SUPPORTED
+from ...ownership import Owned
+from ..core import locations
+from ..core.context import PrimaryContext, count, is_device, primary_of
+from ..core.handles import POOL, POOLED, make, shown_handle
+from ..core.stream_arguments import Ordering, StreamHandle, queue_of
+from ..streams.stream import Stream
+from .memory import Memory, blank, size_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any, NoReturn
+
+    from ...gpu.devices.device import Device
+
+__all__ = ["MemoryPool", "PoolAttributes", "allocate_from", "set_pool"]
+
+_PINNED, _MANAGED = 1, 2  # CU_MEM_ALLOCATION_TYPE_PINNED, MANAGED
+_NONE, _DEVICE, _HOST, _NUMA = range(4)  # CU_MEM_LOCATION_TYPE_NONE, DEVICE, HOST, HOST_NUMA
+_KINDS = ("device", "pinned", "managed")
+
+# the attributes of a pool: CUmemPool_attribute, and what can be set: a switch, a number, only 0, or nothing
+_ATTRIBUTES = {
+    "reuse_follow_event_dependencies": (1, "switch"),
+    "reuse_allow_opportunistic": (2, "switch"),
+    "reuse_allow_internal_dependencies": (3, "switch"),
+    "release_threshold": (4, "number"),
+    "reserved_mem_current": (5, ""),
+    "reserved_mem_high": (6, "zero"),
+    "used_mem_current": (7, ""),
+    "used_mem_high": (8, "zero"),
+}
+
+
+class PoolAttributes:
+    """The attributes of a pool, which are read from the driver: pool.attributes.used_mem_current.
+
+    The sizes are in bytes. `release_threshold` and the three switches `reuse_...` can be set; the high-water marks
+    `reserved_mem_high` and `used_mem_high` can be set to 0, which resets them to the present sizes.
+
+    calls   cuMemPoolGetAttribute, cuMemPoolSetAttribute
+    """
+
+    __slots__ = ("_pool",)
+
+    _pool: MemoryPool
+
+    def __init__(self, pool: MemoryPool) -> None:
+        object.__setattr__(self, "_pool", pool)
+
+    def __getattr__(self, name: str) -> int:
+        if name not in _ATTRIBUTES:
+            raise AttributeError(f"a pool has no attribute {name!r}: it has {', '.join(_ATTRIBUTES)}")
+        number, setting = _ATTRIBUTES[name]
+        if setting == "switch":
+            value: Any = ctypes.c_int()
+        else:
+            value = ctypes.c_uint64()
+        pool = self._pool
+        pool._primary.calls.cuMemPoolGetAttribute(pool._argument(), ctypes.c_int(number), byref(value))
+        return bool(value.value) if setting == "switch" else int(value.value)
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise TypeError(
+            "the attributes of a pool belong to it, and cannot be copied or pickled: "
+            "dict(pool.attributes) has their values"
+        )
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name not in _ATTRIBUTES:
+            raise AttributeError(f"a pool has no attribute {name!r}: it has {', '.join(_ATTRIBUTES)}")
+        number, setting = _ATTRIBUTES[name]
+        if not setting:
+            raise AttributeError(f"{name} cannot be set: it is the present size")
+        if setting == "switch":
+            value = as_bool(name, value)
+            given: Any = ctypes.c_int(bool(value))
+        else:
+            size = as_int(name, value)
+            if setting == "zero" and size:
+                raise ValueError(f"{name}={worded(size)}: a high-water mark can only be set to 0")
+            if not 0 <= size < 2**64:
+                raise ValueError(f"{name}={worded(size)}: give a number of bytes from 0 to 2**64-1")
+            given = ctypes.c_uint64(size)
+        pool = self._pool
+        pool._primary.calls.cuMemPoolSetAttribute(pool._argument(), ctypes.c_int(number), byref(given))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_ATTRIBUTES)
+
+    def keys(self) -> Iterator[str]:
+        """Return the names, so that dict(pool.attributes) works."""
+        return iter(_ATTRIBUTES)
+
+    def __getitem__(self, name: str) -> int:
+        if not isinstance(name, str) or name not in _ATTRIBUTES:
+            raise NotFound(f"a pool has no attribute {worded(name)}: it has {', '.join(_ATTRIBUTES)}")
+        return self.__getattr__(name)
+
+    def __dir__(self) -> list[str]:
+        return [*_ATTRIBUTES, "keys"]
+
+    def __repr__(self) -> str:
+        if self._pool.closed:
+            return f"<attributes of {self._pool!r}>"
+        return f"<attributes of a pool: {', '.join(f'{name}={self[name]}' for name in self)}>"
+
+
+class MemoryPool(SetOnce, Owned):
+    """A pool from which memory is allocated in the order of a stream.
+
+    Freed memory stays in the pool for later allocations. If the pool has reserved more than `release_threshold` bytes
+    (0 at first), the driver returns unused memory to the system at a call that waits for a stream, an event or the
+    device. After close(), the memory that was allocated from the pool stays valid until it is closed itself.
+
+    It is made with its own name; Device.default_pool is one that is always there.
+
+    >>> device = Device(0)
+    >>> pool = MemoryPool(device)
+    >>> memory = pool.allocate(64, stream=device.stream())
+    >>> memory.nbytes
+    64
+
+    device  the Device whose memory it is, or whose kernels have access to it
+    shareable  whether Memory.share() can offer its memory, which must be of a device, to other processes
+    kind    "device"; "pinned": page-locked host memory; "managed"
+    units   max_size is in bytes; 0: no limit
+    calls   cuMemPoolCreate, cuMemPoolDestroy, cuMemPoolSetAccess
+    raises  Unsupported  the device or its driver has no pools of this kind
+            ValueError   an unknown kind, an impossible size, a location of another kind of pool
+    """
+
+    # location   of a "pinned" pool "host" or a node, "numa:0"; of a "managed" one the preferred location
+    __slots__ = ("device", "kind", "max_size", "_primary", "_where")
+    _instead = "make another pool"
+
+    device: Device
+    kind: str
+    max_size: int  # 0: no limit, or that of a pool that the driver made
+    if TYPE_CHECKING:
+        _primary: PrimaryContext
+        _where: locations.Location
+
+    def __init__(
+        self,
+        device: Device,
+        *,
+        kind: str = "device",
+        max_size: int = 0,
+        location: object = None,
+        shareable: bool = False,
+    ) -> None:
+        allocation, where = _place_of(device, kind, location)
+        size = size_of("max_size", max_size)
+        primary = primary_of(device)
+        assert primary is not None  # _place_of() has checked the device
+        self.device, self.kind, self.max_size, self._primary, self._where = device, kind, size, primary, where
+        _require(primary, kind, where)
+        if as_bool("shareable", shareable):
+            _require_sharing(primary, kind)
+        wanted = cuda_h.CUmemPoolProps(
+            allocType=allocation, handleTypes=int(bool(shareable)), location=where.struct(), maxSize=size
+        )
+        make(self, POOL, primary, (byref(wanted),))
+        if kind == "pinned":  # at first only the host has access
+            try:
+                self.set_access(device, "readwrite")
+            except BaseException:
+                self.close()
+                raise
+
+    @classmethod
+    def default(cls, device: Device, kind: str = "device", location: object = None) -> MemoryPool:
+        """Return the default pool, which always exists; close() does not destroy it.
+
+        calls   cuDeviceGetDefaultMemPool, cuMemGetDefaultMemPool
+        """
+        return cls._borrow(device, kind, location, "cuDeviceGetDefaultMemPool", "cuMemGetDefaultMemPool")
+
+    @classmethod
+    def current(cls, device: Device, kind: str = "device", location: object = None) -> MemoryPool:
+        """Return the pool from which memory is allocated if no pool is given; close() does not destroy it.
+
+        calls   cuDeviceGetMemPool, cuMemGetMemPool
+        """
+        return cls._borrow(device, kind, location, "cuDeviceGetMemPool", "cuMemGetMemPool")
+
+    @classmethod
+    def _borrow(cls, device: Device, kind: str, location: object, of_device: str, of_location: str) -> MemoryPool:
+        allocation, where = _place_of(device, kind, location)
+        primary = primary_of(device)
+        assert primary is not None
+        _require(primary, kind, where)
+        handle = cuda_h.CUmemoryPool()
+        if kind == "device":
+            getattr(primary.calls, of_device)(byref(handle), ctypes.c_int(device.handle))
+        else:
+            getattr(primary.calls, of_location)(byref(handle), byref(where.struct()), ctypes.c_int(allocation))
+        made = cls.__new__(cls)
+        made.device, made.kind, made.max_size, made._primary, made._where = device, kind, 0, primary, where
+        made._own(handle.value or 0, None)
+        return made
+
+    def make_current(self) -> None:
+        """Make this the pool from which memory of its kind and location is allocated if no pool is given.
+
+        calls   cuDeviceSetMemPool, cuMemSetMemPool
+        """
+        calls, pool = self._primary.calls, self._argument()
+        if self.kind == "device":
+            calls.cuDeviceSetMemPool(ctypes.c_int(self._primary.ordinal), pool)
+        else:
+            allocation = _PINNED if self.kind == "pinned" else _MANAGED
+            calls.cuMemSetMemPool(byref(self._where.struct()), ctypes.c_int(allocation), pool)
+
+    @property
+    def location(self) -> Any:
+        """Return the location of the memory, or the preferred one: a Device, "host", "numa:0", or None for any."""
+        return None if self._where.kind == _NONE else self._where.public()
+
+    # -- allocating
+
+    def allocate(self, nbytes: int, *, stream: object = None) -> Memory:
+        """Allocate memory in the order of a stream; it is freed in the order of the same stream.
+
+        stream  None: the legacy default stream; it may be a stream of another device
+        units   bytes; for 0 nothing is allocated, and the address is 0
+        calls   cuMemAllocFromPoolAsync, cuMemFreeAsync
+        raises  OutOfMemory  not enough memory is free, or the pool would exceed its max_size
+                Closed       after close()
+        """
+        handle, primary = self.handle, self._primary
+        nbytes = size_of("nbytes", nbytes)
+        if stream is None:
+            stream = Stream.legacy
+        if isinstance(stream, StreamHandle) and stream._primary is primary:
+            ordering: Any = stream
+        else:
+            ordering = Ordering(stream)
+        memory = blank(self.device, primary, nbytes, self.kind, stream)
+        if nbytes:
+            queue = queue_of(stream if ordering is stream else ordering.handle)
+            try:
+                make(memory, POOLED, primary, (as_argument(nbytes), as_argument(handle), queue), ordering)
+            except OutOfMemory as error:
+                if not self.max_size:
+                    raise
+                used = self.attributes.used_mem_current
+                raise OutOfMemory(
+                    f"{error}\n{self!r} was made with max_size={self.max_size}, of which {used} bytes are in use: "
+                    "close memory from it, or make a larger pool",
+                    code=error.code, name=error.name, call=error.call, arguments=error.arguments,
+                ) from None  # fmt: skip
+        return memory
+
+    def trim(self, keep: int = 0) -> None:
+        """Return unused memory to the system, until the pool reserves at most `keep` bytes or has no unused memory.
+
+        calls   cuMemPoolTrimTo
+        """
+        self._primary.calls.cuMemPoolTrimTo(self._argument(), as_argument(size_of("keep", keep)))
+
+    @property
+    def attributes(self) -> PoolAttributes:
+        """Return the attributes, such as the numbers of bytes that are reserved and used."""
+        return PoolAttributes(self)
+
+    @property
+    def release_threshold(self) -> int:
+        """Return the number of reserved bytes above which the driver returns unused memory; it can be set."""
+        return self.attributes.release_threshold
+
+    @release_threshold.setter
+    def release_threshold(self, nbytes: int) -> None:
+        self.attributes.release_threshold = nbytes
+
+    # -- access of devices
+
+    def access(self, device: object) -> str:
+        """Return the access of a device to the pool's memory: "none", "read" or "readwrite".
+
+        device  a Device or its ordinal
+        calls   cuMemPoolGetAccess
+        """
+        where = locations.Location(_DEVICE, locations.ordinal_from(device)).struct()
+        flags = ctypes.c_uint()
+        self._primary.calls.cuMemPoolGetAccess(byref(flags), self._argument(), byref(where))
+        return locations.right_of(flags.value)
+
+    def set_access(self, device: object, access: str) -> None:
+        """Give a device access to all memory of the pool, including earlier allocations, or take the access away.
+
+        device  a Device or its ordinal
+        access  "none", "read" or "readwrite"
+        order   before access is taken away, all work of the device is completed
+        calls   cuMemPoolSetAccess
+        raises  Unsupported  the device cannot reach the memory
+                ValueError   less than "readwrite" for the pool's own device
+        """
+        self._set_access([device], locations.right_from(access))
+
+    def _set_access(self, devices: list[object], flags: int) -> None:
+        own, ordinals = self._primary.ordinal, [locations.ordinal_from(device) for device in devices]
+        handle = self._argument()
+        for ordinal in ordinals:
+            if self.kind == "device":
+                if ordinal == own and flags != 3:
+                    raise ValueError(f"device {own} always has access to the memory of its own pool")
+                if flags:
+                    locations.require_peer(ordinal, own, "a pool of it")
+        if not ordinals:
+            return
+        if flags != 3:
+            locations.finish_work(ordinals)
+        wanted = (cuda_h.CUmemAccessDesc * len(ordinals))()
+        for each, ordinal in zip(wanted, ordinals):
+            each.location, each.flags = locations.Location(_DEVICE, ordinal).struct(), flags
+        self._primary.calls.cuMemPoolSetAccess(handle, byref(wanted), as_argument(len(ordinals)))
+
+    @property
+    def peer_accessible_by(self) -> Any:
+        """Return the set of the other devices that have access, which can be changed, or replaced by assignment.
+
+        calls   cuMemPoolGetAccess, cuMemPoolSetAccess
+        """
+        self.handle
+        return locations.Devices(self._peers, self._change_peers)
+
+    @peer_accessible_by.setter
+    def peer_accessible_by(self, devices: object) -> None:
+        given = as_list("peer_accessible_by", devices, "devices")
+        locations.Devices(self._peers, self._change_peers).replace(
+            [locations.device_from(locations.ordinal_from(device)) for device in given]
+        )
+
+    def _peers(self) -> list[Any]:
+        others = [ordinal for ordinal in range(count()) if ordinal != self._primary.ordinal]
+        return [locations.device_from(ordinal) for ordinal in others if self.access(ordinal) != "none"]
+
+    def _change_peers(self, added: list[object], removed: list[object]) -> None:
+        for device in (*added, *removed):
+            if locations.ordinal_from(device) == self._primary.ordinal:
+                raise ValueError(f"{device!r} is the pool's own device, not a peer of it")
+        if removed:
+            self._set_access(removed, 0)
+        if added:
+            self._set_access(added, 3)
+
+    def _argument(self) -> Any:
+        """Return the handle as an argument of prepared calls; raises Closed."""
+        if self._primary._handle is None:  # the pool is borrowed, and the Device was closed
+            self._primary.open()
+        return as_argument(self.handle)
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return isinstance(other, MemoryPool) and self._handle is not None and other._handle == self._handle
+
+    def __hash__(self) -> int:
+        return hash(("pool", self.device.ordinal, self.kind))  # the same after close()
+
+    def __repr__(self) -> str:
+        where = shown_handle(self)
+        return f"<MemoryPool {where}, {self.kind}, device {self.device.ordinal}>"
+
+
+def _place_of(device: Device, kind: object, location: object) -> tuple[int, locations.Location]:
+    """Check the arguments that say where a pool's memory is; return the CUmemAllocationType and the location."""
+    if not is_device(device):
+        raise TypeError(f"a pool needs a Device, not {a_kind(device)}")
+    as_choice("kind", kind, _KINDS)
+    if kind == "device":
+        if location is not None:
+            raise ValueError("location is for pools of pinned or managed memory: leave it out, or give another kind")
+        return _PINNED, locations.Location(_DEVICE, device.ordinal)
+    if location is None:
+        where = None
+    else:
+        where = locations.location_from(location)
+    if kind == "pinned":
+        where = where or locations.Location(_HOST)
+        if where.kind not in (_HOST, _NUMA):
+            raise ValueError(f"location {worded(location)}: pinned memory is on the host: give 'host' or 'numa:0'")
+        return _PINNED, where
+    where = where or locations.Location(_NONE)
+    if where.kind not in (_NONE, _DEVICE, _HOST, _NUMA):
+        raise ValueError(f"location {worded(location)}: a pool is for all threads: give a Device, 'host' or 'numa:0'")
+    return _MANAGED, where
+
+
+def allocate_from(device: Device, pool: MemoryPool, nbytes: Any, kind: Any, stream: Any) -> Memory:
+    """Allocate from a pool, for Device.allocate().
+
+    raises  TypeError   not a MemoryPool
+            ValueError  a pool of another device, or of another kind of memory
+    """
+    _check_pool(device, pool)
+    if as_choice("kind", kind, _KINDS) not in ("device", pool.kind):
+        raise ValueError(f"kind {worded(kind)}: {pool!r} contains {pool.kind} memory: leave kind out")
+    device.context
+    memory: Memory = pool.allocate(nbytes, stream=stream)
+    return memory
+
+
+def set_pool(device: Device, pool: MemoryPool) -> None:
+    """Make a pool the current one of a device, for Device.pool."""
+    _check_pool(device, pool)
+    if pool.kind != "device":
+        raise ValueError(f"a pool of {pool.kind} memory cannot be the pool of a device: use pool.make_current()")
+    pool.make_current()
+
+
+def _check_pool(device: Device, pool: MemoryPool) -> None:
+    if not isinstance(pool, MemoryPool):
+        raise TypeError(f"pool must be a MemoryPool, not {a_kind(pool)}")
+    pool.handle  # raises Closed
+    if pool._primary is not device._primary:
+        other = pool._primary.ordinal
+        raise ValueError(f"{pool!r} belongs to device {other}, not to {device!r}: use Device({other}), or another pool")
+
+
+def _require_sharing(primary: PrimaryContext, kind: str) -> None:
+    if kind != "device":
+        raise ValueError(f"shareable=True is for pools of a device's memory, not for {kind} memory")
+    locations.require(primary, "MEMPOOL_SUPPORTED_HANDLE_TYPES", "pools for other processes")
+
+
+def _require(primary: PrimaryContext, kind: str, where: locations.Location) -> None:
+    if kind == "device":
+        locations.require(primary, "MEMORY_POOLS_SUPPORTED", "memory pools")
+    elif kind == "pinned":
+        attribute = "HOST_NUMA_MEMORY_POOLS_SUPPORTED"
+        if where.kind == _HOST:
+            attribute = "HOST_MEMORY_POOLS_SUPPORTED"
+        locations.require(primary, attribute, "pools of host memory")
+    elif primary.driver.version < 13000:
+        version = primary.driver.version
+        raise Unsupported(
+            f"pools of managed memory exist from CUDA 13.0 on, and this driver is of CUDA {version // 1000}."
+            f"{version % 1000 // 10}: use device.allocate(nbytes, kind='managed'), or update the driver",
+            code=NOT_SUPPORTED,
+            name="CUDA_ERROR_NOT_SUPPORTED",
+        )

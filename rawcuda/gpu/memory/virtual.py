@@ -1,0 +1,485 @@
+"""Virtual memory: addresses first, memory later, so that an array grows without moving.
+
+What it is   VirtualMemory: a range of reserved addresses, and the memory that is mapped at them, each piece of one
+             device, with the access that each device has to all of it.
+How          The views of one size share an owner, so that shrink() can tell whether a view still uses the memory.
+What not     multicast objects.
+Source       CUDA Driver API, "Virtual Memory Management"
+Read next    memory.py
+"""
+
+from __future__ import annotations
+
+from _thread import RLock
+from _weakref import ref
+from ctypes import byref
+
+from ...arguments import as_bool, as_list
+from ...arrays import making
+from ...driver import as_argument
+from ...errors import CudaError, a_kind, worded
+from ...headers import cuda_h
+from ...interpreter.cpython import facts
+from ...ownership import drain, dropped
+from ..core import locations
+from ..core.context import context_of, primary_of
+from ..core.handles import shown_handle
+from ..core.points import sweep
+from ..core.reservation import NO_FLAGS, Piece, Reservation, common_grain, granularity, properties
+from .memory import Lease, Memory, size_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Any
+
+    from ...arrays.strided import StridedView
+    from ...gpu.devices.device import Device
+
+__all__ = ["VirtualMemory"]
+
+_DEVICE = 1  # CU_MEM_LOCATION_TYPE_DEVICE
+
+
+class _Window(Memory):
+    """The part of virtual memory that was mapped when a view was made, for that view and those derived from it."""
+
+    __slots__ = ()
+
+    def lease(self) -> Lease:
+        """Return an object that keeps the virtual memory mapped."""
+        self.handle  # raises Closed
+        lease: Lease = self._keeps.lease()
+        return lease
+
+    def _access_from(self, ordinal: int) -> int:
+        return self._keeps._access_from(ordinal)  # type: ignore[no-any-return]
+
+    def _remedy(self, ordinal: int) -> str:
+        return str(self._keeps._remedy(ordinal))
+
+
+_Window.__name__ = Memory.__name__  # so that messages show the public name
+
+
+def _part(rights: dict[int, int], ordinals: Iterable[int]) -> dict[int, int]:
+    """Return the access rights of some devices."""
+    return {ordinal: rights.get(ordinal, 0) for ordinal in ordinals}
+
+
+@facts("granularity", "reserved", "shareable")
+class VirtualMemory(Memory):
+    """Memory at reserved addresses: it can grow without moving, also with the memory of other devices.
+
+    `nbytes` is the size of the memory that is mapped without a gap from the first address on; `reserved` is the size to
+    which it can grow. All sizes are multiples of `granularity`. A kernel that accesses an address at which no memory is
+    mapped fails. A VirtualMemory can be used like any other Memory.
+
+    It is made with its own name.
+
+    >>> device = Device(0)
+    >>> memory = VirtualMemory(device, 1, reserve=1 << 24)
+    >>> memory.grow(memory.nbytes + 1)  # in place: the address stays
+    <VirtualMemory ... of 16777216 bytes, device 0>
+
+    device   the Device whose memory is mapped, unless map() or grow() names another one
+    reserve  the size of the reserved range of addresses; by default nbytes
+    access   the access of this device: "readwrite", "read" or "none"
+    peers    other Devices, which get the same access
+    shareable  whether share() can offer it to other processes
+    units    nbytes, reserve and granularity are in bytes; nbytes and reserve are rounded up
+    calls    cuMemAddressReserve, cuMemCreate, cuMemMap, cuMemSetAccess, cuMemGetAllocationGranularity
+    raises   OutOfMemory  not enough memory or not enough addresses are free
+             Unsupported  the device has no virtual memory management, or cannot reach a peer
+    Why long  growing, mapping, shrinking and unmapping change the same pieces, and undo each other if one fails
+    """
+
+    __slots__ = ("_granularity", "_reserved", "_shareable", "_reservation", "_windows", "_lock")
+    borrow = Memory.borrow  # it returns a Memory: only addresses that this package reserved can grow
+
+    granularity: int
+    reserved: int
+    shareable: bool
+    if TYPE_CHECKING:
+        _reservation: Reservation
+        _windows: list[ref[_Window]]
+        _lock: Any  # held while mappings or rights change
+
+    def __init__(
+        self,
+        device: Device,
+        nbytes: int = 0,
+        *,
+        reserve: int | None = None,
+        access: str = "readwrite",
+        peers: Sequence[Device] = (),
+        shareable: bool = False,
+    ) -> None:
+        primary = primary_of(device)
+        if primary is None:
+            raise TypeError(f"virtual memory needs a Device, not {a_kind(device)}")
+        size = size_of("nbytes", nbytes)
+        room = size if reserve is None else size_of("reserve", reserve)
+        if room < size:
+            raise ValueError(f"reserve={worded(room)} is less than nbytes={worded(size)}: reserve at least this size")
+        if not room:
+            raise ValueError("nbytes=0: give reserve=, the number of bytes that the memory may grow to")
+        rights = {primary.ordinal: locations.right_from(access)}
+        for peer in as_list("peers", peers, "devices"):
+            ordinal = locations.ordinal_from(peer)
+            locations.require_peer(ordinal, primary.ordinal, "virtual memory of it")
+            rights[ordinal] = rights[primary.ordinal]
+        locations.require(primary, "VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED", "virtual memory management")
+        if as_bool("shareable", shareable):
+            locations.require(primary, "HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED", "memory for other processes")
+        if dropped:
+            drain()
+        self._describe(device, 0, "device", None)
+        self._shareable = bool(shareable)
+        self._windows, self._lock = [], RLock()
+        self._granularity = granularity(primary)
+        self._reserved = -(-room // self.granularity) * self.granularity
+        reservation = self._reservation = Reservation(primary, self.reserved)
+        reservation.rights = rights
+        self._own(None, reservation)
+        primary.hold(reservation)
+        try:
+            primary.calls.cuMemAddressReserve(
+                byref(reservation.address),
+                as_argument(self.reserved),
+                as_argument(self.granularity),
+                as_argument(0),
+                NO_FLAGS,
+            )
+            self._handle = reservation.address.value
+            if size:
+                self.grow(size)
+        except BaseException:
+            self._handle = reservation.address.value  # so that close() has something to release
+            self.close()
+            raise
+
+    # -- mapping
+
+    def grow(self, nbytes: int, *, device: object = None) -> VirtualMemory:
+        """Map memory until at least nbytes are mapped, without moving what is there, and return self.
+
+        device  the Device whose memory is added; by default that of the existing memory
+        units   bytes in total, rounded up to the granularity
+        raises  ValueError   more than is reserved
+                OutOfMemory  too little memory is free
+        """
+        with self._lock:
+            self._grow(nbytes, device)
+            return self
+
+    def _grow(self, nbytes: int, device: object) -> None:
+        self._begin()
+        wanted = size_of("nbytes", nbytes)
+        ordinal = self._ordinal(device)
+        grain = common_grain(self.granularity, granularity(context_of(ordinal)))
+        begin = self.nbytes
+        if begin % grain:
+            raise ValueError(
+                f"{begin} bytes are mapped, which is not a multiple of the granularity of device {ordinal}, {grain}"
+            )
+        end = begin + -(-(wanted - begin) // grain) * grain
+        if wanted > self.reserved or end > self.reserved:
+            raise ValueError(
+                f"nbytes={worded(wanted)}: {self.reserved} bytes were reserved; make one with a larger reserve="
+            )
+        if wanted > begin:
+            offsets = [piece.offset for piece in self._reservation.mapped() if piece.offset >= begin]
+            following = min(offsets, default=end)
+            self._map(begin, min(end, following) - begin, ordinal)
+            if self.nbytes < wanted:  # a piece was mapped beyond a gap, which is closed now
+                self.grow(wanted, device=device)
+
+    def map(self, offset: int, nbytes: int, *, device: object = None) -> VirtualMemory:
+        """Map memory at a free place of the reserved range, and return self.
+
+        device  the Device whose memory it is
+        units   bytes; both must be multiples of the granularity of the device
+        raises  ValueError   beyond the reserved range, not a multiple of the granularity, or mapped already
+                OutOfMemory  too little memory is free
+        """
+        with self._lock:
+            self._map_at(offset, nbytes, device)
+            return self
+
+    def _map_at(self, offset: int, nbytes: int, device: object) -> None:
+        self._begin()
+        begin, size = size_of("offset", offset), size_of("nbytes", nbytes)
+        ordinal = self._ordinal(device)
+        grain = common_grain(self.granularity, granularity(context_of(ordinal)))
+        for name, number in (("offset", begin), ("nbytes", size)):
+            if number % grain:
+                raise ValueError(
+                    f"{name}={number} is not a multiple of the granularity of device {ordinal}, {grain} bytes: "
+                    f"give {-(-number // grain) * grain}"
+                )
+        if not size:
+            raise ValueError(f"nbytes=0: map at least one multiple of the granularity, {grain} bytes")
+        if begin + size > self.reserved:
+            raise ValueError(
+                f"{size} bytes from byte {begin} on end beyond the {self.reserved} bytes that were reserved: make "
+                "one with a larger reserve="
+            )
+        for piece in self._reservation.mapped():
+            if piece.offset < begin + size and begin < piece.end:
+                raise ValueError(
+                    f"{size} bytes from byte {begin} on cannot be mapped: at bytes {piece.offset} to {piece.end}, "
+                    f"memory of device {piece.ordinal} is mapped already; unmap() it first"
+                )
+        self._map(begin, size, ordinal)
+
+    def unmap(self, offset: int, nbytes: int) -> VirtualMemory:
+        """Wait for all work, unmap memory, and return self; the addresses stay reserved.
+
+        units   bytes; the range must consist of whole mappings
+        calls   cuMemUnmap, cuMemRelease
+        raises  ValueError  the range is not mapped, or contains a part of a mapping; a view or an export still uses it
+        """
+        with self._lock:
+            self._unmap(offset, nbytes)
+            return self
+
+    def _unmap(self, offset: int, nbytes: int) -> None:
+        self._begin()
+        begin, size = size_of("offset", offset), size_of("nbytes", nbytes)
+        end = begin + size
+        mapped = self._reservation.mapped()
+        pieces = [each for each in mapped if each.offset < end and begin < each.end]
+        covered = begin
+        for piece in pieces:
+            covered = piece.end if piece.offset == covered else -1
+        if not pieces or covered != end:
+            there = ", ".join(f"{each.offset} to {each.end}" for each in mapped)
+            raise ValueError(
+                f"the {size} bytes from byte {begin} on are not whole mappings: mapped are the bytes {there or 'none'}"
+            )
+        self._check_unused(begin)
+        self._reservation.wait()
+        self._take(pieces)
+
+    def shrink(self, nbytes: int) -> VirtualMemory:
+        """Wait for all work, unmap every mapping that begins at or beyond nbytes, and return self.
+
+        units   bytes; at least this number stays mapped
+        raises  ValueError  a view or an export still uses the memory
+        """
+        with self._lock:
+            self._shrink(nbytes)
+            return self
+
+    def _shrink(self, nbytes: int) -> None:
+        self._begin()
+        size = size_of("nbytes", nbytes)
+        pieces = [each for each in self._reservation.mapped() if each.offset >= size]
+        if pieces:
+            self._check_unused(pieces[0].offset)
+            self._reservation.wait()
+            self._take(pieces)
+
+    @property
+    def mappings(self) -> tuple[tuple[int, int, int], ...]:
+        """Return (offset, size in bytes, ordinal of the device) of each mapping, by offset."""
+        return tuple((piece.offset, piece.size, piece.ordinal) for piece in self._reservation.mapped())
+
+    def _begin(self) -> None:
+        """Begin a change: finish what an interrupt may have left."""
+        self.handle
+        self._reservation.tidy()
+        self._measure()
+
+    def _ordinal(self, device: object) -> int:
+        own = self._primary.ordinal
+        ordinal = own if device is None else locations.ordinal_from(device)
+        if ordinal != own:
+            for user, flags in self._reservation.rights.items():
+                if flags:
+                    locations.require_peer(user, ordinal, "the memory to be mapped")
+            locations.require(context_of(ordinal), "VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED", "virtual memory management")
+        return ordinal
+
+    def _map(self, begin: int, size: int, ordinal: int) -> None:
+        reservation, primary = self._reservation, self._primary
+        piece = Piece(self.handle, begin, size, ordinal)
+        wanted = properties(ordinal, self.shareable)
+        reservation.pieces.append(piece)
+        try:
+            calls, address = primary.calls, as_argument(self.handle + begin)
+            calls.cuMemCreate(byref(piece.handle), as_argument(size), byref(wanted), NO_FLAGS)
+            calls.cuMemMap(address, as_argument(size), as_argument(0), piece.handle, NO_FLAGS)
+            self._apply(begin, size, reservation.rights)
+            piece.is_there = True
+        except BaseException:
+            reservation.tidy()
+            raise
+        self._measure()
+
+    def _take(self, pieces: list[Piece]) -> None:
+        for piece in pieces:
+            piece.is_there = False
+        self._measure()
+        self._reservation.tidy()
+
+    def _measure(self) -> None:
+        """Find out how much memory is mapped without a gap; copies must read the size again."""
+        size = 0
+        for piece in self._reservation.mapped():
+            if piece.offset != size:
+                break
+            size = piece.end
+        self._nbytes, self._side = size, None
+
+    def _check_unused(self, begin: int) -> None:
+        """Check that no view and no export uses the bytes from an offset on."""
+        if self._leases:  # a copy on a stream of another device may hold one: complete such copies
+            self._reservation.wait()
+            sweep(now=True)
+        windows = [window for window in (each() for each in self._windows) if window is not None]
+        used = max((window.nbytes for window in windows), default=0)
+        leased = any(lease() is not None for lease in self._leases)
+        if used > begin or leased:
+            raise ValueError(
+                f"the bytes from {begin} on cannot be unmapped: "
+                + (
+                    "an export, a graph or work that is not done uses the memory"
+                    if leased
+                    else f"there is a view of {used} bytes"
+                )
+                + "; drop it first"
+            )
+
+    # -- access
+
+    def _apply(self, begin: int, size: int, rights: dict[int, int]) -> None:
+        """Give devices access to a range of mappings.
+
+        calls   cuMemSetAccess
+        """
+        wanted = (cuda_h.CUmemAccessDesc * len(rights))()
+        for each, (ordinal, flags) in zip(wanted, rights.items()):
+            each.location, each.flags = locations.Location(_DEVICE, ordinal).struct(), flags
+        self._primary.calls.cuMemSetAccess(
+            as_argument(self.handle + begin), as_argument(size), byref(wanted), as_argument(len(rights))
+        )
+
+    def set_access(self, device: object, access: str) -> None:
+        """Give a device access to all memory that is mapped now and later, or take the access away.
+
+        device  a Device or its ordinal
+        access  "none", "read" or "readwrite"
+        order   before access is taken away, all work of the device is completed
+        calls   cuMemSetAccess
+        raises  Unsupported  the device cannot reach the memory
+        """
+        self._set_access([device], locations.right_from(access))
+
+    def _set_access(self, devices: list[object], flags: int) -> None:
+        with self._lock:
+            self._begin()
+            rights, known = self._checked_rights(devices, flags), self._reservation.rights
+            before = _part(known, rights)
+            locations.finish_work(ordinal for ordinal in rights if before[ordinal] > flags)
+            try:
+                self._apply_to_all(rights)
+            except BaseException:
+                self._apply_to_all(before, careful=False)
+                raise
+            known.update(rights)
+
+    def _checked_rights(self, devices: list[object], flags: int) -> dict[int, int]:
+        """Return the new access rights of devices, after checking that they can reach all memory that is mapped."""
+        rights = {locations.ordinal_from(device): flags for device in devices}
+        homes = {self._primary.ordinal, *(piece.ordinal for piece in self._reservation.mapped())}
+        for ordinal in rights if flags else ():
+            for home in homes:
+                locations.require_peer(ordinal, home, "virtual memory on it")
+        return rights
+
+    def _apply_to_all(self, rights: dict[int, int], careful: bool = True) -> None:
+        """Give devices access to all memory that is mapped; if not careful, continue after an error."""
+        for piece in self._reservation.mapped() if rights else ():
+            try:
+                self._apply(piece.offset, piece.size, rights)
+            except CudaError:
+                if careful:
+                    raise
+
+    def access(self, device: object) -> str:
+        """Return the access of a device: "none", "read" or "readwrite".
+
+        device  a Device or its ordinal
+        """
+        self.handle
+        return locations.right_of(self._reservation.rights.get(locations.ordinal_from(device), 0))
+
+    @property
+    def peer_accessible_by(self) -> Any:
+        """Return the set of the other devices that have access, which can be changed, or replaced by assignment."""
+        self.handle
+        return locations.Devices(self._peers, self._change_peers)
+
+    @peer_accessible_by.setter
+    def peer_accessible_by(self, devices: object) -> None:
+        given = as_list("peer_accessible_by", devices, "devices")
+        locations.Devices(self._peers, self._change_peers).replace(
+            [locations.device_from(locations.ordinal_from(device)) for device in given]
+        )
+
+    def _peers(self) -> list[Any]:
+        rights, own = self._reservation.rights, self._primary.ordinal
+        return [locations.device_from(each) for each, flags in rights.items() if flags and each != own]
+
+    def _change_peers(self, added: list[object], removed: list[object]) -> None:
+        for device in (*added, *removed):
+            if locations.ordinal_from(device) == self._primary.ordinal:
+                raise ValueError(f"{device!r} is the device of this memory, not a peer of it")
+        self._set_access(removed, 0)
+        self._set_access(added, 3)
+
+    def _access_from(self, ordinal: int) -> int:
+        return self._reservation.rights.get(ordinal, 0)
+
+    def _remedy(self, ordinal: int) -> str:
+        return f'its VirtualMemory.set_access(Device({ordinal}), "readwrite")'
+
+    # -- views
+
+    def view(self, dtype: object = "uint8") -> StridedView:
+        """Return the memory that is mapped now without a gap as a one-dimensional array; the array does not grow.
+
+        raises  ValueError  nbytes is not a multiple of the element size
+        """
+        return making.over_memory(self._window(), dtype)
+
+    def _window(self) -> _Window:
+        """Return the owner of views of the present size."""
+        address, size = self.handle, self.nbytes
+        for each in tuple(self._windows):
+            window = each()
+            if window is None:
+                self._windows.remove(each)
+            elif window.nbytes == size and window._handle is not None:
+                return window
+        made: _Window = _Window.__new__(_Window)
+        made._describe(self.device, size, "device", None)
+        made._keeps = self
+        made._own(address if size else 0, None)
+        self._windows.append(ref(made))
+        self.handle  # tested after the window was added; close() looks for windows after it has closed
+        return made
+
+    def _closing(self) -> bool:
+        leased = super()._closing()
+        for each in tuple(self._windows):
+            window = each()
+            if window is not None:
+                window._handle = None
+        return leased
+
+    def __repr__(self) -> str:
+        where = shown_handle(self)
+        return f"<VirtualMemory {where} {self.nbytes} of {self.reserved} bytes, device {self.device.ordinal}>"

@@ -1,0 +1,259 @@
+"""Handles that are released exactly once: by close(), by a with block, or, as a safety net, after garbage collection.
+
+What it is   the life cycle of every handle: created by us and released exactly once, or borrowed and never released;
+             and the token that tells whether earlier checks still hold.
+What not     it knows no driver: each owner passes in the function that releases its handle.
+Why so       Garbage collection may run inside any call, in any thread, even while another thread captures a stream. So
+             the safety net only appends to a deque; `drain`, called where a release is harmless, does the rest.
+             A signal may raise KeyboardInterrupt between any two lines. So a step that must not be divided is one call
+             of a C function, and every other step may be repeated: a release may be called twice, and releases once.
+Read next    tracing.py, gpu/core/handles.py
+"""
+
+from __future__ import annotations
+
+import os
+from _thread import allocate_lock, get_ident
+from collections import deque
+
+from . import tracing
+from .errors import Closed, a_kind
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Any, Callable, NoReturn, Protocol, TypeVar
+
+    from typing_extensions import Self
+
+    class Release(Protocol):
+        """The release of one handle; see Owned."""
+
+        def release(self, late: bool) -> object:
+            """Release the handle, unless it was released already; return False if it has to be tried again later."""
+
+        def give_away(self) -> bool:
+            """Make release() do nothing from now on; tell whether there was still something to release."""
+
+    _Self = TypeVar("_Self", bound="Owned")
+
+__all__ = [
+    "Once",
+    "Owned",
+    "bound",
+    "drain",
+    "dropped",
+    "forked",
+    "invalidate",
+    "is_serving",
+    "serving",
+    "token",
+    "tokens",
+]
+
+
+# -- the token: launches check streams, modules and devices once, and afterwards only the token
+
+tokens: list[list[bool]] = []  # that were taken and are true; usually at most one
+
+
+def token() -> list[bool]:
+    """Return a token that is true until it is invalidated. Take it before you run the checks that it vouches for."""
+    if invalidate not in tracing.observers:
+        tracing.observers.append(invalidate)
+    for current in tokens[-1:]:
+        return current  # (if another thread invalidates it now, it is false, and vouches for nothing)
+    made = [True]
+    tokens.append(made)
+    return made
+
+
+def invalidate() -> None:
+    """Make every token false that was taken so far: a checked object was closed, or tracing begins.
+
+    Two threads may run this at once, and a fork may come at any time: no token leaves the list before it is false.
+    """
+    for old in tokens[:]:
+        old.clear()
+        try:
+            tokens.remove(old)  # or another one that is false, since they compare equal
+        except ValueError:  # another thread removed it
+            pass
+
+
+# -- releasing
+
+dropped: deque[Release] = deque()  # the pending releases: of objects collected without close(), and interrupted ones
+forked: list[
+    bool
+] = []  # not empty in a child of fork(): the handles belong to the parent, and the driver does not work here
+serving: list[int] = []  # the threads that run a host function now: they may not call the driver
+_watched: list[bool] = []
+
+
+def watch_forks() -> None:
+    """Set `forked` in the children of this process from now on; called when a driver is initialized."""
+    if not _watched and hasattr(os, "register_at_fork"):
+        _watched.append(True)
+        os.register_at_fork(after_in_child=_note_fork)
+
+
+def _note_fork() -> None:
+    forked.append(True)
+    tracing.careful.append(forked)
+    invalidate()
+
+
+def is_serving() -> bool:
+    """Tell whether this thread runs a host function: what is closed in it is released later."""
+    return bool(serving) and get_ident() in serving
+
+
+def drain() -> None:
+    """Do the pending releases; called where our own calls create or release a handle."""
+    if is_serving():
+        return
+    later: list[Release] = []
+    try:
+        # A listener of a trace may drop something in each release, so the number of releases is limited.
+        for _ in range(len(dropped) + 100):
+            if not dropped:
+                break
+            release = dropped.popleft()
+            if not forked and release.release(True) is False:
+                later.append(release)
+    except (IndexError, ImportError):  # another thread took the last one; the interpreter ends and imports nothing more
+        pass
+    finally:
+        dropped.extend(later)
+
+
+class Once:
+    """A release that calls its function once, no matter how often and in which threads it is called."""
+
+    __slots__ = ("_function", "_taken")
+
+    def __init__(self, function: Callable[[bool], object]) -> None:
+        self._function: Callable[[bool], object] | None = function
+        self._taken = allocate_lock()  # by the one caller that calls the function; it is not released afterwards
+
+    def release(self, late: bool) -> None:
+        """Call the function, unless it was called already."""
+        if self._taken.acquire(False):
+            function, self._function = self._function, None
+            if function is not None:
+                function(late)
+
+    def give_away(self) -> bool:
+        """Make release() do nothing from now on; tell whether there was still something to release."""
+        first = self._taken.acquire(False)
+        if first:
+            self._function = None
+        return first
+
+
+# bound(function, x)() calls function(x) without Python code; making it takes 40 ns, a partial 70
+bound: Any = type(Once(bool).release)
+
+
+class Owned:
+    """A handle that is released exactly once, in any thread.
+
+    Its release is an object whose method release() takes a bool: whether it runs late, from `drain`, where it must not
+    disturb a stream capture. Several threads may call it, several times; it releases once, and raises nothing but
+    interrupts. It must not refer to the owned object, which otherwise would never be collected.
+    """
+
+    # __del__ is a slot, so that the finalizer of each object is a C function, in which no Python signal handler can
+    # run: it appends to `dropped`.
+    __slots__ = ("_handle", "_release", "__del__", "__weakref__")
+
+    if TYPE_CHECKING:
+        _handle: int | None
+        _release: Release | None  # None where the handle is borrowed
+        __del__: Any
+
+    def _own(self, handle: int | None, release: Release | None) -> None:
+        """Take ownership of a handle, or of what release() will find; without a release the handle is borrowed."""
+        self._release = release
+        if release is None:
+            self.__del__ = _nothing  # deleting an object whose finalizer is not set takes 150 ns longer
+        else:
+            self.__del__ = bound(dropped.append, release)
+        self._handle = handle
+
+    @property
+    def handle(self) -> int:
+        """Return the C handle as an int; raises Closed after close() or detach()."""
+        handle = self._handle
+        if handle is None:
+            why = getattr(self._release, "why", "make a new one, or close it later")
+            raise Closed(f"this {type(self).__name__} is closed: {why}")
+        return handle
+
+    @property
+    def closed(self) -> bool:
+        """Tell whether close() or detach() was called."""
+        return self._handle is None
+
+    @property
+    def borrowed(self) -> bool:
+        """Tell whether the handle belongs to another owner, so that close() releases nothing."""
+        return self._release is None
+
+    def close(self) -> None:
+        """Release the handle now; a second close() does nothing, and close() never raises."""
+        if self._handle is None:
+            return
+        release = self._release
+        try:
+            self._handle = None
+            if not self._closing() and release is not None:
+                if not forked and (is_serving() or release.release(False) is False):
+                    dropped.append(release)
+                self.__del__ = _nothing
+        except ImportError:  # the interpreter ends and imports nothing more: the driver releases everything
+            self.__del__ = _nothing
+        except BaseException:  # an interrupt: the next drain() releases the handle
+            if not self._closing() and release is not None:
+                dropped.append(release)
+            raise
+        if dropped:
+            drain()
+
+    def detach(self) -> int:
+        """Return the handle and give up its ownership: the caller must release it.
+
+        raises  Closed   after close() or detach()
+        """
+        handle, release = self.handle, self._release
+        if release is not None and not release.give_away():
+            raise Closed(f"this {type(self).__name__} is closed: its handle cannot be given away")
+        self._handle = None
+        self._closing()
+        return handle
+
+    def _closing(self) -> bool | None:
+        """React to the handle becoming invalid; return True if another object will release it."""
+        return None
+
+    def __copy__(self) -> NoReturn:
+        raise TypeError(f"{a_kind(self)} has one owner and cannot be copied: pass on the object itself")
+
+    def __deepcopy__(self, memo: object) -> NoReturn:
+        self.__copy__()
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise TypeError(f"{a_kind(self)} holds a handle of this process and cannot be pickled")
+
+    def __enter__(self) -> Self:
+        self.handle  # raises Closed here, not inside the block
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+_nothing = "".__len__  # a finalizer that does nothing

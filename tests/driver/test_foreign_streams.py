@@ -1,0 +1,73 @@
+"""Stream-ordered memory that is released while work on a non-blocking stream still uses it: the work comes first."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+
+import pytest
+
+from tests.subject import module, rawcuda
+
+cuda_h, ownership = module("headers.cuda_h"), module("ownership")
+
+
+@pytest.fixture
+def foreign(device):
+    """A non-blocking stream of another library, which this package does not know."""
+    stream = cuda_h.CUstream()
+    with device.current():
+        rawcuda.cu.cuStreamCreate(ctypes.byref(stream), 1)
+    yield stream
+    with device.current():
+        rawcuda.cu.cuStreamDestroy_v2(stream)
+
+
+def settle(device, stream=None):
+    """Release what was collected, and finish the work of a stream, and of the legacy default stream."""
+    gc.collect()
+    ownership.drain()
+    if stream is not None:
+        stream.synchronize()
+    with device.current():
+        rawcuda.cu.cuStreamSynchronize(cuda_h.CUstream(1))
+
+
+@pytest.mark.parametrize("collected", [False, True])
+def test_memory_that_is_released_in_a_capture_of_its_stream(device, collected):
+    with device.stream() as stream:
+        memory, target = device.allocate(16, stream=stream), device.empty(16, "uint8")
+        memory.fill(3, stream=stream)
+        device.synchronize()
+        target.copy_from(memory.view(), stream=stream)
+        with stream.capture() as graph:
+            if not collected:
+                memory.close()
+            del memory
+            settle(device)
+        stream.synchronize()
+        assert target.tolist() == [3] * 16
+        graph.close()
+
+
+@pytest.mark.parametrize("captured", [False, True])
+@pytest.mark.parametrize("form", ["a capsule", "a lease"])
+def test_memory_whose_last_export_is_dropped(device, foreign, captured, form):
+    with device.stream() as stream, device.stream() as other:
+        memory, target = device.allocate(16, stream=stream), device.empty(16, "uint8")
+        memory.fill(3, stream=stream)
+        device.synchronize()
+        held = memory.view().__dlpack__(stream=foreign.value) if form == "a capsule" else memory.lease()
+        with device.current():
+            rawcuda.cu.cuMemcpyDtoDAsync_v2(target.ptr, memory.ptr, 16, foreign)
+        if captured:
+            with other.capture() as graph:
+                del memory, held
+                settle(device, stream)
+            graph.close()
+        else:
+            del memory, held
+            settle(device, stream)
+        with device.current():
+            rawcuda.cu.cuStreamSynchronize(foreign)
+        assert target.tolist() == [3] * 16

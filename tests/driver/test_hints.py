@@ -1,0 +1,187 @@
+"""Mistakes of people who know another library: the error says what to write. Device.zeros() and Device.full()."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.driver import kernels
+from tests.subject import rawcuda
+
+CODE = """.version 7.0
+.target sm_70
+.address_size 64
+.visible .global .align 4 .f32 W[4];
+.visible .func (.param .b32 r) helper(.param .b32 x) { .reg .b32 %r; ld.param.b32 %r, [x]; st.param.b32 [r], %r; ret; }
+.extern .shared .align 4 .b8 tmp[];
+.visible .entry dynamic(.param .u64 out) { .reg .b32 %r<3>; mov.u32 %r1, tmp; st.shared.u32 [%r1], 1; ret; }
+"""
+
+
+# -- zeros and full
+
+
+@pytest.mark.parametrize("dtype, word", [("float32", 0.0), ("int64", 0), ("bool", False), ("complex64", 0j)])
+@pytest.mark.parametrize("shape", [5, (2, 3), (), (0, 4)])
+def test_zeros(device: Any, dtype: str, word: Any, shape: Any) -> None:
+    made = device.zeros(shape, dtype)
+    assert (made.shape, str(made.dtype)) == (shape if type(shape) is tuple else (shape,), dtype)
+    assert made.is_c_contiguous and all(each == word for each in made.reshape(made.size).tolist())
+
+
+def test_full_and_the_stream(device: Any) -> None:
+    with device.stream() as stream:
+        made, none = device.full((2, 2), 7, "int16", stream=stream), device.zeros(3, "float64", stream=stream)
+        stream.synchronize()
+    assert made.tolist() == [[7, 7], [7, 7]] and none.tolist() == [0.0] * 3
+    assert device.full(2, b"\1\2", "uint16").tolist() == [0x0201] * 2
+    with pytest.raises(ValueError, match="300"):
+        device.full(2, 300, "int8")
+    with pytest.raises(TypeError):
+        device.zeros(2, "no such type")
+
+
+# -- launches
+
+
+@pytest.mark.parametrize(
+    "given, options, words",
+    [
+        ((), {}, r"add\.launch\(\) needs grid= and block=: add\.launch\(\.\.\., grid=blocks, block=threads\)"),
+        ((None, None, None, 0), {"grid": 1}, r"needs block=: add\.launch\(\.\.\., "),
+        (((4,), (256,), None, None, None, 0), {}, "grid and the block are not the first arguments, .* by name: add"),
+        ((4, 256, None, None, None, 0), {}, "are not the first arguments"),
+        ((None, None, None, 0, (4,), (256,)), {}, "are not the last arguments"),
+        ((None, None, None, 0, 4, 256), {}, "are not the last arguments"),
+        (((4,), (256,), (None, None, None, 0)), {}, "first arguments, .* and the arguments of the kernel one by one"),
+        ((None, None, None, 0), {"grid": 1, "block": 1, "smem": 4}, "no option 'smem': write shared_bytes=..."),
+        ((None, None, None, 0), {"blocks": 1, "threads": 1}, "no option 'blocks': write grid=..."),
+        ((None, None, None, 0), {"grid": 1, "threads_per_block": 1}, "'threads_per_block': write block=..."),
+        ((), {"grid": 1, "block": 1, "args": ()}, "'args': the arguments of the kernel are given by position"),
+        ((None, None, None), {"grid": 1, "block": 1, "n": 0}, "no option 'n'; .*arguments of the kernel are given by"),
+    ],
+)
+def test_a_launch_without_its_shape_says_how(device: Any, given: Any, options: Any, words: str) -> None:
+    with device.load(kernels.ADD) as loaded, pytest.raises(TypeError, match=words):
+        loaded["add"].launch(*given, **options)
+
+
+def test_a_configuration_takes_no_arguments(device: Any) -> None:
+    with device.load(kernels.ADD) as loaded:
+        with pytest.raises(TypeError, match=r"^add\.configure\(\) needs grid= and block=: "):
+            loaded["add"].configure(4, 256)
+        with pytest.raises(TypeError, match=r"^add\.configure\(\) takes no arguments: "):
+            loaded["add"].configure(None, grid=4, block=256)
+
+
+def test_what_is_no_kernel_says_what_it_is(device: Any) -> None:
+    with device.load(CODE) as loaded:
+        with pytest.raises(
+            rawcuda.NotFound, match=r"^no kernel 'W' in this module: it is a variable: module\.global_\("
+        ):
+            loaded["W"]
+        assert loaded.global_("W").shape == (4,)
+        with pytest.raises(rawcuda.NotFound, match="'helper' in this module: it is a function of the device: only"):
+            loaded["helper"]
+        with pytest.raises(rawcuda.NotFound, match="no kernel 'help' in this module: it has dynamic$"):
+            loaded["help"]
+
+
+def test_a_compilation_for_a_device_refuses_the_keywords_of_others(device: Any) -> None:
+    with pytest.raises(TypeError, match=r"^compile\(\) has no option 'extra_options': write options="):
+        device.compile("", extra_options=["-O3"])
+
+
+def test_a_number_and_a_text_in_the_place_of_an_array(device: Any) -> None:
+    with device.load(kernels.ADD) as loaded:
+        add = loaded.kernel("add", ["pointer", "pointer", "pointer", "int32"])
+        with pytest.raises(
+            TypeError, match="2.0 is neither an array nor an address: look at the order of the arguments"
+        ):
+            add.launch(2.0, None, None, 0, grid=1, block=1)
+        with pytest.raises(TypeError, match="'x' is neither an array nor an address: give an array that the device"):
+            add.launch("x", None, None, 0, grid=1, block=1)
+    x = device.zeros(2, "float32")
+    with pytest.raises(
+        TypeError, match=r"^int is not an exporter: .*: a number has no memory; view\[\.\.\.\] = number"
+    ):
+        device.upload(3)
+    with pytest.raises(TypeError, match=r"^str is not an exporter: .*: give bytes"):
+        x.copy_from("ab")
+
+
+def test_a_report_names_the_public_type(device: Any) -> None:
+    with device.allocate(8) as memory, device.stream() as stream:
+        made = (device, "Device"), (memory, "Memory"), (device.zeros(2, "int8"), "StridedView"), (stream, "Stream")
+        for one, name in made:
+            assert rawcuda.explain(one).title == f"{rawcuda.__name__}.{name}"
+            assert type(one).__name__ == name
+    assert repr(device.attribute) == "<bound method Device.attribute of <Device 0>>"
+
+
+def test_memory_is_not_made_by_its_class() -> None:
+    with pytest.raises(TypeError, match=r"^Memory is made by Device\.allocate\(\)"):
+        rawcuda.Memory(64)
+
+
+@pytest.mark.emulator_only("a GPU does not write such reports")
+def test_dynamic_shared_memory_that_a_launch_does_not_give(library: Any) -> None:
+    own = rawcuda.devices()[-1]
+    for given, words in ((0, "gave the kernel no dynamic"), (2, "gave the kernel 2 bytes of dynamic")):
+        with pytest.raises(
+            rawcuda.ContextLost, match=rf"{words} shared memory, for 'tmp': launch\(\.\.\., shared_bytes="
+        ):
+            own.load(CODE)["dynamic"].launch(None, grid=1, block=1, shared_bytes=given)
+            own.synchronize()
+        own.reset(force=True)
+
+
+def test_more_memory_than_there_is_cannot_be_freed(device: Any, library: Any) -> None:
+    with pytest.raises(rawcuda.OutOfMemory) as caught:
+        device.allocate(1 << 46)
+    if library is not None:
+        assert "ree memory" not in str(caught.value) and "more than the" in str(caught.value)
+
+
+def test_the_command_line_says_what_an_option_is_called(python: Any) -> None:
+    from tests.subject import NAME
+
+    result = python(["-m", NAME, "run", "x.ptx", "k", "--shared-bytes", "10", "--threads=5"])
+    assert result.returncode == 2
+    assert "--shared-bytes is called --shared here: --threads is called --block here; see " in result.stderr
+
+
+# -- races
+
+
+@pytest.mark.emulator_only("a GPU finds no races")
+@pytest.mark.parametrize(
+    "address, remedy", [("[%d]", "An atomic operation does that in one step"), ("[%d+4]", "a barrier is missing")]
+)
+def test_the_remedy_of_an_update_is_an_atomic(python: Any, address: str, remedy: str) -> None:
+    """A barrier does not help if several threads read, change and write one address."""
+    result = python(
+        f"""
+        from tests.subject import rawcuda
+        rawcuda.use("emulator", checkers="racecheck")
+        device = rawcuda.Device(0)
+        data = device.zeros(65, "int32")
+        device.load('''.version 7.0
+        .target sm_70
+        .address_size 64
+        .entry k(.param .u64 a) {{ .reg .b64 %d<3>; .reg .b32 %r<3>; ld.param.u64 %d, [a];
+        mov.u32 %r1, %tid.x; mul.wide.u32 %d1, %r1, {4 if "+" in address else 0}; add.u64 %d, %d, %d1;
+        ld.global.u32 %r, {address};
+        add.u32 %r, %r, 1;
+        st.global.u32 [%d], %r;
+        ret; }}''')["k"].launch(data, grid=1, block=64)
+        try:
+            device.synchronize()
+        except rawcuda.ContextLost as error:
+            print(error.checker, error)
+        """.replace("%d<3>", "%d; .reg .b64 %d1").replace("%r<3>", "%r; .reg .b32 %r1"),
+        env={"RAWCUDA_DRIVER": None},
+        check=True,
+    )
+    assert result.stdout.startswith("racecheck racecheck: ") and remedy in result.stdout, result.stdout

@@ -1,0 +1,138 @@
+"""Launches check arrays against the types that CUDA C, or a C++ name, gives the parameters of a kernel."""
+
+from __future__ import annotations
+
+import array
+import sys
+from typing import Any
+
+import pytest
+
+from tests.subject import rawcuda
+
+pytestmark = pytest.mark.skipif(sys.platform == "darwin", reason="there is no NVRTC for macOS")
+
+SOURCE = """
+typedef float real;
+extern "C" __global__ void twice(real *__restrict__ out, const float *x, int n) {
+    if (threadIdx.x < n) out[threadIdx.x] = 2 * x[threadIdx.x];
+}
+__global__ void add(int *counts) { counts[threadIdx.x] += 1; }
+template <typename T> __global__ void put(T *out, T value) { out[threadIdx.x] = value; }
+extern "C" __global__ void pairs(float2 *p) { p[threadIdx.x].y = 5; }
+extern "C" __global__ void anything(void *p, struct Unknown *q) { }
+"""
+
+
+@pytest.fixture(scope="module")
+def kernels() -> Any:
+    device = rawcuda.Device(0)
+    try:
+        return device, device.compile(SOURCE, names=["add", "put<double>"])
+    except rawcuda.Unsupported as error:
+        if error.code == 222:
+            pytest.skip(str(error))
+        raise
+
+
+def floats(device: Any, count: int = 8, letter: str = "f") -> Any:
+    return device.upload(array.array(letter, range(count)))
+
+
+@pytest.mark.parametrize("options", [{"grid": 1, "block": 8}])
+def test_float64_for_a_pointer_to_float_is_refused(kernels: Any, options: Any) -> None:
+    device, module = kernels
+    right, wrong = floats(device), floats(device, letter="d")
+    module["twice"].launch(right, right, 8, **options)
+    assert right.tolist() == [0, 2, 4, 6, 8, 10, 12, 14]
+    with pytest.raises(TypeError, match=r"'out' is float32\*.* float64.*astype\(\"float32\"\)"):
+        module["twice"].launch(wrong, right, 8, **options)
+    for given in (wrong, rawcuda.In(wrong)):
+        with pytest.raises(TypeError, match=r"'x' is float32\*.* float64.*astype\(\"float32\"\)"):
+            module["twice"].launch(right, given, 8, **options)
+    module["twice"].launch(right, wrong.reinterpret("float32"), 8, **options)
+
+
+def test_names_are_those_of_the_source(kernels: Any) -> None:
+    assert [each.name for each in kernels[1]["twice"].parameters] == ["out", "x", "n"]
+    assert [each.name for each in kernels[1]["put<double>"].parameters] == ["out", "value"]
+
+
+def test_const_takes_read_only_arrays_and_the_rest_does_not(kernels: Any) -> None:
+    device, module = kernels
+    plain = floats(device)
+    made = rawcuda.view(Frozen(plain))
+    module["twice"].launch(plain, made, 8, grid=1, block=8)
+    with pytest.raises(ValueError, match="'out' is float32.*read-only"):
+        module["twice"].launch(made, plain, 8, grid=1, block=8)
+    device.synchronize()
+
+
+class Frozen:
+    """An array that is read-only."""
+
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner
+        interface = dict(inner.__cuda_array_interface__)
+        self.__cuda_array_interface__ = {**interface, "data": (interface["data"][0], True)}
+
+
+def test_an_array_with_gaps_is_refused(kernels: Any) -> None:
+    device, module = kernels
+    wide, right = floats(device, 16), floats(device)
+    for given in (wide[::2], wide[::-1], wide.reshape((4, 4))[:, :2]):
+        with pytest.raises(ValueError, match="'out' is float32.*not contiguous.*contiguous copy"):
+            module["twice"].launch(given, right, 8, grid=1, block=8)
+    module["twice"].launch(wide[::2].ptr, right, 8, grid=1, block=8)
+    for given in (wide[8:], wide.reshape((4, 4)), wide.reshape((4, 4)).T, wide.reshape((1, 16))[:, :9]):
+        module["twice"].launch(given, right, 8, grid=1, block=8)
+    device.synchronize()
+
+
+def test_what_has_no_element_type_is_taken(kernels: Any) -> None:
+    device, module = kernels
+    with device.allocate(32) as memory:
+        module["twice"].launch(memory, memory, 8, grid=1, block=8)
+        module["twice"].launch(memory.ptr, None, 0, grid=1, block=8)
+        device.synchronize()
+
+
+def test_types_from_a_mangled_name(kernels: Any) -> None:
+    device, module = kernels
+    counts = floats(device, letter="i")
+    loaded = device.load(rawcuda.compile(SOURCE, "sm_75"))  # of which only the names say something
+    for each in (module, loaded):
+        kernel = each["_Z3addPi"]
+        kernel.launch(counts, grid=1, block=8)
+        kernel.launch(counts.reinterpret("uint32"), grid=1, block=8)  # of the other sign
+        with pytest.raises(TypeError, match=r"is int32\*.*int64"):
+            kernel.launch(floats(device, letter="q"), grid=1, block=8)
+    assert counts.tolist() == [each + 4 for each in range(8)]
+    kernel = kernels[1]["put<double>"]
+    with pytest.raises(TypeError, match=r"is float64\*.*float32"):
+        kernel.launch(floats(device), 1.0, grid=1, block=8)
+
+
+def test_vectors_take_their_lanes_and_complex_numbers(kernels: Any) -> None:
+    device, module = kernels
+    lanes = floats(device, 16)
+    module["pairs"].launch(lanes, grid=1, block=8)
+    module["pairs"].launch(lanes.reinterpret("complex64"), grid=1, block=8)
+    assert lanes.tolist()[1::2] == [5.0] * 8
+    with pytest.raises(TypeError, match=r"is float32\*.*float64"):
+        module["pairs"].launch(floats(device, letter="d"), grid=1, block=8)
+
+
+def test_unknown_types_take_everything(kernels: Any) -> None:
+    device, module = kernels
+    for letter in "fdiqB":
+        given = floats(device, letter=letter)
+        module["anything"].launch(given, given[::2], grid=1, block=1)
+    device.synchronize()
+
+
+def test_a_declaration_wins(kernels: Any) -> None:
+    device, module = kernels
+    wrong = floats(device, letter="d")
+    module.kernel("twice", ["pointer", "float64*", "int32"]).launch(wrong, wrong, 8, grid=1, block=8)
+    device.synchronize()

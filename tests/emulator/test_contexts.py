@@ -1,0 +1,322 @@
+"""Devices, primary contexts, the stack of current contexts, two devices, addresses by name."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+
+import pytest
+
+from tests.emulator.emulator_client import Client
+from tests.subject import NAME, module
+
+OUT = ctypes.c_uint64()
+
+
+@pytest.fixture
+def client():
+    made = Client(devices=2)
+    yield made
+    assert not made.emulator.kept_exceptions
+
+
+# -- devices
+
+
+def test_facts_of_a_device(client):
+    name = ctypes.create_string_buffer(100)
+    client.do("cuDeviceGetName", name, 100, 0)
+    assert name.value.decode() == f"{NAME.rpartition('.')[2]} emulator"
+    client.do("cuDeviceGetName", name, 5, 0)
+    assert len(name.value) == 4
+    assert client.get_int("cuDeviceGetCount") == 2
+    assert client.get("cuDeviceTotalMem_v2", 0) == 4 << 30
+    first, second = ctypes.create_string_buffer(16), ctypes.create_string_buffer(16)
+    client.do("cuDeviceGetUuid_v2", first, 0)
+    client.do("cuDeviceGetUuid_v2", second, 1)
+    assert first.raw != second.raw and any(first.raw)
+    Client(devices=2).do("cuDeviceGetUuid", second, 0)
+    assert first.raw == second.raw  # the same in every process
+
+
+def test_every_attribute_has_a_value_and_some_are_known(client):
+    cuda_h = module("headers.cuda_h")
+    values = {
+        name: client.get_int("cuDeviceGetAttribute", number, 0)
+        for name, number in cuda_h.enum("CUdevice_attribute").items()
+        if not name.endswith("_MAX") and number <= 147
+    }
+    assert len(values) > 50
+    prefix = "CU_DEVICE_ATTRIBUTE_"
+    assert values[prefix + "COMPUTE_CAPABILITY_MAJOR"] == 9
+    assert values[prefix + "MAX_THREADS_PER_BLOCK"] == 1024
+    assert values[prefix + "WARP_SIZE"] == 32
+    assert values[prefix + "UNIFIED_ADDRESSING"] == 1
+    assert client.get_int("cuDeviceGetAttribute", 33, 0) != client.get_int("cuDeviceGetAttribute", 33, 1)  # the bus
+
+
+def test_a_device_is_found_by_its_bus(client):
+    text = ctypes.create_string_buffer(20)
+    for device in (0, 1):
+        client.do("cuDeviceGetPCIBusId", text, 20, device)
+        assert client.get_int("cuDeviceGetByPCIBusId", text.value) == device
+
+
+def test_names_give_the_newest_address_that_a_version_has(client):
+    address, status = ctypes.c_uint64(), ctypes.c_int()
+
+    def find(name, version):
+        code = client.code("cuGetProcAddress_v2", name, address, version, 0, status)
+        return code, address.value, status.value
+
+    of = client.emulator.address
+    assert find(b"cuMemAlloc", 13000) == (0, of("cuMemAlloc_v2"), 0)
+    assert find(b"cuCtxCreate", 13000) == (0, of("cuCtxCreate_v4"), 0)
+    assert find(b"cuCtxCreate", 11030) == (0, of("cuCtxCreate_v2"), 0)
+    assert find(b"cuCtxGetDevice", 12080) == (0, of("cuCtxGetDevice"), 0)
+    assert find(b"cuInit", 2000) == (0, of("cuInit"), 0)
+    assert find(b"cuMemAlloc", 2000) == (0, 0, 1)  # the ABI of 32 bits, which the emulator lacks
+    assert find(b"cuCtxGetId", 11080) == (0, 0, 2)  # the version is not sufficient
+    assert find(b"cuNoSuchThing", 13000) == (0, 0, 1)
+    assert client.code("cuGetProcAddress_v2", b"cuNoSuchThing", address, 13000, 0, 0) == 0 and not address.value
+    address.value = 7
+    assert client.code("cuGetProcAddress", b"cuNoSuchThing", address, 13000, 0) == 500 and address.value == 7
+    assert client.code("cuGetProcAddress", b"cuMemFree", address, 12000, 0) == 0 and address.value == of("cuMemFree_v2")
+
+
+# -- primary contexts
+
+
+def _state(client, device=0):
+    flags, active = ctypes.c_uint(), ctypes.c_int()
+    client.do("cuDevicePrimaryCtxGetState", device, flags, active)
+    return flags.value, active.value
+
+
+def test_a_primary_context_lives_from_first_retain_to_last_release():
+    client = Client(start=False)
+    client.do("cuInit", 0)
+    assert _state(client) == (0, 0)
+    assert client.code("cuDevicePrimaryCtxRelease_v2", 0) == 201
+    client.do("cuDevicePrimaryCtxSetFlags_v2", 0, 4)
+    context = client.get("cuDevicePrimaryCtxRetain", 0)
+    assert client.get("cuDevicePrimaryCtxRetain", 0) == context
+    assert _state(client) == (4, 1)
+    assert client.emulator.live_handles()["context"] == 2
+    client.do("cuCtxPushCurrent_v2", context)
+    memory, stream = client.allocate(64), client.stream()
+    client.do("cuDevicePrimaryCtxRelease_v2", 0)
+    assert client.code("cuCtxSynchronize") == 0
+    client.do("cuDevicePrimaryCtxRelease_v2", 0)
+    assert _state(client) == (4, 0)
+    assert client.code("cuCtxSynchronize") == 709
+    assert client.get("cuDevicePrimaryCtxRetain", 0) == context  # the same handle, empty
+    assert client.code("cuStreamQuery", stream) == 400
+    assert client.code("cuMemFree_v2", memory) == 1
+    assert client.code("cuCtxSynchronize") == 0
+    client.do("cuDevicePrimaryCtxRelease_v2", 0)
+    assert not any(client.emulator.live_handles().values())
+
+
+def test_reset_takes_everything_and_leaves_the_retains(client):
+    client.allocate(64)
+    client.stream()
+    client.kernels()
+    client.do("cuDevicePrimaryCtxReset_v2", 0)
+    assert _state(client) == (0, 0)
+    assert client.code("cuMemAlloc_v2", OUT, 4) == 709
+    assert client.code("cuCtxPushCurrent_v2", client.context) == 709
+    client.do("cuDevicePrimaryCtxRelease_v2", 0)
+    assert not any(client.emulator.live_handles().values())
+
+
+@pytest.mark.parametrize("mode", ["lazy", "random"])
+def test_pending_work_is_done_before_a_context_goes(mode):
+    client = Client(mode)
+    other = ctypes.create_string_buffer(4)
+    source = client.upload(b"done")
+    client.do("cuMemcpyDtoHAsync_v2", other, source, 4, client.stream())
+    client.do("cuDevicePrimaryCtxReset_v2", 0)
+    assert other.raw == b"done"
+
+
+# -- the stack
+
+
+def test_push_pop_and_set(client):
+    first, second = client.context, client.get("cuDevicePrimaryCtxRetain", 1)
+    get = client.get
+    assert get("cuCtxGetCurrent") == first
+    client.do("cuCtxPushCurrent_v2", second)
+    client.do("cuCtxPushCurrent_v2", first)
+    assert get("cuCtxPopCurrent_v2") == first
+    assert get("cuCtxGetCurrent") == second and client.get_int("cuCtxGetDevice") == 1
+    client.do("cuCtxSetCurrent", first)  # replaces the top
+    assert get("cuCtxPopCurrent_v2") == first
+    assert get("cuCtxPopCurrent_v2") == first
+    assert client.code("cuCtxPopCurrent_v2", OUT) == 201
+    assert get("cuCtxGetCurrent") == 0
+    client.do("cuCtxSetCurrent", second)
+    client.do("cuCtxSetCurrent", 0)  # pops
+    assert get("cuCtxGetCurrent") == 0
+    client.do("cuDevicePrimaryCtxRelease_v2", 1)
+
+
+def test_a_context_of_one_s_own(client):
+    own = client.get("cuCtxCreate_v2", 0, 1)
+    assert client.get("cuCtxGetCurrent") == own != client.context
+    assert client.get_int("cuCtxGetDevice") == 1
+    assert client.emulator.live_handles()["context"] == 2
+    stream, memory = client.stream(), client.allocate(16)
+    assert client.get_int("cuCtxGetDevice_v2", own) == 1
+    client.do("cuCtxDestroy_v2", own)
+    assert client.get("cuCtxGetCurrent") == client.context
+    assert client.code("cuStreamQuery", stream) == 400 and client.code("cuMemFree_v2", memory) == 1
+    assert client.code("cuCtxPushCurrent_v2", own) == 709
+    assert client.code("cuCtxDestroy_v2", own) == 709
+    assert client.code("cuCtxDestroy_v2", client.context) == 201  # a primary one is released instead
+    assert not client.live()
+
+
+def test_a_context_destroyed_elsewhere_stays_on_the_stack_and_is_709(client):
+    own = client.get("cuCtxCreate_v4", bytes(24), 0, 0)  # parameters that say nothing
+    client.do("cuCtxDestroy_v2", own)
+    for byte in (0, 8, 16):
+        assert client.code("cuCtxCreate_v4", OUT, bytes(byte) + b"\1" + bytes(23 - byte), 0, 0) == 801
+    own = client.get("cuCtxCreate_v4", 0, 0, 0)
+
+    def destroy():
+        client.do("cuCtxDestroy_v2", own)
+
+    thread = threading.Thread(target=destroy)
+    thread.start()
+    thread.join()
+    assert client.get("cuCtxGetCurrent") == own
+    assert client.code("cuCtxSynchronize") == 709
+    client.do("cuCtxPopCurrent_v2", OUT)
+    assert client.code("cuCtxSynchronize") == 0
+
+
+def test_facts_of_a_context(client):
+    least, greatest = ctypes.c_int(), ctypes.c_int()
+    client.do("cuCtxGetStreamPriorityRange", least, greatest)
+    assert (least.value, greatest.value) == (0, -5)
+    client.do("cuCtxGetStreamPriorityRange", 0, 0)
+    client.do("cuCtxSetLimit", 0, 4096)
+    assert client.get("cuCtxGetLimit", 0) == 4096
+    ident = ctypes.c_uint64()
+    client.do("cuCtxGetId", client.context, ident)
+    assert ident.value
+
+
+# -- two devices
+
+
+def test_peers(client):
+    second = client.get("cuDevicePrimaryCtxRetain", 1)
+    assert client.get_int("cuDeviceCanAccessPeer", 0, 1) == 1
+    assert client.get_int("cuDeviceCanAccessPeer", 0, 0) == 0
+    assert client.code("cuCtxEnablePeerAccess", client.context, 0) == 101
+    client.do("cuCtxEnablePeerAccess", second, 0)
+    assert client.code("cuCtxEnablePeerAccess", second, 0) == 704
+    client.do("cuCtxDisablePeerAccess", second)
+    assert client.code("cuCtxDisablePeerAccess", second) == 705
+    client.do("cuDevicePrimaryCtxRelease_v2", 1)
+
+
+def test_each_device_has_its_own_memory(client):
+    free, total = ctypes.c_uint64(), ctypes.c_uint64()
+
+    def free_now():
+        client.do("cuMemGetInfo_v2", free, total)
+        return free.value
+
+    second = client.get("cuDevicePrimaryCtxRetain", 1)
+    before = free_now()
+    memory = client.allocate(1 << 20)
+    assert free_now() == before - (1 << 20)
+    client.do("cuCtxPushCurrent_v2", second)
+    assert free_now() == before
+    assert client.code("cuMemAlloc_v2", OUT, total.value + 1) == 2
+    there = client.allocate(16)
+    assert client.get_int("cuPointerGetAttribute", 9, there) == 1
+    assert client.get("cuPointerGetAttribute", 1, there) == second
+    client.do("cuMemFree_v2", there)
+    client.do("cuCtxPopCurrent_v2", OUT)
+    client.do("cuMemFree_v2", memory)
+    assert free_now() == before
+    client.do("cuDevicePrimaryCtxRelease_v2", 1)
+
+
+def test_a_stream_and_an_event_of_another_context_are_refused(client):
+    second = client.get("cuDevicePrimaryCtxRetain", 1)
+    get, event = client.kernels(), client.event()
+    nothing = get("nothing")
+    client.do("cuCtxPushCurrent_v2", second)
+    stream = client.stream()
+    assert client.launch(nothing, [], stream=stream) == 400  # the kernel was loaded in the first device's context
+    assert client.launch(nothing, []) == 400
+    assert client.code("cuEventRecord", event, stream) == 400
+    assert client.code("cuStreamWaitEvent", stream, event, 0) == 0  # waiting is allowed across devices
+    client.do("cuStreamDestroy_v2", stream)
+    client.do("cuDevicePrimaryCtxRelease_v2", 1)
+
+
+# -- the emulator as a library object
+
+
+def test_what_is_asked_of_an_emulator():
+    Emulator = module("emulator").Emulator
+    with pytest.raises(ValueError, match="mode 'quick'"):
+        Emulator("quick")
+    for count in (0, 65):
+        with pytest.raises(ValueError, match="devices"):
+            Emulator(devices=count)
+    assert "random seed 3" in repr(Emulator("random", 3))
+    assert set(Emulator().symbols) > {"cuInit", "cuMemAlloc_v2"}
+
+
+@pytest.mark.parametrize(
+    "text, mode, seed, devices, dump",
+    [
+        ("", "eager", 0, 1, False),
+        ("lazy", "lazy", 0, 1, False),
+        ("random=7", "random", 7, 1, False),
+        ("random", "random", 0, 1, False),
+        ("devices=2, lazy", "lazy", 0, 2, False),
+        ("dump,random=12,devices=3", "random", 12, 3, True),
+        ("eager", "eager", 0, 1, False),
+    ],
+)
+def test_the_environment_chooses(monkeypatch, text, mode, seed, devices, dump):
+    emulator = module("emulator")
+    monkeypatch.setenv("RAWCUDA_EMULATOR", text)
+    made = emulator.Emulator.from_environment()
+    assert (made.mode, made.seed, len(made._machine.devices), made._machine.dump) == (mode, seed, devices, dump)
+
+
+def test_the_architecture_is_chosen(monkeypatch):
+    monkeypatch.setenv("RAWCUDA_EMULATOR", "sm=120")
+    assert module("emulator").Emulator.from_environment()._machine.architecture == 120
+    client = Client(sm=120)
+    assert [client.get_int("cuDeviceGetAttribute", number, 0) for number in (75, 76)] == [12, 0]
+    client.get("cuModuleLoadData", b".version 8.7\n.target sm_120\n.address_size 64\n\0")
+    for sm in (0, 49, 1000):
+        with pytest.raises(ValueError, match="sm="):
+            module("emulator").Emulator(sm=sm)
+
+
+@pytest.mark.parametrize("text", ["quick", "devices=two", "random=x", "lazy=1", "devices=0", "sm=12.0"])
+def test_the_environment_is_read_strictly(monkeypatch, text):
+    emulator = module("emulator")
+    monkeypatch.setenv("RAWCUDA_EMULATOR", text)
+    with pytest.raises(ValueError, match="devices"):
+        emulator.Emulator.from_environment()
+
+
+def test_gaps_are_pairs_of_what_and_why():
+    gaps = module("emulator").GAPS
+    assert len(gaps) > 15
+    for what, why in gaps:
+        assert what and len(why) > 15
+    assert len({what for what, _ in gaps}) == len(gaps)

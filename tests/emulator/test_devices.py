@@ -1,0 +1,212 @@
+"""The emulator's devices: how many, which are visible, and which reach each other."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from tests.conftest import Python
+from tests.subject import module
+
+devices, emulator = module("emulator.entries.hardware.device_entries"), module("emulator")
+UUIDS = [devices.uuid_of(index) for index in range(4)]
+
+
+@pytest.mark.parametrize(
+    "text, chosen",
+    [
+        ("0,1,2,3", [0, 1, 2, 3]),
+        ("2,0", [2, 0]),
+        ("3", [3]),
+        ("", []),
+        (" ", []),
+        ("-1", []),
+        ("4", []),
+        ("0,4,1", [0]),
+        ("0,-1,1", [0]),
+        ("1,,2", [1]),
+        ("0, 2", [0, 2]),
+        ("+1", [1]),
+        ("1x,2y", [1, 2]),
+        ("x1", []),
+        ("0,0", []),
+        ("0,1,0", []),
+        ("0,9,0", [0]),
+        ("NoDevFiles", []),
+        ("99999999999999999999", []),
+        ("٣", []),
+        (UUIDS[2], [2]),
+        (f"{UUIDS[3]},{UUIDS[0]}", [3, 0]),
+        (UUIDS[1][:12], [1]),
+        ("GPU-", []),
+        (f"{UUIDS[1]},{UUIDS[1][:14]}", []),
+        (f"{UUIDS[1]},0", [1]),
+        (f"0,{UUIDS[1]}", [0]),
+        (f"{UUIDS[1]},GPU-ffffffff-no,{UUIDS[2]}", [1]),
+        ("MIG-1", []),
+    ],
+)
+def test_which_devices_are_visible(text: str, chosen: list[int]) -> None:
+    """As drivers do it; PyTorch's torch.cuda counts devices by the same rules."""
+    assert devices.visible(text, UUIDS) == chosen
+
+
+def test_the_uuids_begin_differently() -> None:
+    assert len({uuid[:8] for uuid in UUIDS}) == 4
+
+
+SHOW = """
+    from tests.subject import rawcuda
+    for device in rawcuda.devices():
+        device.allocate(16).fill(1)
+        device.synchronize()
+        print(device.ordinal, device.uuid, device.pci_bus_id, device.attribute("PCI_BUS_ID"))
+"""
+
+
+def test_the_environment_chooses_and_numbers(python: Python) -> None:
+    env = {"RAWCUDA_DRIVER": "emulator", "RAWCUDA_EMULATOR": "devices=4", "CUDA_VISIBLE_DEVICES": "3,1"}
+    result = python(SHOW, env=env, check=True)
+    assert result.stdout.splitlines() == [f"0 {UUIDS[3]} 0000:04:00.0 4", f"1 {UUIDS[1]} 0000:02:00.0 2"]
+    result = python(SHOW, env={**env, "CUDA_VISIBLE_DEVICES": UUIDS[2][:10]}, check=True)
+    assert result.stdout.splitlines() == [f"0 {UUIDS[2]} 0000:03:00.0 3"]
+
+
+def test_mig_instances(python: Python) -> None:
+    """An instance has a UUID of its own, which cuDeviceGetUuid_v2 returns; nvidia-smi writes "MIG-" before it."""
+    instances = [devices.uuid_of(index, True) for index in range(2)]
+    assert not {uuid[4:] for uuid in instances} & {uuid[4:] for uuid in UUIDS}
+    env = {"RAWCUDA_DRIVER": "emulator", "RAWCUDA_EMULATOR": "devices=2,mig"}
+    for text, uuids in (("0,1", instances), (instances[1], instances[1:]), (instances[0][:12], instances[:1])):
+        result = python(SHOW, env={**env, "CUDA_VISIBLE_DEVICES": text}, check=True)
+        assert [line.split()[1] for line in result.stdout.splitlines()] == uuids
+    result = python(SHOW, env={**env, "CUDA_VISIBLE_DEVICES": UUIDS[0]})
+    assert result.returncode == 1 and "CUDA_ERROR_NO_DEVICE (100)" in result.stderr
+
+
+def test_which_driver_it_stands_for(python: Python) -> None:
+    code = """
+        from tests.subject import rawcuda
+        from tests.driver.kernels import ADD
+        device = rawcuda.Device(0)
+        print(rawcuda.cu.version)
+        for version in ("8.2", "8.4", "8.5", "99.0"):
+            try:
+                print(len(device.load(ADD.replace(".version 6.3", f".version {version}")).names))
+            except rawcuda.CudaError as error:
+                print(error.code)
+        try:
+            rawcuda.cu.cuCtxSynchronize_v2(None)
+        except rawcuda.SymbolNotFound as error:
+            print("13.0" in str(error))
+        library = rawcuda.Library(ADD)
+        print(len(library.module(device).names))
+    """
+    env = {"RAWCUDA_DRIVER": "emulator", "RAWCUDA_EMULATOR": "cuda=12.4"}
+    assert python(code, env=env, check=True).stdout.split() == ["12040", "1", "1", "222", "222", "True", "1"]
+    env["RAWCUDA_EMULATOR"] = "cuda=11.4"  # without libraries
+    assert python(code, env=env, check=True).stdout.split() == ["11040", "222", "222", "222", "222", "True", "1"]
+    assert python(code, env={"RAWCUDA_DRIVER": "emulator"}).stdout.split()[:5] == ["13000", "1", "1", "1", "222"]
+    for cuda in (10000, 99000):
+        with pytest.raises(ValueError, match="must be 11000"):
+            emulator.Emulator(cuda=cuda)
+
+
+def test_no_device_is_left(python: Python) -> None:
+    for text in ("", "7", "0,0"):
+        env = {"RAWCUDA_DRIVER": "emulator", "RAWCUDA_EMULATOR": "devices=2", "CUDA_VISIBLE_DEVICES": text}
+        result = python("from tests.subject import rawcuda\nprint(rawcuda.devices())", env=env)
+        assert result.returncode == 1 and "CUDA_ERROR_NO_DEVICE (100)" in result.stderr
+        assert f"CUDA_VISIBLE_DEVICES is {text!r}" in result.stderr
+
+
+def test_peers_of_hidden_devices(python: Python) -> None:
+    """In pairs, 0 and 1 belong together, also if they have other numbers now."""
+    code = """
+        from tests.subject import rawcuda
+        one, two, three = rawcuda.devices()
+        print(one.can_reach(two), one.can_reach(three), two.can_reach(three))
+    """
+    env = {"RAWCUDA_DRIVER": "emulator", "RAWCUDA_EMULATOR": "devices=4,peers=pairs", "CUDA_VISIBLE_DEVICES": "1,2,0"}
+    assert python(code, env=env, check=True).stdout.split() == ["False", "True", "False"]
+    for peers, answer in (("off", "False"), ("on", "True")):
+        env["RAWCUDA_EMULATOR"] = f"devices=4,peers={peers}"
+        assert python(code, env=env, check=True).stdout.split() == [answer] * 3
+
+
+def test_bad_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    for text in ("peers", "peers=", "peers=maybe", "devices=4,peers=on=off"):
+        monkeypatch.setenv("RAWCUDA_EMULATOR", text)
+        with pytest.raises(ValueError, match="peers=on/off/pairs"):
+            emulator.Emulator.from_environment()
+    with pytest.raises(ValueError, match="must be 'on', 'off' or 'pairs'"):
+        emulator.Emulator(peers="all")
+
+
+MANAGED = """
+    import ctypes, sys, warnings
+    from tests.subject import rawcuda
+    device = rawcuda.Device(0)
+    stream, other = device.stream(), device.allocate(64)
+    memory = device.allocate(16, kind="managed")
+    view = memory.view("int32")
+    print(device.attribute("CONCURRENT_MANAGED_ACCESS"))
+    def read():
+        memory.fill(2, stream=stream)
+        stream.synchronize()
+        other.fill(1, stream=stream)  # work that does not use the managed memory
+        return {used}
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        print(read(), read())
+    print(len(told), *[(each.category.__name__, "the host may not use" in str(each.message)) for each in told])
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no mprotect()")
+@pytest.mark.parametrize(
+    "used",
+    ["bytes(view.memoryview())[0]", "bytes(memory.view().memoryview())[0]", "numpy.asarray(view)[0] & 255"]
+    + ["numpy.from_dlpack(view)[0] & 255", "rawcuda.view(view).memoryview()[0] & 255"],
+)
+def test_managed_memory_without_concurrent_access(python: Python, used: str) -> None:
+    """The package waits for all work before it gives managed memory to the host, and says so once."""
+    env = {"RAWCUDA_DRIVER": "emulator", "RAWCUDA_EMULATOR": "lazy,cma=0"}
+    numpy = pytest.importorskip("numpy").__name__ if "numpy" in used else "sys"
+    result = python(MANAGED.format(used=used).replace("import ctypes", f"import {numpy}, ctypes"), env=env)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.splitlines() == ["0", "2 2", "1 ('RuntimeWarning', True)"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no mprotect()")
+def test_an_access_of_the_host_while_work_is_pending(python: Python) -> None:
+    env = {"RAWCUDA_DRIVER": "emulator", "RAWCUDA_EMULATOR": "lazy,cma=0"}
+    code = MANAGED.format(used="ctypes.string_at(memory.ptr, 1)[0]")
+    result = python(code, env=env)
+    assert result.returncode < 0 and "Segmentation fault" in result.stderr, result.stderr
+    assert "access of the host to managed memory while work is pending" in result.stderr
+    for word in ("lazy", "cma=0"):  # with concurrent access; in the eager mode no work is pending
+        result = python(code, env={**env, "RAWCUDA_EMULATOR": word}, check=True)
+        assert result.stdout.split()[1:3] == ["2", "2"]
+
+
+def test_a_library_that_is_compiled_later(python: Python) -> None:
+    """The driver writes its log into the buffers that it was given when the library was loaded."""
+    code = """
+        import gc
+        from tests.subject import rawcuda
+        from tests.driver.kernels import ADD
+        device, library = rawcuda.Device(0), rawcuda.Library(ADD.replace("add.f32", "add.f33"))
+        gc.collect()
+        for _ in range(2):
+            try:
+                library.module(device)
+            except rawcuda.CompileFailed as error:
+                print("'.f33'" in error.log, error.code, "add.f33" in error.source)
+        library.close()
+        library = rawcuda.Library(ADD)
+        print(len(library.module(device).names))
+    """
+    env = {"RAWCUDA_DRIVER": "emulator", "RAWCUDA_EMULATOR": "deferred"}
+    assert python(code, env=env, check=True).stdout.split() == ["True", "218", "True"] * 2 + ["1"]

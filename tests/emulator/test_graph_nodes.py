@@ -1,0 +1,681 @@
+"""Graphs that are built by hand, through the entry points: parameters, edges, clones, updates, memory, user objects."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import struct
+import time
+
+import pytest
+
+from tests.driver.graph_kernels import CONDITIONS
+from tests.emulator.emulator_client import Client
+
+HostFunction = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+OUT = ctypes.c_uint64()
+KERNEL, FILL, HOST = struct.Struct("<Q7I4x4Q"), struct.Struct("<2Q2I2Q"), struct.Struct("<2Q")
+COPY = struct.Struct("<" + "4Q i4x QQQ Q 2Q" * 2 + "3Q")
+
+
+@pytest.fixture(params=[("eager", 0), ("lazy", 0), ("random", 1)], ids=lambda mode: f"{mode[0]}{mode[1]}")
+def client(request):
+    made = Client(*request.param)
+    yield made
+    assert not made.emulator.kept_exceptions
+
+
+@pytest.fixture
+def memory(client):
+    address = client.upload(bytes(4))
+    client.do("cuCtxSynchronize")
+    return address
+
+
+@pytest.fixture
+def graph(client):
+    return client.get("cuGraphCreate", 0)
+
+
+def array_of(*handles):
+    return (ctypes.c_uint64 * max(len(handles), 1))(*handles)
+
+
+def add(client, graph, what, *arguments, after=()):
+    return client.get(f"cuGraphAdd{what}", graph, array_of(*after), len(after), *arguments)
+
+
+def kernel_words(function, memory, digit, keep=[]):  # noqa: B006 - C memory that lives on
+    cells = ctypes.create_string_buffer(struct.pack("<QQ", memory, digit), 16)
+    pointers = array_of(ctypes.addressof(cells), ctypes.addressof(cells) + 8)
+    keep += cells, pointers
+    return KERNEL.pack(function, 1, 1, 1, 1, 1, 1, 0, ctypes.addressof(pointers), 0, 0, 0)
+
+
+def step(client, graph, memory, digit, after=(), function=None):
+    words = kernel_words(function or client.kernels()("step"), memory, digit)
+    return add(client, graph, "KernelNode_v2", words, after=after)
+
+
+def ready(client, graph, flags=0):
+    return client.get("cuGraphInstantiateWithFlags", graph, flags)
+
+
+def run(client, executable, times=1):
+    for _ in range(times):
+        client.do("cuGraphLaunch", executable, 0)
+    client.do("cuCtxSynchronize")
+
+
+def listed(client, name, *arguments, data=False):
+    count = ctypes.c_size_t()
+    extra = (0,) if data else ()
+    client.do(name, *arguments, 0, *extra, count)
+    found = array_of(*[0] * count.value)
+    client.do(name, *arguments, found, *extra, count)
+    return list(found)[: count.value]
+
+
+def copy_words(target, source, nbytes):
+    side = [(0, 0, 0, 0, 2, 0, address, 0, 0, nbytes, 1) for address in (source, target)]
+    return COPY.pack(*side[0], *side[1], nbytes, 1, 1)
+
+
+# -- nodes
+
+
+def test_parameters_can_be_read_back(client, graph, memory):
+    other = client.upload(b"abcd")
+    look = HostFunction(lambda data: None)
+    address = ctypes.cast(look, ctypes.c_void_p).value
+    event = client.event()
+    function = client.kernels()("step")
+    node = add(client, graph, "KernelNode_v2", kernel_words(function, memory, 7))
+    got = ctypes.create_string_buffer(KERNEL.size)
+    client.do("cuGraphKernelNodeGetParams_v2", node, got)
+    words = KERNEL.unpack(got.raw)
+    assert words[:8] == (function, 1, 1, 1, 1, 1, 1, 0) and words[10:] == (0, client.context)
+    places = (ctypes.c_uint64 * 2).from_address(words[8])
+    assert [ctypes.c_uint64.from_address(places[0]).value, ctypes.c_uint32.from_address(places[1]).value] == [memory, 7]
+    old = ctypes.create_string_buffer(b"\xee" * KERNEL.size, KERNEL.size)
+    client.do("cuGraphKernelNodeGetParams", node, old)
+    assert old.raw[56:] == b"\xee" * 16  # the old structure is shorter
+    for what, getter, size, *given in (
+        ("MemcpyNode", "cuGraphMemcpyNodeGetParams", COPY.size, copy_words(memory, other, 4), client.context),
+        ("MemsetNode", "cuGraphMemsetNodeGetParams", FILL.size, FILL.pack(memory, 0, 5, 4, 1, 1), client.context),
+        ("HostNode", "cuGraphHostNodeGetParams", HOST.size, HOST.pack(address, 9)),
+    ):
+        node, got = add(client, graph, what, *given), ctypes.create_string_buffer(size)
+        client.do(getter, node, got)
+        assert got.raw == given[0], what
+        assert client.code("cuGraphEventWaitNodeGetEvent", node, OUT) == 1  # another kind of node
+    for what in ("Record", "Wait"):
+        node = add(client, graph, f"Event{what}Node", event)
+        client.do(f"cuGraphEvent{what}NodeGetEvent", node, OUT)
+        assert OUT.value == event
+        client.do(f"cuGraphEvent{what}NodeSetEvent", node, client.event())
+    assert [_kind(client, node) for node in listed(client, "cuGraphGetNodes", graph)] == [0, 1, 2, 3, 7, 6]
+    run(client, ready(client, graph))
+
+
+def _kind(client, node):
+    kind = ctypes.c_int()
+    client.do("cuGraphNodeGetType", node, kind)
+    return kind.value
+
+
+def test_parameters_of_nodes_of_any_type(client, graph, memory):
+    look = HostFunction(lambda data: None)
+    address = ctypes.cast(look, ctypes.c_void_p).value
+
+    def words(kind, body):
+        return struct.pack("<i3i", kind, 0, 0, 0) + body.ljust(232 + 8, b"\0")
+
+    function = client.kernels()("step")
+    bodies = {
+        0: kernel_words(function, memory, 3),
+        1: struct.pack("<2iQ", 0, 0, client.context) + copy_words(memory, client.upload(b"abcd"), 4),
+        2: FILL.pack(memory, 0, 5, 4, 1, 1) + struct.pack("<Q", client.context),
+        3: HOST.pack(address, 1),
+        4: struct.pack("<Qi", client.get("cuGraphCreate", 0), 0),
+        5: b"",
+        6: struct.pack("<Q", client.event()),
+        7: struct.pack("<Q", client.event()),
+    }
+    for kind, body in bodies.items():
+        node = client.get("cuGraphAddNode_v2", graph, 0, 0, 0, words(kind, body))
+        assert _kind(client, node) == kind
+        if kind != 4:
+            client.do("cuGraphNodeSetParams", node, words(kind, body))
+            executable = ready(client, graph)
+            client.do("cuGraphExecNodeSetParams", executable, node, words(kind, body))
+            client.do("cuGraphExecDestroy", executable)
+        assert client.code("cuGraphNodeSetParams", node, words((kind + 1) % 2, bodies[(kind + 1) % 2])) == 1
+        assert client.code("cuGraphAddNode", OUT, graph, 0, 0, words(kind, body.ljust(232, b"\0") + b"\1")) == 1
+    assert client.code("cuGraphAddNode_v2", OUT, graph, 0, 0, 0, struct.pack("<i3i", 5, 0, 1, 0) + bytes(240)) == 1
+    assert client.code("cuGraphAddNode_v2", OUT, graph, 0, 0, 0, words(8, b"")) == 801
+    assert client.code("cuGraphAddNode_v2", OUT, graph, 0, 0, 0, 0) == 1
+
+
+def test_what_nodes_refuse(client, graph, memory):
+    event, function = client.event(), client.kernels()("step")
+    assert client.code("cuGraphAddHostNode", OUT, graph, 0, 0, HOST.pack(0, 0)) == 1
+    assert client.code("cuGraphAddMemsetNode", OUT, graph, 0, 0, FILL.pack(memory, 0, 5, 3, 1, 1), 0) == 1
+    assert client.code("cuGraphAddMemsetNode", OUT, graph, 0, 0, FILL.pack(memory, 0, 300, 1, 1, 1), 0) == 1
+    assert client.code("cuGraphAddMemsetNode", OUT, graph, 0, 0, FILL.pack(memory, 0, 5, 4, 2, 1), 0) == 1
+    assert client.code("cuGraphAddMemsetNode", OUT, graph, 0, 0, FILL.pack(memory, 0, 5, 4, 0, 1), 0) == 1
+    assert client.code("cuGraphAddMemcpyNode", OUT, graph, 0, 0, copy_words(memory, memory + 2, 4), 0) == 1
+    assert client.code("cuGraphAddMemcpyNode", OUT, graph, 0, 0, copy_words(memory, memory, 0), 0) == 1
+    assert client.code("cuGraphAddMemcpyNode", OUT, graph, 0, 0, copy_words(memory, memory, 4), event) == 201
+    assert client.code("cuGraphAddEventRecordNode", OUT, graph, 0, 0, function) == 400
+    assert client.code("cuGraphAddChildGraphNode", OUT, graph, 0, 0, graph) == 1
+    assert client.code("cuGraphAddKernelNode_v2", OUT, graph, 0, 0, kernel_words(event, memory, 1)) == 400
+    assert client.code("cuGraphAddEmptyNode", 0, graph, 0, 0) == 1
+    assert client.code("cuGraphAddEmptyNode", OUT, event, 0, 0) == 400
+    assert client.code("cuGraphCreate", OUT, 1) == 1
+    assert listed(client, "cuGraphGetNodes", graph) == []
+
+
+def test_attributes_of_a_kernel_node(client, graph, memory):
+    first, second = step(client, graph, memory, 1), step(client, graph, memory, 2)
+    value, got = struct.pack("<i", -2).ljust(64, b"\0"), ctypes.create_string_buffer(64)
+    client.do("cuGraphKernelNodeSetAttribute", first, 8, value)
+    client.do("cuGraphKernelNodeGetAttribute", first, 8, got)
+    assert got.raw == value
+    client.do("cuGraphKernelNodeCopyAttributes", second, first)
+    client.do("cuGraphKernelNodeGetAttribute", second, 8, got)
+    assert got.raw == value
+    client.do("cuGraphKernelNodeSetParams_v2", first, kernel_words(client.kernels()("step"), memory, 3))
+    client.do("cuGraphKernelNodeGetAttribute", first, 8, got)
+    assert got.raw == value
+    assert client.code("cuGraphKernelNodeGetAttribute", first, 99, got) == 1
+    assert client.code("cuGraphKernelNodeSetAttribute", first, 8, struct.pack("<i", 5).ljust(64, b"\0")) == 1
+
+
+# -- edges
+
+
+def test_edges_and_their_data(client, graph, memory):
+    a, b, c = [step(client, graph, memory, digit) for digit in (1, 2, 3)]
+    client.do("cuGraphAddDependencies", graph, array_of(a, b), array_of(b, c), 2)
+    assert listed(client, "cuGraphGetRootNodes", graph) == [a]
+    assert listed(client, "cuGraphNodeGetDependencies", c) == [b]
+    assert listed(client, "cuGraphNodeGetDependentNodes", a) == [b]
+    for code, name, *arguments in (
+        (1, "cuGraphAddDependencies", graph, array_of(a), array_of(b), 1),
+        (1, "cuGraphAddDependencies", graph, array_of(a), array_of(a), 1),
+        (1, "cuGraphAddDependencies", graph, array_of(a, a), array_of(c, c), 2),
+        (1, "cuGraphRemoveDependencies", graph, array_of(a), array_of(c), 1),
+        (1, "cuGraphAddDependencies_v2", graph, array_of(a), array_of(c), b"\0\1".ljust(8, b"\0"), 1),
+        (1, "cuGraphAddEmptyNode", OUT, graph, array_of(a, a), 2),
+    ):
+        assert client.code(name, *arguments) == code
+    programmatic = b"\1\0\1".ljust(8, b"\0")
+    client.do("cuGraphAddDependencies_v2", graph, array_of(a), array_of(c), programmatic, 1)
+    count, sources, targets = ctypes.c_size_t(5), array_of(*[9] * 5), array_of(*[9] * 5)
+    assert client.code("cuGraphGetEdges", graph, sources, targets, count) == 402  # it would lose the data
+    data = ctypes.create_string_buffer(40)
+    client.do("cuGraphGetEdges_v2", graph, sources, targets, data, count)
+    assert (list(sources), list(targets), count.value) == ([a, b, a, 0, 0], [b, c, c, 0, 0], 3)
+    assert data.raw[:24] == bytes(16) + programmatic
+    assert client.code("cuGraphNodeGetDependencies", c, sources, count) == 402
+    assert client.code("cuGraphRemoveDependencies", graph, array_of(a), array_of(c), 1) == 1
+    client.do("cuGraphRemoveDependencies_v2", graph, array_of(a), array_of(c), programmatic, 1)
+    client.do("cuGraphRemoveDependencies", graph, array_of(b), array_of(c), 1)
+    count.value = 1
+    client.do("cuGraphGetNodes", graph, sources, count)
+    assert count.value == 1 and sources[0] == a
+    client.do("cuGraphDestroyNode", a)
+    assert client.code("cuGraphDestroyNode", a) == 400
+    assert listed(client, "cuGraphGetRootNodes", graph) == [b, c]
+
+
+def test_a_circle_is_found_at_the_instantiation(client, graph, memory):
+    a, b, c = [step(client, graph, memory, digit) for digit in (1, 2, 3)]
+    client.do("cuGraphAddDependencies", graph, array_of(a, b, c), array_of(b, c, a), 3)
+    assert client.code("cuGraphInstantiateWithFlags", OUT, graph, 0) == 1
+    parameters = ctypes.create_string_buffer(32)
+    assert client.code("cuGraphInstantiateWithParams", OUT, graph, parameters) == 1
+    _, _, node, result = struct.unpack("<QQQi4x", parameters.raw)
+    assert node in (a, b, c) and result == 2
+    assert "cycle" in client.emulator.explain(1)
+    client.do("cuGraphRemoveDependencies", graph, array_of(c), array_of(a), 1)
+    parameters.raw = struct.pack("<QQQi4x", 2, client.stream(), 7, 7)
+    client.do("cuGraphInstantiateWithParams", OUT, graph, parameters)
+    assert struct.unpack("<QQQi4x", parameters.raw)[2:] == (0, 0)
+    flags = ctypes.c_uint64()
+    client.do("cuGraphExecGetFlags", OUT.value, flags)
+    assert flags.value == 2
+    run(client, OUT.value)
+    assert client.number(memory) == 123
+
+
+# -- clones, children, updates
+
+
+def test_clones_and_children(client, graph, memory):
+    first = step(client, graph, memory, 1)
+    inner = client.get("cuGraphCreate", 0)
+    step(client, inner, memory, 2)
+    child = add(client, graph, "ChildGraphNode", inner, after=[first])
+    client.do("cuGraphDestroy", inner)
+    inside = client.get("cuGraphCreate", 0)
+    client.do("cuGraphChildGraphNodeGetGraph", child, OUT)
+    inside, copied = OUT.value, client.get("cuGraphClone", graph)
+    assert client.code("cuGraphDestroy", inside) == 1
+    assert client.code("cuGraphInstantiateWithFlags", OUT, inside, 0) == 1
+    assert client.code("cuGraphAddChildGraphNode", OUT, inside, 0, 0, graph) == 1
+    client.do("cuGraphNodeFindInClone", OUT, child, copied)
+    twin = OUT.value
+    assert twin in listed(client, "cuGraphGetNodes", copied) and twin != child
+    assert client.code("cuGraphNodeFindInClone", OUT, twin, graph) == 1
+    client.do("cuGraphDestroy", graph)
+    assert client.code("cuGraphNodeGetType", first, OUT) == 400
+    run(client, ready(client, copied))
+    assert client.number(memory) == 12
+
+
+def test_update_results(client, graph, memory):
+    def built(*digits, connected=True, fill=False):
+        made, last = client.get("cuGraphCreate", 0), []
+        if fill:
+            last = [add(client, made, "MemsetNode", FILL.pack(memory, 0, 0, 4, 1, 1), 0)]
+        for digit in digits:
+            last = [step(client, made, memory, digit, last if connected else ())]
+        return made, last
+
+    old, _ = built(1, 2)
+    executable = ready(client, old)
+    result = ctypes.create_string_buffer(24)
+    for (new, last), expected in (
+        (built(3, 4), 0),
+        (built(3), 2),
+        (built(3, 4, connected=False), 2),
+        (built(3, fill=True), 3),
+    ):
+        code = client.code("cuGraphExecUpdate_v2", executable, new, result)
+        assert (code, struct.unpack_from("<i", result.raw)[0]) == (910 if expected else 0, expected)
+        node, why = ctypes.c_uint64(), ctypes.c_int()
+        assert client.code("cuGraphExecUpdate", executable, new, node, why) == code and why.value == expected
+        if expected == 2 and len(listed(client, "cuGraphGetNodes", new)) == 2:
+            assert struct.unpack_from("<Q", result.raw, 8)[0] == node.value == last[0]
+    run(client, executable)
+    assert client.number(memory) == 34
+    assert client.code("cuGraphExecUpdate_v2", executable, graph, 0) == 1
+
+
+def test_nodes_of_executable_graphs(client, graph, memory):
+    node = step(client, graph, memory, 1)
+    foreign = step(client, client.get("cuGraphCreate", 0), memory, 1)
+    executable = ready(client, graph)
+    words = kernel_words(client.kernels()("step"), memory, 5)
+    client.do("cuGraphExecKernelNodeSetParams_v2", executable, node, words)
+    client.do("cuGraphExecKernelNodeSetParams", executable, node, words[:56])
+    assert client.code("cuGraphExecKernelNodeSetParams_v2", executable, foreign, words) == 1
+    assert client.code("cuGraphExecHostNodeSetParams", executable, node, HOST.pack(1, 1)) == 1
+    run(client, executable)
+    assert client.number(memory) == 5
+    switch = ctypes.c_uint(7)
+    client.do("cuGraphNodeGetEnabled", executable, node, switch)
+    assert switch.value == 1
+    client.do("cuGraphNodeSetEnabled", executable, node, 0)
+    client.do("cuGraphNodeGetEnabled", executable, node, switch)
+    assert switch.value == 0
+    run(client, executable)
+    assert client.number(memory) == 5
+    client.do("cuGraphUpload", executable, 0)
+    client.do("cuGraphDestroyNode", node)
+    assert client.code("cuGraphNodeSetEnabled", executable, node, 1) == 400
+
+
+# -- memory
+
+
+def allocation_words(nbytes, ordinal=0):
+    return ctypes.create_string_buffer(
+        struct.pack("<2i2iQQH54x", 1, 0, 1, ordinal, 0, 0, 0) + struct.pack("<4Q", 0, 0, nbytes, 0), 120
+    )
+
+
+def test_memory_of_graphs(client, graph):
+    words = allocation_words(4)
+    node = add(client, graph, "MemAllocNode", words)
+    address = struct.unpack_from("<Q", words.raw, 112)[0]
+    assert client.emulator._machine.space.find(address) is None  # it is only reserved
+    filled = add(client, graph, "MemsetNode", FILL.pack(address, 0, 7, 4, 1, 1), 0, after=[node])
+    got = ctypes.create_string_buffer(120)
+    client.do("cuGraphMemAllocNodeGetParams", node, got)
+    assert struct.unpack_from("<2Q", got.raw, 104) == (4, address)
+    executable = ready(client, graph)
+    assert client.code("cuGraphInstantiateWithFlags", OUT, graph, 0) == 1  # one at a time
+    client.do("cuGraphLaunch", executable, 0)
+    assert client.number(address) == 7  # the copy is after it
+    assert client.live()["memory"] == 1
+    value = ctypes.c_uint64()
+    for number, expected in ((0, 4), (1, 4), (2, 2 << 20), (3, 2 << 20)):
+        client.do("cuDeviceGetGraphMemAttribute", 0, number, value)
+        assert value.value == expected
+    assert client.code("cuGraphLaunch", executable, 0) == 1
+    client.do("cuMemFreeAsync", address, 0)
+    client.do("cuGraphLaunch", executable, 0)
+    client.do("cuMemFreeAsync", address, 0)
+    client.do("cuGraphLaunch", executable, 0)  # while the free is pending, in lazy mode
+    client.do("cuCtxSynchronize")
+    assert client.number(address) == 7
+    client.do("cuMemFree_v2", address)
+    assert client.code("cuMemFreeAsync", address, 0) == 1
+    client.do("cuDeviceGraphMemTrim", 0)
+    client.do("cuDeviceGetGraphMemAttribute", 0, 2, value)
+    assert value.value == 0
+    for number, new, code in ((1, 0, 0), (3, 0, 0), (0, 0, 1), (1, 5, 1)):
+        value.value = new
+        assert client.code("cuDeviceSetGraphMemAttribute", 0, number, value) == code
+    assert client.code("cuGraphDestroyNode", filled) == 801
+    assert client.code("cuGraphRemoveDependencies", graph, array_of(node), array_of(filled), 1) == 801
+    assert client.code("cuGraphClone", OUT, graph) == 801
+    assert client.code("cuGraphAddChildGraphNode", OUT, client.get("cuGraphCreate", 0), 0, 0, graph) == 801
+    assert client.code("cuGraphAddMemAllocNode", OUT, graph, 0, 0, allocation_words(0)) == 1
+    assert client.code("cuGraphAddMemAllocNode", OUT, graph, 0, 0, allocation_words(4, 9)) == 101
+    assert client.code("cuGraphAddMemFreeNode", OUT, graph, 0, 0, address + 4) == 1
+
+
+def test_a_graph_frees_what_it_allocates(client, graph):
+    words = allocation_words(4)
+    node = add(client, graph, "MemAllocNode", words)
+    address = struct.unpack_from("<Q", words.raw, 112)[0]
+    freed = add(client, graph, "MemFreeNode", address, after=[node])
+    client.do("cuGraphMemFreeNodeGetParams", freed, OUT)
+    assert OUT.value == address
+    assert client.code("cuGraphAddMemFreeNode", OUT, graph, 0, 0, address) == 1
+    assert client.code("cuGraphAddMemFreeNode", OUT, client.get("cuGraphCreate", 0), 0, 0, address) == 1
+    executable = ready(client, graph)
+    run(client, executable, 3)
+    assert client.emulator._machine.space.find(address) is None and not client.live().get("memory")
+
+
+def test_memory_of_graphs_that_were_destroyed_is_forgotten(client):
+    """Otherwise, each graph with an allocation stays in memory until the process ends."""
+    known = client.emulator._machine.graph_memory
+    kept = client.get("cuGraphCreate", 0)
+    add(client, kept, "MemAllocNode", allocation_words(4))
+    for _ in range(20):
+        made = client.get("cuGraphCreate", 0)
+        add(client, made, "MemAllocNode", allocation_words(4))
+        client.do("cuGraphDestroy", made)
+    gc.collect()
+    assert len(known) == 1
+
+
+def test_allocations_in_a_capture(client):
+    stream = client.stream()
+    client.do("cuStreamBeginCapture_v2", stream, 0)
+    address = client.get("cuMemAllocAsync", 4, stream)
+    client.do("cuMemsetD32Async", address, 5, 1, stream)
+    client.do("cuMemFreeAsync", address, stream)
+    client.do("cuStreamEndCapture", stream, OUT)
+    assert [_kind(client, node) for node in listed(client, "cuGraphGetNodes", OUT.value)] == [10, 2, 11]
+    run(client, ready(client, OUT.value), 2)
+    other = client.get("cuMemAllocAsync", 4, stream)
+    client.do("cuStreamBeginCapture_v2", stream, 0)
+    assert client.code("cuMemFreeAsync", other, stream) == 1
+    assert client.code("cuStreamEndCapture", stream, OUT) == 901
+
+
+# -- captures
+
+
+def test_a_capture_shows_its_graph(client, memory):
+    stream, graph, nodes, count = client.stream(), ctypes.c_uint64(), ctypes.c_uint64(), ctypes.c_size_t()
+    status, ident = ctypes.c_int(), ctypes.c_uint64()
+    function = client.kernels()("step")
+    client.do("cuStreamBeginCapture_v2", stream, 0)
+    assert client.launch(function, [memory, struct.pack("<I", 1)], stream=stream) == 0
+    client.do("cuStreamGetCaptureInfo_v2", stream, status, ident, graph, nodes, count)
+    (first,) = listed(client, "cuGraphGetNodes", graph.value)
+    assert (status.value, count.value) == (1, 1) and ctypes.c_uint64.from_address(nodes.value).value == first
+    empty = client.get("cuGraphAddEmptyNode", graph.value, 0, 0)  # permitted while the capture adds nodes, but not ...
+    client.do("cuGraphAddDependencies", graph.value, array_of(first), array_of(empty), 1)
+    client.do("cuGraphRemoveDependencies", graph.value, array_of(first), array_of(empty), 1)
+    assert client.code("cuGraphDestroyNode", empty) == client.code("cuGraphDestroy", graph.value) == 401
+    client.do("cuStreamUpdateCaptureDependencies", stream, 0, 0, 1)  # the next node waits for nothing
+    assert client.launch(function, [memory, struct.pack("<I", 2)], stream=stream) == 0
+    client.do("cuStreamUpdateCaptureDependencies_v2", stream, array_of(first), 0, 1, 0)
+    data = ctypes.c_uint64(9)
+    client.do("cuStreamGetCaptureInfo_v3", stream, status, ident, graph, nodes, data, count)
+    assert (count.value, data.value) == (2, 0)
+    client.do("cuStreamEndCapture", stream, OUT)
+    assert OUT.value == graph.value and len(listed(client, "cuGraphGetRootNodes", graph.value)) == 3
+    assert client.code("cuStreamUpdateCaptureDependencies", stream, 0, 0, 0) == 401
+
+
+def test_a_capture_that_fails_leaves_no_graph(client, memory):
+    stream = client.stream()
+    before = len(client.emulator._machine.handles)
+    client.do("cuStreamBeginCapture_v2", stream, 0)
+    client.do("cuMemsetD8Async", memory, 0, 4, stream)
+    assert client.code("cuStreamSynchronize", stream) == 900
+    assert client.code("cuStreamEndCapture", stream, OUT) == 901
+    assert len(client.emulator._machine.handles) == before
+
+
+def test_capture_to_a_graph(client, graph, memory):
+    first, stream, function = step(client, graph, memory, 1), client.stream(), client.kernels()("step")
+    client.do("cuStreamBeginCaptureToGraph", stream, graph, array_of(first), 0, 1, 0)
+    assert client.launch(function, [memory, struct.pack("<I", 2)], stream=stream) == 0
+    assert client.code("cuStreamBeginCaptureToGraph", client.stream(), graph, 0, 0, 0, 0) == 401
+    assert client.code("cuGraphInstantiateWithFlags", OUT, graph, 0) == 401
+    client.do("cuStreamEndCapture", stream, OUT)
+    assert OUT.value == graph
+    run(client, ready(client, graph))
+    assert client.number(memory) == 12
+
+
+def test_a_graph_may_be_changed_while_a_stream_captures_into_it(client, memory):
+    """Except to remove nodes and to use it. Nodes that a caller adds can decide conditions, and be waited for."""
+    stream, graph, function = client.stream(), ctypes.c_uint64(), client.kernels()("step")
+    client.do("cuStreamBeginCapture_v2", stream, 0)
+    client.do("cuStreamGetCaptureInfo_v2", stream, ctypes.c_int(), 0, graph, 0, 0)
+    client.do("cuGraphConditionalHandleCreate", OUT, graph.value, client.context, 1, 1)
+    condition = OUT.value
+    assert client.launch(function, [memory, struct.pack("<I", 1)], stream=stream) == 0
+    (first,) = listed(client, "cuGraphGetNodes", graph.value)
+    words = struct.pack("<i3iQiIQQ", 13, 0, 0, 0, condition, 0, 1, 0, client.context).ljust(256, b"\0")
+    given = ctypes.create_string_buffer(words, 256)
+    node = client.get("cuGraphAddNode_v2", graph.value, array_of(first), 0, 1, given)
+    (body,) = (ctypes.c_uint64 * 1).from_address(struct.unpack_from("<Q", given.raw, 32)[0])
+    step(client, body, memory, 2, function=function)
+    client.do("cuStreamUpdateCaptureDependencies", stream, array_of(node), 1, 1)
+    assert client.launch(function, [memory, struct.pack("<I", 3)], stream=stream) == 0
+    for name, *arguments in (
+        ("cuGraphKernelNodeSetAttribute", first, 2, bytes(64)),
+        ("cuGraphAddEmptyNode", OUT, graph.value, 0, 0),
+    ):
+        client.do(name, *arguments)
+    client.do("cuStreamEndCapture", stream, OUT)
+    run(client, ready(client, OUT.value))
+    assert client.number(memory) == 123
+
+
+@pytest.mark.parametrize("how", ["edges", "dependencies", "no"])
+def test_work_that_a_caller_cuts_off_does_not_have_to_be_joined(client, memory, how):
+    """A capture with work that its first stream does not wait for ends with 904, except where the caller cut it off."""
+    first, second, graph = client.stream(), client.stream(), ctypes.c_uint64()
+    fork, join = client.event(2), client.event(2)
+    client.do("cuStreamBeginCapture_v2", first, 0)
+    client.do("cuStreamGetCaptureInfo_v2", first, ctypes.c_int(), 0, graph, 0, 0)
+    client.do("cuMemsetD8Async", memory, 1, 4, first)
+    client.do("cuEventRecord", fork, first)
+    client.do("cuStreamWaitEvent", second, fork, 0)
+    client.do("cuMemsetD8Async", memory, 2, 4, second)
+    start, side = listed(client, "cuGraphGetNodes", graph.value)
+    if how != "no":
+        client.do("cuEventRecord", join, second)
+        client.do("cuStreamWaitEvent", first, join, 0)
+        if how == "dependencies":
+            client.do("cuStreamUpdateCaptureDependencies", first, array_of(start), 1, 1)
+        client.do("cuMemsetD8Async", memory, 3, 4, first)
+    if how == "edges":
+        last = listed(client, "cuGraphGetNodes", graph.value)[2]
+        client.do("cuGraphRemoveDependencies", graph.value, array_of(side), array_of(last), 1)
+    assert client.code("cuStreamEndCapture", first, OUT) == (904 if how == "no" else 0)
+
+
+def test_a_stream_that_has_joined_may_be_destroyed(client, memory):
+    first, second = client.stream(), client.stream()
+    fork, join = client.event(2), client.event(2)
+    for joined in (True, False):
+        client.do("cuStreamBeginCapture_v2", first, 0)
+        client.do("cuEventRecord", fork, first)
+        second = client.stream()
+        client.do("cuStreamWaitEvent", second, fork, 0)
+        client.do("cuMemsetD8Async", memory, 1, 4, second)
+        if joined:
+            client.do("cuEventRecord", join, second)
+            client.do("cuStreamWaitEvent", first, join, 0)
+        client.do("cuStreamDestroy_v2", second)
+        assert client.code("cuStreamEndCapture", first, OUT) == (0 if joined else 904)
+
+
+def test_external_events_become_nodes(client):
+    stream, event = client.stream(), client.event(2)
+    client.do("cuStreamBeginCapture_v2", stream, 0)
+    client.do("cuEventRecordWithFlags", event, stream, 1)
+    client.do("cuStreamWaitEvent", stream, event, 1)
+    client.do("cuStreamEndCapture", stream, OUT)
+    assert [_kind(client, node) for node in listed(client, "cuGraphGetNodes", OUT.value)] == [7, 6]
+    run(client, ready(client, OUT.value), 2)
+    assert client.code("cuEventQuery", event) == 0
+
+
+# -- conditions
+
+
+def test_conditions(client, graph):
+    context, event = client.context, client.event()
+    client.do("cuGraphConditionalHandleCreate", OUT, graph, context, 1, 1)
+    condition = OUT.value
+
+    def words(handle, form=0, size=1, where=context):
+        return struct.pack("<i3i", 13, 0, 0, 0) + struct.pack("<QiIQQ", handle, form, size, 0, where).ljust(240, b"\0")
+
+    other = client.get("cuGraphCreate", 0)
+    for code, target, given in (
+        (1, graph, words(123)),
+        (1, other, words(condition)),
+        (1, graph, words(condition, 1, 2)),
+        (1, graph, words(condition, 0, 3)),
+        (1, graph, words(condition, 2, 0)),
+        (1, graph, words(condition, 3)),
+        (201, graph, words(condition, where=event)),
+    ):
+        assert client.code("cuGraphAddNode_v2", OUT, target, 0, 0, 0, given) == code
+    given = ctypes.create_string_buffer(words(condition, 2, 2), 256)
+    node = client.get("cuGraphAddNode_v2", graph, 0, 0, 0, given)
+    bodies = (ctypes.c_uint64 * 2).from_address(struct.unpack_from("<Q", given.raw, 32)[0])
+    assert client.code("cuGraphAddNode_v2", OUT, graph, 0, 0, 0, words(condition)) == 1  # it decides one node
+    look = HostFunction(lambda data: None)
+    host = HOST.pack(ctypes.cast(look, ctypes.c_void_p).value, 0)
+    assert client.code("cuGraphAddHostNode", OUT, bodies[0], 0, 0, host) == 801
+    memory = client.upload(bytes(4))
+    step(client, bodies[1], memory, 6)
+    run(client, ready(client, graph))
+    assert client.number(memory) == 6
+    assert client.code("cuGraphNodeSetParams", node, words(condition)) == 801
+    client.do("cuGraphDestroy", graph)
+    assert client.code("cuGraphGetNodes", bodies[0], 0, OUT) == 400
+    assert client.code("cuGraphConditionalHandleCreate", OUT, other, context, 0, 2) == 1
+
+
+@pytest.mark.parametrize("what", ["nothing", "an empty node"])
+def test_a_loop_without_a_kernel_that_could_end_it(client, graph, memory, what):
+    """A body that the program made itself, instead of the one that the driver returned, leaves such a loop."""
+    client.do("cuGraphConditionalHandleCreate", OUT, graph, client.context, 1, 1)
+    words = struct.pack("<i3iQiIQQ", 13, 0, 0, 0, OUT.value, 1, 1, 0, client.context).ljust(256, b"\0")
+    given = ctypes.create_string_buffer(words, 256)
+    client.get("cuGraphAddNode_v2", graph, 0, 0, 0, given)
+    (body,) = (ctypes.c_uint64 * 1).from_address(struct.unpack_from("<Q", given.raw, 32)[0])
+    if what == "an empty node":
+        add(client, body, "EmptyNode")
+    client.do("cuGraphLaunch", ready(client, graph), 0)
+    assert client.code("cuCtxSynchronize") == 702
+    assert "endless loop: a conditional node" in client.emulator.reports[-1]
+
+
+def test_a_kernel_that_sets_what_is_no_condition(client):
+    function = client.get("cuModuleGetFunction", client.load(CONDITIONS), b"choose")
+    assert client.launch(function, [123, client.upload(bytes(4))]) == 0
+    assert client.code("cuCtxSynchronize") == 719
+    assert "is not the handle of a graph's condition" in client.emulator.reports[-1]
+
+
+# -- user objects
+
+
+def test_user_objects(client, graph):
+    gone = []
+    forget = HostFunction(lambda data: gone.append(data))
+    address = ctypes.cast(forget, ctypes.c_void_p).value
+
+    def wait_for(expected):
+        for _ in range(200):
+            if gone == expected:
+                return
+            time.sleep(0.01)
+        assert gone == expected
+
+    held = client.get("cuUserObjectCreate", 1, address, 2, 1)
+    client.do("cuGraphRetainUserObject", graph, held, 1, 1)  # moved
+    client.do("cuUserObjectRetain", held, 1)
+    client.do("cuUserObjectRelease", held, 2)
+    cloned, executable = client.get("cuGraphClone", graph), ready(client, graph)
+    client.do("cuGraphDestroy", graph)
+    client.do("cuGraphReleaseUserObject", cloned, held, 1)
+    assert gone == []
+    client.do("cuGraphLaunch", executable, 0)
+    client.do("cuGraphExecDestroy", executable)
+    client.do("cuCtxSynchronize")
+    wait_for([1])
+    assert client.code("cuUserObjectRetain", held, 1) == 400
+    held = client.get("cuUserObjectCreate", 2, address, 1, 1)
+    for code, name, *arguments in (
+        (1, "cuUserObjectCreate", OUT, 1, address, 0, 1),
+        (1, "cuUserObjectCreate", OUT, 1, address, 1, 0),
+        (1, "cuUserObjectCreate", OUT, 1, 0, 1, 1),
+        (1, "cuUserObjectRelease", held, 2),
+        (1, "cuGraphReleaseUserObject", cloned, held, 1),
+        (1, "cuGraphRetainUserObject", cloned, held, 1, 2),
+        (1, "cuGraphRetainUserObject", cloned, held, 0, 0),
+    ):
+        assert client.code(name, *arguments) == code
+    client.do("cuUserObjectRelease", held, 1)
+    wait_for([1, 2])
+
+
+def test_the_text_of_a_graph(client, graph, memory, tmp_path):
+    first = step(client, graph, memory, 1)
+    add(client, graph, "EmptyNode", after=[first])
+    path = tmp_path / "graph.dot"
+    client.do("cuGraphDebugDotPrint", graph, str(path).encode() + b"\0", 1)
+    text = path.read_text()
+    assert text.startswith("digraph dot {") and "KERNEL | step | grid (1, 1, 1)" in text and "->" in text
+    assert client.code("cuGraphDebugDotPrint", graph, str(tmp_path / "no" / "x").encode() + b"\0", 0) == 304
+    assert client.code("cuGraphDebugDotPrint", graph, 0, 0) == 1
+
+
+def test_what_was_destroyed_before_the_graph(client, memory):
+    loaded = client.load(CONDITIONS)
+    for make, destroy in (
+        (lambda graph: add(client, graph, "EventRecordNode", event), lambda: client.do("cuEventDestroy_v2", event)),
+        (lambda graph: add(client, graph, "EventWaitNode", event), lambda: client.do("cuEventDestroy_v2", event)),
+        (
+            lambda graph: add(
+                client, graph, "KernelNode_v2", kernel_words(client.get("cuModuleGetFunction", loaded, b"choose"), 0, 0)
+            ),
+            lambda: client.do("cuModuleUnload", loaded),
+        ),
+    ):
+        event, graph = client.event(), client.get("cuGraphCreate", 0)
+        make(graph)
+        executable = ready(client, graph)
+        destroy()
+        assert client.code("cuGraphLaunch", executable, 0) == 400

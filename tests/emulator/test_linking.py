@@ -1,0 +1,256 @@
+"""Links and libraries of the emulator, as a C program calls them."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.emulator.emulator_client import HEAD, KERNELS, Client, Failed
+
+OUT = ctypes.c_uint64()
+CUBIN, PTX, FATBIN, OBJECT, LIBRARY, NVVM = range(6)
+INFO, INFO_SIZE, ERROR, ERROR_SIZE = 3, 4, 5, 6
+CALLS = HEAD + ".extern .func f();\n.visible .entry k() { call f; ret; }\n"
+DEFINES = HEAD + ".visible .func f() { ret; }\n"
+
+
+@pytest.fixture
+def client() -> Iterator[Any]:
+    made = Client()
+    yield made
+    assert not made.emulator.kept_exceptions
+
+
+def add(client: Any, state: int, text: str | bytes, kind: int = PTX, name: bytes | None = b"name") -> int:
+    """Add an image, and return the code."""
+    data = text.encode() if isinstance(text, str) else text
+    code: int = client.code("cuLinkAddData_v2", state, kind, data, len(data), name, 0, 0, 0)
+    return code
+
+
+def test_a_link_and_its_image(client: Any, tmp_path: Path) -> None:
+    state = begin(client)
+    (tmp_path / "f.ptx").write_text(DEFINES)
+    assert add(client, state, CALLS) == 0
+    assert client.code("cuLinkAddFile_v2", state, PTX, str(tmp_path / "f.ptx").encode(), 0, 0, 0) == 0
+    assert client.live() == {"link": 1}
+    size, image = ctypes.c_size_t(), ctypes.c_uint64()
+    assert client.code("cuLinkComplete", state, image, size) == 0
+    text = ctypes.string_at(image.value)
+    assert len(text) == size.value and text.startswith(b".version 6.3") and text.count(b".version") == 1
+    assert client.code("cuLinkComplete", state, image, size) == 0  # again, the same
+    assert add(client, state, DEFINES) == 1 and "complete" in client.emulator.explain(1)
+    loaded = client.get("cuModuleLoadData", text)
+    assert client.get("cuModuleGetFunction", loaded, b"k")
+    client.do("cuModuleUnload", loaded)
+    client.do("cuLinkDestroy", state)
+    assert not client.live()
+    assert client.code("cuLinkDestroy", state) == 400 and add(client, state, CALLS) == 400
+
+
+def begin(client: Any, *logs: Any) -> int:
+    """Begin a link, with the buffers of its logs."""
+    if not logs:
+        assert client.code("cuLinkCreate_v2", 0, 0, 0, OUT) == 0
+        return OUT.value
+    error = logs[0]
+    options = (ctypes.c_int * 2)(ERROR, ERROR_SIZE)
+    values = (ctypes.c_uint64 * 2)(ctypes.addressof(error), len(error))
+    logs[1].append((options, values))
+    assert client.code("cuLinkCreate_v2", 2, options, values, OUT) == 0
+    return OUT.value
+
+
+def test_the_log_is_of_the_call_that_failed(client: Any) -> None:
+    error, kept = ctypes.create_string_buffer(1000), []  # type: ignore[var-annotated]
+    state = begin(client, error, kept)
+    assert add(client, state, HEAD + ".visible .entry k() { nonsense; }", name=b"bad.ptx") == 218
+    assert b"line 4" in error.value
+    assert add(client, state, DEFINES, name=b"one") == 0
+    assert add(client, state, DEFINES, name=b"two") == 300
+    assert error.value == b"error   : Multiple definition of 'f' in 'two', first defined in 'one'"
+    client.do("cuLinkDestroy", state)
+    state = begin(client, error, kept)
+    assert add(client, state, CALLS, name=b"calls.ptx") == 0
+    assert client.code("cuLinkComplete", state, OUT, 0) == 999
+    assert error.value == b"error   : Undefined reference to 'f' in 'calls.ptx'"
+    assert add(client, state, DEFINES) == 0 and client.code("cuLinkComplete", state, OUT, 0) == 0
+    client.do("cuLinkDestroy", state)
+
+
+GRID = (
+    HEAD
+    + """
+.extern .func (.param .b64 r) cudaCGGetIntrinsicHandle(.param .b32 a);
+.extern .func (.param .b32 r) cudaCGSynchronize(.param .b64 a, .param .b32 b);
+.visible .entry turn(.param .u64 data, .param .u32 scope) {
+    .reg .pred %p; .reg .b32 %r<9>; .reg .b64 %d<9>;
+    ld.param.u64 %d1, [data]; ld.param.u32 %r7, [scope];
+    mov.u32 %r1, %ctaid.x; mov.u32 %r2, %ntid.x; mov.u32 %r3, %tid.x;
+    mad.lo.u32 %r4, %r1, %r2, %r3;                  // the thread's number, of 64
+    xor.b32 %r5, %r4, 63;                           // the thread at the other end
+    mad.wide.u32 %d2, %r4, 4, %d1; mad.wide.u32 %d3, %r5, 4, %d1;
+    mov.u32 %r8, 3;
+    { .param .b32 a; .param .b64 r; st.param.b32 [a], %r7; call (r), cudaCGGetIntrinsicHandle, (a);
+      ld.param.b64 %d4, [r]; }
+$loop:
+    ld.global.u32 %r6, [%d3]; add.u32 %r6, %r6, 1;
+    { .param .b64 a; .param .b32 b; .param .b32 r; st.param.b64 [a], %d4; st.param.b32 [b], 0;
+      call (r), cudaCGSynchronize, (a, b); ld.param.b32 %r7, [r]; }
+    st.global.u32 [%d2], %r6;
+    { .param .b64 a; .param .b32 b; .param .b32 r; st.param.b64 [a], %d4; st.param.b32 [b], 0;
+      call (r), cudaCGSynchronize, (a, b); ld.param.b32 %r5, [r]; }
+    or.b32 %r7, %r7, %r5;
+    sub.u32 %r8, %r8, 1; setp.ne.u32 %p, %r8, 0; @%p bra $loop;
+    setp.eq.u32 %p, %r7, 0; @%p bra $end;
+    st.global.u32 [%d2], %r7;
+$end: ret;
+}
+"""
+)
+
+
+def archive_of(member: bytes) -> bytes:
+    """Return an archive with one member, whose name is in the table of long names."""
+    content, names = b"\x7fELF of machine code!", member + b"/\n"
+    names += b"\n" * (len(names) % 2)
+    parts = ((b"//", names), (b"/0", content))
+    return b"!<arch>\n" + b"".join(b"%-48s%-10d`\n%b" % (name, len(inner), inner) for name, inner in parts)
+
+
+def test_the_grid_functions_of_the_runtime_library(client: Any) -> None:
+    state = begin(client)
+    assert add(client, state, GRID) == 0
+    assert client.code("cuLinkComplete", state, OUT, 0) == 999  # they are not defined
+    assert add(client, state, archive_of(b"other.o"), LIBRARY) == 200
+    assert add(client, state, archive_of(b"cuda_device_runtime.o"), LIBRARY, b"libcudadevrt.a") == 0
+    assert client.code("cuLinkComplete", state, OUT, 0) == 0
+    loaded = client.get("cuModuleLoadData", ctypes.string_at(OUT.value))
+    client.do("cuLinkDestroy", state)
+    kernel = client.get("cuModuleGetFunction", loaded, b"turn")
+    memory, values = client.get("cuMemAlloc_v2", 256), (ctypes.c_uint32 * 64)(*range(64))
+    cases = (
+        (1, True, [66 - at for at in range(64)]),
+        (2, True, [1] * 64),  # a handle of no grid, an error
+        (1, False, [1] * 64),  # only a cooperative launch has one
+    )
+    for scope, cooperative, wanted in cases:
+        client.do("cuMemcpyHtoD_v2", memory, values, 256)
+        given = ctypes.c_uint64(memory), ctypes.c_uint32(scope)
+        arguments = (ctypes.c_uint64 * 2)(*map(ctypes.addressof, given))
+        if cooperative:
+            client.do("cuLaunchCooperativeKernel", kernel, 4, 1, 1, 16, 1, 1, 0, 0, arguments)
+        else:
+            client.do("cuLaunchKernel", kernel, 4, 1, 1, 16, 1, 1, 0, 0, arguments, 0)
+        back = (ctypes.c_uint32 * 64)()
+        client.do("cuMemcpyDtoH_v2", back, memory, 256)
+        assert list(back) == wanted
+    client.do("cuMemFree_v2", memory)
+    client.do("cuModuleUnload", loaded)
+    assert not client.live()
+
+
+def test_what_cannot_be_linked(client: Any) -> None:
+    state = begin(client)
+    elf = b"\x7fELF\2\1\1" + bytes(57)
+    for kind, data, code in (
+        (CUBIN, elf, 209),
+        (NVVM, b"BC\xc0\xde", 801),
+        (FATBIN, b"nonsense", 200),
+        (FATBIN, struct.pack("<IHHQ", 0xBA55ED50, 1, 16, 99), 200),
+        (FATBIN, struct.pack("<IHHQ", 0xBA55ED50, 1, 16, 0), 209),
+        (OBJECT, b"nonsense", 200),
+        (OBJECT, elf, 200),
+        (LIBRARY, b"nonsense", 200),
+        (LIBRARY, b"!<arch>\n" + b"x" * 60, 200),
+        (PTX, b"nonsense", 200),
+        (9, b"nonsense", 1),
+    ):
+        assert add(client, state, data, kind) == code, (kind, data)
+    assert client.code("cuLinkAddData_v2", state, PTX, 0, 0, 0, 0, 0, 0) == 1
+    assert client.code("cuLinkAddData_v2", state, PTX, b"x", 0, 0, 0, 0, 0) == 1
+    assert client.code("cuLinkAddFile_v2", state, PTX, b"/none.ptx", 0, 0, 0) == 301
+    assert client.code("cuLinkComplete", state, OUT, 0) == 1  # nothing was added
+    assert client.code("cuLinkCreate_v2", 0, 0, 0, 0) == 1
+    client.do("cuLinkDestroy", state)
+
+
+def test_a_link_belongs_to_its_context(client: Any) -> None:
+    context = client.get("cuCtxCreate_v2", 0, 0)
+    state = begin(client)
+    client.do("cuCtxDestroy_v2", context)
+    assert add(client, state, CALLS) != 0 and client.code("cuLinkDestroy", state) != 0
+
+
+# -- libraries
+
+
+def load(client: Any, code: str = KERNELS) -> int:
+    """Load a library without logs."""
+    assert client.code("cuLibraryLoadData", OUT, code.encode(), 0, 0, 0, 0, 0, 0) == 0
+    return OUT.value
+
+
+def test_a_library_and_its_kernels(client: Any) -> None:
+    library = load(client)
+    assert client.get_int("cuLibraryGetKernelCount", library) == 8 and client.live() == {"library": 1}
+    handles = (ctypes.c_uint64 * 3)()
+    client.do("cuLibraryEnumerateKernels", handles, 3, library)
+    kernel = client.get("cuLibraryGetKernel", library, b"store")
+    assert kernel == handles[0]
+    assert ctypes.string_at(client.get("cuKernelGetName", kernel)) == b"store"
+    assert client.get("cuKernelGetLibrary", kernel) == library
+    function = client.get("cuKernelGetFunction", kernel)
+    module = client.get("cuLibraryGetModule", library)
+    assert client.get("cuModuleGetFunction", module, b"store") == function
+    assert client.code("cuModuleUnload", module) == 1 and "belongs to a library" in client.emulator.explain(1)
+    offset, size = ctypes.c_size_t(), ctypes.c_size_t()
+    client.do("cuKernelGetParamInfo", kernel, 1, offset, size)
+    assert (offset.value, size.value) == (8, 4)
+    assert client.code("cuKernelGetParamInfo", kernel, 2, offset, size) == 1
+    assert client.get_int("cuKernelGetAttribute", 0, kernel, 0) == 1024
+    assert client.code("cuKernelSetAttribute", 8, 1000, kernel, 0) == 0
+    assert client.get_int("cuFuncGetAttribute", 8, function) == 1000
+    assert client.code("cuKernelGetAttribute", OUT, 0, kernel, 77) == 101
+    address = client.get("cuMemAlloc_v2", 4)  # a CUkernel is launched like a CUfunction
+    first, second = ctypes.c_uint64(address), ctypes.c_uint32(7)
+    arguments = (ctypes.c_uint64 * 2)(ctypes.addressof(first), ctypes.addressof(second))
+    client.do("cuLaunchKernel", kernel, 1, 1, 1, 1, 1, 1, 0, 0, arguments, 0)
+    back = ctypes.c_uint32()
+    client.do("cuMemcpyDtoH_v2", back, address, 4)
+    assert back.value == 7
+    client.do("cuMemFree_v2", address)
+    client.do("cuLibraryUnload", library)
+    assert not client.live()
+    for name in ("cuLibraryUnload", "cuLibraryGetModule"):
+        with pytest.raises(Failed, match="400"):
+            client.do(name, library) if name == "cuLibraryUnload" else client.get(name, library)
+
+
+def test_the_variables_of_a_library(client: Any) -> None:
+    library = load(client, HEAD + ".visible .global .u32 n = 5;\n.visible .global .attribute(.managed) .u64 m;\n")
+    address, size = ctypes.c_uint64(), ctypes.c_size_t()
+    client.do("cuLibraryGetGlobal", address, size, library, b"n")
+    assert size.value == 4
+    client.do("cuLibraryGetManaged", address, size, library, b"m")
+    assert size.value == 8
+    assert client.code("cuLibraryGetManaged", address, size, library, b"n") == 500
+    assert client.code("cuLibraryGetGlobal", address, size, library, b"none") == 500
+    assert client.code("cuLibraryGetKernel", OUT, library, b"none") == 500
+    client.do("cuLibraryUnload", library)
+
+
+def test_libraries_that_are_refused(client: Any, tmp_path: Path) -> None:
+    assert client.code("cuLibraryLoadData", OUT, b"nonsense", 0, 0, 0, 0, 0, 0) == 200
+    assert client.code("cuLibraryLoadData", OUT, (HEAD + ".entry k() { nonsense; }").encode(), 0, 0, 0, 0, 0, 0) == 218
+    assert client.code("cuLibraryLoadData", OUT, 0, 0, 0, 0, 0, 0, 0) == 1
+    assert client.code("cuLibraryLoadFromFile", OUT, b"/none.ptx", 0, 0, 0, 0, 0, 0) == 301
+    (tmp_path / "k.ptx").write_text(KERNELS)
+    assert client.code("cuLibraryLoadFromFile", OUT, str(tmp_path / "k.ptx").encode(), 0, 0, 0, 0, 0, 0) == 0
+    client.do("cuLibraryUnload", OUT.value)
+    assert not client.live()

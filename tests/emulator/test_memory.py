@@ -1,0 +1,708 @@
+"""Memory of every kind, pools, pointers; copies and fills of every form."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import random
+import struct
+
+import pytest
+
+from tests.emulator.emulator_client import Client
+from tests.subject import module
+
+words = module("emulator.interface.thunks")
+OUT = ctypes.c_uint64()
+HOST, DEVICE, ARRAY, UNIFIED = 1, 2, 3, 4
+
+
+@pytest.fixture(params=["eager", "lazy", "random"])
+def client(request):
+    made = Client(request.param)
+    yield made
+    assert not made.emulator.kept_exceptions
+
+
+# -- allocating
+
+
+def test_device_memory(client):
+    memory = client.allocate(100)
+    assert memory % 256 == 0
+    base, size = ctypes.c_uint64(), ctypes.c_uint64()
+    client.do("cuMemGetAddressRange_v2", base, size, memory + 99)
+    assert (base.value, size.value) == (memory, 100)
+    client.do("cuMemGetAddressRange_v2", base, 0, memory)
+    assert client.code("cuMemGetAddressRange_v2", base, size, memory + 100) == 500
+    assert client.code("cuMemFree_v2", memory + 4) == 1
+    assert "only its start" in client.emulator.explain(1)
+    client.do("cuMemFree_v2", memory)
+    assert client.code("cuMemFree_v2", memory) == 1
+    assert "freed" in client.emulator.explain(1)
+    assert client.allocate(100) != memory  # an address is not used again
+
+
+def test_fresh_memory_is_not_zero(client):
+    assert any(client.download(client.allocate(64), 64))
+
+
+def test_pitched_memory(client):
+    pitch = ctypes.c_uint64()
+    memory = client.get("cuMemAllocPitch_v2", pitch, 100, 7, 4)
+    assert pitch.value % 512 == 0 and pitch.value >= 100 and memory % 512 == 0
+    size = ctypes.c_uint64()
+    client.do("cuMemGetAddressRange_v2", 0, size, memory)
+    assert size.value == 7 * pitch.value
+    client.do("cuMemFree_v2", memory)
+
+
+@pytest.mark.parametrize(
+    "made, freed, wrong",
+    [
+        ("cuMemAlloc_v2", "cuMemFree_v2", ["cuMemFreeHost", "cuMemHostUnregister"]),
+        ("cuMemAllocHost_v2", "cuMemFreeHost", ["cuMemFree_v2", "cuMemHostUnregister"]),
+    ],
+)
+def test_memory_goes_back_the_way_it_came(client, made, freed, wrong):
+    memory = client.get(made, 64)
+    for name in wrong:
+        assert client.code(name, memory) in (1, 713)
+    assert client.code("cuMemFreeAsync", memory, 0) == 1
+    client.do(freed, memory)
+    assert not client.live()
+
+
+def test_registered_memory_is_the_caller_s(client):
+    buffer = ctypes.create_string_buffer(b"0123456789abcdef", 16)
+    address = ctypes.addressof(buffer)
+    client.do("cuMemHostRegister_v2", address, 16, 0)
+    assert client.live() == {"memory": 1}
+    assert client.code("cuMemHostRegister_v2", address + 4, 4, 0) == 712
+    assert client.get("cuMemHostGetDevicePointer_v2", address, 0) == address
+    target = client.allocate(16)
+    client.do("cuMemcpyDtoD_v2", target, address, 16)
+    client.do("cuCtxSynchronize")
+    assert client.download(target, 16) == buffer.raw
+    assert client.code("cuMemFreeHost", address) == 1
+    assert client.code("cuMemHostUnregister", address + 4) == 713
+    client.do("cuMemHostUnregister", address)
+    assert client.code("cuMemHostUnregister", address) == 713
+    assert buffer.raw == b"0123456789abcdef"
+    assert client.code("cuMemHostRegister_v2", address, 16, 4) == 801
+
+
+def test_attributes_of_registered_memory(client):
+    buffer = ctypes.create_string_buffer(64)
+    address = ctypes.addressof(buffer)
+    for flags, access in ((1, 3), (9, 1)):
+        client.do("cuMemHostRegister_v2", address, 64, flags)
+        inside = address + 8
+        wanted = {
+            1: client.context,
+            2: 1,
+            3: inside,
+            4: inside,
+            8: 0,
+            9: 0,
+            11: address,
+            12: 64,
+            13: 1,
+            16: access,
+            17: 0,
+        }
+        assert {number: client.get("cuPointerGetAttribute", number, inside) for number in wanted} == wanted
+        assert client.get("cuMemHostGetFlags", inside) & 0xFFFFFFFF == flags | 2
+        client.do("cuMemHostUnregister", address)
+    assert client.code("cuPointerGetAttribute", OUT, 2, address) == 1
+
+
+def test_flags_of_pinned_memory(client):
+    flags = ctypes.c_uint()
+    for asked in (0, 1, 4):
+        memory = client.get("cuMemHostAlloc", 16, asked)
+        client.do("cuMemHostGetFlags", flags, memory)
+        assert flags.value == asked | 2  # memory is always mapped under unified addressing
+    assert client.code("cuMemHostGetFlags", flags, client.allocate(4)) == 1
+    assert client.code("cuMemHostGetDevicePointer_v2", OUT, memory, 1) == 1
+
+
+# -- pools
+
+
+def test_memory_in_stream_order(client):
+    stream = client.stream()
+    memory = client.get("cuMemAllocAsync", 16, stream)
+    client.do("cuMemsetD8Async", memory, 3, 16, stream)
+    back = client.pinned(bytes(16))
+    client.do("cuMemcpyDtoHAsync_v2", back, memory, 16, stream)
+    client.do("cuMemFreeAsync", memory, stream)
+    assert client.live() == {"memory": 1, "stream": 1}  # the user has freed it, whenever the memory is released
+    assert client.code("cuMemFreeAsync", memory, stream) == 1
+    assert client.code("cuMemFree_v2", memory) == 1
+    client.do("cuStreamSynchronize", stream)
+    assert ctypes.string_at(back, 16) == b"\x03" * 16
+    assert client.code("cuMemsetD8Async", memory, 3, 16, stream) == 1
+    also = client.get("cuMemAllocAsync", 16, stream)
+    client.do("cuMemFree_v2", also)  # allowed, and waits
+    assert not client.emulator.kept_exceptions
+
+
+def test_use_after_a_stream_ordered_free_in_another_stream_is_found():
+    client = Client("lazy")
+    first, second = client.stream(), client.stream()
+    memory, back = client.get("cuMemAllocAsync", 16, first), client.pinned(bytes(16))
+    client.do("cuMemcpyDtoHAsync_v2", back, memory, 16, second)  # this is not ordered before the free
+    client.do("cuMemFreeAsync", memory, first)
+    client.do("cuStreamSynchronize", first)
+    assert client.code("cuStreamSynchronize", second) == 700
+    assert "freed" in client.emulator.explain(700)
+
+
+def _properties(**changes):
+    values = {"type": 1, "handles": 0, "where": 1, "ordinal": 0, "security": 0, "maximum": 0, "usage": 0, **changes}
+    return words.POOL_PROPS.pack(*values.values())
+
+
+def test_pools(client):
+    default = client.get("cuDeviceGetDefaultMemPool", 0)
+    assert client.get("cuDeviceGetMemPool", 0) == default
+    assert client.code("cuMemPoolDestroy", default) == 1
+    pool = client.get("cuMemPoolCreate", _properties(maximum=100))
+    assert client.live() == {"pool": 1}
+    memory = client.get("cuMemAllocFromPoolAsync", 60, pool, 0)
+    assert client.get("cuPointerGetAttribute", 17, memory) == pool
+    assert client.code("cuMemAllocFromPoolAsync", OUT, 60, pool, 0) == 2
+    used = ctypes.c_uint64()
+    client.do("cuMemPoolGetAttribute", pool, 7, used)
+    assert used.value == 60
+    client.do("cuMemFreeAsync", memory, 0)
+    client.do("cuCtxSynchronize")
+    client.do("cuMemPoolGetAttribute", pool, 7, used)
+    assert used.value == 0
+    client.do("cuMemPoolGetAttribute", pool, 8, used)
+    assert used.value == 60
+    client.do("cuMemPoolSetAttribute", pool, 8, ctypes.c_uint64(0))
+    client.do("cuMemPoolGetAttribute", pool, 8, used)
+    assert used.value == 0
+    client.do("cuDeviceSetMemPool", 0, pool)
+    assert client.get("cuDeviceGetMemPool", 0) == pool
+    memory = client.get("cuMemAllocAsync", 16, 0)
+    assert client.get("cuPointerGetAttribute", 17, memory) == pool
+    client.do("cuMemPoolTrimTo", pool, 0)
+    client.do("cuMemPoolDestroy", pool)
+    assert client.get("cuDeviceGetMemPool", 0) == default
+    client.do("cuMemFreeAsync", memory, 0)
+    client.do("cuCtxSynchronize")
+    assert not client.live()
+
+
+def test_attributes_and_access_of_pools(client):
+    pool = client.get("cuDeviceGetDefaultMemPool", 0)
+    threshold, flag, flags = ctypes.c_uint64(1 << 40), ctypes.c_int(0), ctypes.c_int()
+    client.do("cuMemPoolSetAttribute", pool, 4, threshold)
+    threshold.value = 0
+    client.do("cuMemPoolGetAttribute", pool, 4, threshold)
+    assert threshold.value == 1 << 40
+    client.do("cuMemPoolSetAttribute", pool, 2, flag)
+    client.do("cuMemPoolGetAttribute", pool, 2, flags)
+    assert flags.value == 0
+    client.do("cuMemPoolGetAccess", flags, pool, words.LOCATION.pack(1, 0))
+    assert flags.value == 3
+    assert client.code("cuMemPoolSetAccess", pool, words.ACCESS_DESC.pack(1, 0, 0), 1) == 1  # its own device
+    assert client.code("cuMemPoolSetAttribute", pool, 5, threshold) == 1
+    assert client.code("cuMemPoolCreate", OUT, _properties(handles=2)) == 801
+    assert client.code("cuMemPoolCreate", OUT, _properties(where=4)) == 1  # the node of the current thread
+
+
+def test_a_pool_keeps_memory_until_it_is_trimmed_or_a_call_waits(client):
+    mib = 1 << 20
+    free, total = ctypes.c_uint64(), ctypes.c_uint64()
+
+    def numbers(pool):
+        found = []
+        for number in (5, 6, 7, 8):  # reserved now and at most, used now and at most
+            client.do("cuMemPoolGetAttribute", pool, number, OUT)
+            found.append(OUT.value)
+        client.do("cuMemGetInfo_v2", free, total)
+        return [*found, total.value - free.value]
+
+    pool = client.get("cuMemPoolCreate", _properties())
+    first, second = (client.get("cuMemAllocFromPoolAsync", 3 * mib, pool, 0) for _ in range(2))
+    assert numbers(pool) == [6 * mib, 6 * mib, 6 * mib, 6 * mib, 6 * mib]
+    client.do("cuMemPoolSetAttribute", pool, 4, ctypes.c_uint64(5 * mib))
+    client.do("cuMemFreeAsync", first, 0)
+    client.do("cuStreamSynchronize", 0)
+    assert numbers(pool) == [4 * mib, 6 * mib, 3 * mib, 6 * mib, 4 * mib]
+    client.do("cuMemFreeAsync", second, 0)
+    client.do("cuCtxSynchronize")
+    assert numbers(pool) == [4 * mib, 6 * mib, 0, 6 * mib, 4 * mib]
+    for number in (6, 8):
+        client.do("cuMemPoolSetAttribute", pool, number, ctypes.c_uint64(0))
+    assert numbers(pool) == [4 * mib, 4 * mib, 0, 0, 4 * mib]
+    client.do("cuMemPoolTrimTo", pool, 3 * mib)
+    assert numbers(pool)[0] == 2 * mib
+    # the memory that a pool keeps is given back where another allocation needs it
+    big = client.get("cuMemAlloc_v2", total.value)
+    assert numbers(pool)[0] == 0
+    assert client.code("cuMemAllocFromPoolAsync", OUT, 1, pool, 0) == 2
+    client.do("cuMemFree_v2", big)
+    last = client.get("cuMemAllocFromPoolAsync", 1, pool, 0)
+    client.do("cuMemPoolDestroy", pool)
+    assert client.download(last, 1) and client.live() == {"memory": 1}
+    client.do("cuMemFree_v2", last)
+    client.do("cuMemGetInfo_v2", free, total)
+    assert free.value == total.value and not client.live()
+
+
+@pytest.mark.parametrize("kind, where", [(1, (2, 0)), (1, (3, 0)), (2, (0, 0)), (2, (1, 0)), (2, (2, 7))])
+def test_pools_of_host_and_managed_memory(client, kind, where):
+    location = words.LOCATION.pack(*where)
+    default = client.get("cuMemGetDefaultMemPool", location, kind)
+    assert client.get("cuMemGetMemPool", location, kind) == default
+    pool = client.get("cuMemPoolCreate", words.POOL_PROPS.pack(kind, 0, *where, 0, 0, 0))
+    client.do("cuMemSetMemPool", location, kind, pool)
+    assert client.get("cuMemGetMemPool", location, kind) == pool
+    memory = client.get("cuMemAllocFromPoolAsync", 64, pool, 0)
+    assert client.get("cuPointerGetAttribute", 2, memory) == (1 if kind == 1 else 2)
+    assert client.get("cuPointerGetAttribute", 8, memory) == (kind == 2)
+    assert client.get("cuPointerGetAttribute", 16, memory) == (3 if kind == 2 else 0)  # at first only the host's
+    client.do("cuMemPoolSetAccess", pool, words.ACCESS_DESC.pack(1, 0, 3), 1)
+    assert client.get("cuPointerGetAttribute", 16, memory) == 3
+    client.do("cuMemPoolDestroy", pool)
+    assert client.get("cuMemGetMemPool", location, kind) == default
+    client.do("cuMemFreeAsync", memory, 0)
+    client.do("cuCtxSynchronize")
+    assert not client.live()
+    for bad in ((1, (0, 0)), (2, (4, 0)), (3, (2, 0))):
+        assert client.code("cuMemGetDefaultMemPool", OUT, words.LOCATION.pack(*bad[1]), bad[0]) == 1
+    assert client.code("cuMemGetDefaultMemPool", OUT, words.LOCATION.pack(3, 9), 1) == 101
+    assert client.code("cuMemSetMemPool", words.LOCATION.pack(1, 0), 1, default) == 1
+
+
+# -- attributes of pointers
+
+
+def test_attributes_of_pointers(client):
+    attribute = lambda number, address: client.get("cuPointerGetAttribute", number, address)  # noqa: E731
+    device, pinned, managed = client.allocate(64), client.pinned(bytes(64)), client.get("cuMemAllocManaged", 64, 1)
+    ordered = client.get("cuMemAllocAsync", 64, 0)
+    for address, kind in ((device, 2), (pinned, 1), (managed, 2), (ordered, 2)):
+        inside = address + 10
+        assert attribute(2, inside) == kind
+        assert attribute(3, inside) == inside
+        assert attribute(8, inside) == (address == managed)
+        assert attribute(9, inside) == 0
+        assert (attribute(11, inside), attribute(12, inside)) == (address, 64)
+        assert attribute(1, inside) == (0 if address == ordered else client.context)
+    assert client.code("cuPointerGetAttribute", OUT, 4, device) == 1  # it has no host pointer
+    assert attribute(4, pinned) == pinned and attribute(4, managed) == managed
+    assert len({attribute(7, address) for address in (device, pinned, managed, ordered)}) == 4
+    assert client.code("cuPointerGetAttribute", OUT, 99, device) == 1
+    client.do("cuPointerSetAttribute", ctypes.c_int(1), 6, device)
+    assert attribute(6, device) == 1
+
+
+def test_plain_host_memory_is_not_known(client):
+    buffer = ctypes.create_string_buffer(16)
+    address = ctypes.addressof(buffer)
+    for number in (1, 2, 3, 7, 8, 9):
+        assert client.code("cuPointerGetAttribute", OUT, number, address) == 1
+    numbers = (ctypes.c_int * 3)(2, 9, 12)
+    kind, ordinal, size = ctypes.c_int(5), ctypes.c_int(5), ctypes.c_uint64(5)
+    places = (ctypes.c_uint64 * 3)(*[ctypes.addressof(place) for place in (kind, ordinal, size)])
+    client.do("cuPointerGetAttributes", 3, numbers, places, address)  # this is not an error here
+    assert (kind.value, ordinal.value, size.value) == (0, -2, 0)
+    client.do("cuPointerGetAttributes", 3, numbers, places, client.allocate(7))
+    assert (kind.value, ordinal.value, size.value) == (2, 0, 7)
+
+
+def test_advice_about_managed_memory(client):
+    managed, value = client.get("cuMemAllocManaged", 64, 1), ctypes.c_int(5)
+    client.do("cuMemAdvise", managed, 64, 1, 0)
+    client.do("cuMemRangeGetAttribute", value, 4, 1, managed, 64)
+    assert value.value == 1
+    client.do("cuMemAdvise", managed, 64, 3, -1)
+    client.do("cuMemRangeGetAttribute", value, 4, 2, managed, 64)
+    assert value.value == -1
+    client.do("cuMemPrefetchAsync", managed, 64, 0, 0)
+    assert client.code("cuMemPrefetchAsync", client.allocate(64), 64, 0, 0) == 1
+    assert client.code("cuMemPrefetchAsync", managed, 65, 0, 0) == 1
+    assert client.code("cuMemAdvise", managed, 64, 9, 0) == 1
+    client.do("cuStreamAttachMemAsync", 0, managed, 0, 4)
+
+
+# -- one row
+
+
+def _memory(client, kind, content):
+    """Make memory of a kind with `content`; return (address, function that reads it, object that keeps it alive)."""
+    if kind == "device":
+        address = client.upload(content)
+        client.do("cuCtxSynchronize")
+        return address, lambda: client.download(address, len(content)), None
+    if kind == "pageable":
+        buffer = ctypes.create_string_buffer(content, len(content))
+        return ctypes.addressof(buffer), lambda: buffer.raw, buffer
+    address = client.pinned(content) if kind == "pinned" else client.get("cuMemAllocManaged", len(content), 1)
+    ctypes.memmove(address, content, len(content))
+    return address, lambda: ctypes.string_at(address, len(content)), None
+
+
+KINDS = ("device", "pinned", "managed", "pageable")
+
+
+@pytest.mark.parametrize("waits", [True, False])
+@pytest.mark.parametrize("target_kind, source_kind", list(itertools.product(KINDS, repeat=2)))
+def test_unified_copies_between_all_kinds(client, target_kind, source_kind, waits):
+    source, _, kept_source = _memory(client, source_kind, b"0123456789")
+    target, read, kept_target = _memory(client, target_kind, bytes(10))
+    if waits:
+        client.do("cuMemcpy", target + 2, source + 1, 5)
+    else:
+        client.do("cuMemcpyAsync", target + 2, source + 1, 5, client.stream())
+    client.do("cuCtxSynchronize")
+    assert read() == b"\0\0" + b"12345" + b"\0\0\0"
+    del kept_source, kept_target
+
+
+def test_a_pageable_source_is_read_at_the_call_and_a_pinned_one_is_not():
+    client = Client("lazy")
+    stream, memory = client.stream(), client.allocate(8)
+    pageable = ctypes.create_string_buffer(b"then", 4)
+    pinned = client.pinned(b"then")
+    client.do("cuMemcpyHtoDAsync_v2", memory, pageable, 4, stream)
+    client.do("cuMemcpyHtoDAsync_v2", memory + 4, pinned, 4, stream)
+    ctypes.memmove(pageable, b"now!", 4)
+    ctypes.memmove(pinned, b"now!", 4)
+    client.do("cuStreamSynchronize", stream)
+    assert client.download(memory, 8) == b"thennow!"
+
+
+def test_a_pageable_target_is_written_in_stream_order():
+    client = Client("lazy")
+    stream, target = client.stream(), ctypes.create_string_buffer(b"old.", 4)
+    client.do("cuMemcpyDtoHAsync_v2", target, client.upload(b"new."), 4, stream)
+    assert target.raw == b"old."
+    client.do("cuCtxSynchronize")
+    assert target.raw == b"new."
+
+
+def test_forms_without_a_stream_wait_unless_both_sides_are_on_the_device():
+    client = Client("lazy")
+    source, target, pinned = client.upload(b"abcd"), client.upload(b"...."), client.pinned(b"efgh")
+    client.do("cuCtxSynchronize")
+    client.do("cuMemcpyDtoD_v2", target, source, 4)
+    assert client.code("cuStreamQuery", 0) == 600
+    client.do("cuMemcpyHtoD_v2", target, pinned, 4)  # from pinned memory it waits
+    assert client.code("cuStreamQuery", 0) == 0
+    client.do("cuMemcpyDtoH_v2", pinned, source, 4)
+    assert ctypes.string_at(pinned, 4) == b"abcd"
+    client.do("cuMemsetD8_v2", target, 1, 4)
+    assert client.code("cuStreamQuery", 0) == 600
+    client.do("cuMemsetD8_v2", pinned, 1, 4)  # the host could read it
+    assert ctypes.string_at(pinned, 4) == b"\x01" * 4
+
+
+@pytest.mark.parametrize("mode", ["lazy", "random"])
+def test_managed_memory_is_settled_when_a_call_without_a_stream_returns(mode):
+    client = Client(mode)
+    managed, memory = client.get("cuMemAllocManaged", 4, 1), client.allocate(4)
+    ctypes.memmove(managed, b"sent", 4)
+    client.do("cuMemcpyHtoD_v2", memory, managed, 4)
+    ctypes.memmove(managed, b"....", 4)
+    assert client.download(memory, 4) == b"sent"
+    client.do("cuMemsetD8_v2", managed, 65, 4)
+    assert ctypes.string_at(managed, 4) == b"AAAA"
+    client.do("cuMemcpy", managed, memory, 4)
+    assert ctypes.string_at(managed, 4) == b"sent"
+
+
+def test_an_upload_from_pageable_memory_may_still_be_under_way():
+    """The data is only staged when the call returns; a non-blocking stream does not wait for it, as documented."""
+    client = Client("lazy")
+    memory, stream, back = client.allocate(4), client.stream(), client.pinned(bytes(4))
+    client.do("cuMemcpyHtoD_v2", memory, b"data", 4)
+    client.do("cuMemcpyDtoHAsync_v2", back, memory, 4, stream)
+    client.do("cuStreamSynchronize", stream)
+    assert ctypes.string_at(back, 4) != b"data"
+
+
+def test_a_device_address_where_a_host_pointer_belongs_is_refused(client):
+    memory = client.allocate(16)
+    freed = client.allocate(16)
+    client.do("cuMemFree_v2", freed)
+    buffer = ctypes.create_string_buffer(16)
+    assert client.code("cuMemcpyHtoD_v2", memory, freed, 16) == 1
+    assert "cannot be a host pointer" in client.emulator.explain(1)
+    assert client.code("cuMemcpyDtoH_v2", buffer, ctypes.addressof(buffer), 16) == 1
+    assert "is it a host address" in client.emulator.explain(1)
+    assert client.code("cuMemcpyHtoD_v2", memory, 0, 16) == 1
+
+
+def test_copies_between_devices():
+    client = Client(devices=2)
+    second = client.get("cuDevicePrimaryCtxRetain", 1)
+    here = client.upload(b"over there")
+    client.do("cuCtxPushCurrent_v2", second)
+    there = client.allocate(10)
+    client.do("cuCtxPopCurrent_v2", OUT)
+    client.do("cuMemcpyPeer", there, second, here, client.context, 10)
+    client.do("cuMemcpyPeerAsync", there, second, here, client.context, 4, client.stream())
+    client.do("cuCtxSynchronize")
+    assert client.download(there, 10) == b"over there"
+    assert client.code("cuMemcpyPeer", there, 77, here, client.context, 10) == 201
+    sides = [
+        (0, 0, 0, 0, DEVICE, 0, address, 0, context, 10, 1)
+        for address, context in ((here, client.context), (there, 77))
+    ]
+    block = words.MEMCPY3D.pack(*sides[0], *sides[1], 10, 1, 1)
+    assert client.code("cuMemcpy3DPeer", block) == client.code("cuMemcpy3DPeerAsync", block, 0) == 201
+
+
+@pytest.mark.parametrize("mode", [("eager", 0), ("lazy", 0), ("random", 1), ("random", 2)])
+def test_a_copy_between_devices_comes_after_all_work_of_both_and_before_what_follows(mode):
+    client = Client(*mode, devices=2)
+    second = client.get("cuDevicePrimaryCtxRetain", 1)
+    here = client.upload(b"1111")
+    client.do("cuCtxPushCurrent_v2", second)
+    there, source, stream = client.allocate(4), client.pinned(b"2222"), client.stream()
+    client.do("cuMemcpyHtoDAsync_v2", there, source, 4, stream)
+    client.do("cuCtxPopCurrent_v2", OUT)
+    client.do("cuMemcpyPeer", here, client.context, there, second, 4)
+    client.do("cuCtxPushCurrent_v2", second)
+    client.do("cuMemsetD8Async", there, 0x33, 4, stream)
+    client.do("cuStreamSynchronize", stream)
+    client.do("cuCtxPopCurrent_v2", OUT)
+    assert client.download(here, 4) == b"2222" and client.download(there, 4) == b"3333"
+
+
+# -- rectangles and boxes
+
+
+def _side(kind, address, pitch=0, x=0, y=0, z=None, rows=0):
+    place = (address, 0, 0) if kind == HOST else (0, address, 0)
+    return (x, y, kind, *place, pitch) if z is None else (x, y, z, 0, kind, *place, 0, pitch, rows)
+
+
+def _model(target, source, extent, target_at, source_at):
+    """Copy a box between byte strings: *_at is (x, y, z, pitch, rows)."""
+    result = bytearray(target)
+    (width, height, depth), (tx, ty, tz, tp, tr), (sx, sy, sz, sp, sr) = extent, target_at, source_at
+    for z, y in itertools.product(range(depth), range(height)):
+        at, whence = ((tz + z) * tr + ty + y) * tp + tx, ((sz + z) * sr + sy + y) * sp + sx
+        result[at : at + width] = source[whence : whence + width]
+    return bytes(result)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_boxes_of_any_shape(client, seed):
+    chance = random.Random(seed)
+    extent = [chance.randint(1, 5) for _ in range(3)]
+    places = []
+    for _ in range(2):
+        at = [chance.randint(0, 3) for _ in range(3)]
+        pitch, rows = at[0] + extent[0] + chance.randint(0, 3), at[1] + extent[1] + chance.randint(0, 3)
+        places.append((*at, pitch, rows))
+    size = [(at[2] + extent[2]) * at[3] * at[4] for at in places]
+    contents = [bytes(chance.randrange(256) for _ in range(nbytes)) for nbytes in size]
+    kinds = [chance.choice(KINDS) for _ in range(2)]
+    made = [_memory(client, kind, content) for kind, content in zip(kinds, contents)]
+    flavours = [
+        UNIFIED if chance.random() < 0.3 else HOST if kind in ("pinned", "pageable") else DEVICE for kind in kinds
+    ]
+    (target, read, _), (source, _, _) = made
+    sides = [
+        _side(UNIFIED if flavour == UNIFIED else flavour, address, at[3], at[0], at[1], at[2], at[4])
+        for flavour, (address, _, _), at in zip(flavours, made, places)
+    ]
+    block = words.MEMCPY3D.pack(*sides[1], *sides[0], *extent)
+    name = chance.choice(["cuMemcpy3D_v2", "cuMemcpy3DAsync_v2", "cuMemcpy3DPeer", "cuMemcpy3DPeerAsync"])
+    client.do(name, block, *([client.stream()] if "Async" in name else []))
+    client.do("cuCtxSynchronize")
+    assert read() == _model(contents[0], contents[1], extent, *places)
+
+
+@pytest.mark.parametrize("name", ["cuMemcpy2D_v2", "cuMemcpy2DUnaligned_v2", "cuMemcpy2DAsync_v2"])
+def test_rectangles(client, name):
+    content = bytes(range(60))
+    source = client.upload(content)
+    target = ctypes.create_string_buffer(b"." * 40, 40)
+    block = words.MEMCPY2D.pack(
+        *_side(DEVICE, source, 12, 2, 1), *_side(HOST, ctypes.addressof(target), 10, 1, 1), 5, 3
+    )
+    client.do("cuCtxSynchronize")
+    client.do(name, block, *([client.stream()] if "Async" in name else []))
+    client.do("cuCtxSynchronize")
+    assert target.raw == _model(b"." * 40, content, (5, 3, 1), (1, 1, 0, 10, 4), (2, 1, 0, 12, 5))
+
+
+@pytest.mark.parametrize(
+    "change, code",
+    [
+        ({}, 0),
+        ({"pitch": 4}, 1),
+        ({"height": 5}, 1),
+        ({"kind": ARRAY}, 400),
+        ({"kind": 9}, 1),
+        ({"height": 0}, 0),
+        ({"width": 0}, 0),
+        ({"x": 6}, 1),
+        ({"pitch": 0, "height": 1}, 0),
+        ({"pitch": 0}, 1),
+        ({"pitch": 4, "height": 1}, 1),
+        ({"pitch": 1 << 31}, 1),
+    ],
+)
+def test_rectangles_that_do_not_fit(client, change, code):
+    values = {"pitch": 10, "x": 0, "width": 5, "height": 4, "kind": DEVICE, **change}
+    source, target = client.upload(bytes(40)), client.allocate(40)
+    block = words.MEMCPY2D.pack(
+        *_side(DEVICE, source, 10),
+        *_side(values["kind"], target, values["pitch"], values["x"]),
+        values["width"],
+        values["height"],
+    )
+    assert client.code("cuMemcpy2D_v2", block) == code
+    assert client.code("cuMemcpy2DAsync_v2", block, 0) == code
+
+
+# -- fills
+
+
+@pytest.mark.parametrize("bits", [8, 16, 32])
+@pytest.mark.parametrize("suffix", ["_v2", "Async"])
+def test_fills(client, bits, suffix):
+    width, value = bits // 8, 0xA1B2C3D4 & (1 << bits) - 1
+    element = value.to_bytes(width, "little")
+    memory, stream = client.upload(bytes(64)), [client.stream()] * (suffix == "Async")
+    client.do("cuCtxSynchronize")
+    client.do(f"cuMemsetD{bits}{suffix}", memory + width, value, 3, *stream)
+    client.do(f"cuMemsetD2D{bits}{suffix}", memory + 32, 12, value, 2, 2, *stream)
+    client.do("cuCtxSynchronize")
+    expected = bytearray(64)
+    expected[width : 4 * width] = element * 3
+    for row in (32, 44):
+        expected[row : row + 2 * width] = element * 2
+    assert client.download(memory, 64) == bytes(expected)
+    if width > 1:
+        assert client.code(f"cuMemsetD{bits}_v2", memory + 1, 0, 1) == 1  # not aligned
+    assert client.code(f"cuMemsetD{bits}_v2", memory, 0, 64 // width + 1) == 1
+    assert client.code(f"cuMemsetD2D{bits}_v2", memory, width, 0, 2, 2) == 1  # rows overlap
+
+
+def test_a_value_wider_than_the_element_is_cut(client):
+    memory = client.upload(bytes(4))
+    client.do("cuMemsetD8_v2", memory, 0x1FF, 1)
+    assert client.download(memory, 1) == b"\xff"
+
+
+def test_large_copies(client):
+    content = struct.pack("<Q", 0x0123456789ABCDEF) * (1 << 17)
+    assert client.download(client.upload(content), len(content)) == content
+
+
+def test_an_event_for_other_processes_has_no_timing(client):
+    assert client.code("cuEventCreate", OUT, 4) == 1
+    event = client.get("cuEventCreate", 6)
+    assert client.code("cuIpcGetEventHandle", bytes(64), event) == 0
+    plain = client.get("cuEventCreate", 2)
+    assert client.code("cuIpcGetEventHandle", bytes(64), plain) == 1
+    for each in (event, plain):
+        client.do("cuEventDestroy_v2", each)
+
+
+# -- batches
+
+
+def _batch(client, pairs, stream, order=1, name="cuMemcpyBatchAsync_v2"):
+    count = len(pairs)
+    targets, sources, sizes = (struct.pack(f"<{count}Q", *column) for column in zip(*pairs))
+    attributes = struct.pack("<i 2i 2i I", order, 0, 0, 0, 0, 0)
+    failed = () if name.endswith("_v2") else (0,)
+    return client.code(name, targets, sources, sizes, count, attributes, struct.pack("<Q", 0), 1, *failed, stream)
+
+
+@pytest.mark.parametrize("name", ["cuMemcpyBatchAsync_v2", "cuMemcpyBatchAsync"])
+def test_copies_in_a_batch(client, name):
+    stream = client.stream()
+    sources = [client.upload(bytes([number]) * 16) for number in range(4)]
+    targets = [client.allocate(16) for _ in range(4)]
+    client.do("cuCtxSynchronize")
+    pairs = [(target, source, 16) for target, source in zip(targets, sources)]
+    assert _batch(client, pairs, stream, name=name) == 0
+    client.do("cuStreamSynchronize", stream)
+    assert [client.download(target, 16) for target in targets] == [bytes([number]) * 16 for number in range(4)]
+    for bad in ([(targets[0], sources[0], 17)], [(targets[0], sources[0], 0)], [*pairs, (1 << 50, sources[0], 16)]):
+        assert _batch(client, bad, stream, name=name) == 1
+    assert _batch(client, pairs, stream, order=0, name=name) == 1
+    assert _batch(client, pairs, stream, order=4, name=name) == 1
+    for legacy in (0, 1):
+        assert _batch(client, pairs, legacy, name=name) == 1
+    for dependent in (
+        [(targets[0], sources[0], 16), (targets[1], targets[0], 16)],
+        [(targets[0], sources[0], 16), (targets[0] + 8, sources[1], 8)],
+        [(targets[0], targets[0] + 8, 8), (targets[0] + 4, sources[1], 8)],
+    ):
+        assert _batch(client, dependent, stream, name=name) == 1
+        assert "overlap in the same batch" in client.emulator.explain(1)
+    client.do("cuStreamBeginCapture_v2", stream, 2)
+    assert _batch(client, pairs, stream, name=name) == 900
+
+
+@pytest.mark.parametrize("order, wanted", [(1, b"new"), (2, b"old"), (3, b"old")])
+def test_when_a_batch_reads_its_sources(order, wanted):
+    """In stream order, what was written before the copies run; otherwise what is there at the call."""
+    client = Client("lazy")
+    stream, source, target = client.stream(), client.pinned(b"old"), client.allocate(3)
+    assert _batch(client, [(target, source, 3)], stream, order) == 0
+    ctypes.memmove(source, b"new", 3)
+    client.do("cuStreamSynchronize", stream)
+    assert client.download(target, 3) == wanted
+
+
+def test_boxes_in_a_batch(client):
+    stream = client.stream()
+    source, target = client.upload(bytes(range(64))), client.upload(bytes(64))
+    client.do("cuCtxSynchronize")
+    operand = struct.Struct("<i4x QQQ 2i")
+
+    def operation(extent, row, rows, order=1, kind=1):
+        sides = operand.pack(kind, source, row, rows, 0, 0) + operand.pack(kind, target, row, rows, 0, 0)
+        return sides + struct.pack("<3Q 2I", *extent, order, 0)
+
+    assert client.code("cuMemcpy3DBatchAsync_v2", 1, operation((2, 2, 2), 4, 4), 0, stream) == 0
+    client.do("cuStreamSynchronize", stream)
+    wanted = bytearray(64)
+    for plane, row, column in itertools.product(range(2), repeat=3):
+        at = plane * 16 + row * 4 + column
+        wanted[at] = at
+    assert client.download(target, 64) == wanted
+    for bad in (((2, 2, 2), 1, 4), ((2, 2, 2), 4, 1), ((0, 2, 2), 4, 4), ((2, 2, 9), 4, 4)):
+        assert client.code("cuMemcpy3DBatchAsync_v2", 1, operation(*bad), 0, stream) == 1
+    assert client.code("cuMemcpy3DBatchAsync_v2", 1, operation((2, 2, 2), 4, 4, order=0), 0, stream) == 1
+    assert client.code("cuMemcpy3DBatchAsync_v2", 1, operation((2, 2, 2), 4, 4, kind=2), 0, stream) == 801
+    assert client.code("cuMemcpy3DBatchAsync_v2", 0, operation((2, 2, 2), 4, 4), 0, stream) == 1
+
+
+@pytest.mark.parametrize("mode", ["lazy", "random"])
+def test_memory_of_a_pool_is_freed_without_a_wait(mode):
+    """cuMemFree_v2 waits for the work that uses other memory, but not for that which uses memory of a pool."""
+    client = Client(mode, 3)
+    stream = client.stream()
+    memory = client.get("cuMemAllocAsync", 16, stream)
+    client.do("cuStreamSynchronize", stream)
+    other = client.allocate(16)
+    gate = client.pinned(bytes(4))
+    for address in (other, memory):
+        client.do("cuStreamWaitValue32_v2", stream, gate, 1, 1)  # until the host writes 1
+        client.do("cuMemsetD8Async", address, 5, 16, stream)
+        if address == other:
+            ctypes.c_uint.from_address(gate).value = 1
+        client.do("cuMemFree_v2", address)
+        if address == other:
+            client.do("cuStreamSynchronize", stream)
+            ctypes.c_uint.from_address(gate).value = 0
+    ctypes.c_uint.from_address(gate).value = 1
+    assert client.code("cuStreamSynchronize", stream) == 700
+    assert "freed" in client.emulator.explain(700)

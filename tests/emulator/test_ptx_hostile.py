@@ -1,0 +1,414 @@
+"""Hostile PTX: what grows faster than the text is limited, each limit has its error, and endless kernels end."""
+
+from __future__ import annotations
+
+import ast
+import ctypes
+import mmap
+import sys
+import time
+from typing import Any
+
+import pytest
+
+from tests.emulator.emulator_client import Client
+from tests.subject import module
+
+pytestmark = pytest.mark.once  # with other Pythons and modes, they would show the same
+
+HEAD = ".version 8.0\n.target sm_80\n.address_size 64\n"
+program = module("emulator.ptx.ptx_program")
+flow = module("emulator.ptx.translating.flow")
+
+
+def kernel(body: str, before: str = "") -> str:
+    return f"{HEAD}{before}.entry k(){{ .reg .pred %p<4>; .reg .b32 %r<40000>; .reg .b64 %d<9>;\n{body}\nret;}}\n"
+
+
+def seconds_to_load(text: str) -> float:
+    client, started = Client(), time.process_time()
+    client.load(text)
+    return time.process_time() - started
+
+
+def movers(n: int) -> str:
+    lines = "".join(f"mov.u32 %r{i + 1}, %r{i};\n" for i in range(n))
+    return kernel(f"mov.u32 %r0, 1;\n{lines}add.u32 %r{n}, %r{n}, 1;")
+
+
+def jumps(n: int) -> str:
+    return kernel("".join(f"L{i}: bra L{i + 1};\n" for i in range(n)) + f"L{n}:")
+
+
+def calls(n: int) -> str:
+    functions = "".join(f".func f{i}{{ {f'call f{i + 1};' if i + 1 < n else ''} ret; }}\n" for i in range(n))
+    return kernel("call f0;", "".join(f".func f{i};\n" for i in range(n)) + functions)
+
+
+def cases(n: int) -> str:
+    table = f"mov.u32 %r1, 3;\nT: .branchtargets {','.join(f'L{i}' for i in range(n))};\nbrx.idx %r1, T;\n"
+    return kernel(table + "".join(f"L{i}: add.u32 %r1, %r1, {i};\nbra E;\n" for i in range(n)) + "E:")
+
+
+def branches(n: int) -> str:
+    arms = (f"@%p1 bra A{i};\nadd.u32 %r1,%r1,1; bra B{i};\nA{i}: add.u32 %r1,%r1,2;\nB{i}:\n" for i in range(n))
+    return kernel("mov.u32 %r1, 0; setp.eq.u32 %p1, 1, 1;\n" + "".join(arms))
+
+
+@pytest.mark.parametrize("make", [movers, jumps, calls, cases, branches], ids=lambda make: make.__name__)
+def test_loading_takes_time_in_proportion_to_the_text(make: Any) -> None:
+    """Eight times the text takes at most 24 times the time; what is quadratic would take 64 times."""
+    small, large = min(seconds_to_load(make(250)) for _ in range(3)), seconds_to_load(make(2000))
+    assert large < 24 * small + 0.2, (small, large)
+
+
+def repeated(line: str, before: str = "") -> Any:
+    """Return a function that makes a kernel with n lines, of which each has its number for #."""
+    return lambda n: kernel(before + "".join(line.replace("#", str(i)) for i in range(n)))
+
+
+def declared(line: str) -> Any:
+    return lambda n: kernel("", "".join(line.replace("#", str(i)) for i in range(n)))
+
+
+PREDICATE = "mov.u32 %r1, 0; setp.eq.u32 %p1, 1, 1;\n"
+TEXTS = {
+    **{make.__name__: make for make in (movers, jumps, calls, cases, branches)},
+    "movers of floats": lambda n: kernel(
+        "".join(f"mov.f32 %f{i}, %f{i + 1};\n" for i in range(n)) + f"mov.b32 %f{n}, %r1; add.f32 %f0, %f0, %f0;",
+        "",
+    ).replace(".reg .pred", f".reg .f32 %f<{n + 1}>; .reg .pred", 1),
+    "movers in a waiter": lambda n: kernel(
+        f"mov.u64 %d1, g; L: ld.volatile.global.u32 %r{n}, [%d1];\n"
+        + "".join(f"mov.u32 %r{i}, %r{i + 1};\n" for i in reversed(range(n)))
+        + "setp.eq.u32 %p1, %r0, 1; @%p1 bra L;",
+        ".global .u32 g;\n",
+    ),
+    "blocks in reverse": lambda n: kernel(
+        f"bra L{n};\n"
+        + "".join(f"L{i}: mov.u32 %r{i}, %r{i + 1}; bra L{i - 1};\n" for i in range(1, n))
+        + f"L{n}: mov.u32 %r{n}, 1; bra L{n - 1};\nL0:",
+    ),
+    "skips": repeated("@%p1 bra L#;\nmov.u32 %r#, #;\nL#:\n", PREDICATE),
+    "loops": repeated("A#: add.u32 %r1, %r1, 1; @%p1 bra A#;\n", PREDICATE),
+    "tangle": lambda n: kernel(
+        PREDICATE + "".join(f"@%p1 bra L{(i * 7919 + 13) % n};\nL{i}: add.u32 %r1, %r1, 1;\n" for i in range(n))
+    ),
+    "labels": repeated("L#:\n"),
+    "sections": lambda n: kernel("", ".section .x { }\n" * n),
+    "globals": declared(".global .b8 g#[1];\n"),
+    "declarations": declared(".extern .global .b8 x[];\n"),
+    "shared": lambda n: kernel(
+        "".join(f"mov.u32 %r1, s{i};\n" for i in range(n)),
+        "".join(f".extern .shared .b8 s{i}[];\n" for i in range(n)),
+    ),
+    "parameters": lambda n: f"{HEAD}.entry k({', '.join(f'.param .b8 a{i}' for i in range(n))}) {{ ret; }}",
+    "arguments": lambda n: kernel(
+        f"call f, ({', '.join('1' * n)});", f".func f({', '.join(f'.reg .b32 a{i}' for i in range(n))}) {{ ret; }}\n"
+    ),
+    "initializers": lambda n: kernel("", f".global .b8 x[] = {{{', '.join('1' * n)}}};\n"),
+    "sums": lambda n: kernel("", f".global .b32 x = 1{'+1' * n};\n"),
+    "lines": lambda n: kernel(".loc 1 5 0\n" * n, '.file 1 "x.cu"\n'),
+    "modifiers": lambda n: kernel(f"add{'.s32' * n} %r1, %r1, 1;"),
+    "comments": lambda n: kernel("/* */ // x\n" * n),
+}
+
+
+def steps_to_load(text: str) -> int:
+    """Return how many lines of the emulator run; errors count, too."""
+    steps = 0
+
+    def line(frame: Any, event: str, argument: object) -> Any:
+        nonlocal steps
+        steps += event == "line"
+        return line
+
+    before = sys.gettrace()
+    sys.settrace(lambda frame, event, argument: line if "emulator" in frame.f_code.co_filename else None)
+    try:
+        module("emulator.ptx").load(text.encode(), module("emulator.machine.space").Space(watch=True))
+    except module("emulator.ptx").Rejected:
+        pass
+    finally:
+        sys.settrace(before)
+    return steps
+
+
+@pytest.mark.parametrize("kind", TEXTS)
+def test_loading_takes_steps_in_proportion_to_the_text(kind: str) -> None:
+    """Ten times the text takes at most 12 times the steps, on any machine."""
+    few, many = (steps_to_load(TEXTS[kind](n)) for n in (60, 600))
+    assert 0 < many <= 12 * few, (few, many)
+
+
+def test_a_table_of_many_targets_runs() -> None:
+    client = Client()
+    function = client.get("cuModuleGetFunction", client.load(cases(3000)), b"k")
+    assert client.launch(function, []) == 0 and client.code("cuCtxSynchronize") == 0
+
+
+def test_sections_that_nobody_closes_are_refused_soon() -> None:
+    client, started = Client(), time.process_time()
+    for text in (HEAD + ".section\n" * 100_000, HEAD + ".section .x {\n" * 100_000):
+        handle = ctypes.c_uint64()
+        assert client.code("cuModuleLoadData", ctypes.addressof(handle), text.encode()) in (200, 218)
+    assert time.process_time() - started < 20
+
+
+class Counted(str):
+    """A text that counts the characters that are searched."""
+
+    searched = 0
+
+    def find(self, what: str, start: int = 0, end: int = 1 << 62) -> int:  # type: ignore[override]
+        found = str.find(self, what, start, end)
+        self.searched += (min(end, len(self)) if found < 0 else found) - start
+        return found
+
+
+@pytest.mark.parametrize("line", [".section\n", ".section .x {\n", ".section .x { }\n"])
+def test_a_section_is_searched_once(line: str) -> None:
+    text = Counted(HEAD + line * 1000)
+    tokens = module("emulator.ptx.reading.lexer").Tokens(text)
+    assert len(tokens.kinds) > 1000 and tokens.source is text
+    assert text.searched <= 1000 * 257 + 2 * len(text)  # 257: from its name to its brace
+
+
+LIMITS = {
+    "MOST_TEXT": (kernel(""), "characters, 10 max"),
+    "MOST_REGISTERS": (kernel("".join(f"mov.u32 %r{n}, 1;\n" for n in range(20))), "registers, 10 max"),
+    "MOST_SOURCE": (kernel("mov.u32 %r1, 1;"), "code generated from this module would have"),
+    "MOST_SHARED": (kernel(".shared .b8 s[11]; mov.u32 %r1, s;"), "uses too much shared data (0xb bytes, 0xa max)"),
+    "MOST_CONSTANT": (kernel("", ".const .b8 c[11];\n"), "too much global constant data (0xb bytes, 0xa max)"),
+    "MOST_GLOBAL": (kernel("", ".global .b8 g[11];\n"), "Variables of more than 0xa bytes do not fit"),
+}
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_each_limit_has_its_error(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    text, words = LIMITS[name]
+    assert seconds_to_load(text) < 60  # allowed as it is
+    monkeypatch.setattr(program, name, 10)
+    with pytest.raises(module("emulator.ptx").Rejected) as caught:
+        module("emulator.ptx").load(text.encode(), module("emulator.machine.space").Space())
+    assert words in str(caught.value.log), caught.value.log
+
+
+DEEP = {
+    "scopes": (kernel("{" * 100 + "}" * 100), "nested"),
+    "expressions": (HEAD + ".global .b32 x = " + "(" * 100 + "1" + ")" * 100 + ";\n.entry k(){ret;}\n", "nested"),
+}
+
+
+@pytest.mark.parametrize("name", DEEP)
+def test_deep_nesting_is_refused(name: str) -> None:
+    text, words = DEEP[name]
+    with pytest.raises(module("emulator.ptx").Rejected) as caught:
+        module("emulator.ptx").load(text.encode(), module("emulator.machine.space").Space())
+    assert words in str(caught.value.log), caught.value.log
+
+
+ENDLESS = {
+    "alone": "L: bra L;",
+    "with a barrier": "L: bar.sync 0; bra L;",
+    "with a shuffle": "mov.u32 %r1, 1; L: shfl.sync.idx.b32 %r1, %r1, 0, 31, 0xffffffff; bra L;",
+    "with a pause": "L: nanosleep.u32 10; bra L;",
+}
+
+
+@pytest.mark.parametrize("executor", ["scalar", "numpy"])
+@pytest.mark.parametrize("threads", [1, 33, 96])
+@pytest.mark.parametrize("name", ENDLESS)
+def test_an_endless_kernel_ends_after_the_time_that_was_set(name: str, threads: int, executor: str) -> None:
+    client, started = Client(executor=executor, timeout=0.1), time.monotonic()
+    function = client.get("cuModuleGetFunction", client.load(kernel(ENDLESS[name])), b"k")
+    code = client.launch(function, [], block=(threads, 1, 1)) or client.code("cuCtxSynchronize")
+    assert code == 702 and client.emulator.reports[-1].startswith("endless loop in "), client.emulator.reports
+    assert time.monotonic() - started < 60
+
+
+@pytest.mark.parametrize("file", ["/dev/zero", "/dev/stdin", "/nowhere/x.cu", "/etc", "", "\\0", "\x1b[31m.cu"])
+def test_a_report_reads_only_plain_files(file: str) -> None:
+    client = Client()
+    body = ".entry k(){ .reg .b64 %d;\n.loc 1 1 1\nmov.u64 %d, 16; st.global.u32 [%d], 1; ret; }\n"
+    text = f'{HEAD}.file 1 "{file}"\n{body}'
+    function = client.get("cuModuleGetFunction", client.load(text), b"k")
+    assert (client.launch(function, []) or client.code("cuCtxSynchronize")) == 700
+    assert "ptx line 7 | mov.u64 %d, 16; st.global.u32 [%d], 1; ret; }" in client.emulator.reports[-1]
+
+
+def test_iterations_of_different_threads_are_not_added_up() -> None:
+    body = "mov.u32 %r1, 0; L: bar.sync 0; add.u32 %r1, %r1, 1; setp.lt.u32 %p1, %r1, 400; @%p1 bra L;"
+    code = module("emulator.ptx").load(kernel(body).encode(), module("emulator.machine.space").Space())
+    limits = module("emulator.ptx").Limits(turns=50_000)
+    code.entries["k"].run((1, 1, 1), (512, 1, 1), 0, b"", limits=limits)  # 204,800 in all
+
+
+@pytest.mark.parametrize("threads", [1, 33, 96])
+def test_iterations_of_threads_that_take_turns_are_counted(threads: int) -> None:
+    """At each barrier another thread goes on, so no thread uses up a portion of iterations."""
+    space = module("emulator.machine.space").Space()
+    space.timeout = 5.0  # in case they are not counted
+    code = module("emulator.ptx").load(kernel("L: bar.sync 0; bra L;").encode(), space)
+    with pytest.raises(module("emulator.machine.space").Fault, match="more than 1000 loop iterations"):
+        code.entries["k"].run((1, 1, 1), (threads, 1, 1), 0, b"", limits=module("emulator.ptx").Limits(turns=1000))
+
+
+RECURSIVE = {
+    "direct": ".func f;\n.func f { call f; ret; }\n",
+    "with a barrier": ".func f;\n.func f { bar.sync 0; call f; ret; }\n",
+    "through another": ".func g;\n.func f { call g; ret; }\n.func g { bar.sync 0; call f; ret; }\n",
+    "through a pointer": ".func f;\n.func f { .reg .b64 %d; mov.u64 %d, f; { P: .callprototype _ (); call %d, (), P; } "
+    "ret; }\n",
+}
+
+
+@pytest.mark.parametrize("name", RECURSIVE)
+def test_endless_recursion_ends_whatever_the_recursion_limit_of_python(name: str, python: Any) -> None:
+    """Waiting functions are generators inside generators: without a limit of ours, C's stack overflows."""
+    python(
+        f"""
+        import sys
+        from tests.emulator.emulator_client import Client
+        sys.setrecursionlimit(10**6)
+        client = Client()
+        function = client.get("cuModuleGetFunction", client.load({kernel("call f;", RECURSIVE[name])!r}), b"k")
+        code = client.launch(function, [], block=(2, 1, 1)) or client.code("cuCtxSynchronize")
+        assert code == 719, code
+        assert "calls of device functions are nested" in client.emulator.reports[-1], client.emulator.reports
+        """,
+        check=True,
+    )
+
+
+def test_functions_that_call_each_other_without_an_end_are_found_in_any_module() -> None:
+    text = (
+        ".func last { ret; }\n.func twice { call last; call last; ret; }\n"
+        ".func first;\n.func second { call first; ret; }\n.func first { call second; ret; }\n"
+        ".func above { call first; ret; }\n"
+    )
+    code = module("emulator.ptx").load(
+        kernel("call twice; call above;", text).encode(), module("emulator.machine.space").Space()
+    )
+    nests = {name: made.nests for name, made in code._unit.prepared.items()}
+    assert nests == {"last": False, "twice": False, "first": True, "second": True, "above": True, "k": False}
+
+
+@pytest.mark.parametrize("body", ["bar.sync %r1", "bar.arrive %r1, 32", "bar.red.popc.u32 %r2, %r1, %p1"])
+def test_a_barrier_that_a_register_names_must_exist(body: str) -> None:
+    client = Client()
+    text = kernel(f"mov.u32 %r1, 77; setp.eq.u32 %p1, %r1, 77; {body};")
+    function = client.get("cuModuleGetFunction", client.load(text), b"k")
+    assert (client.launch(function, []) or client.code("cuCtxSynchronize")) == 719
+    report = client.emulator.reports[-1]
+    assert report.checker == "synccheck" and "barrier 77 does not exist" in report
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ptx line " + "9" * 5000,
+        "generated line 99999 generated line 0 ptx line 0",
+        "address 0x7: " + "9" * 5000 + " bytes into a " + "9" * 5000 + "-byte allocation",
+    ],
+    ids=["a number of a line", "lines that are not there", "an address"],
+)
+def test_an_assertion_may_have_the_words_of_a_report(text: str) -> None:
+    client = Client()
+    numbers = ", ".join(map(str, text.encode() + b"\0"))
+    made = client.load(
+        f"{HEAD}.extern .func __assertfail(.param .b64 a, .param .b64 b, .param .b32 c, .param .b64 d, "
+        f".param .b64 e);\n.global .b8 s[] = {{{numbers}}};\n"
+        ".entry k() { .reg .b64 %d; { .param .b64 a; .param .b64 b; .param .b32 c; .param .b64 d; .param .b64 e; "
+        "mov.u64 %d, s; st.param.b64 [a], %d; st.param.b64 [b], %d; st.param.b32 [c], 1; st.param.b64 [d], %d; "
+        "st.param.b64 [e], 1; call __assertfail, (a, b, c, d, e); } ret; }\n"
+    )
+    function = client.get("cuModuleGetFunction", made, b"k")
+    assert (client.launch(function, []) or client.code("cuCtxSynchronize")) == 710
+    assert f"Assertion `{text}` failed" in client.emulator.reports[-1]
+
+
+@pytest.mark.parametrize(
+    "conversion",
+    ["%" + "9" * 5000 + "d", "%." + "9" * 5000 + "d", "%." + "0" * 5000 + "5d"],
+    ids=["a width", "a precision", "zeros"],
+)
+def test_printf_limits_a_width_of_any_length(conversion: str, capsys: pytest.CaptureFixture[str]) -> None:
+    client = Client()
+    numbers = ", ".join(str(byte) for byte in conversion.encode() + b"\0")
+    made = client.load(
+        f"{HEAD}.extern .func (.param .b32 r) vprintf(.param .b64 a, .param .b64 b);\n"
+        f".global .b8 s[] = {{{numbers}}};\n"
+        ".entry k() { .reg .b64 %d; { .param .b32 r; .param .b64 a; .param .b64 b; mov.u64 %d, s; "
+        "st.param.b64 [a], %d; st.param.b64 [b], %d; call (r), vprintf, (a, b); } ret; }\n"
+    )
+    function = client.get("cuModuleGetFunction", made, b"k")
+    assert (client.launch(function, []) or client.code("cuCtxSynchronize")) == 0, client.emulator.reports
+    assert len(capsys.readouterr().out) <= 4096
+
+
+@pytest.mark.parametrize("target, most", [("sm_90", 48 << 10), ("sm_90a", 227 << 10)])
+def test_a_module_for_one_architecture_may_have_more_shared_memory(target: str, most: int) -> None:
+    """The last word of the most that ptxas permits can be written and read; one more byte is refused."""
+    client = Client()
+    text = (
+        ".version 8.0\n.target {target}\n.address_size 64\n.visible .entry k(.param .u64 p)"
+        "{{ .reg .b64 %d; .reg .b32 %r; .shared .align 4 .b8 s[{size}]; ld.param.u64 %d, [p]; mov.u32 %r, 7; "
+        "st.shared.u32 [s+{last}], %r; ld.shared.u32 %r, [s+{last}]; st.global.u32 [%d], %r; ret; }}\n"
+    )
+    loaded = client.load(text.format(target=target, size=most, last=most - 4))
+    memory = client.upload(bytes(4))
+    assert client.launch(client.get("cuModuleGetFunction", loaded, b"k"), [memory]) == 0
+    assert client.number(memory) == 7
+    wrong = text.format(target=target, size=most + 1, last=most - 4).encode()
+    assert client.code("cuModuleLoadData", ctypes.c_uint64(), wrong) == 218
+    assert f"uses too much shared data ({most + 1:#x} bytes, {most:#x} max)" in client.emulator.reports[-1]
+
+
+WORDS = ("eval", "exec", "__import__", "open", "os", "getattr", "breakpoint")
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_nothing_of_a_text_is_python(word: str) -> None:
+    """Whatever names and strings a text contains, the source has none of them as a name, an attribute or code."""
+    quoted = f"'\\n{word}(1)#"
+    text = f"""{HEAD}.file 1 "{quoted}"
+.global .b32 {word};
+.func {word}_f(.param .b32 {word}_p) {{ ret; }}
+.visible .entry {word}_k(.param .u64 {word}_p)
+{{
+    .reg .b64 %{word}; .reg .pred %{word}_q; .reg .b32 {word}$; .shared .b32 {word}_s[4];
+    .loc 1 1 0
+    setp.eq.u32 %{word}_q, 1, 1;
+{word}_l: ld.param.u64 %{word}, [{word}_p];
+    mov.u32 {word}$, {word}_s; // {quoted}
+    st.global.u32 [{word}], {word}$;
+    @!%{word}_q bra {word}_l;
+    ret;
+}}
+"""
+    code = module("emulator.ptx").load(text.encode(), module("emulator.machine.space").Space())
+    assert code.entries.keys() == {f"{word}_k"} and "def " in code.source
+    for node in ast.walk(ast.parse(code.source)):
+        assert not isinstance(node, (ast.Import, ast.ImportFrom, ast.ClassDef, ast.Lambda))
+        if isinstance(node, ast.Name):
+            assert node.id != word
+        elif isinstance(node, ast.Attribute):
+            assert node.attr != word and not node.attr.startswith("__")
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            assert quoted not in node.value
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="it reads the size of the process in /proc")
+@pytest.mark.parametrize("attribute", ["", ".attribute(.managed) "])
+def test_large_variables_take_no_memory_until_they_are_used(attribute: str) -> None:
+    def resident() -> int:
+        with open("/proc/self/statm", encoding="ascii") as file:
+            return int(file.read().split()[1]) * mmap.PAGESIZE
+
+    declared = "".join(f".global {attribute}.b8 g{number}[{32 << 20}];\n" for number in range(20))
+    before, space = resident(), module("emulator.machine.space")
+    code = module("emulator.ptx").load(f"{HEAD}{declared}.entry k(){{ ret; }}".encode(), space.Space())
+    assert resident() - before < 100 << 20
+    variable = code.variables["g7"]
+    assert bytes(variable.data[:3]) == b"\0\0\0" and len(variable.data) == 32 << 20

@@ -1,0 +1,148 @@
+"""Loading is linear in the length of the PTX, in steps and in memory, for every kind of text that may repeat something.
+
+Steps are lines of the package that run, which are the same on every machine; memory is what Python allocates at most.
+Ten times the text may take at most 12 times of each.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+import tracemalloc
+from typing import Any, Callable
+
+import pytest
+
+from tests.subject import FOLDER, module
+
+pytestmark = pytest.mark.once  # with other Pythons and modes, they would show the same
+
+HEAD = ".version 8.0\n.target sm_80\n.address_size 64\n"
+ptx = module("emulator.ptx")
+program = module("emulator.ptx.ptx_program")
+
+
+def kernel(body: str, n: int, before: str = "") -> str:
+    declared = f".reg .pred %p<4>; .reg .b32 %r<{n + 2}>; .reg .b64 %d<9>;\nsetp.eq.u32 %p1, 1, 1; mov.u32 %r0, 0;"
+    return f"{HEAD}{before}.entry k(){{ {declared}\n{body}\nret;}}\n"
+
+
+def many(n: int, form: str, joined: str = "\n") -> str:
+    """Return a form n times: # is the number, + is the next one, ~ is a number anywhere."""
+    words = (form.replace("#", str(i)).replace("+", str(i + 1)).replace("~", str(i * 7919 % n)) for i in range(n))
+    return joined.join(words)
+
+
+KINDS: dict[str, Callable[[int], str]] = {
+    "a line": lambda n: kernel(many(n, "mov.u32 %r#, #;"), n),
+    "a chain of moves": lambda n: kernel(many(n, "mov.u32 %r+, %r#;") + f"add.u32 %r{n}, %r{n}, 1;", n),
+    "jumps": lambda n: kernel(many(n, "L#: bra L+;") + f"\nL{n}:", n),
+    "labels": lambda n: kernel(many(n, "L#:"), n),
+    "branches": lambda n: kernel(
+        many(n, "@%p1 bra A#; add.u32 %r0,%r0,1; bra B#; A#: add.u32 %r0,%r0,2; B#: add.u32 %r0,%r0,3;"), n
+    ),
+    "registers and blocks": lambda n: kernel(many(n, "@%p1 bra L#; mov.u32 %r#, #; L#:"), n),
+    "loops": lambda n: kernel(many(n, "A#: add.u32 %r0,%r0,1; @%p1 bra A#;"), n),
+    "crossing jumps": lambda n: kernel(many(n, "@%p1 bra L~; L#: add.u32 %r0,%r0,1;"), n),
+    "cases": lambda n: kernel(
+        f"T: .branchtargets {many(n, 'L#', ',')};\nbrx.idx %r0, T;\n"
+        + many(n, "L#: add.u32 %r0, %r0, #; bra E;")
+        + "E:",
+        n,
+    ),
+    "functions": lambda n: kernel(
+        "call f0;", n, many(n + 1, ".func f#;") + many(n, ".func f#{ call f+; ret; }") + f".func f{n}{{ ret; }}\n"
+    ),
+    "kernels": lambda n: HEAD + many(n, ".entry k#(.param .u32 a){ .reg .b32 %r; ld.param.u32 %r, [a]; ret; }"),
+    "prototypes": lambda n: kernel(
+        "mov.u64 %d1, f;" + many(n, "{ P: .callprototype _ (.param .b32 a); .param .b32 x; call %d1, (x), P; }"),
+        n,
+        ".func f(.param .b32 a){ret;}\n",
+    ),
+    "arguments": lambda n: kernel(
+        f"call f,({many(n, '1', ',')});", n, f".func f({many(n, '.reg .b32 a#', ',')}){{ret;}}\n"
+    ),
+    "parameters": lambda n: HEAD + f".entry k({many(n, '.param .b8 a#', ',')}){{ret;}}",
+    "variables": lambda n: kernel("", n, many(n, ".global .b8 g#[1];")),
+    "large variables": lambda n: kernel("", n, many(n, ".global .b8 g#[4096];")),
+    "values": lambda n: kernel("", n, f".global .b8 g[] = {{{many(n, '1', ',')}}};\n"),
+    "rows of values": lambda n: kernel("", n, f".global .b8 g[][64] = {{{many(n, '{1}', ',')}}};\n"),
+    "declarations": lambda n: kernel("", n, many(n, ".extern .global .b8 x[];")),
+    "shared variables": lambda n: kernel(many(n, "mov.u32 %r0, s#;"), n, many(n, ".extern .shared .b8 s#[];")),
+    "shared variables of functions": lambda n: kernel(
+        many(n, "call f#;"), n, many(n, ".func f#{ .shared .b8 s[4]; .reg .b32 %r; mov.u32 %r, s; ret; }")
+    ),
+    "sums": lambda n: kernel("", n, f".global .b32 x = 1{'+1' * n};\n"),
+    "comparisons": lambda n: kernel("", n, f".global .b32 x = 1{'<1' * n};\n"),
+    "locations": lambda n: kernel(".loc 1 5 0\n" * n, n, '.file 1 "x.cu"\n'),
+    "a string": lambda n: kernel("", n, '.file 1 "' + r"\a" * n + '"\n'),
+    "spaces": lambda n: HEAD + " \t" * n + kernel("", n)[len(HEAD) :],
+    "comments": lambda n: HEAD + "/*" + "x " * n + "*/" + kernel("", n)[len(HEAD) :],
+    # what is refused
+    "sections": lambda n: HEAD + ".section\n" * n,
+    "an open comment": lambda n: HEAD + "/*" * n,
+    "digits": lambda n: HEAD + "1" * n + "g",
+    "dots": lambda n: kernel(f"a{'.a' * n};", n),
+    "braces": lambda n: kernel("{" * n + "}" * n, n),
+    "parentheses": lambda n: kernel("", n, f".global .b32 x = {'(' * n}1{')' * n};\n"),
+}
+
+
+def load(text: str) -> None:
+    try:
+        ptx.load(text.encode(), module("emulator.machine.space").Space(), architecture=(9, 0))
+    except ptx.Rejected:
+        pass
+
+
+def steps(text: str) -> int:
+    """Count the lines of the package that run."""
+    count, folder = 0, str(FOLDER)
+
+    def line(frame: Any, event: str, _: object) -> Any:
+        nonlocal count
+        count += 1
+        return line
+
+    was = sys.gettrace()
+    sys.settrace(lambda frame, *_: line if frame.f_code.co_filename.startswith(folder) else None)
+    try:
+        load(text)
+    finally:
+        sys.settrace(was)
+    return count
+
+
+def memory(text: str) -> int:
+    """Return the most memory that loading needs at once."""
+    gc.collect()
+    tracemalloc.start()
+    try:
+        load(text)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(("measure", "n"), [(steps, 20), (memory, 50)], ids=["steps", "memory"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_ten_times_the_text_takes_at_most_12_times(kind: str, measure: Callable[[str], int], n: int) -> None:
+    n *= 5 if kind == "cases" else 1  # the branches of a short table are nested
+    small, large = KINDS[kind](n), KINDS[kind](10 * n)
+    load(large)  # what is made once
+    more = max(12, 1.2 * len(large) / len(small))  # the numbers in the text get longer, too
+    one, ten = measure(small), measure(large)
+    if measure is memory and ten > more * one:  # what other threads of the process allocate meanwhile counts, too
+        ten = min(measure(large) for _ in range(3))
+    assert ten <= more * one, (one, ten, more)
+
+
+def test_python_compiles_functions_in_linear_time() -> None:
+    """For each inner function, Python copies the names of the outer one, so their number must not grow."""
+
+    def names(n: int) -> int:
+        code = ptx.load(KINDS["functions"](n).encode(), module("emulator.machine.space").Space(), architecture=(9, 0))
+        outer = code.functions["functions"].__code__
+        return len(outer.co_varnames) + len(outer.co_cellvars)
+
+    assert names(3) == names(300)

@@ -1,0 +1,490 @@
+"""Invalid PTX is rejected when it is loaded, with the line and the words of ptxas; and hostile text does no harm."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.emulator.ptx_client import DATA, HEAD, Machine, Rejected, kernel, ptx, rejection, space
+from tests.shared import together
+
+needs_ptxas = pytest.mark.skipif(shutil.which("ptxas") is None, reason="ptxas is not installed")
+
+DECLARED = """
+    .reg .pred %p<5>; .reg .b16 %h<5>; .reg .b32 %r<9>; .reg .s32 %s<9>; .reg .u32 %u<9>; .reg .f32 %f<9>;
+    .reg .b64 %rd<9>; .reg .u64 %ud<9>; .reg .f64 %fd<9>; .reg .u16 %uh<4>; .reg .f16 %hf<4>;
+"""
+VARIABLES = ".global .u32 gv; .shared .u32 sv; .const .u32 cv;\n"
+SM90 = ".version 7.8\n.target sm_90\n.address_size 64\n" + VARIABLES
+
+
+def one(instruction: str, name: str = "k") -> str:
+    """Return a kernel with one line of code."""
+    return f".visible .entry {name}(.param .u64 a)\n{{{DECLARED}{instruction}\nret;\n}}\n"
+
+
+def judged(verdict: str) -> list[str]:
+    """Return the instructions for which ptxas gave this verdict."""
+    lines = (DATA / "judged.txt").read_text().splitlines()
+    return [line[10:] for line in lines if line[:9].strip() == verdict]
+
+
+def test_ptxas_verdicts_are_many() -> None:
+    assert len(judged("takes")) > 300 and len(judged("refuses")) > 150
+
+
+@together("instruction", judged("takes"))
+def test_what_ptxas_takes_is_taken(instruction: str) -> None:
+    Machine(SM90 + one(instruction))
+
+
+@together("instruction", judged("refuses"))
+def test_what_ptxas_refuses_is_rejected(instruction: str) -> None:
+    reason = rejection(SM90 + one(instruction))
+    assert reason.code == 218 and reason.line in range(8, 12)
+    assert reason.log.startswith(f"ptxas application ptx input, line {reason.line}; error   : ")
+
+
+@together("instruction", judged("not here"))
+def test_what_is_refused_knowingly_is_said_so(instruction: str) -> None:
+    assert re.search("not emulated|Illegal modifier '.v2'", rejection(SM90 + one(instruction)).log)
+
+
+@needs_ptxas
+def test_ptxas_still_says_so(tmp_path: Path) -> None:
+    """Accepted instructions are checked in one module; of the rejected ones, one in ten is checked, each alone."""
+    path = tmp_path / "x.ptx"
+
+    def takes(text: str) -> bool:
+        path.write_text(text)
+        done = subprocess.run(
+            ["ptxas", "-arch=sm_90", "-O0", str(path), "-o", str(tmp_path / "out")], capture_output=True
+        )
+        return done.returncode == 0
+
+    kernels = [one(text, f"k{at}") for at, text in enumerate(judged("takes")) if not re.search(r"\bk\b", text)]
+    assert takes(SM90 + "".join(kernels))
+    assert not [text for text in judged("refuses")[::10] if takes(SM90 + one(text))]
+
+
+# -- the image as a whole
+
+
+@pytest.mark.parametrize(
+    "image,code,words",
+    [
+        (b"", 200, "empty"),
+        (b"   \n", 200, "empty"),
+        (b"hello", 200, "neither PTX text nor a cubin"),
+        (b"\xff\xfe\x00\x01", 200, "neither"),
+        (b"\x7fELF\x02\x01\x01", 209, "cubin"),
+        (b"\x50\xed\x55\xba", 209, "fatbin"),
+        (b".version 5.1\n.target sm_50\n.address_size 64\n", 222, "Unsupported .version 5.1"),
+        (
+            b".version 8.6\n.target sm_100\n.address_size 64\n",
+            209,
+            "'sm_100' cannot be compiled to architecture 'sm_90'",
+        ),
+        (b".version 6.3\n.target sm_50\n.address_size 32\n", 218, "address_size 64"),
+        (b".target sm_50\n", 218, "Missing .version"),
+        (b".version 6.3\n", 218, "Missing .target"),
+        (b".version x\n.target sm_50", 218, "expected a version"),
+        (b".version 6.3\n.target debug\n", 218, "Target sm_NN expected"),
+        (b".version 6.3\n.target sm_50, nonsense\n", 218, "Unsupported .target 'nonsense'"),
+        (b".version 6.6\n.target sm_50\n", 222, "Unsupported .version 6.6"),
+        (b".version 7.7\n.target sm_90\n", 218, "line 2; .* PTX .version 7.7 does not support .target sm_90"),
+        (b".version 7.8\n.target sm_90a\n", 218, "does not support"),
+        (b".version 8.7\n.target sm_100f\n", 218, "does not support"),
+    ],
+)
+def test_images(image: bytes, code: int, words: str) -> None:
+    reason = rejection(image)
+    assert reason.code == code and re.search(words, reason.log)
+
+
+@pytest.mark.parametrize("version", ["9.0", "9.5"])
+def test_newer_versions_are_read(version: str) -> None:
+    """A new compiler writes a new number and mostly the same instructions; only an unknown instruction is refused."""
+    Machine(HEAD.replace("7.8", version))
+    assert rejection(HEAD.replace("7.8", version) + ".visible .entry k() { newest.u32 %r1; ret; }").code == 218
+
+
+@pytest.mark.parametrize("version", ["9.6", "10.2", "99.0"])
+def test_versions_that_no_driver_knows(version: str) -> None:
+    reason = rejection(HEAD.replace("7.8", version))
+    assert reason.code == 222 and f"Unsupported .version {version}" in reason.log
+
+
+def test_an_older_architecture_takes_less() -> None:
+    assert rejection(HEAD.replace("sm_75", "sm_86"), architecture=(8, 0)).code == 209
+    Machine(HEAD.replace("sm_75", "sm_80"), architecture=(8, 6))
+    Machine(HEAD.replace("sm_75", "sm_90a").replace("7.8", "8.0"), architecture=(9, 0))
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        ".version 9.4294967296\n.target sm_75\n",
+        ".version 7.10\n.target sm_75\n",
+        ".version 007.8\n.target sm_75\n",
+        ".version 7.8\n.target sm_75\n.target sm_75\n",
+        ".version 7.8\n.target sm_75, texmode_independent\n",
+        ".version 7.8\n.target sm_80, sm_75\n",
+    ],
+)
+def test_odd_heads_that_ptxas_takes(head: str) -> None:
+    assert Machine(head + ".address_size 64\n").code.entries == {}
+
+
+def test_a_trailing_nul_ends_the_text() -> None:
+    assert list(Machine((kernel("") + "\0garbage").encode()).code.entries) == ["k"]
+
+
+def test_the_log_names_the_line() -> None:
+    text = kernel("add.s32 %r1, %r2, %r3;\nadd.s32 %r1, %r2, %f3;")
+    assert rejection(text).log == (
+        "ptxas application ptx input, line 16; error   : Arguments mismatch for instruction 'add'\n"
+        "ptxas fatal   : Ptx assembly aborted due to errors"
+    )
+    assert rejection(text).line == 16 and str(rejection(text)) == rejection(text).log
+
+
+@pytest.mark.parametrize(
+    "text,words",
+    [
+        ("istypep.texref %p1, %d1;", "'istypep.texref' is not emulated: textures"),
+        ("wgmma.fence.sync.aligned;", "warp group"),
+    ],
+)
+def test_opcodes_that_are_refused_are_named_with_their_line(text: str, words: str) -> None:
+    assert re.search(words, rejection(kernel(text)).log)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "mma.sp.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32 {%f1,%f2,%f3,%f4},{%r1},{%r2},{%f1,%f2,%f3,%f4},%r1,0;",
+        "tcgen05.wait::ld.sync.aligned;",
+        "wgmma.wait_group.sync.aligned 0;",
+        "multimem.red.relaxed.sys.global.add.u32 [%d1], %r1;",
+        "alloca.u64 %d1, 16;",
+    ],
+)
+def test_what_is_not_emulated_is_refused_with_opcode_and_line(text: str) -> None:
+    head = ".version 8.8\n.target sm_100a\n.address_size 64\n"
+    body = "mov.u32 %r1, 1;\n" + text
+    reason = rejection(kernel(body, head=head), architecture=(10, 0))
+    line = kernel(body, head=head).split("\n").index(text) + 1
+    assert reason.code == 218 and reason.line == line and f"line {line}; " in reason.log
+    assert "not emulated" in reason.log and (
+        text.split(".")[0] in reason.log or "Cluster" in reason.log or "addresses" in reason.log
+    ), reason.log
+
+
+@pytest.mark.parametrize(
+    "text,words",
+    [
+        ("call nowhere, ();", "Unknown symbol 'nowhere'"),
+        ("call (%r1), g, ();", "wrong number of parameters"),
+        ("bra NOWHERE;", "Unknown symbol 'NOWHERE'"),
+        ("{ X: } bra X;", "Unknown symbol 'X'"),
+        ("X: X: ret;", "Duplicate definition of label 'X'"),
+        (".reg .b32 %q; .reg .f32 %q;", "Duplicate definition of variable '%q'"),
+        (".shared .b8 s[50000]; mov.u32 %r1, s;", "too much shared data"),
+        (".local .b8 l[600000];", "too much local data"),
+        ("ld.param.u64 %d1, [nothing];", "Unknown symbol 'nothing'"),
+        ("@%r1 ret;", "must be a predicate"),
+        (".param .b32 p; ld.param.b64 %d1, [p];", "past the end of parameter"),
+        ("call k, (%out);", "kernel 'k'"),
+    ],
+)
+def test_what_names_refer_to(text: str, words: str) -> None:
+    assert words in rejection(kernel(text, before=".func g() { ret; }\n")).log
+
+
+MALFORMED = {  # ptxas refuses these, too
+    ".global .u32 a[2][2] = {1, 2};": "expected '{'",
+    ".global .u32 a[2][2] = {{1, 2, 3}, {4}};": "Too many initial values",
+    ".global .u32 a[2] = 1;": "expected '{'",
+    ".global .u32 a[2] = {1, };": "expected an initial value",
+    ".global .u32 a[2] = {{1}, 2};": "nested too deeply",
+    ".global .v2 .f32 a = {1.0};": "Incorrect number of elements in vector initializer",
+    ".global .v2 .f32 a = 1.0;": "expected '{'",
+    ".global .u32 _;": "expected a variable name",
+    ".global .u32 $;": "expected a variable name",
+    ".global .u32 .v2 a;": "Parsing error near '.v2'",
+    ".global .u32 .align 8 a;": "Parsing error near '.align'",
+    ".global .v2 .align 8 .u32 a;": "Parsing error near '.align': expected a type",
+    ".global .v2 .v2 .u32 a;": "Parsing error near '.v2': expected a type",
+    ".visible .extern .global .u32 a;": "Parsing error near '.extern'",
+    ".visible .visible .entry e() { ret; }": "Parsing error near '.visible'",
+    ".entry _() { ret; }": "expected a function name",
+    ".entry e(.param .b8 a[]) { ret; }": "cannot be an incomplete array",
+    ".entry e() .minnctapersm { ret; }": "Parsing error near '{': expected a number",
+    ".entry e() .maxntid 8, { ret; }": "Parsing error near '{': expected a number",
+    ".entry e() { t: t: .branchtargets t; ret; }": "Duplicate definition of 't'",
+    ".entry e() { t: .callprototype _ (); t: .callprototype _ (); ret; }": "Duplicate definition of 't'",
+    ".entry e() { t: .callprototype e (); ret; }": "expected '_'",
+}
+
+
+@needs_ptxas
+def test_ptxas_refuses_malformed_declarations(tmp_path: Path) -> None:
+    path, taken = tmp_path / "x.ptx", []
+    for text in MALFORMED:
+        path.write_text(HEAD + text)
+        if not subprocess.run(
+            ["ptxas", "-arch=sm_75", str(path), "-o", str(tmp_path / "out")], capture_output=True
+        ).returncode:
+            taken.append(text)
+    assert not taken
+
+
+@pytest.mark.parametrize(
+    "text,words",
+    [
+        (".global .u32 a = {1};", "constant"),
+        (".global .u32 a[2] = {1, 2, 3};", "Too many initial values"),
+        (".global .u64 a = nothing;", "Unknown symbol"),
+        (".global .f32 a = 1;", "type mismatch"),
+        (".global .u32 a = 1.0;", "type mismatch"),
+        (".global .u32 a[99999999999];", "too large"),
+        (".global .align 3 .u32 a;", "not a power of two"),
+        (".shared .u32 a = 1;", "Initial value not allowed"),
+        (".global .u32 a; .global .f32 a;", "Duplicate definition"),
+        (".const .b8 a[70000];", "too much global constant data"),
+        (".reg .b32 %r;", "not allowed at module scope"),
+        (".func f() { ret; } .func f() { ret; }", "Duplicate definition of function 'f'"),
+        (".func f(); .func f(.param .b32 x) { ret; }", "conflicts"),
+        (".entry e(.param .b8 x[40000]) { ret; }", "parameter space overflowed"),
+        (".global .texref t;", "textures"),
+        (".entry e() {", "ends too early"),
+        (".global .u32 a = 1/0;", "Division by zero"),
+        (".alias a, b;", "not emulated"),
+        ("garbage", "expected a directive"),
+        ("/* open", "Unterminated comment"),
+        ('.file 1 "open', "Unterminated string"),
+        (".global .u32 \u00e9;", "Unexpected character"),
+        (".entry e(.reg .u32 x) { ret; }", "must be in .param space"),
+        *((text, words) for text, words in MALFORMED.items()),
+    ],
+)
+def test_declarations(text: str, words: str) -> None:
+    assert words in rejection(HEAD + text).log
+
+
+def test_a_variable_declared_before_it_is_defined() -> None:
+    here = Machine(HEAD + ".extern .global .u32 a;\n.global .u64 where = a;\n.visible .global .u32 a = 5;\n")
+    found = here.code.variables
+    assert bytes(found["a"].data) == b"\5\0\0\0" and int.from_bytes(found["where"].data, "little") == found["a"].base
+    assert (
+        "Unresolved extern variable 'x'"
+        in rejection(kernel("ld.global.u32 %r1, [x];", before=".extern .global .u32 x;\n")).log
+    )
+    assert "Unresolved extern function 'x'" in rejection(kernel("call x, ();", before=".extern .func x();\n")).log
+
+
+# -- hostile text
+
+HOSTILE = [
+    "import",
+    "class",
+    "lambda",
+    "None",
+    "__import__",
+    "L",
+    "B",
+    "T4",
+    "thread",
+    "fuel",
+    "yield",
+    "_",
+    "__class__",
+    "os$system",
+    "exec$",
+    "$",
+    "r_r1",
+    "a" * 300,
+    "INF",
+    "at",
+    "self",
+]
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_names_that_mean_something_in_python(name: str) -> None:
+    """Such names are used for registers, labels, kernels, functions, variables and parameters, with and without `%`."""
+    if name in ("_", "$"):
+        name += "x"
+    text = (
+        HEAD
+        + f"""
+.global .u32 v{name} = 3;
+.func (.param .b32 {name}) f{name}(.param .b32 p{name})
+{{ .reg .b32 %{name}; ld.param.b32 %{name}, [p{name}]; st.param.b32 [{name}], %{name}; ret; }}
+.visible .entry k{name}(.param .u64 {name})
+{{
+    .reg .b64 %{name}; .reg .b64 %{name}1; .reg .b32 {name}r; .reg .pred {name}p;
+    ld.param.u64 %{name}, [{name}];
+    ld.global.u32 {name}r, [v{name}];
+    setp.eq.u32 {name}p, {name}r, 3;
+    @{name}p bra L{name};
+    ret;
+L{name}:
+    {{ .reg .b32 {name}r; .param .b32 a; .param .b32 b; mov.u32 {name}r, 41;
+      st.param.b32 [a], {name}r; call (b), f{name}, (a); ld.param.b32 {name}r, [b];
+      st.global.u32 [%{name}], {name}r; }}
+    ret;
+}}
+"""
+    )
+    here = Machine(text)
+    out = here.buffer("I", [0])
+    here.run(f"k{name}", out)
+    assert out.values() == [41]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "%r1; import os",
+        "r1);print(1",
+        'x"y',
+        "x\ny",
+        "x;y",
+        "x y",
+        "x#y",
+        "x\\y",
+        "x'y",
+        "x{y}",
+        "\u0131",
+        "x\u2028y",
+        "x\x00y",
+        "{a}",
+        "{M}",
+        "%(x)s",
+    ],
+)
+def test_names_with_anything_else_in_them_are_no_names(text: str) -> None:
+    for body in (
+        f".reg .b32 {text};",
+        f"{text}: bra {text};",
+        f"mov.u32 {text}, 1;",
+        f"add.{text} %r1, %r1, 1;",
+        f"{text} %r1;",
+    ):
+        try:
+            made = Machine(kernel(body.replace("\x00", "\x01")))
+        except Rejected:
+            continue
+        assert "import" not in made.code.source and "print" not in made.code.source
+
+
+def test_nothing_of_the_text_reaches_the_source() -> None:
+    """The source contains only integers, rewritten floats, checked names with a prefix, and words of the package."""
+    source = "".join(
+        Machine((DATA / f"{build}.ptx").read_text()).code.source
+        for build in ("memory.sm75", "together.sm75", "half.sm75")
+    )
+    allowed = re.compile(
+        r"""[a-z]\d*_\w* | \b_\b | \d+\.\d+(e[+-]?\d+)? | 0x[0-9a-f]+ | \d+ | \#\ \d+ | '[\w, .|]*' | [A-Za-z]\w*
+            | [\s+\-*/%&|^~<>=!()\[\]{},.:;]""",
+        re.VERBOSE,
+    )
+    rest = allowed.sub("", re.sub(r"#[^\n]*", "", source))
+    assert rest == ""
+    own = set(re.findall(r"(?<![\w'.])[A-Za-z_]\w*", re.sub(r"'[^']*'|#[^\n]*|\d[\w.+-]*", "", source)))
+    words = {word for word in own if not re.match(r"[rkfp]\d*_", word)}
+    assert len(words) < 250, sorted(words)
+
+
+def test_strings_and_comments_reach_nothing() -> None:
+    text = kernel(
+        '// __import__("os").system("x")\n/* """ ; */ .pragma "x\\"; import os";\n', before='.file 1 "a\\"b.cu"\n'
+    )
+    assert "import" not in Machine(text).code.source
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda n: kernel("{" * n + "}" * n),
+        lambda n: kernel("mov.u32 %r1, " + "(" * n + "1" + ")" * n + ";"),
+        lambda n: kernel("mov.u32 %r1, " + "-" * n + "1;"),
+        lambda n: HEAD + ".global .u32 a" + "[1]" * n + " = " + "{" * n + "1" + "}" * n + ";",
+        lambda n: HEAD + ".global .u32 a = " + "1+" * n + "1;",
+        lambda n: kernel("mov.u32 %r1, " + "9" * n + ";"),
+        lambda n: kernel("mov.f32 %f1, 1." + "9" * n + ";"),
+        lambda n: kernel(".reg .b32 %x<" + "9" * n + ">;"),
+        lambda n: kernel("mov.u32 %r1, 0x" + "f" * n + ";"),
+        lambda n: kernel(f"mov.u32 %r{'9' * n}, 1;"),
+        lambda n: HEAD + "/*" * n,
+        lambda n: HEAD + '"' * n,
+        lambda n: HEAD + ".version " * n,
+        lambda n: kernel("add" + ".s32" * n + " %r1, %r1, 1;"),
+        lambda n: kernel("mov.b64 %d1, {" + "%r1," * n + "%r1};"),
+        lambda n: HEAD + ".visible " * n + ".entry k() { ret; }",
+        lambda n: kernel("@%p1 " * n + "ret;"),
+        lambda n: HEAD + "#" * n,
+        lambda n: HEAD + "(" * n,
+    ],
+)
+def test_deep_long_and_huge_text_is_judged_quickly(make: object) -> None:
+    started = time.perf_counter()
+    for size in (70, 5000, 100_000):
+        try:
+            ptx.load(make(size).encode(), space.Space())  # type: ignore[operator]
+        except Rejected as reason:
+            assert reason.log and len(reason.log) < 1000
+    assert time.perf_counter() - started < 60  # steps that grow with the square of the size would take hours
+
+
+def test_a_constant_expression_may_be_long_but_not_deep() -> None:
+    here = Machine(HEAD + ".global .u32 a = " + "1+" * 3000 + "1;")
+    assert int.from_bytes(here.code.variables["a"].data, "little") == 3001
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "".join(f"setp.eq.u32 %p1, %r1, {n};\n@%p1 bra X{n};\nadd.u32 %r2, %r2, 1;\nX{n}:\n" for n in range(3000)),
+        "".join(f"setp.eq.u32 %p1, %r1, {n};\n@%p1 bra X{n};\n" for n in range(300))
+        + "".join(f"X{n}: add.u32 %r2, %r2, 1;\n" for n in range(300)),
+        "".join(f"L{n}:\n" for n in range(60))
+        + "".join(
+            f"A{n}: add.u32 %r2, %r2, 1;\nsetp.lt.u32 %p1, %r2, {n};\n@%p1 bra A{max(0, n - 30)};\n" for n in range(200)
+        ),
+        "".join(f"O{n}: add.u32 %r2, %r2, 1;\n" for n in range(40))
+        + "".join(f"setp.lt.u32 %p1, %r2, {n};\n@%p1 bra O{39 - n};\n" for n in range(40)),
+        "mov.u32 %r2, 5;\n"
+        + "".join(f"setp.eq.u32 %p1, %r2, {n};\n@%p1 bra C{n};\n" for n in range(100))
+        + "bra E;\n"
+        + "".join(f"C{n}: add.u32 %r3, %r3, {n};\nbra E;\n" for n in range(100))
+        + "E:\n",
+    ],
+    ids=["many ifs", "many labels", "backward tangle", "deep loops", "a long ladder"],
+)
+def test_large_flow_is_planned_quickly_and_runs(body: str) -> None:
+    started = time.perf_counter()
+    here = Machine(kernel("mov.u32 %r1, 7; mov.u32 %r2, 0; mov.u32 %r3, 0;\n" + body))
+    assert time.perf_counter() - started < 60
+    here.run("k", here.buffer("I", 1))
+
+
+def test_a_rejection_frees_what_was_allocated() -> None:
+    memory = space.Space()
+    with pytest.raises(Rejected):
+        ptx.load(kernel("mov.u32 %f1, 1;", before=".global .u32 a;\n").encode(), memory)
+    assert not memory.live()
+
+
+def test_loading_raises_no_recursion_limit() -> None:
+    limit = sys.getrecursionlimit()
+    Machine(kernel(""))
+    assert sys.getrecursionlimit() == limit

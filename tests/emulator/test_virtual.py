@@ -1,0 +1,162 @@
+"""The emulator's virtual memory: reservations, physical memory, mappings, access."""
+
+from __future__ import annotations
+
+import ctypes
+
+import pytest
+
+from tests.emulator.emulator_client import Client
+from tests.subject import module
+
+words, virtual = module("emulator.interface.thunks"), module("emulator.entries.memories.virtual_entries")
+OUT = ctypes.c_uint64()
+GRAIN = module("emulator.machine.answers").Answers().granularity
+
+
+@pytest.fixture(params=["eager", "lazy", "random"])
+def client(request):
+    made = Client(request.param, devices=2)
+    yield made
+    assert not made.emulator.kept_exceptions
+
+
+def properties(where=1, number=0, handles=0, kind=1):
+    return virtual._PROPERTIES.pack(kind, handles, where, number, 0, 0, 0, 0)
+
+
+def access(*pairs):
+    return b"".join(words.ACCESS_DESC.pack(1, ordinal, flags) for ordinal, flags in pairs)
+
+
+def free(client):
+    client.do("cuMemGetInfo_v2", OUT, ctypes.c_uint64())
+    return OUT.value
+
+
+def test_a_life(client):
+    assert client.get("cuMemGetAllocationGranularity", properties(), 0) == GRAIN
+    before = free(client)
+    base = client.get("cuMemAddressReserve", 3 * GRAIN, 0, 0, 0)
+    assert base % GRAIN == 0 and client.live() == {"reservation": 1} and free(client) == before
+    first, second = (client.get("cuMemCreate", GRAIN, properties(number=device), 0) for device in (0, 1))
+    assert client.live() == {"reservation": 1, "physical": 2} and free(client) == before - GRAIN
+    client.do("cuMemMap", base, GRAIN, 0, first, 0)
+    client.do("cuMemMap", base + GRAIN, GRAIN, 0, second, 0)
+    client.do("cuMemSetAccess", base, 2 * GRAIN, access((0, 3), (1, 1)), 2)
+    for ordinal, flags in ((0, 3), (1, 1)):
+        assert client.get("cuMemGetAccess", words.LOCATION.pack(1, ordinal), base + GRAIN + 5) == flags
+    client.do("cuMemsetD8_v2", base, 7, 2 * GRAIN)
+    assert client.download(base + GRAIN - 2, 4) == b"\7" * 4
+    assert client.get("cuMemRetainAllocationHandle", base + 9) == first
+    for _ in range(2):
+        client.do("cuMemRelease", first)
+    assert client.code("cuMemRelease", first) == 1
+    assert client.get("cuMemRetainAllocationHandle", base) == first  # it lives as long as it is mapped
+    client.do("cuMemRelease", first)
+    client.do("cuMemUnmap", base, 2 * GRAIN)
+    assert client.live() == {"reservation": 1, "physical": 1} and free(client) == before
+    client.do("cuMemMap", base, GRAIN, 0, second, 0)
+    client.do("cuMemSetAccess", base, GRAIN, access((0, 3)), 1)
+    assert client.download(base, 2) == b"\7\7"  # the content is that of the memory
+    client.do("cuMemUnmap", base, GRAIN)
+    client.do("cuMemRelease", second)
+    client.do("cuMemAddressFree", base, 3 * GRAIN)
+    assert not client.live()
+
+
+def test_memory_that_is_mapped_twice_has_one_content(client):
+    base = client.get("cuMemAddressReserve", 2 * GRAIN, 0, 0, 0)
+    memory = client.get("cuMemCreate", GRAIN, properties(), 0)
+    for at in (base, base + GRAIN):
+        client.do("cuMemMap", at, GRAIN, 0, memory, 0)
+    client.do("cuMemSetAccess", base, 2 * GRAIN, access((0, 3)), 1)
+    client.do("cuMemsetD8_v2", base, 5, 8)
+    assert client.download(base + GRAIN, 8) == b"\5" * 8
+
+
+def test_what_is_refused(client):
+    base = client.get("cuMemAddressReserve", 2 * GRAIN, 0, 0, 0)
+    memory = client.get("cuMemCreate", GRAIN, properties(), 0)
+    for call in (
+        ("cuMemAddressReserve", OUT, GRAIN + 1, 0, 0, 0),
+        ("cuMemAddressReserve", OUT, 0, 0, 0, 0),
+        ("cuMemAddressReserve", OUT, GRAIN, 3, 0, 0),
+        ("cuMemAddressReserve", OUT, GRAIN, 0, 0, 1),
+        ("cuMemCreate", OUT, 1000, properties(), 0),
+        ("cuMemCreate", OUT, 0, properties(), 0),
+        ("cuMemCreate", OUT, GRAIN, properties(where=4), 0),
+        ("cuMemCreate", OUT, GRAIN, properties(kind=2), 0),
+        ("cuMemMap", base, GRAIN, 0, 5, 0),
+        ("cuMemMap", base, GRAIN, GRAIN, memory, 0),
+        ("cuMemMap", base, 2 * GRAIN, 0, memory, 0),
+        ("cuMemMap", base + 4096, GRAIN, 0, memory, 0),
+        ("cuMemMap", base + 2 * GRAIN, GRAIN, 0, memory, 0),
+        ("cuMemUnmap", base, GRAIN),
+        ("cuMemSetAccess", base, GRAIN, access((0, 3)), 1),
+        ("cuMemGetAccess", OUT, words.LOCATION.pack(1, 0), base),
+        ("cuMemRetainAllocationHandle", OUT, base),
+        ("cuMemAddressFree", base, GRAIN),
+        ("cuMemAddressFree", base + GRAIN, GRAIN),
+        ("cuMemsetD8_v2", base, 0, 1),
+    ):
+        assert client.code(*call) == 1, call
+    assert client.code("cuMemAddressReserve", OUT, 1 << 60, 0, 0, 0) == 2
+    assert client.code("cuMemCreate", OUT, 1 << 40, properties(), 0) == 2
+    assert client.code("cuMemCreate", OUT, GRAIN, properties(handles=2), 0) == 801
+    assert client.code("cuMemCreate", OUT, GRAIN, properties(number=7), 0) == 101
+    client.do("cuMemMap", base, GRAIN, 0, memory, 0)
+    assert client.code("cuMemMap", base, GRAIN, 0, memory, 0) == 1
+    assert "mapped there already" in client.emulator.explain(1)
+    assert client.code("cuMemAddressFree", base, 2 * GRAIN) == 1
+    assert "still mapped" in client.emulator.explain(1)
+    assert client.code("cuMemUnmap", base, 2 * GRAIN) == 1
+    assert client.code("cuMemFree_v2", base) == 1
+    assert client.code("cuMemsetD8_v2", base, 0, 1) == 1
+    assert "no device was given access" in client.emulator.explain(1)
+    client.do("cuMemSetAccess", base, GRAIN, access((0, 3)), 1)
+    assert client.code("cuMemsetD8_v2", base + GRAIN - 1, 0, 2) == 1
+    assert "where no memory is mapped" in client.emulator.explain(1)
+
+
+def test_attributes_of_its_pointers(client):
+    base = client.get("cuMemAddressReserve", 2 * GRAIN, 0, 0, 0)
+    memory = client.get("cuMemCreate", GRAIN, properties(number=1), 0)
+    client.do("cuMemMap", base, GRAIN, 0, memory, 0)
+    client.do("cuMemSetAccess", base, GRAIN, access((0, 1)), 1)
+    ask = lambda number, at: client.get("cuPointerGetAttribute", number, at)  # noqa: E731
+    inside = base + 100
+    wanted = {1: 0, 2: 2, 3: inside, 8: 0, 9: 1, 11: base, 12: 2 * GRAIN, 13: 1, 16: 1, 17: 0, 18: GRAIN, 19: base}
+    assert {number: ask(number, inside) for number in wanted} == wanted
+    empty = base + GRAIN
+    assert [ask(number, empty) for number in (11, 12, 13)] == [base, 2 * GRAIN, 0]
+    assert client.code("cuPointerGetAttribute", OUT, 2, empty) == 1
+    assert client.code("cuPointerGetAttribute", OUT, 13, base + 2 * GRAIN) == 1
+    OUT.value = 0
+    prop = ctypes.create_string_buffer(32)
+    client.do("cuMemGetAllocationPropertiesFromHandle", ctypes.addressof(prop), memory)
+    assert prop.raw == properties(number=1)
+
+
+def test_host_memory_can_be_mapped(client):
+    base = client.get("cuMemAddressReserve", GRAIN, 0, 0, 0)
+    before = free(client)
+    memory = client.get("cuMemCreate", GRAIN, properties(where=2), 0)
+    client.do("cuMemMap", base, GRAIN, 0, memory, 0)
+    client.do("cuMemSetAccess", base, GRAIN, words.ACCESS_DESC.pack(2, 0, 3) + access((0, 3)), 2)
+    client.do("cuMemsetD8_v2", base, 5, 8)
+    assert client.download(base, 8) == b"\5" * 8 and free(client) == before
+
+
+def test_unmapping_waits_for_work():
+    client = Client("lazy")
+    base = client.get("cuMemAddressReserve", GRAIN, 0, 0, 0)
+    memory = client.get("cuMemCreate", GRAIN, properties(), 0)
+    client.do("cuMemMap", base, GRAIN, 0, memory, 0)
+    client.do("cuMemSetAccess", base, GRAIN, access((0, 3)), 1)
+    stream = client.get("cuStreamCreate", 1)
+    client.do("cuMemsetD8Async", base, 5, 8, stream)
+    client.do("cuMemUnmap", base, GRAIN)
+    client.do("cuMemMap", base, GRAIN, 0, memory, 0)
+    client.do("cuMemSetAccess", base, GRAIN, access((0, 3)), 1)
+    assert client.download(base, 8) == b"\5" * 8

@@ -1,0 +1,142 @@
+"""What readers of foreign bytes cost: no more than in proportion to what they read, whatever is in it."""
+
+import random
+import struct
+import tracemalloc
+
+import pytest
+
+from tests.attack.parsers import READERS, growth, mutated, quietly
+from tests.subject import module
+
+containers = module("images.containers")
+
+
+def cubin(names, symbols, copies=1):
+    """Make a cubin with these names and symbols, whose table of symbols several sections share."""
+    shared = b"\0.strtab\0.symtab\0"
+    strings, listed, end = 64, 64 + len(names), 64 + len(names) + len(symbols)
+    head = (
+        b"\x7fELF\x02\x01\x01"
+        + bytes(9)
+        + struct.pack("<HHIQQQIHHHHHH", 2, 190, 1, 0, 0, end + 32, 0, 64, 0, 0, 64, 2 + copies, 0)
+    )
+    rows = [(1, 3, end, len(shared), 0), *[(9, 2, listed, len(symbols), 1 + copies)] * copies]
+    rows.append((1, 3, strings, len(names), 0))
+    table = b"".join(
+        struct.pack("<IIQQQQIIQQ", name, kind, 0, 0, at, size, link, 0, 1, 24) for name, kind, at, size, link in rows
+    )
+    return head + names + symbols + shared.ljust(32, b"\0") + table
+
+
+def test_symbols_that_share_a_long_name_are_refused():
+    symbol = struct.pack("<IBBHQQ", 1, 18, 16, 1, 0, 16)
+    assert [each.name for each in containers.symbols(cubin(b"\0name\0", 3 * symbol))] == ["name"] * 3
+    for count in (4096, 65536):
+        data, peak = cubin(b"\0" + b"a" * 24 * count, symbol * count), 0
+        tracemalloc.start()
+        with pytest.raises(ValueError, match="names are longer than the file"):
+            containers.symbols(data)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 40 * len(data)
+
+
+def test_sections_that_overlap_are_refused():
+    symbol = struct.pack("<IBBHQQ", 1, 18, 16, 1, 0, 16)
+    with pytest.raises(ValueError, match="sections overlap"):
+        containers.symbols(cubin(b"\0name\0", symbol * 1000, copies=50))
+
+
+def test_names_of_an_archive_that_overlap_are_refused():
+    def member(name, content):
+        return name.ljust(48) + str(len(content)).encode().ljust(10) + b"`\n" + content
+
+    names = member(b"//", b"a" * 6000)
+    assert len(containers.archive(containers.ARCHIVE + names + member(b"/0", b""))) == 1
+    with pytest.raises(ValueError, match="names are longer"):
+        containers.archive(containers.ARCHIVE + names + member(b"/0", b"") * 100)
+
+
+def bomb(blocks, plain):
+    """Make a fatbin whose PTX has blocks that repeat a byte 2,097,151 times each; its header says plain bytes."""
+    frame = struct.pack("<I", 0xFD2FB528) + bytes(2)
+    for number in range(blocks):
+        frame += ((1 << 21) - 1 << 3 | 2 | (number == blocks - 1)).to_bytes(3, "little") + b"\n"
+    member = struct.pack("<H2xIQI8xI8xQ8xQ", 1, 64, len(frame), len(frame), 90, 0x8000, plain)
+    return containers.FATBIN + struct.pack("<HHQ", 1, 16, len(member) + len(frame)) + member + frame
+
+
+@pytest.mark.parametrize("reader", ["images", "emulator"])
+def test_a_member_unpacks_to_no_more_than_its_header_says(reader):
+    emulated = module("emulator.entries.code.image_entries")
+    read = containers.fatbin if reader == "images" else lambda data: emulated.choose(data, 90)
+    for data in (bomb(500, 100), bomb(1, 1 << 31)):
+        tracemalloc.start()
+        with pytest.raises((ValueError, emulated.Refused)):
+            read(data)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 1 << 20
+
+
+def test_a_member_without_a_header_ends_the_search():
+    emulated = module("emulator.entries.code.image_entries")
+    with pytest.raises(emulated.Refused):
+        emulated.choose(containers.FATBIN + struct.pack("<HHQ", 1, 16, 64) + bytes(64), 90)
+
+
+@pytest.mark.parametrize("name", [name for name in READERS if name != "ptx"])  # test_ptx_linear counts its steps
+def test_time_and_memory_grow_no_faster_than_the_input(name):
+    assert list(growth(name, (8, 32)))
+
+
+@pytest.mark.parametrize("name", [name for name in READERS if name != "ptx"])
+def test_mutants_are_read_or_refused(name):
+    chance, seeds = random.Random(1), READERS[name].seeds()
+    assert any(quietly(READERS[name], seed) for seed in seeds)
+    for _ in range(100):
+        quietly(READERS[name], mutated(chance, seeds))
+
+
+def test_a_host_object_has_one_limit_for_all_its_fatbins():
+    """Its sections may say in total what one of them may say."""
+    from tests.attack import parsers
+
+    body = parsers.member(1, parsers.literals(b"a" * 600), 0x2000, 600)
+    two = [(".nv_fatbin", 1, containers.FATBIN + struct.pack("<HHQ", 1, 16, len(body)) + body, 0)] * 2
+    data = parsers.elf(two, machine=62)
+    assert len(containers.device_code(data, 1200)) == 2
+    with pytest.raises(ValueError, match="more than 599 bytes"):
+        containers.device_code(data, 1199)
+
+
+def test_an_archive_has_one_limit_for_all_its_objects(monkeypatch):
+    from tests.attack import parsers
+
+    linking = module("compiler.linking")
+    data = parsers.archive(parsers.host_object(), parsers.host_object())
+    least = sum(len(each.code) for each in containers.device_code(parsers.host_object()))
+    monkeypatch.setattr(containers, "MOST_UNPACKED", 2 * least)
+    assert list(linking._contained("library", data)) == ["ptx", "cubin"] * 2
+    monkeypatch.setattr(containers, "MOST_UNPACKED", 2 * least - 5000)
+    with pytest.raises(ValueError, match="more than"):
+        list(linking._contained("library", data))
+
+
+def test_frames_beyond_a_number_are_refused():
+    from tests.attack import parsers
+
+    zstd = module("images.zstd")
+    for read in (zstd._decompress, zstd.decompress):
+        assert len(read(parsers.blocks(1) * 1000)) == 100_000
+        with pytest.raises(ValueError, match="1000 frames"):
+            read(parsers.blocks(1) * 1001)
+
+
+def test_a_manifest_that_is_a_pipe_is_not_opened(tmp_path):
+    import os
+
+    vendor = module("tools.commands.vendor")
+    os.mkfifo(tmp_path / "VENDORED.txt")
+    assert vendor._read(str(tmp_path)) is None
