@@ -7,6 +7,10 @@
 A clock measures everything that the machine does. The number of instructions is the same within 1 % from run to run,
 so it shows what a change adds to a call. It is not a time: it tells nothing about who is faster. It depends on the
 build of Python and on NumPy, so the file names them, and other builds are not compared with it.
+
+Once in some thousand rows, a number is some percent too large: Python keeps the attributes of types in a table that is
+indexed by addresses, and two of them meet in one entry. So a row that grew is counted again in a new process, in which
+the addresses are others, and the smaller number counts.
 """
 
 from __future__ import annotations
@@ -100,8 +104,11 @@ def unable() -> str:
     return ""
 
 
-def count(folder: Path, words: list[str]) -> tuple[Counts, dict[str, str]]:
-    """Count in a process under callgrind; return the instructions of each row, and the rows that failed."""
+def count(folder: Path, names: list[str], seed: int = 0) -> tuple[Counts, dict[str, str]]:
+    """Count in a process under callgrind; return the instructions of each row, and the rows that failed.
+
+    seed  of the hashes of texts; the size of the environment depends on it, too, and so do the addresses of objects
+    """
     driver = stub.build(folder)
     assert driver is not None
     source = folder / "marks.c"
@@ -111,12 +118,12 @@ def count(folder: Path, words: list[str]) -> tuple[Counts, dict[str, str]]:
     with tempfile.TemporaryDirectory(prefix="callgrind-") as dumps:
         done = subprocess.run(
             ["valgrind", "--tool=callgrind", f"--callgrind-out-file={dumps}/cg", "--compress-strings=yes", "-q"]
-            + [sys.executable, "-m", "benchmarks.instructions", str(marks), dumps, *words],
+            + [sys.executable, "-m", "benchmarks.instructions", str(marks), dumps, *names],
             cwd=FILE.parent.parent,
             env={
                 **{name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ},
-                **{"RAWCUDA_DRIVER": str(driver), "LD_LIBRARY_PATH": str(folder), "PYTHONHASHSEED": "0"},
-                **{"OPENBLAS_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"},
+                **{"RAWCUDA_DRIVER": str(driver), "LD_LIBRARY_PATH": str(folder), "PYTHONHASHSEED": str(seed)},
+                **{"OPENBLAS_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1", "PADDING": seed * 1000 * "x"},
             },
             stdout=subprocess.PIPE,
             text=True,
@@ -157,7 +164,11 @@ def main(words: list[str], write: bool) -> int:
         print(f"not counted: {why}")
         return 0
     with tempfile.TemporaryDirectory(prefix="instructions-") as folder:
-        counts, failed = count(Path(folder), words)
+        counts, failed = count(Path(folder), [name_of(row) for row in rows(words)])
+        for seed in (1, 2):
+            if grew := [name for name, number in counts.items() if number > GROWTH * before.get(name, number)]:
+                for name, number in count(Path(folder), grew, seed)[0].items():
+                    counts[name] = min(counts[name], number)
     lines, wrong = compare(counts, before)
     print("instructions   before    ratio  row")
     print("\n".join(lines))
@@ -193,7 +204,7 @@ def dumped(folder: str) -> int:
     return found
 
 
-def inside(path: str, dumps: str, *words: str) -> None:
+def inside(path: str, dumps: str, *wanted: str) -> None:
     """Count each row, and print a line of JSON for it."""
     for library in ("torch", "jax", "cuda.core", "cuda.bindings"):  # importing them takes minutes here
         sys.modules[library] = None  # type: ignore[assignment]
@@ -230,7 +241,9 @@ def inside(path: str, dumps: str, *words: str) -> None:
 
     counted("pass", {}, True)  # with all that was counted since the process started
     empty = counted("pass", {}, True)
-    for row in rows(list(words)):
+    for row in rows():
+        if name_of(row) not in wanted:
+            continue
         bound = {
             name: made.make() for name, made in names.items() if isinstance(made, things.Bound) and name in row.ours
         }
