@@ -181,7 +181,7 @@ def _look_for(kernel: str, path: str, code: tuple[str, bytes] | None) -> None:
     """Check a kernel's name before any other work, as far as that is possible without a driver and a compiler.
 
     code    what kind of code the file contains, and its bytes; None for CUDA C
-    raises  ValueError  the file has no such kernel; the error names those that it has. Or it is no name at all
+    raises  ValueError  the file has no such kernel, and the error names those that it has; or the name is an argument
     """
     if kernel[:1].isdigit() or re.search(r"(?<!:):(?!:)|\.npy$", kernel):
         raise ValueError(f"{kernel!r} is an argument; the name of the kernel comes before: {path} KERNEL {kernel}")
