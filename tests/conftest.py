@@ -114,6 +114,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in set(left_out)]
+    if heavy:  # those that take minutes come first: otherwise one process would have one left when the others have none
+        items.sort(key=lambda item: not _takes_minutes(item))
     other = {"emulator": "gpu_only", "nvidia": "emulator_only"}[config.getoption("driver")]
     marked = defaultdict(set)
     for item in items:
@@ -143,15 +145,19 @@ def tenth(items: list[pytest.Item], commit: str) -> list[pytest.Item]:
     """Return every tenth of the items, in the order of hashes of their names, from a place that the commit selects.
 
     The commits of some weeks select each item about equally often, and the long ones of a file not together. Those that
-    run other tests, which take minutes, come first in the order, so that each tenth has a tenth of them, too.
+    take minutes come first in the order, so that each tenth has a tenth of them, too.
     """
 
     def place(item: pytest.Item) -> tuple[bool, bytes]:
-        short = "rerun" not in getattr(item, "fixturenames", ())
-        return short, hashlib.sha256(item.nodeid.encode()).digest()
+        return not _takes_minutes(item), hashlib.sha256(item.nodeid.encode()).digest()
 
     ordered = sorted(items, key=place)
     return ordered[int(hashlib.sha256(commit.encode()).hexdigest(), 16) % 10 :: 10]
+
+
+def _takes_minutes(item: pytest.Item) -> bool:
+    """Tell whether a test runs other tests."""
+    return "rerun" in getattr(item, "fixturenames", ())
 
 
 @pytest.hookimpl(tryfirst=True)

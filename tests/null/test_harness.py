@@ -378,6 +378,18 @@ def test_a_change_runs_a_tenth_of_the_rest_and_repeats_what_fails(
 
 
 @heavy
+def test_what_takes_minutes_comes_first(suite: Suite) -> None:
+    code = """
+        import pytest
+        pytestmark = pytest.mark.heavy
+        def test_short(): print("short")
+        def test_long(rerun): print("long")
+    """
+    status, output = suite(code, "--heavy", "-s", plugins=("tests.conftest",))
+    assert status == 0 and output.index("long") < output.index("short"), output
+
+
+@heavy
 def test_the_tenths_of_many_commits_are_everything() -> None:
     class Item:
         def __init__(self, number: int) -> None:

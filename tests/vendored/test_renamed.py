@@ -31,7 +31,6 @@ def test_a_renamed_copy_passes_a_sample_of_the_tests(rerun: Rerun, site: Path, p
 
 
 @pytest.mark.heavy
-@pytest.mark.every_change
 def test_a_renamed_copy_passes_the_tests_with_the_fast_paths_off(
     rerun: Rerun, site: Path, pytestconfig: pytest.Config
 ) -> None:
