@@ -62,7 +62,7 @@ unsafe   | stream  | -     | 2 6 | cuMemcpyDtoA cuMemcpyAtoD cuMemcpyAtoA cuMemc
 unsafe   | stream  | -     | 2 6 | cuMemcpyPeer cuMemcpy3DPeer
 captured | context | -     | 2   | cuCtxSynchronize
 captured | stream  | -     | 2   | cuStreamSynchronize
-captured | -       | -     | 2   | cuStreamQuery
+captured | -       | -     | 2   | cuStreamQuery cuStreamAttachMemAsync
 free     | -       | page-locked memory, until it is copied | 6 | cuMemcpyAsync cuMemcpyHtoDAsync cuMemcpyDtoHAsync
 free     | -       | page-locked memory, until it is copied | 6 | cuMemcpyHtoAAsync cuMemcpyAtoHAsync
 free     | -       | page-locked memory, until it is copied | 6 | cuMemcpy2DAsync cuMemcpy3DAsync cuMemcpyBatchAsync

@@ -13,6 +13,8 @@ import pytest
 
 from tests.subject import module, rawcuda
 
+from . import kernels
+
 errors, owned = module("errors"), module("ownership")
 
 
@@ -266,6 +268,31 @@ def test_memory_of_a_stream_is_freed_late_in_a_capture(device, streams):
         owned.drain()
     graph.close()
     blocking.close()
+
+
+CLOSED_LATE = {
+    "pinned": (lambda device: device.allocate(64, kind="pinned"), "cuMemFreeHost"),
+    "registered": (lambda device: rawcuda.Memory.register(bytearray(4096)), "cuMemHostUnregister"),
+    "array": (lambda device: device.array((4, 7), "float32"), "cuArrayDestroy"),
+    "texture": (lambda device: device.texture(device.array((4, 7), "float32")), "cuTexObjectDestroy"),
+    "module": (lambda device: device.load(kernels.GLOBALS), "cuModuleUnload"),
+}
+
+
+@pytest.mark.parametrize("kind", CLOSED_LATE)
+def test_what_other_streams_may_use_is_released_after_the_capture(device, streams, kind):
+    """Its release has to wait for the context, which a capture forbids."""
+    make, release = CLOSED_LATE[kind]
+    made, (stream, _), heard = make(device), streams, []
+    device.synchronize()
+    with rawcuda.trace(heard.append):
+        with stream.capture() as graph:
+            made.close()
+            assert release not in calls(heard)
+        graph.close()
+        owned.drain()
+    made_calls = calls(heard)
+    assert made_calls.count(release) == 1 and "cuCtxSynchronize" in made_calls[: made_calls.index(release)]
 
 
 # -- graphs in streams of another device

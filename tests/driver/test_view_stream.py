@@ -12,6 +12,8 @@ import pytest
 from tests.null.producers import Exporter, Tensor, interface
 from tests.subject import module, rawcuda
 
+from . import kernels
+
 errors = module("errors")
 view, ProtocolError = rawcuda.view, errors.ProtocolError
 
@@ -452,6 +454,23 @@ def test_3_6_pinned_and_managed_memory_is_settled_before_the_host_reads_it(devic
                     v.__dlpack__()
                 assert ("synchronize", two[0].handle) in watched.order
             del v
+
+
+@pytest.mark.parametrize("way", ["launch", "configure"])
+def test_a_view_waits_for_the_launches_of_its_closed_stream(device, way):
+    """The interface names no stream, so nothing is ordered when the view is made: the view alone knows the stream."""
+    kernel = device.load(kernels.ADD)["add"]
+    x = device.upload(array.array("f", [1] * 1000))
+    device.synchronize()
+    interface = {name: value for name, value in x.__cuda_array_interface__.items() if name != "stream"}
+    stream = device.stream()
+    v = view(type("Array", (), {"__cuda_array_interface__": interface})(), stream)
+    if way == "launch":
+        kernel.launch(x, x, v, 1000, grid=4, block=256, stream=stream)
+    else:
+        kernel.configure(grid=4, block=256, stream=stream)(x, x, v, 1000)
+    stream.close()
+    assert v.tolist() == [2] * 1000
 
 
 def test_an_index_that_fails_is_a_buffer_error(device):

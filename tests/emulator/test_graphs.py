@@ -183,6 +183,9 @@ def test_a_capturing_stream_cannot_be_waited_for(client, memory):
         assert client.code("cuMemsetD8Async", memory, 0, 4, stream) == 901
         assert client.code("cuStreamEndCapture", stream, OUT) == 901
         assert _status(client, stream) == 0 and OUT.value == 0
+    managed, stream = client.get("cuMemAllocManaged", 64, 1), _begin(client)
+    assert client.code("cuStreamAttachMemAsync", stream, managed, 0, 4) == 900
+    assert client.code("cuStreamEndCapture", stream, OUT) == 901
     stream = _begin(client)
     assert client.code("cuCtxSynchronize") == 900
     assert client.code("cuStreamEndCapture", stream, OUT) == 901

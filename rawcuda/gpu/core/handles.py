@@ -3,8 +3,8 @@
 What it is   `Kind` and the table of kinds; `make`, which creates a handle and gives it to its owner; `Lifetime`, which
              releases it.
 What not     the use of a stream, an event, memory, a module or a graph: each of them has its own file.
-How          A release that has to wait for work, but would break a capture if it did, is not made: it stays in the
-             queue of ownership.py, whose next drain() tries again.
+How          A release that has to wait for work, but would break a capture if it did, is not made: it stays in
+             `dropped` (ownership.py), and the next drain() tries again.
 Source       CUDA Driver API, the chapters of the functions in the table; "Stream Ordered Memory Allocator": cuMemFree
              does not wait for the work that uses memory of a pool
 Read next    gpu/streams/stream.py, gpu/memory/memory.py
@@ -162,7 +162,8 @@ class Lifetime(ctypes.c_void_p):
 
     As an argument of a prepared call it is the handle; byref() of it is the pointer that the creating function takes.
 
-    stream  for memory that is freed in the order of a stream: that stream, an Ordering, or a Leased
+    stream  None: the release waits for no work; a stream, or an Ordering: memory that is freed in its order; a Leased:
+            all work of the context must be done before
     taken   the lock that the one caller takes that releases the handle; it is not released afterwards
     capture  the number of our capture that allocated the memory: it belongs to the graph, and each launch allocates it
     """
@@ -204,10 +205,10 @@ class Lifetime(ctypes.c_void_p):
 
     def _free(self, late: bool) -> bool:
         """Make the releasing call; return False if a capture forbids it now."""
+        if self.kind.waits and not late and self.stream is None:
+            self.stream = Leased(None)  # it may be used on any stream; also if drain() has to try again
         if self.stream is not None:
             return self._free_in_order(late)
-        if self.kind.waits and not late:
-            finish_context(self.primary)
         if self.kind.is_stream:
             with destroying:
                 self._call()
@@ -220,10 +221,10 @@ class Lifetime(ctypes.c_void_p):
         getattr(self.primary.calls, self.kind.release)(self)
 
     def _free_in_order(self, late: bool) -> bool:
-        """Free memory in the order of a stream; return False if a capture forbids it now.
+        """Release a handle after the work that uses it; return False if a capture forbids it now.
 
-        If other libraries may use the memory on streams that are not known, or the end of the stream's work is not
-        known, all work of the context must be done before.
+        Memory of a stream is freed in the order of the stream. If the streams that use it are not known, or the end of
+        the stream's work is not, all work of the context must be done before.
         """
         primary, stream = self.primary, self.stream
         if type(stream) is not Leased:
@@ -284,15 +285,15 @@ _CAPTURE_UNSUPPORTED = 900
 
 
 class Leased:
-    """The stream of memory that other libraries may use, on streams that are not known."""
+    """Stands for the stream of what may be used on streams that are not known.
+
+    stream  the stream on which it was allocated, which is kept alive; None: no stream
+    """
 
     __slots__ = ("stream",)
 
     def __init__(self, stream: object) -> None:
         self.stream = stream
-
-    def queue(self) -> None:
-        """Return None: no stream comes after all uses."""
 
 
 def shown_handle(owned: Owned) -> str:

@@ -127,7 +127,7 @@ class StreamHandle(InContext):
 
     def _closing(self) -> None:
         release, primary = self._release, self._primary
-        if self._argument is None:  # it was never used for an array
+        if self._argument is None:  # no view, copy or allocation was ordered by it; launches alone do not count
             self._end = REACHED
         elif type(release) is Lifetime and release.value and primary is not None:
             with destroying:

@@ -226,7 +226,10 @@ def range_attributes(
 @entry("cuStreamAttachMemAsync(CUstream hStream, CUdeviceptr dptr, size_t length, unsigned int flags)", since=6000)
 def attach(machine: Machine, stream: int, address: int, nbytes: int, flags: int) -> None:
     """Accept the attachment of a whole managed allocation to a stream, which has no effect."""
-    machine.stream(stream)
+    capture = machine.stream(stream).capture
+    if capture is not None:
+        capture.invalidate()
+        raise Refused(900, "memory cannot be attached to a capturing stream: end the capture first")
     holding = _managed(machine, address, nbytes or 1)[0]
     if flags not in (1, 2, 4) or address != holding.allocation.base or nbytes not in (0, holding.allocation.size):
         raise Refused(1)
