@@ -1,7 +1,7 @@
 """The driver: loading it, binding its functions on first use, checking every result, informing the listeners.
 
 What it is   `Driver`, whose attributes are the cu* functions: they take C arguments and raise CudaError.
-What not     it owns no handle, pushes no context and knows no emulator: it is given a library, any object with
+What not     it owns no handle, pushes no context and imports no emulator: it is given a library, any object with
              a method address(symbol) -> int or None.
 Source       CUDA Driver API, "Error Handling", "Initialization", "Version Management"
 Read next    errors.py, ownership.py, gpu/core/context.py
@@ -526,7 +526,7 @@ def use(driver: str | Library, **settings: Any) -> None:
 
 
 def _open_emulator(settings: dict[str, Any]) -> Library:
-    """Ask the package for its emulator, which this module does not know: the one import of the package itself here."""
+    """Ask the package for its emulator, which this module does not import at its top."""
     from . import _open_emulator as opened
 
     return opened(settings)

@@ -5,6 +5,8 @@ What it is   the life cycle of every handle: created by us and released exactly 
 What not     it knows no driver: each owner passes in the function that releases its handle.
 Why so       Garbage collection may run inside any call, in any thread, even while another thread captures a stream. So
              the safety net only appends to a deque; `drain`, called where a release is harmless, does the rest.
+At the end   Nothing is released when the process ends: the driver does that. In a child of fork() releases are dropped,
+             because the handles belong to the parent.
              A signal may raise KeyboardInterrupt between any two lines. So a step that must not be divided is one call
              of a C function, and every other step may be repeated: a release may be called twice, and releases once.
 Read next    tracing.py, gpu/core/handles.py
@@ -84,9 +86,8 @@ def invalidate() -> None:
 # -- releasing
 
 dropped: deque[Release] = deque()  # the pending releases: of objects collected without close(), and interrupted ones
-forked: list[
-    bool
-] = []  # not empty in a child of fork(): the handles belong to the parent, and the driver does not work here
+# Not empty in a child of fork(): the handles belong to the parent, and the driver does not work here.
+forked: list[bool] = []
 serving: list[int] = []  # the threads that run a host function now: they may not call the driver
 _watched: list[bool] = []
 
@@ -110,7 +111,7 @@ def is_serving() -> bool:
 
 
 def drain() -> None:
-    """Do the pending releases; called where our own calls create or release a handle."""
+    """Do the pending releases; called where our own calls create or release a handle, or have waited."""
     if is_serving():
         return
     later: list[Release] = []
@@ -159,8 +160,8 @@ bound: Any = type(Once(bool).release)
 class Owned:
     """A handle that is released exactly once, in any thread.
 
-    Its release is an object whose method release() takes a bool: whether it runs late, from `drain`, where it must not
-    disturb a stream capture. Several threads may call it, several times; it releases once, and raises nothing but
+    Its release is an object whose method release() takes a bool: whether it runs late, from `drain`, where nobody asked
+    for it now. Several threads may call it, several times; it releases once, and raises nothing but
     interrupts. It must not refer to the owned object, which otherwise would never be collected.
     """
 
@@ -202,7 +203,7 @@ class Owned:
         return self._release is None
 
     def close(self) -> None:
-        """Release the handle now; a second close() does nothing, and close() never raises."""
+        """Release the handle now; a second close() does nothing. close() raises nothing but interrupts."""
         if self._handle is None:
             return
         release = self._release

@@ -470,12 +470,10 @@ class _PlainView(StridedView):
 class _MemoryView(_PlainView):
     """A view of memory that can be closed, after which it no longer gives its address.
 
-    start   the same as ptr, for callers that have already checked that the owner is open
-    _lease  set when the view is exported; while it exists, close() does not free the bytes
+    _lease  set when an array interface of the view is read; while it exists, close() does not free the bytes
     """
 
     __slots__ = ("_lease",)
-    start: Any = Description.__dict__["ptr"]
     __dlpack_c_exchange_api__ = _Table()
 
     @property
@@ -527,14 +525,15 @@ _readers = readers[None].answers
 def view(obj: Any, stream: Any = None, protocol: str | None = None, writable: bool | None = None) -> StridedView:
     """Return a view of an exporter's memory, without a copy.
 
+    After a BufferError, TypeError, ValueError, NotImplementedError, RuntimeError or ImportError of the exporter the
+    next protocol is tried; if none gives the memory, the first exception is raised.
+
     obj       an object with __dlpack__, __dlpack_c_exchange_api__, __cuda_array_interface__, __array_interface__, the
               buffer protocol, or the Arrow C interfaces; or a DLPack capsule, which is consumed
     stream    the stream that will use CUDA memory: None or 1 legacy, 2 per-thread, a Stream, a __cuda_stream__ object,
               a handle, or NO_SYNC for no ordering. For host memory any of them is accepted and ignored
     protocol  try only this one: "dlpack" "dlpack_c_exchange" "cuda_array_interface" "array_interface" "buffer" "arrow"
     writable  True: allow writing if the protocol cannot express read-only memory; False: make the view read-only
-    order     after a BufferError, TypeError, ValueError, NotImplementedError, RuntimeError or ImportError of the
-              exporter the next protocol is tried; if none gives the memory, the first exception is raised
     raises    ProtocolError   the memory cannot be viewed; the message names protocol, field, value and remedy
               TypeError       obj does not export its memory, or stream is not a stream
     """

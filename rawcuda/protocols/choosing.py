@@ -1,7 +1,8 @@
 """The choice of the protocols by which an exporter is read, their order, and the meaning of a refusal.
 
 What it is   `readers`, the table that every view starts from, and `learn`, which fills it.
-The order    torch's exchange table, DLPack, CUDA Array Interface, array interface, buffer protocol, Arrow. After an
+The order    torch's exchange table, DLPack, CUDA Array Interface, array interface, buffer protocol, Arrow; for NumPy's
+             arrays, the buffer protocol before the array interface. After an
              exception that means "not by this protocol", the next one is tried; see refusals.py.
 Per type     The protocols of a type are determined when the first of its objects is seen, and the readers to try are
              kept in a table. If the objects of a type cannot have attributes of their own, only the protocols of the

@@ -6,9 +6,9 @@ The protocol  shape, typestr, data (address, read-only) and version are required
 The stream    Missing or None: nothing to wait for. 1 is the legacy default stream, 2 the per-thread one, above 2 a
               handle; 0 is forbidden, because it could mean either. Before version 3 the dict has no stream, though
               work may be pending.
-What not      No driver is loaded here; the Description's device is None until the driver was asked.
+What not      describe() loads no driver; the Description's device is None until the driver was asked.
 Source        Numba-CUDA, "CUDA Array Interface (Version 3)"
-Read next     dlpack.py
+Read next     dlpack_capsule.py
 """
 
 from __future__ import annotations

@@ -56,7 +56,9 @@ _ALONE = _count_alone()
 
 
 def describe_capsule(capsule: Any, kind: type[Description] = Description, stream: Any = None) -> Description | None:
-    """Describe the tensor in a capsule that the user gave, and consume it; if it is refused, it is unchanged.
+    """Describe the tensor in a capsule that the user gave, and consume it.
+
+    If its fields are refused, it is unchanged. It is consumed before its device is looked for.
 
     raises    ProtocolError   already consumed, an unknown name, or a tensor that describe_tensor refuses
     """

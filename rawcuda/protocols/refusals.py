@@ -9,7 +9,7 @@ What ends it MemoryError; an exception that is not an Exception, such as an inte
              errors, except refusals; and those of our refusals that protect the user, because the memory does not hold
              all that the elements mean: see `protecting` in errors.py.
 Where        `means_another` is asked by every reader that tries more than one way: choosing.py, the readers of one type
-             in dlpack.py and array_interface.py, arrow.py, and by copies before they call `__array__`.
+             in dlpack_capsule.py and array_interface.py, arrow.py, and by copies before they call `__array__`.
 Read next    choosing.py
 """
 

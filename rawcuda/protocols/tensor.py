@@ -7,7 +7,7 @@ How          Most tensors look like an earlier one. So everything that follows f
              by shape and strides, as bytes. A tensor like an earlier one costs two reads and two look-ups.
 What not     Nothing here depends on capsules, or on the caller that requested the tensor.
 Source       dlpack.h 1.3, struct DLTensor, DLManagedTensor, DLManagedTensorVersioned
-Read next    dlpack.py
+Read next    dlpack_capsule.py
 """
 
 from __future__ import annotations

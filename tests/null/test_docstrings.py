@@ -132,6 +132,21 @@ def test_files_that_a_module_header_names_exist() -> None:
     fail_with(wrong)
 
 
+NO_FILES_OF_OURS = {"conftest.py", "runpy.py", "saxpy.py", "numpy/_core/_internal.py"}
+
+
+def test_files_that_any_line_names_exist() -> None:
+    """Also in the docstrings of functions and in comments, where a path may start at any folder."""
+    files = [f"/{path.relative_to(CHECKOUT).as_posix()}" for path in [*PATHS.values(), *CHECKOUT.glob("tests/*/*.py")]]
+    wrong = []
+    for path in PATHS.values():
+        for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
+            for name in re.findall(r"(?<![\w/.])(?:\.\./)*((?:\w+/)*\w+\.py)\b", line):
+                if name not in NO_FILES_OF_OURS and not any(file.endswith(f"/{name}") for file in files):
+                    wrong.append(f"{path}:{number}: there is no {name}")
+    fail_with(wrong)
+
+
 def test_read_next_names_something() -> None:
     """A file or a folder, or a table of the module itself."""
     wrong = []

@@ -118,8 +118,8 @@ class Holding:
         self, allocation: Allocation, context: Context, flavour: str, flags: int, ident: int, pool: Pool | None = None
     ) -> None:
         self.allocation, self.context, self.flavour, self.flags, self.pool = allocation, context, flavour, flags, pool
-        self.mapping: Any = None  # of virtual memory: a Mapping of entries/memories/virtual.py
-        self.pages: Any = None  # of managed memory: Pages of entries/memories/managed.py, once there was advice
+        self.mapping: Any = None  # of virtual memory: a Mapping of entries/memories/virtual_entries.py
+        self.pages: Any = None  # of managed memory: Pages of entries/memories/managed_entries.py, once there was advice
         self.released = False  # freed in stream order: the user must no longer use it
         self.ident = ident  # CU_POINTER_ATTRIBUTE_BUFFER_ID
         self.attributes: dict[int, int] = {}

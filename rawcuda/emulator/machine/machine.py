@@ -267,7 +267,7 @@ class Machine:
         # the memory that nodes of graphs allocate, by its address; the nodes, and memory that was not freed, keep it
         self.graph_memory: WeakValueDictionary[int, Reservation] = WeakValueDictionary()
         self.pools: list[Pool] = []  # the pools that are not destroyed
-        self.physical: list[Any] = []  # every PhysicalMemory of entries/memories/virtual.py
+        self.physical: list[Any] = []  # every PhysicalMemory of entries/memories/virtual_entries.py
         self.restricted = False  # whether memory has existed to which a device may have less than full access
         # the current pool of each (type of allocation, type of location, its id), except of devices' own memory
         self.current_pools: dict[tuple[int, int, int], Pool] = {}

@@ -159,7 +159,8 @@ STRUCTURES: dict[str, Any] = {
 }
 
 # The members of cudaDeviceProp. After a member come the versions that have it, if not all have it, and its value: the
-# number of a device attribute, or the numbers of those of an array. Other members are filled in by devices.py, or 0.
+# number of a device attribute, or the numbers of those of an array. Other members are 0, or those of
+# runtime_devices.py.
 _DEVICE_PROPERTIES = """
 char name[256]
 char uuid[16]

@@ -37,7 +37,7 @@ def copy_across(walk: Walk, to: PrimaryContext, of: PrimaryContext, stream: Any)
     """Copy between two devices.
 
     to, of  the contexts of target and source
-    stream  as for queue.work_handle; a default stream is that of the target's context
+    stream  as for stream_arguments.work_handle; a default stream is that of the target's context
     calls   cuMemcpyPeerAsync, cuMemcpy3DPeerAsync
     order   returns at once, except for layouts that need a kernel: then the copy is complete on return
     """

@@ -1,12 +1,13 @@
-"""Driver calls whose arguments are prepared: the second of the two ways to call the driver.
+"""Driver calls whose arguments are prepared: the second of the ways to call the driver.
 
+The ways     driver.cuX(...) converts and checks each argument (driver.py); primary.calls.cuX(...) takes prepared ones;
+             driver.raw("cuX") is the C function alone, for launches and for questions about the current context.
 What it is   `Calls`: `primary.calls.cuStreamQuery(stream)` makes a call in the context `primary`; `relaxed`, for a with
              block in which calls of this thread break no capture; `Explained`, which replaces the driver's error by
              one that says more.
-How          A checked call (driver.py) converts and checks each argument, which costs a microsecond. Here every
-             argument already is a ctypes object. Nothing else is left out: the context is made current where another
-             one is, a trace reports the call, a child of fork() is refused, and a code that is an error becomes the
-             driver's error.
+How          To convert and check each argument costs a microsecond. Here every argument already is a ctypes object.
+             Nothing else is left out: the context is made current where another one is, a trace reports the call, a
+             child of fork() is refused, and a code that is an error becomes the driver's error.
 Captures     While any thread captures a stream in the mode "global", some functions are refused in every thread, and
              the capture breaks. They are made in the relaxed mode, because none of them disturbs the captured work.
 Source       CUDA Driver API, "Context Management", cuThreadExchangeStreamCaptureMode; headers/behaviour.py lists the

@@ -181,7 +181,7 @@ class PrimaryContext:
     def call_pushed(self, function: Any, arguments: tuple[Any, ...]) -> int:
         """Push this context, which is not current, call a raw function, pop the context, and return the code.
 
-        Calls are made in this way where no context is current, in a third of the time that current() takes.
+        Launches are made in this way where this context is not current, in a third of the time that current() takes.
         """
         argument, pushed = driver.as_argument(self.handle), False
         try:

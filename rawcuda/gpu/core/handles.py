@@ -180,7 +180,7 @@ class Lifetime(ctypes.c_void_p):
     def release(self, late: bool) -> bool:
         """Release the handle, unless that was done already, or no handle was created; raise no error.
 
-        late     called from drain(), which must not wait for long
+        late     called from drain(): nobody asked for this release now, so it does not wait for the end of a stream
         returns  False if a capture forbids the release: try again later
         """
         if not self.taken.acquire(False):

@@ -2,7 +2,7 @@
 
 What it is   `Point`: an event of the context's pool that was recorded on a stream. Foreign memory is kept alive until
              the work that uses it has passed its Point (`retain`, `sweep`); a closed stream leaves the Point at the end
-             of its work (`mark_end`); a stream waits for another one by a Point that is free again at once.
+             of its work (`mark_end`). A stream waits for another one by an event of the pool, which is free at once.
 How          Objects retained on one stream share a Point, whose event is recorded again for each: one event for many
              launches. A Point that was queried takes no more objects; a new one begins. The event is recorded at once,
              because a foreign stream may be destroyed at any time.
@@ -60,7 +60,7 @@ captured_on: dict[int, int] = {}  # the number of each of our captures in progre
 waiting: set[object] = set()
 beginning: Any = _thread.RLock()
 
-retained: list[Point] = []  # every Point that something waits for; appending and removing are atomic
+retained: list[Point] = []  # every Point that keeps something alive; appending and removing are atomic
 _newest: dict[tuple[int, int, int], Point] = {}  # that takes more objects, by device, stream and thread
 _skipped: list[None] = []  # an entry per skipped sweep
 
@@ -269,7 +269,7 @@ def retain(device: Any, stream: int, things: object) -> None:
         except CudaError:
             pass
         raise
-    if len(point.things) >= _SWEEP_EVERY:
+    if not len(point.things) % _SWEEP_EVERY:
         sweep(now=True)
 
 
@@ -280,7 +280,7 @@ def sweep(now: bool = False) -> None:
     """
     if not retained:
         return
-    if not now and len(_skipped) < _SWEEP_EVERY:
+    if not now and len(_skipped) < _SWEEP_EVERY - 1:
         _skipped.append(None)
         return
     _skipped.clear()

@@ -1,8 +1,8 @@
 """Streams as the target of work: the handle, the calls that take it, and its context.
 
-What it is   `handle_of`, the only function that reads a stream given from outside; `queue_of`, which returns it as an
-             argument of prepared calls; and `InContext` and `StreamHandle`, the common part of streams and events.
-What not     no other module makes a stream handle from user input.
+What it is   `handle_of`, which reads any stream given from outside; `queue_of`, which returns it as an argument of
+             prepared calls; and `InContext` and `StreamHandle`, the common part of streams and events.
+What not     gpu/kernels/launch.py reads the usual kinds of streams itself, for speed, and leaves others to `handle_of`.
 Source       CUDA Driver API, "Stream synchronization behavior"; cuda.core, "CUDA stream protocol" (__cuda_stream__)
 Read next    gpu/graphs/graph.py, gpu/streams/stream.py
 """
@@ -50,7 +50,7 @@ NO_SYNC = -1
 LEGACY, PER_THREAD = 1, 2  # CU_STREAM_LEGACY, CU_STREAM_PER_THREAD
 _LEGACY_ARGUMENT = as_argument(LEGACY)
 _NO_FLAGS = ctypes.c_uint(0)
-failed: list[Any] = []  # what host functions raised, each with its origin: see streams/host_functions.py
+failed: list[Any] = []  # what host functions raised, each with its origin: see host_functions.py
 
 
 @facts("device")

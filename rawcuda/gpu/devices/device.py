@@ -330,7 +330,7 @@ class Device(Facts):
         """Make a CUDA array for textures and surfaces: of a shape and a dtype, or from an exporter, which is copied.
 
         channels  the components of an element, 1, 2 or 4; those of an exporter are its last dimension
-        layered, cubemap, surface, gather  what the array is made for; see textures/arrays.py
+        layered, cubemap, surface, gather  what the array is made for; see textures/opaque_arrays.py
         raises    ValueError  what no array can be, or what exceeds the limits of the device
         """
         from ..textures.formats import Form

@@ -560,7 +560,7 @@ class Graph(Owned):
         return self._outer or self
 
     def _add(self, what: str, after: object, *given: object, **named: object) -> Any:
-        """Add a node; `what` names the function of graphs/parameters.py that reads the arguments."""
+        """Add a node; `what` names the function of graphs/node_parameters.py that reads the arguments."""
         return add(self, what, after, given, named)
 
     def _changing(self) -> Any:

@@ -419,7 +419,7 @@ def check_node(graph: Any, node: Any, name: str) -> None:
 def add(graph: Any, what: str, after: Any, given: tuple[Any, ...], named: dict[str, Any]) -> Any:
     """Add a node.
 
-    what    the name of the function of parameters.py that reads the arguments
+    what    the name of the function of node_parameters.py that reads the arguments
     """
     handle, key = cuda_h.CUgraphNode(), object()
     with graph._changing():

@@ -73,7 +73,7 @@ def _read(node: Node, args: tuple[Any, ...], named: dict[str, Any]) -> Given:
 
 
 def _check_given(node: Node, read: Any, args: tuple[object, ...], named: dict[str, object]) -> None:
-    """Check the number and the names of the arguments of update(), which are those of a function in parameters.py."""
+    """Check number and names of the arguments of update(), which are those of a function of node_parameters.py."""
     code = read.__code__
     wanted = code.co_varnames[1 : code.co_argcount]
     many = bool(code.co_flags & _TAKES_MORE)

@@ -6,7 +6,8 @@ What it is   image and signature: readers of code. declared_parameters: what a p
              launch: a launch, and its function, written for a signature. kernel: a kernel, and how it is launched.
              options, launch_attributes and occupancy: options of launches by name, the settable attributes of kernels,
              and how many blocks run at the same time. module, libraries and driver_linking: code on a device.
-A launch     kernel, configuration, launch, packing, kinds, parameters: these six are its whole path.
+A launch     kernel, configuration, launch, packing, kinds, parameters; then call_pushed in core/context.py, retain in
+             core/points.py, and the tokens in ownership.py.
 Order        signature, image, declared_parameters, parameters, kinds, argument_errors, packing, configuration, options,
              launch_attributes, occupancy, launch, kernel, module, driver_linking, libraries
 Read next    module.py, kernel.py, launch.py

@@ -300,7 +300,7 @@ class Kernel:
         cluster       blocks in a cluster (compute capability 9.0); the grid is counted in blocks, too
         options       priority, programmatic_stream_serialization, programmatic_event, launch_completion_event,
                       mem_sync_domain, mem_sync_domain_map, preferred_cluster, cluster_scheduling_policy,
-                      access_policy_window, preferred_shared_carveout and the others of launches/options.py; an
+                      access_policy_window, preferred_shared_carveout and the others of options.py; an
                       option that is None is left out
         raises        ValueError, TypeError  a number that is not possible for this kernel or device
                       Unsupported  this device or driver does not have an option
@@ -397,7 +397,7 @@ class Kernel:
         return made, shared_bytes
 
     def _another(self, key: object, shape: Shape, handle: int, asked: Asked | None) -> tuple[deque[Idle], Idle]:
-        """Return a launch for a stream, and the list to put it into after its use."""
+        """Return a launch for a stream, after the queue to put it into after its use."""
         if asked is not None:  # do not keep its events, which were checked for this call: that would be a leak
             asked = asked.without_uses()
         try:

@@ -5,7 +5,7 @@ What it is   `Launch`, the callable that Kernel.configure returns. Its function 
              common. `Packing` is what all launches of a kernel have in common.
 How          A call takes a buffer from the pool of its Prepared, packs the arguments into it, and asks the driver which
              context is current. If it is the kernel's, the call makes one more foreign call, the launch; otherwise it
-             makes the context current around that. No error of the driver is part of the way.
+             makes the context current around that. Our own memory is not retained: its release waits for the work.
              Each call in progress has a buffer of its own, so several threads may use one Launch: deque.pop and
              deque.append are atomic. The foreign functions have no argument types, because their conversions would take
              most of the time.
@@ -23,11 +23,12 @@ Arguments    Every parameter takes every kind of argument by one rule: the type 
              | argument                            | pointer, 8 bytes     | integer  | float    | other bytes      |
              |-------------------------------------|----------------------|----------|----------|------------------|
              | a view of our memory, Memory        | inline or table      | (type)   | (type)   | 8 bytes only     |
-             |   of another device, of a pool      | access is asked      |          |          |                  |
+             |   of another device, or its pools   | access is asked      |          |          |                  |
              |   read-only, in host memory         | (value), see In      |          |          |                  |
              |   closed                            | (Closed)             |          |          |                  |
              | In(array)                           | as the array, to read| (type)   | (type)   | 8 bytes only     |
              | an array of another library         | viewed, retained     | (type)   | (type)   | 8 bytes only     |
+             | a view of one                       | the caller keeps it  | (type)   | (type)   | 8 bytes only     |
              | a texture, surface or tensor map    | retained             | (type)   | (type)   | retained         |
              | None                                | 0                    | (type)   | (type)   | 8 bytes only     |
              | int, bool, numpy and other integers | range                | range    | range    | if declared      |
@@ -104,7 +105,7 @@ class Packing:
     slots    a Slot for each parameter
     names    the names of the parameters in a signature
     here     the Place of our own device memory, which most arrays have
-    entry    the driver's function that launches, and its name
+    entry    the name of the driver's function that launches, and the function; ("", None) before CUDA 11.8
     ask      the function that tells which context is current
     make     the function that makes the function of a launch, for this signature
     """
@@ -238,8 +239,8 @@ _INLINE = {
 }
 _TABLE = "(table_{n}(type({x})) or choose_{n}(type({x})))(slot_{n}, {x}, kept)"
 _NEAR = (1 << 30) - 1  # CPython compares integers of up to 30 bits fastest; the table checks the others
-_PREFIXES = "__", "argument_", "plain_", "table_", "choose_", "slot_"
-# The function's own names, which are not allowed as names of parameters.
+_PREFIXES = "__", "argument_", "plain_", "table_", "choose_", "slot_"  # of the function's own names
+# The function's other names. None of them is allowed as the name of a parameter.
 _OWN = frozenset(
     "make prepared packing pool primary ask here pack_into surplus call buffer storage given kept ask_into current "
     "code type int float len In ManagedMemory Memory MemoryView Unpackable IndexError BaseException CudaError".split()
@@ -258,9 +259,7 @@ def _is_safe(name: str) -> bool:
     from keyword import iskeyword
 
     plain = name.isascii() and name.isidentifier() and not iskeyword(name) and len(name) < 80
-    return (
-        plain and name not in _OWN and not name.startswith(("__", "argument_", "plain_", "table_", "choose_", "slot_"))
-    )
+    return plain and name not in _OWN and not name.startswith(_PREFIXES)
 
 
 def _function_name(kernel: str) -> str:

@@ -134,7 +134,7 @@ def refuse_capture(primary: PrimaryContext, stream: object, why: str) -> None:
 def make_ready(primary: PrimaryContext, stream: Any, thing: Any) -> None:
     """Make a stream wait until a view or a Memory is ready in the order of its own stream.
 
-    stream  as for queue.work_handle
+    stream  as for stream_arguments.work_handle
     """
     theirs, is_view = thing.stream, not isinstance(thing, Memory)
     if theirs is None or theirs is stream or is_view and thing._place.is_host:

@@ -556,4 +556,4 @@ def new_event(device: Any) -> Event:
 
 
 _NO_TIMING = "an event with timing cannot be shared with other processes: make one without timing"
-_keepers: dict[Any, Any] = {}  # of the shared events, by their releases: see processes/events.py
+_keepers: dict[Any, Any] = {}  # of the shared events, by their releases: see processes/shared_events.py

@@ -35,7 +35,7 @@ SHARED_WINDOW = 1 << 48
 LOCAL_WINDOW = (1 << 48) + (1 << 40)
 PARAMETER_WINDOW = (1 << 48) + (2 << 40)
 CODE_BASE = (1 << 48) + (3 << 40)
-CLUSTER_BITS = 24  # above these bits, an address of shared memory has a block of the cluster: see emitting/clusters.py
+CLUSTER_BITS = 24  # above these bits, an address of shared memory has a block of the cluster: see emit_clusters.py
 CODE_STEP = 16
 BUILTINS = ("vprintf", "__assertfail", "malloc", "free", "cudaGraphSetConditional")
 
@@ -72,7 +72,7 @@ class Prepared:
         self.calls: set[str] = set()
         self.blocking = False
         self.nests = False  # whether it may call itself, directly or through others
-        self.spins: set[int] = set()  # the loops that wait: see waiting.py
+        self.spins: set[int] = set()  # the loops that wait: see waits.py
         self.reaches: set[str] = set()
         self.waits = False  # whether a kernel reaches such a loop: it can then wait for any block of its grid
         # whether it runs in kernels whose shared memory has a part that the system reserves, because they name it
