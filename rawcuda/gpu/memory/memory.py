@@ -75,9 +75,10 @@ class Memory(Owned, Bytes):
     If work is pending, close() waits for it, or frees the memory in the order of its stream. While an array of another
     library uses the bytes, they are not freed.
 
-    Operations of other threads must have returned before close(), as in NumPy and cuda.core. One that has read the
-    address already may give it to the driver after the memory was freed. A copy or a fill then raises InvalidUse, if
-    nothing else lies there now; a kernel ends the context, or writes into what lies there. Memory on the host is safe
+    Do not call close() before the operations of other threads on the memory have returned, as in NumPy and cuda.core.
+    One that has already read the address may pass it to the driver after the memory was freed. If nothing else has been
+    allocated there, a copy or a fill then raises InvalidUse, and a kernel makes the context unusable. Otherwise, they
+    access the new allocation. Memory on the host is safe
     in copies and fills: they end with the whole memory, or raise Closed, except for fills and strided copies of managed
     memory, which the device does.
 
