@@ -469,7 +469,10 @@ def test_a_view_waits_for_the_launches_of_its_closed_stream(device, way):
         kernel.launch(x, x, v, 1000, grid=4, block=256, stream=stream)
     else:
         kernel.configure(grid=4, block=256, stream=stream)(x, x, v, 1000)
-    stream.close()
+    heard = []
+    with rawcuda.trace(heard.append):
+        stream.close()
+    assert "cuStreamQuery" in [call.name for call in heard if hasattr(call, "name")]  # it looks for the end of its work
     assert v.tolist() == [2] * 1000
 
 

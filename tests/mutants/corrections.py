@@ -47,6 +47,22 @@ REMEMBERED = "driver/test_remembered.py::test_what_is_remembered_is_what_would_b
 CORRECTIONS = [
     # -- lifetime
     Correction(
+        "read by a stranger",
+        "a view whose stream only launches have used does not wait for them after the stream is closed",
+        "arrays/strided.py",
+        old="known = kind is gpu.Stream and stream._argument is not None",
+        new="known = kind is gpu.Stream and stream._handle is not None",
+        test="driver/test_view_stream.py::test_a_view_waits_for_the_launches_of_its_closed_stream[launch]",
+    ),
+    Correction(
+        "read by a stranger",
+        "what is closed in a capture is released without a wait for the work that may use it",
+        "gpu/core/handles.py",
+        old="if self.kind.waits and not late and self.stream is None:",
+        new="if False:",
+        test="driver/test_capture_order.py::test_what_other_streams_may_use_is_released_after_the_capture[texture]",
+    ),
+    Correction(
         "closed by many threads",
         "a stream is destroyed while another thread frees memory on it",
         "gpu/core/handles.py",
