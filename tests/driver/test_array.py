@@ -75,6 +75,9 @@ def test_other_exporters(device):
         target = np.zeros(2, np.complex64)
         made.copy_to(target)
         assert (target == complex_numbers).all()
+        target.flags.writeable = False
+        with pytest.raises(rawcuda.ProtocolError, match="readonly True: the memory must not be written to"):
+            made.copy_to(target)
     with device.array(5, "float32x4") as made:
         assert made.shape == (5,) and made.channels == 4
     with device.array(np.int64(5), np.float16) as made:

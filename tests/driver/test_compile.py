@@ -531,9 +531,10 @@ def test_sources_that_are_refused(source: Any, kind: type[Exception], words: str
         ({"output": "sass"}, ValueError, "output 'sass': give 'ptx', 'cubin' or 'ltoir'"),
     ],
 )
-def test_arguments_that_are_refused(options: dict[str, Any], kind: type[Exception], words: str) -> None:
-    with pytest.raises(kind, match=words):
-        rawcuda.compile(FILL, **options)
+def test_arguments_that_are_refused(device: Any, options: dict[str, Any], kind: type[Exception], words: str) -> None:
+    for call in [rawcuda.compile] if "output" in options else [rawcuda.compile, device.compile]:
+        with pytest.raises(kind, match=words):
+            call(FILL, **options)
 
 
 # -- warnings

@@ -352,6 +352,12 @@ def test_what_a_kernel_tells(device):
         assert add.device == device and add.module is loaded
 
 
+def test_declared_parameters_that_nothing_else_describes_lie_as_in_c():
+    declared = module("gpu.kernels.declared_parameters")
+    wanted = [declared.declared(what) for what in ("int8", "float64", "int16", "pointer")]
+    assert [(one.offset, one.size) for one in declared.agree("k", None, wanted)] == [(0, 1), (8, 8), (16, 2), (24, 8)]
+
+
 def test_declarations_that_do_not_fit(device):
     with device.load(kernels.ADD) as loaded:
         with pytest.raises(ValueError, match="4 parameters, but 3 were declared"):

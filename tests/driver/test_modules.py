@@ -381,6 +381,7 @@ def test_a_driver_without_libraries_loads_modules(python: Python) -> None:
     result = python(
         """
         from tests.subject import module, rawcuda
+        from tests.attack.parsers import fatbin, member
         from tests.driver.test_modules import COUNTER, counted
         emulator = module("emulator").Emulator()
         class Older:
@@ -391,11 +392,13 @@ def test_a_driver_without_libraries_loads_modules(python: Python) -> None:
             made = library.module(rawcuda.Device(0))
             print(library.names, counted(made), library.module(rawcuda.Device(0)) is made)
         print(made.closed)
+        with rawcuda.Library(fatbin(member(1, COUNTER.encode()))) as library:
+            print(counted(library.module(rawcuda.Device(0))))
         """,
         env={"RAWCUDA_DRIVER": None},
         check=True,
     )
-    assert result.stdout == "['count'] 3 True\nTrue\n"
+    assert result.stdout == "['count'] 3 True\nTrue\n3\n"
 
 
 def test_names_that_a_module_has_not(device):

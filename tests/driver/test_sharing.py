@@ -185,6 +185,17 @@ def test_the_owner_may_close_first(device, worker):
             event.share()
 
 
+def test_an_event_that_is_shared_twice_lives_as_long_as_both_handles(device, worker):
+    event = device.event(shareable=True)
+    with event.share() as point:
+        with event.share():
+            event.close()
+        device.stream().close()
+        worker.do("open_event", "e", point)
+        assert worker.do("synchronize", "e")
+        worker.do("close", "e")
+
+
 def test_the_end_of_the_block_waits_and_has_a_limit(device, worker, victim):
     memory = device.allocate(64)
     with (

@@ -92,6 +92,8 @@ def test_the_log_tells_each_call(heard):
     launches = [line for line in lines if line[22:].startswith("cuLaunchKernel") and "INVALID_CONTEXT" not in line]
     assert len(launches) == 2 and len(lines) == len(heard[0].events) + 1
     assert sum(line[22:].startswith("cuStreamWaitEvent ") for line in lines) == 1
+    (wait,) = [event for event in heard[0].events if event.name == "cuStreamWaitEvent"]
+    assert wait.arguments["hStream"].startswith("CUstream(0x") and wait.arguments["hEvent"].startswith("CUevent(0x")
     times = [float(line[:10]) for line in lines[1:]]
     assert (
         times == sorted(times) or max(earlier - later for earlier, later in zip(times, times[1:])) < 5

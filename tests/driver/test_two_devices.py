@@ -46,6 +46,16 @@ def test_memory_is_on_its_device_whichever_device_the_stream_is_of(device, other
         stream.synchronize()
 
 
+def test_a_closed_stream_of_an_unknown_context_is_refused(device, other):
+    made, source = device.empty(64, "uint8"), device.upload(bytes(64))
+    with other.stream() as stream:
+        closed = rawcuda.Stream.from_handle(stream.handle)
+        closed.close()
+        for use in (lambda: made.copy_from(source, stream=closed), lambda: made.copy_from(source[::-1], stream=closed)):
+            with pytest.raises(rawcuda.Closed):
+                use()
+
+
 def test_memory_of_a_stream_of_another_context_of_the_device(device, other):
     theirs, stream = cuda_h.CUcontext(), cuda_h.CUstream()
     rawcuda.cu.cuCtxCreate_v2(ctypes.byref(theirs), 0, device.ordinal)

@@ -444,4 +444,5 @@ def test_what_fits_a_pitched_copy_is_one(device):
             or call == "cuLaunchKernel"
             and any("Launch" in name for name in names)
         ), names
+        assert sum(getattr(event, "name", "").startswith(("cuMemcpy", "cuLaunch")) for event in seen) == 1
         assert target.tolist() == taken.tolist() == part(view(bytes(range(120)))).tolist()

@@ -460,10 +460,12 @@ def test_a_capture_that_fails_leaves_no_graph(client, memory):
 
 def test_capture_to_a_graph(client, graph, memory):
     first, stream, function = step(client, graph, memory, 1), client.stream(), client.kernels()("step")
+    executable = ready(client, graph)
     client.do("cuStreamBeginCaptureToGraph", stream, graph, array_of(first), 0, 1, 0)
     assert client.launch(function, [memory, struct.pack("<I", 2)], stream=stream) == 0
     assert client.code("cuStreamBeginCaptureToGraph", client.stream(), graph, 0, 0, 0, 0) == 401
     assert client.code("cuGraphInstantiateWithFlags", OUT, graph, 0) == 401
+    assert client.code("cuGraphExecUpdate_v2", executable, graph, ctypes.create_string_buffer(24)) == 401
     client.do("cuStreamEndCapture", stream, OUT)
     assert OUT.value == graph
     run(client, ready(client, graph))

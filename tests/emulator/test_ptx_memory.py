@@ -99,6 +99,13 @@ def test_memory_that_was_freed() -> None:
     assert caught.value.code == 700
 
 
+@pytest.mark.parametrize("size", [0, (8 << 20) + 1])
+def test_no_memory_of_the_device_heap_is_null(size: int) -> None:
+    body = f".param .b64 p; st.param.b64 [p], {size}; .param .b64 q; call (q), malloc, (p); ld.param.b64 %d1, [q];"
+    before = ".extern .func (.param .b64 r) malloc (.param .b64 a);\n"
+    assert values(f"{body} st.global.b64 [%out], %d1;", "Q", 1, before=before) == [0]
+
+
 def test_memory_that_is_freed_while_the_kernel_runs() -> None:
     """The code has the allocation in its cache, and still finds out that it was freed."""
     body = """

@@ -13,6 +13,7 @@ import pytest
 
 from tests.emulator.ptx_client import DATA, HEAD, Machine, Rejected, kernel, ptx, rejection, space
 from tests.shared import together
+from tests.subject import module
 
 needs_ptxas = pytest.mark.skipif(shutil.which("ptxas") is None, reason="ptxas is not installed")
 
@@ -115,6 +116,14 @@ def test_newer_versions_are_read(version: str) -> None:
     assert rejection(HEAD.replace("7.8", version) + ".visible .entry k() { newest.u32 %r1; ret; }").code == 218
 
 
+def test_the_newest_version_that_a_driver_knows() -> None:
+    version_of = module("emulator.ptx.reading.header").version_of
+    assert [version_of(11000 + 10 * minor) for minor in range(9)] == [(7, minor) for minor in range(9)]
+    assert [version_of(12000 + 10 * minor)[1] for minor in range(10)] == [0, 1, 2, 3, 4, 5, 5, 6, 7, 8]
+    assert [version_of(13000 + 10 * minor) for minor in range(6)] == [(9, minor) for minor in range(6)]
+    assert version_of(12000)[0] == version_of(12090)[0] == 8 and version_of(10020) == (6, 5)
+
+
 @pytest.mark.parametrize("version", ["9.6", "10.2", "99.0"])
 def test_versions_that_no_driver_knows(version: str) -> None:
     reason = rejection(HEAD.replace("7.8", version))
@@ -125,6 +134,7 @@ def test_an_older_architecture_takes_less() -> None:
     assert rejection(HEAD.replace("sm_75", "sm_86"), architecture=(8, 0)).code == 209
     Machine(HEAD.replace("sm_75", "sm_80"), architecture=(8, 6))
     Machine(HEAD.replace("sm_75", "sm_90a").replace("7.8", "8.0"), architecture=(9, 0))
+    Machine(HEAD.replace("sm_75", "sm_120").replace("7.8", "8.7"), architecture=(12, 0))
 
 
 @pytest.mark.parametrize(

@@ -428,6 +428,13 @@ def test_loads_and_stores_of_small_matrices(count: int, turned: str) -> None:
     assert (np.array(out.values())[: 64 * count].reshape(wanted.shape) == wanted).all()
 
 
+def test_a_row_of_a_matrix_past_the_end_is_a_fault() -> None:
+    text = "{m} mov.u32 %r33, 0x10000000; stmatrix.sync.aligned.m8n8.x1.shared.b16 [%r33], {{%r1}};"
+    code = machine(kernel(text.format(m=MATRICES), ".param .u64 out, .param .u64 a", head=head()))
+    with pytest.raises(Fault, match="write of 16 bytes"):
+        code.run("k", 0, code.buffer("H", [0] * 256), block=32)
+
+
 def test_a_matrix_is_transposed_in_registers() -> None:
     body = f"""{MATRICES}
     ldmatrix.sync.aligned.m8n8.x1.shared.b16 {{%r5}}, [%r33];

@@ -288,6 +288,15 @@ def test_two_threads_wait_for_each_other_s_streams(client):
     assert log.read() == 0
 
 
+def test_a_batch_is_queued_whole_or_not_at_all(client):
+    stream, memory = client.stream(), client.upload(bytes(4))
+    for kind, code in ((3, 801), (9, 1)):  # a flush of remote writes, and no operation
+        batch = struct.pack("<i4xQQI20x", 2, memory, 7, 0) + struct.pack("<i4xQQI20x", kind, 0, 0, 0)
+        assert client.code("cuStreamBatchMemOp_v2", stream, 2, batch, 0) == code
+    client.do("cuStreamSynchronize", stream)
+    assert client.number(memory) == 0
+
+
 # -- attributes
 
 

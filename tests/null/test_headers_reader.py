@@ -127,6 +127,7 @@ def test_a_structure_with_everything(header: Any) -> None:
     one = node(name=tuple(b"abcdefgh"), real=1.5, text=b"text", colour=-1, status=7)
     one.bits.low, one.bits.high = 9, 33
     assert (one.bits.low, one.bits.high) == (1, 1)  # cut to their bits
+    assert type(one.point).__module__ == __name__
     assert bytes(one.name) == b"abcdefgh" and one.text == b"text" and (one.colour, one.status) == (-1, 7)
     assert one.number == struct.unpack("<i", struct.pack("<d", 1.5)[:4])[0]
     one.point.x = 5

@@ -72,6 +72,7 @@ def test_a_class_with_hints_reads_its_attributes_as_others_do() -> None:
 
 def test_a_name_that_no_library_has_is_an_ordinary_error() -> None:
     assert hints.of("Device", "no_such_name") == "" == hints.of("no such kind", "alloc")
+    assert "stream=stream" in hints.of("Stream", "launch")
     with pytest.raises(AttributeError):
         rawcuda.view(bytearray(4)).no_such_name
 

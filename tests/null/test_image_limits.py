@@ -32,6 +32,8 @@ def cubin(names, symbols, copies=1):
 def test_symbols_that_share_a_long_name_are_refused():
     symbol = struct.pack("<IBBHQQ", 1, 18, 16, 1, 0, 16)
     assert [each.name for each in containers.symbols(cubin(b"\0name\0", 3 * symbol))] == ["name"] * 3
+    cut = cubin(b"\0name\0", 3 * symbol).replace(struct.pack("<QQ", 70, 72), struct.pack("<QQ", 70, 47))
+    assert [each.name for each in containers.symbols(cut)] == ["name"]  # the section ends in the second symbol
     for count in (4096, 65536):
         data, peak = cubin(b"\0" + b"a" * 24 * count, symbol * count), 0
         tracemalloc.start()

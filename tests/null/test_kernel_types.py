@@ -97,7 +97,8 @@ def test_other_names(name: str, types: list[str]) -> None:
 @pytest.mark.parametrize(
     "name",
     ["k", "_Z", "_Z5scal", "_Z5scaleP", "_Z1kIJfiEEvDpPT_", "_Z1kIXaaL1EEEvPf", "_Z1kMfi", "_Z1kS5_", "_Z1kT_", "_Z0",
-     "_Z1kNE", "_Z1k" + "P" * 2000 + "f", "_ZN1aC1EPf", "_Z1kZ1fvE1s", "_Z1kPS", "_Z1kA", "_Z1kL_Z", "_Z1kIL"],
+     "_Z1kNE", "_Z1k" + "P" * 2000 + "f", "_ZN1aC1EPf", "_Z1kZ1fvE1s", "_Z1kPS", "_Z1kA", "_Z1kL_Z", "_Z1kIL",
+     "_Z" + "1kB" * 2000 + "1kf"],
 )  # fmt: skip
 def test_what_is_not_understood_has_no_types(name: str) -> None:
     assert mangled.parameters(name) is None

@@ -175,7 +175,7 @@ for act in (lambda: rawcuda.compile("x", target="sm_90"), lambda: module("tools.
 @pytest.mark.parametrize(
     ("visible", "hides"),
     [("", True), ("-1", True), (",0", True), ("-1,0", True), ("0", False), ("+1", False), ("NoDevFiles", False)]
-    + [("GPU-8932f937-d72c-4106-c12f-20bd9faed9f6", False), ("MIG-GPU-1/2/3,0", False)],
+    + [("GPU-8932f937-d72c-4106-c12f-20bd9faed9f6", False), ("MIG-GPU-1/2/3,0", False), ("_0", True)],
 )
 def test_a_value_of_cuda_visible_devices_that_names_a_gpu_does_not_hide_every_gpu(monkeypatch, visible, hides):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)

@@ -140,7 +140,7 @@ REFUSED = {
     "bytes dtype": (npy_bytes(header("|S4"), bytes(12)), "'|S4'", "astype"),
     "dates": (npy_bytes(header("<M8[s]"), bytes(24)), "'<M8[s]'", "astype"),
     "long double": (npy_bytes(header("<f16"), bytes(48)), "'<f16'", "astype"),
-    "bfloat16": (npy_bytes(header("|V2"), bytes(6)), "bfloat16", "view('uint8')"),
+    "bfloat16": (npy_bytes(header("|V2"), bytes(6)), "bfloat16 and float8 arrays", "view('uint8')"),
     "structure": (npy_bytes(header([("x", "<f4")]), bytes(12)), "structures", "each field"),
     "unknown dtype": (npy_bytes(header("<q9"), bytes(12)), "'<q9'", "astype"),
     "dtype a number": (npy_bytes(header(4), bytes(12)), "dtype 4", "save it again"),

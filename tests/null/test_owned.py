@@ -58,6 +58,20 @@ def test_detach_gives_the_handle_away(log):
     assert log == []
 
 
+@pytest.mark.parametrize("end", ["close", "detach"])
+def test_an_object_reacts_once_to_the_end_of_its_handle(log, end):
+    class Reacting(Thing):
+        ends = 0
+
+        def _closing(self):
+            self.ends += 1
+
+    thing = Reacting(log)
+    getattr(thing, end)()
+    thing.close()
+    assert thing.ends == 1
+
+
 def test_borrowed_is_never_released(log):
     thing = Thing(log, borrowed=True)
     assert thing.borrowed

@@ -304,7 +304,7 @@ def test_astype_converts_as_numpy_does(without_numpy, monkeypatch):
     names = (
         "bool int8 uint8 int16 uint16 int32 uint32 int64 uint64 float16 float32 float64 complex64 complex128".split()
     )
-    values = [0, 1, 2.5, -1.5, 100, 3e4]
+    values = [0, 1, 0.5, 2.5, -1.5, 100, 3e4]
     if without_numpy:
         monkeypatch.setattr(module("arrays.conversion"), "_numpy", lambda: None)
     for old in names:

@@ -6,6 +6,8 @@ import base64
 import random
 import shutil
 import subprocess
+import sys
+import types
 
 import pytest
 
@@ -52,6 +54,23 @@ def test_what_is_refused(data: bytes) -> None:
             decompress(data)
 
 
+def test_a_standard_library_with_zstandard_does_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Frame:
+        """Stands for the class of Python 3.14. A frame is all that is before a full stop."""
+
+        def decompress(self, data: bytes, most: int) -> bytes:
+            content, stop, self.unused_data = data.partition(b".")
+            self.eof = bool(stop)
+            return content[:most]
+
+    library = types.SimpleNamespace(ZstdDecompressor=Frame, ZstdError=LookupError)
+    monkeypatch.setitem(sys.modules, "compression", types.SimpleNamespace(zstd=library))  # type: ignore[arg-type]
+    assert zstd.decompress(b"ab.c.", 3) == b"abc" and zstd.decompress(b"") == b""
+    for data, words in ((b"ab.c", "damaged"), (b"ab.cd.", "more than 3 bytes")):
+        with pytest.raises(ValueError, match=words):
+            zstd.decompress(data, 3)
+
+
 def test_damage_is_refused_or_harmless() -> None:
     chance = random.Random(1)
     for _ in range(300):
@@ -62,6 +81,14 @@ def test_damage_is_refused_or_harmless() -> None:
             zstd._decompress(bytes(damaged))
         except ValueError:
             pass
+
+
+def test_the_lengths_of_each_code_begin_where_those_of_the_one_before_end() -> None:
+    for bits, bases, first in (
+        (zstd._LITERAL_BITS, zstd._LITERAL_BASES, 0),
+        (zstd._MATCH_BITS, zstd._MATCH_BASES, 3),
+    ):
+        assert bases == [first + sum(1 << each for each in bits[:code]) for code in range(len(bits))]
 
 
 @pytest.mark.skipif(ZSTD is None, reason="the program zstd is not installed")
