@@ -184,6 +184,23 @@ def test_ptxas_passes_ptx_on(python: Python, tmp_path: Path) -> None:
     assert ptxas("none.ptx", "-o", "y.cubin")[0] == 255 and ptxas("-o", "y.cubin")[0] == 255
 
 
+def test_the_programs_import_nothing_from_the_current_folder(python: Python, tmp_path: Path) -> None:
+    here = tmp_path / "here"
+    here.mkdir()
+    (here / "x.ptx").write_text(CALLED)
+    for name in ("importlib", "__future__", "re", "shlex", "signal", "bisect", "ast", NAME):
+        (here / f"{name}.py").write_text("raise SystemExit('it was planted')")
+    code = f"""
+import subprocess
+for command in ["ptxas", "x.ptx", "-o", "x.cubin"], ["nvcc", "--version"]:
+    done = subprocess.run(command, cwd={str(here)!r}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    print(done.stdout.decode())
+"""
+    done = python(["-m", NAME, "emulate", "--", sys.executable, "-c", code], timeout=120)
+    said = done.stdout + done.stderr
+    assert "planted" not in said and (here / "x.cubin").read_text() == CALLED, said
+
+
 @pytest.mark.skipif(not shutil.which("nvcc"), reason="the real nvcc compiles")
 def test_nvcc_makes_ptx_as_a_cubin(python: Python, tmp_path: Path) -> None:
     (tmp_path / "x.cu").write_text('extern "C" __global__ void k(int *out) { *out = 42; }')

@@ -31,8 +31,10 @@ _WITH_VALUE = re.compile(
     r"-(?:o|O|arch|m|maxrregcount|dlcm|dscm|-output-file|-gpu-name|-machine|-opt-level|-maxrregcount|-entry|e|"
     r"-def-load-cache|-def-store-cache|-options-file|-input-as-string|ias)\Z"
 )
+# -c puts "", the current folder, into the path of imports: it is taken out before anything is imported from a file.
 _SCRIPT = """#!/bin/sh
-exec {python} -c 'import sys; sys.path.insert(0, sys.argv.pop(1)); from importlib import import_module
+exec {python} -c 'import sys; sys.path[:] = [sys.argv.pop(1), *filter(None, sys.path)]
+from importlib import import_module
 sys.exit(import_module(sys.argv.pop(1)).main(sys.argv[1:]))' {root} {module} {name} "$@"
 """
 
