@@ -32,13 +32,22 @@ if TYPE_CHECKING:
 __all__ = ["Store"]
 
 _MAGIC = b"compiled CUDA C, form 1\n"
-_BLANK = rb"(?:[ \t]|/\*.*?\*/)*"
+# Where a header may be named. It may match in comments and strings, too, but misses nothing that a compiler accepts. A
+# match without a name is unknown: a macro, a trigraph, or blanks after a backslash at the end of a line.
+_START = rb"[\n\r][\0-\t\x0b\f\x0e-\x20\xbb\xbf\xef]*"  # of a line, with a byte order mark
+_BLANK = rb"[\0-\t\x0b-\x20]"
+_HASH = rb"(?:#|%%:)%b*" % _BLANK
 _INCLUDE = re.compile(
-    rb"^%b(?:#|%%:)%binclude(?:_next)?\b%b(.*)$|\b__has_include(?:_next)?%b\(%b(.*)" % ((_BLANK,) * 5), re.M
+    rb"(?:(?:%b%b|\*/%b*(?:%b)?)(?:include|import|embed)"
+    rb"|_(?<!def _)(?<!defined _)(?<!defined\(_)_has_(?:include|embed))"
+    rb'(?:_next)?\b(?=(?:\(|/\*[^*]*\*/|%b)*(?:"([^"\n]+)"|<([^<>\n]+)>)?)|\?\?[=/]|\\[ \t\f\v]+\r?$'
+    % (_START, _HASH, _BLANK, _HASH, _BLANK),
+    re.M,
 )
-_QUOTED = re.compile(rb'(?:"([^"\n]+)"|<([^>\n]+)>)')
 _FOLDERS = ("--include-path", "-I", "-isystem", "--system-include")
 _BY_OPTION = ("--pre-include", "-include")
+# Options that name files which are not read here
+_UNREAD = re.compile(r"(?:^|[=,])--?(?:optf|options-file|Xcompiler|compiler-options|(?:create-|use-)?pch)")
 _MOST_PLACES = 50_000
 
 
@@ -152,7 +161,7 @@ def _damaged(path: str, why: str) -> CacheDamaged:
 
 
 class _Unknown(Exception):
-    """Headers that cannot be listed: a macro names one, only the compiler can find it, or there are too many."""
+    """Headers that cannot be listed: a macro or an option file names one, only a compiler finds it, or too many."""
 
 
 def _headers(request: Request, folders: list[str], complete: bool) -> Iterator[tuple[str, bytes]]:
@@ -163,7 +172,15 @@ def _headers(request: Request, folders: list[str], complete: bool) -> Iterator[t
     These are more paths than a compiler reads: each name is looked up in all folders, and #if is ignored. So the cache
     notices every change of a header, and every new header that hides another one.
     """
-    searched = [*_option_folders(request.options), *folders]
+    options = list(request.options)
+    if not complete:
+        for name in ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"):
+            options += os.environ.get(name, "").split()
+        for name in ("CPATH", "CPLUS_INCLUDE_PATH"):
+            options += [f"-I={each}" for each in os.environ.get(name, "").split(os.pathsep) if name in os.environ]
+    if any(map(_UNREAD.search, options)):
+        raise _Unknown
+    searched = [*(os.path.abspath(each) for each in _option_values(options, _FOLDERS)), *folders]
     own = []
     if request.is_file:
         own = [os.path.dirname(os.path.abspath(request.name))]
@@ -171,20 +188,20 @@ def _headers(request: Request, folders: list[str], complete: bool) -> Iterator[t
     waiting: list[tuple[str, list[str]]] = []
 
     def find(text: bytes, near: list[str]) -> None:
-        for match in _INCLUDE.finditer(text.replace(b"\\\r\n", b"").replace(b"\\\n", b"")):
-            quoted = _QUOTED.match(match[1] if match[1] is not None else match[2])
-            if quoted is None:
+        for match in _INCLUDE.finditer(b"\n" + text.replace(b"\\\r\n", b"").replace(b"\\\n", b"")):
+            name = match[1] or match[2]
+            if name is None:
                 raise _Unknown
-            waiting.append((os.fsdecode(quoted[1] or quoted[2]), near))
+            waiting.append((os.fsdecode(name), near))
 
     find(request.source, own)
     for text in request.headers.values():
         find(text, own)
-    waiting += [(name, own + [os.getcwd()]) for name in _option_values(request.options, _BY_OPTION)]
+    waiting += [(name, own + [os.getcwd()]) for name in _option_values(options, _BY_OPTION)]
     while waiting:
         name, near = waiting.pop()
         is_found = name in request.headers
-        for folder in (*near, *searched):
+        for folder in [""] if os.path.isabs(name) else (*near, *searched):
             path = os.path.normpath(os.path.join(folder, name))
             is_found = is_found or os.path.isfile(path)
             if path in seen:
@@ -204,11 +221,7 @@ def _headers(request: Request, folders: list[str], complete: bool) -> Iterator[t
             raise _Unknown
 
 
-def _option_folders(options: tuple[str, ...]) -> list[str]:
-    return [os.path.abspath(each) for each in _option_values(options, _FOLDERS)]
-
-
-def _option_values(options: tuple[str, ...], words: tuple[str, ...]) -> Iterator[str]:
+def _option_values(options: list[str], words: tuple[str, ...]) -> Iterator[str]:
     """Yield the values of an option in all its forms: -I/a, -I=/a, -I /a, --include-path=/a."""
     waiting = iter(options)
     for option in waiting:
@@ -219,4 +232,4 @@ def _option_values(options: tuple[str, ...], words: tuple[str, ...]) -> Iterator
                 value = rest[1:]
             else:
                 value = rest or next(waiting, "")
-            yield from value.split(",") if word.startswith("--") else [value]
+            yield from {value, *value.split(",")}

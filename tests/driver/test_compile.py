@@ -20,7 +20,7 @@ from tests.__main__ import environment
 from tests.conftest import Python
 from tests.subject import CHECKOUT, NAME, module, rawcuda
 
-program, cache, nvrtc = (module(f"compiler.{name}") for name in ("program", "cache", "nvrtc"))
+program, cache, nvrtc, request = (module(f"compiler.{name}") for name in ("program", "cache", "nvrtc", "request"))
 locate = module("locate")
 Build = Callable[..., Any]
 pytestmark = pytest.mark.skipif(sys.platform == "darwin", reason="there is no NVRTC for macOS")
@@ -744,17 +744,116 @@ def test_a_header_that_a_macro_names_cannot_be_cached(compilations: list[Any], t
         '#inc\\\nlude "v.h"',
         '%:include "v.h"',
         '#if __has_include( "v.h")\n#include "v.h"\n#endif',
+        '#if 1 || __has_include("a.h") && __has_include("b.h")\n#include "v.h"\n#endif',
+        '#if defined(__has_include)\n#include "v.h"\n#endif',
+        '/* a comment\nof * lines */ #include "v.h"',
+        '/* a comment\n#include "x */ #include "v.h"',
+        '#/* a comment\nof * lines */ include "v.h"',
+        '#include/* a comment\nof lines */"v.h"',
+        '#\finclude\v"v.h"',
+        '\v#include "v.h"',
+        '#\rinclude "v.h"',
+        '#define S "/*"\n#include "v.h"',
+        'constexpr auto raw = R"(/*)";\n#include "v.h"',
+        "#include <{folder}/v.h>",
     ],
 )
 def test_an_include_is_noticed_however_it_is_written(
     compilations: list[Any], tmp_path: Path, directive: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "v.h").write_text("#define VALUE 1")
+    monkeypatch.setattr(locate, "headers", lambda major: [])
+    directive = directive.replace("{folder}", str(tmp_path))
+    options = [] if str(tmp_path) in directive else [f"-I{tmp_path}"]
     for number in (1, 2):
         (tmp_path / "v.h").write_text(f"#define VALUE {number}")
-        made = rawcuda.compile(f"{directive}\n{FILL}", options=[f"-I{tmp_path}"], cache=tmp_path / "kept")
+        made = rawcuda.compile(f"{directive}\n{FILL}", options=options, cache=tmp_path / "kept")
         assert f"{number};".encode() in made
     assert len(compilations) == 2 and len(list((tmp_path / "kept").iterdir())) == 2
+
+
+@pytest.mark.parametrize(
+    "directive",
+    [
+        '#define NAME "v.h"\n#include NAME',
+        '#include/* a comment\nwith a * star */"v.h"',
+        '#define HAS __has_include\n#if HAS("v.h")\n#include "v.h"\n#endif',
+        '#define HAS(where) __has_include(where)\n#if HAS("v.h")\n#include "v.h"\n#endif',
+        '#define NAME ("v.h")\n#if __has_include NAME\n#include "v.h"\n#endif',
+        '??=include "v.h"',
+        '#inc??/\nlude "v.h"',
+        '// for some compilers a comment of two lines: \\ \n#include "v.h"',
+    ],
+)
+def test_what_is_not_understood_is_not_cached(compilations: list[Any], tmp_path: Path, directive: str) -> None:
+    (tmp_path / "v.h").write_text("#define VALUE 1")
+    for _ in range(2):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            options = [f"-I{tmp_path}", "--std=c++11"]  # which has trigraphs
+            rawcuda.compile(f"{directive}\n{FILL}", options=options, cache=tmp_path / "kept")
+    assert len(compilations) == 2 and not list((tmp_path / "kept").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("options", "variable"),
+    [
+        (["-optf", "FILE"], ""),
+        (["--options-file=FILE"], ""),
+        (["-Xptxas", "-v,--options-file=FILE"], ""),
+        (["-Xcompiler", "-include,FILE"], ""),
+        (["--compiler-options=-include,FILE"], ""),
+        (["--use-pch=FILE"], ""),
+        (["--use-pch", "FILE"], ""),
+        ([], "NVCC_APPEND_FLAGS=-optf FILE"),
+    ],
+)
+def test_options_in_a_file_that_is_not_read_are_not_cached(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], variable: str
+) -> None:
+    if variable:
+        monkeypatch.setenv(*variable.split("="))
+    assert _key(tmp_path, options, b"int x;") is None
+
+
+@pytest.mark.parametrize(
+    ("options", "variable"),
+    [
+        (["-include", "x.h"], ""),
+        (["-I", "{}/a,{}"], ""),
+        ([], "NVCC_PREPEND_FLAGS=-I{}"),
+        ([], "CPATH=/nowhere:{}"),
+        ([], "CPLUS_INCLUDE_PATH={}"),
+    ],
+)
+def test_headers_in_all_folders_that_nvcc_is_told_are_part_of_the_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], variable: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    options = [each.format(tmp_path, tmp_path) for each in options]
+    if variable:
+        monkeypatch.setenv(*variable.format(tmp_path).split("="))
+    keys = []
+    for text in ("1", "2"):
+        (tmp_path / "x.h").write_text(text)
+        source = b"" if "-include" in options else b'#include "x.h"'
+        keys += [_key(tmp_path, options, source) for _ in range(2)]
+    assert None not in keys and len(set(keys)) == 2
+
+
+def _key(tmp_path: Path, options: list[str], source: bytes) -> str | None:
+    """Return the path that nvcc's code for a request has in a cache."""
+
+    class Nvcc:
+        kind = "nvcc"
+
+        def identity(self) -> str:
+            return "nvcc"
+
+        def options(self, request: Any, folders: list[str]) -> list[str]:
+            return list(request.options)
+
+    asked = request.Request(source, "x.cu", False, tuple(options), {}, (), request.Target(90), "ptx")
+    return cache.Store(tmp_path / "kept").path(asked, Nvcc(), [])
 
 
 def test_what_nvcc_takes_from_unknown_folders_is_not_cached(with_nvcc: Any, tmp_path: Path) -> None:
