@@ -285,7 +285,7 @@ def refuse_planted(path: str) -> None:
     if sys.platform == "win32" or not os.path.isabs(path) or not os.path.exists(path):
         return
     ours = [prefix + os.sep for each in (sys.prefix, sys.base_prefix) for prefix in (each, os.path.realpath(each))]
-    for below in os.path.abspath(path), os.path.realpath(path):  # a link can be exchanged, and so can what it names
+    for below in _followed(path):
         while not below.startswith(tuple(ours)):
             mode = os.stat(below).st_mode
             above = os.path.dirname(below)
@@ -299,6 +299,26 @@ def refuse_planted(path: str) -> None:
                     f"{path} is not used: install it elsewhere"
                 )
             below = above
+
+
+def _followed(path: str) -> Iterator[str]:
+    """Yield what an absolute path becomes, link by link: each link can be exchanged, and so can what it names."""
+    here, rest, links = os.sep, path.split(os.sep)[::-1], 0
+    while rest:
+        name = rest.pop()
+        if name == os.pardir:
+            here = os.path.dirname(here)
+        elif name not in ("", os.curdir):
+            here = os.path.join(here, name)
+            if os.path.islink(here):
+                links += 1
+                if links > 40:  # as Linux
+                    raise PermissionError(f"{path} has more than 40 links, so it is not used")
+                yield os.path.join(here, *rest[::-1])
+                target = os.readlink(here)
+                rest += target.split(os.sep)[::-1]
+                here = os.sep if os.path.isabs(target) else os.path.dirname(here)
+    yield here
 
 
 def mapped_file(name: str = "libcuda.so") -> str:

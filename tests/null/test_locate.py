@@ -98,6 +98,37 @@ def test_what_every_user_could_have_planted_is_refused(tmp_path, monkeypatch, op
 
 
 @pytest.mark.skipif(os.name != "posix", reason="Windows has no such modes")
+@pytest.mark.parametrize("form", ["absolute", "relative", "through another link", "up from a link"])
+def test_no_link_on_the_way_may_be_exchanged_by_every_user(tmp_path, form):
+    plant(tmp_path / "kit")
+    shared = tmp_path / "shared"
+    (shared / "inside").mkdir(parents=True)
+    (shared / "current").symlink_to(tmp_path / "kit")
+    (tmp_path / "alias").symlink_to(shared / "inside")
+    target = {
+        "absolute": shared / "current",
+        "relative": "alias/../../shared/./current",
+        "through another link": "next",
+        "up from a link": "alias/../current",
+    }[form]
+    (tmp_path / "next").symlink_to("shared/current")
+    (tmp_path / "cuda").symlink_to(target)
+    path = str(tmp_path / "cuda/bin/ptxas")
+    assert os.path.realpath(path) == os.path.realpath(tmp_path / "kit/bin/ptxas")
+    locate.refuse_planted(path)
+    shared.chmod(0o777)
+    with pytest.raises(PermissionError, match="chmod o-w"):
+        locate.refuse_planted(path)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Windows has no such links")
+def test_links_that_become_a_loop_while_they_are_followed_are_refused(tmp_path):
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(PermissionError, match="more than 40 links"):
+        list(locate._followed(str(tmp_path / "loop")))
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Windows has no such modes")
 def test_a_folder_with_the_sticky_bit_has_what_its_owner_put_there(tmp_path, monkeypatch):
     kit = tmp_path / "shared" / "kit"
     plant(kit)
