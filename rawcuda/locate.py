@@ -271,7 +271,7 @@ def _major(folder: str) -> int:
     return 0
 
 
-def refuse_planted(path: str) -> None:
+def refuse_planted(path: str, *, private: bool = False) -> None:
     """Refuse a library or program that every user of this machine could have put in its place.
 
     That is a file or a folder above it that everybody may write to. In a folder with the sticky bit, such as /tmp, the
@@ -279,24 +279,30 @@ def refuse_planted(path: str) -> None:
     belongs to an account of its own: who names a folder in a path trusts its owner. The folders of this Python are as
     trusted as the Python that runs.
 
-    path    absolute; a bare soname, which the loader finds, and a path that does not exist are not checked
-    raises  PermissionError with the remedy
+    path     absolute; a bare soname, which the loader finds, and a path that does not exist are not checked
+    private  whether the owner counts everywhere, and a group may not write, either
+    raises   PermissionError with the remedy
     """
     if sys.platform == "win32" or not os.path.isabs(path) or not os.path.exists(path):
         return
     ours = [prefix + os.sep for each in (sys.prefix, sys.base_prefix) for prefix in (each, os.path.realpath(each))]
+    others, who, option = stat.S_IWOTH, "every user", "o-w"
+    if private:
+        others, who, option = stat.S_IWOTH | stat.S_IWGRP, "other users", "go-w"
     for below in _followed(path):
         while not below.startswith(tuple(ours)):
-            mode = os.stat(below).st_mode
+            mode, owner = os.stat(below).st_mode, os.lstat(below).st_uid
             above = os.path.dirname(below)
-            if mode & stat.S_IWOTH and not (mode & stat.S_ISVTX and stat.S_ISDIR(mode)):
-                raise PermissionError(f"{below} can be written by every user, so {path} is not used: chmod o-w {below}")
+            if mode & others and not (mode & stat.S_ISVTX and stat.S_ISDIR(mode)):
+                raise PermissionError(f"{below} can be written by {who}, so {path} is not used: chmod {option} {below}")
+            if private and owner not in (0, os.geteuid()):
+                raise PermissionError(f"{below} belongs to user {owner}, so {path} is not used: give another place")
             if above == below:
                 break
-            if os.stat(above).st_mode & stat.S_IWOTH and os.lstat(below).st_uid not in (0, os.geteuid()):
+            if os.stat(above).st_mode & stat.S_IWOTH and owner not in (0, os.geteuid()):
                 raise PermissionError(
-                    f"{below} was put into {above}, where every user can write, by user {os.lstat(below).st_uid}, so "
-                    f"{path} is not used: install it elsewhere"
+                    f"{below} was put into {above}, where every user can write, by user {owner}, so {path} is not "
+                    "used: install it elsewhere"
                 )
             below = above
 

@@ -56,8 +56,8 @@ class Store:
 
     raises  TypeError        not a path
             ValueError       an empty path, or one that the system cannot represent
-            PermissionError  other users can write to the folder, or it belongs to another user: they could replace
-                             the code that is run
+            PermissionError  other users can write to the folder or one above it, or own one (root may): they could
+                             replace the code that is run
             OSError          it cannot be made, or is a file
     """
 
@@ -84,7 +84,7 @@ class Store:
                     f"cache {self.folder}: its mode is {stat.S_IMODE(status.st_mode):o}, so that other users can "
                     "replace the code in it: chmod 700 it, or give another folder"
                 )
-        locate.refuse_planted(self.folder)
+        locate.refuse_planted(self.folder, private=True)
 
     def path(self, request: Request, compiler: Nvrtc | Nvcc, folders: list[str]) -> str | None:
         """Return the path of the file for a request; None if the headers that it depends on cannot be determined."""
@@ -118,8 +118,11 @@ class Store:
         except OSError as error:
             raise _damaged(path, str(error.strerror)) from None
         try:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
                 raise _damaged(path, "it is not a file")
+            if sys.platform != "win32" and status.st_uid != os.geteuid():
+                raise _damaged(path, f"user {status.st_uid} owns it")
             with open(descriptor, "rb", closefd=False) as file:
                 data = file.read()
         finally:

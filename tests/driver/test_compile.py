@@ -968,13 +968,42 @@ def test_a_folder_that_others_can_write_to_is_refused(tmp_path: Path, monkeypatc
 
 
 @pytest.mark.skipif(os.name != "posix", reason="modes are POSIX's")
-def test_a_folder_that_others_can_exchange_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "cache").mkdir(mode=0o700)
-    tmp_path.chmod(0o777)
-    with pytest.raises(PermissionError, match=f"chmod o-w {tmp_path}"):
-        rawcuda.compile(FILL, cache=tmp_path / "cache")
-    tmp_path.chmod(0o1777)
-    rawcuda.compile(FILL, options=["-DVALUE=1"], cache=tmp_path / "cache")
+def test_a_folder_that_others_can_exchange_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "above" / "cache"
+    folder.mkdir(parents=True, mode=0o700)
+    for mode in (0o777, 0o775, 0o757):
+        folder.parent.chmod(mode)
+        with pytest.raises(PermissionError, match=f"by other users.*: chmod go-w {folder.parent}$"):
+            rawcuda.compile(FILL, cache=folder)
+    for mode in (0o1777, 0o755):
+        folder.parent.chmod(mode)
+        rawcuda.compile(FILL, options=["-DVALUE=1"], cache=folder)
+    real = os.lstat
+
+    def lstat(path: Any) -> Any:
+        status = real(path)
+        is_above = os.fspath(path) == str(folder.parent)
+        return types.SimpleNamespace(st_mode=status.st_mode, st_uid=4242) if is_above else status
+
+    monkeypatch.setattr(locate.os, "lstat", lstat)
+    with pytest.raises(PermissionError, match=f"{folder.parent} belongs to user 4242"):
+        rawcuda.compile(FILL, cache=folder)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="owners are POSIX's")
+def test_a_file_of_another_user_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: dict[str, Any] = {"options": ["-DVALUE=1"], "cache": tmp_path / "kept"}
+    rawcuda.compile(FILL, **given)
+    real = os.fstat
+
+    def fstat(descriptor: int) -> Any:
+        status = list(real(descriptor))
+        status[4] = 4242
+        return os.stat_result(status)
+
+    monkeypatch.setattr(cache.os, "fstat", fstat)
+    with pytest.raises(rawcuda.CacheDamaged, match="user 4242 owns it: delete it"):
+        rawcuda.compile(FILL, **given)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="modes are POSIX's")
