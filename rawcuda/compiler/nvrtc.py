@@ -9,7 +9,6 @@ Read next    nvcc.py
 from __future__ import annotations
 
 import ctypes
-import glob
 import os
 
 from .. import locate
@@ -50,13 +49,7 @@ class Nvrtc:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        # NVRTC asks the loader for its builtins library by name, when it compiles. Loading it by its path first makes
-        # sure that it is found, and that it is the one that belongs to this NVRTC.
-        for pattern in ("libnvrtc-builtins.so.*", "nvrtc-builtins64_*.dll"):
-            for builtins in glob.glob(os.path.join(glob.escape(os.path.dirname(path)), pattern)):
-                locate.refuse_planted(builtins)
-                ctypes.CDLL(builtins)
-        self._library = ctypes.CDLL(path)
+        self._library = locate.load_nvrtc(path)
         major, minor, count = ctypes.c_int(), ctypes.c_int(), ctypes.c_int()
         try:
             self._call("nvrtcVersion", ctypes.byref(major), ctypes.byref(minor))

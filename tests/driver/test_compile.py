@@ -593,6 +593,40 @@ def test_a_library_that_is_not_nvrtc_and_one_that_is_too_old(tmp_path: Path, mon
         nvrtc.Nvrtc(locate.nvrtc()[0][0])
 
 
+@pytest.fixture
+def linked(python: Python, tmp_path: Path) -> Callable[..., str]:
+    """Run a snippet that finds NVRTC through a link, in a folder with a builtins library that is in no safe place."""
+    real = Path(os.path.realpath(locate.nvrtc()[0][0]))
+    [builtins] = real.parent.glob("libnvrtc-builtins.so.*.*")
+    for name in ("here", "kit/lib64"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "here" / builtins.name).write_bytes(b"no library: NVRTC fails with it")
+    (tmp_path / "kit/lib64" / real.name).symlink_to(real)
+    env = {"LD_LIBRARY_PATH": ":", "CUDA_HOME": str(tmp_path / "kit")}
+
+    def run(code: str, *command: str) -> str:
+        return python([*command, "-c", code], cwd=tmp_path / "here", env=env, check=True, timeout=120).stdout
+
+    return run
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="LD_LIBRARY_PATH")
+def test_nvrtcs_builtins_are_not_looked_for_in_the_current_folder(linked: Callable[..., str]) -> None:
+    assert "ret;" in linked(
+        f"from tests.subject import rawcuda; print(rawcuda.compile({FILL!r}, options=['-DVALUE=1']))"
+    )
+    said = linked("""
+from tests.subject import module
+locate = module("locate")
+locate.os.path.realpath = locate.os.path.abspath  # as if the library were in the kit, without its builtins
+try:
+    locate.load_nvrtc(locate.nvrtc()[0][0])
+except OSError as error:
+    print(error)
+""")
+    assert re.match(r"libnvrtc-builtins\.so\.\d+\.\d+: no folder in which the system's loader searches", said), said
+
+
 @pytest.mark.heavy
 @pytest.mark.skipif(NAME != "rawcuda", reason="the README is about the original")
 @pytest.mark.parametrize("package", ["nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12", "nvidia-cuda-nvrtc-cu11"])

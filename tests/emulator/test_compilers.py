@@ -97,6 +97,18 @@ check(nvrtc.nvrtcCompileProgram(program, 0, None) - 6)
     assert "NVRTC_ERROR_COMPILATION" in said
 
 
+@needs_nvrtc
+def test_nvrtcs_builtins_are_loaded_with_it(emulated) -> None:
+    """Or else NVRTC would ask the loader for them, which may search the current folder."""
+    said = emulated("""
+import ctypes
+numbers = ctypes.c_int(), ctypes.c_int()
+ctypes.CDLL("libnvrtc.so.13").nvrtcVersion(*map(ctypes.byref, numbers))
+print([line for line in open("/proc/self/maps") if "libnvrtc-builtins" in line])
+""")
+    assert "libnvrtc-builtins" in said
+
+
 def test_nvrtc_says_where_it_can_be_had(emulated, monkeypatch: pytest.MonkeyPatch) -> None:
     said = emulated("""
 import ctypes, sys

@@ -39,7 +39,9 @@ def names() -> list[str]:
     return sorted(nvrtc_h.prototypes())
 
 
-def real(places: Callable[[], list[tuple[str, str]]], major: int) -> ctypes.CDLL | None:
+def real(
+    places: Callable[[], list[tuple[str, str]]], major: int, load: Callable[[str], ctypes.CDLL] = ctypes.CDLL
+) -> ctypes.CDLL | None:
     """Load the real library of a major version, or else the newest one; return None if there is none.
 
     places  a function of locate.py that returns the places to search
@@ -52,7 +54,7 @@ def real(places: Callable[[], list[tuple[str, str]]], major: int) -> ctypes.CDLL
     for _, _, path in sorted(found, key=lambda each: each[:2], reverse=True):
         try:
             locate.refuse_planted(path)
-            return ctypes.CDLL(path)
+            return load(path)
         except OSError:
             continue
     return None
@@ -66,7 +68,7 @@ def keep(function: Any) -> int:
 
 def open_nvrtc(emulator: Emulator, major: int) -> Answers:
     """Return the function that returns the addresses of NVRTC's functions."""
-    library = real(locate.nvrtc, major)
+    library = real(locate.nvrtc, major, locate.load_nvrtc)
     if library is None:
         text = ctypes.create_string_buffer(_MISSING)
         error = keep(ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_int)(lambda code: ctypes.addressof(text)))
