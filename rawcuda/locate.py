@@ -29,6 +29,7 @@ __all__ = [
     "nvjitlink",
     "nvcc",
     "ptxas",
+    "on_path",
     "headers",
     "searched",
     "load",
@@ -210,14 +211,16 @@ def nvjitlink() -> list[Place]:
     return _found(("libnvJitLink.so*",), _library_folders())
 
 
-def _programs(name: str) -> list[Place]:
+def on_path(name: str) -> list[str]:
+    """Return the programs of this name in the folders of PATH, except relative ones and the current one."""
     name += ".exe" if sys.platform == "win32" else ""
-    found = _found((name,), ("bin",))
-    for folder in _safe(os.environ.get("PATH", "").split(os.pathsep)):
-        path = os.path.join(folder, name)
-        if os.access(path, os.X_OK) and all(path != old for old, _ in found):
-            found.append((path, "on the PATH"))
-    return found
+    paths = (os.path.join(folder, name) for folder in _safe(os.environ.get("PATH", "").split(os.pathsep)))
+    return [path for path in dict.fromkeys(paths) if os.access(path, os.X_OK) and not os.path.isdir(path)]
+
+
+def _programs(name: str) -> list[Place]:
+    found = _found((name + (".exe" if sys.platform == "win32" else ""),), ("bin",))
+    return found + [(path, "on the PATH") for path in on_path(name) if all(path != old for old, _ in found)]
 
 
 def ptxas() -> list[Place]:

@@ -723,6 +723,25 @@ def test_the_commit_is_recorded(told: Told, tmp_path: Path) -> None:
     assert re.fullmatch(r"Commit ([0-9a-f]{40,64}(, with changes)?|unknown: .*)\.", second), second
 
 
+@pytest.mark.skipif(os.name != "posix", reason="a planted program is a shell script")
+@pytest.mark.parametrize("planted", ["", ".", "../here", "{}/here", "{}/open", "nowhere"])
+def test_no_planted_git_is_run(python: Python, tmp_path: Path, planted: str) -> None:
+    """One in the current folder, however PATH names it, or where every user can write."""
+    for name in ("here", "open"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "git").write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
+        (tmp_path / name / "git").chmod(0o755)
+    (tmp_path / "open").chmod(0o777)
+    path = planted.format(tmp_path)
+    if planted != "nowhere":
+        path += os.pathsep + os.environ["PATH"]
+    code = "from tests.subject import module; print(module('tools.commands.vendor')._commit())"
+    said = python(code, cwd=tmp_path / "here", env={"PATH": path}, check=True).stdout
+    assert not (tmp_path / "ran").exists(), said
+    if planted in ("{}/open", "nowhere"):
+        assert "unknown: " in said
+
+
 def test_an_update_keeps_the_part(told: Told, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     told(tmp_path / "taken", "--only", "dlpack")
     manifest = tmp_path / "taken" / "VENDORED.txt"

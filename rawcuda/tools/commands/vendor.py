@@ -20,7 +20,7 @@ from importlib.resources import files
 from keyword import iskeyword
 from typing import NamedTuple
 
-from ... import __version__
+from ... import __version__, locate
 from ..terminal import say
 from .console import PACKAGE, PROGRAM, Parser, Refusal, speaking_of
 from .parts import MANIFEST, PARTS, part
@@ -138,10 +138,14 @@ def _commit() -> str:
     checkout = os.path.dirname(str(files(PACKAGE)))
     if "." in PACKAGE or not all(os.path.exists(os.path.join(checkout, name)) for name in (".git", "setup.cfg")):
         return "unknown: this was not copied from a checkout"
+    programs = locate.on_path("git")
+    if not programs:
+        return "unknown: there is no git"
     try:
+        locate.refuse_planted(programs[0])
         said = [
             subprocess.run(
-                ["git", "-C", checkout, *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=20
+                [programs[0], "-C", checkout, *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=20
             ).stdout.strip()
             for words in (("rev-parse", "HEAD"), ("status", "--porcelain", "--", PACKAGE))
         ]
