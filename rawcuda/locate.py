@@ -284,19 +284,19 @@ def refuse_planted(path: str, *, private: bool = False) -> None:
     trusted as the Python that runs.
 
     path     absolute; a bare soname, which the loader finds, and a path that does not exist are not checked
-    private  whether the owner counts everywhere, and a group may not write, either
+    private  whether the owner counts everywhere, and a group may not write, either, except this user's own: it has the
+             number of the user
     raises   PermissionError with the remedy
     """
     if sys.platform == "win32" or not os.path.isabs(path) or not os.path.exists(path):
         return
     ours = [prefix + os.sep for each in (sys.prefix, sys.base_prefix) for prefix in (each, os.path.realpath(each))]
-    others, who, option = stat.S_IWOTH, "every user", "o-w"
-    if private:
-        others, who, option = stat.S_IWOTH | stat.S_IWGRP, "other users", "go-w"
+    who, option = ("other users", "go-w") if private else ("every user", "o-w")
     for below in _followed(path):
         while not below.startswith(tuple(ours)):
-            mode, owner = os.stat(below).st_mode, os.lstat(below).st_uid
-            above = os.path.dirname(below)
+            status, owner = os.stat(below), os.lstat(below).st_uid
+            mode, above = status.st_mode, os.path.dirname(below)
+            others = stat.S_IWOTH | (stat.S_IWGRP if private and status.st_gid != os.geteuid() else 0)
             if mode & others and not (mode & stat.S_ISVTX and stat.S_ISDIR(mode)):
                 raise PermissionError(f"{below} can be written by {who}, so {path} is not used: chmod {option} {below}")
             if private and owner not in (0, os.geteuid()):

@@ -1005,10 +1005,22 @@ def test_a_folder_that_others_can_write_to_is_refused(tmp_path: Path, monkeypatc
 def test_a_folder_that_others_can_exchange_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "above" / "cache"
     folder.mkdir(parents=True, mode=0o700)
+    group = 4242
+    look = os.stat
+
+    def stat(path: Any, **options: Any) -> Any:
+        status = list(look(path, **options))
+        status[5] = group if os.fspath(path) == str(folder.parent) else status[5]
+        return os.stat_result(status)
+
+    monkeypatch.setattr(locate.os, "stat", stat)
     for mode in (0o777, 0o775, 0o757):
         folder.parent.chmod(mode)
         with pytest.raises(PermissionError, match=f"by other users.*: chmod go-w {folder.parent}$"):
             rawcuda.compile(FILL, cache=folder)
+    folder.parent.chmod(0o775)
+    group = os.geteuid()  # the group that many systems give each user
+    rawcuda.compile(FILL, options=["-DVALUE=1"], cache=folder)
     for mode in (0o1777, 0o755):
         folder.parent.chmod(mode)
         rawcuda.compile(FILL, options=["-DVALUE=1"], cache=folder)

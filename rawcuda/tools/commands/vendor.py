@@ -145,7 +145,11 @@ def _commit() -> str:
         locate.refuse_planted(programs[0])
         said = [
             subprocess.run(
-                [programs[0], "-C", checkout, *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=20
+                [programs[0], "-C", checkout, *words],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=20,
             ).stdout.strip()
             for words in (("rev-parse", "HEAD"), ("status", "--porcelain", "--", PACKAGE))
         ]
