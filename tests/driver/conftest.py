@@ -57,7 +57,7 @@ def only_new_objects(monkeypatch: pytest.MonkeyPatch) -> None:
 
     One test in test_reset.py lets it search all objects.
     """
-    found = types.SimpleNamespace(unfreeze=lambda: None, get_objects=gc.get_objects)
+    found = types.SimpleNamespace(unfreeze=lambda: None, get_objects=gc.get_objects, collect=gc.collect)
     monkeypatch.setattr(module("gpu.devices.resetting"), "gc", found)
 
 

@@ -267,6 +267,29 @@ def test_leased_memory_is_freed_when_the_last_lease_goes(device, library, kind):
         assert live() == before
 
 
+@pytest.mark.parametrize("export_ends_first", [True, False])
+@pytest.mark.parametrize("close", ["close", "drop"])
+def test_memory_that_an_export_and_work_of_ours_use(device, library, close, export_ends_first):
+    def live():
+        module("ownership").drain()
+        return None if library is None else library.live_handles()["memory"]
+
+    before = live()
+    memory = device.allocate(64, kind="pinned")
+    during = live()
+    leases = [memory.lease(), memory.lease(True)]
+    assert leases[0] is not leases[1] and leases[1] is memory.lease(True)
+    if close == "close":
+        memory.close()
+    del memory
+    assert live() == during
+    del leases[0 if export_ends_first else 1]
+    assert live() == during
+    leases.clear()
+    gc.collect()
+    assert live() == before
+
+
 EXPORTS = {  # everything by which another library gets the bytes of memory that the CPU can access
     "a capsule": lambda memory: memory.__dlpack__(max_version=(1, 0)),
     "a legacy capsule of a view": lambda memory: memory.view("uint32")[1:].__dlpack__(),

@@ -1,7 +1,9 @@
 """Device.reset(): every object of the old context is closed and says so, and the next launch works."""
 
 import array
+import ctypes
 import gc
+import weakref
 
 import pytest
 
@@ -306,3 +308,74 @@ def test_after_each_kind_of_error_the_next_launch_works(own, name):
             use()
     for thing in (loaded, memory):
         thing.close()
+
+
+EXPORTS = {
+    "a memoryview": lambda memory: memory.view().memoryview(),
+    "DLPack": lambda memory: memory.__dlpack__(max_version=(1, 0)),
+    "a lease": lambda memory: memory.lease(),
+    "the interface of a view": lambda memory: [view := memory.view(), view.__array_interface__],
+    "the interface of the memory": lambda memory: [memory, memory.__array_interface__],
+}
+
+
+@pytest.mark.parametrize("is_closed", [False, True])
+@pytest.mark.parametrize("kind", ["pinned", "managed"])
+@pytest.mark.parametrize("export", EXPORTS)
+def test_host_memory_that_arrays_use(own, export, kind, is_closed):
+    """Nothing can keep its bytes, so reset() ends nothing, also after an error of a kernel."""
+    memory, stream = own.allocate(64, kind=kind).fill(5), own.stream()
+    own.synchronize()
+    used, address = EXPORTS[export](memory), memory.ptr
+    if is_closed:
+        memory.close()
+    del memory
+    wanted = rf"frees the {kind} memory of 64 bytes at {address:#x}, which arrays still use: drop them, or copy"
+    with pytest.raises(errors.InvalidUse, match=wanted):
+        own.reset(force=True)
+    assert stream.query() and bytes((ctypes.c_char * 64).from_address(address)) == bytes([5]) * 64
+    del used
+    own.reset(force=True)
+    assert works(own) and stream.closed
+
+
+def test_garbage_that_uses_host_memory(own):
+    cycle = [own.allocate(64, kind="pinned").view().memoryview()]
+    cycle.append(cycle)
+    del cycle
+    own.reset(force=True)
+    assert works(own)
+
+
+def test_host_memory_that_only_ended_work_uses(own):
+    """Graphs, and work on streams of other software, keep memory, but end with the context."""
+    memory, there = own.allocate(64, kind="pinned"), own.empty(64, "uint8")
+    graph = own.graph()
+    graph.copy(there, memory)
+    borrowed = own.stream()
+    rawcuda.copy(there, memory, stream=borrowed.handle)
+    own.reset(force=True)
+    assert memory.closed and works(own)
+    graph.close()
+
+
+@pytest.mark.parametrize("is_closed", [False, True])
+@pytest.mark.parametrize("export", [name for name in EXPORTS if name != "a lease"])
+def test_registered_memory_outlives_the_reset(own, export, is_closed):
+    class Bytes(bytearray):  # with weak references
+        pass
+
+    host = Bytes([7] * 4096)
+    gone = weakref.ref(host)
+    memory = own.register(host)
+    used, address = EXPORTS[export](memory), memory.ptr
+    if is_closed:
+        memory.close()
+    own.reset(force=True)
+    del memory, host
+    gc.collect()
+    assert gone() is not None and ctypes.string_at(address, 4096) == bytes([7]) * 4096
+    del used
+    gc.collect()
+    own.stream().close()  # drains
+    assert gone() is None and works(own)

@@ -118,9 +118,12 @@ class Device(Facts):
 
         Every object that was made on this device is closed. The Device itself works as before.
 
+        Arrays of other libraries that use pinned or managed memory must be dropped first. A Memory or a view counts as
+        one as long as it exists, if its array interface was read.
+
         force   necessary on a GPU, where the context also belongs to all other libraries in the process
         calls   cuDevicePrimaryCtxReset_v2
-        raises  InvalidUse  without force on a GPU, or while a stream is being captured
+        raises  InvalidUse  without force on a GPU, while a stream is being captured, or while arrays use such memory
         """
         from .resetting import reset
 

@@ -5,6 +5,8 @@ How          The driver destroys everything in the primary context, also the obj
              own objects in the context are closed without releasing their handles, which become invalid. Objects that
              do not belong to the context (pools, graphs, green contexts, virtual memory) are released. Then the context
              is retained again, so that a Device works as before.
+What not     pinned and managed memory that arrays use: nothing keeps its bytes after the reset, so reset() refuses.
+             Registered memory belongs to its exporter, which its leases keep.
 Source       CUDA Driver API, cuDevicePrimaryCtxReset
 Read next    gpu/devices/device.py
 """
@@ -16,9 +18,11 @@ import gc
 from ...errors import InvalidUse
 from ...ownership import Owned, drain, dropped, forked, invalidate
 from ..core.context import peers, release
-from ..core.handles import GREEN, GREEN_STREAM, Lifetime
-from ..core.points import Point, capturing, forget
+from ..core.handles import GREEN, GREEN_STREAM, MANAGED, PINNED, POOLED, Lifetime
+from ..core.points import Point, capturing, forget, sweep
 from ..core.stream_arguments import failed
+from ..memory.memory import Memory
+from ..memory.ordering import finish_context
 from .peers import forget_links
 
 TYPE_CHECKING = False
@@ -73,6 +77,7 @@ def reset(device: Device, force: bool) -> None:
     if dropped:
         drain()
     with primary._lock:
+        _refuse_used(primary)
         _end_objects(primary)
         _forget_failures(primary.ordinal)
         release(primary.driver, "cuDevicePrimaryCtxReset_v2", primary.ordinal)
@@ -80,6 +85,37 @@ def reset(device: Device, force: bool) -> None:
         release(primary.driver, "cuDevicePrimaryCtxRelease_v2", primary.ordinal)
         primary._open()
     invalidate()
+
+
+def _refuse_used(primary: PrimaryContext) -> None:
+    """Refuse the reset if the host may still use pinned or managed memory through an array.
+
+    raises  InvalidUse
+    """
+    found = _used(primary)
+    if found:  # perhaps only by work, or by garbage
+        finish_context(primary)
+        sweep(now=True)
+        gc.collect()
+        found = _used(primary)
+    if found:
+        raise InvalidUse(
+            f"Device.reset() frees {found[0]}{f' (and {len(found) - 1} more)' if found[1:] else ''}, which arrays "
+            "still use: drop them, or copy them first, also after an error of a kernel. A Memory or a view whose array "
+            "interface was read counts as such an array, so drop it, too"
+        )
+
+
+def _used(primary: PrimaryContext) -> list[str]:
+    """Describe the pinned and managed memory that was exported, if the export may still be used."""
+    users = [user for user in tuple(primary.users) if type(user) is Lifetime and user.kind in (PINNED, MANAGED, POOLED)]
+    return [
+        f"the {each.kind} memory of {each.nbytes} bytes at {each._release.value:#x}"  # type: ignore[union-attr]
+        for each in (_owners_of(users) if users else ())
+        if isinstance(each, Memory)
+        and each.kind != "device"
+        and (each._shown or any([lease() for lease in each._leases]))
+    ]
 
 
 def _forget_failures(ordinal: int) -> None:
@@ -112,8 +148,8 @@ def _end_objects(primary: PrimaryContext) -> None:
             user.release(late=True)
     for owner in owners:
         owner._handle, owner._release = None, _Ended(primary.ordinal)
-        owner.__del__ = _nothing
-        owner._closing()
+        if not owner._closing():  # otherwise its finalizer, which releases nothing any more, keeps what was registered
+            owner.__del__ = _nothing
 
 
 def _owners_of(users: list[object]) -> list[Owned]:

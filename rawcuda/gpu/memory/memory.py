@@ -46,6 +46,7 @@ class Lease:
     __slots__ = ("memory", "__del__", "__weakref__")
 
     if TYPE_CHECKING:
+        memory: Any  # after close() another Lease, if that has to live as long
         __del__: Any
 
     def __init__(self, memory: Memory) -> None:
@@ -93,7 +94,7 @@ class Memory(Owned, Bytes):
     Why long  it is an array of bytes, too, and so it has the protocols of arrays
     """
 
-    __slots__ = ("_nbytes", "_kind", "_device", "_stream", "_primary", "_keeps", "_leases", "_side", "_shown")
+    __slots__ = ("_nbytes", "_kind", "_device", "_stream", "_primary", "_keeps", "_leases", "_uses", "_side", "_shown")
     readonly: bool = False  # whether it must not be written: page-locked memory of a read-only exporter
     nbytes: int
     kind: str
@@ -103,7 +104,8 @@ class Memory(Owned, Bytes):
         _primary: PrimaryContext
         _keeps: Any
         _side: copying.Side | None
-        _leases: list[ref[Lease]]  # only the first is used
+        _leases: list[ref[Lease]]  # of exports; only the first is used
+        _uses: list[ref[Lease]]  # of work and graphs, likewise
         _shown: bool  # whether an array interface was read
 
     def __init__(self, *_: object, **__: object) -> None:
@@ -134,17 +136,19 @@ class Memory(Owned, Bytes):
         self._device, self._nbytes, self._kind, self._stream = device, nbytes, kind, stream
         self._primary = device._primary
         self._keeps = None
-        self._leases, self._shown, self._side = [], False, None
+        self._leases, self._uses, self._shown, self._side = [], [], False, None
 
-    def lease(self) -> Lease:
+    def lease(self, for_work: bool = False) -> Lease:
         """Return an object that keeps the bytes: while it exists, close() closes this Memory, but does not free them.
 
         Every export of this memory holds it. After the last reference is dropped, one of our next calls waits for the
         device, since we do not know on which stream other libraries used the bytes, and frees them.
 
-        raises  Closed   after close()
+        for_work  it is held by our own work or by a graph, which Device.reset() ends; other leases of host memory make
+                  reset() refuse
+        raises    Closed   after close()
         """
-        leases = self._leases
+        leases = self._uses if for_work else self._leases
         while True:
             if not leases:
                 made = Lease(self)
@@ -247,8 +251,13 @@ class Memory(Owned, Bytes):
     def _closing(self) -> bool:
         if self._shown:  # users of an array interface keep this object, whose finalizer frees the bytes
             return True
-        leases = self._leases
+        leases, uses = self._leases, self._uses
         lease = leases[0]() if leases else None
+        use = uses[0]() if uses else None
+        if use is not None:
+            if lease is not None:
+                lease.memory = use  # so that it ends after both
+            lease = use
         if lease is None or self._release is None:
             return False
         if self.__del__ is not _nothing:  # (an interrupted close() may have done this already)
@@ -578,7 +587,8 @@ def blank(
     memory: Memory = _new(made or _CLASSES[kind])
     memory._device, memory._primary, memory._nbytes = device, primary, nbytes
     memory._kind, memory._stream = kind, stream
-    memory._keeps, memory._leases, memory._shown, memory._side = None, [], False, None
+    memory._keeps, memory._leases, memory._uses = None, [], []
+    memory._shown, memory._side = False, None
     if nbytes == 0:
         memory._own(0, Once(_release_nothing))
     return memory

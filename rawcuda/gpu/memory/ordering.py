@@ -181,7 +181,7 @@ def keep(primary: PrimaryContext, stream: object, thing: Any, side: Side) -> Non
         home = home_of(stream, primary)
         if home is not side.primary:
             owner = thing if isinstance(thing, Memory) else thing._owner
-            retain(home, handle, owner.lease())
+            retain(home, handle, owner.lease(True))
 
 
 def finish_context(primary: PrimaryContext) -> None:

@@ -46,10 +46,10 @@ class _Window(Memory):
 
     __slots__ = ()
 
-    def lease(self) -> Lease:
+    def lease(self, for_work: bool = False) -> Lease:
         """Return an object that keeps the virtual memory mapped."""
         self.handle  # raises Closed
-        lease: Lease = self._keeps.lease()
+        lease: Lease = self._keeps.lease(for_work)
         return lease
 
     def _access_from(self, ordinal: int) -> int:
@@ -335,12 +335,12 @@ class VirtualMemory(Memory):
 
     def _check_unused(self, begin: int) -> None:
         """Check that no view and no export uses the bytes from an offset on."""
-        if self._leases:  # a copy on a stream of another device may hold one: complete such copies
+        if self._uses:  # a copy on a stream of another device may hold one: complete such copies
             self._reservation.wait()
             sweep(now=True)
         windows = [window for window in (each() for each in self._windows) if window is not None]
         used = max((window.nbytes for window in windows), default=0)
-        leased = any(lease() is not None for lease in self._leases)
+        leased = any(lease() is not None for lease in self._leases + self._uses)
         if used > begin or leased:
             raise ValueError(
                 f"the bytes from {begin} on cannot be unmapped: "
