@@ -332,8 +332,8 @@ def plan_fill(target: Any, value: Any) -> tuple[Any, Side, bytes, bytes]:
     returns  also the widest word that the driver can repeat to get the same bytes, or no bytes
     """
     target, to = _side_of(target, None)
-    _check_target(to, target)
     pattern = encode(to.form.dtype or _BYTE, value)
+    _check_target(to, target)
     return target, to, pattern, widest(pattern)
 
 
@@ -496,11 +496,11 @@ def fill(target: Any, value: Any, stream: Any = None) -> None:
     if to is None:
         to = examine(target)
     form = to.form
+    if type(value) is not int:  # (an int tells as much as its bytes)
+        value = pattern_of(form, value)  # before the check: code of the value may close the memory
     memory = to.memory
     if memory is None or memory._handle is None or to.readonly or not form.is_safe:
         _check_target(to, target)
-    if type(value) is not int:  # (an int tells as much as its bytes)
-        value = pattern_of(form, value)
     if to.kind == "host" or not form.nbytes:
         pattern = pattern_of(form, value)
         if stream is not None:

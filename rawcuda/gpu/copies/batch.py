@@ -22,7 +22,7 @@ from ...errors import a_kind, worded
 from ...headers import cuda_h
 from ...protocols.description import Unaddressed
 from ..core.points import capture_number
-from ..core.stream_arguments import LEGACY, home_of, queue_of, work_handle
+from ..core.stream_arguments import LEGACY, home_of, queue_of, settled, work_handle
 from ..memory.ordering import PAGEABLE, end_work, keep, make_ready, refuse_capture
 from .transfer import box_of
 
@@ -61,12 +61,13 @@ def copy_batch(pairs: Any, *, stream: Any = None, source_order: str = "stream", 
     prefer_overlap = as_bool("prefer_overlap", prefer_overlap)
     copies = [_checked(number, pair, stream) for number, pair in enumerate(as_list("pairs", pairs, "pairs"))]
     copies = [each for each in copies if not each.walk.is_empty()]
+    given, stream = stream, settled(stream)
     handle = work_handle(stream)
     primary: PrimaryContext | None = None
     for each in copies:
         primary = primary or each.to.primary or each.of.primary
     if primary is None:  # host memory only
-        _make_each(copies, stream)
+        _make_each(copies, given)
         return
     primary.open()
     home = home_of(stream, primary)
@@ -76,14 +77,15 @@ def copy_batch(pairs: Any, *, stream: Any = None, source_order: str = "stream", 
     if captured and any("host" in (each.to.kind, each.of.kind) for each in copies):
         refuse_capture(home, handle, PAGEABLE)
     runs, boxes = _divide(copies, home) if not (captured or handle == LEGACY or _depend(copies)) else ([], [])
-    together = [*runs, *boxes]
+    together, (calls, queue) = [*runs, *boxes], (home.calls, queue_of(stream))
     taken = {*together}
     alone = [each for each in copies if each not in taken]
     for each in together:
         for thing in (each.dst, each.src):
             if thing.stream is not None and thing.stream is not stream:
                 make_ready(home, stream, thing)
-    calls, queue = home.calls, queue_of(stream)
+    for each in together:
+        each.dst.ptr, each.src.ptr  # raises Closed: the code of a stream may have closed memory
     foreign = not all(each.to.ours and each.of.ours for each in together)
     waits = order == _ORDERS["during_api_call"] or any("host" in (each.to.kind, each.of.kind) for each in together)
     try:
@@ -91,8 +93,8 @@ def copy_batch(pairs: Any, *, stream: Any = None, source_order: str = "stream", 
             _copy_runs(calls, queue, runs, order, prefer_overlap, home)
         if boxes:
             _copy_boxes(calls, queue, boxes, order, prefer_overlap, home)
-        _keep_all(together, home, stream)
-        _make_each(alone, stream)
+        _keep_all(together, home, stream, given)
+        _make_each(alone, given)
         if waits:
             calls.cuStreamSynchronize(queue)
     except BaseException as error:
@@ -101,13 +103,13 @@ def copy_batch(pairs: Any, *, stream: Any = None, source_order: str = "stream", 
         raise
 
 
-def _keep_all(together: list[CheckedCopy], home: PrimaryContext, stream: Any) -> None:
+def _keep_all(together: list[CheckedCopy], home: PrimaryContext, stream: Any, given: Any) -> None:
     for each in together:
         for thing, side in ((each.dst, each.to), (each.src, each.of)):
             if side.kind != "host":
                 keep(home, stream, thing, side)
         if each.to.form.dtype is not None:
-            each.dst.stream = stream
+            each.dst.stream = given
 
 
 def _make_each(copies: list[CheckedCopy], stream: Any) -> None:

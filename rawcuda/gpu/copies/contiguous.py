@@ -18,7 +18,7 @@ from ...driver import as_argument
 from ...ownership import drain, dropped
 from ..core.context import reaches
 from ..core.points import retained, sweep
-from ..core.stream_arguments import StreamHandle, home_of, queue_of, work_handle
+from ..core.stream_arguments import StreamHandle, home_of, queue_of, settled
 from ..memory.memory import Memory
 from ..memory.ordering import PAGEABLE, end_work, keep, make_ready, refuse_capture
 
@@ -56,14 +56,17 @@ def copy_run(dst: Any, src: Any, to: Side, of: Side, stream: Any) -> bool:
         queue, using = _other_queue(stream, primary)
         if queue is None:
             return False
+        dst.ptr, src.ptr  # raises Closed: the code of a stream, here or below, may close memory
     if not (to.ours and of.ours):
         _copy_foreign(dst, src, to, of, primary, queue, using, stream)
         return True
     before, theirs = dst.stream, src.stream
     if before is not None and before is not stream:
         make_ready(primary, using, dst)
+        dst.ptr, src.ptr
     if theirs is not None and theirs is not stream and theirs is not before:
         make_ready(primary, using, src)
+        dst.ptr, src.ptr
     primary.calls.cuMemcpyAsync(to.argument, of.argument, to.form.size, queue)
     if to.form.dtype is not None:  # (the stream of a Memory is that of its allocation)
         dst.stream = stream  # its elements will be ready in this stream's order
@@ -87,6 +90,7 @@ def _copy_foreign(
     for thing in (dst, src):
         if thing.stream is not None and thing.stream is not stream:
             make_ready(primary, using, thing)
+            dst.ptr, src.ptr
     try:
         primary.calls.cuMemcpyAsync(to.argument, of.argument, to.form.size, queue)
         if is_pageable:  # nothing keeps it alive, and its owner may use it immediately
@@ -114,8 +118,7 @@ def _other_queue(stream: Any, primary: PrimaryContext) -> tuple[Any, Any]:
         primary.open()
     if stream is None:
         return queue_of(None), None
-    if type(stream) is not int and not isinstance(stream, StreamHandle):
-        stream = work_handle(stream)
+    stream = settled(stream)
     if home_of(stream, primary) is primary:
         return queue_of(stream), stream
     return None, stream
@@ -183,12 +186,14 @@ def fill_run(target: Any, to: Side, value: Any, stream: Any) -> bool:
         if isinstance(stream, StreamHandle):
             _check_reach(stream, target, to)
         queue, using = _other_queue(stream, primary)
+        target.ptr  # as in copy_run
     start = to.address + form.offset
     if not fills or queue is None or start % width:
         return False
     before = target.stream
     if before is not None and before is not stream:
         make_ready(primary, using, target)
+        target.ptr
     if to.ours:
         for function, offset, arguments in fills:
             getattr(calls, function)(as_argument(start + offset), *arguments, queue)

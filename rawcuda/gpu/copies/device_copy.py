@@ -21,7 +21,7 @@ from ...arrays.host_copy import Walk
 from ...driver import as_argument
 from ...elements import layout
 from ..core.context import PrimaryContext
-from ..core.stream_arguments import PER_THREAD, home_of, queue_of, work_handle
+from ..core.stream_arguments import PER_THREAD, home_of, queue_of, settled, work_handle
 from ..memory.memory import allocate
 from ..memory.ordering import PAGEABLE, end_work, finish_context, keep, make_ready, refuse_capture, wait_on_host
 from ..streams.stream import record_and_wait
@@ -47,6 +47,7 @@ def copy_on_device(target: Any, source: Any, to: Side, of: Side, walk: Walk, str
 
     to, of   the Sides of target and source
     """
+    given, stream = stream, settled(stream)
     handle, device = work_handle(stream), _worker(to, of, stream)
     if device is None:  # pinned memory that is not ours, and host memory
         wait_on_host(target)
@@ -56,7 +57,7 @@ def copy_on_device(target: Any, source: Any, to: Side, of: Side, walk: Walk, str
     home = home_of(stream, device)
     homes = {side.primary for side in (to, of) if side.primary is not None}
     if homes == {home}:
-        _do_copy(target, source, to, of, walk, stream, device, handle)
+        _do_copy(target, source, to, of, walk, stream, device, handle, given)
         return
     try:  # close() of memory does not wait for a stream of another device, so the memory is kept after any exception
         if device is to.primary:
@@ -67,7 +68,7 @@ def copy_on_device(target: Any, source: Any, to: Side, of: Side, walk: Walk, str
         if both:  # the default streams of both devices
             other.open()
             record_and_wait(device, handle, handle, other)
-        _do_copy(target, source, to, of, walk, stream, device, handle)
+        _do_copy(target, source, to, of, walk, stream, device, handle, given)
         if both:
             record_and_wait(other, handle, handle, device)
     except BaseException:
@@ -95,7 +96,15 @@ def _worker(to: Side, of: Side, stream: Any) -> PrimaryContext | None:
 
 
 def _do_copy(
-    target: Any, source: Any, to: Side, of: Side, walk: Walk, stream: Any, device: PrimaryContext, handle: int
+    target: Any,
+    source: Any,
+    to: Side,
+    of: Side,
+    walk: Walk,
+    stream: Any,
+    device: PrimaryContext,
+    handle: int,
+    given: Any,
 ) -> None:
     kinds = to.kind, of.kind
     device.open()
@@ -105,6 +114,7 @@ def _do_copy(
     make_ready(device, stream, target)
     if theirs is not before or to.primary is not of.primary:
         make_ready(device, stream, source)
+    target.ptr, source.ptr  # raises Closed: the code of a stream may have closed memory
     try:
         if to.kind in _HOST_KINDS and of.kind in _HOST_KINDS:
             refuse_capture(device, stream, "the CPU copies between layouts of pinned memory: use device memory")
@@ -125,7 +135,7 @@ def _do_copy(
             end_work(error, device, queue_of(handle), target, source)
         raise
     if "host" not in kinds and to.form.dtype is not None:  # (the stream of a Memory is that of its allocation)
-        target.stream = stream  # its elements will be ready in this stream's order
+        target.stream = given  # its elements will be ready in this stream's order
 
 
 _HOST_KINDS = ("host", "pinned")
@@ -260,8 +270,10 @@ def fill_on_device(target: Any, to: Side, pattern: bytes, stream: Any) -> None:
     form, device = to.form, to.primary
     address = to.address + form.offset
     device.open()
+    given, stream = stream, settled(stream)
     handle = work_handle(stream)
     make_ready(device, stream, target)
+    target.ptr  # raises Closed, as in _do_copy
     shape, strides = form.shape or (1,), form.strides or (0,)
     try:
         if not _fill_by_words(shape, strides, address, pattern, device, stream):
@@ -277,7 +289,7 @@ def fill_on_device(target: Any, to: Side, pattern: bytes, stream: Any) -> None:
         end_work(error, device, queue_of(handle), target)
         raise
     if to.form.dtype is not None:
-        target.stream = stream
+        target.stream = given
 
 
 def _fill_by_words(

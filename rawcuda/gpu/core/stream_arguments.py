@@ -43,6 +43,7 @@ __all__ = [
     "is_elsewhere",
     "queue_of",
     "record_and_wait",
+    "settled",
     "work_handle",
 ]
 
@@ -182,6 +183,13 @@ def work_handle(stream: object) -> int:
             "stream=-1 (NO_SYNC) means no ordering and cannot do work: give a stream, or None for the legacy one"
         )
     return handle
+
+
+def settled(stream: Any) -> Any:
+    """Return a stream in a form that need not be asked for its handle again, which may run code of the user."""
+    if stream is None or type(stream) is int or isinstance(stream, StreamHandle):
+        return stream
+    return work_handle(stream)
 
 
 def queue_of(stream: object) -> Any:

@@ -230,9 +230,12 @@ def wait_for(thing: Any, side: Side, stream: Any) -> bool:
         return True
     if capturing and capture_number(primary, work_handle(stream)) is not None:
         return False
-    if thing.stream is not None and thing.stream is not stream:
+    before = thing.stream
+    if before is not None and before is not stream:
         make_ready(primary, stream, thing)
     calls, queue = primary.calls, queue_of(stream)
+    if before is not None or stream is not None:
+        thing.ptr  # raises Closed: their code may have closed it
     calls.cuStreamSynchronize(queue)
     return True
 
