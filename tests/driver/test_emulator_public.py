@@ -287,3 +287,81 @@ def test_a_collection_inside_a_kernel_that_waits_for_the_device_is_refused_and_d
         timeout=60,
     )
     assert result.stdout == "[True, True, True]\n", result.stdout + result.stderr
+
+
+@pytest.mark.emulator_only("only the emulator runs kernels in the thread that launches them")
+def test_a_copy_that_a_collection_inside_a_kernel_begins_writes_nothing_later(python):
+    """It cannot wait for its end, so its target would be freed before it is written."""
+    result = python(
+        """
+        import array, gc, pickle
+        from tests.driver import kernels
+        from tests.subject import rawcuda, module
+
+        device = rawcuda.Device(0)
+        loaded, a = device.load(kernels.ADD), device.empty(64, "float32").fill(1)
+        b = device.empty(64, "float32").fill(1)
+        device.synchronize()
+        targets, seen = [], []
+
+        def into(step):
+            targets.append(array.array("f", [0.0] * 64))
+            rawcuda.copy(rawcuda.view(targets[-1])[::step], a[::step])
+
+        todo = [lambda: into(1), lambda: into(2), a.tolist, lambda: pickle.dumps(a), a[::-1].tolist]
+
+        class Late:
+            def __init__(self):
+                self.me = self                               # garbage that only a collection finds
+
+            def __del__(self):
+                for each in todo:
+                    try:
+                        each()
+                        seen.append("waited")
+                    except rawcuda.InvalidUse as error:
+                        seen.append("do not wait in __del__" in str(error))
+
+        entry = module("emulator.ptx.ptx_program").Entry
+        run = entry.run
+        def collect_and_run(self, *arguments, **options):
+            gc.collect()
+            return run(self, *arguments, **options)
+        entry.run = collect_and_run
+        gc.disable()
+        Late()
+        loaded["add"].launch(b, b, b, 64, grid=1, block=64)
+        device.synchronize()
+        print(seen, [any(target) for target in targets], b.tolist() == [2.0] * 64)
+    """,
+        timeout=60,
+    )
+    assert result.stdout == "[True, True, True, True, True] [False, False] True\n", result.stdout + result.stderr
+
+
+@pytest.mark.emulator_only("only the emulator runs kernels in the thread that launches them")
+@pytest.mark.codes("cuStreamSynchronize returned 800")
+def test_what_queued_work_uses_is_kept_if_the_wait_for_its_end_is_refused(device, monkeypatch):
+    ordering, points = module("gpu.memory.ordering"), module("gpu.core.points")
+    primary, kept = device._primary, []
+    entry = module("emulator.ptx.ptx_program").Entry
+    run = entry.run
+
+    class Thing:
+        def __del__(self):
+            kept.append("freed")
+
+    def end_and_run(self, *arguments, **options):
+        ordering.end_work(ValueError(), primary, module("driver").as_argument(1), Thing())
+        kept.append("kept")
+        return run(self, *arguments, **options)
+
+    with device.load(kernels.ADD) as loaded, device.allocate(16) as memory:
+        memory.fill(0)
+        device.synchronize()
+        monkeypatch.setattr(entry, "run", end_and_run)
+        loaded["add"].launch(memory, memory, memory, 4, grid=1, block=4)
+        device.synchronize()
+        monkeypatch.setattr(entry, "run", run)
+        points.sweep(now=True)
+    assert kept == ["kept", "freed"] and not ordering._unfinished

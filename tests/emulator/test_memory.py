@@ -706,3 +706,55 @@ def test_memory_of_a_pool_is_freed_without_a_wait(mode):
     ctypes.c_uint.from_address(gate).value = 1
     assert client.code("cuStreamSynchronize", stream) == 700
     assert "freed" in client.emulator.explain(700)
+
+
+# -- calls of a __del__ that a garbage collection calls inside a kernel
+
+
+def test_a_call_that_cannot_wait_inside_a_kernel_queues_nothing(client, monkeypatch):
+    """Its caller gets an error and frees the memory: nothing may be written there later."""
+    stream, kernel = client.stream(flags=0), client.kernels()("nothing")
+    source, other = client.upload(b"1" * 64), client.allocate(64)
+    array = client.get("cuArrayCreate_v2", struct.pack("2N 2I", 64, 0, 1, 1))
+    client.do("cuMemsetD8_v2", other, 2, 64)
+    page, pinned = ctypes.create_string_buffer(b"." * 64, 64), client.pinned(b"." * 64)
+    host = ctypes.addressof(page)
+    rows = words.MEMCPY2D.pack(*_side(DEVICE, source, 8, 0, 0), *_side(HOST, host, 8, 0, 0), 8, 8)
+    box = words.MEMCPY3D.pack(*_side(DEVICE, source, 8, 0, 0, 0, 8), *_side(HOST, host, 8, 0, 0, 0, 8), 8, 8, 1)
+    calls = [
+        ("cuMemcpyDtoH_v2", host, source, 64),
+        ("cuMemcpyDtoHAsync_v2", host, source, 64, stream),
+        ("cuMemcpyAsync", host, source, 64, stream),
+        ("cuMemcpy", pinned, source, 64),
+        ("cuMemcpyHtoD_v2", other, pinned, 64),
+        ("cuMemcpyHtoA_v2", array, 0, pinned, 64),
+        ("cuMemcpyAtoH_v2", host, array, 0, 64),
+        ("cuMemcpyAtoHAsync_v2", host, array, 0, 64, stream),
+        ("cuMemcpy2D_v2", rows),
+        ("cuMemcpy2DAsync_v2", rows, stream),
+        ("cuMemcpy3D_v2", box),
+        ("cuMemcpy3DAsync_v2", box, stream),
+        ("cuMemcpyPeer", other, client.context, source, client.context, 64),
+        ("cuMemsetD8_v2", pinned, 3, 64),
+        ("cuMemsetD2D8_v2", pinned, 8, 3, 8, 8),
+    ]
+    codes = []
+    queues, entry = client.emulator._machine.queues, module("emulator.ptx.ptx_program").Entry
+    run = entry.run
+
+    def call_and_run(self, *arguments, **options):
+        if not codes:
+            before = [len(each.queue) for each in queues._busy]
+            codes.extend((client.code(*call), call[0]) for call in calls)
+            codes.append((_batch(client, [(host, source, 64)], stream), "a batch"))
+            codes.append((_batch(client, [(other, host, 64)], stream), "a batch from pageable memory"))
+            assert [len(each.queue) for each in queues._busy] == before
+        return run(self, *arguments, **options)
+
+    monkeypatch.setattr(entry, "run", call_and_run)
+    assert client.launch(kernel, [], stream=stream) == 0
+    client.do("cuCtxSynchronize")
+    assert [each for each in codes if each[0] != 800] == [] and len(codes) == len(calls) + 2
+    assert "do not wait in __del__" in client.emulator.explain(800)
+    assert page.raw == ctypes.string_at(pinned, 64) == b"." * 64
+    assert client.download(other, 64) == b"\2" * 64

@@ -213,9 +213,20 @@ class Queues:
     # -- accepting work
 
     def submit(
-        self, stream: Stream, run: Callable[[], None], name: str, kind: int = INSTANT, after: Iterable[Work] = ()
+        self,
+        stream: Stream,
+        run: Callable[[], None],
+        name: str,
+        kind: int = INSTANT,
+        after: Iterable[Work] = (),
+        *,
+        waits: bool = False,
     ) -> Work:
-        """Queue work and return it, or add it to the graph that the stream captures."""
+        """Queue work and return it, or add it to the graph that the stream captures.
+
+        waits   whether the call must not return before the work is done: it is refused if it cannot wait, and then
+                nothing is queued
+        """
         context = stream.context
         if stream.capture is not None:
             stream.capture.run(stream, run, name, kind)
@@ -235,8 +246,11 @@ class Queues:
                 run.submitted(work)
         if stream.blocking:
             self._join(stream, context, work)
+        at_once = kind == INSTANT and not stream.queue and not work.after and self.mode == "eager" and work.can_run()
+        if waits and not at_once:
+            self.refuse_inside_kernel()
         stream.last = work
-        if kind == INSTANT and not stream.queue and not work.after and self.mode == "eager" and work.can_run():
+        if at_once:
             self._execute(work)  # nothing to wait for, so it needs no queue
             return work
         idle = not self._busy
@@ -295,12 +309,7 @@ class Queues:
     def complete(self, work: Work | None) -> None:
         """Run a piece of work and everything that it needs, and return when it is done."""
         while work is not None and not work.done:
-            if self.inside_kernel():
-                raise Refused(
-                    800,
-                    "a __del__ method that a garbage collection called inside an emulated kernel waits for work of the "
-                    "thread that runs the kernel: do not wait in __del__",
-                )
+            self.refuse_inside_kernel()
             head = self._choose(work)
             if head is None:
                 self._wait(None)
@@ -469,6 +478,15 @@ class Queues:
         Such a call may queue work, but cannot wait for it, because its own thread would have to run it.
         """
         return self._kernel_thread == threading.get_ident()
+
+    def refuse_inside_kernel(self) -> None:
+        """Refuse a call that must wait for work if it was made inside a running kernel."""
+        if self._kernel_thread == threading.get_ident():
+            raise Refused(
+                800,
+                "a __del__ method that a garbage collection called inside an emulated kernel waits for work of the "
+                "thread that runs the kernel: do not wait in __del__",
+            )
 
     def finish(self, work: Work) -> None:
         """Mark work as done, and notify the threads that wait."""

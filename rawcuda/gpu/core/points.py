@@ -239,7 +239,7 @@ def retain(device: Any, stream: int, things: object) -> None:
     """Keep objects alive until a stream has completed the work that was queued on it so far.
 
     device  a Device, or a PrimaryContext
-    stream  a handle; the work that uses the objects must be queued already
+    stream  a handle, or one as an argument; the work that uses the objects must be queued already
     """
     if type(device) is PrimaryContext:
         primary: PrimaryContext = device

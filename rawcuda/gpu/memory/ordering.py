@@ -16,7 +16,7 @@ import ctypes
 
 from ... import driver
 from ...driver import as_argument
-from ...errors import Closed, CudaError, ForkedAfterInit, InvalidUse, refusal
+from ...errors import Closed, ContextLost, CudaError, ForkedAfterInit, InvalidUse, refusal
 from ...protocols.device_memory import gpu
 from ..core.calls import relaxed
 from ..core.context import PrimaryContext, context_of, held_contexts
@@ -198,11 +198,11 @@ def finish_context(primary: PrimaryContext) -> None:
 _unfinished: dict[int, Any] = {}
 
 
-def end_work(error: BaseException, primary: PrimaryContext, queue: object, *things: object) -> None:
+def end_work(error: BaseException, primary: PrimaryContext, queue: Any, *things: object) -> None:
     """Wait for the work that a call may have queued before an exception was raised: nothing keeps its memory.
 
     After an error of the driver in a capture, there is nothing to wait for, and waiting would invalidate the capture.
-    If another exception ends the wait, these objects are kept forever.
+    If the driver refuses the wait, these objects are kept until the work is done; if that fails, forever.
 
     queue   the stream as an argument
     things  the views or Memories whose memory the work uses
@@ -214,8 +214,13 @@ def end_work(error: BaseException, primary: PrimaryContext, queue: object, *thin
     _unfinished[key] = things
     try:
         primary.calls.cuStreamSynchronize(queue)
-    except (CudaError, Closed, ForkedAfterInit):
-        pass  # the context is lost, so the work ends
+    except (ContextLost, Closed, ForkedAfterInit):
+        pass  # the work ends
+    except CudaError:  # for example, in a __del__ inside an emulated kernel
+        try:
+            retain(primary, queue, things)
+        except CudaError:
+            return
     _unfinished.pop(key, None)
 
 

@@ -76,7 +76,8 @@ def _submit(machine: Machine, handle: int, copies: Callable[[], list[_Copy]]) ->
         for work in works:
             work()
 
-    machine.queues.submit(stream, run, "a batch of copies")
+    pageable = any(box.allocation is None and box.image is None for each in made for box in (each.target, each.source))
+    machine.queues.submit(stream, run, "a batch of copies", waits=pageable)
 
 
 def _order(order: int, flags: int) -> int:

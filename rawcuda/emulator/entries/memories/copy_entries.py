@@ -232,7 +232,10 @@ def copy_boxes(
     *,
     waits: bool,
 ) -> None:
-    """Queue a copy, and wait for it if the driver would."""
+    """Queue a copy, and wait for it if the driver would.
+
+    A copy to pageable memory that cannot be waited for is refused: nobody keeps that memory until it is written later.
+    """
     queues = machine.queues
     if source.allocation is None and stream.capture is None:  # a captured copy reads its host memory in each launch
         if waits:
@@ -246,11 +249,12 @@ def copy_boxes(
     if stream.capture is not None:  # an array copy that no CUDA_MEMCPY3D describes
         stream.capture.run(stream, function, "a copy", type=1)
         return
-    work = queues.submit(stream, function, "a copy")
     seen = not target.is_device or not (
         source.is_device or source.allocation is None
     )  # whether the host could observe the target or the source before the copy ended
-    if (waits and seen) or (target.is_host and source.is_host):
+    now = (waits and seen) or (target.is_host and source.is_host)
+    work = queues.submit(stream, function, "a copy", waits=now or target.allocation is None)
+    if now:
         queues.complete(work)
         stream.context.check()
 
@@ -335,6 +339,8 @@ def device_to_device(machine: Machine, target: int, source: int, nbytes: int, st
 def _meet(machine: Machine, ends: tuple[int, ...], handle: int | None) -> tuple[int, ...]:
     """Finish all work of both contexts of a copy between contexts, unless the copy is in stream order."""
     current = machine.context()
+    if handle is None:
+        machine.queues.refuse_inside_kernel()
     for end in ends:
         context = machine.handles.get(end)
         if type(context) is not Context:
@@ -508,8 +514,10 @@ def _fill(
     if stream.capture is not None:
         stream.capture.fill(stream, address, pitch, value, width, count, height)
         return
-    work = machine.queues.submit(stream, fill_work(machine, address, pitch, value, width, count, height), "a fill")
-    if handle is None and not device_box(machine, address, 0, 0, 1).is_device:
+    run = fill_work(machine, address, pitch, value, width, count, height)
+    waits = handle is None and not device_box(machine, address, 0, 0, 1).is_device
+    work = machine.queues.submit(stream, run, "a fill", waits=waits)
+    if waits:
         machine.queues.complete(work)
         stream.context.check()
 
