@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import itertools
 import struct
+import sys
 import threading
 import time
 
@@ -336,3 +337,61 @@ def test_nothing_is_left_waiting(client):
     log.read()
     assert not queues._busy
     assert module("emulator.machine.queues").INSTANT == 0
+
+
+# -- calls of a __del__ or of a signal handler inside another call
+
+
+@pytest.mark.parametrize("mode", MODES[:4], ids=lambda mode: f"{mode[0]}{mode[1]}")
+def test_a_call_between_any_two_lines_of_the_queues(mode, monkeypatch):
+    """Python runs signal handlers there, and a garbage collection may run a __del__: no such call may run work that the
+    interrupted call is about to run, or wait for it."""
+    client = Client(*mode)
+    queues = client.emulator._machine.queues
+    log, stream, other = Log(client), client.stream(), client.allocate(4)
+    host = ctypes.create_string_buffer(4)
+    hit, nth, refused = True, 0, set()
+
+    def wait(seconds):
+        raise RuntimeError("this would wait for ever")
+
+    monkeypatch.setattr(queues._changed, "wait", wait)
+
+    def inside():
+        codes = [
+            client.launch(log.step, [log.at, struct.pack("<I", 2)], stream=stream),
+            client.code("cuStreamSynchronize", stream),
+            client.code("cuMemsetD32Async", other, 5, 1, stream),
+            client.code("cuMemcpyDtoHAsync_v2", host, other, 4, stream),
+            client.code("cuMemFree_v2", client.allocate(4)),
+        ]
+        assert codes[0] == codes[2] == codes[4] == 0
+        refused.update((codes[1], codes[3]))
+
+    while hit:
+        nth, passed, hit = nth + 1, 0, False
+
+        def trace(frame, event, argument, nth=nth):
+            nonlocal passed, hit
+            if frame.f_code.co_filename != type(queues).submit.__code__.co_filename:
+                return None
+            if event == "line":
+                passed += 1
+                if passed == nth:
+                    hit = True
+                    inside()
+            return trace
+
+        before = sys.gettrace()
+        sys.settrace(trace)
+        try:
+            log.append(1, stream)
+            client.do("cuMemsetD32Async", other, 6, 1, stream)
+            client.do("cuStreamSynchronize", stream)
+        finally:
+            sys.settrace(before)
+        assert log.read() in ((12, 21) if hit else (1,)), f"after a call at line {nth}"
+        assert client.number(other) in (5, 6) and not queues._busy and not queues._inside and not queues._late
+        client.do("cuMemsetD32_v2", log.at, 0, 1)
+        client.do("cuCtxSynchronize")
+    assert nth > 30 and refused == {0, 800} and not client.emulator.kept_exceptions

@@ -200,8 +200,8 @@ class Queues:
         self.chance = self._random if mode == "random" else None
         self._changed = threading.Condition(machine.lock)
         self._waiting = 0
-        self._late: list[Callable[[], None]] = []  # functions to call when the running kernel has ended
-        self._kernel_thread = 0  # the thread that runs a kernel
+        self._late: list[Callable[[], None]] = []  # functions to call when the running work has ended
+        self._inside: set[int] = set()  # the threads that run work
         self._hopeless_from = 0.0  # when a wait for a value that nobody can write ends; 0: no such wait
         self._busy: dict[Stream, None] = {}  # streams with work in their queues, oldest first
         self.marks: list[tuple[Work, SharedMark, int]] = []  # records of shared events that were not reached yet
@@ -247,19 +247,23 @@ class Queues:
         if stream.blocking:
             self._join(stream, context, work)
         at_once = kind == INSTANT and not stream.queue and not work.after and self.mode == "eager" and work.can_run()
-        if waits and not at_once:
-            self.refuse_inside_kernel()
-        stream.last = work
+        if waits and not (at_once and stream.running is None):
+            self.refuse_inside_work()
         if at_once:
             self._execute(work)  # nothing to wait for, so it needs no queue
-            return work
-        idle = not self._busy
+            if work.done:
+                return work
+        idle, me = not self._busy, threading.get_ident()
+        is_nested = me in self._inside
+        self._inside.add(me)  # until the queue is consistent
         stream.queue.append(work)
         self._busy[stream] = None
-        if self.inside_kernel():
+        stream.last = stream.queue[-1]
+        if is_nested:
             return work
-        if idle and self.mode == "eager" and work.can_run():
-            self._start(work)  # no other work could come first
+        self._inside.discard(me)
+        if idle and self.mode == "eager" and work.can_run() and not work.done and stream.queue[0] is work:
+            self._execute(work)  # no other work could come first
         if not work.done:
             self._submit_more(work)
         return work
@@ -276,7 +280,7 @@ class Queues:
             if last is not None and not last.done:
                 work.after.append(last)
             return
-        for other in context.streams.values():
+        for other in tuple(context.streams.values()):
             last = other.last
             if other.blocking and other is not stream and last is not None and not last.done:
                 work.after.append(last)
@@ -289,7 +293,7 @@ class Queues:
         while not work.done:
             head = next(iter(self._ready()), None)
             if head is not None:
-                self._start(head)
+                self._execute(head)
                 continue
             now = time.monotonic()
             deadline = deadline or now + _PATIENCE
@@ -302,23 +306,23 @@ class Queues:
             ready = list(self._ready())
             if not ready:
                 return
-            self._start(self._random.choice(ready))
+            self._execute(self._random.choice(ready))
 
     # -- waiting for work
 
     def complete(self, work: Work | None) -> None:
         """Run a piece of work and everything that it needs, and return when it is done."""
         while work is not None and not work.done:
-            self.refuse_inside_kernel()
+            self.refuse_inside_work()
             head = self._choose(work)
             if head is None:
                 self._wait(None)
             else:
-                self._start(head)
+                self._execute(head)
 
     def is_busy(self) -> bool:
         """Tell whether any work is pending."""
-        return any(stream.queue for stream in self._busy)
+        return any(stream.queue for stream in tuple(self._busy))
 
     def pending(self, stream: Stream) -> list[Work]:
         """List the work that must be done before a stream is idle; the legacy stream includes all blocking streams."""
@@ -334,24 +338,24 @@ class Queues:
 
     def nudge(self, work: Work | None) -> None:
         """Run some of the work that a query asks about, so that a loop of queries ends."""
-        if work is None or work.done or self.inside_kernel():
+        if work is None or work.done or self.inside_work():
             return
         while self.mode == "eager":  # in eager mode, only work that waited for a value is left
             ready = next(iter(self._ready()), None)
             if ready is None or work.done:
                 return
-            self._start(ready)
+            self._execute(ready)
         head = self._choose(work)
         if head is not None and (self.mode == "lazy" or self._random.random() < 0.7):
-            self._start(head)
+            self._execute(head)
 
     def push(self, work: Work) -> None:
         """Run a piece of work and what it needs, as far as that can run now."""
-        while not work.done and not self._kernel_thread:
+        while not work.done and not self._inside:
             head = self._choose(work)
             if head is None:
                 return
-            self._start(head)
+            self._execute(head)
 
     def publish(self) -> None:
         """Tell other processes which shared events were reached."""
@@ -362,10 +366,9 @@ class Queues:
     def _ready(self) -> Iterable[Work]:
         """Yield the first work of each queue if it can run now."""
         for stream in list(self._busy):
-            if stream.running is None and stream.queue:
-                head = stream.queue[0]
-                if head.can_run():
-                    yield head
+            head = stream.queue[0] if stream.queue and stream.running is None else None
+            if head is not None and head.can_run():
+                yield head
 
     def _choose(self, work: Work) -> Work | None:
         """Return the next work to run so that `work` can end; None: another thread runs it, or it waits for a value."""
@@ -376,7 +379,9 @@ class Queues:
         while True:
             if work.stream.running is not None:
                 return None
-            head = work.stream.queue[0]
+            head = work.stream.queue[0] if work.stream.queue else None
+            if head is None:
+                return None  # a signal handler has run it
             for other in head.after:
                 if not other.done:
                     work = other
@@ -386,16 +391,19 @@ class Queues:
                 return head if head.can_run() else next(iter(self._ready()), None)
 
     def _is_running(self) -> bool:
-        return any(stream.running is not None for stream in self._busy)
+        return any(stream.running is not None for stream in tuple(self._busy))
 
     def _wait(self, seconds: float | None) -> None:
         """Wait until another thread finishes work, or a short time if work waits for a value."""
-        blocked = [stream.queue[0] for stream in self._busy if stream.queue and stream.queue[0].ready is not None]
+        heads = [stream.queue[0] for stream in tuple(self._busy) if stream.queue]
+        blocked = [head for head in heads if head.ready is not None]
         if blocked:
             seconds = _LOOK_EVERY if seconds is None else min(seconds, _LOOK_EVERY)
         if self._is_running():
             self._hopeless_from = 0.0
         elif not blocked:
+            if not self.is_busy():
+                return  # a signal handler has run all work
             raise RuntimeError(f"no work can run, and none runs: {[list(stream.queue) for stream in self._busy]}")
         elif threading.active_count() > 1 or any(getattr(work.ready, "elsewhere", False) for work in blocked):
             self._hopeless_from = 0.0  # another thread may write the value, or another process
@@ -413,20 +421,36 @@ class Queues:
 
     # -- running work
 
-    def _start(self, work: Work) -> None:
-        if work.kind == HOST and not work.stream.context.state:
-            work.stream.running = work
-            self._machine.host_thread.give(work)
-        else:
-            self._execute(work)
-
     def _execute(self, work: Work) -> None:
-        """Run a piece of work in this call; in an unusable context, only remove it from its queue.
+        """Run a piece of work in this call, or give a host function to its thread.
+
+        A __del__ method or a signal handler can call the driver between any two steps. Once this thread is in _inside,
+        such a call runs no work; if it has run this work before, nothing is left to do.
+        """
+        me, stream = threading.get_ident(), work.stream
+        is_nested = me in self._inside
+        self._inside.add(me)
+        if not work.done and stream.running is None:
+            stream.running = work
+            if work.kind == HOST and not stream.context.state:
+                self._machine.host_thread.give(work)
+            else:
+                self._run(work)
+        if is_nested:
+            return
+        self._inside.discard(me)
+        while self._late and not self.inside_work():
+            run = self._late[0]
+            run()
+            if run in self._late:
+                self._late.remove(run)
+
+    def _run(self, work: Work) -> None:
+        """Run work that was marked as running; in an unusable context, only remove it from its queue.
 
         An interrupt and a lack of memory are not handled here: `repair` finishes the work, or leaves it in its queue.
         """
         context = work.stream.context
-        work.stream.running = work
         try:
             if not context.state:
                 if work.kind == KERNEL:
@@ -444,12 +468,9 @@ class Queues:
             self._machine.kept_exceptions.append(caught)
             context.lose(719, f"the emulator itself failed in {work!r}: {caught!r}")
         self.finish(work)
-        while self._late and not self.inside_kernel():
-            self._late[0]()
-            del self._late[:1]
 
-    def after_kernel(self, run: Callable[[], None]) -> None:
-        """Call a function when the running kernel has ended; after an interrupt, it may be called twice."""
+    def after_work(self, run: Callable[[], None]) -> None:
+        """Call a function when the running work has ended; after an interrupt, it may be called twice."""
         self._late.append(run)
 
     def run_unlocked(self, work: Work) -> None:
@@ -460,32 +481,28 @@ class Queues:
         try:
             if work.kind == KERNEL:
                 with RUNNING:
-                    self._kernel_thread = threading.get_ident()
-                    try:
-                        work.begun = True
-                        work.run()
-                    finally:
-                        self._kernel_thread = 0
+                    work.begun = True
+                    work.run()
             else:
                 work.begun = True
                 work.run()
         finally:
             lock.acquire()
 
-    def inside_kernel(self) -> bool:
-        """Tell whether this call was made inside a running kernel, where a garbage collection can run any __del__.
+    def inside_work(self) -> bool:
+        """Tell whether this call was made while its thread runs work, by a __del__ method or a signal handler.
 
         Such a call may queue work, but cannot wait for it, because its own thread would have to run it.
         """
-        return self._kernel_thread == threading.get_ident()
+        return threading.get_ident() in self._inside
 
-    def refuse_inside_kernel(self) -> None:
-        """Refuse a call that must wait for work if it was made inside a running kernel."""
-        if self._kernel_thread == threading.get_ident():
+    def refuse_inside_work(self) -> None:
+        """Refuse a call that must wait for work if it was made while its thread runs work."""
+        if threading.get_ident() in self._inside:
             raise Refused(
                 800,
-                "a __del__ method that a garbage collection called inside an emulated kernel waits for work of the "
-                "thread that runs the kernel: do not wait in __del__",
+                "a __del__ method that a garbage collection called, or a signal handler, waits for work while its "
+                "thread runs an emulated kernel or copy: do not wait in __del__ or in a signal handler",
             )
 
     def finish(self, work: Work) -> None:
@@ -514,7 +531,7 @@ class Queues:
             head = next(iter(self._ready()), None)
             if head is None:
                 return
-            self._start(head)
+            self._execute(head)
 
     # -- after an interrupt
 
@@ -527,8 +544,8 @@ class Queues:
         shape   running: the work that calls further down this thread's stack are running
         """
         me = threading.get_ident()
-        if not running and self._kernel_thread == me:
-            self._kernel_thread = 0
+        if not running:
+            self._inside.discard(me)
         contexts = [thing for thing in self._machine.handles.values() if hasattr(thing, "per_thread")]
         streams = {stream for context in contexts for stream in context.streams.values()}
         for stream in streams | set(self._busy):

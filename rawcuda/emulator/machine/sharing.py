@@ -96,11 +96,11 @@ def unpacked(kind: str, handle: bytes) -> tuple[int, int, str, int, int]:
 
 def between_kernels(machine: Machine) -> Any:
     """Wait until no kernel runs; return a lock that keeps kernels from starting, which the caller releases."""
-    if machine.queues.inside_kernel():
+    if machine.queues.inside_work():
         raise Refused(
             800,
-            "a __del__ method that a garbage collection called inside an emulated kernel must wait until the kernel "
-            "ends: do not share memory in __del__",
+            "a __del__ method that a garbage collection called, or a signal handler, must wait until an emulated "
+            "kernel of its thread ends: do not share memory in __del__ or in a signal handler",
         )
     machine.lock.release()
     RUNNING.acquire()

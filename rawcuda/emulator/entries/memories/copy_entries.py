@@ -340,7 +340,7 @@ def _meet(machine: Machine, ends: tuple[int, ...], handle: int | None) -> tuple[
     """Finish all work of both contexts of a copy between contexts, unless the copy is in stream order."""
     current = machine.context()
     if handle is None:
-        machine.queues.refuse_inside_kernel()
+        machine.queues.refuse_inside_work()
     for end in ends:
         context = machine.handles.get(end)
         if type(context) is not Context:

@@ -79,9 +79,9 @@ def _free(machine: Machine, address: int, *flavours: str) -> None:
     if holding.pool is not None:  # the driver does not wait for the work that uses it
         machine.give_back(holding)
         return
-    if machine.queues.inside_kernel():  # in a __del__ of a garbage collection: the thread cannot wait for itself
+    if machine.queues.inside_work():  # in a __del__ or a signal handler: the thread cannot wait for itself
         holding.released = True
-        machine.queues.after_kernel(lambda: _free_late(machine, holding))
+        machine.queues.after_work(lambda: _free_late(machine, holding))
         return
     machine.queues.complete_context(holding.context)
     holding.context.check()
