@@ -589,6 +589,35 @@ def test_a_copy_that_an_interrupt_left_beside_its_place_is_found(tmp_path: Path)
     assert (place / "mine.txt").read_text() == "mine"
 
 
+def test_a_link_beside_the_place_is_not_brought_back(tmp_path: Path) -> None:
+    other, content = tmp_path / "other", {"__init__.py": b"", "a.py": b"1"}
+    vendor.write(str(other), content, "all")
+    before = files_of(other)
+    (tmp_path / ".taken.a").mkdir()
+    (tmp_path / ".taken.a" / "old").symlink_to(other)
+    (tmp_path / "holder").mkdir()
+    (tmp_path / "holder" / "old").mkdir()
+    (tmp_path / ".taken.b").symlink_to(tmp_path / "holder")
+    vendor.write(str(tmp_path / "taken"), content, "all")
+    assert files_of(other) == before and (tmp_path / "holder" / "old").is_dir()
+    vendor._remove(str(tmp_path / ".taken.a" / "old"), [*content])  # a link that came after the checks
+    assert files_of(other) == before
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="files have no owner on this system")
+def test_a_folder_of_another_user_is_not_brought_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place, content = tmp_path / "taken", {"__init__.py": b""}
+    vendor.write(str(place), content, "all")
+    (tmp_path / ".taken.abc").mkdir()
+    place.rename(tmp_path / ".taken.abc" / "old")
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "geteuid", lambda user=os.geteuid(): user + 1)
+        vendor._bring_back(str(place))
+    assert not place.exists()
+    vendor._bring_back(str(place))
+    assert place.exists()
+
+
 def test_what_comes_into_a_copy_while_it_is_replaced_is_kept(
     told: Told, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

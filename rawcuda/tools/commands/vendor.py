@@ -257,9 +257,9 @@ def write(dest: str, content: Files, name: str) -> str:
     running = os.path.realpath(str(files(PACKAGE)))
     if os.path.realpath(place) == running or os.path.realpath(place).startswith(running + os.sep):
         raise Refusal(f"{dest} is the package that is being copied: choose another name")
+    _bring_back(place)
     if os.path.islink(place) or os.path.exists(place) and not os.path.isdir(place):
         raise Refusal(f"{dest} exists, and is not a folder: choose another name")
-    _bring_back(place)
     before = None
     if os.path.isdir(place) and os.listdir(place):
         before = _read(place)
@@ -334,19 +334,34 @@ def _exchange(new: str, place: str, old: str) -> None:
 
 
 def _bring_back(place: str) -> None:
-    """Move back a copy that an interrupted call has left beside its destination."""
+    """Move back a copy that an interrupted call has left beside its destination.
+
+    Only this user's own folders, not links, are taken: others may be able to write to the folder of the destination.
+    """
     parent, last = os.path.split(place)
     if os.path.lexists(place):
         return
     for name in sorted(os.listdir(parent)):
-        old = os.path.join(parent, name, "old")
-        if name.startswith(f".{last}.") and os.path.isdir(old):
+        beside = os.path.join(parent, name)
+        old = os.path.join(beside, "old")
+        if name.startswith(f".{last}.") and _is_own_folder(beside) and _is_own_folder(old):
             os.rename(old, place)
             return
 
 
+def _is_own_folder(path: str) -> bool:
+    """Tell whether a path is a folder of this user, and not a link to one."""
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and (not hasattr(os, "geteuid") or found.st_uid == os.geteuid())
+
+
 def _remove(folder: str, paths: list[str]) -> None:
     """Remove these files, their cached bytecode, and folders that are empty then, and nothing else."""
+    if os.path.islink(folder):  # exchanged since it was checked: the files are somebody else's
+        return
     for path in paths:
         _quietly(os.unlink, os.path.join(folder, path))
     for inside, _, names in os.walk(folder, topdown=False):
