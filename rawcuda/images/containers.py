@@ -300,7 +300,7 @@ def _unpacked(packed: bytes, flags: int, size: int) -> bytes:
     except NotImplementedError as error:  # it was left out of a vendored part
         raise ValueError(f"a member of the fatbin is compressed by Zstandard: {error}") from None
     except ValueError as error:
-        raise ValueError(f"a damaged fatbin: a compressed member cannot be unpacked: {error}") from None
+        raise ValueError(f"a compressed member of the fatbin cannot be unpacked: {error}") from None
 
 
 def _unpack_lz4(packed: bytes, size: int) -> bytes:

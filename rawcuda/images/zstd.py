@@ -17,6 +17,7 @@ __all__ = ["decompress"]
 _MAGIC, _SKIPPABLE = 0xFD2FB528, 0x184D2A50
 _MOST = 1 << 31  # bytes of output
 _BLOCK = 1 << 17  # the largest block, packed and unpacked
+_COPIES = 16  # the most for each byte of a frame that was read: a copy may need no bit. Compilers write up to 4.2
 _FRAMES = 1000  # the most that follow each other: each is looked for in what the one before has left
 
 # For each code of a literal length or a match length: the number of its bits, and the number that is added to them.
@@ -38,7 +39,8 @@ def decompress(data: bytes, most: int = _MOST) -> bytes:
     """Return the content of one or more frames.
 
     most    the largest number of bytes that are unpacked
-    raises  ValueError  damaged, with a dictionary, of more than 1,000 frames, or, in plain Python, of more than 2 GB
+    raises  ValueError  damaged, with a dictionary, of more than 1,000 frames; or, in plain Python, of more than 2 GB,
+                        or with so many copies of earlier output that it would take more time than its length explains
     """
     try:
         from compression import zstd  # type: ignore[import-not-found,unused-ignore]
@@ -84,7 +86,7 @@ def _decompress(data: bytes, most: int = _MOST) -> bytes:
 
 def _frame(data: bytes, at: int, made: bytearray, most: int) -> int:
     """Append the content of a frame, and return its end."""
-    magic = int.from_bytes(data[at : at + 4], "little")
+    magic, start = int.from_bytes(data[at : at + 4], "little"), at
     if magic & ~15 == _SKIPPABLE:
         return at + 8 + int.from_bytes(data[at + 4 : at + 8], "little")
     if magic != _MAGIC:
@@ -117,7 +119,7 @@ def _frame(data: bytes, at: int, made: bytearray, most: int) -> int:
             if kind == 0:
                 made += block
             else:
-                state.block(block, made)
+                state.block(block, made, _COPIES * (at + size - start))
             at += size
         if len(made) > most:
             raise _too_much(most)
@@ -156,13 +158,13 @@ class _State:
     """
 
     def __init__(self, start: int) -> None:
-        self.start = start
+        self.start, self.copies = start, 0
         self.huffman: tuple[list[tuple[int, int]], int] | None = None
         self.tables: list[tuple[list[Row], int] | None] = [None, None, None]
         self.offsets = [1, 4, 8]
 
-    def block(self, data: bytes, made: bytearray) -> None:
-        """Append the content of a compressed block."""
+    def block(self, data: bytes, made: bytearray, most: int) -> None:
+        """Append the content of a compressed block, if it and those before it have at most this number of copies."""
         literals, at = self._literals(data)
         count = data[at]
         at += 1
@@ -170,6 +172,12 @@ class _State:
             count, at = int.from_bytes(data[at : at + 2], "little") + 0x7F00, at + 2
         elif count >= 128:
             count, at = (count - 128 << 8) + data[at], at + 1
+        self.copies += count
+        if self.copies > most:
+            raise ValueError(
+                f"Zstandard data with more than {_COPIES} copies for each byte, which plain Python does not unpack: "
+                "use Python 3.14, or do not compress it (nvcc --compress-mode=none)"
+            )
         if count:
             at = self._read_tables(data, at)
             self._sequences(data[at:], count, literals, made)
@@ -209,6 +217,8 @@ class _State:
             raise IndexError
         table, most = self.huffman
         stream, made = _Backwards(data), bytearray()
+        if size > stream.left:  # a symbol has at least one bit
+            raise IndexError
         number, left, mask = stream.number, stream.left, (1 << most) - 1
         for _ in range(size):
             left -= most

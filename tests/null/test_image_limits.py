@@ -136,6 +136,21 @@ def test_frames_beyond_a_number_are_refused():
             read(parsers.blocks(1) * 1001)
 
 
+def copies(count, before):
+    """Make a frame with some bytes that are not compressed, and a block whose copies, of 3 bytes each, have no bits."""
+    frame = struct.pack("<I", 0xFD2FB528) + bytes(2) + (len(before) << 3).to_bytes(3, "little") + before
+    block = b"\x08A\xff" + (count - 0x7F00).to_bytes(2, "little") + b"\x54\0\0\0\1"  # a literal; tables of one code
+    return frame + (len(block) << 3 | 5).to_bytes(3, "little") + block
+
+
+def test_copies_beyond_a_number_for_each_byte_are_refused():
+    zstd = module("images.zstd")
+    enough = b"a" * (40_000 // 16)
+    assert zstd._decompress(copies(40_000, enough)) == b"a" * len(enough) + b"a" * 120_000 + b"A"
+    with pytest.raises(ValueError, match="16 copies for each byte.*--compress-mode=none"):
+        zstd._decompress(copies(40_000, b"a" * 100))
+
+
 def test_a_manifest_that_is_a_pipe_is_not_opened(tmp_path):
     import os
 

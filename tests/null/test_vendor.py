@@ -610,8 +610,9 @@ def test_a_folder_of_another_user_is_not_brought_back(tmp_path: Path, monkeypatc
     vendor.write(str(place), content, "all")
     (tmp_path / ".taken.abc").mkdir()
     place.rename(tmp_path / ".taken.abc" / "old")
+    user = os.geteuid()
     with monkeypatch.context() as patch:
-        patch.setattr(os, "geteuid", lambda user=os.geteuid(): user + 1)
+        patch.setattr(os, "geteuid", lambda: user + 1)
         vendor._bring_back(str(place))
     assert not place.exists()
     vendor._bring_back(str(place))
