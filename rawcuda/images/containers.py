@@ -290,21 +290,24 @@ def _members(data: bytes, at: int, end: int, kinds: tuple[str, ...], left: int) 
 
 
 def _unpacked(packed: bytes, flags: int, size: int) -> bytes:
-    if flags & _LZ4:
-        return _unpack_lz4(packed, size)
     try:
-        from .zstd import decompress
+        if flags & _LZ4:
+            unpacked = _unpack_lz4(packed, size)
+        else:
+            from .zstd import decompress
 
-        unpacked: bytes = decompress(packed, size)
-        return unpacked
+            unpacked = decompress(packed, size)
     except NotImplementedError as error:  # it was left out of a vendored part
         raise ValueError(f"a member of the fatbin is compressed by Zstandard: {error}") from None
     except ValueError as error:
         raise ValueError(f"a compressed member of the fatbin cannot be unpacked: {error}") from None
+    if len(unpacked) != size:
+        raise ValueError(f"a damaged fatbin: a member's header says {size} bytes, but it unpacks to {len(unpacked)}")
+    return unpacked
 
 
 def _unpack_lz4(packed: bytes, size: int) -> bytes:
-    """Unpack an LZ4 block, a sequence of literals and copies of earlier output."""
+    """Unpack an LZ4 block, a sequence of literals and copies of earlier output, until it has this size or more."""
     made = bytearray()
     at = 0
     try:
@@ -319,10 +322,10 @@ def _unpack_lz4(packed: bytes, size: int) -> bytes:
             length, at = _length(packed, at + 2, token & 15)
             if not 0 < distance <= len(made):
                 raise IndexError
-            for _ in range(min(length + 4, size - len(made))):  # the copy may overlap its own output
+            for _ in range(min(length + 4, size + 1 - len(made))):  # the copy may overlap its own output
                 made.append(made[-distance])
     except IndexError:
-        raise ValueError("a damaged fatbin: a compressed member cannot be unpacked") from None
+        raise ValueError("damaged LZ4 data") from None
     return bytes(made)
 
 

@@ -71,8 +71,8 @@ def cubin(count: int = 2) -> bytes:
 
 
 def member(kind: int, code: bytes, flags: int = 0, plain: int = 0) -> bytes:
-    code = code + bytes(-len(code) % 8)
-    return struct.pack("<H2xIQI8xI8xQ8xQ", kind, 64, len(code), len(code), 90, flags, plain) + code
+    padding = bytes(-len(code) % 8)
+    return struct.pack("<H2xIQI8xI8xQ8xQ", kind, 64, len(code + padding), len(code), 90, flags, plain) + code + padding
 
 
 def fatbin(*members: bytes) -> bytes:

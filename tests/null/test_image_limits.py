@@ -82,6 +82,22 @@ def test_a_member_unpacks_to_no_more_than_its_header_says(reader):
         assert peak < 1 << 20
 
 
+@pytest.mark.parametrize("change", [-1, 1])
+@pytest.mark.parametrize("packing", ["literals", "a copy", "Zstandard"])
+def test_a_member_unpacks_to_exactly_what_its_header_says(packing, change):
+    from tests.attack import parsers
+
+    packed, flags, size = {
+        "literals": (parsers.literals(b"a" * 600), 0x2000, 600),
+        "a copy": (b"\x1fa\1\0\x0a", 0x2000, 30),  # a byte, and 29 copies of it
+        "Zstandard": (parsers.blocks(3), 0x8000, 300),
+    }[packing]
+    made = parsers.fatbin(parsers.member(1, packed, flags, size))
+    assert [each.code for each in containers.fatbin(made)] == [b"a" * size]
+    with pytest.raises(ValueError, match=f"says {size + change} bytes, but|more than {size + change} bytes"):
+        containers.fatbin(parsers.fatbin(parsers.member(1, packed, flags, size + change)))
+
+
 def test_a_member_without_a_header_ends_the_search():
     emulated = module("emulator.entries.code.image_entries")
     with pytest.raises(emulated.Refused):
