@@ -451,6 +451,37 @@ def test_the_owner_answers_no_process_of_another_user(device, monkeypatch):
         monkeypatch.undo()
 
 
+def test_the_owner_waits_without_work_while_too_many_files_are_open(device, monkeypatch):
+    import resource
+
+    from tests.subject import module
+
+    server, tries = module("gpu.processes.server"), []
+    accept = server.Server._accept
+    monkeypatch.setattr(server.Server, "_accept", lambda self: (tries.append(1), accept(self)))
+    with device.allocate(64) as memory, memory.share() as handle:
+        asking = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+        held = []
+        resource.setrlimit(resource.RLIMIT_NOFILE, (200, limits[1]))
+        try:
+            with pytest.raises(OSError):
+                while True:
+                    held.append(os.open(os.devnull, os.O_RDONLY))
+            asking.connect(server._path(handle._address))
+            time.sleep(0.5)
+            count = len(tries)
+        finally:
+            for each in held:
+                os.close(each)
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        assert 1 <= count <= 12
+        asking.settimeout(20)
+        asking.send(b"0" * 16)
+        assert asking.recv(10) == b""  # it is accepted, and its wrong key is answered
+        asking.close()
+
+
 def test_what_the_owner_says_must_fit_what_it_sends(device, worker, memory):
     """Offsets, counts and sizes in the answer are checked against the handle, the descriptors and the driver."""
     import struct

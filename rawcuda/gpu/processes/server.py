@@ -17,6 +17,7 @@ Read next    shared_handles.py
 
 from __future__ import annotations
 
+import errno
 import os
 
 from ...errors import Closed, Unsupported
@@ -140,7 +141,7 @@ class Server:
         self.address = os.urandom(16).hex()
         self.offers: dict[bytes, Offer] = {}
         self.changed = threading.Condition()
-        self.over = False
+        self.over = self._full = False
         self._socket: Any = None  # until the first offer
         self._thread: Any = None
         self._new: dict[int, Any] = {}  # connections that have not sent their request
@@ -229,7 +230,12 @@ class Server:
 
     def _serve(self) -> None:
         pid = os.getpid()
+        from time import sleep
+
         while not self._is_over():
+            if self._full:  # too many files are open, and who waits to be accepted would end each poll at once
+                self._full = False
+                sleep(0.05)
             for number, _ in self._poll.poll():
                 if pid != os.getpid():
                     return
@@ -250,7 +256,8 @@ class Server:
     def _accept(self) -> None:
         try:
             connection, _ = self._socket.accept()
-        except OSError:
+        except OSError as error:
+            self._full = error.errno in (errno.EMFILE, errno.ENFILE)
             return
         if _peer(connection)[1] != os.geteuid():
             connection.close()
