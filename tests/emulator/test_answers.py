@@ -154,6 +154,12 @@ def test_what_is_refused_in_a_capture(path: str) -> None:
         (lambda report: report["devices"][0].update(compute_capability="nine"), "not enough values|invalid literal"),
         (lambda report: report["devices"][0]["attributes"].update(WARP_SIZE="many"), "invalid literal"),
         (lambda report: report.update(codes=[]), "is missing, or of another type"),
+        (lambda report: report["devices"][0].update(memory=float("inf")), "infinity"),
+        *[
+            (lambda report, name=name, size=size: report["answers"].update({name: size}), f"is {size}, not a power")
+            for name in ("alignment of an allocation", "pitch of a row of one byte", "granularity of virtual memory")
+            for size in (0, -1, 3, 1 << 70)
+        ],
     ],
 )
 def test_a_damaged_report_is_refused(tmp_path: Path, change: Any, said: str) -> None:
@@ -173,6 +179,9 @@ def test_a_file_that_is_not_a_report_is_refused(tmp_path: Path, monkeypatch: pyt
     (tmp_path / "text.json").write_text("text", "utf-8")
     with pytest.raises(ValueError, match=r"text\.json: Expecting value"):
         emulator(report=str(tmp_path / "text.json"))
+    (tmp_path / "deep.json").write_text("[" * 200_000, "utf-8")
+    with pytest.raises(ValueError, match=r"deep\.json: .*(recursion|missing|Expecting)"):
+        emulator(report=str(tmp_path / "deep.json"))
 
 
 def test_the_architecture_is_that_of_the_report(path: str) -> None:

@@ -284,8 +284,9 @@ class Answers:
             major, minor = map(int, device["compute_capability"].split("."))
             made = cls(10 * major + minor)
             made._take(report, device)
-        except (OSError, ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
-            said = error if isinstance(error, (OSError, ValueError)) else f"{error!r} is missing, or of another type"
+        except (OSError, ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+            known = isinstance(error, (OSError, ValueError, OverflowError, RecursionError))
+            said = error if known else f"{error!r} is missing, or of another type"
             raise ValueError(
                 f"report={path}: {said}: give the file that `check` wrote on a machine whose driver worked"
             ) from None
@@ -310,6 +311,10 @@ class Answers:
         self.alignment = int(answers.get("alignment of an allocation", self.alignment))
         self.pitch = int(answers.get("pitch of a row of one byte", self.pitch))
         self.granularity = int(answers.get("granularity of virtual memory", self.granularity))
+        for name in ("alignment", "pitch", "granularity"):
+            size = getattr(self, name)
+            if not 0 < size <= 1 << 40 or size & size - 1:
+                raise ValueError(f"the {name} is {size}, not a power of two up to 2 ** 40")
         for question, code in answers.items():
             symbol, _, situation = question.partition(" ")
             if situation in _SITUATIONS:
