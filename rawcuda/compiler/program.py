@@ -12,7 +12,7 @@ import os
 from contextlib import suppress
 
 from .. import locate
-from ..errors import CompilerNotFound, CudaError, NotFound, Unsupported, worded
+from ..errors import CompilerNotFound, CudaError, NotFound, Unsupported, shown, worded
 from ..headers.status import NOT_FOUND, NOT_SUPPORTED, UNSUPPORTED_PTX_VERSION
 from ..hints import no_such_option
 from .cache import Store
@@ -352,4 +352,4 @@ def _warn(text: str) -> None:
     home = os.path.dirname(os.path.dirname(os.path.abspath(here))) + os.sep
     while frame.f_back is not None and os.path.abspath(frame.f_code.co_filename).startswith(home):
         frame, level = frame.f_back, level + 1
-    warnings.warn(text, stacklevel=level)
+    warnings.warn(shown(text), stacklevel=level)

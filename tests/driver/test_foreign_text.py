@@ -181,6 +181,18 @@ def test_logs_of_compilers(cli):
     cli("compile", "a.cu", "--debug")
 
 
+def test_warnings_and_explanations():
+    """They reach a terminal although no command prints them."""
+    program = module("compiler.program")
+    with pytest.warns(UserWarning, match="unused variable") as said:
+        program._warn("unused variable \x1b[2J\n    int \x07a;")
+    assert str(said[0].message) == "unused variable \\x1b[2J\n    int \\x07a;"
+    kind = type("T\x1b[2J", (), {"__array_interface__": {"version": 3, "typestr": "\x1b[31m", "shape": (3,)}})
+    explained = rawcuda.explain(kind())
+    for text in (str(explained), repr(explained), explained._repr_html_()):
+        assert "\x1b" not in text and "\\x1b[2J" in text
+
+
 @pytest.mark.parametrize("colours", ["", "1"])
 def test_traces(monkeypatch, colours):
     """Traces show the names that a program gives; their colours are sent only to a terminal."""

@@ -16,7 +16,7 @@ from ... import _HOMES as HOMES
 from ... import __name__ as _PACKAGE
 from ...dlpack import is_capsule
 from ...elements import layout
-from ...errors import worded
+from ...errors import shown, worded
 from .offers import ASKED, Finding, peek, raised
 from .quirks import quirks
 
@@ -75,12 +75,10 @@ class Explanation:
         self.title, self.sections, self.made = title, sections, made
 
     def __str__(self) -> str:
-        return "\n".join(
-            [
-                self.title,
-                *(line for heading, lines in self.sections for line in ("", heading, *("  " + each for each in lines))),
-            ]
-        )
+        lines = [self.title]
+        for heading, each in self.sections:
+            lines += ["", heading, *("  " + line for line in each)]
+        return shown("\n".join(lines))
 
     __repr__ = __str__
 
@@ -95,9 +93,9 @@ class Explanation:
         )
 
     def _repr_html_(self) -> str:
-        from ..pictures.page import shown
+        from ..pictures import page
 
-        return shown(str(self), self._repr_svg_())
+        return page.shown(str(self), self._repr_svg_())
 
 
 def _wrapped(texts: list[str], mark: str = "- ") -> list[str]:
