@@ -7,6 +7,7 @@ import ctypes
 import mmap
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -235,6 +236,17 @@ def test_a_report_reads_only_plain_files(file: str) -> None:
     function = client.get("cuModuleGetFunction", client.load(text), b"k")
     assert (client.launch(function, []) or client.code("cuCtxSynchronize")) == 700
     assert "ptx line 7 | mov.u64 %d, 16; st.global.u32 [%d], 1; ret; }" in client.emulator.reports[-1]
+
+
+@pytest.mark.parametrize("name, quoted", [("k.cu", True), ("K.PY", True), ("id_rsa", False), ("notes.txt", False)])
+def test_a_report_quotes_only_files_whose_names_are_those_of_sources(tmp_path: Path, name: str, quoted: bool) -> None:
+    (tmp_path / name).write_text("a secret\n")
+    client = Client()
+    body = ".entry k(){ .reg .b64 %d;\n.loc 1 1 1\nmov.u64 %d, 16; st.global.u32 [%d], 1; ret; }\n"
+    text = f'{HEAD}.file 1 "{tmp_path / name}"\n{body}'
+    function = client.get("cuModuleGetFunction", client.load(text), b"k")
+    assert (client.launch(function, []) or client.code("cuCtxSynchronize")) == 700
+    assert ("a secret" in client.emulator.reports[-1]) == quoted
 
 
 def test_iterations_of_different_threads_are_not_added_up() -> None:

@@ -31,6 +31,7 @@ __all__ = ["PTX", "Quote", "declared", "place_of", "quotes_of"]
 PTX = "<ptx>"
 _LONGEST = 160
 _LARGEST = 16 << 20  # bytes of a source file
+_SOURCES = (".cu", ".cuh", ".h", ".hpp", ".cpp", ".c", ".py", ".ptx", ".inl")  # how names of sources end
 
 
 class Quote(NamedTuple):
@@ -110,7 +111,9 @@ def _lines(module: Module, file: str) -> list[str]:
 
 
 def _is_readable(file: str) -> bool:
-    """Tell whether a report may quote a file that the PTX names; the PTX is not trusted."""
+    """Tell whether a report may quote a file that the PTX names: the PTX is not trusted, so only a source."""
+    if not file.lower().endswith(_SOURCES):
+        return False
     try:
         found = os.stat(file)
     except (OSError, ValueError):
