@@ -27,6 +27,7 @@ from .peers import forget_links
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
     from ...gpu.devices.device import Device
@@ -152,7 +153,7 @@ def _end_objects(primary: PrimaryContext) -> None:
             owner.__del__ = _nothing
 
 
-def _owners_of(users: list[object]) -> list[Owned]:
+def _owners_of(users: Sequence[object]) -> list[Owned]:
     """Find the objects whose release is one of these.
 
     It searches all objects of the interpreter. A reference from each release to its owner would make the creation of
