@@ -451,6 +451,29 @@ def test_the_owner_answers_no_process_of_another_user(device, monkeypatch):
         monkeypatch.undo()
 
 
+def test_a_signal_handler_may_share_while_the_server_starts(device, worker, monkeypatch):
+    from tests.subject import module
+
+    server, starts, inner = module("gpu.processes.server").Server, [], []
+    start = server._start
+
+    def interrupted(self):
+        starts.append(1)
+        if len(starts) == 1:
+            memory.share().close(0)
+            inner.append(memory.share())
+        start(self)
+
+    monkeypatch.setattr(server, "_start", interrupted)
+    with device.allocate(64) as memory:
+        with memory.share() as handle:
+            assert len(starts) == 1
+            for each in (handle, inner[0]):
+                worker.do("open_memory", "m", each)
+                worker.do("close", "m")
+        inner[0].close(60)
+
+
 def test_the_owner_waits_without_work_while_too_many_files_are_open(device, monkeypatch):
     import resource
 

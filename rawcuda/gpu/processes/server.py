@@ -141,7 +141,7 @@ class Server:
         self.address = os.urandom(16).hex()
         self.offers: dict[bytes, Offer] = {}
         self.changed = threading.Condition()
-        self.over = self._full = False
+        self.over = self._full = self._starting = False
         self._socket: Any = None  # until the first offer
         self._thread: Any = None
         self._new: dict[int, Any] = {}  # connections that have not sent their request
@@ -154,13 +154,16 @@ class Server:
                 return None
             offer = Offer(self, payload, descriptors, keeps)
             self.offers[offer.key] = offer
-            if self._thread is None:
+            if self._thread is None and not self._starting:  # a signal handler may come here while it starts
                 try:
+                    self._starting = True
                     self._start()
                 except BaseException:
                     offer.ended = True
                     self._settle(offer)
                     raise
+                finally:
+                    self._starting = False
             return offer
 
     def _start(self) -> None:
