@@ -33,7 +33,6 @@ __all__ = [
     "headers",
     "searched",
     "load",
-    "load_nvrtc",
     "refuse_planted",
     "mapped_file",
     "hidden_gpus",
@@ -397,29 +396,6 @@ def load(path: str) -> tuple[str, ctypes.CDLL]:
             except OSError as error:
                 said.append(str(error))
     raise OSError("; ".join(said) or f"{path}: no folder in which the system's loader searches has such a file")
-
-
-def load_nvrtc(path: str) -> ctypes.CDLL:
-    """Load an NVRTC, and its builtins library, which it would ask the loader for by name when it compiles.
-
-    The loader could find another one, or one in the current folder.
-    raises  OSError  one of them is not there, cannot be loaded, or is refused by refuse_planted()
-    """
-    import glob
-
-    refuse_planted(path)
-    for folder in dict.fromkeys(os.path.dirname(each) for each in (path, os.path.realpath(path))):
-        for pattern in ("libnvrtc-builtins.so.*", "nvrtc-builtins64_*.dll"):
-            for builtins in glob.glob(os.path.join(glob.escape(folder), pattern)):
-                load(builtins)
-    library, major, minor = ctypes.CDLL(path), ctypes.c_int(), ctypes.c_int()
-    try:
-        library["nvrtcVersion"](ctypes.byref(major), ctypes.byref(minor))
-    except AttributeError as error:
-        raise OSError(f"this is not NVRTC: {error}") from None
-    if sys.platform != "win32":
-        load(f"libnvrtc-builtins.so.{major.value}.{minor.value}")
-    return library
 
 
 class SharedLibrary:

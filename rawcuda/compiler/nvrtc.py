@@ -1,6 +1,7 @@
 """NVRTC, NVIDIA's compiler as a library: one compilation from end to end.
 
-What it is   `Nvrtc`, a loaded library that compiles a `Request`. The functions are declared in ../headers/nvrtc_h.py.
+What it is   `Nvrtc`, a loaded library that compiles a `Request`; `load` loads it. ../headers/nvrtc_h.py declares the
+             functions.
 What not     it does not choose the target or make exceptions: program.py and messages.py do.
 Source       nvrtc.h of CUDA 11.8 to 13.5; NVIDIA, "NVRTC" (user guide)
 Read next    nvcc.py
@@ -9,7 +10,9 @@ Read next    nvcc.py
 from __future__ import annotations
 
 import ctypes
+import glob
 import os
+import sys
 
 from .. import locate
 from ..headers import nvrtc_h
@@ -21,11 +24,32 @@ if TYPE_CHECKING:
 
     from .request import Request
 
-__all__ = ["Nvrtc"]
+__all__ = ["Nvrtc", "load"]
 
 _OLDEST = (11, 2)  # the first with nvrtcGetSupportedArchs
 _NOWHERE = b"/a-folder-that-is-not-there/"  # of a source that is not a file
 _CODES = {"ptx": "PTX", "cubin": "CUBIN", "ltoir": "LTOIR"}
+
+
+def load(path: str) -> ctypes.CDLL:
+    """Load an NVRTC, and its builtins library, which it would ask the loader for by name when it compiles.
+
+    The loader could find another one, or one in the current folder.
+    raises  OSError  one of them is not there, cannot be loaded, or is refused by locate.refuse_planted()
+    """
+    locate.refuse_planted(path)
+    for folder in dict.fromkeys(os.path.dirname(each) for each in (path, os.path.realpath(path))):
+        for pattern in ("libnvrtc-builtins.so.*", "nvrtc-builtins64_*.dll"):
+            for builtins in glob.glob(os.path.join(glob.escape(folder), pattern)):
+                locate.load(builtins)
+    library, major, minor = ctypes.CDLL(path), ctypes.c_int(), ctypes.c_int()
+    try:
+        library["nvrtcVersion"](ctypes.byref(major), ctypes.byref(minor))
+    except AttributeError as error:
+        raise OSError(f"this is not NVRTC: {error}") from None
+    if sys.platform != "win32":
+        locate.load(f"libnvrtc-builtins.so.{major.value}.{minor.value}")
+    return library
 
 
 class _Failed(Exception):
@@ -49,7 +73,7 @@ class Nvrtc:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self._library = locate.load_nvrtc(path)
+        self._library = load(path)
         major, minor, count = ctypes.c_int(), ctypes.c_int(), ctypes.c_int()
         try:
             self._call("nvrtcVersion", ctypes.byref(major), ctypes.byref(minor))

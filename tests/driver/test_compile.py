@@ -617,10 +617,10 @@ def test_nvrtcs_builtins_are_not_looked_for_in_the_current_folder(linked: Callab
     )
     said = linked("""
 from tests.subject import module
-locate = module("locate")
+locate, nvrtc = module("locate"), module("compiler.nvrtc")
 locate.os.path.realpath = locate.os.path.abspath  # as if the library were in the kit, without its builtins
 try:
-    locate.load_nvrtc(locate.nvrtc()[0][0])
+    nvrtc.load(locate.nvrtc()[0][0])
 except OSError as error:
     print(error)
 """)

@@ -144,7 +144,7 @@ def refusal(name: str, entered: Import) -> str:
         allowed = ["headers.behaviour", "headers.cuda_h", "errors", "images.containers"]
         allowed += ["images.mangled", "compiler.declarations"]  # its reports name parameters as the source does
         if name.startswith("emulator.impersonating."):  # it passes calls on to the real compilers
-            allowed += ["locate", "headers.nvrtc_h", "headers.nvjitlink_h"]
+            allowed += ["locate", "compiler.nvrtc", "headers.nvrtc_h", "headers.nvjitlink_h"]
         return "" if target in allowed else "the emulator stands on its own"
     if side(name) == "emulate":
         return "" if entered.late and side(target) == "emulator" else "the plugin needs the emulator only, and late"

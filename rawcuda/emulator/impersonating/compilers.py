@@ -16,6 +16,7 @@ import os
 import re
 
 from ... import locate
+from ...compiler import nvrtc
 from ...headers import nvrtc_h
 from ..interface.thunks import keep_for_ever
 
@@ -68,7 +69,7 @@ def keep(function: Any) -> int:
 
 def open_nvrtc(emulator: Emulator, major: int) -> Answers:
     """Return the function that returns the addresses of NVRTC's functions."""
-    library = real(locate.nvrtc, major, locate.load_nvrtc)
+    library = real(locate.nvrtc, major, nvrtc.load)
     if library is None:
         text = ctypes.create_string_buffer(_MISSING)
         error = keep(ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_int)(lambda code: ctypes.addressof(text)))

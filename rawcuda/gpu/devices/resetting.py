@@ -27,7 +27,6 @@ from .peers import forget_links
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from typing import Any
 
     from ...gpu.devices.device import Device
@@ -109,7 +108,9 @@ def _refuse_used(primary: PrimaryContext) -> None:
 
 def _used(primary: PrimaryContext) -> list[str]:
     """Describe the pinned and managed memory that was exported, if the export may still be used."""
-    users = [user for user in tuple(primary.users) if type(user) is Lifetime and user.kind in (PINNED, MANAGED, POOLED)]
+    users: list[Any] = [
+        user for user in tuple(primary.users) if type(user) is Lifetime and user.kind in (PINNED, MANAGED, POOLED)
+    ]
     return [
         f"the {each.kind} memory of {each.nbytes} bytes at {each._release.value:#x}"  # type: ignore[union-attr]
         for each in (_owners_of(users) if users else ())
@@ -153,7 +154,7 @@ def _end_objects(primary: PrimaryContext) -> None:
             owner.__del__ = _nothing
 
 
-def _owners_of(users: Sequence[object]) -> list[Owned]:
+def _owners_of(users: list[object]) -> list[Owned]:
     """Find the objects whose release is one of these.
 
     It searches all objects of the interpreter. A reference from each release to its owner would make the creation of

@@ -138,18 +138,14 @@ def _commit() -> str:
     checkout = os.path.dirname(str(files(PACKAGE)))
     if "." in PACKAGE or not all(os.path.exists(os.path.join(checkout, name)) for name in (".git", "setup.cfg")):
         return "unknown: this was not copied from a checkout"
-    programs = locate.on_path("git")
-    if not programs:
+    git = locate.on_path("git")
+    if not git:
         return "unknown: there is no git"
     try:
-        locate.refuse_planted(programs[0])
+        locate.refuse_planted(git[0])
         said = [
             subprocess.run(
-                [programs[0], "-C", checkout, *words],
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                timeout=20,
+                [git[0], "-C", checkout, *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=20
             ).stdout.strip()
             for words in (("rev-parse", "HEAD"), ("status", "--porcelain", "--", PACKAGE))
         ]
