@@ -277,8 +277,8 @@ def test_memory_that_an_export_and_work_of_ours_use(device, library, close, expo
     before = live()
     memory = device.allocate(64, kind="pinned")
     during = live()
-    leases = [memory.lease(), memory.lease(True)]
-    assert leases[0] is not leases[1] and leases[1] is memory.lease(True)
+    leases = [memory.lease(), memory._lease_for_work()]
+    assert leases[0] is not leases[1] and leases[1] is memory._lease_for_work()
     if close == "close":
         memory.close()
     del memory

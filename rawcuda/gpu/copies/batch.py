@@ -80,12 +80,7 @@ def copy_batch(pairs: Any, *, stream: Any = None, source_order: str = "stream", 
     together, (calls, queue) = [*runs, *boxes], (home.calls, queue_of(stream))
     taken = {*together}
     alone = [each for each in copies if each not in taken]
-    for each in together:
-        for thing in (each.dst, each.src):
-            if thing.stream is not None and thing.stream is not stream:
-                make_ready(home, stream, thing)
-    for each in together:
-        each.dst.ptr, each.src.ptr  # raises Closed: the code of a stream may have closed memory
+    _make_all_ready(together, home, stream)
     foreign = not all(each.to.ours and each.of.ours for each in together)
     waits = order == _ORDERS["during_api_call"] or any("host" in (each.to.kind, each.of.kind) for each in together)
     try:
@@ -101,6 +96,15 @@ def copy_batch(pairs: Any, *, stream: Any = None, source_order: str = "stream", 
         if foreign:
             end_work(error, home, queue, together)
         raise
+
+
+def _make_all_ready(together: list[CheckedCopy], home: PrimaryContext, stream: Any) -> None:
+    for each in together:
+        for thing in (each.dst, each.src):
+            if thing.stream is not None and thing.stream is not stream:
+                make_ready(home, stream, thing)
+    for each in together:
+        each.dst.ptr, each.src.ptr  # raises Closed: the code of a stream may have closed memory
 
 
 def _keep_all(together: list[CheckedCopy], home: PrimaryContext, stream: Any, given: Any) -> None:

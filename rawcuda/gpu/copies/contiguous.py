@@ -18,7 +18,7 @@ from ...driver import as_argument
 from ...ownership import drain, dropped
 from ..core.context import reaches
 from ..core.points import retained, sweep
-from ..core.stream_arguments import StreamHandle, home_of, queue_of, settled
+from ..core.stream_arguments import StreamHandle, home_of, queue_of, work_handle
 from ..memory.memory import Memory
 from ..memory.ordering import PAGEABLE, end_work, keep, make_ready, refuse_capture
 
@@ -56,7 +56,8 @@ def copy_run(dst: Any, src: Any, to: Side, of: Side, stream: Any) -> bool:
         queue, using = _other_queue(stream, primary)
         if queue is None:
             return False
-        dst.ptr, src.ptr  # raises Closed: the code of a stream, here or below, may close memory
+        if using is not stream:
+            dst.ptr, src.ptr  # raises Closed: the code of a stream, here or below, may close memory
     if not (to.ours and of.ours):
         _copy_foreign(dst, src, to, of, primary, queue, using, stream)
         return True
@@ -118,7 +119,8 @@ def _other_queue(stream: Any, primary: PrimaryContext) -> tuple[Any, Any]:
         primary.open()
     if stream is None:
         return queue_of(None), None
-    stream = settled(stream)
+    if type(stream) is not int and not isinstance(stream, StreamHandle):
+        stream = work_handle(stream)
     if home_of(stream, primary) is primary:
         return queue_of(stream), stream
     return None, stream
@@ -186,7 +188,8 @@ def fill_run(target: Any, to: Side, value: Any, stream: Any) -> bool:
         if isinstance(stream, StreamHandle):
             _check_reach(stream, target, to)
         queue, using = _other_queue(stream, primary)
-        target.ptr  # as in copy_run
+        if using is not stream:
+            target.ptr  # as in copy_run
     start = to.address + form.offset
     if not fills or queue is None or start % width:
         return False

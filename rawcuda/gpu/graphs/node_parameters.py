@@ -141,7 +141,7 @@ def keep(graph: Any, thing: Any) -> tuple[Any, ...]:
     else:
         owner = getattr(inner, "_owner", None)
     if isinstance(owner, Bytes):
-        return () if owner._keeps is graph._root else (inner, owner.lease(True))  # type: ignore[attr-defined]
+        return () if owner._keeps is graph._root else (inner, owner._lease_for_work())  # type: ignore[attr-defined]
     if isinstance(inner, Description):
         return (inner,)
     parts = [getattr(inner, name, None) for name in ("resource", "view")]  # of a texture, a surface, a tensor map

@@ -222,7 +222,7 @@ def _pack_memory(slot: Slot, argument: Memory, kept: Kept) -> int:
         if access != 3 and not slot.reads:  # (CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
             slot.refuse(ValueError, argument, "is read-only here: wrap it in In(...) if the kernel only reads it")
         if argument.device.ordinal != slot.ordinal and argument._handle is not None:
-            kept.append(argument.lease(True))  # its close() waits for the work of its own device only
+            kept.append(argument._lease_for_work())  # its close() waits for the work of its own device only
     address = argument._handle
     if address is not None and argument._keeps is None:  # (memory with an owner checks that, too)
         return address
@@ -373,7 +373,7 @@ def _check_place(slot: Slot, made: Description, given: object, kept: Kept) -> No
     if place.readonly and not slot.reads:
         slot.refuse(ValueError, given, "is read-only: wrap it in In(...) if the kernel only reads it")
     if owner is not None and where[1] != slot.ordinal:
-        kept.append(owner.lease(True))  # its close() waits for the work of its own device only
+        kept.append(owner._lease_for_work())  # its close() waits for the work of its own device only
     if where[0] in ("cuda_host", "cuda_managed") or where == ("cuda", slot.ordinal):
         slot.suitable.keep(place, True)
 

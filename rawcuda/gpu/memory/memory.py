@@ -138,17 +138,21 @@ class Memory(Owned, Bytes):
         self._keeps = None
         self._leases, self._uses, self._shown, self._side = [], [], False, None
 
-    def lease(self, for_work: bool = False) -> Lease:
+    def lease(self) -> Lease:
         """Return an object that keeps the bytes: while it exists, close() closes this Memory, but does not free them.
 
         Every export of this memory holds it. After the last reference is dropped, one of our next calls waits for the
         device, since we do not know on which stream other libraries used the bytes, and frees them.
 
-        for_work  it is held by our own work or by a graph, which Device.reset() ends; other leases of host memory make
-                  reset() refuse
-        raises    Closed   after close()
+        raises  Closed   after close()
         """
-        leases = self._uses if for_work else self._leases
+        return self._lease(self._leases)
+
+    def _lease_for_work(self) -> Lease:
+        """Return a lease for our own work or a graph. Device.reset() ends these; the other leases make it refuse."""
+        return self._lease(self._uses)
+
+    def _lease(self, leases: list[ref[Lease]]) -> Lease:
         while True:
             if not leases:
                 made = Lease(self)

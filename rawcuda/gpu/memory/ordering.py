@@ -17,6 +17,7 @@ import ctypes
 from ... import driver
 from ...driver import as_argument
 from ...errors import Closed, ContextLost, CudaError, ForkedAfterInit, InvalidUse, refusal
+from ...ownership import is_serving
 from ...protocols.device_memory import gpu
 from ..core.calls import relaxed
 from ..core.context import PrimaryContext, context_of, held_contexts
@@ -181,7 +182,7 @@ def keep(primary: PrimaryContext, stream: object, thing: Any, side: Side) -> Non
         home = home_of(stream, primary)
         if home is not side.primary:
             owner = thing if isinstance(thing, Memory) else thing._owner
-            retain(home, handle, owner.lease(True))
+            retain(home, handle, owner._lease_for_work())
 
 
 def finish_context(primary: PrimaryContext) -> None:
@@ -196,19 +197,21 @@ def finish_context(primary: PrimaryContext) -> None:
 
 
 _unfinished: dict[int, Any] = {}
+_INVALID_HANDLE = 400
 
 
 def end_work(error: BaseException, primary: PrimaryContext, queue: Any, *things: object) -> None:
     """Wait for the work that a call may have queued before an exception was raised: nothing keeps its memory.
 
     After an error of the driver in a capture, there is nothing to wait for, and waiting would invalidate the capture.
-    If the driver refuses the wait, these objects are kept until the work is done; if that fails, forever.
+    In a host function, nothing can have been queued. If the driver refuses the wait, these objects are kept until the
+    work is done; if that fails, forever.
 
     queue   the stream as an argument
     things  the views or Memories whose memory the work uses
     calls   cuStreamSynchronize
     """
-    if capturing and isinstance(error, CudaError):
+    if capturing and isinstance(error, CudaError) or is_serving():
         return
     key = id(things)
     _unfinished[key] = things
@@ -216,11 +219,12 @@ def end_work(error: BaseException, primary: PrimaryContext, queue: Any, *things:
         primary.calls.cuStreamSynchronize(queue)
     except (ContextLost, Closed, ForkedAfterInit):
         pass  # the work ends
-    except CudaError:  # for example, in a __del__ inside an emulated kernel
-        try:
-            retain(primary, queue, things)
-        except CudaError:
-            return
+    except CudaError as refused:  # for example, in a __del__ inside an emulated kernel
+        if refused.code != _INVALID_HANDLE:  # (otherwise there is no such stream, and nothing is queued on it)
+            try:
+                retain(primary, queue, things)
+            except CudaError:
+                return
     _unfinished.pop(key, None)
 
 
@@ -239,7 +243,8 @@ def wait_for(thing: Any, side: Side, stream: Any) -> bool:
     if before is not None and before is not stream:
         make_ready(primary, stream, thing)
     calls, queue = primary.calls, queue_of(stream)
-    if before is not None or stream is not None:
+    usual = stream is None or type(stream) is int or isinstance(stream, StreamHandle)
+    if not usual or before is not None and before is not stream:
         thing.ptr  # raises Closed: their code may have closed it
     calls.cuStreamSynchronize(queue)
     return True

@@ -46,10 +46,15 @@ class _Window(Memory):
 
     __slots__ = ()
 
-    def lease(self, for_work: bool = False) -> Lease:
+    def lease(self) -> Lease:
         """Return an object that keeps the virtual memory mapped."""
         self.handle  # raises Closed
-        lease: Lease = self._keeps.lease(for_work)
+        lease: Lease = self._keeps.lease()
+        return lease
+
+    def _lease_for_work(self) -> Lease:
+        self.handle  # raises Closed
+        lease: Lease = self._keeps._lease_for_work()
         return lease
 
     def _access_from(self, ordinal: int) -> int:
