@@ -363,5 +363,6 @@ def test_what_queued_work_uses_is_kept_if_the_wait_for_its_end_is_refused(device
         loaded["add"].launch(memory, memory, memory, 4, grid=1, block=4)
         device.synchronize()
         monkeypatch.setattr(entry, "run", run)
+        device.synchronize()  # also for what was queued inside the kernel
         points.sweep(now=True)
     assert kept == ["kept", "freed"] and not ordering._unfinished
