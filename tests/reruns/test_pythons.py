@@ -66,7 +66,7 @@ OLDEST = min((*PYTHONS, THIS), key=VERSIONS.index)
 def run_all(rerun: Rerun, version: str, *options: str) -> None:
     """Run the tests of null/, emulator/, driver/ and interop/ on another Python."""
     command = [str(PYTHONS[version]), "-m", "tests", *FOLDERS, "--", "--numprocesses=0", *options]
-    assert f"-- Python {version}." in rerun(command, timeout=1800)
+    assert f"-- Python {version}." in rerun(command, timeout=3600)
 
 
 @pytest.mark.every_change
