@@ -179,6 +179,25 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     return True
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """Run each test with an exception state of its own, so that later tests do not see "handled" exceptions of it.
+
+    Where a trace function raises on the last line of an `except` block, CPython never ends the handling of the first
+    exception: sys.exc_info() keeps it, with the frames, until the stack of that state ends. A generator has its own.
+    """
+    test = item.runtest
+
+    def runtest() -> Iterator[None]:
+        yield test()
+
+    item.runtest = lambda: next(runtest())  # type: ignore[method-assign]
+    try:
+        return (yield)
+    finally:
+        item.runtest = test  # type: ignore[method-assign]
+
+
 Python = Callable[..., "subprocess.CompletedProcess[str]"]
 
 

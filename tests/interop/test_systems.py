@@ -175,6 +175,11 @@ def exchanges_leave_nothing(system, rounds):
         except BufferError:
             continue
         ways[f"gives {protocol}"] = lambda protocol=protocol: view(theirs, protocol=protocol)
+
+    def counts():
+        references = sys.getrefcount(v), sys.getrefcount(theirs), sys.getrefcount(a)
+        return *references, len(dlpack.outstanding), sys.getallocatedblocks()
+
     for way, exchange in ways.items():
         if system.leaks and way.startswith("takes"):
             continue
@@ -184,26 +189,18 @@ def exchanges_leave_nothing(system, rounds):
         except Exception as error:
             assert (system.name, way) == ("cuda.core.utils", "takes array_interface"), error  # it needs a driver
             continue
-        gc.collect()
-        before = (
-            sys.getrefcount(v),
-            sys.getrefcount(theirs),
-            sys.getrefcount(a),
-            len(dlpack.outstanding),
-            sys.getallocatedblocks(),
-        )
-        memory = resident()
-        for _ in range(rounds):
-            exchange()
-        gc.collect()
-        after = (
-            sys.getrefcount(v),
-            sys.getrefcount(theirs),
-            sys.getrefcount(a),
-            len(dlpack.outstanding),
-            sys.getallocatedblocks(),
-        )
-        assert after[:4] == before[:4] and after[4] - before[4] < max(300, rounds // 100), (way, before, after)
+        for _ in range(3):  # what a process does besides may grow once; a leak grows each time
+            gc.collect()
+            before, memory = counts(), resident()
+            for _ in range(rounds):
+                exchange()
+            gc.collect()
+            after = counts()
+            assert after[:4] == before[:4], (way, before, after)
+            if after[4] - before[4] < max(300, rounds // 100):
+                break
+        else:
+            pytest.fail(f"{way}: {after[4] - before[4]} blocks were left by {rounds} exchanges")
         if rounds > EXCHANGES:
             spare = 2**26 if system.large else 2**21  # (JAX copies in another thread, which may be late)
             assert resident() - memory < rounds * 24 + spare, (way, memory, resident())  # less than a malloc each
