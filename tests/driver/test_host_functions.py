@@ -313,6 +313,63 @@ def test_functions_are_waited_for_at_the_end_of_python(python):
     assert result.returncode == 0 and result.stdout == "it ran\n" and "ValueError: unseen" in result.stderr, result
 
 
+@pytest.mark.parametrize("mode", ["lazy", "random"])
+def test_no_lock_of_ours_is_held_while_the_driver_waits_for_a_host_function(python, mode):
+    """A launch waits for room behind the function, other calls wait for the launch, and the function closes things."""
+    result = python(
+        """
+        import faulthandler, threading
+        faulthandler.dump_traceback_later(50, exit=True)
+        from tests.driver import kernels
+        from tests.subject import rawcuda
+
+        device = rawcuda.Device(0)
+        at, stream, go, waiting = device.empty(1, "float32").fill(0), device.stream(), threading.Event(), []
+        launch = device.load(kernels.ADD)["add"].configure(grid=1, block=1, stream=stream)
+        other = device.stream()
+        makers = [device.stream, device.event, lambda: device.allocate(64), lambda: device.allocate(64, stream=other)]
+        things = [[make() for make in makers for _ in range(5)] for _ in range(2)]
+        device.synchronize()
+
+        def function():
+            go.wait(40)
+            for thing in things[0]:
+                thing.close()
+
+        def launches():
+            for _ in range(10):
+                launch(at, at, at, 1)
+
+        def closes():
+            for thing in things[1]:
+                thing.close()
+
+        def makes():
+            for make in makers:
+                make().close()
+            with device.stream() as captured, captured.capture():
+                at.fill(1, stream=captured)
+
+        stream.call(function)
+        for _ in range(1020):
+            at.fill(1, stream=stream)
+        threads = [threading.Thread(target=work) for work in (launches, closes, makes)]
+        for thread in threads:
+            thread.start()
+            thread.join(0.3)
+            waiting.append(thread.is_alive())
+        go.set()
+        for thread in threads:
+            thread.join()
+        stream.synchronize()
+        print(waiting, at.tolist())
+        """,
+        env={"RAWCUDA_EMULATOR": mode},
+        timeout=90,
+    )
+    assert result.stdout == "[True, True, True] [1024.0]\n" and not result.returncode, result
+
+
 @pytest.mark.parametrize("whose", ["ours", "theirs", "none"])
 def test_a_call_that_the_driver_refuses_keeps_nothing(device, whose, monkeypatch):
     """Whether the stream is not captured, or is captured by us or by other software."""

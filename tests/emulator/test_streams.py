@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import signal
 import struct
 import sys
 import threading
@@ -287,6 +288,71 @@ def test_two_threads_wait_for_each_other_s_streams(client):
         assert not thread.is_alive()
     assert client.download(memory, 8) == bytes(4) + b"\x01" * 4
     assert log.read() == 0
+
+
+@pytest.mark.parametrize("mode", ["lazy", "random"])
+def test_a_launch_waits_if_its_context_holds_1024_pieces_of_work(mode):
+    """Meanwhile, calls of other threads wait for it, so that a lock that a host function needs must not be held."""
+    client = Client(mode)
+    log, stream, queues = Log(client), client.stream(), client.emulator._machine.queues
+    release, launched, finished = threading.Event(), [], []
+    held = waits_for(client, stream, release)
+    for _ in range(1020):
+        client.do("cuMemsetD32Async", log.at, 0, 1, stream)
+
+    def launch():
+        client.do("cuCtxSetCurrent", client.context)
+        for digit in range(1, 8):
+            log.append(digit, stream)
+            launched.append(digit)
+
+    def allocate():
+        client.do("cuCtxSetCurrent", client.context)
+        client.allocate(4)
+        finished.append(1)
+
+    threads = [threading.Thread(target=work) for work in (launch, allocate)]
+    try:
+        threads[0].start()
+        deadline = time.monotonic() + 30
+        while not queues.crowded and time.monotonic() < deadline:
+            time.sleep(0.01)
+        threads[1].start()
+        time.sleep(0.2)
+        assert launched == [1, 2, 3] and not finished
+    finally:
+        release.set()
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive()
+    assert finished and held
+    assert log.read() == 1234567
+
+
+def test_an_interrupt_ends_a_launch_that_waits():
+    client = Client("lazy")
+    log, stream, release = Log(client), client.stream(), threading.Event()
+    held = waits_for(client, stream, release)
+    for _ in range(1023):
+        client.do("cuMemsetD32Async", log.at, 0, 1, stream)
+    try:
+        threading.Timer(0.2, signal.pthread_kill, [threading.get_ident(), signal.SIGINT]).start()
+        with pytest.raises(KeyboardInterrupt):
+            client.launch(log.step, [log.at, struct.pack("<I", 0)], stream=stream)
+            for _ in range(1000):
+                time.sleep(0.01)  # the interrupt is raised in the caller, a moment after the call
+        assert not client.emulator._machine.queues.crowded
+    finally:
+        release.set()
+    assert client.allocate(4) and held
+    assert log.read() == 0
+
+
+def waits_for(client, stream, release):
+    """Queue a host function that waits for an event, and return the C function, which must be kept."""
+    function = HostFunction(lambda _: release.wait(30))
+    client.do("cuLaunchHostFunc", stream, ctypes.cast(function, ctypes.c_void_p).value, 0)
+    return function
 
 
 def test_a_batch_is_queued_whole_or_not_at_all(client):

@@ -1132,6 +1132,28 @@ CORRECTIONS = [
         Correction(table, f"an entry is not identified by {what}", module, old, new, REMEMBERED)
         for table, what, module, old, new in GUARDS
     ],
+    Correction(
+        "hardware",
+        "a launch never waits for room in its context",
+        "emulator/entries/tasks/launch_entries.py",
+        old="    machine.queues.make_room(context)\n",
+        new="",
+        test="emulator/test_streams.py::test_a_launch_waits_if_its_context_holds_1024_pieces_of_work[lazy]",
+    ),
+    Correction(
+        "hardware",
+        "a host function needs a lock that is held while the driver is called",
+        "gpu/core/host_functions.py",
+        old="        careful.remove(_run)\n",
+        new=(
+            "        careful.remove(_run)\n        from .handles import destroying\n\n"
+            "        with destroying:\n            pass\n"
+        ),
+        test=(
+            "driver/test_host_functions.py::"
+            "test_no_lock_of_ours_is_held_while_the_driver_waits_for_a_host_function[lazy]"
+        ),
+    ),
 ]
 
 

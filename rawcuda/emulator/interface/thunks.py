@@ -229,6 +229,8 @@ def wrapped(machine: Machine, served: Entry) -> Callable[..., int]:
                     code = why_not()
                     if not code:
                         with lock:
+                            if machine.queues.crowded:
+                                machine.queues.wait_for_room()
                             if lacking and not machine.thread().stack:
                                 without_context()
                             if captures:

@@ -65,6 +65,7 @@ INSTANT, KERNEL, HOST, CONTROL = range(4)  # CONTROL: short work that inserts ot
 _PATIENCE = 0.1  # seconds for which eager mode waits for work in another thread
 _LOOK_EVERY = 0.005  # seconds between two checks of a value that work waits for
 _HOPELESS = 3.0  # seconds after which a wait ends if nobody can write the value
+_PENDING = 1024  # pieces of work that a context holds; a launch beyond them waits, as in drivers
 
 
 class Conditional:
@@ -202,6 +203,7 @@ class Queues:
         self._waiting = 0
         self._late: list[Callable[[], None]] = []  # functions to call when the running work has ended
         self._inside: set[int] = set()  # the threads that run work
+        self.crowded = 0  # the thread whose launch waits until its context has room; other threads' calls wait for it
         self._hopeless_from = 0.0  # when a wait for a value that nobody can write ends; 0: no such wait
         self._busy: dict[Stream, None] = {}  # streams with work in their queues, oldest first
         self.marks: list[tuple[Work, SharedMark, int]] = []  # records of shared events that were not reached yet
@@ -267,6 +269,26 @@ class Queues:
         if not work.done:
             self._submit_more(work)
         return work
+
+    def make_room(self, context: Context) -> None:
+        """Before a launch, wait until the context can hold its work: a driver waits with a lock of the context held."""
+        if not self._is_full(context) or self.inside_work():
+            return
+        self.crowded = threading.get_ident()
+        try:
+            while self._is_full(context):
+                self.complete(next(s.queue[0] for s in self._busy if s.context is context and s.queue))
+        finally:
+            self.crowded = 0
+            self._changed.notify_all()
+
+    def _is_full(self, context: Context) -> bool:
+        return sum(len(stream.queue) for stream in tuple(self._busy) if stream.context is context) >= _PENDING
+
+    def wait_for_room(self) -> None:
+        """Wait until the launch of another thread has room."""
+        while self.crowded not in (0, threading.get_ident()):
+            self._changed.wait()
 
     def follow(self, stream: Stream, pieces: Iterable[tuple[Callable[[], None], str, int]]) -> None:
         """Put work directly behind the piece of work that a stream runs now, which is the first in its queue."""
@@ -546,6 +568,8 @@ class Queues:
         me = threading.get_ident()
         if not running:
             self._inside.discard(me)
+            if self.crowded == me:
+                self.crowded = 0
         contexts = [thing for thing in self._machine.handles.values() if hasattr(thing, "per_thread")]
         streams = {stream for context in contexts for stream in context.streams.values()}
         for stream in streams | set(self._busy):

@@ -240,6 +240,7 @@ def _launch(
         for event in events_of(machine, chosen):
             event.captured = stream.capture, stream.capture.mark(stream)
         return
+    machine.queues.make_room(context)
     work = kernel_work(machine, function, grid, block, shared, arguments, chosen)
     queued = machine.queues.submit(stream, work, function.entry.name, KERNEL)
     for event in events_of(machine, chosen):
