@@ -28,7 +28,7 @@ _LAUNCH = 'kernel.launch(..., grid=blocks, block=threads) with kernel = module["
 # kind: {names, separated by spaces: what to write instead}. A kind is a class, the package, or what takes keywords.
 HINTS: dict[str, dict[str, str]] = {
     "the package": {
-        "array asarray ascontiguousarray to_device to_gpu from_numpy device_array_like": (
+        "upload array asarray ascontiguousarray to_device to_gpu from_numpy device_array_like": (
             "Device(0).upload(x) copies an array to a device; view(x) is a view of one where it is"
         ),
         "empty device_array zeros ones full empty_like zeros_like ndarray GPUArray gpuarray": (
@@ -74,6 +74,9 @@ HINTS: dict[str, dict[str, str]] = {
         "sync": "device.synchronize()",
         "create_stream new_stream Stream": "device.stream()",
         "create_event new_event Event": "device.event()",
+        "capture Graph begin_capture": "with device.stream().capture() as graph: ..., or device.graph()",
+        "memcpy memcpy_dtod": "rawcuda.copy(target, source) copies between any two arrays",
+        "get_function get_kernel": 'device.load(code)["name"] is a kernel',
         "mem_info mem_get_info memory_info get_memory_info": "device.free_memory and device.total_memory",
         "use set_current push make_context activate make_current": (
             "it need not be made current: its methods name it. `with device.current():` is for other libraries"
@@ -155,7 +158,8 @@ HINTS: dict[str, dict[str, str]] = {
         "smem shared shared_memory sharedmem shmem dynamic_shared shared_size sharedMemBytes dynamic_shared_memory": (
             "write shared_bytes=..."
         ),
-        "blocks grid_dim gridDim griddim num_blocks nblocks grid_size global_size": "write grid=...",
+        "blocks": "write grid=... for the blocks of the grid, block=... for the threads of a block",
+        "grid_dim gridDim griddim num_blocks nblocks grid_size global_size": "write grid=...",
         "threads block_dim blockDim blockdim threads_per_block threadsperblock tpb nthreads block_size local_size": (
             "write block=..."
         ),

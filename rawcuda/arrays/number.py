@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["Numeric"]
 
 _COMPUTE = "compute with numpy.asarray(view), cupy.asarray(view) or torch.as_tensor(view)"
+_ON_A_DEVICE = "compute with numpy.asarray(view.download()), or on the device with cupy.asarray(view) or torch"
 
 
 class Numeric:
@@ -36,7 +37,7 @@ class Numeric:
         return bool(self._numeric(self.item(), "bool()"))  # as in NumPy, it does not depend on the length
 
     def __contains__(self, value: object) -> bool:
-        raise TypeError(f"a view does not search its elements: {_COMPUTE}, or look into tolist()")
+        raise TypeError(f"a view does not search its elements: {_remedy(self)}, or look into tolist()")
 
     def __int__(self) -> int:
         return int(self._number("int()"))
@@ -87,7 +88,7 @@ class Numeric:
             raise TypeError(
                 f"view {sign} {'None' if other is None else type(other).__name__}: views are not compared element by "
                 f"element, and this one has shape {shaped.shape}: "
-                + ("use `is None`" if other is None else f"{_COMPUTE}, or compare tolist()")
+                + ("use `is None`" if other is None else f"{_remedy(self)}, or compare tolist()")
             )
         value = self.item()
         if other is None or isinstance(other, (bytes, Numeric)):
@@ -114,6 +115,11 @@ class Numeric:
         return self._compared(other, ">=") >= _plain(other)  # type: ignore[no-any-return]
 
     __hash__: Any = None  # because it is compared by a value that can change
+
+
+def _remedy(view: Any) -> str:
+    """Return what to write instead, for the error about an operation."""
+    return _COMPUTE if view.is_host_accessible else _ON_A_DEVICE
 
 
 def _plain(other: Any) -> Any:
@@ -151,7 +157,7 @@ def _refusing(name: str, sign: str, *, reflected: bool) -> Callable[..., Any]:
             if reflected and not isinstance(other, Description) and any([hasattr(other, name) for name in _ARRAYS]):
                 return NotImplemented
         kinds = " and ".join(["StridedView", *[type(other).__name__ for other in others[:1]]])
-        raise TypeError(f"{sign} of {kinds}: {a_kind(self)} computes nothing: {_COMPUTE}")
+        raise TypeError(f"{sign} of {kinds}: {a_kind(self)} computes nothing: {_remedy(self)}")
 
     refuse.__name__ = refuse.__qualname__ = name
     return refuse

@@ -87,6 +87,8 @@ def failure(outcome: Outcome, request: Request, compiler: Nvrtc | Nvcc, folders:
     elif outcome.status == 5:
         kind = InvalidUse
         text = f"{about}: {_short(log)}. The options were: {' '.join(compiler.options(request, folders))}"
+        if "unrecognized option" in log and compiler.kind == "NVRTC":
+            text += "; NVRTC optimizes by default, and lacks options that only nvcc has, such as -O3 and -Xptxas"
     elif outcome.status == 1:
         kind, text = OutOfMemory, f"{about}: out of host memory"
     elif outcome.status == 7:

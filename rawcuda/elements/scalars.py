@@ -202,7 +202,9 @@ def encode(dtype: DType, value: Any) -> bytes:
     if dtype.lanes > 1 and dtype.kind != "opaque":
         raise TypeError(f"{dtype} is a vector: give the {dtype.itemsize} bytes of one element")
     if dtype.kind == "opaque" or dtype.name in ("float128", "complex256"):
-        raise TypeError(f"{dtype} is opaque: give the {dtype.itemsize} bytes of one element")
+        raise TypeError(
+            f"{dtype} is opaque: give the {dtype.itemsize} bytes of one element, such as bytes({dtype.itemsize})"
+        )
     try:
         return _encode(dtype, value)
     except (struct.error, OverflowError):

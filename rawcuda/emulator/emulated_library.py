@@ -62,7 +62,10 @@ def _known(settings: dict[str, Any]) -> dict[str, Any]:
     there = [*signature(Emulator).parameters, "checkers"]
     for name in settings:
         if name not in there:
-            raise TypeError(f"the emulator has no setting {name!r}: its settings are {', '.join(sorted(there))}")
+            raise TypeError(
+                f"the emulator has no setting {name!r}: its settings are {', '.join(sorted(there))}; checkers are "
+                'chosen by name, as in checkers=["racecheck"]'
+            )
     known = dict(settings)
     if "checkers" in known:
         given = known.pop("checkers")

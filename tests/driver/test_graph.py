@@ -76,6 +76,7 @@ def test_an_error_in_the_block_ends_the_recording(device):
                 pass
 
 
+@pytest.mark.filterwarnings("ignore:nothing was captured")
 def test_a_stream_that_is_closed_in_the_block(device):
     stream = device.stream()
     with pytest.raises(errors.Closed):
@@ -89,6 +90,7 @@ def test_a_stream_that_is_closed_in_the_block(device):
     graph.close()
 
 
+@pytest.mark.filterwarnings("ignore:nothing was captured")
 def test_blocks_without_with(device):
     with device.stream() as stream, contextlib.ExitStack() as stack:
         graph = stack.enter_context(stream.capture())
@@ -102,6 +104,7 @@ def test_blocks_without_with(device):
         graph.close()
 
 
+@pytest.mark.filterwarnings("ignore:nothing was captured")
 def test_a_stream_that_is_captured_already_stays_captured(device):
     with device.stream() as stream:
         with stream.capture() as graph:

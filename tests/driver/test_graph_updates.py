@@ -308,6 +308,7 @@ def test_what_a_capture_into_a_graph_uses_is_kept(device, graph):
         assert Exporter.alive == 0
 
 
+@pytest.mark.filterwarnings("ignore:nothing was captured")
 def test_captures_into_a_graph_that_fail(device, graph, step, word):
     with device.stream() as stream, device.graph() as other:
         theirs = other.empty()

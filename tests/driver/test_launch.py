@@ -175,6 +175,7 @@ def test_an_event_recorded_again_is_refused_once_either_is_closed(device):
         event.close()
 
 
+@pytest.mark.filterwarnings("ignore:nothing was captured")
 def test_a_token_is_true_until_something_is_closed_or_a_trace_begins(device):
     owned = module("ownership")
 

@@ -205,6 +205,8 @@ class Graph(Owned):
                 self._handle = None
                 if self._release is not None:
                     self._release.release(False)
+        if kind is None:
+            record.warn_if_empty(self)
 
     # -- launching
 

@@ -66,12 +66,14 @@ class Recording:
         "_mode",
         "_after",
         "_kept",
+        "_nodes",
         "_number",
         "_result",
         "_state",
         "__weakref__",
     )
 
+    _nodes: int  # that the graph had before
     _number: int  # of the capture, after it has begun
     _result: Any  # the C memory that the end of the capture writes the graph to
 
@@ -83,6 +85,7 @@ class Recording:
         self.stream, self.graph, self._mode, self._after = stream, graph, mode, after
         self._primary: PrimaryContext = stream._primary
         self._kept: list[Any] = []
+        self._nodes = 0
         self._number, self._result, self._state = 0, None, "new"  # then "begun" and "over"
 
     def __enter__(self) -> Graph:
@@ -98,6 +101,7 @@ class Recording:
             )
         primary.driver.address("cuStreamBeginCaptureToGraph")  # raises SymbolNotFound
         with graph._changing():
+            self._nodes = count_nodes(graph)
             nodes = dependencies(graph, self._after)
             array = array_of(nodes)
             graph._root._recording = ref(self)
@@ -149,6 +153,21 @@ class Recording:
         if dropped:  # also what could not be released during the capture
             drain()
 
+    def warn_if_empty(self, graph: Graph) -> None:
+        """Warn if nothing was captured: probably the work was not given the stream, and has run at once.
+
+        calls   cuGraphGetNodes
+        """
+        if count_nodes(graph) == self._nodes:
+            import warnings
+
+            warnings.warn(
+                "nothing was captured: only work that is given the captured stream is, as in launch(..., stream=...) "
+                "and x.copy_from(..., stream=...); other work runs at once",
+                RuntimeWarning,
+                stacklevel=3,
+            )
+
     def release(self, late: bool) -> None:
         """End the capture of a with block that an interrupt has left without its end."""
         self._end(False)
@@ -170,6 +189,8 @@ class Recording:
             self._end(kind is None)
         finally:
             self.graph._root._recording = no_recording
+        if kind is None:
+            self.warn_if_empty(self.graph)
 
     @property
     def is_in_progress(self) -> bool:
@@ -181,6 +202,17 @@ class Recording:
 
     def __repr__(self) -> str:
         return f"<Recording of {self.stream!r} into {self.graph!r}>"
+
+
+def count_nodes(graph: Graph) -> int:
+    """Return the number of nodes of a graph.
+
+    calls   cuGraphGetNodes
+    """
+    count = ctypes.c_size_t()
+    with graph._asking():
+        graph._primary.calls.cuGraphGetNodes(as_argument(graph.handle), None, ctypes.byref(count))
+    return count.value
 
 
 @contextmanager

@@ -108,7 +108,9 @@ def _refuse_number(slot: Slot, argument: object, wanted: str) -> NoReturn:
     elif not _is_array(argument) and wanted == "an integer" and hasattr(type(argument), "__float__"):
         remedy = "round it, or pass it for another parameter"
     else:
-        remedy = "give a number" + (", such as its item()" if hasattr(argument, "item") else "")
+        remedy = "give a number"
+        if hasattr(argument, "item"):
+            remedy += ", such as its item(); for an array, look at the order of the arguments"
     slot.refuse(TypeError, argument, f"cannot be converted to {wanted}: {remedy}")
 
 

@@ -362,7 +362,12 @@ class Kernel:
             prepared, function = pair
         if prepared.shape != shape:
             self._set_shape(prepared, shape)
-        function(*args)
+        try:
+            function(*args)
+        except TypeError:
+            if len(args) < len(prepared.packing.slots):
+                raise prepared.wrong_count(len(args), *args) from None
+            raise
         idle.append(pair)
 
     def _ask(

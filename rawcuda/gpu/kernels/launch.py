@@ -175,7 +175,7 @@ def make(prepared):
     def {name}({parameters}*surplus):
         call = prepared.call if prepared.token else prepared.check()
         if surplus:
-            prepared.refuse_count({count} + len(surplus))
+            raise prepared.wrong_count({count} + len(surplus))
         try:
             buffer = pool.pop()
         except IndexError:  # other threads use them all
@@ -463,10 +463,13 @@ class Prepared:
             reason = why_refused(self.primary, self.packing.function, self.shape, self.asked)
         raise self.packing.driver.error(code, self.symbol, *self._shown(), reason)
 
-    def refuse_count(self, given: int) -> NoReturn:
-        """Raise TypeError for a wrong number of arguments."""
+    def wrong_count(self, given: int, *first: object) -> TypeError:
+        """Return the error for a wrong number of arguments; a tuple in their place is called one."""
         packing, were = self.packing, "was" if given == 1 else "were"
-        raise TypeError(f"{packing.name}() takes {packing.words()} but {given} {were} given")
+        text = f"{packing.name}() takes {packing.words()} but {given} {were} given"
+        if given == 1 and first and isinstance(first[0], (tuple, list)):
+            text += ": give the arguments one by one, not as a tuple or list"
+        return TypeError(text)
 
     def retain(self, kept: Kept) -> None:
         """Keep views of other libraries' arrays alive until the stream has completed this launch.
@@ -623,7 +626,7 @@ class Launch(_Callable):
         prepared, arguments = self._prepared, as_list("arguments", arguments, "arguments")
         packing = prepared.packing
         if len(arguments) != len(packing.slots):
-            prepared.refuse_count(len(arguments))
+            raise prepared.wrong_count(len(arguments))
         storage, given, kept, *_ = prepared.new_buffer()
         kept.stream = None
         prepared.pack_by_tables(storage, kept, *arguments)

@@ -183,9 +183,13 @@ def read_options(
             hint = of("launch", name)
             if hint:
                 raise TypeError(f"a launch has no option {name!r}: {hint}")
+            from difflib import get_close_matches
+
+            near = get_close_matches(name, ["grid", "block", "stream", *outer, *OPTIONS], 1)
+            meant = f": did you mean {near[0]}?" if near else ""
             raise TypeError(
-                f"a launch has no option {name!r}; besides grid, block and stream, it has {_listed()}; the arguments "
-                "of the kernel are given by position"
+                f"a launch has no option {name!r}{meant}; besides grid, block and stream, it has {_listed()}; the "
+                "arguments of the kernel are given by position"
             )
         if known in given or known in outer and outer[known] != _DEFAULTS[known]:
             raise TypeError(f"{name} and {known} are the same option: give one of them")

@@ -172,6 +172,10 @@ def _pack_index(slot: Slot, argument: Any, kept: Kept) -> int:
     return _pack_int(slot, number, kept)
 
 
+def _refuse_bytes_as_array(slot: Slot, argument: bytes, kept: Kept) -> NoReturn:
+    slot.refuse(TypeError, argument, "is no array that the device can access: give device.upload(it)")
+
+
 def _pack_number_of_bytes(slot: Slot, argument: bytes, kept: Kept) -> Any:
     return slot.unpack(_pack_bytes(slot, argument, kept))[0]
 
@@ -312,13 +316,17 @@ def _check_element(slot: Slot, argument: object, dtype: Any) -> None:
 
 
 def _check_dense(slot: Slot, argument: object, made: Description) -> None:
-    """Check that an array for a typed pointer has no gaps; its elements may be in the order of C or of Fortran."""
+    """Check that an array for a typed pointer is in C order, without gaps."""
     shape, strides, itemsize = made.shape, made.strides, made.dtype.itemsize
-    if strides == slot.dense or is_c_contiguous(shape, strides, itemsize) or is_f_contiguous(shape, strides, itemsize):
+    if strides == slot.dense or is_c_contiguous(shape, strides, itemsize):
         return
+    if is_f_contiguous(shape, strides, itemsize):
+        other = "view(it).T, which is in C order, to a kernel that expects column after column"
+    else:
+        other = "view(it).ptr to a kernel that calculates with strides"
     why = (
-        f"is not contiguous (its strides are {strides}), and a kernel gets only an address: give a contiguous copy, "
-        "or view(it).ptr to a kernel that calculates with strides"
+        f"is not in C order (its strides are {strides}), and a kernel gets only an address: give a copy in C order, "
+        f"such as view(it).copy(), or {other}"
     )
     slot.refuse(ValueError, argument, why)
 
@@ -499,6 +507,7 @@ _ADDRESS: dict[str, Packer] = {
     "other": _pack_other_address,
 }
 _TYPED: dict[str, Packer] = {
+    "bytes": _refuse_bytes_as_array,
     "memory": _pack_typed,
     "own view": _pack_typed,
     "view": _pack_typed,
