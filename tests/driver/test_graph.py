@@ -76,6 +76,26 @@ def test_an_error_in_the_block_ends_the_recording(device):
                 pass
 
 
+def test_a_capture_of_nothing_warns(device):
+    """Most often the work was not given the stream, so that it has run at once, and the graph is empty."""
+    x, y = device.zeros(1, "float32"), device.zeros(1, "float32")
+    with device.stream() as stream:
+        with pytest.warns(RuntimeWarning, match=r"nothing was captured: .* as in launch\(\.\.\., stream=\.\.\.\)") as told:
+            with stream.capture() as graph:
+                x.fill(2)
+        assert told[0].filename == __file__ and graph.nodes == [] and x.tolist() == [2]
+        with device.graph() as graph:
+            for _ in range(2):
+                with pytest.warns(RuntimeWarning, match="nothing was captured"):
+                    with stream.capture(into=graph):
+                        x.fill(3)
+                with stream.capture(into=graph):
+                    y.fill(4, stream=stream)
+            assert len(graph.nodes) == 2
+        with pytest.raises(KeyError), stream.capture():
+            raise KeyError  # which matters more
+
+
 @pytest.mark.filterwarnings("ignore:nothing was captured")
 def test_a_stream_that_is_closed_in_the_block(device):
     stream = device.stream()

@@ -56,7 +56,10 @@ def test_full_and_the_stream(device: Any) -> None:
         ((None, None, None, 0, 4, 256), {}, "are not the last arguments"),
         (((4,), (256,), (None, None, None, 0)), {}, "first arguments, .* and the arguments of the kernel one by one"),
         ((None, None, None, 0), {"grid": 1, "block": 1, "smem": 4}, "no option 'smem': write shared_bytes=..."),
-        ((None, None, None, 0), {"blocks": 1, "threads": 1}, "no option 'blocks': write grid=..."),
+        ((None, None, None, 0), {"blocks": 1, "threads": 1}, "no option 'blocks': write grid=... for the blocks"),
+        ((None, None, None, 0), {"grid": 1, "block": 1, "steam": 1}, "no option 'steam': did you mean stream"),
+        ((None, None, None), {"grid": 1, "block": 1}, r"^add\(\) takes 4 arguments \(a .* but 3 were given$"),
+        (([None, None, None, 0],), {"grid": 1, "block": 1}, "but 1 was given: give the arguments one by one"),
         ((None, None, None, 0), {"grid": 1, "threads_per_block": 1}, "'threads_per_block': write block=..."),
         ((), {"grid": 1, "block": 1, "args": ()}, "'args': the arguments of the kernel are given by position"),
         ((None, None, None), {"grid": 1, "block": 1, "n": 0}, "no option 'n'; .*arguments of the kernel are given by"),
@@ -185,3 +188,20 @@ def test_the_remedy_of_an_update_is_an_atomic(python: Any, address: str, remedy:
         check=True,
     )
     assert result.stdout.startswith("racecheck racecheck: ") and remedy in result.stdout, result.stdout
+
+
+def test_arithmetic_on_a_device_says_that_it_is_downloaded_first(device: Any) -> None:
+    x = device.zeros(2, "float32")
+    with pytest.raises(TypeError, match=r"computes nothing: compute with numpy\.asarray\(view\.download\(\)\)"):
+        x + 1
+    with pytest.raises(TypeError, match=r"computes nothing: compute with numpy\.asarray\(view\),"):
+        x.download() + 1
+
+
+def test_names_of_other_libraries_for_what_a_device_makes(device: Any) -> None:
+    with pytest.raises(AttributeError, match=r"with device\.stream\(\)\.capture\(\) as graph"):
+        device.capture
+    with pytest.raises(AttributeError, match=r"rawcuda\.copy\(target, source\)"):
+        device.memcpy
+    with pytest.raises(AttributeError, match=r"Device\(0\)\.upload\(x\)"):
+        rawcuda.upload

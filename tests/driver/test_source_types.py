@@ -77,16 +77,26 @@ class Frozen:
         self.__cuda_array_interface__ = {**interface, "data": (interface["data"][0], True)}
 
 
-def test_an_array_with_gaps_is_refused(kernels: Any) -> None:
+def test_an_array_in_another_order_is_refused(kernels: Any) -> None:
     device, module = kernels
     wide, right = floats(device, 16), floats(device)
     for given in (wide[::2], wide[::-1], wide.reshape((4, 4))[:, :2]):
-        with pytest.raises(ValueError, match="'out' is float32.*not contiguous.*contiguous copy"):
+        with pytest.raises(ValueError, match=r"'out' is float32.*not in C order.*view\(it\).copy\(\), or view\(it\).ptr"):
             module["twice"].launch(given, right, 8, grid=1, block=8)
+    square = wide.reshape((4, 4))
+    with pytest.raises(ValueError, match=r"not in C order \(its strides are \(4, 16\)\).*or view\(it\).T"):
+        module["twice"].launch(square.T, right, 8, grid=1, block=8)
+    module["twice"].launch(square.T.T, right, 8, grid=1, block=8)
     module["twice"].launch(wide[::2].ptr, right, 8, grid=1, block=8)
-    for given in (wide[8:], wide.reshape((4, 4)), wide.reshape((4, 4)).T, wide.reshape((1, 16))[:, :9]):
+    for given in (wide[8:], square, wide.reshape((1, 16))[:, :9], wide.reshape((1, 16)).T):
         module["twice"].launch(given, right, 8, grid=1, block=8)
     device.synchronize()
+
+
+def test_bytes_are_no_array(kernels: Any) -> None:
+    device, module = kernels
+    with pytest.raises(TypeError, match=r"no array that the device can access: give device\.upload\(it\)"):
+        module["twice"].launch(b"abcdefgh", None, 0, grid=1, block=8)
 
 
 def test_what_has_no_element_type_is_taken(kernels: Any) -> None:

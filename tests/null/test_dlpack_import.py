@@ -623,3 +623,26 @@ def test_a_view_of_a_view():
     assert (w.ptr, w.shape, w.strides, w.owner) == (v.ptr, v.shape, v.strides, v.owner) and w is not v
     assert view(v, writable=False).readonly and not v.readonly
     assert view(v, protocol="dlpack").protocol == "dlpack" and view(v, protocol="array_interface").owner is v
+
+
+@pytest.mark.parametrize("before, after", [((1000, 1), (1000,)), ((1000,), (1000, 1))])
+def test_an_array_that_another_thread_reshapes_meanwhile(before, after):
+    """Not with strides that the array never had. A trace function changes it, as another thread can."""
+    numpy = pytest.importorskip("numpy")
+    array = numpy.lib.stride_tricks.as_strided(numpy.array([7.0]), before, (0, 8)[: len(before)])
+    view(array)  # prepares the reader for this type
+
+    def change(frame, event, _):
+        if event == "line" and "capsule" in frame.f_locals and array.shape == before:
+            array.shape = after
+            changed.append(frame.f_lineno)
+        return change
+
+    changed, was = [], sys.gettrace()
+    sys.settrace(lambda frame, event, _: change if frame.f_code.co_name == "read" else None)
+    try:
+        made = view(array)
+    finally:
+        sys.settrace(was)
+    assert changed and made.shape in (before, after)
+    assert made.strides[0] == 0  # the stride of an extent of 1 says nothing
