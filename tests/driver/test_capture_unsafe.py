@@ -80,6 +80,7 @@ def test_code_is_loaded_in_a_capture(device, stream, mode, called):
     loaded.close()
 
 
+@pytest.mark.filterwarnings("ignore:nothing was captured")
 def test_a_library_is_loaded_in_a_capture(device, stream, mode, called):
     library = rawcuda.Library(kernels.ADD)
     with stream.capture(mode) as graph:
@@ -137,6 +138,7 @@ def test_a_wait_that_would_break_the_capture_is_refused_before_the_driver_is_ask
     graph.close()
 
 
+@pytest.mark.filterwarnings("ignore:nothing was captured")
 def test_events_are_queried_and_waited_for_in_a_capture(device, stream, mode, called):
     event, other = device.event(), device.stream()
     event.record(other)

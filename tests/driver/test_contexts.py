@@ -166,6 +166,7 @@ def test_a_context_of_somebody_else_is_current(device):
     assert current() is None
 
 
+@pytest.mark.filterwarnings("ignore:nothing was captured")
 @pytest.mark.parametrize("captured", [False, True])
 def test_a_new_event_is_of_the_streams_context_whichever_is_current(device, captured):
     """Stream.record() makes it without asking first: the driver refuses to record an event of another context."""

@@ -33,6 +33,7 @@ def settle(device, stream=None):
         rawcuda.cu.cuStreamSynchronize(cuda_h.CUstream(1))
 
 
+@pytest.mark.filterwarnings("ignore:nothing was captured")
 @pytest.mark.parametrize("collected", [False, True])
 def test_memory_that_is_released_in_a_capture_of_its_stream(device, collected):
     with device.stream() as stream:
@@ -50,6 +51,7 @@ def test_memory_that_is_released_in_a_capture_of_its_stream(device, collected):
         graph.close()
 
 
+@pytest.mark.filterwarnings("ignore:nothing was captured")
 @pytest.mark.parametrize("captured", [False, True])
 @pytest.mark.parametrize("form", ["a capsule", "a lease"])
 def test_memory_whose_last_export_is_dropped(device, foreign, captured, form):

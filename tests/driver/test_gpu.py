@@ -509,7 +509,7 @@ def a_stream_has_the_attributes_that_were_set(device, gpu):
 def a_capture_forbids_calls_as_its_mode_says(device, gpu):
     import ctypes
 
-    pointer, refused = ctypes.c_uint64(), {}
+    pointer, refused, x = ctypes.c_uint64(), {}, device.zeros(1, "uint8")
     for mode in ("global", "thread_local", "relaxed"):
 
         def allocate(mode: str = mode) -> None:
@@ -523,6 +523,7 @@ def a_capture_forbids_calls_as_its_mode_says(device, gpu):
             graph = stream.capture(mode)
             try:
                 with graph:
+                    x.fill(1, stream=stream)
                     thread = threading.Thread(target=allocate)
                     thread.start()
                     thread.join()

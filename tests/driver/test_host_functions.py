@@ -370,6 +370,7 @@ def test_no_lock_of_ours_is_held_while_the_driver_waits_for_a_host_function(pyth
     assert result.stdout == "[True, True, True] [1024.0]\n" and not result.returncode, result
 
 
+@pytest.mark.filterwarnings("ignore:nothing was captured")
 @pytest.mark.parametrize("whose", ["ours", "theirs", "none"])
 def test_a_call_that_the_driver_refuses_keeps_nothing(device, whose, monkeypatch):
     """Whether the stream is not captured, or is captured by us or by other software."""

@@ -118,6 +118,7 @@ def test_while_the_context_is_current(own):
     assert works(own)
 
 
+@pytest.mark.filterwarnings("ignore:nothing was captured")
 def test_during_a_capture(own):
     with own.stream() as stream:
         with stream.capture() as graph:

@@ -372,6 +372,7 @@ def test_external_events_belong_to_the_graph(device):
         waiting.close()
 
 
+@pytest.mark.filterwarnings("ignore:nothing was captured")
 @pytest.mark.parametrize(
     "mode, elsewhere, here", [("global", True, True), ("thread_local", False, True), ("relaxed", False, False)]
 )

@@ -375,6 +375,7 @@ def test_a_copy_waits_once_for_one_stream_and_for_each_of_two(device, two, part)
             rawcuda.synchronize()
 
 
+@pytest.mark.filterwarnings("ignore:nothing was captured")
 def test_3_10_an_export_while_the_stream_is_captured(device, two):
     first, second = two
     v = made(device, first)
