@@ -75,7 +75,7 @@ HINTS: dict[str, dict[str, str]] = {
         "create_stream new_stream Stream": "device.stream()",
         "create_event new_event Event": "device.event()",
         "capture Graph begin_capture": "with device.stream().capture() as graph: ..., or device.graph()",
-        "memcpy memcpy_dtod": "rawcuda.copy(target, source) copies between any two arrays",
+        "memcpy memcpy_dtod": "the function copy(target, source) copies between any two arrays",
         "get_function get_kernel": 'device.load(code)["name"] is a kernel',
         "mem_info mem_get_info memory_info get_memory_info": "device.free_memory and device.total_memory",
         "use set_current push make_context activate make_current": (

@@ -368,7 +368,10 @@ def _place(view: StridedView) -> str:
 def numpy_array(view: StridedView, dtype: Any, copy: bool | None) -> Any:
     """Implement `__array__`, which NumPy calls last; it imports nothing."""
     if not view.is_host_accessible:
-        raise TypeError(f"a copy from {_place(view)} to the host is never made implicitly: call download(), as in numpy.asarray(view.download())")
+        raise TypeError(
+            f"a copy from {_place(view)} to the host is never made implicitly: call download(), as in "
+            "numpy.asarray(view.download())"
+        )
     if "numpy" not in sys.modules:
         raise ImportError("__array__() makes an array of NumPy: import numpy first")
     numpy, own = sys.modules["numpy"], view.dtype

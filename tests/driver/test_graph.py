@@ -80,7 +80,9 @@ def test_a_capture_of_nothing_warns(device):
     """Most often the work was not given the stream, so that it has run at once, and the graph is empty."""
     x, y = device.zeros(1, "float32"), device.zeros(1, "float32")
     with device.stream() as stream:
-        with pytest.warns(RuntimeWarning, match=r"nothing was captured: .* as in launch\(\.\.\., stream=\.\.\.\)") as told:
+        with pytest.warns(
+            RuntimeWarning, match=r"nothing was captured: .* as in launch\(\.\.\., stream=\.\.\.\)"
+        ) as told:
             with stream.capture() as graph:
                 x.fill(2)
         assert told[0].filename == __file__ and graph.nodes == [] and x.tolist() == [2]

@@ -47,7 +47,7 @@ from .parameters import Slot
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable
+    from typing import Any, Callable, NoReturn
 
     Packer = Callable[[Slot, Any, "Kept"], Any]
 
