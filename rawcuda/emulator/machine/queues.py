@@ -276,11 +276,14 @@ class Queues:
             return
         self.crowded = threading.get_ident()
         try:
-            while self._is_full(context):
-                self.complete(next(s.queue[0] for s in self._busy if s.context is context and s.queue))
+            self._complete_oldest(context)
         finally:
             self.crowded = 0
             self._changed.notify_all()
+
+    def _complete_oldest(self, context: Context) -> None:
+        while self._is_full(context):
+            self.complete(next(s.queue[0] for s in self._busy if s.context is context and s.queue))
 
     def _is_full(self, context: Context) -> bool:
         return sum(len(stream.queue) for stream in tuple(self._busy) if stream.context is context) >= _PENDING
