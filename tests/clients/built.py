@@ -1,9 +1,10 @@
 """Programs that are built from source, of collections that the user has: each is built, run, and judged by its words.
 
-What it is   `read`, which reads a table of programs, and `run_all`, which builds and runs them.
-How          The table is a file of the user, in JSON: a list of objects with the fields of `Program`. The collections
-             lie in one folder, each under its own name. A program is right if it ends with the status 0, prints the
-             words of its own check, and the emulator reports nothing.
+What it is   `read`, which reads a table of programs, `run_all`, which builds and runs them, and `store`, which writes
+             the table of docs/clients.md.
+How          A table is a file in JSON: a list of objects with the fields of `Program`. public.json is the one of the
+             repository; a user may write others. The collections lie in one folder, each under its own name. A program
+             is right if it ends with the status 0, prints the words of its own check, and the emulator reports nothing.
 Read next    command.py
 """
 
@@ -19,6 +20,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
+PUBLIC = Path(__file__).resolve().with_name("public.json")
+PAGE = ROOT / "docs" / "clients.md"
+_MARKS = (
+    "<!-- the table of programs: --store --table tests/clients/public.json writes it -->",
+    "<!-- the end of the table of programs -->",
+)
 _MADE = "{program}"
 
 
@@ -31,6 +38,7 @@ class Program(NamedTuple):
     build       the command that builds it in its folder, in which {program} is the file to make
     arguments   its arguments, which may have to make the work small
     expect      the words of its own check
+    refuse      words that it prints if a part of its check failed
     reason      why it is not right, if it is known not to be: "theirs: ..." or "ours: ..."
     """
 
@@ -40,6 +48,7 @@ class Program(NamedTuple):
     build: str
     expect: str
     arguments: str = ""
+    refuse: str = ""
     reason: str = ""
 
     @property
@@ -101,7 +110,10 @@ def judge(program: Program, collections: Path, made: Path, seconds: float) -> Ve
     reports = [line for line in result.stderr.splitlines() if line.startswith("emulator: ")]
     if result.returncode or reports:
         return Verdict("wrong", reports[0] if reports else f"status {result.returncode}: {_last(result.stderr)}")
-    if program.expect not in result.stdout + result.stderr:
+    said = result.stdout + result.stderr
+    if program.refuse and program.refuse in said:
+        return Verdict("wrong", f"it printed {program.refuse!r}; its last line: {_last(result.stdout)}")
+    if program.expect not in said:
         return Verdict("wrong", f"it did not print {program.expect!r}; its last line: {_last(result.stdout)}")
     return Verdict("right")
 
@@ -126,6 +138,29 @@ def run_all(programs: list[Program], collections: Path, names: list[str], second
         )
     print(", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items())) or "no program has such a name")
     return int(bool(unknown) or not counts)
+
+
+def text(programs: list[Program]) -> str:
+    """Return a table of programs as Markdown."""
+    lines = []
+    for collection in dict.fromkeys((program.collection, program.version) for program in programs):
+        lines += [f"{' '.join(collection)}:", ""]
+        lines += ["| program | arguments | build line | result |", "|---|---|---|---|"]
+        for program in programs:
+            if (program.collection, program.version) == collection:
+                cells = f"`{program.arguments}`" if program.arguments else "", f"`{program.build}`"
+                row = program.path, *cells, program.reason or "right"
+                lines.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def store(programs: list[Program]) -> None:
+    """Write a table of programs into its page."""
+    start, end = _MARKS
+    page = PAGE.read_text(encoding="utf-8")
+    before, _, rest = page.partition(start)
+    PAGE.write_text(f"{before}{start}\n\n{text(programs)}\n{end}{rest.partition(end)[2]}", encoding="utf-8")
 
 
 def _last(text: str) -> str:

@@ -27,12 +27,17 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--sample", action="store_true", help="only some tests of each, in a few minutes")
     parser.add_argument("--results", type=Path, metavar="FOLDER", help="keep the results there, and continue a run")
     parser.add_argument(
-        "--store", action="store_true", help="replace the stored rows, and the table in docs/clients.md"
+        "--store",
+        action="store_true",
+        help="replace the stored rows and their table in docs/clients.md; with --table, only the table of programs",
     )
     parser.add_argument("--set", default="", metavar="WORDS", dest="words", help="words for RAWCUDA_EMULATOR")
     options = parser.parse_args(arguments)
-    if (options.table is None) != (options.collections is None):
+    if (options.table is None) != (options.collections is None) and not (options.table and options.store):
         parser.error("--table FILE and --from FOLDER belong together")
+    if options.table is not None and options.store:
+        built.store(built.read(options.table))
+        return 0
     if options.table is not None:
         return built.run_all(built.read(options.table), options.collections.resolve(), options.names, options.seconds)
     known = DEMOS if options.programs else SUITES

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.clients import command
+from tests.clients import built, command
 
 CALL = (
     "import ctypes; cu = ctypes.CDLL('libcuda.so.1'); cu.cuInit(0); "
@@ -66,6 +66,15 @@ def test_a_status_or_a_report_is_wrong(run, text: str, why: str) -> None:  # typ
     assert said.startswith(f"sums/one 1.0: wrong {why}") and status == 1
 
 
+def test_words_of_a_part_that_failed_are_wrong(run) -> None:  # type: ignore[no-untyped-def]
+    text = "print('sum 6'); print('sum 7 FAIL')"
+    assert run({"build": build(text), "refuse": "FAIL"}) == (
+        1,
+        "sums/one 1.0: wrong it printed 'FAIL'; its last line: sum 7 FAIL\n1 wrong\n",
+    )
+    assert run({"build": build(text), "refuse": "ERROR"}) == (0, "sums/one 1.0: right\n1 right\n")
+
+
 def test_a_known_reason_is_named_and_does_not_fail_the_run(run) -> None:  # type: ignore[no-untyped-def]
     reason = "theirs: it adds wrongly"
     status, said = run({"build": build("print('sum 7')"), "reason": reason})
@@ -107,3 +116,30 @@ def test_both_options_are_needed(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         command.main(["--table", "table.json"])
     assert "belong together" in capsys.readouterr().err
+
+
+def test_the_page_has_the_table_of_the_repository() -> None:
+    """Write it with: python3 -m tests --clients --store --table tests/clients/public.json."""
+    programs = built.read(built.PUBLIC)
+    assert built.text(programs) in built.PAGE.read_text(encoding="utf-8")
+    assert len({program.name for program in programs}) == len(programs)
+    assert len([program for program in programs if not program.reason]) >= 30
+    assert not any(program.reason.startswith("ours: ") for program in programs)
+
+
+def test_a_table_is_written_into_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page, table = tmp_path / "page.md", tmp_path / "table.json"
+    start, end = built._MARKS
+    page.write_text(f"before\n\n{start}\n\nold\n\n{end}\n\nafter\n", encoding="utf-8")
+    monkeypatch.setattr(built, "PAGE", page)
+    rows = {"build": "cat a | b {program}", "arguments": "2 4"}, {"build": "cp {program}", "reason": "theirs: it is"}
+    table.write_text(json.dumps([{**ROW, **row} for row in rows]), encoding="utf-8")
+    assert command.main(["--store", "--table", str(table)]) == 0
+    assert page.read_text(encoding="utf-8") == (
+        f"before\n\n{start}\n\n"
+        "sums 1.0:\n\n"
+        "| program | arguments | build line | result |\n|---|---|---|---|\n"
+        "| one | `2 4` | `cat a \\| b {program}` | right |\n"
+        "| one |  | `cp {program}` | theirs: it is |\n\n"
+        f"{end}\n\nafter\n"
+    )
