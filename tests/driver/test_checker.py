@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.driver.race_pairs import is_same_pair
 from tests.subject import module
 
 pytestmark = pytest.mark.emulator_only("a GPU does not write such reports")
@@ -327,6 +328,14 @@ def test_races_in_shared_memory(name: str) -> None:
         )
     else:
         assert not bench.client.emulator.reports
+
+
+@pytest.mark.parametrize("executor", ["numpy", "scalar"])
+def test_without_racecheck_the_same_pair_is_named(executor: str) -> None:
+    for body in [body for body, code in ORDERED.values() if code]:
+        plain, checked = Bench(body, executor=executor), Bench(body, checks=["racecheck"])
+        assert plain.run() == checked.run() == 719
+        assert is_same_pair(plain.report, checked.report), (plain.report, checked.report)
 
 
 def test_a_compiled_kernel_is_reported_with_the_line_of_its_source() -> None:

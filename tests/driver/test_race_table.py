@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import itertools
 import re
+from typing import Any
 
 import pytest
+
+from tests.driver.race_pairs import is_same_pair
 
 pytestmark = [pytest.mark.emulator_only("a GPU does not write such reports"), pytest.mark.once]
 TEXT = """.version 7.8
@@ -57,9 +60,16 @@ RELATIONS = {
 
 def outcome(earlier: str, later: str, other: int = 32, between: str = "", shared: bool = False) -> str:
     """Run a kernel in which thread 0 does one thing and another thread a later one; return the report."""
+    code, reports = run(earlier, later, other, between, shared, strict=True, checks=("racecheck", "synccheck"))
+    assert code == (719 if reports and "the same value" not in reports[-1] else 0), reports
+    return reports[-1] if reports else ""
+
+
+def run(earlier: str, later: str, other: int, between: str, shared: bool, **options: Any) -> tuple[int, list[str]]:
+    """Run such a kernel on an emulator with these options; return its code and the reports."""
     from tests.emulator.emulator_client import Client
 
-    client = Client(strict=True, checks=("racecheck", "synccheck"))
+    client = Client(**options)
     words = {"s": "shared" if shared else "global", "a": "tile" if shared else "%d1"}
     start = START if shared else ""
     text = TEXT.format(
@@ -71,10 +81,7 @@ def outcome(earlier: str, later: str, other: int = 32, between: str = "", shared
     )
     function = client.get("cuModuleGetFunction", client.load(text), b"k")
     code = client.launch(function, [client.upload(bytes(8))], grid=(2, 1, 1), block=(64, 1, 1))
-    code = code or client.code("cuCtxSynchronize")
-    reports = client.emulator.reports
-    assert code == (719 if reports and "the same value" not in reports[-1] else 0), reports
-    return reports[-1] if reports else ""
+    return code or client.code("cuCtxSynchronize"), client.emulator.reports
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
@@ -86,6 +93,19 @@ def test_two_accesses(relation: str) -> None:
             for shared in (False, True) if other < 64 else (False,):
                 report = outcome(first, second, other, between, shared)
                 assert report.startswith(wanted) and bool(report) == bool(wanted), (first, second, shared, report)
+
+
+@pytest.mark.parametrize("executor", ["numpy", "scalar"])
+def test_without_racecheck_the_same_pair_is_named(executor: str) -> None:
+    """By default only races in shared memory are found, and not all of them."""
+    found = 0
+    for earlier, later in itertools.product(KINDS.values(), KINDS.values()):
+        for other in (1, 32):
+            _, reports = run(earlier[0], later[0], other, "", True, executor=executor)
+            checked = outcome(earlier[0], later[0], other, "", True)
+            assert all(is_same_pair(report, checked) for report in reports), (earlier, later, reports, checked)
+            found += len(reports)
+    assert found > 3
 
 
 READ, POLL, STORE, RAISE, ADD = (KINDS[kind][0] for kind in KINDS)
