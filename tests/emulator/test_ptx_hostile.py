@@ -7,6 +7,7 @@ import ctypes
 import mmap
 import sys
 import time
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -357,6 +358,56 @@ def test_printf_limits_a_width_of_any_length(conversion: str, capsys: pytest.Cap
     function = client.get("cuModuleGetFunction", made, b"k")
     assert (client.launch(function, []) or client.code("cuCtxSynchronize")) == 0, client.emulator.reports
     assert len(capsys.readouterr().out) <= 4096
+
+
+def _printing(client: Client, format: str) -> int:
+    """Return a kernel that prints a text as often as its argument says, with 32 bytes of zeros as arguments."""
+    numbers = ", ".join(str(byte) for byte in format.encode() + b"\0")
+    made = client.load(
+        f"{HEAD}.extern .func (.param .b32 r) vprintf(.param .b64 a, .param .b64 b);\n"
+        f".global .b8 s[] = {{{numbers}}};\n.global .align 8 .b8 z[512];\n"
+        ".entry k(.param .u64 n) { .reg .b64 %d<4>; .reg .pred %p; ld.param.u64 %d3, [n]; mov.u64 %d1, s; "
+        "mov.u64 %d2, z; L: st.global.u64 [%d2], %d3; { .param .b32 r; .param .b64 a; .param .b64 b; "
+        "st.param.b64 [a], %d1; st.param.b64 [b], %d2; call (r), vprintf, (a, b); } "
+        "sub.u64 %d3, %d3, 1; setp.ne.u64 %p, %d3, 0; @%p bra L; ret; }\n"
+    )
+    return client.get("cuModuleGetFunction", made, b"k")
+
+
+def test_the_buffer_of_printf_loses_the_oldest_output(capsys: pytest.CaptureFixture[str]) -> None:
+    """The limit of the context counts; a launch with less output loses nothing, and one text is never cut."""
+    client = Client()
+    function = _printing(client, "%4095d\n")
+    for size, times, kept in ((None, 256, 256), (None, 257, 256), (10_000, 9, 2), (0, 3, 1), (1 << 20, 5, 5)):
+        if size is not None:
+            client.do("cuCtxSetLimit", 1, size)
+        assert (client.launch(function, [times]) or client.code("cuCtxSynchronize")) == 0, client.emulator.reports
+        written = capsys.readouterr()
+        assert written.out == "".join(f"{number:4095d}\n" for number in range(kept, 0, -1))
+        lost = 4096 * (times - kept)
+        assert (f"the oldest {lost} are lost" in written.err) == bool(lost)
+    assert not client.emulator.reports
+
+
+def test_printf_takes_32_arguments(capsys: pytest.CaptureFixture[str]) -> None:
+    """So what one call makes is limited, too. Conversions of further arguments are printed as they are."""
+    client = Client()
+    assert client.launch(_printing(client, "%d," * 34 + "%%\n"), [7]) == 0, client.emulator.reports
+    client.do("cuCtxSynchronize")
+    assert capsys.readouterr().out.splitlines()[0] == "7," + "0," * 31 + "%d,%d,%"
+
+
+def test_output_takes_no_more_memory_than_its_buffer() -> None:
+    client = Client()
+    client.do("cuCtxSetLimit", 1, 100_000)
+    function = _printing(client, "%4096d" * 50)  # 6 MB in all
+    client.emulator._machine.space.write_output = str
+    tracemalloc.start()
+    try:
+        assert (client.launch(function, [50]) or client.code("cuCtxSynchronize")) == 0, client.emulator.reports
+        assert tracemalloc.get_traced_memory()[1] < 2_000_000
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("target, most", [("sm_90", 48 << 10), ("sm_90a", 227 << 10)])

@@ -152,7 +152,11 @@ GAPS: tuple[tuple[str, str], ...] = (
         "their blocks run one after another between barriers; a preferred cluster size is not used; "
         ".blocksareclusters is refused; races between blocks are only found with the word racecheck",
     ),
-    ("limits, priorities", "stored and returned, but without an effect"),
+    (
+        "limits, priorities",
+        "stored and returned, but without an effect, except for the buffer of printf: its size counts characters of "
+        "the text, where a GPU counts arguments, and stderr says if output was lost",
+    ),
     (
         "programmatic dependent launch, memory synchronization domains, cache policies of a launch",
         "checked, but without an effect: each kernel begins after the end of the one before, and the events of a "

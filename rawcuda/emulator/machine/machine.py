@@ -107,6 +107,10 @@ class Context:
         self.legacy = self._stream()
         self.per_thread: dict[Thread, Stream] = {}
 
+    def limit(self, number: int) -> int:
+        """Return a limit, by the number of its CUlimit."""
+        return self.limits.get(number, self.machine.answers.limits[number][0])
+
     def _stream(self, flags: int = 0, priority: int = 0) -> Stream:
         stream = Stream(self, next(self.machine.counter), flags=flags, priority=priority)
         self.streams[stream.ident] = stream

@@ -15,7 +15,7 @@ import sys
 import time
 
 from ..machine.recovery import RUNNING, is_outside
-from ..machine.space import Allocation, Fault, Space
+from ..machine.space import Allocation, Fault, Space, say
 from .checking.delays import Delays
 from .checking.history import History
 from .reading.header import NEWEST
@@ -126,13 +126,14 @@ class Entry:
         resident: int = 0,
         opaque: Callable[[int], Any] | None = None,
         site: str = "",
+        output_size: int = Launch.output_size,
     ) -> None:
         """Run the kernel over a grid.
 
         shape   parameters: parameter_bytes bytes, in the layout of PTX; rights: returns the access to an allocation, 0
                 (none), 1 (read) or 3 (read and write); cluster: the size of a cluster in blocks, or None; resident:
                 how many blocks fit on the device at the same time, 0: all; opaque: returns the texture or surface of a
-                handle; site: the line of the program that launched the kernel, for reports
+                handle; site: the line of the program that launched the kernel, for reports; output_size: see Launch
         raises  Fault   an error of the kernel
         Why long  it is a list of what a run needs, and of what its end reports
         """
@@ -149,7 +150,7 @@ class Entry:
         )
         launch.number = next(_serial)
         launch.rights, launch.opaque, launch.site, launch.cooperative = rights, opaque, site, cooperative
-        launch.kernel, launch.resident = self, resident
+        launch.kernel, launch.resident, launch.output_size = self, resident, output_size
         if self._translated.prepared.reserves:
             launch.reserve()
         if cluster is not None:
@@ -184,6 +185,12 @@ class Entry:
             launch.close()
             if launch.output:
                 _print("".join(launch.output), launch)
+            if launch.printed > launch.kept:
+                say(
+                    f"kernel {launch.name} printed {launch.printed} characters, and the oldest "
+                    f"{launch.printed - launch.kept} are lost: its buffer has {launch.output_size} "
+                    "(CU_LIMIT_PRINTF_FIFO_SIZE)"
+                )
 
     def orders_blocks(self) -> bool:
         """Tell whether the kernel contains an instruction that may order the accesses of different blocks."""

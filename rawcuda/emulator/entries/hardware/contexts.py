@@ -236,7 +236,9 @@ def _limit(machine: Machine, number: int) -> tuple[int, int]:
 
 @entry("cuCtxSetLimit(CUlimit limit, size_t value)", since=3010)
 def set_limit(machine: Machine, limit: int, value: int) -> None:
-    """Set a limit, which has no effect. A value that is too large is clamped if the limit is a hint, else refused."""
+    """Set a limit: that of printf's buffer has an effect. A value that is too large is clamped if the limit is a hint,
+    else refused.
+    """
     context = machine.context()
     _, largest = _limit(machine, limit)
     if value > largest and limit < 5:
@@ -249,8 +251,8 @@ def get_limit(machine: Machine, address: int, limit: int) -> None:
     """Write a limit."""
     out(address)
     context = machine.context()
-    default, _ = _limit(machine, limit)
-    put_word(address, context.limits.get(limit, default))
+    _limit(machine, limit)
+    put_word(address, context.limit(limit))
 
 
 @entry("cuCtxGetCacheConfig(CUfunc_cache *pconfig)", since=3020)

@@ -207,6 +207,7 @@ def kernel_work(
             resident=resident,
             opaque=_opaque(machine, context),
             site=site,
+            output_size=context.limit(1),
         )
 
     return work

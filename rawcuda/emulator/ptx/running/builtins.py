@@ -1,6 +1,7 @@
 """Functions that device code calls without defining them: vprintf, __assertfail, malloc, free, and one for graphs.
 
-Output is buffered until the launch ends, as on a GPU, and is then written to Python's stdout.
+Output is buffered until the launch ends, as on a GPU, and is then written to Python's stdout. The buffer is circular:
+see `Launch.print`.
 
 Source       CUDA C++ Programming Guide, "Formatted Output", "Assertion", "Dynamic Global Memory Allocation"; CUDA
              device runtime API, cudaGraphSetConditional
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["assertfail", "free", "malloc", "set_conditional", "vprintf"]
 
 LONGEST_TEXT = 1 << 16
+MOST_ARGUMENTS = 32  # of printf; conversions of further ones are printed as they are
 _CONVERSION = re.compile(r"%([-+ #0]*)(\*|\d+)?(?:\.(\*|\d+))?(hh|h|ll|l|j|z|t|L)?([diouxXcsfFeEgGaAp%])")
 
 
@@ -62,6 +64,8 @@ def vprintf(thread: Thread, text: int, arguments: int) -> int:
         flags, width, precision, length, kind = found.groups()
         if kind == "%":
             return "%"
+        if count >= MOST_ARGUMENTS:
+            return found.group()
         if width == "*":
             size = int(take("i", 4))
             flags, width = (flags + "-", str(-size)) if size < 0 else (flags, str(size))
@@ -87,7 +91,7 @@ def vprintf(thread: Thread, text: int, arguments: int) -> int:
             return f"{spec.split('.')[0]}s" % (float(value).hex() if kind == "a" else float(value).hex().upper())
         return f"{spec}{kind}" % value
 
-    thread.launch.output.append(_CONVERSION.sub(convert, _string(thread, text)))
+    thread.launch.print(_CONVERSION.sub(convert, _string(thread, text)))
     return count
 
 
@@ -117,7 +121,7 @@ def assertfail(thread: Thread, message: int, file: int, line: int, function: int
         f"{_string(thread, file)}:{line}: {_string(thread, function)}: block: [{block.x},{block.y},{block.z}], "
         f"thread: [{tx},{ty},{tz}] Assertion `{_string(thread, message)}` failed."
     )
-    launch.output.append(text + "\n")
+    launch.print(text + "\n")
     raise Fault(ASSERT, text)
 
 

@@ -146,7 +146,7 @@ class _Watchdog:
         for each in self.launch.space.live():
             memory.update(b"%d " % each.base)
             memory.update(each.data)
-        memory.update(b"%d" % len(self.launch.output))
+        memory.update(b"%d" % self.launch.printed)
         for group in groups:
             for team in group.teams:
                 memory.update(team.block.shared)

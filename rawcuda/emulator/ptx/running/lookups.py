@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections import deque
 from itertools import chain, repeat
 from struct import unpack_from
 
@@ -95,6 +96,7 @@ class Launch:
     say: Callable[[str, FrameType | Found], str] | None = None  # returns the report of a finding
     cooperative = False  # whether all of its blocks may synchronize with each other
     resident = 0  # how many of its blocks fit on the device at the same time; 0: all
+    output_size = 1 << 20  # characters of the buffer of output (CU_LIMIT_PRINTF_FIFO_SIZE)
     _workspace, _refused = 0, False
     tracked: Callable[[int], tuple[Callable[..., Any], dict[int, int]]] | None = None  # see Code.tracked
     register_name: Callable[[int, int], str] | None = None  # returns the name of a register of a function
@@ -128,7 +130,8 @@ class Launch:
         self.functions: dict[int, Callable[..., Any]] = {}
         self.arity: dict[int, int] = {}
         self.clusters = grid
-        self.output: list[str] = []
+        self.output: deque[str] = deque()
+        self.printed = self.kept = 0  # characters: of all output, and of what the buffer still has
         self.block: Block | None = None
         self.history: History | None = None  # of all accesses, if the race checker is on
         self.delays: Any = Quiet  # of stores that other blocks see late
@@ -356,7 +359,16 @@ class Launch:
             return constant
         return not constant and not 0 <= address - SHARED_WINDOW < 4 << 40
 
-    # -- time and special registers
+    # -- output, time and special registers
+
+    def print(self, text: str) -> None:
+        """Buffer output until the launch ends; if the buffer is full, the oldest output is lost, except this text."""
+        if text:
+            self.output.append(text)
+            self.printed += len(text)
+            self.kept += len(text)
+            while self.kept > self.output_size and len(self.output) > 1:
+                self.kept -= len(self.output.popleft())
 
     def clock(self) -> int:
         """Return a number of clock cycles."""
