@@ -410,6 +410,79 @@ def test_output_takes_no_more_memory_than_its_buffer() -> None:
         tracemalloc.stop()
 
 
+HEAP = (
+    HEAD
+    + """.extern .func (.param .b64 r) malloc(.param .b64 a);
+.extern .func free(.param .b64 a);
+.entry take(.param .u64 out, .param .u64 size, .param .u64 times)
+{
+    .reg .b64 %d<9>; .reg .pred %p;
+    ld.param.u64 %d1, [out]; ld.param.u64 %d2, [size]; ld.param.u64 %d3, [times];
+L:  { .param .b64 a; .param .b64 r; st.param.b64 [a], %d2; call (r), malloc, (a); ld.param.b64 %d4, [r]; }
+    st.global.u64 [%d1], %d4; add.u64 %d1, %d1, 8;
+    sub.u64 %d3, %d3, 1; setp.ne.u64 %p, %d3, 0; @%p bra L;
+    ret;
+}
+.entry give(.param .u64 at)
+{
+    .reg .b64 %d;
+    ld.param.u64 %d, [at];
+    { .param .b64 a; st.param.b64 [a], %d; call free, (a); }
+    ret;
+}
+"""
+)
+
+
+def test_malloc_returns_0_when_the_heap_is_full() -> None:
+    """The limit is the context's, for all launches; free gives memory back, and so does the end of the context."""
+    client = Client()
+
+    def kernels() -> list:
+        loaded = client.load(HEAP)
+        return [client.get("cuModuleGetFunction", loaded, name) for name in (b"take", b"give")]
+
+    def take(size: int, times: int) -> list[int]:
+        out = client.upload(bytes(8 * times))
+        assert client.launch(run, [out, size, times]) == 0
+        return list(memoryview(client.download(out, 8 * times)).cast("Q"))
+
+    def give(address: int) -> int:
+        return client.launch(free, [address]) or client.code("cuCtxSynchronize")
+
+    run, free = kernels()
+    made = take(3 << 20, 3)
+    assert [bool(each) for each in made] == [True, True, False]
+    assert take((2 << 20) + 1, 1) == [0] == take(1 << 63, 1)
+    assert take(2 << 20, 2)[0] and take(1, 1) == [0]
+    assert give(made[0]) == 0 and give(0) == 0
+    assert [bool(each) for each in take(3 << 20, 2)] == [True, False]
+    client.do("cuCtxSetLimit", 2, (8 << 20) + 24)
+    assert [bool(each) for each in take(1, 2)] == [True, False]  # each takes 16 bytes, of which 24 are left
+    before = client.emulator._machine.space.find(made[1])
+    client.do("cuDevicePrimaryCtxReset_v2", 0)
+    assert before is not None and not before.alive
+    client.do("cuDevicePrimaryCtxRelease_v2", 0)
+    client.do("cuDevicePrimaryCtxRetain", ctypes.c_uint64(), 0)
+    run, free = kernels()
+    assert all(take(4 << 20, 2))
+
+
+def test_free_takes_only_what_malloc_returned() -> None:
+    client = Client()
+    loaded = client.load(HEAP)
+    run, free = (client.get("cuModuleGetFunction", loaded, name) for name in (b"take", b"give"))
+    out = client.upload(bytes(8))
+    assert client.launch(run, [out, 64, 1]) == 0
+    (address,) = memoryview(client.download(out, 8)).cast("Q")
+    for wrong, before in ((out, False), (address + 16, False), (address, True)):
+        if before:
+            assert (client.launch(free, [address]) or client.code("cuCtxSynchronize")) == 0
+        assert (client.launch(free, [wrong]) or client.code("cuCtxSynchronize")) == 700
+        assert "free in a kernel of address" in client.emulator.reports[-1]
+        client.emulator._machine.devices[0].primary.revive()
+
+
 @pytest.mark.parametrize("target, most", [("sm_90", 48 << 10), ("sm_90a", 227 << 10)])
 def test_a_module_for_one_architecture_may_have_more_shared_memory(target: str, most: int) -> None:
     """The last word of the most that ptxas permits can be written and read; one more byte is refused."""

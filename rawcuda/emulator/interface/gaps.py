@@ -32,8 +32,8 @@ GAPS: tuple[tuple[str, str], ...] = (
     ),
     (
         "resource limits",
-        "registers are estimated, the heap is unlimited, and each thread has a stack of 512 KiB: a launch that exceeds "
-        "the limits of a GPU runs",
+        "registers are estimated, and each thread has a stack of 512 KiB: a launch that exceeds the limits of a GPU "
+        "runs",
     ),
     (
         "speed",
@@ -154,8 +154,9 @@ GAPS: tuple[tuple[str, str], ...] = (
     ),
     (
         "limits, priorities",
-        "stored and returned, but without an effect, except for the buffer of printf: its size counts characters of "
-        "the text, where a GPU counts arguments, and stderr says if output was lost",
+        "stored and returned, but without an effect, except for the heap of malloc and the buffer of printf. The size "
+        "of this buffer counts characters of the text, where a GPU counts arguments, and stderr says if output was "
+        "lost",
     ),
     (
         "programmatic dependent launch, memory synchronization domains, cache policies of a launch",

@@ -1,6 +1,7 @@
 """Records about memory: how each allocation was made, and how much memory each pool uses and keeps.
 
-What it is   Holding, the part of an allocation that entry points know and the space does not; Pool, a memory pool.
+What it is   Holding, the part of an allocation that entry points know and the space does not; Pool, a memory pool;
+             Heap, the memory that malloc allocates in kernels.
 What not     bytes and addresses: space.py.
 Source       CUDA Driver API, "Memory Management", "Stream Ordered Memory Allocator"
 Read next    machine.py, entries/memories/memory_entries.py, entries/memories/pools.py
@@ -13,11 +14,45 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .machine import Context, Device
-    from .space import Allocation
+    from .space import Allocation, Space
 
-__all__ = ["Holding", "Pool"]
+__all__ = ["Heap", "Holding", "Pool"]
 
 _RESERVED_AT_ONCE = 2 << 20  # a pool reserves memory in multiples of this
+
+
+class Heap:
+    """The memory that malloc has allocated in the kernels of a context.
+
+    sizes  the sizes by address, in bytes, rounded up to a multiple of 16; used: their sum
+    """
+
+    def __init__(self) -> None:
+        self.sizes: dict[int, int] = {}
+        self.used = 0
+
+    def allocate(self, space: Space, nbytes: int, most: int) -> int:
+        """Return the address of new memory, or 0 if the size is 0 or the heap would have more than `most` bytes."""
+        rounded = -(-nbytes // 16) * 16
+        if not 0 < rounded <= most - self.used:
+            return 0
+        made = space.allocate(nbytes, label="malloc in a kernel", alignment=16)
+        self.sizes[made.base] = rounded
+        self.used += rounded
+        return made.base
+
+    def free(self, space: Space, address: int) -> bool:
+        """Free memory; return False if malloc did not return its address, or it was freed."""
+        if address not in self.sizes:
+            return False
+        space.free(address)
+        self.used -= self.sizes.pop(address)
+        return True
+
+    def close(self, space: Space) -> None:
+        """Free all memory."""
+        while self.sizes:
+            self.free(space, next(iter(self.sizes)))
 
 
 class Pool:

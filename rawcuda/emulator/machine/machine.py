@@ -23,7 +23,7 @@ from .answers import Answers
 from .codes import STICKY, Refused
 from .device_arrays import Array
 from .failures import Failures
-from .holdings import Holding, Pool
+from .holdings import Heap, Holding, Pool
 from .host_access import HostAccess
 from .host_thread import HostThread
 from .queues import Event, Queues, Stream
@@ -103,6 +103,7 @@ class Context:
         self.holdings: dict[int, Holding] = {}  # by address
         self.peers: set[Context] = set()
         self.limits: dict[int, int] = {}
+        self.heap = Heap()
         self.cache_config = 0
         self.legacy = self._stream()
         self.per_thread: dict[Thread, Stream] = {}
@@ -178,6 +179,7 @@ class Context:
                 close()
         for holding in list(self.holdings.values()):
             machine.give_back(holding)
+        self.heap.close(machine.space)
         self.state = _DESTROYED
         self.streams, self.owned, self.per_thread, self.peers = {}, {}, {}, set()
 
@@ -422,6 +424,7 @@ class Machine:
             capture.repair(streams)
         for context in contexts:
             context.captures = sum(s.blocking and s.capture is not None for s in context.streams.values())
+            context.heap.used = sum(context.heap.sizes.values())
         holdings = [holding for context in contexts for holding in context.holdings.values()]
         for device in self.devices:
             device.used = sum(

@@ -49,6 +49,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable
 
+    from ..machine.holdings import Heap
     from .vectors.executor_choice import Arrays
 
     Progress = Callable[[int, int], None]
@@ -127,13 +128,16 @@ class Entry:
         opaque: Callable[[int], Any] | None = None,
         site: str = "",
         output_size: int = Launch.output_size,
+        heap: Heap | None = None,
+        heap_size: int = Launch.heap_size,
     ) -> None:
         """Run the kernel over a grid.
 
         shape   parameters: parameter_bytes bytes, in the layout of PTX; rights: returns the access to an allocation, 0
                 (none), 1 (read) or 3 (read and write); cluster: the size of a cluster in blocks, or None; resident:
                 how many blocks fit on the device at the same time, 0: all; opaque: returns the texture or surface of a
-                handle; site: the line of the program that launched the kernel, for reports; output_size: see Launch
+                handle; site: the line of the program that launched the kernel, for reports; heap: of the context;
+                output_size, heap_size: see Launch
         raises  Fault   an error of the kernel
         Why long  it is a list of what a run needs, and of what its end reports
         """
@@ -150,7 +154,8 @@ class Entry:
         )
         launch.number = next(_serial)
         launch.rights, launch.opaque, launch.site, launch.cooperative = rights, opaque, site, cooperative
-        launch.kernel, launch.resident, launch.output_size = self, resident, output_size
+        launch.kernel, launch.resident = self, resident
+        launch.output_size, launch.heap_size, launch.heap = output_size, heap_size, heap or launch.heap
         if self._translated.prepared.reserves:
             launch.reserve()
         if cluster is not None:

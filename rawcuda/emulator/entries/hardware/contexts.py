@@ -236,8 +236,9 @@ def _limit(machine: Machine, number: int) -> tuple[int, int]:
 
 @entry("cuCtxSetLimit(CUlimit limit, size_t value)", since=3010)
 def set_limit(machine: Machine, limit: int, value: int) -> None:
-    """Set a limit: that of printf's buffer has an effect. A value that is too large is clamped if the limit is a hint,
-    else refused.
+    """Set a limit: those of printf and malloc have an effect.
+
+    A value that is too large is clamped if the limit is a hint, else refused.
     """
     context = machine.context()
     _, largest = _limit(machine, limit)

@@ -208,6 +208,8 @@ def kernel_work(
             opaque=_opaque(machine, context),
             site=site,
             output_size=context.limit(1),
+            heap=context.heap,
+            heap_size=context.limit(2),
         )
 
     return work

@@ -126,11 +126,9 @@ def assertfail(thread: Thread, message: int, file: int, line: int, function: int
 
 
 def malloc(thread: Thread, size: int) -> int:
-    """Allocate from the device heap, which is global memory; return 0 for a size of 0 or above 8 MiB."""
-    if not 0 < size <= 8 << 20:
-        return 0
-    made = thread.launch.space.allocate(size, label="malloc in a kernel", alignment=16)
-    return made.base
+    """Allocate from the context's heap, which is global memory; return 0 if the size is 0 or does not fit."""
+    launch = thread.launch
+    return launch.heap.allocate(launch.space, size, launch.heap_size)
 
 
 def free(thread: Thread, address: int) -> None:
@@ -138,12 +136,9 @@ def free(thread: Thread, address: int) -> None:
 
     raises  Fault   an address that malloc did not return (700)
     """
-    if not address:
-        return
-    found = thread.launch.space.find(address)
-    if found is None or found.base != address or found.label != "malloc in a kernel":
-        raise Fault(700, f"free in a kernel of {thread.launch.space.explain(address, 1)}")
-    thread.launch.space.free(address)
+    launch = thread.launch
+    if address and not launch.heap.free(launch.space, address):
+        raise Fault(700, f"free in a kernel of {launch.space.explain(address, 1)}")
 
 
 def set_conditional(thread: Thread, handle: int, value: int) -> None:

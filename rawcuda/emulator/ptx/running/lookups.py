@@ -16,6 +16,7 @@ from itertools import chain, repeat
 from struct import unpack_from
 
 from ...machine.codes import ILLEGAL_ADDRESS, LAUNCH_FAILED, LAUNCH_TIMEOUT, MISALIGNED_ADDRESS
+from ...machine.holdings import Heap
 from ...machine.space import POISON, WIDTH, Allocation, Fault, Space, elements, say
 from ..checking.history import Found
 from ..checking.places import misalignment, shared_fault, whereabouts
@@ -97,6 +98,7 @@ class Launch:
     cooperative = False  # whether all of its blocks may synchronize with each other
     resident = 0  # how many of its blocks fit on the device at the same time; 0: all
     output_size = 1 << 20  # characters of the buffer of output (CU_LIMIT_PRINTF_FIFO_SIZE)
+    heap_size = 8 << 20  # bytes that malloc can allocate (CU_LIMIT_MALLOC_HEAP_SIZE)
     _workspace, _refused = 0, False
     tracked: Callable[[int], tuple[Callable[..., Any], dict[int, int]]] | None = None  # see Code.tracked
     register_name: Callable[[int, int], str] | None = None  # returns the name of a register of a function
@@ -131,6 +133,7 @@ class Launch:
         self.arity: dict[int, int] = {}
         self.clusters = grid
         self.output: deque[str] = deque()
+        self.heap = Heap()
         self.printed = self.kept = 0  # characters: of all output, and of what the buffer still has
         self.block: Block | None = None
         self.history: History | None = None  # of all accesses, if the race checker is on

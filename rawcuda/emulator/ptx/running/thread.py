@@ -209,11 +209,11 @@ class Thread:
         builtins.assertfail(self, message, file, line, function)
 
     def malloc(self, size: int) -> int:
-        """Allocate from the device heap; return 0 if the size is 0 or too large."""
+        """Allocate from the context's heap; return 0 if the size is 0 or does not fit."""
         return builtins.malloc(self, size)
 
     def free(self, address: int) -> None:
-        """Free memory of the device heap."""
+        """Free memory of the context's heap."""
         builtins.free(self, address)
 
     def cudaGraphSetConditional(self, handle: int, value: int) -> None:
