@@ -289,6 +289,39 @@ def test_a_pointer_to_no_function() -> None:
     fails(body, 718, "call of address 0x[0-9a-f]+, which is not the address of a function")
 
 
+ARMS = "X0: mov.u32 %r2, 1;\nX1: mov.u32 %r2, 2;\nst.global.u32 [%out], %r2;"
+WAYS = {
+    "nested": ("", "X0, X1", ARMS),
+    "one target": ("", "X0", ARMS),
+    "many targets": ("", ", ".join(f"X{at % 2}" for at in range(150)), ARMS),
+    "a loop with two entries": (  # cannot be nested
+        "mov.u32 %r3, %tid.y; setp.ne.u32 %p1, %r3, 0; @%p1 bra Z;\nY: add.u32 %r3, %r3, 1;\n"
+        "Z: add.u32 %r3, %r3, 1; setp.lt.u32 %p1, %r3, 4; @%p1 bra Y;\n", "X0, X1", ARMS,
+    ),
+    "with undefined values": (".shared .align 4 .b8 s[4]; ld.shared.u32 %r4, [s]; add.u32 %r4, %r4, 1;\n", "X0, X1",
+                              f"{ARMS}\nselp.u32 %r5, %r2, %r4, 1;"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("executor", ["scalar", "numpy"])
+@pytest.mark.parametrize("way", WAYS)
+def test_a_branch_beyond_its_table(way: str, executor: str) -> None:
+    """The last index of a table is its last target, and each further one has no target."""
+    start, targets, arms = WAYS[way]
+    count = targets.count(",") + 1
+    here = Machine(kernel(
+        f"{start}ld.param.u32 %r9, [n]; mov.u32 %r1, %tid.x; setp.ne.u32 %p2, %r1, 3; selp.u32 %r1, 0, %r9, %p2;\n"
+        f"T: .branchtargets {targets};\nbrx.idx %r1, T;\n{arms}", ".param .u64 out, .param .u32 n",
+    ), executor=executor)  # fmt: skip
+    out = here.buffer("I", [0])
+    here.run("k", out, count - 1, block=4)
+    assert out.values() == [2]
+    for wrong in (count, 0xFFFFFFFF):
+        with pytest.raises(Fault, match=f"a branch to target {wrong} of a table that has {count}: ") as caught:
+            here.run("k", out, wrong, block=4)
+        assert caught.value.code == 718 and "thread (3, 0, 0)" in caught.value.report
+
+
 def test_a_trap() -> None:
     fails("trap;", 719, "trap instruction(?!.*cooperative)")
 

@@ -32,7 +32,7 @@ from .reading.syntax import (
     Variable,
 )  # fmt: skip
 from .running import half, integers, rounding
-from .running.called import barrier, caller, finish, misaligned, pack, unpack, wrapped
+from .running.called import barrier, beyond, caller, finish, misaligned, pack, unpack, wrapped
 from .running.clusters import divide
 from .running.grid import run_alone, run_apart, run_together
 from .running.later_writes import orders_blocks
@@ -471,9 +471,9 @@ class Code:
 _UNITS = re.compile(r"\b(?:started|fetch_|store_|SMALL|to_half_randomly|tensor_map|VIDEO)")
 _BUILTINS = {each.__name__: each for each in (abs, any, bin, bytearray, bytes, float, len, locals, max, min)}
 _NAMES: dict[str, Any] = {
-    "Thread": Thread, "Exited": Exited, "barrier": barrier, "caller": caller, "finish": finish, "pack": pack,
-    "misaligned": misaligned, "unpack": unpack, "wrapped": wrapped, "Marked": Marked, "Undefined": Undefined,
-    "joined": joined, "part_of": part_of,
+    "Thread": Thread, "Exited": Exited, "barrier": barrier, "beyond": beyond, "caller": caller, "finish": finish,
+    "pack": pack, "misaligned": misaligned, "unpack": unpack, "wrapped": wrapped, "Marked": Marked,
+    "Undefined": Undefined, "joined": joined, "part_of": part_of,
 }  # fmt: skip
 for _module in (integers, half, rounding):
     _NAMES.update((name, getattr(_module, name)) for name in _module.__all__)

@@ -9,7 +9,7 @@ import sys
 from struct import pack_into, unpack_from
 from types import GeneratorType
 
-from ...machine.codes import LAUNCH_FAILED
+from ...machine.codes import INVALID_PC, LAUNCH_FAILED
 from ...machine.space import Fault
 from ..checking.places import shared_fault
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from .lookups import Launch
 
-__all__ = ["barrier", "caller", "finish", "misaligned", "pack", "unpack", "wrapped"]
+__all__ = ["barrier", "beyond", "caller", "finish", "misaligned", "pack", "unpack", "wrapped"]
 
 
 def caller() -> tuple[int, ...]:
@@ -48,6 +48,14 @@ def barrier(number: int) -> int:
     if number > 15:
         raise Fault(LAUNCH_FAILED, f"synccheck: barrier {number} does not exist: a block has the barriers 0 to 15")
     return number
+
+
+def beyond(index: int, count: int) -> None:
+    """Report an index that a table of branch targets does not have.
+
+    raises  Fault   always (718)
+    """
+    raise Fault(INVALID_PC, f"a branch to target {index} of a table that has {count}: brx.idx is undefined")
 
 
 def misaligned(launch: Launch, address: int, width: int) -> None:

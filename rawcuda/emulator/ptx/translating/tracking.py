@@ -447,7 +447,7 @@ class Tracker(Writer):
         elif block.kind == "switch":
             assert branch is not None
             self._report(self._mark(branch.operands[0]), "branch")
-            self.put(f"x = {self.value(branch.operands[0], 'u32')}")
+            self.put_selector(block)
             for at, target in enumerate(block.targets):
                 self.put(f"if x == {at}:")
                 self.indent += 1

@@ -291,9 +291,8 @@ class Writer(AsyncEmitter, MatrixEmitter, SmallEmitter, TextureEmitter):
     def _switch(self, plan: Plan, block: Block, todo: list[Callable[[], None]]) -> None:
         branch = block.branch
         assert branch is not None
-        selector = self.value(branch.operands[0], "u32")
         indent, line = self.indent, branch.line
-        self.put(f"x = {selector}")
+        self.put_selector(block)
         for number, target in enumerate(block.targets):
             last = number == len(block.targets) - 1
             text = (
@@ -310,6 +309,12 @@ class Writer(AsyncEmitter, MatrixEmitter, SmallEmitter, TextureEmitter):
 
             todo.append(head)
             self._arm(plan, block, target, indent + 1, todo)
+
+    def put_selector(self, block: Block) -> None:
+        """Write the index of a block's targets, which must be in its table."""
+        assert block.branch is not None
+        self.put(f"x = {self.value(block.branch.operands[0], 'u32')}")
+        self.put(f"if x >= {len(block.targets)}: beyond(x, {len(block.targets)})")
 
     def _arm(self, plan: Plan, block: Block, target: int, indent: int, todo: list[Callable[[], None]]) -> None:
         """Write the transition from a block to a target: the target if it is nested here, else a jump."""
@@ -387,8 +392,7 @@ class Writer(AsyncEmitter, MatrixEmitter, SmallEmitter, TextureEmitter):
             self._go(block.targets[1])
             self.indent -= 1
         else:
-            assert branch is not None
-            self.put(f"x = {self.value(branch.operands[0], 'u32')}")
+            self.put_selector(block)
             for number, target in enumerate(block.targets):
                 self.put(f"if x == {number}:")
                 self.indent += 1

@@ -276,14 +276,14 @@ class Run:
                     g = None
                     continue
             elif kind == "switch":
-                last = len(targets) - 1
-                picked = np.minimum(result, result.dtype.type(last))
-                if picked.ndim:
-                    for at in np.unique(picked).tolist():
-                        send(targets[at], g, picked == at)
+                if (result >= len(targets)).any():
+                    raise Trouble("a branch beyond its table")
+                if result.ndim:
+                    for at in np.unique(result).tolist():
+                        send(targets[at], g, result == at)
                     g = None
                     continue
-                following = targets[int(picked)]
+                following = targets[int(result)]
             else:
                 following = targets[0] if targets else None
             if following is None:
