@@ -289,6 +289,22 @@ def test_declarations(text: str, words: str) -> None:
     assert words in rejection(HEAD + text).log
 
 
+@pytest.mark.parametrize("version, target, most", [("8.0", 90, 4352), ("8.1", 60, 4352), ("8.1", 70, 32764)])
+def test_the_size_of_the_parameters_depends_on_version_and_target(
+    version: str, target: int, most: int, tmp_path: Path
+) -> None:
+    text = f".version {version}\n.target sm_{target}\n.address_size 64\n.entry k(.param .b8 a, .param .b8 p[{{}}]) {{{{}}}}"
+    assert Machine(text.format(most - 1)).code.entries["k"].parameter_bytes == most
+    reason = rejection(text.format(most))
+    words = "Formal parameter space overflowed" if most > 4352 else "parameter size larger than 4352 bytes' requires"
+    assert reason.code == 218 and words in reason.log
+    if shutil.which("ptxas"):
+        for size in (most - 1, most):
+            (tmp_path / "x.ptx").write_text(text.format(size))
+            command = ["ptxas", "-arch=sm_90", str(tmp_path / "x.ptx"), "-o", str(tmp_path / "out")]
+            assert (subprocess.run(command, capture_output=True).returncode == 0) == (size < most)
+
+
 def test_a_variable_declared_before_it_is_defined() -> None:
     here = Machine(HEAD + ".extern .global .u32 a;\n.global .u64 where = a;\n.visible .global .u32 a = 5;\n")
     found = here.code.variables

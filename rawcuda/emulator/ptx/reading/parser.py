@@ -50,6 +50,7 @@ __all__ = ["parse"]
 
 DEEPEST_SCOPE = 64
 LARGEST_PARAMETERS = 32764  # bytes; PTX ISA 8.1 and later, sm_70 and later
+OLDER_PARAMETERS = 4352  # the same before
 LINKAGE = {".visible": "visible", ".extern": "extern", ".weak": "weak", ".common": "common"}
 _LIMITS = (
     ".maxntid", ".reqntid", ".minnctapersm", ".maxnctapersm", ".maxnreg", ".reqnctapercluster", ".maxclusterrank",
@@ -252,6 +253,12 @@ class _Parser:
             offset += variable.size
         if made.entry and offset > LARGEST_PARAMETERS:
             raise Rejected.at(made.line, f"Formal parameter space overflowed: {offset} bytes, max {LARGEST_PARAMETERS}")
+        if made.entry and offset > OLDER_PARAMETERS:
+            feature = f"Feature 'Kernel parameter size larger than {OLDER_PARAMETERS} bytes' requires"
+            if self.made.architecture < (7, 0):
+                raise Rejected.at(made.line, f"{feature} .target sm_70 or higher")
+            if self.made.version < (8, 1):
+                raise Rejected.at(made.line, f"{feature} PTX ISA .version 8.1 or later")
 
     def _limits(self, made: Function) -> None:
         tokens = self.tokens
