@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.emulator.emulator_client import Client
 from tests.emulator.ptx_client import HEAD, Fault, Machine, kernel, rejection
 
 BOTH = ".param .u64 out, .param .u64 in"
@@ -277,6 +278,75 @@ def test_constants_have_exact_bounds() -> None:
     )
 
 
+CONSTANTS = ".const .align 16 .b8 c[64] = {1};\n.const .align 4 .b8 other[16];\n.global .align 4 .b8 g[64];\n"
+
+
+@pytest.mark.parametrize("executor", ["scalar", "numpy"])
+@pytest.mark.parametrize("threads", ["%p1", "!%p1"], ids=["all", "some"])
+def test_what_is_not_constant_memory_is_not_read_as_such(threads: str, executor: str) -> None:
+    """The other threads read constant memory with the same instruction."""
+    body = (
+        "mov.u32 %r1, %tid.x; setp.lt.u32 %p1, %r1, 4; mov.u64 %d1, {}; mov.u64 %d2, c;\n"
+        f"@{threads} mov.u64 %d2, %d1;\n setp.eq.u32 %p1, %r1, 2;\n @%p1 mov.u64 %d2, %d1;\n"
+        "ld.const.u32 %r2, [%d2+4]; st.global.u32 [%out], %r2;"
+    )
+    for target in ("%out", "g"):
+        here = Machine(kernel(body.format(target), before=CONSTANTS), executor=executor)
+        with pytest.raises(
+            Fault, match=r"^out-of-bounds read of 4 bytes in (.*\n)*.*which is not constant mem"
+        ) as caught:
+            here.run("k", here.buffer("I", [0] * 4), block=4)
+        assert caught.value.code == 700
+    here = Machine(kernel(body.format("other"), before=CONSTANTS), executor=executor)
+    here.run("k", here.buffer("I", [0] * 4), block=4)
+
+
+@pytest.mark.parametrize("executor", ["scalar", "numpy"])
+@pytest.mark.parametrize(
+    "store",
+    ["st.u32 [%d2], 9", "st.global.u32 [%d2+4], 9", "st.global.v2.u32 [%d2+8], {%r1, %r1}",
+     "atom.global.add.u32 %r2, [%d2], 1", "red.add.u32 [%d2], 1", "atom.cas.b32 %r2, [%d2], 1, 9"],
+)  # fmt: skip
+def test_kernels_write_no_constant_memory(store: str, executor: str) -> None:
+    before = f"mov.u32 %r1, %tid.x; mov.u64 %d2, c; cvta.const.u64 %d2, %d2;\n{store};"
+    here = Machine(kernel(before, before=CONSTANTS), executor=executor)
+    with pytest.raises(
+        Fault, match=r"bytes in (.*\n)* +address 0x.* '.const c'.*, which kernels may only read"
+    ) as caught:
+        here.run("k", here.buffer("I", [0]), block=4)
+    assert caught.value.code == 700
+    assert bytes(here.code.variables["c"].data) == b"\1" + bytes(63)
+
+
+@pytest.mark.parametrize("executor", ["scalar", "numpy"])
+def test_constant_memory_is_read_through_every_address(executor: str) -> None:
+    body = """
+    mov.u64 %d1, c; ld.const.u32 %r1, [c]; ld.const.u32 %r2, [%d1];
+    cvta.const.u64 %d2, %d1; ld.u32 %r3, [%d2]; ld.global.u32 %r4, [%d2]; cvta.to.const.u64 %d3, %d2;
+    ld.const.v2.u32 {%r5, %r6}, [%d3]; st.global.v4.u32 [%out], {%r1, %r2, %r3, %r4}; st.global.u32 [%out+16], %r5;
+"""
+    here = Machine(kernel(body, before=CONSTANTS), executor=executor)
+    out = here.buffer("I", [0] * 5)
+    for value in (1, 7):
+        here.code.variables["c"].data[0] = value
+        here.run("k", out, block=4)
+        assert out.values() == [value] * 5
+
+
+def test_a_store_to_constant_memory_that_may_be_late_is_reported() -> None:
+    """In the random mode, what delays stores leaves out one that has failed."""
+    client = Client("random", seed=1)
+    body = (
+        "mov.u64 %d1, c; cvta.const.u64 %d1, %d1; st.u32 [%d1], 9; L: ld.volatile.global.u32 %r1, [%out];\n"
+        "setp.eq.u32 %p1, %r1, 5; @%p1 bra L;"
+    )
+    function = client.get("cuModuleGetFunction", client.load(kernel(body, before=CONSTANTS)), b"k")
+    assert (
+        client.launch(function, [client.upload(bytes(4))], grid=(2, 1, 1)) or client.code("cuCtxSynchronize")
+    ) == 700
+    assert "which kernels may only read" in client.emulator.reports[-1]
+
+
 def test_parameters_have_exact_bounds() -> None:
     fails("mov.b64 %d1, out;\n ld.param.u32 %r1, [%d1+8];", 700, "there are 8 bytes of parameters")
 
@@ -317,9 +387,10 @@ def test_a_branch_beyond_its_table(way: str, executor: str) -> None:
     here.run("k", out, count - 1, block=4)
     assert out.values() == [2]
     for wrong in (count, 0xFFFFFFFF):
-        with pytest.raises(Fault, match=f"a branch to target {wrong} of a table that has {count}: ") as caught:
+        with pytest.raises(Fault, match=f"brx.idx has index {wrong}, and the table has {count} targets") as caught:
             here.run("k", out, wrong, block=4)
         assert caught.value.code == 718 and "thread (3, 0, 0)" in caught.value.report
+        assert str(caught.value).startswith("a branch beyond its table in k()")
 
 
 def test_a_trap() -> None:

@@ -293,7 +293,8 @@ def test_declarations(text: str, words: str) -> None:
 def test_the_size_of_the_parameters_depends_on_version_and_target(
     version: str, target: int, most: int, tmp_path: Path
 ) -> None:
-    text = f".version {version}\n.target sm_{target}\n.address_size 64\n.entry k(.param .b8 a, .param .b8 p[{{}}]) {{{{}}}}"
+    text = f".version {version}\n.target sm_{target}\n.address_size 64\n"
+    text += ".entry k(.param .b8 a, .param .b8 p[{}]) {{}}"
     assert Machine(text.format(most - 1)).code.entries["k"].parameter_bytes == most
     reason = rejection(text.format(most))
     words = "Formal parameter space overflowed" if most > 4352 else "parameter size larger than 4352 bytes' requires"

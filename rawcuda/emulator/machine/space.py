@@ -115,7 +115,20 @@ class Fault(Exception):
 class Allocation:
     """An allocation: its address, its content, and whether it is still allocated."""
 
-    __slots__ = ("base", "size", "kind", "data", "alive", "label", "context", "origin", "written", "_views", "_keep")
+    __slots__ = (
+        "base",
+        "size",
+        "kind",
+        "data",
+        "alive",
+        "label",
+        "constant",
+        "context",
+        "origin",
+        "written",
+        "_views",
+        "_keep",
+    )
 
     def __init__(self, base: int, size: int, kind: str, data: memoryview, label: str, keep: object) -> None:
         self.base = base
@@ -124,6 +137,7 @@ class Allocation:
         self.data = data
         self.alive = True
         self.label = label
+        self.constant = False  # whether it is constant memory, which kernels may only read
         self.context: Any = None  # for the owner of the allocation; the space itself does not use it
         self.origin = ""  # the line of the program that requested it
         self.written: bytearray | None = None  # 0 for each byte that was never written; None: not tracked

@@ -346,6 +346,7 @@ class Code:
                     made = space.allocate(size, kind="variable", alignment=alignment, label=label, poison=False)
             except Fault as reason:
                 raise Rejected.at(variable.line, reason.report, OUT_OF_MEMORY) from None
+            made.constant = variable.space == "const"
             self._memory[id(variable)] = made
             self.variables.setdefault(variable.name, made)
 

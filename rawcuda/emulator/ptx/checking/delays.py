@@ -82,6 +82,6 @@ def _swap(entry: list[Any]) -> None:
         now = view[index : index + count].tolist()
         for at, value in enumerate(kept):
             view[index + at] = value
-    except ValueError:  # the memory was freed
+    except (TypeError, ValueError):  # the memory may only be read, and the store has failed; or it was freed
         return
     entry[5] = now

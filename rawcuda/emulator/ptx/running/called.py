@@ -55,7 +55,7 @@ def beyond(index: int, count: int) -> None:
 
     raises  Fault   always (718)
     """
-    raise Fault(INVALID_PC, f"a branch to target {index} of a table that has {count}: brx.idx is undefined")
+    raise Fault(INVALID_PC, f"a branch beyond its table: brx.idx has index {index}, and the table has {count} targets")
 
 
 def misaligned(launch: Launch, address: int, width: int) -> None:

@@ -188,8 +188,21 @@ class Launch:
             self._met.add(found.base)
             found.settle()
         self.marked = found.marks(code, total)
-        view, low, length = found.typed(code, total, rights == 3)
+        view, low, length = found.typed(code, total, rights == 3 and not found.constant)
         return view, low - offset - (base + offset - address), length - total + 1
+
+    def constant(self, base: int, offset: int, code: str, total: int) -> Keep:
+        """Return the memory of an access to constant memory, as `reach` does.
+
+        raises  Fault   misaligned (716), or not inside an allocation of constant memory (700)
+        """
+        kept = self.reach(base, offset, code, total)
+        address = base + offset & 0xFFFFFFFFFFFFFFFF
+        found = self.space.find(address)
+        if found is not None and not found.constant:
+            text = f"address {address:#x}: {whereabouts(self, address, total)}, which is not constant memory"
+            raise Fault(ILLEGAL_ADDRESS, text)
+        return kept
 
     # -- undefined values
 
@@ -357,7 +370,7 @@ class Launch:
         if found is not None:
             return 0 <= address - found < 1 << 40
         held = self.space.find(address)
-        constant = held is not None and held.label.startswith(".const ")
+        constant = held is not None and held.constant
         if space == "const":
             return constant
         return not constant and not 0 <= address - SHARED_WINDOW < 4 << 40

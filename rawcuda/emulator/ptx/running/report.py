@@ -342,7 +342,9 @@ def _translated(
         if isinstance(reason, ValueError) and "released" in str(reason):
             return ILLEGAL_ADDRESS, launch.space.explain(address, note.width)
         if isinstance(reason, TypeError) and "read-only memory" in str(reason):
-            return ILLEGAL_ADDRESS, f"{launch.space.explain(address, note.width)}, which this device may only read"
+            held = launch.space.find(address)
+            who = "kernels" if held is not None and held.constant else "this device"
+            return ILLEGAL_ADDRESS, f"{launch.space.explain(address, note.width)}, which {who} may only read"
     return LAUNCH_FAILED, f"the emulator itself failed: {type(reason).__name__}: {reason}"
 
 

@@ -268,7 +268,8 @@ class AccessEmitter(CheckEmitter):
         if space:
             self.put(f"if {unaligned}not 0 <= i < n{number}:")
             self.indent += 1
-            self.put(f"v{number}, lo{number}, n{number} = L.reach({base}, {offset}, {code!r}, {total})", note)
+            reach = "constant" if space == "const" else "reach"
+            self.put(f"v{number}, lo{number}, n{number} = L.{reach}({base}, {offset}, {code!r}, {total})", note)
             self.put(f"i = {base} - lo{number}")
             if self.unit.watch and space != "const":
                 self.put(f"m{number} = L.marked")

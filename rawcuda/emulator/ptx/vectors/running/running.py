@@ -123,7 +123,7 @@ class Run:
                 raise Trouble("memory of another device")
             if found.written is not None:
                 found.settle()
-            held = self._held[found.base] = Held(found, rights == 3)
+            held = self._held[found.base] = Held(found, rights == 3 and not found.constant)
         return held
 
     def chunk_blocks(self) -> int:

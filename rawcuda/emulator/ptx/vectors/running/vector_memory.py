@@ -276,9 +276,9 @@ class Chunk:
 
     def load_global(
         self, g: Group, site: int, address: Array, offset: int, width: int, count: int, judged: bool, watched: bool,
-        selected: Array | None, frames: Any, told: bool = True,
+        selected: Array | None, frames: Any, told: bool = True, *, constant: bool = False,
     ) -> list[Array]:  # fmt: skip
-        """Load elements of global memory as bits."""
+        """Load elements of global memory, or of constant memory, as bits."""
         if selected is not None:
             if not len(selected):
                 return [np.empty(0, np.UNSIGNED[width])] * count
@@ -288,11 +288,15 @@ class Chunk:
         if found is None:
             made = [np.empty(len(address), np.UNSIGNED[width]) for _ in range(count)]
             for places, _ in self._several(address, offset, total):
-                parts = self.load_global(g, -1 - site, address[places], offset, width, count, judged, watched, None, ())
+                parts = self.load_global(
+                    g, -1 - site, address[places], offset, width, count, judged, watched, None, (), constant=constant
+                )
                 for target, part in zip(made, parts):
                     target[places] = part
             return made
         held, index = found
+        if constant and not held.allocation.constant:
+            raise Trouble("not constant memory")
         if self.watch and judged and site not in self.run.told:
             marks = held.marks(width, total)
             if marks is not None:
@@ -307,7 +311,9 @@ class Chunk:
             values = [np.broadcast_to(value, len(selected)) for value in values]
         return values
 
-    load_const = load_global
+    def load_const(self, *given: Any) -> list[Array]:
+        """Load elements of constant memory as bits."""
+        return self.load_global(*given, constant=True)
 
     def store_global(
         self, g: Group, site: int, address: Array, offset: int, width: int, values: tuple[Array, ...], watched: bool,
