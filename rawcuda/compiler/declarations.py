@@ -10,7 +10,6 @@ Read next    program.py
 from __future__ import annotations
 
 import re
-from itertools import islice
 
 from ..images.mangled import CType, base_name, elements, parameters
 
@@ -24,8 +23,12 @@ __all__ = ["Declarations"]
 
 _UNKNOWN = CType("")
 _TOKEN = re.compile(r"[A-Za-z_]\w*|\.?\d[\w.']*|\"[^\"]*\"|::|\[\[|\]\]|\S")
-_BLANKED = re.compile(r"//(?:\\\r?\n|[^\n])*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])+'", re.DOTALL)
-_RAW = re.compile(r"R\"([^()\\\s]{0,16})\(.*?\)\1\"", re.DOTALL)
+# What has no end goes on to the end of the text or the line; else each of many would be searched for its end to there.
+_BLANKED = re.compile(
+    r"//(?:\\\r?\n|[^\n])*|/\*.*?(?:\*/|\Z)|R\"([^()\\\s]{0,16})\(.*?(?:\)\1\"|\Z)"
+    r"|\"(?:\\.|[^\"\\\n])*(?:\"|\\?\Z|(?=\n))|'(?:\\.|[^'\\\n]){1,16}'",
+    re.DOTALL,
+)
 _NAME = re.compile(r"[A-Za-z_]\w*\Z")
 _WORDS = frozenset("void bool char short int long float double signed unsigned wchar_t __int64".split())
 _IGNORED = frozenset(
@@ -51,7 +54,7 @@ _KNOWN = {
     "__nv_fp8_e4m3": "__nv_fp8_e4m3", "__nv_fp8_e5m2": "__nv_fp8_e5m2",
 }  # fmt: skip
 _VECTOR = re.compile(r"(?:u?(?:char|short|int|long|longlong)|float|double)[1-4]\Z")
-_DEEPEST, _LONGEST = 20, 200_000  # of macros in macros; tokens after macros were replaced
+_DEEPEST, _LONGEST = 20, 200_000  # of macros in macros; tokens, counting each macro and those that replace it
 
 
 class Declarations:
@@ -70,7 +73,8 @@ class Declarations:
             plain.append(_without_directives(_blanked(text), macros))
         self._macros = {name: found[0] if all(each == found[0] for each in found) else None
                         for name, found in macros.items()}  # fmt: skip
-        self._tokens = list(islice(self._replaced(_TOKEN.findall("\n".join(plain)), 0), _LONGEST))
+        self._left = _LONGEST
+        self._tokens = list(self._replaced(_TOKEN.findall("\n".join(plain)), 0))
         self._types: dict[str, CType] = {}
         self._read_types()
         self._kernels: dict[str, list[list[Declared]]] = {}
@@ -96,8 +100,14 @@ class Declarations:
     # -- macros
 
     def _replaced(self, tokens: list[str], depth: int) -> Iterator[str]:
-        """Replace macros without arguments; one with several meanings becomes a name that nothing knows."""
+        """Replace macros without arguments; one with several meanings becomes a name that nothing knows.
+
+        limit  what comes after _LONGEST tokens is left out, and so stays unknown
+        """
         for token in tokens:
+            self._left -= 1
+            if self._left < 0:
+                return
             if token not in self._macros:
                 yield token
             elif self._macros[token] is None or depth > _DEEPEST:
@@ -109,7 +119,7 @@ class Declarations:
 
     def _read_types(self) -> None:
         """Read typedefs and using, and note which names the source gives a meaning of its own."""
-        tokens, at = self._tokens, 0
+        tokens, at, known = self._tokens, 0, 0
         while at < len(tokens):
             token = tokens[at]
             if token in ("struct", "class", "union", "enum", "typename"):
@@ -120,11 +130,14 @@ class Declarations:
                 end = self._end(at, ";")
                 self._set(tokens[at + 1], self._type(tokens[at + 3 : end]))
                 at = end
-            elif token == "typedef":
-                end = self._end(at, ";")
-                self._read_typedef(tokens[at + 1 : end])
+            elif token == "typedef" and at >= known:  # one inside another declares no name that is used outside
+                known = self._end(at, ";")
+                if known == len(tokens):
+                    tokens.clear()  # it has no end, so nothing is certain
+                    return
+                self._read_typedef(tokens[at + 1 : known])
                 if tokens[at + 1 : at + 2] not in (["struct"], ["class"], ["union"], ["enum"]):
-                    at = end  # (else it may have a name, which is read next)
+                    at = known  # (else it may have a name, which is read next)
             at += 1
 
     def _is_defined(self, at: int) -> bool:
@@ -167,19 +180,19 @@ class Declarations:
     # -- kernels
 
     def _read_kernels(self) -> None:
-        tokens = self._tokens
-        for at, token in enumerate(tokens):
-            if token == "__global__":
-                self._read_kernel(at + 1)
+        starts = [at for at, token in enumerate(self._tokens) if token == "__global__"]
+        for start, end in zip(starts, [*starts[1:], len(self._tokens)]):
+            self._read_kernel(self._tokens[start:end])
 
-    def _read_kernel(self, at: int) -> None:
-        tokens = self._tokens
+    def _read_kernel(self, tokens: list[str]) -> None:
+        """Read the head of a kernel; shape: tokens: from its __global__ to the next one."""
+        at = 1
         while at < len(tokens) and tokens[at] not in (";", "{", "}"):
             if tokens[at] == "(":
                 before, end = tokens[at - 1], _closing(tokens, at)
                 if before in _WITH_ARGUMENTS:
                     at = end
-                elif _NAME.match(before):
+                elif _NAME.match(before) and end < len(tokens):
                     given = _split(tokens[at + 1 : end])
                     if given in ([[]], [["void"]]):
                         read = []
@@ -197,9 +210,9 @@ class Declarations:
             tokens = tokens[: tokens.index("=")]
         tokens = _without_attributes(tokens)
         arrays = 0
-        while tokens and tokens[-1] == "]" and "[" in tokens:
-            end = len(tokens) - 1 - tokens[::-1].index("[")
-            tokens, arrays = tokens[:end], arrays + 1
+        if tokens[-1:] == ["]"] and "[" in tokens:
+            start = tokens.index("[")
+            tokens, arrays = tokens[:start], tokens.count("[")
         name = ""
         if len(tokens) > 1 and _NAME.match(tokens[-1]) and not self._ends_type(tokens):
             name, tokens = tokens[-1], tokens[:-1]
@@ -302,13 +315,13 @@ def _blanked(text: str) -> str:
         found = match.group()
         if found in ('"C"', '"C++"'):
             return found
-        if found[0] == '"':
+        if found[0] in 'R"':
             return '""'
         if found[0] == "'":
             return "0"
         return " "
 
-    return _BLANKED.sub(blank, _RAW.sub('""', text))
+    return _BLANKED.sub(blank, text)
 
 
 def _without_directives(text: str, macros: dict[str, list[list[str]]]) -> str:
@@ -364,7 +377,8 @@ def _without_attributes(tokens: list[str]) -> list[str]:
     at = 0
     while at < len(tokens):
         if tokens[at] == "[[":
-            at = tokens.index("]]", at) if "]]" in tokens[at:] else len(tokens)
+            while at < len(tokens) and tokens[at] != "]]":
+                at += 1
         elif tokens[at] in _WITH_ARGUMENTS and tokens[at + 1 : at + 2] == ["("]:
             at = _closing(tokens, at + 1)
         else:

@@ -231,6 +231,10 @@ def handle_seed() -> bytes:
     return bytes(shared._FORM.pack(*values))
 
 
+def read_cuda_c(data: bytes) -> Any:
+    return module("compiler.declarations").Declarations([data.decode("latin-1")]).parameters("k", [8])
+
+
 def read_ptx(data: bytes) -> Any:
     return module("emulator.ptx").load(data, module("emulator.machine.space").Space())
 
@@ -388,6 +392,25 @@ READERS: dict[str, Reader] = {
             "digits": lambda n: b"a.cu(" + b"9" * 2000 * n + b"): error: x\n",
             "parentheses": lambda n: b"a.cu" + b"(1" * 1000 * n,
             "colons": lambda n: b"a.cu" + b":1" * 1000 * n,
+        },
+    ),
+    "CUDA C": Reader(
+        read_cuda_c,
+        (),
+        lambda: [(DATA / "kernel_declarations.cu").read_bytes()[:1500]],
+        {
+            "comments without an end": lambda n: b"/* " * 60 * n,
+            "raw strings without an end": lambda n: b'R"( ' * 60 * n,
+            "strings without an end": lambda n: b'\\"' * 80 * n,
+            "characters without an end": lambda n: b"\\'" * 80 * n,
+            "kernels without a head": lambda n: b"__global__ " * 30 * n,
+            "kernels without an end": lambda n: b"__global__ k( " * 15 * n,
+            "bounds without an end": lambda n: b"__global__ __launch_bounds__( " * 15 * n,
+            "typedefs in typedefs": lambda n: b"typedef struct " * 15 * n + b";",
+            "typedefs in braces": lambda n: b"typedef struct { " * 15 * n + b"} " * 15 * n + b";",
+            "typedefs without an end": lambda n: b"typedef struct { " * 15 * n,
+            "extents": lambda n: b"__global__ void k(int x" + b"[1]" * 60 * n + b");",
+            "attributes": lambda n: b"__global__ void k(" + b"[[a]]" * 60 * n + b"int *x);",
         },
     ),
     "handle": Reader(read_handle, (ValueError,), lambda: [handle_seed()], {"bytes": lambda n: handle_seed() * n}),

@@ -180,6 +180,23 @@ def test_macros_of_options() -> None:
     assert of_source(text, sizes=[8], options=["--define-macro=REAL=double"]) == ["? x"]
 
 
+def test_what_has_no_end_says_nothing() -> None:
+    """What comes after it may be part of it, and what comes before may be declared again there."""
+    assert of_source("__global__ void k(float *x) {} __global__ void k(double", sizes=[8]) == ["float *x"]
+    assert of_source("__global__ void k(double *x; __global__ void k(float *x) {}", sizes=[8]) == ["float *x"]
+    assert of_source("__global__ void k(float *x) {} /* __global__ void k(double *x) {}", sizes=[8]) == ["float *x"]
+    assert of_source('__global__ void k(float *x) {} // R"(\n__global__ void k(double *x) {}', sizes=[8]) is None
+    assert of_source("typedef struct { __global__ void k(float *x) {}", sizes=[8]) is None
+
+
+def test_macros_that_stand_for_too_many_tokens_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each uses the next one ten times, and the last one is empty: only the steps are many, not what comes of them."""
+    monkeypatch.setattr(declarations, "_LONGEST", 1000)
+    bomb = "".join(f"#define A{level} {f'A{level + 1} ' * 10}\n" for level in range(5)) + "#define A5\n"
+    text = f"{bomb}__global__ void k(float *x) {{}}\nA0\n__global__ void l(float *x) {{}}"
+    assert of_source(text, sizes=[8]) == ["float *x"] and of_source(text, "l", sizes=[8]) is None
+
+
 def test_two_declarations_that_differ_say_nothing() -> None:
     text = "#ifdef A\n__global__ void k(float *x) {}\n#else\n__global__ void k(double *x) {}\n#endif"
     assert of_source(text, sizes=[8]) is None
