@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import ctypes
+import linecache
 import mmap
 import sys
 import time
@@ -248,6 +249,32 @@ def test_a_report_quotes_only_files_whose_names_are_those_of_sources(tmp_path: P
     function = client.get("cuModuleGetFunction", client.load(text), b"k")
     assert (client.launch(function, []) or client.code("cuCtxSynchronize")) == 700
     assert ("a secret" in client.emulator.reports[-1]) == quoted
+
+
+def test_a_report_reads_only_the_file_that_it_quotes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sources, opened = module("emulator.ptx.checking.sources"), []
+    for name, word in ("k.cu", "quoted"), ("other.cu", "another"):
+        (tmp_path / name).write_text(f'extern "C" __global__ void k(int *{word}) {{ }}\n')
+    monkeypatch.setattr(
+        sources, "open", lambda file, **given: opened.append(file) or open(file, **given), raising=False
+    )
+    before, client = set(linecache.cache), Client()
+    spelled = [f"{tmp_path}/{'./' * number}other.cu" for number in range(20)]
+    files = "".join(f'.file {number} "{file}"\n' for number, file in enumerate([tmp_path / "k.cu", *spelled], 1))
+    body = ".entry k(.param .u64 p){ .reg .b64 %d;\n.loc 1 1 1\nmov.u64 %d, 16; st.global.u32 [%d], 1; ret; }\n"
+    function = client.get("cuModuleGetFunction", client.load(HEAD + files + body), b"k")
+    assert (client.launch(function, [bytes(8)]) or client.code("cuCtxSynchronize")) == 700
+    assert "k.cu:1:1 | extern" in client.emulator.reports[-1] and "k(int *quoted = null)" in client.emulator.reports[-1]
+    assert set(opened) == {str(tmp_path / "k.cu")}
+    assert not any("k.cu" in file or "other.cu" in file for file in set(linecache.cache) - before)
+
+
+def test_a_report_reads_a_file_only_to_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sources = module("emulator.ptx.checking.sources")
+    monkeypatch.setattr(sources, "_LARGEST", 8)
+    (tmp_path / "k.cu").write_text("first\nsecond\nthird\n")
+    code = module("emulator.ptx").load(kernel("").encode(), module("emulator.machine.space").Space())
+    assert sources._lines(code.module, str(tmp_path / "k.cu")) == ["first\n", "se\n"]
 
 
 def test_iterations_of_different_threads_are_not_added_up() -> None:

@@ -3,7 +3,8 @@
 What it is   `place_of`, for the words "ptx line 30 (kernel.cu:4)"; `quotes_of`, for the line itself; `declared`, for
              the parameters of a kernel. The text comes from the compiler, which keeps each source under a hash of the
              PTX that it made from the source. If it is not there, it comes from the file that `.loc` names, and
-             otherwise from the PTX.
+             otherwise from the PTX. The PTX is not trusted: of the files that it names, only those of the quoted lines
+             are read, each only to a limit, and nothing of them is kept.
 Read next    ../running/report.py
 """
 
@@ -30,7 +31,7 @@ __all__ = ["PTX", "Quote", "declared", "place_of", "quotes_of"]
 
 PTX = "<ptx>"
 _LONGEST = 160
-_LARGEST = 16 << 20  # bytes of a source file
+_LARGEST = 1 << 20  # characters of a source file that are read
 _SOURCES = (".cu", ".cuh", ".h", ".hpp", ".cpp", ".c", ".py", ".ptx", ".inl")  # how names of sources end
 
 
@@ -88,13 +89,15 @@ def quotes_of(line: int, module: Module) -> list[Quote]:
     return quotes
 
 
-def declared(name: str, sizes: Sequence[int], module: Module) -> list[tuple[str, CType]] | None:
+def declared(name: str, sizes: Sequence[int], module: Module, line: int) -> list[tuple[str, CType]] | None:
     """Return the names and types of a kernel's parameters, if the source or the kernel's C++ name says them.
 
-    shape   name: of the kernel in the code; sizes: of its parameters, in bytes
+    shape   name: of the kernel in the code; sizes: of its parameters, in bytes; line: of the PTX, in the kernel
     """
-    texts = {"".join(_lines(module, file)) for file in ("", *module.files.values())}
-    found = Declarations([text for text in texts if "__global__" in text]).parameters(name, sizes)
+    lines, place = _lines(module, ""), _location(line, module)
+    if not lines and place is not None:
+        lines = _lines(module, module.files.get(module.inlined.get(place[0], place[1:])[0], ""))
+    found = Declarations(["".join(lines)]).parameters(name, sizes)
     if found is not None:
         return found
     types = mangled.parameters(name)
@@ -107,7 +110,13 @@ def _lines(module: Module, file: str) -> list[str]:
     kept = linecache.cache.get(key)
     if kept is not None and len(kept) == 4 and (not file or os.path.basename(file) == os.path.basename(kept[3])):
         return kept[2]
-    return linecache.getlines(file) if file and _is_readable(file) else []
+    if not file or not _is_readable(file):
+        return []
+    try:
+        with open(file, encoding="utf-8", errors="replace") as source:
+            return [f"{each}\n" for each in source.read(_LARGEST).split("\n")]
+    except OSError:
+        return []
 
 
 def _is_readable(file: str) -> bool:
@@ -118,7 +127,7 @@ def _is_readable(file: str) -> bool:
         found = os.stat(file)
     except (OSError, ValueError):
         return False
-    return os.path.isabs(file) and stat.S_ISREG(found.st_mode) and 0 < found.st_size <= _LARGEST
+    return os.path.isabs(file) and stat.S_ISREG(found.st_mode) and found.st_size > 0
 
 
 def _plain(text: str) -> str:

@@ -89,16 +89,16 @@ def _located(
         line = lines[frames[-1][1] - 1].line
     note = lines[frames[-1][1] - 1].note if frames and not isinstance(reason, Found) else None
     checker, what, text = _happened(text, code, note)
-    called = _arguments(launch, module)
+    calls = [n for _, n in reversed(frames[:-1])] or above
+    # a function that goes on in another form is no caller: see Launch.track
+    callers = [lines[number - 1].line for number in calls if "L.track(" not in lines[number - 1].text]
+    called = _arguments(launch, module, [line, *callers][-1])
     words, memory = _argument(text, launch, called)
     if line:
         shown.append(line)
         where.append(place_of(line, module))
         if checker == "racecheck" and _is_update([line, *map(int, re.findall(_PTX_LINE, text))], module):
             text = re.sub(f"{_BETWEEN}.*", _ATOMIC, text, flags=re.DOTALL)
-    calls = [n for _, n in reversed(frames[:-1])] or above
-    # a function that goes on in another form is no caller: see Launch.track
-    callers = [lines[number - 1].line for number in calls if "L.track(" not in lines[number - 1].text]
     shown += callers[:4]
     text = re.sub(r"\bgenerated line (\d{1,9})\b", lambda found: _ptx_line(int(found[1]), lines) or found[0], text)
     where += [f"called from {place_of(number, module)}" for number in callers[:4]]
@@ -113,7 +113,8 @@ def _located(
         spot += f" of {where[-1]}" if spot else f", {where[-1]}"
     if isinstance(thread, int):
         where.append(f"thread {launch.index_of(thread)}")
-    quotes = list(dict.fromkeys(quote for number in dict.fromkeys(shown) for quote in quotes_of(number, module)))
+    quoted = list(dict.fromkeys(shown))[: 2 * _MOST_LINES]  # each may name other files
+    quotes = list(dict.fromkeys(quote for number in quoted for quote in quotes_of(number, module)))
     first = quotes[0] if line else None
     head = f"{what} in {name}()" + (f", {first.place}" if first is not None else "") + spot
     quotes = [quote for quote in quotes if quote.text]
@@ -242,12 +243,12 @@ _MEMORY = re.compile(
 )
 
 
-def _arguments(launch: Launch, module: Module) -> list[tuple[str, str, str]]:
-    """Return the declaration, the name and the value of each argument of a launch."""
+def _arguments(launch: Launch, module: Module, line: int) -> list[tuple[str, str, str]]:
+    """Return the declaration, the name and the value of each argument of a launch; line: of the PTX, in the kernel."""
     if launch.kernel is None:
         return []
     function, places = module.functions.get(launch.name), launch.kernel.parameters
-    known = declared(launch.name, [size for _, size in places], module)
+    known = declared(launch.name, [size for _, size in places], module, line)
     found = []
     for number, (offset, size) in enumerate(places[:_MOST_ARGUMENTS]):
         data = launch.parameters[offset : offset + size]
