@@ -85,17 +85,15 @@ def read(path: Path) -> Array:
             ValueError   it is not a .npy file, is damaged, or holds unsupported data; the message names the file, the
                          finding and the remedy
     """
-    with open(path, "rb") as file:
-        status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode):
-            _refuse(path, "is not a regular file", "its size must be known: copy it into a regular file")
+    with _opened(path) as file:
+        size = os.fstat(file.fileno()).st_size
         header = _header(path, file)
         dtype, shape, fortran_order = _described(path, header)
         try:
             nbytes = layout.checked_size(shape, dtype.itemsize) * dtype.itemsize
         except ValueError as error:
             _refuse(path, str(error), "the header is damaged; save the array again")
-        _check_length(path, nbytes, status.st_size - file.tell(), shape, dtype)
+        _check_length(path, nbytes, size - file.tell(), shape, dtype)
         data = bytearray(nbytes)  # only after the length was checked: a header alone must not cause a large allocation
         if file.readinto(data) != nbytes:
             _refuse(path, "became shorter while it was being read", "read it after its writer has finished")
@@ -109,10 +107,29 @@ def read_header(path: Path) -> tuple[str, bytes, int]:
     raises   OSError      the file cannot be opened
              ValueError   it is not a .npy file, or its header is damaged
     """
-    with open(path, "rb") as file:
+    with _opened(path) as file:
         header = _header(path, file)
         begin = file.tell()
         return header.strip(), file.read(16), begin
+
+
+def _opened(path: Path) -> BinaryIO:
+    """Open a regular file; it is looked at before, because opening a pipe would wait for who writes into it."""
+    status = os.stat(path)
+    if not stat.S_ISDIR(status.st_mode):  # for a folder, open() has an error of its own
+        _check_regular(path, status)
+    file = open(path, "rb")
+    try:
+        _check_regular(path, os.fstat(file.fileno()))
+    except ValueError:
+        file.close()
+        raise
+    return file
+
+
+def _check_regular(path: Path, status: os.stat_result) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        _refuse(path, "is not a regular file", "its size must be known: copy it into a regular file")
 
 
 def _header(path: Path, file: BinaryIO) -> str:

@@ -193,6 +193,26 @@ def test_refuses_what_has_no_size():
         npy.read("/dev/null")
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no named pipes in folders")
+@pytest.mark.parametrize("read", [npy.read, npy.read_header])
+def test_a_pipe_is_not_opened(tmp_path, monkeypatch, read):
+    def opened(*_):
+        raise AssertionError("opening it would wait for ever")
+
+    os.mkfifo(tmp_path / "a.npy")
+    monkeypatch.setattr(npy, "open", opened, raising=False)
+    with pytest.raises(ValueError, match="a.npy: is not a regular file"):
+        read(tmp_path / "a.npy")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no named pipes in folders")
+def test_what_took_the_place_of_the_file_meanwhile_is_refused(tmp_path, monkeypatch):
+    (tmp_path / "a.npy").write_bytes(npy_bytes(header(), bytes(12)))
+    monkeypatch.setattr(npy, "open", lambda *_: open("/dev/null", "rb"), raising=False)
+    with pytest.raises(ValueError, match="a.npy: is not a regular file"):
+        npy.read(tmp_path / "a.npy")
+
+
 # -- writing
 
 
