@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import sys
@@ -290,6 +291,23 @@ def test_the_report_alone(python: Python) -> None:
 def test_a_wrong_command_line(python: Python, words: tuple[str, ...], finding: str) -> None:
     result = python([*CHECK, *words])
     assert result.returncode == 2 and finding in result.stderr and result.stderr.count("\n") == 1
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a user without rights makes no links on Windows")
+def test_the_report_replaces_a_link_and_no_device(tmp_path: Path) -> None:
+    """Nobody gave the report its name, so another user may have put a link there, if he can write to the folder."""
+    check = module("tools.checking.check")
+    made = {"failed": 0, "untested": ""}
+    options = argparse.Namespace(no_report=False, json=str(tmp_path / "rawcuda-check.json"))
+    (tmp_path / "precious").write_text("precious")
+    (tmp_path / "rawcuda-check.json").symlink_to(tmp_path / "precious")
+    assert check._finish([], made, options, False) == 0
+    assert (tmp_path / "precious").read_text() == "precious"
+    assert json.loads((tmp_path / "rawcuda-check.json").read_text()) == made
+    os.mkfifo(tmp_path / "pipe")
+    options.json = str(tmp_path / "pipe")
+    assert check._finish([], made, options, False) == 1 and (tmp_path / "pipe").is_fifo()
+    assert sorted(os.listdir(tmp_path)) == ["pipe", "precious", "rawcuda-check.json"]
 
 
 def test_a_report_that_cannot_be_written(python: Python) -> None:

@@ -10,9 +10,11 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from pathlib import Path
 
 from ...gpu.devices.device import devices
 from .. import terminal
+from ..commands.compile import write
 from ..commands.console import (
     PACKAGE,
     NoGpu,
@@ -140,8 +142,7 @@ def _finish(told: list[rows.Outcome], made: dict[str, Any], options: Any, quiet:
     terminal.say("\n", (terminal.folded(verdict), "bad" if failed else "good"))
     if not options.no_report:
         try:
-            with open(options.json, "w", encoding="utf-8") as file:
-                file.write(text)
+            write(Path(options.json), text.encode())  # which follows no link that somebody has put there
             terminal.say(terminal.folded(f"The report is in {options.json}: {_why_send(made['untested'])}."))
         except OSError as error:
             terminal.say(

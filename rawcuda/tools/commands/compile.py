@@ -12,6 +12,7 @@ import sys
 import tempfile
 import warnings
 from contextlib import contextmanager
+from errno import EEXIST
 from pathlib import Path
 
 from ...compiler.program import compile, compiler
@@ -23,7 +24,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["main", "make_parser", "add_options", "showing_warnings"]
+__all__ = ["main", "make_parser", "add_options", "showing_warnings", "write"]
 
 
 def make_parser() -> Parser:
@@ -82,12 +83,18 @@ def showing_warnings() -> Iterator[None]:
 
 
 def write(path: Path, data: bytes) -> None:
-    """Write a temporary file in the same folder, and rename it: after an error, the old file is unchanged."""
+    """Write a temporary file in the same folder, and rename it: after an error, the old file is unchanged.
+
+    links   one of this name is replaced, not followed
+    raises  OSError  the file cannot be written, or the name is that of a device or a pipe, which would be replaced
+    """
     with speaking_of(path):
         _replace(path, data)
 
 
 def _replace(path: Path, data: bytes) -> None:
+    if path.exists() and not path.is_file():
+        raise OSError(EEXIST, "there is something of this name that is not a regular file")
     descriptor, aside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with open(descriptor, "wb") as file:
