@@ -18,6 +18,7 @@ from . import dtypes, layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from io import BufferedReader
     from typing import Any, BinaryIO, NoReturn, Union
 
     Path = Union[str, os.PathLike[str]]
@@ -113,7 +114,7 @@ def read_header(path: Path) -> tuple[str, bytes, int]:
         return header.strip(), file.read(16), begin
 
 
-def _opened(path: Path) -> BinaryIO:
+def _opened(path: Path) -> BufferedReader:
     """Open a regular file; it is looked at before, because opening a pipe would wait for who writes into it."""
     status = os.stat(path)
     if not stat.S_ISDIR(status.st_mode):  # for a folder, open() has an error of its own
