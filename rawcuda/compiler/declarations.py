@@ -97,6 +97,21 @@ class Declarations:
             return fitting[0]
         return [(name, type) for (name, _), type in zip(fitting[0], types)]
 
+    @property
+    def names(self) -> list[str]:
+        """Return the names of the kernels, without namespaces."""
+        return list(self._kernels)
+
+    def has_device_function(self, name: str) -> bool:
+        """Tell whether there is a function of this name that only device code can call."""
+        is_device = False  # in the declaration that is being read
+        for token, after in zip(self._tokens, self._tokens[1:]):
+            if is_device and token == name and after == "(":
+                return True
+            if token in ("__device__", ";", "{", "}", "(", ")"):
+                is_device = token == "__device__"
+        return False
+
     # -- macros
 
     def _replaced(self, tokens: list[str], depth: int) -> Iterator[str]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
 
 from tests.driver import kernels
-from tests.subject import rawcuda
+from tests.subject import module, rawcuda
 
 CODE = """.version 7.0
 .target sm_70
@@ -89,6 +90,31 @@ def test_what_is_no_kernel_says_what_it_is(device: Any) -> None:
             loaded["helper"]
         with pytest.raises(rawcuda.NotFound, match="no kernel 'help' in this module: it has dynamic$"):
             loaded["help"]
+
+
+@pytest.mark.emulator_only("a driver takes its own time to load the text")
+def test_a_name_that_is_not_there_takes_time_in_proportion_to_the_text(device: Any) -> None:
+    for word in (".func ", "__device__ "):
+        for _ in range(4):  # other processes disturb the time
+            took = []
+            for count in (500, 2000):
+                with device.load(f"{CODE}// {word * count}\n") as loaded:
+                    begun = time.thread_time()
+                    with pytest.raises(rawcuda.NotFound):
+                        loaded["absent"]
+                    took.append(time.thread_time() - begun)
+            if took[1] <= max(0.02, 9 * took[0]):
+                break
+        else:
+            raise AssertionError((word, took))
+
+
+def test_a_function_of_cuda_c_is_no_kernel() -> None:
+    text = "#define DEVICE static __device__ inline\n// __device__ void none()\nDEVICE float helper(float x) { x; }\n"
+    text += "__device__ int y; __global__ void k(int n) { helper(n); other(n); }\n__host__ void other(int) {}\n"
+    read = module("compiler.declarations").Declarations([text])
+    assert read.names == ["k"]
+    assert [name for name in ("none", "helper", "x", "y", "k", "other") if read.has_device_function(name)] == ["helper"]
 
 
 def test_a_compilation_for_a_device_refuses_the_keywords_of_others(device: Any) -> None:

@@ -26,7 +26,7 @@ from ...headers.status import (
     UNSUPPORTED_PTX_VERSION,
 )
 from ...hints import hinted
-from ...images import mangled
+from ...images import mangled, outline
 from ...interpreter.cpython import facts
 from ...ownership import Owned, invalidate
 from ..core.context import is_device
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from typing import Any, Callable
 
     from ...arrays.strided import StridedView
+    from ...compiler.declarations import Declarations
     from ...elements.dtypes import DType
     from ...gpu.devices.device import Device
     from ...images.mangled import CType
@@ -176,18 +177,23 @@ class Module(Owned):
 
     def _said(self, name: str, parameters: Sequence[Parameter]) -> list[tuple[str, CType]] | None:
         """Return the names and types of a kernel's parameters from CUDA C or its C++ name, or None."""
-        if self._source is not None:
-            if self._declarations is None:
-                from ...compiler.declarations import Declarations
-
-                self._declarations = Declarations(*self._source)
-            said: list[tuple[str, CType]] | None = self._declarations.parameters(name, [one.size for one in parameters])
+        source = self._cuda_c()
+        if source is not None:
+            said = source.parameters(name, [one.size for one in parameters])
             if said is not None:
                 return said
         types = mangled.parameters(name)
         if types is None or len(types) != len(parameters):
             return None
         return [("", type) for type in types]
+
+    def _cuda_c(self) -> Declarations | None:
+        """Return what the CUDA C declares; None if it is not known."""
+        if self._declarations is None and self._source is not None:
+            from ...compiler.declarations import Declarations
+
+            self._declarations = Declarations(*self._source)
+        return self._declarations
 
     def _in_code(self, name: object) -> Any:
         """Return the name in the code for a name that a user gives."""
@@ -230,10 +236,10 @@ class Module(Owned):
         """Return what a name means that is not that of a kernel, as text for an error, or ""."""
         if name in self._declared():
             return f"it is a variable: module.global_({worded(name)})"
-        texts = [] if self._source is None else self._source[0]
+        source, found = self._cuda_c(), []
         if self._kind == "ptx":
-            texts = [*texts, self._data.decode("utf-8", "replace")]
-        if name.isidentifier() and any(_is_function(name, text) for text in texts):
+            found = [each.name for each in outline.declarations(self._data.decode("utf-8", "replace"))]
+        if name in found or source is not None and source.has_device_function(name):
             return "it is a function of the device: only kernels, which are __global__, can be launched"
         return ""
 
@@ -491,16 +497,6 @@ def other_names(given: Any) -> dict[str, str]:
         if not isinstance(each, str):
             raise TypeError(f"names must be a dict of str, not with {a_kind(each)}")
     return found
-
-
-def _is_function(name: str, text: str) -> bool:
-    """Tell whether a text in CUDA C or PTX has a function of this name that only device code can call."""
-    import re
-
-    return bool(
-        re.search(rf"\b__device__\b[^;{{}}()]*\b{name}\s*\(", text)
-        or re.search(rf"\.func\b[^;{{}}]*?[\s)]{name}\s*\(", text)
-    )
 
 
 def _listed(names: list[str], wanted: str, given: dict[str, str]) -> str:
