@@ -12,6 +12,7 @@ import os
 import re
 
 from .. import locate
+from ..images import outline
 from .request import Outcome, reported
 
 TYPE_CHECKING = False
@@ -104,7 +105,7 @@ class Nvcc:
 
 def _names(wanted: tuple[str, ...], text: str) -> dict[str, str]:
     """Find names among the kernels of a PTX text: as they are, or as C++ mangles them if that is unambiguous."""
-    kernels = re.findall(r"^\s*(?:\.\w+\s+)*\.entry\s+([\w$]+)", text, re.M)
+    kernels = [each.name for each in outline.declarations(text) if each.kind == "entry" and each.defined]
     found = {}
     for name in wanted:
         *outer, last = name.split("::")

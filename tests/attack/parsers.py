@@ -13,6 +13,7 @@ import time
 import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from tests.subject import module, rawcuda
@@ -235,6 +236,20 @@ def read_cuda_c(data: bytes) -> Any:
     return module("compiler.declarations").Declarations([data.decode("latin-1")]).parameters("k", [8])
 
 
+def read_for_run(data: bytes) -> Any:
+    return module("tools.commands.run")._look_for("absent", str(_in_file("a.cu", data)), None)
+
+
+def read_lines_of_ptx(data: bytes) -> Any:
+    report = module("emulator.ptx.running.report")
+    text = data.decode("latin-1")
+    module("compiler.nvcc")._names(("k",), text)
+    module("emulator.impersonating.linker")._ENTRY.sub(r"\1 .maxnreg 32", text)
+    module("gpu.kernels.driver_linking")._STRANGE_TARGET.findall(data)
+    report._MEMORY.search(text)
+    return report._is_update([1, 2], SimpleNamespace(text=f"{text}\n{text}\n"))
+
+
 def read_ptx(data: bytes) -> Any:
     return module("emulator.ptx").load(data, module("emulator.machine.space").Space())
 
@@ -411,6 +426,28 @@ READERS: dict[str, Reader] = {
             "typedefs without an end": lambda n: b"typedef struct { " * 15 * n,
             "extents": lambda n: b"__global__ void k(int x" + b"[1]" * 60 * n + b");",
             "attributes": lambda n: b"__global__ void k(" + b"[[a]]" * 60 * n + b"int *x);",
+        },
+    ),
+    "CUDA C for run": Reader(
+        read_for_run,
+        (ValueError,),
+        lambda: [(DATA / "kernel_declarations.cu").read_bytes()[:1500]],
+        {
+            "kernels": lambda n: b"// " + b"__global__ " * 40 * n,
+            "bounds": lambda n: b"__launch_bounds__( " * 60 * n,
+        },
+    ),
+    "lines of PTX": Reader(
+        read_lines_of_ptx,
+        (),
+        lambda: [PTX[:3000]],
+        {
+            "empty lines": lambda n: b"\n" * 200 * n,
+            "directives": lambda n: b".a " * 200 * n,
+            "kernels without an end": lambda n: b".entry k( " * 60 * n,
+            "stores": lambda n: b"/* " + b"st " * 100 * n + b"; */ st [a], 1;",
+            "places": lambda n: b"st[a " * 100 * n + b"ld.u32 a, [b];",
+            "memory": lambda n: b"the start of a " * 60 * n,
         },
     ),
     "handle": Reader(read_handle, (ValueError,), lambda: [handle_seed()], {"bytes": lambda n: handle_seed() * n}),

@@ -37,7 +37,7 @@ _UNKNOWN_OPTION, _MISSING_ARCH, _INVALID, _PTX_COMPILE, _LTO_COMPILE, _INTERNAL,
 _KINDS = {1: 0, 2: 1, 4: 2, 5: 3, 6: 4}  # nvJitLinkInputType -> CUjitInputType, as linking_entries.py wants it
 _LTOIR, _ANY = 3, 10
 _VERSIONS = [f"{major}_{minor}" for major in (12, 13) for minor in range(10)]
-_ENTRY = re.compile(r"(\.entry\s+[\w$]+\s*(?:\([^)]*\))?)")
+_ENTRY = re.compile(r"(\.entry\s+[\w$]+\s*(?:\([^()]*\))?)")
 
 
 def names() -> list[str]:

@@ -60,7 +60,7 @@ _WITHOUT_EFFECT = re.compile(
 )
 _MISSING = re.compile(r"Undefined reference to '([^']+)'|Unresolved extern \w+ '([^']+)'")
 _TWICE = re.compile(r"Multiple definition of '([^']+)'")
-_STRANGE_TARGET = re.compile(rb"^\s*\.target\s+sm_(\d+)([af])\b", re.M)
+_STRANGE_TARGET = re.compile(rb"^[^\S\n]*\.target\s+sm_(\d+)([af])\b", re.M)
 
 
 def link_for(device: Device, inputs: object, options: object) -> bytes:

@@ -15,6 +15,7 @@ from errno import ENOENT
 from math import fsum
 from pathlib import Path
 
+from ...compiler.declarations import Declarations
 from ...compiler.program import compile
 from ...elements import npy
 from ...gpu.devices.device import Device
@@ -187,7 +188,7 @@ def _look_for(kernel: str, path: str, code: tuple[str, bytes] | None) -> None:
         raise ValueError(f"{kernel!r} is an argument; the name of the kernel comes before: {path} KERNEL {kernel}")
     if code is None:
         text = Path(path).read_text("utf-8", "replace")
-        found = re.findall(r"\b__global__\b[^;{(]*?(\w+)\s*\(", re.sub(r"__launch_bounds__\s*\([^)]*\)", "", text))
+        found = Declarations([text]).names
         if not kernel.isidentifier() or kernel.startswith("_Z") or re.search(rf"\b{kernel}\b", text) or "#inc" in text:
             return  # an instance of a template, or possibly from another file: the compiler decides
     elif code[0] == "ptx":

@@ -219,14 +219,14 @@ _NEAR = 20  # PTX lines from the read of an update to its write
 def _is_update(numbers: list[int], module: Module) -> bool:
     """Tell whether the lines of a race read and write one address, by the same register, as in x[i] += 1."""
     lines = module.text.split("\n")
-    accesses = [re.search(r"\b(ld|st)\b[^;\[]*\[([^\]]+)\]", lines[number - 1]) for number in numbers]
+    accesses = [re.search(r"\b(ld|st)\b[^;\[]{0,200}\[([^\[\]]+)\]", lines[number - 1]) for number in numbers]
     places = {(found[2].strip()) for found in accesses if found is not None}
     if len(numbers) < 2 or None in accesses or len(places) != 1:
         return False
     first = max(min(numbers) - _NEAR, 1)
     near = "\n".join(lines[first - 1 : max(numbers)])
     place = re.escape(places.pop())
-    return all(re.search(rf"\b{verb}\b[^;\[]*\[\s*{place}\s*\]", near) for verb in ("ld", "st"))
+    return all(re.search(rf"\b{verb}\b[^;\[]{{0,200}}\[\s*{place}\s*\]", near) for verb in ("ld", "st"))
 
 
 # -- the arguments of the kernel
@@ -239,7 +239,7 @@ _FORMATS = {
 _KINDS = {"float": "f", "double": "f", "__half": "f", "int": "s", "long": "s", "long long": "s", "short": "s"}
 _MOST_ARGUMENTS = 16
 _MEMORY = re.compile(
-    r"\b(?:the start of|the end of|bytes into) (an? [^;\n]*? at 0x[0-9a-f]+(?:, allocated at [^;,\n]+)?)"
+    r"\b(?:the start of|the end of|bytes into) (an? [^;\n]{0,300}? at 0x[0-9a-f]+(?:, allocated at [^;,\n]+)?)"
 )
 
 
