@@ -133,7 +133,7 @@ class Module(Owned):
         """Store what the image says about its kernels; its variables are read when one is needed."""
         self._data, self._library = data, library
         self._source: tuple[list[str], tuple[str, ...]] | None = None  # CUDA C, and the compiler's options
-        self._declarations: Any = None
+        self._declarations: Declarations | None = None
         self._other_names = other_names(names)
         self._signatures = image.signatures(self._kind, data)
         if self._kind == "ptx":

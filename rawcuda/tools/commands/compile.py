@@ -85,7 +85,8 @@ def showing_warnings() -> Iterator[None]:
 def write(path: Path, data: bytes) -> None:
     """Write a temporary file in the same folder, and rename it: after an error, the old file is unchanged.
 
-    links   one of this name is replaced, not followed
+    A link of this name is replaced, not followed.
+
     raises  OSError  the file cannot be written, or the name is that of a device or a pipe, which would be replaced
     """
     with speaking_of(path):
