@@ -148,7 +148,7 @@ class Declarations:
             elif token == "typedef" and at >= known:  # one inside another declares no name that is used outside
                 known = self._end(at, ";")
                 if known == len(tokens):
-                    self._tokens = []  # it has no end, so nothing is certain
+                    del tokens[:]  # it has no end, so nothing is certain
                     return
                 self._read_typedef(tokens[at + 1 : known])
                 if tokens[at + 1 : at + 2] not in (["struct"], ["class"], ["union"], ["enum"]):
