@@ -51,6 +51,18 @@ def test_memory_that_is_released_in_a_capture_of_its_stream(device, collected):
         graph.close()
 
 
+def test_memory_of_a_stream_that_was_closed_first(device):
+    """It is freed when the work of the stream is done, for which the driver does not wait."""
+    stream, target = device.stream(), device.empty(16, "uint8")
+    memory = device.allocate(16, stream=stream)
+    memory.fill(3, stream=stream)
+    target.copy_from(memory.view(), stream=stream)
+    stream.close()
+    memory.close()
+    device.synchronize()
+    assert target.tolist() == [3] * 16
+
+
 @pytest.mark.filterwarnings("ignore:nothing was captured")
 @pytest.mark.parametrize("captured", [False, True])
 @pytest.mark.parametrize("form", ["a capsule", "a lease"])
