@@ -28,11 +28,27 @@ _LINE = re.compile(
     r"(?P<kind>catastrophic error|fatal error|error|warning)(?: #(?P<number>[\w-]+))?: (?P<text>.*)$",
     re.M,
 )
+_UNDEFINED = re.compile(r'identifier "(\w+)" is undefined')
 _MISSING = re.compile(r'(?:could not|cannot) open source file "([^"]*)"|fatal error: (\S+): No such file')
 _EXPRESSIONS = "__nv_name_map"  # NVRTC's name for the text that it makes of the name expressions
 _MOST_SHOWN = 10
 _LONGEST = 500
-_STANDARD = {"assert.h", "limits.h", "math.h", "stddef.h", "stdint.h", "stdio.h", "stdlib.h", "string.h"}
+_STANDARD = {"assert.h", "float.h", "limits.h", "math.h", "stddef.h", "stdint.h", "stdio.h", "stdlib.h", "string.h"}
+# Standard headers that <cuda/std/...> has, too, and what people most often use of them without an #include.
+_IN_CUDA_STD = {"float.h": "cfloat", "limits.h": "climits", "math.h": "cmath", "stddef.h": "cstddef",
+                "stdint.h": "cstdint"}  # fmt: skip
+_IN_CUDA_STD |= {name: name for name in "algorithm array atomic bit cassert cfloat chrono climits cmath complex "
+                 "concepts cstddef cstdint functional initializer_list iterator limits numeric optional span tuple "
+                 "type_traits utility variant".split()}  # fmt: skip
+_DECLARED_IN = {
+    "cuda/std/cmath": "INFINITY NAN",
+    "cuda/std/cfloat": "FLT_MAX FLT_MIN FLT_EPSILON DBL_MAX DBL_MIN DBL_EPSILON",
+    "cuda/std/climits": "CHAR_BIT INT_MAX INT_MIN UINT_MAX LONG_MAX LLONG_MAX LLONG_MIN",
+    "cuda/std/cstdint": "int8_t uint8_t int16_t uint16_t int32_t uint32_t int64_t uint64_t intptr_t uintptr_t SIZE_MAX",
+    "cuda_fp16.h": "half half2 __half __half2",
+    "cuda_bf16.h": "__nv_bfloat16 __nv_bfloat162",
+    "math_constants.h": "CUDART_INF_F CUDART_INF CUDART_NAN_F CUDART_NAN CUDART_PI_F CUDART_PI",
+}
 
 
 class Diagnostic(NamedTuple):
@@ -107,7 +123,7 @@ def failure(outcome: Outcome, request: Request, compiler: Nvrtc | Nvcc, folders:
         text = "\n".join(_shown(each) for each in errors[:_MOST_SHOWN])
         if len(errors) > _MOST_SHOWN:
             text += f"\n... and {len(errors) - _MOST_SHOWN} more errors; .log has all of them"
-        text += _hint(log, compiler, folders)
+        text += _hint(log, compiler, folders) or _declared_elsewhere(errors)
     error = kind(
         text,
         code=outcome.status,
@@ -160,11 +176,21 @@ def _hint(log: str, compiler: Nvrtc | Nvcc, folders: list[str]) -> str:
             packages = pin("nvidia-curand", compiler.version, exact=False)
         return f"{where}. {name} comes with the CUDA toolkit, or: pip install {packages}"
     if (name in _STANDARD or name.isidentifier()) and compiler.kind == "NVRTC":  # C++ has <cmath>, <type_traits>
-        return (
-            f"{where}. NVRTC compiles without the host's headers: leave {name} out, or include <cuda/std/...>; most of "
-            "the standard functions are built in"
-        )
+        remedy = f"leave {name} out; most of the standard functions are built in"
+        if name in _IN_CUDA_STD:
+            remedy = f"write #include <cuda/std/{_IN_CUDA_STD[name]}>"
+        return f"{where}. NVRTC compiles without the host's headers: {remedy}"
     return f'{where}. Give its text, headers={{"{name}": "..."}}, or its folder, options=["-I/the/folder"]'
+
+
+def _declared_elsewhere(errors: list[Diagnostic]) -> str:
+    """Return which header declares an identifier that is undefined, or ""."""
+    for each in errors:
+        match = _UNDEFINED.search(each.text)
+        for header, names in _DECLARED_IN.items():
+            if match and match[1] in names.split():
+                return f"\n{match[1]} is declared in a header: #include <{header}>"
+    return ""
 
 
 def pin(package: str, version: tuple[int, int], *, exact: bool = True) -> str:

@@ -444,7 +444,9 @@ def test_an_error_without_a_line() -> None:
     [
         ("nope.h", r'Give its text, headers={"nope.h": "..."}, or its folder, options='),
         ("stdio.h", r"NVRTC compiles without the host's headers: leave stdio\.h out"),
-        ("cmath", r"NVRTC compiles without the host's headers: leave cmath out"),
+        ("cmath", r"NVRTC compiles without the host's headers: write #include <cuda/std/cmath>"),
+        ("float.h", r"NVRTC compiles without the host's headers: write #include <cuda/std/cfloat>"),
+        ("iostream", r"NVRTC compiles without the host's headers: leave iostream out"),
         ("cuda_nope.h", r'cuda_nope\.h comes with the CUDA toolkit, or: pip install "nvidia-cuda-runtime'),
         ("cub/nope.cuh", "nvidia-cuda-cccl"),
         ("curand_nope.h", "nvidia-curand"),
@@ -455,6 +457,23 @@ def test_a_missing_header(header: str, words: str, monkeypatch: pytest.MonkeyPat
     with pytest.raises(rawcuda.CompileFailed, match=words) as raised:
         rawcuda.compile(f"#include <{header}>\n")
     assert raised.value.lineno == 1 and "No folder of headers was found" in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "name, header",
+    [
+        ("INFINITY", "cuda/std/cmath"),
+        ("FLT_MAX", "cuda/std/cfloat"),
+        ("INT_MAX", "cuda/std/climits"),
+        ("(uint32_t)1", "cuda/std/cstdint"),
+        ("CUDART_PI_F", "math_constants.h"),
+    ],
+)
+def test_an_identifier_that_a_header_declares(name: str, header: str) -> None:
+    source = f'extern "C" __global__ void k(float *x) {{ *x = {name}; }}\n'
+    with pytest.raises(rawcuda.CompileFailed, match=rf"is declared in a header: #include <{header}>$"):
+        rawcuda.compile(source)
+    assert rawcuda.compile(f"#include <{header}>\n{source}")
 
 
 def test_an_unknown_option(build: Build) -> None:

@@ -231,3 +231,13 @@ def test_names_of_other_libraries_for_what_a_device_makes(device: Any) -> None:
         device.memcpy
     with pytest.raises(AttributeError, match=r"Device\(0\)\.upload\(x\)"):
         rawcuda.upload
+
+
+def test_a_variable_of_a_module_is_not_set_by_its_name(device: Any) -> None:
+    with device.load(CODE) as loaded, pytest.raises(TypeError, match=r"module\.global_\('W'\)\.copy_from\(array\)"):
+        loaded["W"] = [1.0]
+
+
+def test_a_grid_that_a_true_division_made(device: Any) -> None:
+    with device.load(kernels.ADD) as loaded, pytest.raises(TypeError, match="grid=2.5: give an int, with // for /, or"):
+        loaded["add"].launch(None, None, None, 0, grid=10 / 4, block=1)

@@ -1118,8 +1118,8 @@ CORRECTIONS = [
         "real drivers 2",
         "memory is freed in a capture of its own stream, so that each launch of the graph frees it",
         "gpu/core/handles.py",
-        old="                return False  # it would be freed in each launch of the graph, which does not allocate it\n",
-        new="                pass\n",
+        old="                return False  # it would be freed in each launch",
+        new="                pass  # it would be freed in each launch",
         test="driver/test_foreign_streams.py::test_memory_that_is_released_in_a_capture_of_its_stream[False]",
     ),
     Correction(

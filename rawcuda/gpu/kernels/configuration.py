@@ -116,7 +116,8 @@ def _numbers(name: str, given: object) -> list[Any]:
     try:
         return as_sequence(name, given)
     except TypeError:
-        raise TypeError(f"{name}={worded(given)}: give an int, or a sequence of one to three ints") from None
+        how = ", with // for /" if isinstance(given, float) else ""
+        raise TypeError(f"{name}={worded(given)}: give an int{how}, or a sequence of one to three ints") from None
 
 
 class Asked:

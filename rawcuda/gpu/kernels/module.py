@@ -39,7 +39,7 @@ from .kernel import Kernel, Known
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from typing import Any, Callable
+    from typing import Any, Callable, NoReturn
 
     from ...arrays.strided import StridedView
     from ...compiler.declarations import Declarations
@@ -147,6 +147,9 @@ class Module(Owned):
         self._variables = None
 
     # -- kernels
+
+    def __setitem__(self, name: str, value: object) -> NoReturn:
+        raise TypeError(f"a variable of a module is set by module.global_({worded(name)}).copy_from(array)")
 
     def __getitem__(self, name: str) -> Kernel:
         """Return a kernel by its name.
