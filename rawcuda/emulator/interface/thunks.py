@@ -32,7 +32,7 @@ from ..machine.recovery import answer, covered, tell
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, NoReturn, Optional, TypeVar
+    from typing import Any, Callable, Optional, TypeVar
 
     from ..machine.machine import Machine
 
@@ -208,8 +208,14 @@ def wrapped(machine: Machine, served: Entry) -> Callable[..., int]:
                 undo()
             return function(machine, *arguments) or 0
 
-    def without_context() -> NoReturn:
-        raise Refused(lacking, "no context is current in this thread")
+    def begin() -> None:
+        """Wait for another thread's launch that waits for room, and refuse the call if it is not allowed now."""
+        if machine.queues.crowded:
+            machine.queues.wait_for_room()
+        if lacking and not machine.thread().stack:
+            raise Refused(lacking, "no context is current in this thread")
+        if captures:
+            machine.refuse_unsafe()
 
     def returned(code: int) -> int:
         """Return a code if it is a CUresult. (ctypes would convert 2**40 to the C int 0, which means success.)"""
@@ -229,12 +235,7 @@ def wrapped(machine: Machine, served: Entry) -> Callable[..., int]:
                     code = why_not()
                     if not code:
                         with lock:
-                            if machine.queues.crowded:
-                                machine.queues.wait_for_room()
-                            if lacking and not machine.thread().stack:
-                                without_context()
-                            if captures:
-                                machine.refuse_unsafe()
+                            begin()
                             if save is not None:
                                 undo = save(machine, *arguments)
                             code = function(machine, *arguments)
