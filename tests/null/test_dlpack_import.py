@@ -644,5 +644,6 @@ def test_an_array_that_another_thread_reshapes_meanwhile(before, after):
         made = view(array)
     finally:
         sys.settrace(was)
-    assert changed and made.shape in (before, after)
+    assert changed or not hasattr(numpy, "unstack"), "before NumPy 2.1, another reader is used"
+    assert made.shape in (before, after)
     assert made.strides[0] == 0  # the stride of an extent of 1 says nothing
