@@ -2,6 +2,7 @@
 
 import array
 import ctypes
+import threading
 
 import pytest
 
@@ -101,6 +102,20 @@ def test_the_driver_is_not_given_a_python_function(reverse):
     assert "cuOccupancyMaxPotentialBlockSize" not in [getattr(each, "name", "") for each in heard]
     assert found == reverse.suggest_block(64)
     assert reverse.suggest_block(lambda threads: 0, limit=100) == reverse.suggest_block(limit=100)
+
+
+def test_the_driver_holds_no_lock_while_the_function_runs(device, add):
+    """The function may wait for a thread that calls the driver."""
+    stuck = []
+
+    def shared_bytes(threads):
+        thread = threading.Thread(target=lambda: device.allocate(8).close(), daemon=True)
+        thread.start()
+        thread.join(0 if any(stuck) else 10)
+        stuck.append(thread.is_alive())
+        return 0
+
+    assert add.suggest_block(shared_bytes, limit=96).block in (32, 64, 96) and stuck and not any(stuck)
 
 
 class Wrong(Exception):

@@ -1141,6 +1141,22 @@ CORRECTIONS = [
         mode="lazy",
     ),
     Correction(
+        "real drivers 12",
+        "the driver calls the function of suggest_block() while it holds a lock",
+        "gpu/kernels/occupancy.py",
+        old="        found = _best_block(kernel, shared_bytes, most)\n",
+        new=(
+            "        grid, block, function = ctypes.c_int(), ctypes.c_int(), cuda_h.CUfunction(kernel.handle)\n"
+            "        called = cuda_h.CUoccupancyB2DSize(shared_bytes)\n"
+            "        with kernel.device.current():\n"
+            "            kernel._primary.driver.cuOccupancyMaxPotentialBlockSize(\n"
+            "                ctypes.byref(grid), ctypes.byref(block), function, called, 0, most\n"
+            "            )\n"
+            "        found = Suggestion((block.value, grid.value))\n"
+        ),
+        test="driver/test_occupancy.py::test_the_driver_holds_no_lock_while_the_function_runs",
+    ),
+    Correction(
         "real drivers 14",
         "check fails on a device that cannot be used after a lost context",
         "tools/checking/groups/check_failures.py",
