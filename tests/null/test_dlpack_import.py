@@ -625,6 +625,7 @@ def test_a_view_of_a_view():
     assert view(v, protocol="dlpack").protocol == "dlpack" and view(v, protocol="array_interface").owner is v
 
 
+@pytest.mark.filterwarnings("ignore:Setting the shape:DeprecationWarning")
 @pytest.mark.parametrize("before, after", [((1000, 1), (1000,)), ((1000,), (1000, 1))])
 def test_an_array_that_another_thread_reshapes_meanwhile(before, after):
     """Not with strides that the array never had. A trace function changes it, as another thread can."""
