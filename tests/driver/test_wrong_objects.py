@@ -382,6 +382,7 @@ LEFT_OUT = {
     "Device.reset": "on the emulator it ends the context, whatever it gets",
     "Kernel.__call__": "raises an error that shows launch()",
     "Kernel.__getitem__": "raises an error that shows launch()",
+    "Module.__setitem__": "raises an error that shows copy_from()",
     "Kernel.__init__": "not public: module[name] makes kernels",
     "MipmappedArray.create": "not public", "OpaqueArray.create": "not public", "SurfaceObject.create": "not public",
     "TextureObject.create": "not public", "use": "the driver is in use: it raises whatever it gets",
