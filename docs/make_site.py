@@ -11,15 +11,26 @@ from __future__ import annotations
 
 import ast
 import html
+import io
+import json
+import os
 import re
 import sys
+import tempfile
+import zipfile
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import griffe
+from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File
 
 CHECKOUT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(CHECKOUT))
+from tests.docs import pages  # noqa: E402  (one reader of blocks for the tests and the site)
+from tests.pyodide.command import start  # noqa: E402
+
 TABS = ("Home", "Course", "Kernels", "How-to", "Guides", "Reference", "Protocols", "Emulator", "Performance", "Project")
 PLACES = {
     "index.md": "Home",
@@ -49,6 +60,10 @@ def on_files(files: Any, config: Any) -> Any:
         for other, page in OF_THE_ROOT.items():
             text = text.replace(f"]({other}", f"]({page}")
         files.append(File.generated(config, target, content=text))
+    if PYODIDE:
+        for name in OF_PYODIDE:
+            files.append(File.generated(config, f"run/pyodide/{name}", abs_src_path=str(Path(PYODIDE) / name)))
+        files.append(File.generated(config, "run/rawcuda.zip", content=bundle()))
     config.nav = navigation([file.src_uri for file in files.documentation_pages()])
     return files
 
@@ -295,3 +310,46 @@ def driver_functions() -> str:
             since = ".".join(map(str, each.since))
             lines.append(f"| `{each.line.rstrip(';').partition(' ')[2]}` | {since} | {cell(each.doc)} |")
     return "\n".join(lines) + "\n"
+
+
+# -- blocks that run in the reader's browser
+
+
+RUNS = ("index.md", "course/", "kernels/", "howto/")  # the pages whose blocks get a Run button
+PYODIDE = os.environ.get("RAWCUDA_PYODIDE", "")  # the folder of Pyodide; without it, the site has no Run buttons
+OF_PYODIDE = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_stdlib.zip", "pyodide-lock.json")
+
+
+def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
+    """Mark the blocks that run in a browser, for docs/run/page.js."""
+    if not PYODIDE or not page.file.src_uri.startswith(RUNS):
+        return markdown
+    return marked(markdown)
+
+
+def marked(text: str) -> str:
+    """Return a page's text with the class `run` at each block that runs, and the files that the page has above it."""
+    lines = text.splitlines()
+    for block, files in pages.in_browser(text):
+        given = quote(json.dumps(files), safe="")
+        lines[block.line - 2] = lines[block.line - 2].replace(
+            "```python", f'``` {{ .python .run data-files="{given}" }}'
+        )
+    return "\n".join(lines) + "\n"
+
+
+def bundle() -> bytes:
+    """Return the package, with its bytecode for Pyodide, and what runs blocks, as a ZIP file."""
+    made, run = io.BytesIO(), CHECKOUT / "docs" / "run"
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive, tempfile.TemporaryDirectory() as folder:
+        for path in sorted((CHECKOUT / "rawcuda").rglob("*")):
+            if path.is_file() and path.suffix != ".pyc":
+                archive.write(path, path.relative_to(CHECKOUT).as_posix())
+        for name in ("page_blocks.py", "compiled.json"):
+            archive.write(run / name, name)
+        done = start("docs.run.bytecode", "/bytecode", places={folder: "/bytecode"})
+        if done.returncode:
+            raise PluginError(f"the bytecode for the browser could not be made: {done.stdout}")
+        for path in sorted(Path(folder).rglob("*.pyc")):
+            archive.write(path, path.relative_to(folder).as_posix())
+    return made.getvalue()

@@ -18,12 +18,13 @@ from __future__ import annotations
 import ctypes
 import sys
 from _thread import RLock
-from struct import Struct, pack
+from struct import Struct, calcsize, pack
+from struct import error as StructError
 
 from . import tracing
 from .errors import refusal
 from .interpreter.callback import available, callback
-from .interpreter.cpython import address_of, bind, c_string, immortal, reader, unpacker, window
+from .interpreter.cpython import IS_NARROW, POINTER, address_of, bind, c_string, immortal, reader, unpacker, window
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -160,6 +161,9 @@ class DLManagedTensorVersioned(ctypes.Structure):
     ]
 
 
+FLAGS_AT, SIZE = DLManagedTensorVersioned.flags.offset, ctypes.sizeof(DLManagedTensorVersioned)
+
+
 class DLPackExchangeAPIHeader(ctypes.Structure):
     """16 bytes: the table's version, and the address of a table of an older version."""
 
@@ -187,14 +191,17 @@ _LEGACY, _USED_LEGACY = c_string(b"dltensor"), c_string(b"used_dltensor")
 versioned_name, legacy_name = ctypes.byref(_VERSIONED), ctypes.byref(_LEGACY)
 
 # These take a capsule by its address, from id() or from C: a destructor must not make a Python reference to the dying
-# capsule. The name is passed beyond the declared types, because a conversion costs more.
-get_pointer = bind("PyCapsule_GetPointer", _pointer, _pointer)
+# capsule. The name is passed beyond the declared types, because a conversion costs more; WebAssembly has another place
+# for arguments beyond them.
+get_pointer = bind("PyCapsule_GetPointer", _pointer, _pointer, *[_pointer] * IS_NARROW)
 _name_of = bind("PyCapsule_GetName", _pointer, _pointer)
 _set_name = bind("PyCapsule_SetName", ctypes.c_int, _pointer, _pointer)
 _set_destructor = bind("PyCapsule_SetDestructor", ctypes.c_int, _pointer, _pointer)
 _new_capsule = bind("PyCapsule_New", ctypes.py_object, _pointer, _pointer, _pointer)
 
-_read_legacy_deleter, _read_versioned_deleter = reader("56xQ"), reader("16xQ")
+_read_legacy_deleter, _read_versioned_deleter = (
+    reader(f"{kind.deleter.offset}xP") for kind in (DLManagedTensor, DLManagedTensorVersioned)
+)
 _read_name = unpacker("19s")
 Capsule = type(_new_capsule(1, None, None))
 taking = RLock()  # held from the first look at a capsule until it is renamed: two threads may try to consume it
@@ -264,6 +271,10 @@ def _open_windows() -> tuple[Any, Any]:
     )
 
 
+_BITS = 8 * POINTER
+_IS_ALIGNED = POINTER == 8  # whether objects are aligned to 16 bytes
+
+
 class _Called:
     """A look-up of capsules by calls, for when the offset was not found."""
 
@@ -271,7 +282,8 @@ class _Called:
         self.call = call
 
     def __getitem__(self, here: int) -> Any:
-        return self.call((here << 4 | here >> 60 & 0xF) & 0xFFFFFFFFFFFFFFFF)  # hash() rotates an address by 4 bits
+        # hash() rotates an address by 4 bits
+        return self.call((here << 4 | here >> _BITS - 4 & 0xF) & (1 << _BITS) - 1)
 
 
 _versioned_address, _legacy_address = ctypes.addressof(_VERSIONED), ctypes.addressof(_LEGACY)
@@ -347,7 +359,7 @@ class _Exports:
 
     def silence(self, out: Any) -> None:
         immortal(out)
-        ctypes.c_uint64.from_address(out[0].address + out[0].deleter_at).value = self.nothing
+        ctypes.c_size_t.from_address(out[0].address + out[0].deleter_at).value = self.nothing
 
 
 _exports: _Exports | None = None
@@ -378,7 +390,10 @@ def _dropped(capsule: Any) -> None:
     """Free the tensor of one of our capsules unless it was consumed: the destructor of all of them."""
     if _exports is None:  # the interpreter ends, and has cleared this module
         return
-    name = names[capsule >> 4]
+    here = capsule >> 4
+    if not _IS_ALIGNED:
+        here |= (capsule & 0xF) << _BITS - 4
+    name = names[here]
     if name != _versioned_address and name != _legacy_address:
         if tracing.listeners and name:  # only here we learn that a consumer has renamed it
             tracing.emit(
@@ -386,11 +401,11 @@ def _dropped(capsule: Any) -> None:
                     "dlpack",
                     "capsule dropped",
                     f"it is {ctypes.string_at(name).decode('ascii', 'replace')}: the tensor has an owner, and stays",
-                    pointers[capsule >> 4],
+                    pointers[here],
                 )
             )
         return
-    _deleted(pointers[capsule >> 4], "capsule freed", "it was not consumed: the tensor is freed with it")
+    _deleted(pointers[here], "capsule freed", "it was not consumed: the tensor is freed with it")
 
 
 class _Block:
@@ -412,24 +427,29 @@ class _Block:
             self.shape, self.strides = (0, 0)
         name = versioned_name if form.versioned else legacy_name
         self.wrapped = ctypes.byref(storage), name, None if _exports is None else _exports.drop
-        self.deleter_at = 16 if form.versioned else 56
+        self.deleter_at = form.kind.deleter.offset
         self.capsule: Any = None  # used only with sweep(): the capsule, and the original first word of the tensor
         self.first_word: int | None = None
+
+
+_PACKED = calcsize("P16sPP")  # the bytes of a DLTensor before byte_offset, without the gap that may be there
 
 
 class _Form:
     """The form of a tensor, given its ABI and its number of dimensions: how it is packed, and the free blocks."""
 
-    __slots__ = ("versioned", "ndim", "head", "nbytes", "spare", "pack")
+    __slots__ = ("versioned", "ndim", "kind", "head", "rest", "nbytes", "spare", "pack")
 
     def __init__(self, versioned: bool, ndim: int) -> None:
         self.versioned, self.ndim = versioned, ndim
-        self.head = 80 if versioned else 64  # the bytes of a DLManagedTensorVersioned, of a DLManagedTensor
+        self.kind = DLManagedTensorVersioned if versioned else DLManagedTensor
+        self.head = ctypes.sizeof(self.kind)
         self.nbytes = self.head + 16 * ndim
         self.spare: list[_Block] = []
         # before data; data; device, ndim and dtype; shape, strides; the rest
-        before = 32 if versioned else 0
-        self.pack = Struct(f"={before}sQ16sQQ{self.nbytes - before - 40}s").pack_into
+        before = DLManagedTensorVersioned.dl_tensor.offset if versioned else 0
+        self.rest = self.head - before - _PACKED
+        self.pack = Struct(f"{before}sP16sPP{self.nbytes - before - _PACKED}s").pack_into
 
 
 _forms: dict[tuple[bool, int], _Form] = {}
@@ -463,10 +483,10 @@ class Template:
         # version, manager_ctx, deleter, flags; or after the tensor: manager_ctx, deleter. byte_offset is 0: some
         # consumers ignore it
         if versioned:
-            self.before = pack("=IIQQQ", *VERSION, 0, deleter, flags)
+            self.before = pack("IIPPQ", *VERSION, 0, deleter, flags)
         else:
             self.before = b""
-        self.behind = (b"" if versioned else pack("=QQ", 0, deleter)).rjust(8 if versioned else 24, b"\0")
+        self.behind = (b"" if versioned else pack("PP", 0, deleter)).rjust(self.form.rest, b"\0")
         self.behind += pack(f"={2 * ndim}q", *shape, *strides)
 
 
@@ -484,7 +504,12 @@ def export(template: Template, data: int, owner: Any, in_capsule: bool = True) -
         block = form.spare.pop()
     except IndexError:
         block = _Block(form)
-    form.pack(block.bytes, 0, template.before, data, template.what, block.shape, block.strides, template.behind)
+    try:
+        form.pack(block.bytes, 0, template.before, data, template.what, block.shape, block.strides, template.behind)
+    except StructError:
+        form.spare.append(block)
+        why = f"is an address of 64 bits, and pointers have {POINTER} bytes here: copy the array to the host first"
+        raise refusal("dlpack", "data", hex(data), why) from None
     out = outstanding[block.address] = block, owner
     if exports.ended:
         exports.silence(out)
@@ -512,14 +537,21 @@ _wrap.argtypes = None  # all three arguments are prepared
 def _marking_function() -> int:
     """Return a C function f(void *) that overwrites the first 8 bytes of its argument without the GIL.
 
-    This is C's time(): it stores the seconds since 1970, which are neither a version nor an address.
+    This is C's time(): it stores the seconds since 1970, which are neither a version nor an address. WebAssembly
+    permits no call of a function that returns something else; only Python code runs there, so it may be a callback.
     """
+    if IS_NARROW:
+        return ctypes.cast(immortal(_Deleter(_mark)), _pointer).value or 0
     if sys.platform != "win32":
         libc = ctypes.CDLL(None)
     else:
         libc = ctypes.CDLL("ucrtbase", winmode=0x800)
     function = libc["_time64" if sys.platform == "win32" else "time"]
     return ctypes.cast(function, _pointer).value or 0
+
+
+def _mark(address: int) -> None:
+    ctypes.memset(address, 0xFF, 8)
 
 
 def _export_to_be_swept(template: Template, data: int, owner: Any) -> Any:

@@ -31,7 +31,7 @@ from .errors import (
 )
 from .headers import cuda_h
 from .headers.status import INVALID_CONTEXT, INVALID_HANDLE, NO_DEVICE, NOT_READY, SUCCESS
-from .interpreter.cpython import in_subinterpreter
+from .interpreter.cpython import IS_NARROW, as_argument, converting, in_subinterpreter
 from .locate import SharedLibrary
 from .ownership import forked, is_serving, watch_forks
 
@@ -79,11 +79,6 @@ class _Brief(_C._CFuncPtr):  # type: ignore[misc]
     """The same for a call that keeps the interpreter's lock."""
 
     _flags_ = _C._FUNCFLAG_CDECL | _C._FUNCFLAG_PYTHONAPI
-
-
-# as_argument(number) is an address, a handle or a size as an argument for a raw() function, in the form that ctypes
-# passes fastest.
-as_argument: Any = ctypes.c_void_p.from_param
 
 
 def show(value: Any) -> str:
@@ -161,6 +156,7 @@ class Driver(Calls):
             function = (ctypes.CFUNCTYPE(ctypes.c_int, *kinds) if kinds else _Prepared)(self.address(symbol))
             function.symbol = symbol
             if not kinds:
+                self._convert(function)
                 self._raw[symbol] = function
         return function
 
@@ -171,7 +167,14 @@ class Driver(Calls):
         """
         function: Any = _Brief(self.address(symbol))
         function.symbol = symbol
+        self._convert(function)
         return function
+
+    def _convert(self, function: Any) -> None:
+        """Give a function argument types where prepared arguments are only numbers."""
+        prototype = cuda_h.prototypes().get(function.symbol) if IS_NARROW else None
+        if prototype is not None:
+            function.argtypes = tuple(map(converting, prototype.machine_types))
 
     @cached_property
     def ask_current(self) -> Any:

@@ -15,6 +15,7 @@
     python3 -m tests --attack --minutes 60
     python3 -m tests --load              mixed work in 8 threads of each of 4 processes, for half an hour or --minutes
     python3 -m tests --clients           other projects' test suites on the emulator (docs/clients.md); --help says more
+    python3 -m tests --pyodide           in CPython for WebAssembly, as in a browser; --help says more
     python3 -m tests --mutants           small changes to the package: which do the tests notice? --help says more
     python3 -m tests --driver nvidia     on a GPU
     python3 -m tests --here              with the packages of this Python; needs no network
@@ -53,6 +54,8 @@ def main() -> int:
         from .mutants.command import main as run_mutants
 
         return run_mutants(sys.argv[2:])
+    if "--pyodide" in sys.argv[1:2]:
+        return subprocess.call([environment(), "-m", "tests.pyodide", *sys.argv[2:]], cwd=CHECKOUT)
     ours, for_pytest = split(sys.argv[1:])
     options = parse(ours)
     on_demand = options.heavy or options.change is not None

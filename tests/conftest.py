@@ -67,7 +67,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if not hasattr(config, "workerinput"):
+    if sys.platform == "emscripten":
+        from .pyodide.lacking import Imports, refuse
+
+        refuse()
+        config.pluginmanager.register(Imports())
+    elif not hasattr(config, "workerinput"):
         # Tests start processes, which write no bytecode: without that of the package, each takes half a second more.
         compileall.compile_dir(FOLDER, quiet=2)
     if (

@@ -7,11 +7,13 @@ warning. To look at the site, with the search: python3 -m http.server --director
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 from tests.__main__ import CHECKOUT, environment, requirements
+from tests.pyodide.command import pyodide
 
 
 def build(folder: Path, *, quiet: bool = False) -> subprocess.CompletedProcess[str]:
@@ -20,12 +22,20 @@ def build(folder: Path, *, quiet: bool = False) -> subprocess.CompletedProcess[s
     return subprocess.run(
         command + ["--quiet"] * quiet,
         cwd=CHECKOUT,
-        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1", "RAWCUDA_PYODIDE": runs()},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE if quiet else None,
         stderr=subprocess.STDOUT if quiet else None,
         text=True,
     )
+
+
+def runs() -> str:
+    """Return the folder of Pyodide; "" where npm cannot install it: the site then has no Run buttons."""
+    if shutil.which("npm") is None:
+        print("there is no npm, so the blocks of the site get no Run buttons")
+        return ""
+    return str(pyodide())
 
 
 if __name__ == "__main__":

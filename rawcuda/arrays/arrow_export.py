@@ -58,8 +58,8 @@ class _Schema(ctypes.Structure):
         ("n_children", ctypes.c_int64),
         ("children", ctypes.c_void_p),
         ("dictionary", ctypes.c_void_p),
-        ("release", ctypes.c_uint64),
-        ("private_data", ctypes.c_uint64),
+        ("release", ctypes.c_size_t),
+        ("private_data", ctypes.c_size_t),
     ]
 
 
@@ -75,8 +75,8 @@ class _Array(ctypes.Structure):
         ("buffers", ctypes.c_void_p),
         ("children", ctypes.c_void_p),
         ("dictionary", ctypes.c_void_p),
-        ("release", ctypes.c_uint64),
-        ("private_data", ctypes.c_uint64),
+        ("release", ctypes.c_size_t),
+        ("private_data", ctypes.c_size_t),
     ]
 
 
@@ -175,7 +175,7 @@ def _begin(kind: Any) -> tuple[int, int]:
     """Return the release of a type of struct, and the destructor of its capsules."""
     at, private = kind.release.offset, kind.private_data.offset
     pointer_of = bind("PyCapsule_GetPointer", ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)
-    kept, structs, name, word = _kept, _structs, _NAMES[kind], ctypes.c_uint64.from_address
+    kept, structs, name, word = _kept, _structs, _NAMES[kind], ctypes.c_size_t.from_address
 
     def release(address: Any) -> None:
         kept.pop(word(address + private).value, None)

@@ -15,13 +15,13 @@ from __future__ import annotations
 
 import struct
 import sys
-from ctypes import c_void_p, memmove
+from ctypes import memmove
 
 from ..elements import layout
 from ..elements.dtypes import of as dtype_of
 from ..elements.scalars import decode, encode
 from ..errors import ProtocolError, protecting, refusal
-from ..interpreter.cpython import bytes_at
+from ..interpreter.cpython import as_argument, bytes_at
 from ..protocols.choosing import OFFERS, reader_of
 from ..protocols.description import Bytes, Description, Examined, Unaddressed
 from ..protocols.device_memory import gpu
@@ -56,9 +56,6 @@ __all__ = [
     "tolist",
 ]
 
-_argument: Any = c_void_p.from_param  # makes a prepared argument of an address or a size
-
-
 # -- the facts about each side
 
 
@@ -92,7 +89,7 @@ class Form:
         self.pack: Any = _PACK.get((dtype or _BYTE).name)
         self.shape, (self.strides,), (self.offset,) = layout.coalesce(shape, strides)
         dense = self.nbytes > 0 and (not self.shape or self.strides == (itemsize,)) and not self.offset
-        self.size = _argument(self.nbytes) if dense else None
+        self.size = as_argument(self.nbytes) if dense else None
         self.is_safe = dense or not self.nbytes or not layout.repeats(shape, strides, itemsize)
         self.in_c_order = dense and layout.is_c_contiguous(shape, strides, itemsize)
         self.rows = _rows(self.shape, self.strides, itemsize)
@@ -181,7 +178,7 @@ def examine(thing: Any) -> Side:
     except KeyError:
         form = _make_form(shape, strides, dtype)
     made.form, made.memory, made.primary = form, memory, primary
-    made.address, made.argument, made.end = address, _argument(address), address + form.nbytes
+    made.address, made.argument, made.end = address, as_argument(address), address + form.nbytes
     made.run = made.target = None
     if form.size is not None:
         made.run = made.target = form

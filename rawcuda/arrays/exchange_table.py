@@ -70,7 +70,7 @@ def _from_py_object(kind: type[StridedView]) -> Any:
             raise refusal(
                 "dlpack_c_exchange", "py_object", type(thing).__name__, "is not of the type that this table belongs to"
             )
-        ctypes.c_uint64.from_address(out).value = lend_view(thing)
+        ctypes.c_size_t.from_address(out).value = lend_view(thing)
         return 0
 
     return managed_tensor_from_py_object_no_sync
@@ -85,7 +85,7 @@ def _to_py_object(kind: type[StridedView]) -> Any:
         owner = Consumed(address, DLManagedTensorVersioned.from_address(address).deleter or 0)
         made = describe_tensor(kind, BY_CAPSULE, owner, address)
         retain(made)
-        ctypes.c_uint64.from_address(out).value = id(made)
+        ctypes.c_size_t.from_address(out).value = id(made)
         if tracing.listeners:
             tracing.emit(tracing.Step("dlpack_c_exchange", "to_py_object", f"-> {made!r}"))
         return 0
@@ -97,9 +97,9 @@ def _current_work_stream() -> Any:
     @raising(ctypes.c_int, ctypes.c_int32, ctypes.c_int32, ctypes.c_void_p)
     def current_work_stream(device: int, ordinal: int, out: int) -> int:
         if device in _CUDA_TYPES:  # the legacy default stream; none
-            ctypes.c_uint64.from_address(out).value = 1
+            ctypes.c_size_t.from_address(out).value = 1
         else:
-            ctypes.c_uint64.from_address(out).value = 0
+            ctypes.c_size_t.from_address(out).value = 0
         return 0
 
     return current_work_stream
@@ -109,7 +109,7 @@ def _allocator(kind: type[StridedView]) -> Any:
     @raising(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
     def managed_tensor_allocator(prototype: int, out: int, context: int, set_error: int) -> int:
         try:
-            ctypes.c_uint64.from_address(out).value = lend_view(_allocate(kind, DLTensor.from_address(prototype)))
+            ctypes.c_size_t.from_address(out).value = lend_view(_allocate(kind, DLTensor.from_address(prototype)))
         except Exception as error:  # reported as the protocol defines it: the caller may not be Python code
             _SetError(set_error)(context, type(error).__name__.encode(), str(error).encode("utf-8", "replace"))
             return -1

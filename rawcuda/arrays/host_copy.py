@@ -13,7 +13,7 @@ from __future__ import annotations
 import ctypes
 
 from ..elements import layout
-from ..interpreter.cpython import bind
+from ..interpreter.cpython import POINTER, bind
 from ..protocols.buffer import Held, Py_buffer, address_of
 from ..protocols.description import HOST
 
@@ -124,7 +124,7 @@ def _view(address: int, shape: Ints, strides: Ints, nbytes: int) -> memoryview:
         ndim=ndim,
         format=ctypes.addressof(_FORMAT),
         shape=where,
-        strides=where + 8 * ndim,
+        strides=where + POINTER * ndim,
     )
     view: memoryview = _from_buffer(ctypes.addressof(info))
     return view

@@ -14,6 +14,7 @@ from struct import unpack
 
 from .. import driver
 from ..errors import DriverNotFound, refusal
+from ..interpreter.cpython import Cell
 from ..late import Late
 from ..protocols.cuda_array_interface import UNORDERED
 from ..protocols.description import Description, Place, place
@@ -66,7 +67,7 @@ _askers: list[tuple[Any, Any, Any]] = []
 
 
 def _asker() -> tuple[Any, Any, Any]:
-    words, cell = ctypes.create_string_buffer(24), ctypes.c_uint64()
+    words, cell = ctypes.create_string_buffer(24), Cell()
     which = (ctypes.c_int * 3)(_MEMORY_TYPE, _ORDINAL, _IS_MANAGED)
     begin = ctypes.addressof(words)
     pointers = (ctypes.c_void_p * 3)(begin, begin + 8, begin + 16)
@@ -74,7 +75,7 @@ def _asker() -> tuple[Any, Any, Any]:
         ctypes.c_uint.from_param(3),
         ctypes.byref(which),
         ctypes.byref(pointers),
-        ctypes.c_void_p.from_buffer(cell),
+        cell,
     )
     return cell, words, partial(any_calls(for_default=False).cuPointerGetAttributes, *arguments)
 

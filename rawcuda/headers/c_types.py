@@ -35,6 +35,7 @@ __all__ = [
     "by_value",
 ]
 
+_POINTERS = 1 << 8 * ctypes.sizeof(ctypes.c_void_p)  # one more than the largest address, and the largest size
 _BOOLEANS = ("bool", "bool_")  # the names of Python's and NumPy's types; both have an __index__
 
 
@@ -114,7 +115,7 @@ class UnsignedLongLong(Integer, ctypes.c_ulonglong):
 class Size(Integer, ctypes.c_size_t):
     """A parameter of the C type size_t."""
 
-    c_name, machine, high = "size_t", ctypes.c_size_t, 2**64 - 1
+    c_name, machine, high = "size_t", ctypes.c_size_t, _POINTERS - 1
 
 
 class UnsignedChar(Integer, ctypes.c_ubyte):
@@ -174,9 +175,9 @@ class VoidPointer(ctypes.c_void_p):
             and kind.__name__ not in _BOOLEANS
         ):
             address = kind.__index__(value)
-            if 0 <= address < 2**64:
+            if 0 <= address < _POINTERS:
                 return ctypes.c_void_p(address)
-            raise ValueError(f"{_shown(address)} is not an address: it is below 0, or above 2**64 - 1")
+            raise ValueError(f"{_shown(address)} is not an address: it is below 0, or above {_POINTERS - 1:#x}")
         if isinstance(value, bytes) and not cls.takes_bytes:
             raise TypeError("bytes cannot be written to: give a bytearray by (ctypes.c_char * n).from_buffer(...)")
         if not isinstance(value, (str, bool, Handle)):

@@ -20,7 +20,7 @@ import ctypes
 import sys
 from _ctypes import Py_INCREF as _retain  # it is a method of C; a foreign call of Py_IncRef takes 150 ns more
 
-from .cpython import callbacks_return, immortal, partial, type_with_slots
+from .cpython import IS_NARROW, POINTER, callbacks_return, immortal, partial, type_with_slots
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["memoryview_of"]
 
 _BF_GETBUFFER, _FLAGS = 1, 1 << 18  # Py_bf_getbuffer, Py_TPFLAGS_DEFAULT
-_PY_BUFFER = 80  # bytes of a Py_buffer
+_PY_BUFFER = 9 * POINTER + 8  # bytes of a Py_buffer
 _made: list[Any] = []  # the type and the function, made on first use
 
 
@@ -53,15 +53,26 @@ def _begin() -> list[Any]:
         )
     # int bf_getbuffer(exporter, Py_buffer *, int flags): the flags, which may be ignored, are always those of
     # memoryview(). partial.__call__(exporter, address) calls copy(address, source=...), which must return 0.
-    prototype = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p)
-    fill = immortal(prototype(partial.__call__))
+    prototype: Any = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p)
+    call: Any = partial.__call__
+    if IS_NARROW:  # WebAssembly permits no call that leaves a parameter out
+        prototype = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p, ctypes.c_int)
+        call = _call_without_flags
+    fill = immortal(prototype(call))
     slot = _BF_GETBUFFER, ctypes.cast(fill, ctypes.c_void_p).value
     _made[:] = type_with_slots(f"{__name__}.Exporter", partial, _FLAGS, slot), _copier()
     return _made
 
 
+def _call_without_flags(exporter: Any, address: int, flags: int) -> int:
+    exporter(address)
+    return 0
+
+
 def _copier() -> Any:
     """Return memmove as copy(target, source=address), which copies a Py_buffer and returns 0."""
+    if IS_NARROW:
+        return _copy
     if sys.platform != "win32":
         libc = ctypes.PyDLL(None)
     else:
@@ -70,3 +81,7 @@ def _copier() -> Any:
     copy: Any = prototype(("memmove", libc), ((1, "target"), (1, "source"), (1, "nbytes", _PY_BUFFER)))
     copy.restype = (0).__mul__  # of the pointer that memmove returns
     return copy
+
+
+def _copy(target: int, source: bytes) -> None:
+    ctypes.memmove(target, source, _PY_BUFFER)

@@ -1,7 +1,8 @@
 """Access to CPython itself: its C API by a private binding, and a read-only window on all memory.
 
-What it is   `bind` returns a C API function with private argument types; `type_with_slots` makes a type whose slots are
-             C functions; `reader` and `unpacker` read a C struct at an address; `bytes_at` copies bytes.
+What it is   `as_argument` prepares a number as an argument of a C function; `bind` returns a C API function with
+             private argument types; `type_with_slots` makes a type whose slots are C functions; `reader` and `unpacker`
+             read a C struct at an address; `bytes_at` copies bytes.
 What not     Nothing here writes to memory, and no other library's binding is changed: `ctypes.pythonapi.X` is one
              object for the whole process, on which other libraries set argument types, right and wrong ones.
 Source       Python/C API Reference Manual, PyType_FromSpecWithBases; ctypes, "PyDLL"
@@ -24,11 +25,16 @@ else:
     from _functools import partial  # functools itself imports collections, which takes 2 ms of a first view's 5
 
 __all__ = [
+    "Cell",
+    "IS_NARROW",
+    "POINTER",
     "address_of",
+    "as_argument",
     "bind",
     "bytes_at",
     "c_string",
     "callbacks_return",
+    "converting",
     "facts",
     "has_plain_attributes",
     "immortal",
@@ -40,6 +46,56 @@ __all__ = [
     "unpacker",
     "window",
 ]
+
+POINTER = ctypes.sizeof(ctypes.c_void_p)  # the size of a pointer; a Py_ssize_t has the same
+IS_NARROW = POINTER < 8  # in WebAssembly, where a call must have exactly the types of the function
+
+# -- prepared arguments: addresses, handles and sizes in the form that ctypes passes fastest
+
+# Where a pointer has 8 bytes, all of these numbers are passed alike. Where it has 4, as in a browser, a device address
+# still has 64 bits, and WebAssembly ends a program that calls a function with other types than its own. There, a
+# prepared argument stays a number, since it does not know which of them it is for, and each function gets argument
+# types that convert it.
+if not IS_NARROW:
+    as_argument: Any = ctypes.c_void_p.from_param
+    Cell: Any = ctypes.c_void_p
+else:
+    _number: Any = vars(ctypes.c_uint64.__mro__[1])["value"]  # the member that contains the value of every instance
+
+    def as_argument(number: Any) -> Any:
+        """Return the number itself."""
+        return number
+
+    class Cell(ctypes.c_uint64):  # type: ignore[no-redef]
+        """Memory of 64 bits whose value is None for 0, as that of a c_void_p is."""
+
+        @property
+        def value(self) -> Any:
+            """Return the number, or None."""
+            return _number.__get__(self) or None
+
+        @value.setter
+        def value(self, number: int | None) -> None:
+            _number.__set__(self, number or 0)
+
+
+def converting(kind: Any) -> Any:
+    """Return a type whose from_param() converts a number, also one that is in another type of ctypes, to a C type."""
+    largest = (1 << 8 * ctypes.sizeof(kind)) - 1
+
+    def from_param(cls: type, value: Any) -> Any:
+        if isinstance(value, ctypes._SimpleCData) and not isinstance(value, kind):
+            value = value.value
+        if type(value) is int:
+            return kind(min(value, largest))  # (ctypes would cut a size of 2**32 to 0)
+        if type(value).__name__ == "CArgObject":  # byref() made it, or the from_param() of another type
+            return value
+        return kind.from_param(value)
+
+    return type(kind.__name__, (), {"from_param": classmethod(from_param)})
+
+
+# -- the C API
 
 _api = ctypes.PyDLL(None) if sys.platform != "win32" else ctypes.PyDLL("", handle=vars(sys)["dllhandle"])
 
@@ -123,12 +179,12 @@ window = _open_window()
 
 
 def unpacker(layout: str) -> Callable[[Any, int], tuple[Any, ...]]:
-    """Return a function of (window, address) that reads a struct, given as for the struct module.
+    """Return a function of (window, address) that reads a struct, given as for the struct module, aligned as in C.
 
     The address must be readable: callers have it from C code, and have refused null.
     raises  struct.error   the address is 2**63 or more, which no program uses
     """
-    struct = Struct("=" + layout)
+    struct = Struct("@" + layout)
     if window is not None:
         return struct.unpack_from
     return lambda _, address: struct.unpack(ctypes.string_at(address, struct.size))
@@ -142,7 +198,7 @@ def reader(layout: str) -> partial[tuple[Any, ...]]:
 # tp_getattro has a fixed offset in types, after the head of every object: 16 bytes, or 32 in free-threaded builds.
 # A self-check on `object` tells whether it is this one.
 _HEAD = object.__basicsize__
-_read_getattro, _generic = reader(f"{_HEAD + 128}xQ"), address_of("PyObject_GenericGetAttr")
+_read_getattro, _generic = reader(f"{_HEAD + 16 * POINTER}xP"), address_of("PyObject_GenericGetAttr")
 _knows_types = sys.implementation.name == "cpython" and _read_getattro(id(object))[0] == _generic
 
 
@@ -159,11 +215,11 @@ def read_only(kind: type, name: str) -> Any:
     """
     slot: Any = vars(kind)[f"_{name}"]
     if _knows_types:
-        definition = reader(f"{_HEAD + 24}xQ")(id(slot))[0]  # PyMemberDef: name, type, offset, flags, doc
-        begin, type_, offset, flags = reader("Qi4xQi")(definition)
+        definition = reader(f"{_HEAD + 3 * POINTER}xP")(id(slot))[0]  # PyMemberDef: name, type, offset, flags, doc
+        begin, type_, offset, flags = reader("Pini")(definition)
         if (type_, flags) == (_T_OBJECT_EX, 0) and ctypes.string_at(begin) == f"_{name}".encode():
             text = c_string(name.encode())
-            made = Struct("=Qi4xQi4xQ").pack(ctypes.addressof(text), type_, offset, _READONLY, 0)
+            made = Struct("PiniP").pack(ctypes.addressof(text), type_, offset, _READONLY, 0)
             new = bind("PyDescr_NewMember", ctypes.py_object, ctypes.py_object, ctypes.c_void_p)
             return new(kind, ctypes.addressof(immortal(ctypes.create_string_buffer(made, len(made)))))
     return property(slot.__get__)

@@ -24,13 +24,14 @@ import ctypes
 import errno
 import os
 import sys
+from struct import calcsize
 
 from .. import tracing
 from ..dlpack import taking
 from ..elements import layout
 from ..elements.dtypes import DType, of
 from ..errors import ProtocolError, protecting, refusal
-from ..interpreter.cpython import bind, reader
+from ..interpreter.cpython import POINTER, bind, reader
 from .description import Description, describe_as, place
 from .device_memory import gpu
 from .refusals import InChunks, means_another
@@ -48,16 +49,16 @@ _is_valid = bind("PyCapsule_IsValid", ctypes.c_int, ctypes.py_object, ctypes.c_c
 _pointer_of = bind("PyCapsule_GetPointer", ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
 
 # struct ArrowSchema: format, name, metadata; flags, n_children; children, dictionary, release
-_read_schema = reader("QQQqqQQQ")
-_RELEASE_OF_SCHEMA, _SIZE_OF_SCHEMA = 56, 72
+_read_schema = reader("3P2q3P")
+_RELEASE_OF_SCHEMA, _SIZE_OF_SCHEMA = calcsize("3P2q2P"), calcsize("3P2q4P")
 # struct ArrowArray: length, null_count, offset, n_buffers, n_children; buffers, children, dictionary, release
-_read_array = reader("qqqqqQQQQ")
-_RELEASE_OF_ARRAY, _SIZE_OF_ARRAY = 64, 80
-_read_device = reader("qi4xQ")  # of struct ArrowDeviceArray, after the array: device_id, device_type, sync_event
+_read_array = reader("5q4P")
+_RELEASE_OF_ARRAY, _SIZE_OF_ARRAY = calcsize("5q3P"), calcsize("5q5P0q")
+_read_device = reader("qiP")  # of struct ArrowDeviceArray, after the array: device_id, device_type, sync_event
 # struct ArrowArrayStream: get_schema, get_next, get_last_error, release
-_read_stream = reader("QQQQ")
-_RELEASE_OF_STREAM, _SIZE_OF_STREAM = 24, 40
-_read_pointer = reader("Q")
+_read_stream = reader("4P")
+_RELEASE_OF_STREAM, _SIZE_OF_STREAM = calcsize("3P"), calcsize("5P")
+_read_pointer = reader("P")
 
 _DEVICES = {1: "cpu", 2: "cuda", 3: "cuda_host", 13: "cuda_managed"}  # ArrowDeviceType, as in DLPack
 _NUMBERS = {
@@ -106,7 +107,7 @@ def _move(source: int, size: int, at: int) -> Moved:
     """Move a struct out of its capsule; `at` is the offset of its field `release`, which is then null there."""
     owner = Moved(ctypes.create_string_buffer(size))
     ctypes.memmove(owner._struct, source, size)
-    release = ctypes.c_uint64.from_address(source + at)
+    release = ctypes.c_size_t.from_address(source + at)
     owner._release, release.value = release.value, 0
     return owner
 
@@ -533,7 +534,7 @@ def _missing_in(schema: int, array: int, device: str, part: Any = None, depth: i
             below = first, count
         elif text.startswith("+w:") and text[3:].isdigit():
             below = first * int(text[3:]), count * int(text[3:])
-        child, its = _read_pointer(children + 8 * at)[0], _read_pointer(parts + 8 * at)[0]
+        child, its = _read_pointer(children + POINTER * at)[0], _read_pointer(parts + POINTER * at)[0]
         found += _missing_in(child, its, device, below, depth + 1)
     if dictionary and indexed:
         found += _missing_in(dictionary, indexed, device, None, depth + 1)

@@ -23,7 +23,7 @@ from .. import tracing
 from ..elements.ctypes_types import DATA, element_of, of_ctypes
 from ..elements.dtypes import is_numpys, of_numpy
 from ..errors import refusal
-from ..interpreter.cpython import bind, partial, reader, unpacker, window
+from ..interpreter.cpython import POINTER, bind, partial, reader, unpacker, window
 from ..remembered import Remembered
 from .description import HOST, Description, place
 from .pep3118 import dtype_of
@@ -72,7 +72,7 @@ class Py_buffer(ctypes.Structure):
 
 _get = bind("PyObject_GetBuffer", ctypes.c_int, ctypes.py_object, ctypes.c_void_p, ctypes.c_int)
 _release = bind("PyBuffer_Release", None, ctypes.c_void_p)
-_read_address = reader("Q")
+_read_address = reader("P")
 _SIZE = ctypes.sizeof(Py_buffer)
 _PLACES = place(HOST, False, NAME), place(HOST, True, NAME)
 
@@ -111,15 +111,15 @@ def _call_address(view: memoryview) -> int:
 def _find_offset() -> int:
     probe = ctypes.create_string_buffer(32)
     address = ctypes.addressof(probe)
-    for offset in range(16, 128, 8):
-        read = reader(f"{offset}xQ")
+    for offset in range(2 * POINTER, 16 * POINTER, POINTER):
+        read = reader(f"{offset}xP")
         if all([read(id(view))[0] == address + start for start in (0, 1, 9) for view in [memoryview(probe)[start:]]]):
             return offset
     return 0
 
 
 _offset = _find_offset()
-_read_buf = unpacker(f"{_offset}xQ")
+_read_buf = unpacker(f"{_offset}xP")
 
 
 def address_of(view: memoryview) -> int:
@@ -270,7 +270,7 @@ def describe_scalar(scalar: Any, kind: type[Description], stream: Any = None) ->
 
 # -- exported buffers
 
-_begin = Struct("=QQ").pack
+_begin = Struct("PP").pack
 # (shape, strides, id of the dtype, read-only) -> the rest of a Py_buffer, and a tuple of what it refers to. Making it
 # takes 1,500 ns.
 _layouts: Remembered[tuple[Any, ...], tuple[bytes, object]] = Remembered(1000)
@@ -294,10 +294,10 @@ def _new_layout(key: tuple[Any, ...], dtype: DType) -> tuple[bytes, object]:
     ndim, nbytes = len(shape), dtype.itemsize
     for n in shape:
         nbytes *= n
-    numbers = (ctypes.c_int64 * max(2 * ndim, 1))(*shape, *strides)
+    numbers = (ctypes.c_ssize_t * max(2 * ndim, 1))(*shape, *strides)
     start = ctypes.addressof(numbers)
-    rest = Struct("=qqiiQQQQQ").pack(
+    rest = Struct("nniiPPPPP").pack(
         nbytes, dtype.itemsize, readonly, ndim, dtype.c_format(), start if ndim else 0,
-        start + 8 * ndim if ndim else 0, 0, 0,
+        start + POINTER * ndim if ndim else 0, 0, 0,
     )  # fmt: skip
     return _layouts.keep(key, (rest, (numbers, dtype)))

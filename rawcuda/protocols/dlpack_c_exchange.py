@@ -18,7 +18,14 @@ import os
 import sys
 
 from .. import tracing
-from ..dlpack import VERSION, Consumed, identify, is_capsule
+from ..dlpack import (
+    VERSION,
+    Consumed,
+    DLManagedTensorVersioned,
+    DLPackExchangeAPIHeader,
+    identify,
+    is_capsule,
+)
 from ..errors import protecting, refusal
 from ..interpreter.cpython import bind, reader
 from ..remembered import Remembered
@@ -36,9 +43,9 @@ _CAPSULE_NAME = b"dlpack_exchange_api"
 _CUDA, _CUDA_MANAGED, _LEGACY, _COMPLEX = 2, 13, 1, 5
 
 _get_pointer = bind("PyCapsule_GetPointer", ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
-_read_header = reader("IIQ")
-_read_functions = reader("16xQQQQQ")
-_read_deleter = reader("16xQ")
+_read_header = reader("IIP")
+_read_functions = reader(f"{ctypes.sizeof(DLPackExchangeAPIHeader)}x5P")
+_read_deleter = reader(f"{DLManagedTensorVersioned.deleter.offset}xP")
 _ByObject = ctypes.PYFUNCTYPE(ctypes.c_int)  # of a py_object and an address: without declared types, a call is faster
 _ByDevice = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_int32, ctypes.c_int32, ctypes.c_void_p)
 
@@ -299,7 +306,7 @@ def _borrowed(tensor: Any, borrow: Any, kind: type[Description]) -> Description:
 
 def _owned(exporter: Any, table: Table, kind: type[Description]) -> Description:
     """Describe an object by the function that returns a managed tensor, which we must delete."""
-    out = ctypes.c_uint64()
+    out = ctypes.c_size_t()
     if table.own(_by_value(exporter), ctypes.byref(out)) or not out.value:
         raise refusal(
             NAME, "managed_tensor_from_py_object_no_sync", -1, "failed without an exception; use protocol='dlpack'"
@@ -310,7 +317,7 @@ def _owned(exporter: Any, table: Table, kind: type[Description]) -> Description:
 
 def _stream_at_work(table: Table, device: int, ordinal: int) -> int:
     """Return the handle of the exporter's current stream; null means the legacy default stream."""
-    out = ctypes.c_uint64()
+    out = ctypes.c_size_t()
     if table.stream(device, ordinal, ctypes.addressof(out)):
         raise refusal(NAME, "current_work_stream", -1, "failed without an exception; use protocol='dlpack'")
     return out.value or _LEGACY

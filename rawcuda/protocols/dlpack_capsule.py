@@ -20,10 +20,22 @@ from _operator import index
 from sys import getrefcount, modules
 
 from .. import tracing
-from ..dlpack import VERSION, Capsule, consume, identify, immortal_names, is_capsule, names, pointers, taking
+from ..dlpack import (
+    FLAGS_AT,
+    SIZE,
+    VERSION,
+    Capsule,
+    consume,
+    identify,
+    immortal_names,
+    is_capsule,
+    names,
+    pointers,
+    taking,
+)
 from ..elements.layout import MAX_NDIM
 from ..errors import ProtocolError, refusal
-from ..interpreter.cpython import has_plain_attributes, partial, unpacker, window
+from ..interpreter.cpython import POINTER, has_plain_attributes, partial, unpacker, window
 from ..remembered import Remembered
 from ..tracing import listeners
 from .description import Description, place
@@ -186,7 +198,7 @@ def _numpy_readers(ask: Any) -> list[Any]:
             capsule = ask(sample, max_version=VERSION)
         except TypeError:  # a NumPy older than 2.1
             return []
-        address, numbers = pointers[hash(capsule)], pointers[hash(capsule)] + _SIZE
+        address, numbers = pointers[hash(capsule)], pointers[hash(capsule)] + SIZE
         major, _, _, _, shape, strides, offset = read_versioned(window, address)
         if (major, shape, strides, offset) != (1, numbers, numbers + 8 * sample.ndim, 0) or not identify(capsule)[1]:
             return []
@@ -195,11 +207,10 @@ def _numpy_readers(ask: Any) -> list[Any]:
 
 
 def _numpy_reader(by_ndim: list[Any], ndim: int) -> Any:
-    made = by_ndim[ndim] = unpacker(f"24xQQ16s24x{16 * ndim}s")
+    made = by_ndim[ndim] = unpacker(f"{FLAGS_AT}xQP16s{SIZE - FLAGS_AT - 24 - POINTER}x{16 * ndim}s")
     return made
 
 
-_SIZE = 80  # of a DLManagedTensorVersioned
 _NDIM_AT = 8  # the lowest byte of ndim in `what`, after the type and the number of the device
 
 

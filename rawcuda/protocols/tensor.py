@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from struct import Struct, unpack
 
-from ..dlpack import DEVICE_TYPES, VERSION
+from ..dlpack import DEVICE_TYPES, FLAGS_AT, VERSION
 from ..elements import layout
 from ..elements.dtypes import from_dlpack
 from ..errors import refusal
@@ -42,7 +42,7 @@ LEGACY = -1  # the flags of a tensor without flags: whether it is read-only is u
 _CPU, _CUDA, _CUDA_HOST, _ROCM_HOST, _CUDA_MANAGED = 1, 2, 3, 11, 13
 
 # One read for a whole struct: (major, flags,) data, 16 bytes with device, ndim and dtype, shape, strides, byte_offset
-read_versioned, _read_plain = unpacker("I20xQQ16sQQQ"), unpacker("Q16sQQQ")
+read_versioned, _read_plain = unpacker(f"I{FLAGS_AT - 4}xQP16sPPQ"), unpacker("P16sPPQ")
 
 # The tensors seen by each protocol: (flags and) 16 bytes -> Kind; in that, shape and strides as bytes -> Layout
 BY_CAPSULE: Kinds = Remembered(100)

@@ -12,6 +12,7 @@ The conventions of a page:
     ...           in the output that a page shows, matches anything; one space matches any number of spaces.
     <!-- file: NAME -->       above a block of any language: it is written to this file, in the folder of the run.
     <!-- not run: WHY -->     above a block: it is not run. <!-- needs numpy -->: only if that module is installed.
+    <!-- not in a browser: WHY -->    above a block: it has no Run button on the site.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 FENCE = re.compile(r"^( *)```(\w*)\s*$")
 FILE = re.compile(r"^<!-- file: ([\w.-]+) -->$")
 REMARK = re.compile(r"^<!-- (not run|needs):? (.*\S) -->$")
+NOT_IN_BROWSER = re.compile(r"^<!-- not in a browser: .*\S -->$")
 SAID = re.compile(r"^print\(.*\) {2,}# (.*)$", re.M)
 RUN = ("python", "console")
 
@@ -89,6 +91,23 @@ def blocks(text: str) -> list[Block]:
     return found
 
 
+def in_browser(text: str) -> Iterator[tuple[Block, dict[str, str]]]:
+    """Yield each block that has a Run button on the site, and the files that the page has above it: name -> text."""
+    left_out = {line for _, _, line, _, above in fenced(text) if REMARK.match(above) or NOT_IN_BROWSER.match(above)}
+    files: dict[str, str] = {}
+    for block in blocks(text):
+        if block.language == "file":
+            files[str(block.shown)] = block.code
+        elif block.language == "python" and block.line not in left_out:
+            yield block, dict(files)
+
+
+def said_by(block: Block) -> str | None:
+    """Return the output that a page shows for a block: below it, or in the comments after its calls of print()."""
+    said = SAID.findall(block.code)
+    return block.shown if block.shown is not None else "\n".join(said) if said else None
+
+
 def why(kind: str, what: str) -> str:
     """Return the reason why a block is not run, or "" if it can be run."""
     if kind == "not run":
@@ -114,8 +133,7 @@ def run_python(block: Block, path: Path, namespace: dict[str, object]) -> tuple[
                 wrong = traceback.format_exc()
             out.write(f"{type(error).__name__}: {error}\n")
     printed = out.getvalue()
-    said = SAID.findall(block.code)
-    shown = block.shown if block.shown is not None else "\n".join(said) if said else None
+    shown = said_by(block)
     if not wrong and (shown is None and printed or shown is not None and not agrees(shown, printed)):
         wrong = f"it shows\n{shown}\nand it printed\n{printed}"
     return printed, wrong

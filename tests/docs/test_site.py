@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -15,6 +16,7 @@ from xml.etree import ElementTree
 import pytest
 
 from tests.__main__ import environment, requirements
+from tests.docs import pages
 from tests.shared import browser_command
 from tests.site import build
 from tests.subject import CHECKOUT, NAME, module, rawcuda
@@ -27,6 +29,7 @@ pytestmark = [
 
 PICTURES = CHECKOUT / "docs" / "pictures"
 NEEDED = requirements("site")
+RUNS = ("index.md", "course/", "kernels/", "howto/")  # as in docs/make_site.py
 
 
 @pytest.fixture(scope="module")
@@ -155,6 +158,45 @@ def test_a_browser_shows_every_page(site: Path, tmp_path: Path) -> None:
     assert found["pages"] > 50 and not found["wrong"], found["wrong"]
     shots = sorted(path.stat().st_size for path in tmp_path.glob("*.png"))
     assert len(shots) == 20 and shots[0] > 20_000, "a page is nearly empty"
+
+
+@pytest.mark.heavy
+@pytest.mark.every_change
+@pytest.mark.skipif(browser_command(Path()) is None, reason="Chromium is not installed (Debian: apt install chromium)")
+@pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not installed (Debian: apt install npm)")
+def test_the_blocks_of_the_pages_run_in_a_browser(site: Path) -> None:
+    """Each block with a Run button prints what its page says; nothing is loaded before, nor from another host."""
+    chromium = str((browser_command(Path()) or [""])[0])
+    sources = {
+        page.relative_to(CHECKOUT / "docs").with_suffix("").as_posix(): page
+        for page in (CHECKOUT / "docs").rglob("*.md")
+    }
+    wanted = {name: [block for block, _ in pages.in_browser(page.read_text("utf-8"))] for name, page in sources.items()}
+    wanted = {name: blocks for name, blocks in wanted.items() if blocks and f"{name}.md".startswith(RUNS)}
+    done = subprocess.run(
+        [environment(NEEDED), str(CHECKOUT / "tests" / "docs" / "browser_runs.py"), chromium, str(site), *wanted],
+        timeout=1500,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    said, wrong = json.loads(done.stdout), []
+    found, controls = said["pages"], said["controls"]
+    for name, blocks in wanted.items():
+        assert not found[name]["heard"] and len(found[name]["outputs"]) == len(blocks), (name, found[name])
+        for block, printed in zip(blocks, found[name]["outputs"]):
+            shown = pages.said_by(block)
+            if not pages.agrees(shown or "", printed):
+                wrong.append(f"{name}, line {block.line}: it shows\n{shown}\nand it printed\n{printed}")
+    print(f"{sum(map(len, wanted.values()))} blocks; seconds: {[round(found[name]['first'], 1) for name in wanted]}")
+    assert len(wanted) > 20 and not wrong, "\n".join(wrong)
+    assert controls["edited"].strip() == "edited 7" and controls["reset"] == "True", controls
+    assert controls["flood"].endswith("the rest of the output is not shown\n"), controls
+    assert "begins anew" in controls["stopped"] and "[[0, 1, 2], [3, 4, 5]]" in controls["after"], controls
+    assert 'block 2", line 1' in controls["failed"] and "ZeroDivisionError" in controls["failed"], controls
+    assert "http.server" in controls["file"] and "WebAssembly" in controls["no WebAssembly"], controls
+    assert "workers" in controls["no Worker"] and "load the page again" in controls["broken"], controls
 
 
 @pytest.mark.heavy

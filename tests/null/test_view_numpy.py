@@ -391,7 +391,7 @@ def has_own_reader(pytestconfig):
 
 
 @pytest.mark.skipif(not VERSIONED, reason="an older NumPy is read by the general reader")
-@pytest.mark.parametrize("field, value", [("_SIZE", 88), ("read_versioned", lambda *_: (1, 0, 0, b"", 0, 0, 8))])
+@pytest.mark.parametrize("field, value", [("SIZE", 88), ("read_versioned", lambda *_: (1, 0, 0, b"", 0, 0, 8))])
 def test_a_numpy_that_lays_out_its_capsules_in_another_way(monkeypatch, pytestconfig, field, value):
     """The self-check finds it, and then nothing is read from the places where this NumPy has it."""
     choosing.forget()

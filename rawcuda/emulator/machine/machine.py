@@ -11,6 +11,7 @@ Read next    queues.py, entries/hardware/contexts.py
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 import os
 import re
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 __all__ = ["Machine", "Device", "Context", "Thread", "Pool", "Holding"]
 
 _DESTROYED = 709
-_HANDLES_FROM = 0x5A << 56  # non-canonical on x86-64, unmapped on arm64
+_HANDLES_FROM = 0x5A << 8 * ctypes.sizeof(ctypes.c_void_p) - 8  # non-canonical on x86-64, unmapped on arm64
 _LISTED = 50  # how many leaks of a kind are listed one by one
 
 

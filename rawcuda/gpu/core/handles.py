@@ -17,6 +17,7 @@ from _thread import RLock, allocate_lock
 from ctypes import byref
 
 from ...errors import CudaError, ForkedAfterInit
+from ...interpreter.cpython import Cell
 from ...ownership import Owned, bound, drain, dropped
 from .context import PrimaryContext
 from .points import beginning, capture_number, capturing, finish_context
@@ -157,7 +158,7 @@ def make(
     return lifetime
 
 
-class Lifetime(ctypes.c_void_p):
+class Lifetime(Cell):  # type: ignore[misc]
     """The C memory that contains one handle, and the release of that handle; it also holds the context.
 
     As an argument of a prepared call it is the handle; byref() of it is the pointer that the creating function takes.

@@ -439,7 +439,7 @@ class Choice(Given):
         graph._primary.driver.cuGraphAddNode_v2(byref(node), handle, others, None, count, byref(parameters))
         chosen = parameters.conditional
         address = ctypes.cast(chosen.phGraph_out, ctypes.c_void_p).value or 0
-        self.bodies = tuple((ctypes.c_uint64 * chosen.size).from_address(address))
+        self.bodies = tuple((ctypes.c_size_t * chosen.size).from_address(address))
 
 
 def conditional(graph: Any, condition: Any, form: str, count: object) -> Given:

@@ -15,6 +15,7 @@ from __future__ import annotations
 from struct import Struct
 
 from ...errors import a_kind, worded
+from ...interpreter.cpython import IS_NARROW
 from ...remembered import Remembered
 from ..core.context import reaches
 from .declared_parameters import OBJECTS, Declared
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 __all__ = ["Slot"]
 
 
+# A cell of 8 bytes for an integer or an address. P takes signed and unsigned numbers, where pointers have that size.
+_CELL = "q" if IS_NARROW else "P"
 _INTEGERS = {1: "b", 2: "h", 4: "i"}
 _FLOATS = {"f16": "e6x", "f32": "f4x", "f64": "d"}  # and the struct formats of their cells
 # The least number that rounds to infinity: half a unit in the last place above the greatest finite number.
@@ -104,11 +107,11 @@ class Slot:
         self.places = self.suitable.answers
         self._reader: Slot | None = None
         if size == 8 and kind in ("pointer", "u64", "s64"):
-            self.form, self.format, value = "address" if self.element is None else "typed", "P", "q"
+            self.form, self.format, value = "address" if self.element is None else "typed", _CELL, "q"
         elif kind[:1] in ("u", "s") and size in _INTEGERS:
             self.form, self.format, value = (
                 "integer",
-                "P",
+                _CELL,
                 _INTEGERS[size],
             )  # (the kernel reads the low bytes of the cell)
         elif kind in _FLOATS:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+from struct import unpack
 
 from ...dlpack import (
     DEVICE_TYPES,
@@ -24,7 +25,7 @@ from ...dlpack import (
 )
 from ...dlpack import name_of as name_of_capsule
 from ...errors import worded
-from ...interpreter.cpython import bind
+from ...interpreter.cpython import POINTER, bind
 from ...protocols import array_interface, arrow, buffer, choosing, cuda_array_interface, cuda_stream, dlpack_c_exchange
 from ...protocols.choosing import ARROW
 from ...protocols.description import Description, describe_as
@@ -312,9 +313,8 @@ _get = bind("PyObject_GetBuffer", ctypes.c_int, ctypes.py_object, ctypes.c_void_
 
 def _arrays_of(struct: buffer.Py_buffer) -> dict[str, Any]:
     """Read the arrays that a Py_buffer points to."""
-    return {
-        name: _int64s(peek(getattr(struct, name) or 0, 8 * struct.ndim)) for name in ("shape", "strides", "suboffsets")
-    }
+    raw = {name: peek(getattr(struct, name) or 0, POINTER * struct.ndim) for name in ("shape", "strides", "suboffsets")}
+    return {name: found and unpack(f"{struct.ndim}n", found) for name, found in raw.items()}
 
 
 def _buffer(obj: Any, finding: Finding) -> bool:

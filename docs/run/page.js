@@ -1,0 +1,179 @@
+// Run buttons below the blocks of code that can run in a browser. docs/make_site.py marks those blocks; worker.js runs
+// them. The blocks of a page share one state, in the order of the page.
+"use strict";
+(() => {
+  const here = document.currentScript.src;
+  const blocks = [...document.querySelectorAll(".md-content .run > pre > code")];
+  if (!blocks.length) return;
+  let worker = null; // null until a block is run, and after a stop
+  let running = null; // the block that runs now
+  let done = 0; // how many blocks have run in this state
+  let loaded = false;
+  const bars = blocks.map(bar);
+
+  function bar(code, number) {
+    const box = document.createElement("div");
+    box.className = "run-bar";
+    const run = button("Run", () => start(number));
+    const stop = button("Stop", () => end("Stopped. The next run begins anew, with the blocks above it."));
+    const reset = button("Reset", () => end("", true));
+    const progress = document.createElement("progress");
+    const said = document.createElement("span");
+    const output = document.createElement("div");
+    run.setAttribute("aria-label", `Run block ${number + 1}`);
+    progress.setAttribute("aria-label", "Loading Python");
+    said.setAttribute("role", "status");
+    output.className = "run-output";
+    output.setAttribute("role", "log");
+    output.tabIndex = 0;
+    output.setAttribute("aria-label", `Output of block ${number + 1}`);
+    stop.hidden = progress.hidden = output.hidden = reset.hidden = true;
+    box.append(run, stop, reset, progress, said);
+    code.closest(".run").after(box, output);
+    code.contentEditable = "true";
+    code.spellcheck = false;
+    code.setAttribute("role", "textbox");
+    code.setAttribute("aria-multiline", "true");
+    code.setAttribute("aria-label", `Code of block ${number + 1}, which can be edited`);
+    code.addEventListener("paste", (event) => {
+      event.preventDefault(); // text alone, without the formats of its source
+      document.execCommand("insertText", false, event.clipboardData.getData("text/plain"));
+    });
+    code.addEventListener("keydown", (event) => {
+      if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
+        event.preventDefault();
+        start(number);
+      }
+    });
+    return { run, stop, reset, progress, said, output, code, original: code.textContent };
+  }
+
+  function button(label, action) {
+    const made = document.createElement("button");
+    made.type = "button";
+    made.className = "run-button";
+    made.textContent = label;
+    made.addEventListener("click", action);
+    return made;
+  }
+
+  function why() {
+    if (location.protocol === "file:")
+      return "Browsers run no code for a page that was opened as a file. Serve the folder of this site, for instance "
+        + "with python3 -m http.server, and open it at the address that this prints.";
+    if (typeof WebAssembly !== "object" || typeof Worker !== "function")
+      return "This browser has no WebAssembly or no workers, so it cannot run Python. The page itself needs neither.";
+    return "";
+  }
+
+  function start(number) {
+    if (running !== null) return;
+    const missing = why();
+    if (missing) return say(number, missing);
+    if (worker === null) begin();
+    if (number < done) done = number; // once more, in the state that there is
+    for (let at = done; at <= number; at += 1) clear(at);
+    go(done, number);
+  }
+
+  function begin() {
+    worker = new Worker(new URL("worker.js", here), { type: "module" });
+    loaded = false;
+    done = 0;
+    worker.addEventListener("message", ({ data }) => hear(data));
+    worker.addEventListener("error", (event) => {
+      event.preventDefault();
+      end(`Python could not be started (${event.message || "a file of the site could not be loaded"}): load the page again.`);
+    });
+  }
+
+  function go(at, last) {
+    running = { at, last };
+    for (const each of bars) each.run.disabled = true;
+    bars[last].stop.hidden = false;
+    bars[last].progress.hidden = loaded;
+    bars[last].said.textContent = loaded ? "" : "Loading Python, about 14 MB, once";
+    const files = JSON.parse(decodeURIComponent(bars[at].code.closest(".run").dataset.files || "%7B%7D"));
+    worker.postMessage({ number: at, code: bars[at].code.textContent, files });
+  }
+
+  function hear(said) {
+    if (running === null) return;
+    const { at, last } = running;
+    if (said.kind === "loading") {
+      bars[last].progress.max = said.all;
+      bars[last].progress.value = said.got;
+    } else if (said.kind === "loaded") {
+      loaded = true;
+      bars[last].progress.hidden = true;
+      bars[last].said.textContent = "";
+    } else if (said.kind === "text") {
+      write(at, said.text, said.error);
+    } else if (said.kind === "picture") {
+      draw(at, said.markup);
+    } else if (said.kind === "failed") {
+      end(said.text);
+    } else if (said.kind === "done") {
+      done = at + 1;
+      const more = at < last && !said.error;
+      finish();
+      if (more) go(at + 1, last);
+      else if (said.error && at < last) say(last, `Block ${at + 1} above has failed, so this one was not run.`);
+    }
+  }
+
+  function finish() {
+    running = null;
+    for (const each of bars) {
+      each.run.disabled = false;
+      each.stop.hidden = each.progress.hidden = true;
+      each.reset.hidden = false;
+    }
+  }
+
+  // End the worker: with the state that it has, for a new beginning.
+  function end(text, original = false) {
+    const last = running === null ? null : running.last;
+    if (worker !== null) worker.terminate();
+    worker = null;
+    done = 0;
+    finish();
+    bars.forEach((each, number) => {
+      each.said.textContent = "";
+      each.reset.hidden = true;
+      if (original) {
+        clear(number);
+        if (each.code.textContent !== each.original) each.code.textContent = each.original;
+      }
+    });
+    if (text && last !== null) say(last, text);
+  }
+
+  function clear(number) {
+    const each = bars[number];
+    each.output.replaceChildren();
+    each.output.hidden = true;
+    each.said.textContent = "";
+  }
+
+  function say(number, text) {
+    bars[number].said.textContent = text;
+  }
+
+  function write(number, text, error) {
+    const part = document.createElement("span");
+    if (error) part.className = "run-error";
+    part.textContent = text;
+    bars[number].output.append(part);
+    bars[number].output.hidden = false;
+  }
+
+  // The markup is what the package itself draws; it is shown as a picture, in which nothing runs.
+  function draw(number, markup) {
+    const picture = document.createElement("img");
+    picture.alt = "The picture that the block has drawn";
+    picture.src = URL.createObjectURL(new Blob([markup], { type: "image/svg+xml" }));
+    bars[number].output.append(picture);
+    bars[number].output.hidden = false;
+  }
+})();

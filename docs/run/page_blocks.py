@@ -1,0 +1,100 @@
+"""Run the blocks of a page in a browser, in one namespace; worker.js calls this, and the site's bundle contains it."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import linecache
+import os
+import sys
+import traceback
+from typing import Any, Callable
+
+__all__ = ["InAdvance", "begin", "key_of", "run"]
+
+_namespace: dict[str, Any] = {"__name__": "__main__"}
+_draw: list[Callable[[str], object]] = []
+
+
+def begin(draw: Callable[[str], object]) -> None:
+    """Prepare for the first block; `draw` gets the SVG of each picture."""
+    _draw[:] = [draw]
+    os.makedirs("/work", exist_ok=True)
+    os.chdir("/work")
+    os.environ.update(RAWCUDA_DRIVER="emulator", COLUMNS="100")
+    from rawcuda.compiler import program
+
+    program._loaded[:] = [InAdvance()]  # type: ignore[list-item]
+
+
+def key_of(request: Any) -> str:
+    """Return the key of what a compiler was asked for."""
+    asked = request.source, request.options, sorted(request.headers.items()), request.names, request.target
+    return hashlib.sha256(repr((*asked, request.output)).encode()).hexdigest()[:24]
+
+
+class InAdvance:
+    """A compiler that knows the CUDA C of the pages alone, which docs/make_compiled.py has compiled."""
+
+    kind, path = "NVRTC", "compiled in advance"
+
+    def __init__(self) -> None:
+        with open(os.path.join(os.path.dirname(__file__), "compiled.json"), encoding="utf-8") as file:
+            found = json.load(file)
+        self.version, self.architectures = tuple(found["version"]), found["architectures"]
+        self._compiled = found["compiled"]
+
+    def identity(self) -> str:
+        """Return a text that names this compiler, for caches."""
+        return self.path
+
+    def compile(self, request: Any, folders: list[str]) -> Any:
+        """Return the outcome; raises CompilerNotFound if the pages do not have this source."""
+        from rawcuda.compiler.request import Outcome
+        from rawcuda.errors import CompilerNotFound
+
+        outcome = self._compiled.get(key_of(request))
+        if outcome is None:
+            raise CompilerNotFound(
+                "CUDA C cannot be compiled in a browser. The CUDA C of these pages was compiled in advance, and runs "
+                "as it stands: press Reset to undo your changes to it. Launches, data and PTX can be changed here",
+                tried=[],
+            )
+        return Outcome(outcome[0].encode("latin-1"), *outcome[1:])
+
+
+def run(number: int, code: str, files: str) -> bool:
+    """Run a block, show the picture of its last expression if that has one, and tell whether the block has failed.
+
+    files   the files that the page has above it, as JSON: name -> text
+    """
+    for name, text in json.loads(files).items():
+        with open(name, "w", encoding="utf-8") as file:
+            file.write(text)
+    name = f"block {number + 1}"
+    linecache.cache[name] = len(code), None, code.splitlines(True), name
+    try:
+        tree = ast.parse(code, name)
+        last = tree.body[-1] if tree.body else None
+        is_shown = isinstance(last, ast.Expr)
+        exec(compile(ast.Module(tree.body[:-1] if is_shown else tree.body, []), name, "exec"), _namespace)
+        if isinstance(last, ast.Expr):
+            _show(eval(compile(ast.Expression(last.value), name, "eval"), _namespace))
+    except BaseException as error:
+        trace = error.__traceback__
+        while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
+            trace = trace.tb_next
+        traceback.print_exception(type(error), error, trace)
+        return True
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    return False
+
+
+def _show(value: object) -> None:
+    svg = getattr(value, "_repr_svg_", None)
+    text = svg() if svg is not None else None
+    if text:
+        _draw[0](text)

@@ -1,0 +1,1 @@
+"""Tests in CPython for WebAssembly: python3 -m tests --pyodide."""
