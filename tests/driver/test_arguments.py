@@ -83,7 +83,7 @@ REFUSED = [
     (".f32", 1j, TypeError, "cannot be converted to a float"),
     (".f64", Strange(complex)(1), TypeError, "cannot be converted to a float"),
     (".u64", ctypes.pointer(ctypes.c_int()), TypeError, "points to host memory"),
-    (".u64", (ctypes.c_int * 2)(), ValueError, "a c_int_Array_2 is in host memory"),
+    (".u64", (ctypes.c_int * 2)(), ValueError, rf"a {(ctypes.c_int * 2).__name__} is in host memory"),
     (".u64", ctypes.byref(ctypes.c_int()), TypeError, "cannot be converted to an integer"),
     (".u32", rawcuda.In(5), TypeError, "an In cannot be converted"),
     (".f32", bytearray(4), TypeError, "cannot be converted to a float"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import signal
@@ -22,7 +23,7 @@ def refuse() -> None:
     replaced.__del__ = lambda self: None
     thread: Any = threading.Thread
     thread.start = _skipping("threads")
-    for module, name in (os, "fork"), (signal, "setitimer"), (signal, "alarm"):
+    for module, name in (os, "fork"), (signal, "setitimer"), (signal, "alarm"), (asyncio, "run"):
         setattr(module, name, _skipping(name))
 
 
@@ -32,8 +33,10 @@ class Imports:
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_call(self) -> Iterator[None]:
         outcome: Any = yield
-        if outcome.excinfo is not None and isinstance(outcome.excinfo[1], ModuleNotFoundError):
-            outcome.force_exception(pytest.skip.Exception(f"in a browser there is no {outcome.excinfo[1].name}"))
+        error = None if outcome.excinfo is None else outcome.excinfo[1]
+        if isinstance(error, ModuleNotFoundError) or type(error).__name__ == "CompilerNotFound":
+            what = error.name if isinstance(error, ModuleNotFoundError) else "compiler for CUDA C"
+            outcome.force_exception(pytest.skip.Exception(f"in a browser there is no {what}"))
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_make_collect_report(self, collector: pytest.Collector) -> Iterator[None]:

@@ -57,7 +57,7 @@ class HostThread:
         if not self._started:
             try:
                 _thread.start_new_thread(self._serve, ())
-            except RuntimeError:  # the interpreter is ending and starts no more threads
+            except RuntimeError:  # no thread can start: the interpreter ends, or is in a browser
                 self._run_here()
                 return
             self._started = True

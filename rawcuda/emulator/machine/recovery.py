@@ -197,7 +197,7 @@ class Interrupts:
         self._kept[ident] = caught
         try:
             _thread.start_new_thread(self._deliver, (ident, caught))
-        except RuntimeError:  # the interpreter is ending and starts no more threads
+        except RuntimeError:  # no thread can start: the interpreter ends, or is in a browser
             pass
 
     def _deliver(self, ident: int, caught: BaseException) -> None:

@@ -67,7 +67,7 @@ def _import_elsewhere() -> None:
 
     try:
         _thread.start_new_thread(work, ())
-    except RuntimeError:  # the interpreter is ending and starts no more threads
+    except RuntimeError:  # no thread can start: the interpreter ends, or is in a browser
         return
     done.acquire()
 
