@@ -92,7 +92,7 @@
     for (const each of bars) each.run.disabled = true;
     bars[last].stop.hidden = false;
     bars[last].progress.hidden = loaded;
-    bars[last].said.textContent = loaded ? "" : "Loading Python, about 14 MB, once";
+    bars[last].said.textContent = loaded ? "" : "Loading Python, about 18 MB, once";
     const files = JSON.parse(decodeURIComponent(bars[at].code.closest(".run").dataset.files || "%7B%7D"));
     worker.postMessage({ number: at, code: bars[at].code.textContent, files });
   }

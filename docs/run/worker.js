@@ -1,11 +1,19 @@
 // Python in a worker: it gets the code of one block after the other, and sends what they print and draw.
 import { loadPyodide } from "./pyodide/pyodide.mjs";
 
-const ALL = 14_500_000; // bytes that are loaded, about
+const ALL = 17_900_000; // bytes that are loaded, about
 let got = 0;
 const load = self.fetch;
+const fail = (why) => postMessage({ kind: "failed", text: `Python could not be loaded (${why}): load the page again.` });
 self.fetch = async (...asked) => {
-  const answer = await load(...asked);
+  let answer;
+  try {
+    answer = await load(...asked);
+  } catch (error) {
+    fail(error.message); // Pyodide would wait for ever for a file that did not come
+    throw error;
+  }
+  if (!answer.ok) fail(`${answer.status} for ${answer.url}`);
   if (!answer.ok || !answer.body) return answer;
   const counting = new TransformStream({
     transform(part, to) {
@@ -52,7 +60,7 @@ page_blocks.begin(draw)
 const ready = begin();
 ready.then(
   () => postMessage({ kind: "loaded" }),
-  (error) => postMessage({ kind: "failed", text: `Python could not be loaded (${error.message}): load the page again.` }),
+  (error) => fail(error.message),
 );
 
 self.addEventListener("message", async ({ data }) => {

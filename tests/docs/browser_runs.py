@@ -102,7 +102,7 @@ def controls(browser: Browser, root: str, site: Path) -> dict[str, str]:
         page.locator('button[aria-label="Run block 1"]').click()
         status = page.locator(".run-bar [role=status]").first
         page.wait_for_function(
-            "() => /[.:]$/.test(document.querySelector('.run-bar [role=status]').textContent)", timeout=LONGEST
+            "() => document.querySelector('.run-bar [role=status]').textContent.endsWith('.')", timeout=LONGEST
         )
         found[name] = status.inner_text()
         context.close()
