@@ -17,6 +17,7 @@ Read next    entries/hardware/device_entries.py
 from __future__ import annotations
 
 import json
+import sys
 
 from ...headers import behaviour, cuda_h
 from .codes import NAMES, TEXTS
@@ -241,7 +242,7 @@ class Answers:
     def __init__(self, architecture: int = 90) -> None:
         self.architecture, self.cuda, self.mig = architecture, 0, False
         self.name = f"{__name__.partition('.emulator.')[0].rpartition('.')[2]} emulator"
-        self.memory = 4 << 30
+        self.memory = 4 << 30 if sys.maxsize > 1 << 32 else 2 << 30  # a size_t must hold it
         self.attributes = {**_VALUES, _MAJOR: architecture // 10, _MINOR: architecture % 10}
         if architecture != 90:
             self.attributes.update(capability_of(architecture).attributes())

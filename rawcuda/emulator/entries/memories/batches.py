@@ -28,7 +28,7 @@ _STREAM, _DURING_CALL, _ANY = 1, 2, 3  # CUmemcpySrcAccessOrder
 _ATTRIBUTES = struct.Struct("<i 2i 2i I")  # order of access to the source; hints for source and target; flags
 _OPERAND = struct.Struct("i QNN 2i 0Q")  # type; pointer, length of a row, rows of a layer, hint
 _ADDRESS = ctypes.c_uint64
-_OPERATION_SIZE = 2 * _OPERAND.size + 3 * WORD + 8  # both operands, the extent, order and flags
+_OPERATION_SIZE = (2 * _OPERAND.size + 3 * WORD + 8 + 7) // 8 * 8  # both operands, the extent, order and flags
 _POINTER, _ARRAY = 1, 2
 
 
