@@ -24,7 +24,24 @@ from .calls import Calls, report
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable
+    from typing import Any, Callable, Protocol
+
+    from typing_extensions import TypeGuard
+
+    from ...gpu.devices.device import Device
+    from .points import Event
+
+    class OnDevice(Protocol):
+        """A Kernel, a Stream or another object with a device; that of a borrowed stream is None."""
+
+        @property
+        def device(self) -> Any:
+            """Return the Device."""
+
+        @property
+        def _primary(self) -> Any:
+            """Return its PrimaryContext."""
+
 
 __all__ = [
     "AnyContext",
@@ -92,10 +109,10 @@ class PrimaryContext:
         self._handle: int | None = None
         self.users: set[object] = set()
         self.closing = True
-        self.kept: dict[Any, Any] = {}
-        self.pool: list[Any] = []
-        self.events: list[Any] = []
-        self.attributes: dict[Any, Any] = {}  # constant facts about the device, for Device
+        self.kept: dict[object, Any] = {}
+        self.pool: list[Event] = []
+        self.events: list[Event] = []
+        self.attributes: dict[object, Any] = {}  # constant facts about the device, for Device
         self._lock = _thread.RLock()  # re-entrant, because garbage collection may run while it is held
 
     def hold(self, user: object) -> int:
@@ -178,7 +195,7 @@ class PrimaryContext:
         """Return a context manager that makes this context current in this thread."""
         return Current(self)
 
-    def call_pushed(self, function: Any, arguments: tuple[Any, ...]) -> int:
+    def call_pushed(self, function: Callable[..., int], arguments: tuple[object, ...]) -> int:
         """Push this context, which is not current, call a raw function, pop the context, and return the code.
 
         Launches are made in this way where this context is not current, in a third of the time that current() takes.
@@ -336,7 +353,7 @@ class _AnyContext:
         """Return a context manager that makes any context current."""
         return AnyContext(for_default=self._for_default)
 
-    def call_pushed(self, function: Any, arguments: tuple[Any, ...]) -> int:
+    def call_pushed(self, function: Callable[..., int], arguments: tuple[object, ...]) -> int:
         """Call a raw function in any context, where none is current, and return the code."""
         return _to_push(self._for_default).call_pushed(function, arguments)
 
@@ -344,10 +361,10 @@ class _AnyContext:
 class _AnyCalls(Calls):
     """The prepared calls for an unknown context: which one is current does not matter, if there is one."""
 
-    def _prepare(self, function: Any) -> Callable[..., int]:
+    def _prepare(self, function: Callable[..., int]) -> Callable[..., int]:
         ask, context, answer, call_carefully = self._driver.ask_current, self._context, self.answer, self.call_carefully
 
-        def call(*arguments: Any) -> int:
+        def call(*arguments: object) -> int:
             if careful:
                 return call_carefully(function, arguments)
             into, now = of_thread.current
@@ -416,7 +433,7 @@ def count() -> int:
     return number.value
 
 
-def primary_of(device: Any) -> PrimaryContext | None:
+def primary_of(device: object) -> PrimaryContext | None:
     """Return the context that an open Device holds, or begins to hold; None if the object is not a Device.
 
     raises  Closed   the Device is closed
@@ -430,16 +447,15 @@ def primary_of(device: Any) -> PrimaryContext | None:
     if not is_device(device):
         return None
     device.context
-    primary = device._primary
-    return primary  # type: ignore[no-any-return]
+    return device._primary
 
 
-def is_device(given: object) -> bool:
+def is_device(given: object) -> TypeGuard[Device]:
     """Tell whether an object is a Device, open or closed; streams and memory have a context, too, but are not."""
     return type(getattr(given, "_primary", None)) is PrimaryContext and hasattr(given, "ordinal")
 
 
-# -- checks of what the driver and the device support; `of` is a Kernel, a Stream or another object with a device
+# -- checks of what the driver and the device support
 
 
 def unsupported(message: str, call: str = "cuLaunchKernelEx") -> Unsupported:
@@ -447,7 +463,7 @@ def unsupported(message: str, call: str = "cuLaunchKernelEx") -> Unsupported:
     return Unsupported(message, code=801, name="CUDA_ERROR_NOT_SUPPORTED", call=call)
 
 
-def require(of: Any, option: str, attribute: str) -> int:
+def require(of: OnDevice, option: str, attribute: str) -> int:
     """Return the device attribute that tells whether the device supports an option.
 
     raises  Unsupported  it is 0
@@ -460,7 +476,7 @@ def require(of: Any, option: str, attribute: str) -> int:
     return found
 
 
-def driver_version(of: Any) -> int:
+def driver_version(of: OnDevice) -> int:
     """Return the CUDA version of the driver, such as 12040."""
     facts = of._primary.attributes
     version: int | None = facts.get(_VERSION)
@@ -469,7 +485,7 @@ def driver_version(of: Any) -> int:
     return version
 
 
-def check_version(of: object, what: str, since: int) -> None:
+def check_version(of: OnDevice, what: str, since: int) -> None:
     """Raise Unsupported if the driver is too old for an option."""
     version = driver_version(of)
     if version < since:

@@ -24,6 +24,7 @@ from .points import beginning, capture_number, capturing, finish_context
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from _thread import LockType
     from typing import Any
 
 __all__ = [
@@ -64,7 +65,7 @@ __all__ = [
 
 _drop = dropped.append
 # Held while a stream is destroyed, and while memory is freed on a stream: two threads may close the two.
-destroying: Any = RLock()
+destroying = RLock()
 
 
 class Kind:
@@ -125,7 +126,7 @@ GREEN_STREAM = Kind("cuGreenCtxStreamCreate", (1, 0), "cuStreamDestroy_v2")  # C
 
 
 def make(
-    owner: Owned, kind: Kind, primary: PrimaryContext, arguments: tuple[Any, ...] | None, stream: object = None
+    owner: Owned, kind: Kind, primary: PrimaryContext, arguments: tuple[object, ...] | None, stream: object = None
 ) -> Lifetime:
     """Create a handle that holds its context, and give it to its owner; return the C memory that contains it.
 
@@ -175,7 +176,7 @@ class Lifetime(Cell):  # type: ignore[misc]
     kind: Kind
     primary: PrimaryContext
     stream: Any
-    taken: Any
+    taken: LockType
     capture: int | None
 
     def release(self, late: bool) -> bool:
@@ -251,7 +252,7 @@ class Lifetime(Cell):  # type: ignore[misc]
         self._call()
         return True
 
-    def _free_on(self, queue: Any) -> bool | None:
+    def _free_on(self, queue: object) -> bool | None:
         """Free memory on a stream, given as an argument.
 
         returns  False if a capture forbids it now; None if the stream does not exist any more

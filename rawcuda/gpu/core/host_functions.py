@@ -34,7 +34,7 @@ from .stream_arguments import PER_THREAD, failed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable
+    from typing import Callable
 
     from .stream_arguments import StreamHandle
 
@@ -52,7 +52,7 @@ class Origin:
 
     __slots__ = ("ordinal", "stream")
 
-    def __init__(self, ordinal: int, stream: Callable[[], Any] | None) -> None:
+    def __init__(self, ordinal: int, stream: Callable[[], StreamHandle | None] | None) -> None:
         self.ordinal, self.stream = ordinal, stream
 
     def is_stale(self) -> bool:
@@ -79,7 +79,7 @@ _forever: list[_Call] = []  # those of graphs of other software
 _origins: dict[tuple[int, int, int], Origin] = {}  # by device, stream and, for a per-thread stream, thread
 _in_graphs: dict[int, Origin] = {}  # by device: for functions in graphs, which any stream may launch
 _numbers = count(1)
-_thunk: list[Any] = []  # the C function, as an argument, after it was first needed
+_thunk: list[object] = []  # the C function, as an argument, after it was first needed
 _addresses: list[int] = []  # its address
 
 
@@ -105,7 +105,7 @@ def _no_call() -> None:
     """Return None, as the weak reference to the call of a destroyed graph does."""
 
 
-def _in_graph(ordinal: int, function: Any, arguments: tuple[object, ...]) -> tuple[int, _Call]:
+def _in_graph(ordinal: int, function: Callable[..., object], arguments: tuple[object, ...]) -> tuple[int, _Call]:
     """Return a number for a call by a graph on a device, and an object: the call is made only while this exists."""
     made, number = _Call(function, arguments, _in_graphs.setdefault(ordinal, Origin(ordinal, None))), next(_numbers)
     forget = partial(_graph_calls.pop, number, None)  # (at the interpreter's exit, a module's names may be None)
@@ -113,7 +113,7 @@ def _in_graph(ordinal: int, function: Any, arguments: tuple[object, ...]) -> tup
     return number, made
 
 
-def _function() -> Any:
+def _function() -> object:
     if not _thunk:
         import atexit
 
@@ -125,7 +125,7 @@ def _function() -> Any:
     return _thunk[0]
 
 
-def call(stream: StreamHandle, function: Any, arguments: tuple[object, ...]) -> None:
+def call(stream: StreamHandle, function: Callable[..., object], arguments: tuple[object, ...]) -> None:
     """Queue the call of a function on a stream; it runs when the work before it is done, and later work waits for it.
 
     calls   cuLaunchHostFunc, cuStreamGetCaptureInfo
@@ -155,7 +155,7 @@ def call(stream: StreamHandle, function: Any, arguments: tuple[object, ...]) -> 
         raise
 
 
-def for_graph(ordinal: int, function: object, arguments: tuple[object, ...]) -> tuple[int, int, object]:
+def for_graph(ordinal: int, function: Callable[..., object], arguments: tuple[object, ...]) -> tuple[int, int, object]:
     """Prepare the call of a function by a node of a graph on a device.
 
     returns  the address of the C function, its argument, and an object to keep as long as the node may run

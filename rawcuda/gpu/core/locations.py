@@ -21,8 +21,13 @@ from ..core.points import finish_context
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from typing import Any, Callable
+    from collections.abc import Iterable, Iterator, Sequence
+    from typing import Any, Callable, TypeVar
+
+    from ...gpu.devices.device import Device
+
+    _Item = TypeVar("_Item")
+    _Change = Callable[[list[object], list[object]], None]
 
 __all__ = [
     "Devices",
@@ -74,7 +79,7 @@ class Location:
         words = {_HOST: "host", _NUMA: f"numa:{self.number}", _CURRENT: "numa:current"}
         return words.get(self.kind, f"device {self.number}")
 
-    def public(self) -> Any:
+    def public(self) -> Device | str:
         """Return this location as a user writes it: a Device, "host" or "numa:0"."""
         if self.kind == _DEVICE:
             return device_from(self.number)
@@ -102,14 +107,14 @@ def location_from(given: object) -> Location:
     return Location(_DEVICE, ordinal_from(given, "a location must be a Device, 'host' or 'numa:0'"))
 
 
-def location_of(kind: int, number: int) -> Any:
+def location_of(kind: int, number: int) -> Device | str | None:
     """Return a location from the driver as a user writes it; None stands for no location or for several."""
     if kind == _NONE or number == _INVALID:
         return None
     return Location(kind, number).public()
 
 
-def ordinal_from(given: Any, what: str = "a device must be a Device") -> int:
+def ordinal_from(given: object, what: str = "a device must be a Device") -> int:
     """Return the ordinal of a Device, or of an int that is one.
 
     raises  TypeError   another object
@@ -118,7 +123,7 @@ def ordinal_from(given: Any, what: str = "a device must be a Device") -> int:
     """
     if is_device(given):
         given.handle  # raises Closed
-        return int(given.ordinal)
+        return given.ordinal
     if isinstance(given, bool) or not hasattr(type(given), "__index__") or getattr(given, "shape", None):
         raise TypeError(f"{what}, not {a_kind(given)}")
     number = as_int(what, given)
@@ -127,9 +132,10 @@ def ordinal_from(given: Any, what: str = "a device must be a Device") -> int:
     return number
 
 
-def device_from(ordinal: int) -> Any:
+def device_from(ordinal: int) -> Device:
     """Return a Device."""
-    return gpu.Device(ordinal)
+    device: Device = gpu.Device(ordinal)
+    return device
 
 
 def right_from(given: object) -> int:
@@ -206,11 +212,11 @@ class Devices(MutableSet):  # type: ignore[type-arg]
 
     __slots__ = ("_read", "_change")
 
-    def __init__(self, read: Callable[[], list[Any]], change: Callable[[list[Any], list[Any]], None]) -> None:
+    def __init__(self, read: Callable[[], Sequence[object]], change: _Change) -> None:
         self._read, self._change = read, change
 
     @classmethod
-    def _from_iterable(cls, items: Iterable[Any]) -> set[Any]:
+    def _from_iterable(cls, items: Iterable[_Item]) -> set[_Item]:
         return set(items)
 
     def __contains__(self, item: object) -> bool:
@@ -231,7 +237,7 @@ class Devices(MutableSet):  # type: ignore[type-arg]
         if value in self:
             self._change([], [_public(value)])
 
-    def replace(self, values: Iterable[Any]) -> None:
+    def replace(self, values: Iterable[object]) -> None:
         """Make the set contain these devices and no others."""
         wanted = [location_from(value).public() for value in as_list("a set of devices", values, "devices")]
         now = self._read()
@@ -241,7 +247,7 @@ class Devices(MutableSet):  # type: ignore[type-arg]
         return f"{{{', '.join(map(repr, self._read()))}}}"
 
 
-def _public(given: object) -> Any:
+def _public(given: object) -> object:
     """Return the Device for an ordinal, and any other object unchanged."""
     try:
         return device_from(ordinal_from(given))

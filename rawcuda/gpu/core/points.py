@@ -53,12 +53,12 @@ _NO_TIMING = ctypes.c_uint(2)  # CU_EVENT_DISABLE_TIMING
 _SWEEP_EVERY = 16  # a sweep, and a new Point after it, cost 2,500 ns, which this many calls share
 
 # The number of each of our captures in progress, and the objects that must live as long as its graph.
-capturing: dict[int, list[Any]] = {}
+capturing: dict[int, list[object]] = {}
 captured_on: dict[int, int] = {}  # the number of each of our captures in progress -> the device of its stream
 # A wait for a whole context is possible only if there is no capture, and would break a capture that begins meanwhile.
 # So each wait is noted in `waiting`, and a capture begins when there is none. The lock is held while either begins.
 waiting: set[object] = set()
-beginning: Any = _thread.RLock()
+beginning = _thread.RLock()
 
 retained: list[Point] = []  # every Point that keeps something alive; appending and removing are atomic
 _newest: dict[tuple[int, int, int], Point] = {}  # that takes more objects, by device, stream and thread
@@ -73,14 +73,14 @@ class Event:
     def __init__(self, primary: PrimaryContext) -> None:
         handle = ctypes.c_void_p()
         primary.calls.cuEventCreate(byref(handle), _NO_TIMING)
-        self.argument: Any = as_argument(handle.value)
+        self.argument: object = as_argument(handle.value)
         primary.events.append(self)
 
 
 def take_event(primary: PrimaryContext) -> Event:
     """Return an event of the context's pool; append it to primary.pool afterwards."""
     try:
-        event: Event = primary.pool.pop()  # (atomic: no lock is needed, and a wait between streams is a hot path)
+        event = primary.pool.pop()  # (atomic: no lock is needed, and a wait between streams is a hot path)
         return event
     except IndexError:
         return Event(primary)
@@ -98,7 +98,7 @@ class Point:
     def __init__(self, primary: PrimaryContext, key: tuple[int, int, int]) -> None:
         self.primary, self.key = primary, key
         self.event: Event | None = take_event(primary)
-        self.things: list[Any] = []
+        self.things: list[object] = []
         self.is_open = True  # set to False before the event is queried: later objects need another Point
 
     def record(self, queue: object) -> None:
@@ -183,7 +183,7 @@ def capture_number(primary: PrimaryContext, stream: object) -> int | None:
     return number.value if status.value else None
 
 
-def refuse_wait(primary: PrimaryContext, what: str, stream: Any = None) -> None:
+def refuse_wait(primary: PrimaryContext, what: str, stream: object = None) -> None:
     """Refuse to wait for a stream that is captured, or a device with such a stream: the capture would break.
 
     stream  the handle as an argument; None: the whole device. Only our own captures count there

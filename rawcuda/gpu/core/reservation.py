@@ -25,7 +25,7 @@ from .locations import Location, finish_work
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Callable
 
 __all__ = ["NO_FLAGS", "Piece", "Reservation", "common_grain", "granularity", "properties"]
 
@@ -69,7 +69,7 @@ class Piece:
 _undoing = RLock()
 
 
-def attempt(call: Any, *arguments: Any) -> None:
+def attempt(call: Callable[..., object], *arguments: object) -> None:
     """Make a prepared call, and raise no error: the context is lost, or there was nothing to undo."""
     try:
         call(*arguments)
