@@ -23,6 +23,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from ..core.context import OnDevice
+
 __all__ = [
     "AccessPolicyWindow",
     "DOMAINS",
@@ -52,7 +54,7 @@ class AccessPolicyWindow(namedtuple("AccessPolicyWindow", "address nbytes hit_ra
 # -- the settings: each as a part of a CUlaunchAttributeValue
 
 
-def value_of_priority(of: Any, name: str, given: Any) -> bytes:
+def value_of_priority(of: OnDevice, name: str, given: object) -> bytes:
     """Read a priority; a lower number is a higher priority.
 
     calls   cuCtxGetStreamPriorityRange
@@ -66,7 +68,7 @@ def value_of_priority(of: Any, name: str, given: Any) -> bytes:
     return pack("<i", number)
 
 
-def _priorities(of: Any) -> tuple[int, int]:
+def _priorities(of: OnDevice) -> tuple[int, int]:
     """Return the lowest and the highest priority of the device, as numbers; the highest is the smallest number."""
     facts = of._primary.attributes
     known: tuple[int, int] | None = facts.get(_PRIORITIES)
@@ -78,12 +80,12 @@ def _priorities(of: Any) -> tuple[int, int]:
     return known
 
 
-def value_of_domain(_: Any, name: str, given: Any) -> bytes:
+def value_of_domain(_: object, name: str, given: object) -> bytes:
     """Read a logical domain of memory synchronization."""
     return pack("<i", as_enumerator(name, given, DOMAINS))
 
 
-def value_of_domains(of: Any, name: str, given: Any) -> bytes:
+def value_of_domains(of: OnDevice, name: str, given: object) -> bytes:
     """Read the numbers of the physical domains for the default and the remote domain."""
     if isinstance(given, dict):
         if set(given) != set(DOMAINS):
@@ -101,7 +103,7 @@ def value_of_domains(of: Any, name: str, given: Any) -> bytes:
     return pack("<2B", default, remote)
 
 
-def value_of_window(of: Any, name: str, given: Any) -> bytes:
+def value_of_window(of: OnDevice, name: str, given: object) -> bytes:
     """Read a window over memory for which the L2 cache has a policy.
 
     given   an AccessPolicyWindow; Memory or an array; or a dict with that as "memory", and hit_ratio, hit and miss

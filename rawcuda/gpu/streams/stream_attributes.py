@@ -62,7 +62,7 @@ class StreamAttributes:
             "copy_from() sets those of another stream"
         )
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         if not isinstance(getattr(type(self), name, None), property):
             known = ", ".join(_NAMES)
             raise AttributeError(f"a stream has no attribute {name!r}: there are {known}")
@@ -140,12 +140,12 @@ class StreamAttributes:
         )
 
     @access_policy_window.setter
-    def access_policy_window(self, window: Any) -> None:
+    def access_policy_window(self, window: object) -> None:
         is_none = window is None
         self._set(_WINDOW, b"" if is_none else value_of_window(self._stream, "access_policy_window", window))
 
     def set_access_policy_window(
-        self, memory: Any, *, hit_ratio: float = 1.0, hit: str = "persisting", miss: str = "streaming"
+        self, memory: object, *, hit_ratio: float = 1.0, hit: str = "persisting", miss: str = "streaming"
     ) -> None:
         """Let the L2 cache keep a part of an array's memory, from its first to its last byte.
 

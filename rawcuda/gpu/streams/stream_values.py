@@ -25,7 +25,6 @@ from ..core.points import retain
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from typing import Any
 
     from ..core.stream_arguments import StreamHandle
 
@@ -44,10 +43,10 @@ class _Operation:
 
     def __init__(self, kind: int, address: int = 0, value: int = 0, flags: int = 0, width: int = 4) -> None:
         self.kind, self.address, self.value, self.flags, self.width = kind, address, value, flags, width
-        self.seen: Any = None
+        self.seen: StridedView | None = None
 
 
-def wait_value(stream: StreamHandle, where: Any, value: Any, how: Any, bits: Any, flush: bool) -> None:
+def wait_value(stream: StreamHandle, where: object, value: object, how: object, bits: int | None, flush: bool) -> None:
     """Make later work on a stream wait until a value in memory meets a condition.
 
     calls   cuStreamWaitValue32_v2, cuStreamWaitValue64_v2
@@ -56,7 +55,7 @@ def wait_value(stream: StreamHandle, where: Any, value: Any, how: Any, bits: Any
     _queue(stream, "cuStreamWaitValue32_v2" if step.width == 4 else "cuStreamWaitValue64_v2", step)
 
 
-def write_value(stream: StreamHandle, where: Any, value: Any, bits: Any) -> None:
+def write_value(stream: StreamHandle, where: object, value: object, bits: int | None) -> None:
     """Write a value to memory when the earlier work of a stream is done.
 
     calls   cuStreamWriteValue32_v2, cuStreamWriteValue64_v2
@@ -65,7 +64,7 @@ def write_value(stream: StreamHandle, where: Any, value: Any, bits: Any) -> None
     _queue(stream, "cuStreamWriteValue32_v2" if step.width == 4 else "cuStreamWriteValue64_v2", step)
 
 
-def batch(stream: StreamHandle, operations: Iterable[Any]) -> None:
+def batch(stream: StreamHandle, operations: Iterable[object]) -> None:
     """Queue several waits and writes with one call.
 
     calls   cuStreamBatchMemOp_v2
@@ -89,7 +88,7 @@ def batch(stream: StreamHandle, operations: Iterable[Any]) -> None:
         _keep(stream, step)
 
 
-def _one_of(stream: StreamHandle, number: int, operation: Any) -> _Operation:
+def _one_of(stream: StreamHandle, number: int, operation: object) -> _Operation:
     """Check one operation of a batch: ("wait", where, value[, how]), ("write", where, value) or ("barrier",)."""
     if not isinstance(operation, tuple) or not operation or not isinstance(operation[0], str):
         raise TypeError(
@@ -113,7 +112,7 @@ def _one_of(stream: StreamHandle, number: int, operation: Any) -> _Operation:
     )
 
 
-def _wait(stream: StreamHandle, where: Any, value: Any, how: Any, bits: Any, flush: bool) -> _Operation:
+def _wait(stream: StreamHandle, where: object, value: object, how: object, bits: int | None, flush: bool) -> _Operation:
     flags = _CONDITIONS.get(how) if isinstance(how, str) else None
     if flags is None:
         raise ValueError(f'how={worded(how)}: a condition is one of ">=", "==", "&" and "nor"')
@@ -127,7 +126,7 @@ def _wait(stream: StreamHandle, where: Any, value: Any, how: Any, bits: Any, flu
     return step
 
 
-def _write(stream: StreamHandle, where: Any, value: Any, bits: Any) -> _Operation:
+def _write(stream: StreamHandle, where: object, value: object, bits: int | None) -> _Operation:
     step = _place(stream, where, value, bits)
     if step.seen is not None and step.seen.readonly:
         raise refusal(step.seen.protocol, "readonly", True, "the memory is read-only, so no value can be written to it")
@@ -135,7 +134,7 @@ def _write(stream: StreamHandle, where: Any, value: Any, bits: Any) -> _Operatio
     return step
 
 
-def _place(stream: StreamHandle, where: Any, value: Any, bits: Any) -> _Operation:
+def _place(stream: StreamHandle, where: object, value: object, bits: int | None) -> _Operation:
     """Find the address and the width of a value, and check both."""
     if bits is not None and (getattr(bits, "shape", None) or bits not in (32, 64)):
         raise ValueError(f"bits={worded(bits)}: a value has 32 or 64 bits")
@@ -201,7 +200,7 @@ def _check_place(stream: StreamHandle, seen: StridedView) -> None:
         )
 
 
-def _number(value: Any, width: int) -> int:
+def _number(value: object, width: int) -> int:
     """Return a value as an unsigned number of its width."""
     number = as_int("value", value)
     if not -(1 << 8 * width - 1) <= number < 1 << 8 * width:

@@ -13,14 +13,14 @@ from ...errors import worded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from ...gpu.streams.stream import Event, Stream
 
 __all__ = ["awaited", "wait_until"]
 
 _SHORTEST, _LONGEST = 5e-5, 1e-2  # seconds between two queries
 
 
-async def awaited(thing: Any) -> None:
+async def awaited(thing: Stream | Event) -> None:
     """Wait for a stream or an event in an event loop of asyncio; it raises what synchronize() would raise."""
     from asyncio import sleep
 
@@ -31,7 +31,7 @@ async def awaited(thing: Any) -> None:
     thing.synchronize()  # it does not wait any more
 
 
-def wait_until(thing: Any, timeout: Any) -> None:
+def wait_until(thing: Stream | Event, timeout: object) -> None:
     """Wait for a stream or an event, at most for some seconds.
 
     raises  TimeoutError  the time is over; the work continues
