@@ -26,8 +26,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
+    from ...gpu.devices.device import Device
     from ...gpu.memory.memory import Memory
+    from ..core.context import PrimaryContext
     from ..core.locations import Location
+
+    Run = tuple[int, int, Any]  # an address, a size, and a Location or None
 
 __all__ = [
     "accessed_by",
@@ -55,9 +59,9 @@ _OLD_LOCATIONS = 2, 4  # the preferred location, and that of the last prefetch, 
 _NEW_LOCATIONS = 5, 6, 7, 8  # the same as a type and an id each; from CUDA 13.0 on
 
 
-def _range(memory: Any, offset: Any, nbytes: Any) -> tuple[int, int]:
+def _range(memory: Any, offset: object, nbytes: object) -> tuple[int, int]:
     """Return the address and the size of a part of managed memory."""
-    address: int = memory.ptr
+    address = memory.ptr
     if memory.kind != "managed":
         raise ValueError(
             f"{memory!r} does not move: advice, prefetches and discards are for managed memory, "
@@ -85,7 +89,7 @@ def _check_concurrent(where: Location) -> None:
         locations.require(primary, "CONCURRENT_MANAGED_ACCESS", "managed memory that follows advice and prefetches")
 
 
-def advise(memory: Any, advice: Any, location: object, offset: object, nbytes: object) -> None:
+def advise(memory: Memory, advice: str, location: object, offset: object, nbytes: object) -> None:
     """Tell the driver how managed memory will be used; see ManagedMemory.advise.
 
     calls   cuMemAdvise_v2, cuMemAdvise
@@ -116,7 +120,7 @@ def advise(memory: Any, advice: Any, location: object, offset: object, nbytes: o
         primary.calls.cuMemAdvise(as_argument(begin), as_argument(size), ctypes.c_int(number), device)
 
 
-def prefetch(memory: Any, location: object, stream: Any, offset: object, nbytes: object) -> None:
+def prefetch(memory: Memory, location: object, stream: object, offset: object, nbytes: object) -> None:
     """Move managed memory to where it will be used, in the order of a stream; see ManagedMemory.prefetch."""
     begin, size = _range(memory, offset, nbytes)
     where = locations.location_from(location)
@@ -136,7 +140,7 @@ def prefetch_batch(memories: Iterable[Memory], location: object, *, stream: obje
         _prefetch(ranges, home_of(stream, primary), stream)
 
 
-def discard(memory: Any, location: object, stream: Any, offset: object, nbytes: object) -> None:
+def discard(memory: Memory, location: object, stream: object, offset: object, nbytes: object) -> None:
     """Discard the content of managed memory; with a location, prefetch the pages there, without content."""
     begin, size = _range(memory, offset, nbytes)
     if location is None:
@@ -160,7 +164,7 @@ def discard_batch(memories: Iterable[Memory], location: object = None, *, stream
         _discard(ranges, home_of(stream, primary), stream)
 
 
-def _several(memories: object, location: object, is_needed: bool) -> tuple[list[Any], Any]:
+def _several(memories: object, location: object, is_needed: bool) -> tuple[list[Run], Any]:
     """Check several Memory objects and their locations; return the runs that have bytes, and a context."""
     ranges, primary, given = [], None, as_list("memories", memories, "Memory objects")
     if isinstance(location, (list, tuple)):
@@ -190,7 +194,7 @@ def _several(memories: object, location: object, is_needed: bool) -> tuple[list[
     return ranges, primary
 
 
-def _prefetch(ranges: list[Any], primary: Any, stream: Any) -> None:
+def _prefetch(ranges: list[Run], primary: PrimaryContext, stream: object) -> None:
     """Prefetch ranges, each an address, a size and a Location: together if the driver can, else one by one.
 
     calls   cuMemPrefetchBatchAsync, cuMemPrefetchAsync_v2, cuMemPrefetchAsync
@@ -209,7 +213,7 @@ def _prefetch(ranges: list[Any], primary: Any, stream: Any) -> None:
             calls.cuMemPrefetchAsync(as_argument(begin), as_argument(size), ctypes.c_int(where.device()), queue)
 
 
-def _discard(ranges: list[Any], primary: Any, stream: Any) -> None:
+def _discard(ranges: list[Run], primary: PrimaryContext, stream: object) -> None:
     """Discard the content of ranges, each an address, a size and a Location or None.
 
     calls   cuMemDiscardBatchAsync, cuMemDiscardAndPrefetchBatchAsync
@@ -233,14 +237,14 @@ def _discard(ranges: list[Any], primary: Any, stream: Any) -> None:
         ) from None
 
 
-def _arrays(ranges: list[Any]) -> tuple[Any, ...]:
+def _arrays(ranges: list[Run]) -> tuple[object, ...]:
     """Return the addresses, the sizes and the number of ranges, as arguments of a batch."""
     count = len(ranges)
     begins, sizes = [(ctypes.c_uint64 * count)(*[each[column] for each in ranges]) for column in (0, 1)]
     return byref(begins), byref(sizes), as_argument(count)
 
 
-def _places(ranges: list[Any]) -> tuple[Any, ...]:
+def _places(ranges: list[Run]) -> tuple[object, ...]:
     """Return the locations of ranges, the number of the first range of each, and how many they are."""
     firsts = [number for number, each in enumerate(ranges) if not number or each[2] is not ranges[number - 1][2]]
     count = len(firsts)
@@ -251,7 +255,7 @@ def _places(ranges: list[Any]) -> tuple[Any, ...]:
 # -- the attributes of the pages
 
 
-def attributes(memory: Any, offset: object = 0, nbytes: object = None) -> dict[str, Any]:
+def attributes(memory: Memory, offset: object = 0, nbytes: object = None) -> dict[str, Any]:
     """Return what all pages of a part of managed memory have in common; see ManagedMemory.range_attributes.
 
     calls   cuMemRangeGetAttributes
@@ -286,22 +290,22 @@ def attributes(memory: Any, offset: object = 0, nbytes: object = None) -> dict[s
     }
 
 
-def _old_location(number: int) -> Any:
+def _old_location(number: int) -> Device | str | None:
     """Return the location that a device number means in attributes of drivers before CUDA 13.0."""
     if number == _CPU:
         return "host"
     return None if number == _INVALID else locations.device_from(number)
 
 
-def accessed_by(memory: object) -> locations.Devices:
+def accessed_by(memory: Memory) -> locations.Devices:
     """Return the set of locations that access all pages, according to advice; changing the set gives advice."""
     _range(memory, 0, None)
 
-    def read() -> list[Any]:
-        found: list[Any] = attributes(memory)["accessed_by"]
+    def read() -> list[object]:
+        found: list[object] = attributes(memory)["accessed_by"]
         return found
 
-    def change(added: list[Any], removed: list[Any]) -> None:
+    def change(added: list[object], removed: list[object]) -> None:
         for each in (*added, *removed):  # check all before the first call
             where = locations.location_from(each)
             if where.kind not in (_DEVICE, _HOST):
@@ -315,7 +319,7 @@ def accessed_by(memory: object) -> locations.Devices:
     return locations.Devices(read, change)
 
 
-def replace(memory: object, advice: str, location: object) -> None:
+def replace(memory: Memory, advice: str, location: object) -> None:
     """Set or remove the preferred location of all pages; None removes it."""
     if location is None:
         advise(memory, f"unset_{advice}", None, 0, None)

@@ -27,7 +27,7 @@ from ..core.stream_arguments import Ordering, StreamHandle, is_elsewhere
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Callable
 
     from ...arrays.strided import StridedView
     from ...gpu.devices.device import Device
@@ -46,8 +46,8 @@ class Lease:
     __slots__ = ("memory", "__del__", "__weakref__")
 
     if TYPE_CHECKING:
-        memory: Any  # after close() another Lease, if that has to live as long
-        __del__: Any
+        memory: object  # after close() another Lease, if that has to live as long
+        __del__: Callable[[], object]
 
     def __init__(self, memory: Memory) -> None:
         self.memory, self.__del__ = memory, _nothing  # (an object whose finalizer is not set takes longer to delete)
@@ -462,8 +462,7 @@ class ManagedMemory(Memory):
         """
         from . import managed
 
-        found: dict[str, Any] = managed.attributes(self, offset, nbytes)
-        return found
+        return managed.attributes(self, offset, nbytes)
 
     @property
     def read_mostly(self) -> bool:
@@ -527,10 +526,10 @@ def _access_flags(address: int, ordinal: int) -> int:
     return flags.value & 0xFFFFFFFF
 
 
-def _ordinal_of(device: Any) -> int:
+def _ordinal_of(device: object) -> int:
     if not is_device(device):
         raise TypeError(f"a device must be a Device, not {a_kind(device)}")
-    return int(device.ordinal)
+    return device.ordinal
 
 
 def _kind_of(kind: object) -> Kind:
@@ -569,7 +568,7 @@ def allocate(device: object, nbytes: int, kind: str = "device", stream: object =
         make(memory, row, primary, (as_argument(nbytes),) + row.numbers)  # (a star would take 30 ns more)
     else:
         if isinstance(stream, StreamHandle) and stream._primary is primary:
-            ordering: Any = stream
+            ordering: StreamHandle | Ordering = stream
             queue = stream._argument or stream._prepare()
         else:
             ordering = Ordering(stream)
@@ -588,7 +587,7 @@ def blank(
     device: object, primary: PrimaryContext, nbytes: int, kind: str, stream: object, made: type[Memory] | None = None
 ) -> Memory:
     """Return a Memory that has no bytes yet; for 0 bytes it is complete. Its class is by default that of its kind."""
-    memory: Memory = _new(made or _CLASSES[kind])
+    memory = _new(made or _CLASSES[kind])
     memory._device, memory._primary, memory._nbytes = device, primary, nbytes
     memory._kind, memory._stream = kind, stream
     memory._keeps, memory._leases, memory._uses = None, [], []
@@ -610,7 +609,7 @@ def size_of(name: str, given: object) -> int:
     return size
 
 
-_new: Any = object.__new__
+_new: Callable[[type[Memory]], Memory] = object.__new__
 
 
 def _release_nothing(late: bool) -> None:

@@ -104,7 +104,7 @@ def forget_closed(view: Description) -> None:
         view.stream = None
 
 
-def _finish_closed(stream: Any) -> None:
+def _finish_closed(stream: StreamHandle) -> None:
     """Wait on the CPU until the work of a closed stream is done; this does not break a capture.
 
     calls   cuEventSynchronize
@@ -132,7 +132,7 @@ def refuse_capture(primary: PrimaryContext, stream: object, why: str) -> None:
         raise InvalidUse(f"the stream is being captured, and {why}")
 
 
-def make_ready(primary: PrimaryContext, stream: Any, thing: Any) -> None:
+def make_ready(primary: PrimaryContext, stream: object, thing: Any) -> None:
     """Make a stream wait until a view or a Memory is ready in the order of its own stream.
 
     stream  as for stream_arguments.work_handle
@@ -168,7 +168,7 @@ def keep_foreign(primary: PrimaryContext, stream: object, view: Any) -> None:
     retain(home, handle, view._owner)
 
 
-def keep(primary: PrimaryContext, stream: object, thing: Any, side: Side) -> None:
+def keep(primary: PrimaryContext, stream: object, thing: Description | Memory, side: Side) -> None:
     """Keep the memory of a side until a stream has completed its work, if its close() would not wait for that.
 
     The close() of our memory waits for the work of its own device, and for the work that this waits for; a copy on a
@@ -196,7 +196,7 @@ def finish_context(primary: PrimaryContext) -> None:
         pass
 
 
-_unfinished: dict[int, Any] = {}
+_unfinished: dict[int, object] = {}
 _INVALID_HANDLE = 400
 
 
@@ -228,7 +228,7 @@ def end_work(error: BaseException, primary: PrimaryContext, queue: Any, *things:
     _unfinished.pop(key, None)
 
 
-def wait_for(thing: Any, side: Side, stream: Any) -> bool:
+def wait_for(thing: Any, side: Side, stream: object) -> bool:
     """Wait on the CPU until a stream has completed its work, and the work that is pending on pinned memory is done.
 
     returns  False if the stream is being captured, so that nothing can wait for it
@@ -287,7 +287,7 @@ def _is_capturing(stream: int, primary: PrimaryContext) -> bool:
     return status.value != 0
 
 
-def hold_back(views: Iterable[Any], using: int, device: object) -> None:
+def hold_back(views: Iterable[object], using: int, device: object) -> None:
     """Make the streams that exporters named wait for our use of their memory.
 
     using    the stream that the use was queued on

@@ -72,7 +72,7 @@ class PoolAttributes:
             raise AttributeError(f"a pool has no attribute {name!r}: it has {', '.join(_ATTRIBUTES)}")
         number, setting = _ATTRIBUTES[name]
         if setting == "switch":
-            value: Any = ctypes.c_int()
+            value: ctypes.c_int | ctypes.c_uint64 = ctypes.c_int()
         else:
             value = ctypes.c_uint64()
         pool = self._pool
@@ -93,7 +93,7 @@ class PoolAttributes:
             raise AttributeError(f"{name} cannot be set: it is the present size")
         if setting == "switch":
             value = as_bool(name, value)
-            given: Any = ctypes.c_int(bool(value))
+            given: ctypes.c_int | ctypes.c_uint64 = ctypes.c_int(bool(value))
         else:
             size = as_int(name, value)
             if setting == "zero" and size:
@@ -233,7 +233,7 @@ class MemoryPool(SetOnce, Owned):
             calls.cuMemSetMemPool(byref(self._where.struct()), ctypes.c_int(allocation), pool)
 
     @property
-    def location(self) -> Any:
+    def location(self) -> Device | str | None:
         """Return the location of the memory, or the preferred one: a Device, "host", "numa:0", or None for any."""
         return None if self._where.kind == _NONE else self._where.public()
 
@@ -253,7 +253,7 @@ class MemoryPool(SetOnce, Owned):
         if stream is None:
             stream = Stream.legacy
         if isinstance(stream, StreamHandle) and stream._primary is primary:
-            ordering: Any = stream
+            ordering: StreamHandle | Ordering = stream
         else:
             ordering = Ordering(stream)
         memory = blank(self.device, primary, nbytes, self.kind, stream)
@@ -352,7 +352,7 @@ class MemoryPool(SetOnce, Owned):
             [locations.device_from(locations.ordinal_from(device)) for device in given]
         )
 
-    def _peers(self) -> list[Any]:
+    def _peers(self) -> list[Device]:
         others = [ordinal for ordinal in range(count()) if ordinal != self._primary.ordinal]
         return [locations.device_from(ordinal) for ordinal in others if self.access(ordinal) != "none"]
 
@@ -365,7 +365,7 @@ class MemoryPool(SetOnce, Owned):
         if added:
             self._set_access(added, 3)
 
-    def _argument(self) -> Any:
+    def _argument(self) -> object:
         """Return the handle as an argument of prepared calls; raises Closed."""
         if self._primary._handle is None:  # the pool is borrowed, and the Device was closed
             self._primary.open()
@@ -408,7 +408,7 @@ def _place_of(device: Device, kind: object, location: object) -> tuple[int, loca
     return _MANAGED, where
 
 
-def allocate_from(device: Device, pool: MemoryPool, nbytes: Any, kind: Any, stream: Any) -> Memory:
+def allocate_from(device: Device, pool: MemoryPool, nbytes: int, kind: str, stream: object) -> Memory:
     """Allocate from a pool, for Device.allocate().
 
     raises  TypeError   not a MemoryPool
@@ -418,8 +418,7 @@ def allocate_from(device: Device, pool: MemoryPool, nbytes: Any, kind: Any, stre
     if as_choice("kind", kind, _KINDS) not in ("device", pool.kind):
         raise ValueError(f"kind {worded(kind)}: {pool!r} contains {pool.kind} memory: leave kind out")
     device.context
-    memory: Memory = pool.allocate(nbytes, stream=stream)
-    return memory
+    return pool.allocate(nbytes, stream=stream)
 
 
 def set_pool(device: Device, pool: MemoryPool) -> None:

@@ -25,15 +25,23 @@ from ..core.locations import require
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Callable
 
+    from ...arrays.copying import Side
+    from ...arrays.strided import StridedView
+    from ...gpu.devices.device import Device
     from ...gpu.memory.memory import Memory
+
+    Blank = Callable[..., Memory]
+
 __all__ = ["page_lock"]
 
 _PORTABLE, _MAPPED, _IO, _READ_ONLY = 1, 2, 4, 8  # CU_MEMHOSTREGISTER_...
 
 
-def page_lock(exporter: object, device: Any, portable: bool, read_only: bool, io_memory: bool, blank: Any) -> Any:
+def page_lock(
+    exporter: object, device: Device | None, portable: bool, read_only: bool, io_memory: bool, blank: Blank
+) -> Memory:
     """Page-lock an exporter's host memory; see Memory.register.
 
     blank   makes the Memory: blank(device, context, nbytes, kind, stream)
@@ -56,7 +64,7 @@ def page_lock(exporter: object, device: Any, portable: bool, read_only: bool, io
     return memory
 
 
-def _check_host(made: Any, read_only: bool) -> Any:
+def _check_host(made: StridedView, read_only: bool) -> Side:
     """Check that the memory of a view can be page-locked where it is; return its Side."""
     side = copying.examine(made)
     if side.kind != "host":
@@ -120,7 +128,7 @@ class Registration(Lifetime):
 
     __slots__ = ("keeps",)
 
-    keeps: Any
+    keeps: object
 
     def _released(self, code: int) -> None:
         if code not in (SUCCESS, HOST_MEMORY_NOT_REGISTERED):
@@ -128,7 +136,7 @@ class Registration(Lifetime):
         self.keeps = None
 
 
-still_locked: list[Any] = []  # the exporters of memory that the driver refused to release
+still_locked: list[object] = []  # the exporters of memory that the driver refused to release
 
 
 def _register(owner: Owned, primary: PrimaryContext, address: int, nbytes: int, flags: int, keeps: object) -> None:

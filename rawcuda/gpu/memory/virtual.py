@@ -108,7 +108,7 @@ class VirtualMemory(Memory):
     if TYPE_CHECKING:
         _reservation: Reservation
         _windows: list[ref[_Window]]
-        _lock: Any  # held while mappings or rights change
+        _lock: RLock  # held while mappings or rights change
 
     def __init__(
         self,
@@ -434,7 +434,7 @@ class VirtualMemory(Memory):
             [locations.device_from(locations.ordinal_from(device)) for device in given]
         )
 
-    def _peers(self) -> list[Any]:
+    def _peers(self) -> list[Device]:
         rights, own = self._reservation.rights, self._primary.ordinal
         return [locations.device_from(each) for each, flags in rights.items() if flags and each != own]
 
