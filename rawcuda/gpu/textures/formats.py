@@ -19,10 +19,9 @@ from ...errors import Unsupported, a_kind, worded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from ...arrays.strided import StridedView
     from ...elements.dtypes import DType
+    from ..devices.device import Device
 
 __all__ = ["FORMATS", "Form", "channels_of", "choice", "data_of", "element_of", "as_bool", "limit", "limited"]
 
@@ -109,7 +108,7 @@ class Form:
 
     __slots__ = ("dtype", "channels", "shape", "layered", "cubemap", "surface", "gather")
 
-    dtype: Any
+    dtype: DType
     channels: int
     shape: tuple[int, ...]
     layered: bool
@@ -187,7 +186,7 @@ class Form:
         words = ["layered"] * self.layered + [f"{len(self.shape) - self.layered}-D"] * (not self.cubemap)
         return " ".join([*words, "cubemap" if self.cubemap else "array"])
 
-    def check_limits(self, device: Any, mipmapped: bool = False) -> None:
+    def check_limits(self, device: Device, mipmapped: bool = False) -> None:
         """Refuse extents that the device does not permit.
 
         raises  ValueError   an extent above its limit
@@ -251,13 +250,13 @@ def _extents(shape: object) -> tuple[int, ...]:
     return extents
 
 
-def limit(device: Any, name: str) -> int:
+def limit(device: Device, name: str) -> int:
     """Return a device attribute by its name."""
     found: int = device.attribute(name)
     return found
 
 
-def limited(what: str, value: int, device: object, name: str) -> None:
+def limited(what: str, value: int, device: Device, name: str) -> None:
     """Refuse a value above that of a device attribute."""
     most = limit(device, name)
     if value > most:

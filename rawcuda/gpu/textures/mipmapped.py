@@ -22,9 +22,12 @@ from .opaque_arrays import OpaqueArray, _check_device, descriptor_of, refuse_pas
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Any, NoReturn
+    from typing import NoReturn
 
+    from ...elements.dtypes import DType
     from ...gpu.devices.device import Device
+    from ..kernels.parameters import Slot
+    from .formats import Form
 
 __all__ = ["MipmappedArray"]
 
@@ -44,14 +47,14 @@ class MipmappedArray(SetOnce, InContext, Passed):
     __slots__ = ("form", "num_levels")
     _instead = "make another array"
 
-    form: Any
+    form: Form
     num_levels: int
 
     def __init__(self, *_: object, **__: object) -> None:
         raise TypeError("a MipmappedArray is made by Device.mipmapped_array()")
 
     @classmethod
-    def create(cls, device: Device, form: Any, levels: int | None) -> MipmappedArray:
+    def create(cls, device: Device, form: Form, levels: int | None) -> MipmappedArray:
         """Create an uninitialized mipmapped array.
 
         levels  None: all levels, down to a single element
@@ -70,17 +73,17 @@ class MipmappedArray(SetOnce, InContext, Passed):
     @property
     def shape(self) -> tuple[int, ...]:
         """Return the extents of level 0 in elements, the width last."""
-        return tuple(self.form.shape)
+        return self.form.shape
 
     @property
-    def dtype(self) -> Any:
+    def dtype(self) -> DType:
         """Return the dtype of a channel."""
         return self.form.dtype
 
     @property
     def channels(self) -> int:
         """Return the number of channels of an element: 1, 2 or 4."""
-        return int(self.form.channels)
+        return self.form.channels
 
     def level(self, number: int) -> OpaqueArray:
         """Return a level; it can be used until this object is closed.
@@ -103,7 +106,7 @@ class MipmappedArray(SetOnce, InContext, Passed):
 
     get_level = __getitem__ = level
 
-    def _pass(self, slot: Any) -> NoReturn:
+    def _pass(self, slot: Slot) -> NoReturn:
         refuse_passing(self, slot)
 
     def __len__(self) -> int:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
+    from ...elements.dtypes import DType
     from ...gpu.devices.device import Device
     from ...gpu.textures.mipmapped import MipmappedArray
     from ..kernels.parameters import Slot
@@ -142,7 +143,7 @@ class OpaqueArray(SetOnce, _Copies, InContext, Passed):
     __slots__ = ("form", "parent", "level")
     _instead = "make another array"
 
-    form: Any
+    form: Form
     parent: MipmappedArray | None
     level: int
 
@@ -152,7 +153,7 @@ class OpaqueArray(SetOnce, _Copies, InContext, Passed):
         )
 
     @classmethod
-    def create(cls, device: Device, form: Any) -> OpaqueArray:
+    def create(cls, device: Device, form: Form) -> OpaqueArray:
         """Create an uninitialized array.
 
         calls   cuArray3DCreate_v2
@@ -209,7 +210,7 @@ class OpaqueArray(SetOnce, _Copies, InContext, Passed):
         assert primary is not None
         return primary
 
-    def _pass(self, slot: Any) -> NoReturn:
+    def _pass(self, slot: Slot) -> NoReturn:
         refuse_passing(self, slot)
 
     # -- facts
@@ -217,17 +218,17 @@ class OpaqueArray(SetOnce, _Copies, InContext, Passed):
     @property
     def shape(self) -> tuple[int, ...]:
         """Return the extents in elements, the width last."""
-        return tuple(self.form.shape)
+        return self.form.shape
 
     @property
-    def dtype(self) -> Any:
+    def dtype(self) -> DType:
         """Return the dtype of a channel."""
         return self.form.dtype
 
     @property
     def channels(self) -> int:
         """Return the number of channels of an element: 1, 2 or 4."""
-        return int(self.form.channels)
+        return self.form.channels
 
     @property
     def ndim(self) -> int:
@@ -237,7 +238,7 @@ class OpaqueArray(SetOnce, _Copies, InContext, Passed):
     @property
     def nbytes(self) -> int:
         """Return the size of the content in bytes; the driver may use more."""
-        return layout.size(self.form.shape) * int(self.form.itemsize)
+        return layout.size(self.form.shape) * self.form.itemsize
 
     @property
     def layered(self) -> bool:
@@ -286,7 +287,7 @@ class ArrayRegion(_Copies, Passed):
     def _box(self) -> Box:
         return Box(self.array, self._start, self._counts, self._kept)
 
-    def _pass(self, slot: Any) -> NoReturn:
+    def _pass(self, slot: Slot) -> NoReturn:
         refuse_passing(self, slot)
 
     @property
@@ -356,8 +357,8 @@ def _check_device(device: object) -> None:
 
 
 def shape_or_view(
-    given: object, dtype: object, channels: Any, stream: object
-) -> tuple[Any, Any, int, StridedView | None]:
+    given: object, dtype: object, channels: int | None, stream: object
+) -> tuple[object, DType, int, StridedView | None]:
     """Return shape, dtype and channels, and the view if an exporter was given instead of a shape.
 
     channels  None: 1 for a shape, and for an exporter 1, or as many as its dtype has (float32x4, complex64)

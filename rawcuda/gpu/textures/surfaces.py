@@ -23,6 +23,7 @@ from .texture import check_passing
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ...gpu.devices.device import Device
+    from ..kernels.parameters import Slot
 
 __all__ = ["SurfaceObject"]
 
@@ -73,7 +74,7 @@ class SurfaceObject(SetOnce, InContext, Passed):
         made._create(device, SURFACE, (ctypes.byref(resource),))
         return made
 
-    def _pass(self, slot: object) -> int:
+    def _pass(self, slot: Slot) -> int:
         check_passing(self, slot, self.resource)
         return self.handle
 

@@ -23,9 +23,11 @@ from ..kernels.declared_parameters import Passed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any, NoReturn
 
     from ..core.context import PrimaryContext
+    from ..kernels.parameters import Slot
 
     Ints = tuple[int, ...]
 
@@ -53,7 +55,7 @@ _INTERLEAVE = {None: 0, "16B": 1, "32B": 2}
 _SWIZZLE = {None: 0, "32B": 1, "64B": 2, "128B": 3, "128B_atom_32B": 4, "128B_atom_32B_flip_8B": 5, "128B_atom_64B": 6}
 _SPANS = (0, 32, 64, 128, 128, 128, 128)
 _PROMOTION = {None: 0, "64B": 1, "128B": 2, "256B": 3}
-_FILL: dict[Any, int] = {None: 0, "zero": 0, "nan": 1}
+_FILL: dict[str | None, int] = {None: 0, "zero": 0, "nan": 1}
 _CORNERS = {3: 1 << 15, 4: 1 << 7, 5: 1 << 4}
 
 
@@ -166,7 +168,7 @@ class TensorMap(SetOnce, Passed):
 
     @classmethod
     def _begin(
-        cls, word: str, given: object, dtype: object, modes: tuple[Any, Any, Any, Any], least: int
+        cls, word: str, given: object, dtype: object, modes: tuple[str | None, ...], least: int
     ) -> tuple[TensorMap, StridedView, tuple[int, int, bool]]:
         """Check the arguments that both kinds have in common; return the map, the view, and its element type."""
         seen = given if isinstance(given, StridedView) else view(given)
@@ -233,7 +235,7 @@ class TensorMap(SetOnce, Passed):
 
     def _encode(
         self, call: str, seen: StridedView, kind: tuple[int, int, bool], box: tuple[object, ...], steps: Ints,
-        modes: tuple[Any, Any, Any],
+        modes: tuple[str | None, ...],
     ) -> None:  # fmt: skip
         self._map = cuda_h.CUtensorMap()
         swizzle, promotion, fill = modes
@@ -284,7 +286,7 @@ class TensorMap(SetOnce, Passed):
     def __bytes__(self) -> bytes:
         return bytes(self._map)
 
-    def _pass(self, slot: Any) -> bytes:
+    def _pass(self, slot: Slot) -> bytes:
         if slot.size != _SIZE:
             slot.refuse(
                 ValueError,
@@ -353,7 +355,7 @@ def _type_of(seen: StridedView, dtype: object) -> tuple[int, int, bool]:
     return found
 
 
-def _choice(name: str, value: object, choices: dict[Any, int]) -> int:
+def _choice(name: str, value: object, choices: Mapping[str | None, int]) -> int:
     if value is not None and not isinstance(value, str):
         raise TypeError(f"{name} must be one of {', '.join(map(repr, choices))}, not {a_kind(value)}")
     if value not in choices:
@@ -382,7 +384,7 @@ def _steps(given: object, rank: int, interleave: int) -> Ints:
     return steps
 
 
-def _array(kind: Any, values: Ints) -> Any:
+def _array(kind: Any, values: Ints) -> object:
     """Return a C array with the values in the driver's order, which is reversed."""
     return (kind * len(values))(*values[::-1])
 

@@ -29,10 +29,14 @@ from .opaque_arrays import ArrayRegion, OpaqueArray
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Union
 
+    from ...elements.dtypes import DType
     from ...gpu.devices.device import Device
-    from .formats import Form
+    from ..core.context import PrimaryContext
+    from ..kernels.parameters import Slot
+
+    Resource = Union[OpaqueArray, MipmappedArray, StridedView]
 
 __all__ = ["TextureObject", "TextureOptions", "check_passing"]
 
@@ -97,7 +101,7 @@ class TextureOptions(SetOnce):
         filter_mode: str = "point",
         read_mode: str = "element_type",
         normalized_coords: bool = False,
-        border_color: Any = None,
+        border_color: object = None,
         srgb: bool = False,
         max_anisotropy: int = 0,
         mipmap_filter_mode: str = "point",
@@ -228,7 +232,7 @@ class TextureOptions(SetOnce):
         return f"TextureOptions({shown})"
 
 
-def _number(name: str, value: Any) -> float:
+def _number(name: str, value: object) -> float:
     number = as_float(name, value)
     if not abs(number) <= _LARGEST:
         raise ValueError(f"{name}={worded(value)}: give a finite number that fits into a 32-bit float")
@@ -254,7 +258,7 @@ class _Source:
 
     __slots__ = ("kind", "resource", "dtype", "channels", "ndim", "levels", "layered", "cubemap", "descriptor")
 
-    def __init__(self, kind: str, resource: Any, dtype: Any, channels: int, ndim: int) -> None:
+    def __init__(self, kind: str, resource: Resource, dtype: DType, channels: int, ndim: int) -> None:
         self.kind, self.resource, self.dtype, self.channels, self.ndim = kind, resource, dtype, channels, ndim
         self.levels, self.layered, self.cubemap = 1, False, False
         self.descriptor = cuda_h.CUDA_RESOURCE_DESC()
@@ -262,10 +266,10 @@ class _Source:
     @classmethod
     def over_array(cls, array: OpaqueArray | MipmappedArray, device: Device) -> _Source:
         """Describe an array."""
-        form: Form = array.form
+        form = array.form
         is_mipmapped = isinstance(array, MipmappedArray)
         if isinstance(array, OpaqueArray):
-            primary: Any = array._open()
+            primary: PrimaryContext | int | None = array._open()
         else:
             primary = array.handle and array._primary
         if getattr(device, "_primary", None) is not primary:
@@ -375,7 +379,7 @@ class TextureObject(SetOnce, InContext, Passed):
     declares = "texture"
     _instead = "make another texture"
 
-    resource: Any
+    resource: Resource
     options: TextureOptions
     kind: str
 
@@ -409,20 +413,20 @@ class TextureObject(SetOnce, InContext, Passed):
         made._create(device, TEXTURE, arguments)
         return made
 
-    def _pass(self, slot: Any) -> int:
+    def _pass(self, slot: Slot) -> int:
         check_passing(self, slot, self.resource)
         return self.handle
 
     def __repr__(self) -> str:
         where = shown_handle(self)
         options = self.options
-        modes: Any = options.address_mode
+        modes: str | tuple[str, ...] = options.address_mode
         if len(set(modes)) == 1:
             modes = modes[0]
         return f"<TextureObject {where} {options.filter_mode}, {modes}, over {self.resource!r}>"
 
 
-def check_passing(thing: Any, slot: Any, resource: Any) -> None:
+def check_passing(thing: InContext, slot: Slot, resource: Resource) -> None:
     """Check that a kernel's parameter takes a texture or a surface, and that its memory is open.
 
     raises  Closed      the object, its array or its memory is closed
