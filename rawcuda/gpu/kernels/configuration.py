@@ -26,6 +26,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from ...ownership import Owned
     from ..core.context import PrimaryContext
     from .kernel import Kernel
 
@@ -138,7 +139,7 @@ class Asked:
         given: dict[str, object],
         cluster: Extents | None = None,
         preferred: Extents | None = None,
-        uses: tuple[Any, ...] = (),
+        uses: tuple[Owned, ...] = (),
     ) -> None:
         self.values, self.given, self.cluster, self.preferred, self.uses = values, given, cluster, preferred, uses
         self.key = b"".join([number.to_bytes(4, "little") + value for number, value in values])
@@ -174,7 +175,7 @@ def ask(kernel: Kernel, cooperative: object, cluster: object) -> Asked:
             TypeError, ValueError   `cluster` is not one to three numbers, each at least 1
     """
     values: list[tuple[int, bytes]] = []
-    given: dict[str, Any] = {}
+    given: dict[str, object] = {}
     blocks = None
     if cooperative:
         require(kernel, "cooperative", "COOPERATIVE_LAUNCH")

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ...elements.dtypes import DType
     from ...images.mangled import CType
     from .module import Module
+    from .parameters import Slot
 
 __all__ = [
     "Declared",
@@ -81,7 +82,7 @@ class Passed:
     __slots__ = ()
     declares = ""
 
-    def _pass(self, slot: object) -> int | bytes:
+    def _pass(self, slot: Slot) -> int | bytes:
         """Return the value for the kernel, after checking that the object is open and that the parameter takes it."""
         raise NotImplementedError
 
@@ -161,7 +162,7 @@ def declared(what: object) -> Declared:
         letter, size = ctypes_letter(what), ctypes.sizeof(what)
         return Declared(letter + str(size * 8) if letter else "", size, ctypes.alignment(what), ctype=what)
     if isinstance(what, str):
-        name: Any = what
+        name: object = what
     else:
         name = getattr(what, "name", None) or getattr(what, "__name__", "")
     name = str(name).lstrip(".")

@@ -194,7 +194,7 @@ class _Linker(Owned):
     __slots__ = ()
 
 
-def _add(loaded: Driver, state: Any, inputs: Sequence[Input]) -> None:
+def _add(loaded: Driver, state: object, inputs: Sequence[Input]) -> None:
     for each in inputs:
         data = each.data + b"\0" if each.kind == "ptx" else each.data
         address = ctypes.cast(ctypes.c_char_p(data), ctypes.c_void_p)  # (declared void *, and only read)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from ...gpu.kernels.launch_attributes import KernelAttributes
     from ...gpu.kernels.module import Module
     from ...gpu.kernels.occupancy import Suggestion
+    from ..core.context import PrimaryContext
     from .configuration import Asked, Shape
     from .declared_parameters import Declared
     from .signature import Parameter
@@ -58,10 +59,10 @@ class Known:
         self.function = function
         self.declared: Sequence[Declared | None] | None = wanted
         self.facts: dict[int, int] = {}
-        self.asked: Remembered[Any, Asked] = Remembered(_MOST_KEPT)
+        self.asked: Remembered[object, Asked] = Remembered(_MOST_KEPT)
         self.limits: Limits | None = None  # these two are made at the first launch
         self.packing: Packing | None = None
-        self.idle: Remembered[Any, deque[Idle]] = Remembered(_MOST_KEPT)
+        self.idle: Remembered[object, deque[Idle]] = Remembered(_MOST_KEPT)
         self.parameters = read_parameters(module, name, function)
         said = module._said(name, self.parameters or [])
         if said is not None and self.parameters is not None:
@@ -97,8 +98,8 @@ class Kernel:
         _module: Module
         _name: str
         _known: Known
-        _idle: Remembered[Any, deque[Idle]]
-        _primary: Any
+        _idle: Remembered[object, deque[Idle]]
+        _primary: PrimaryContext
 
     def __init__(self, *_: object, **__: object) -> None:
         raise TypeError("a Kernel is made by module[name], or by module.kernel(name)")
@@ -282,7 +283,7 @@ class Kernel:
 
     def configure(
         self,
-        *surplus: Any,
+        *surplus: object,
         grid: int | Sequence[int] | None = None,
         block: int | Sequence[int] | None = None,
         shared_bytes: int = 0,
@@ -339,7 +340,7 @@ class Kernel:
             and (handle := stream._handle) is not None
         ):
             handle = stream_handle(stream, self._primary)
-        key: Any = handle
+        key: object = handle
         asked = None
         if cooperative is not False or cluster is not None or options:
             asked, shared_bytes = self._ask(cooperative, cluster, options, shared_bytes)
@@ -371,7 +372,7 @@ class Kernel:
         idle.append(pair)
 
     def _ask(
-        self, cooperative: object, cluster: object, options: dict[str, Any], shared_bytes: object
+        self, cooperative: object, cluster: object, options: dict[str, object], shared_bytes: object
     ) -> tuple[Asked | None, Any]:
         """Read the options of a launch; return its attributes and its shared memory, which an option may give.
 
@@ -380,7 +381,7 @@ class Kernel:
         if cluster is not None:
             cluster = extents("cluster", cluster)
         known, cooperative = self._known.asked, cooperative is not None and as_bool("cooperative", cooperative)
-        key: Any = cooperative, cluster
+        key: object = cooperative, cluster
         if not (options or cooperative or cluster):
             return None, shared_bytes
         if options:
@@ -447,7 +448,7 @@ class Kernel:
     def __getitem__(self, configuration: object) -> NoReturn:
         raise TypeError(f"a kernel takes its grid and block by name, not in brackets: {self._how()}")
 
-    def _without_shape(self, method: str, given: tuple[Any, ...], grid: Any, block: Any) -> TypeError:
+    def _without_shape(self, method: str, given: tuple[object, ...], grid: object, block: object) -> TypeError:
         """Return the error for a launch without grid= or block=, or for a configuration with arguments."""
         lacking = " and ".join(f"{name}=" for name, value in (("grid", grid), ("block", block)) if value is None)
         text = f"{self.name}.{method}() needs {lacking}" if lacking else f"{self.name}.{method}() takes no arguments"
@@ -477,7 +478,7 @@ class Kernel:
         return f"<Kernel {self.name}({said}) on device {self.module.device.ordinal}>"
 
 
-def _is_shape(given: tuple[Any, ...], numbers: bool) -> bool:
+def _is_shape(given: tuple[object, ...], numbers: bool) -> bool:
     """Tell whether two values look like a grid and a block; `numbers`: even if both are numbers."""
     kinds = {type(each) for each in given}
     return len(given) == 2 and kinds <= {tuple, list, int} and (numbers or kinds != {int})

@@ -49,7 +49,7 @@ def kind_of(kind: type) -> str:
 
 
 _EXACT: dict[type, str] = {int: "int", bool: "bool", float: "float", type(None): "none", _MemoryView: "own view"}
-_BASES: tuple[tuple[Any, str], ...] = (
+_BASES: tuple[tuple[type | tuple[type, ...], str], ...] = (
     (bytes, "bytes"),
     (In, "in"),
     (Memory, "memory"),

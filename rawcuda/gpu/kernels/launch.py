@@ -76,6 +76,7 @@ from .parameters import Slot
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from inspect import Signature
     from typing import Any, Callable, NoReturn
 
     from ..core.context import PrimaryContext
@@ -84,6 +85,7 @@ if TYPE_CHECKING:
     from .module import Module
 
     Buffer = tuple[Any, ...]
+    Maker = Callable[["Prepared"], Callable[..., None]]
 
     class _Callable:
         def __call__(self, *arguments: object) -> None: ...
@@ -148,7 +150,7 @@ class Packing:
         self.offsets = [sum(sizes[:number]) for number in range(len(sizes))]
         self.pointers_at = packing.size + 8
         self.pack_pointers = struct.Struct(f"{len(self.offsets)}P").pack_into
-        self.frame_type: Any = ctypes.c_char * (self.pointers_at + 8 * max(len(self.offsets), 1))
+        self.frame_type = ctypes.c_char * (self.pointers_at + 8 * max(len(self.offsets), 1))
         self.function = as_argument(kernel.handle)
         self.entry = ("", None)
         if self.driver.has("cuLaunchKernelEx"):
@@ -288,10 +290,10 @@ def text_for(kernel: str, names: Sequence[str], slots: Sequence[Slot]) -> str:
     )
 
 
-_written: Remembered[tuple[Any, ...], Callable[..., Any]] = Remembered(500)
+_written: Remembered[tuple[object, ...], Maker] = Remembered(500)
 
 
-def maker_for(kernel: str, names: Sequence[str], slots: Sequence[Slot]) -> Callable[..., Any]:
+def maker_for(kernel: str, names: Sequence[str], slots: Sequence[Slot]) -> Maker:
     """Return the function `make` of the text for a signature. The text depends only on these, so it is written once."""
     key = kernel, tuple(names), tuple([(slot.form, slot.type, slot.size, slot.converts) for slot in slots])
     found = _written.answers.get(key)
@@ -300,7 +302,7 @@ def maker_for(kernel: str, names: Sequence[str], slots: Sequence[Slot]) -> Calla
     return found
 
 
-def _write(kernel: str, names: Sequence[str], slots: Sequence[Slot]) -> Callable[..., Any]:
+def _write(kernel: str, names: Sequence[str], slots: Sequence[Slot]) -> Maker:
     import linecache
     import weakref
 
@@ -323,8 +325,8 @@ def _write(kernel: str, names: Sequence[str], slots: Sequence[Slot]) -> Callable
         file = file[:-1] + "+>"
     exec(compile(text, file, "exec"), scope)  # only the text from above
     linecache.cache[file] = len(text), None, text.splitlines(True), file
-    made: Callable[..., Any] = scope["make"]
-    going: Any = weakref.finalize(made, linecache.cache.pop, file, None)
+    made: Maker = scope["make"]
+    going = weakref.finalize(made, linecache.cache.pop, file, None)
     going.atexit = False  # the text goes with the function
     return made
 
@@ -361,7 +363,7 @@ class Prepared:
         "config",
     )
 
-    def __init__(self, packing: Packing, module: Module, handle: int, stream: Any, asked: Asked | None) -> None:
+    def __init__(self, packing: Packing, module: Module, handle: int, stream: object, asked: Asked | None) -> None:
         self.packing, self.primary, self.module = packing, packing.device._primary, ref(module)
         self.handle, self.stream, self.asked = handle, stream, asked
         self.token: list[bool] = []
@@ -427,7 +429,7 @@ class Prepared:
             self.token = token
         return self.call
 
-    def pack_by_tables(self, storage: Any, kept: Kept, *arguments: object) -> None:
+    def pack_by_tables(self, storage: memoryview, kept: Kept, *arguments: object) -> None:
         """Pack arguments by the tables alone; the packers raise the error for what cannot be packed."""
         kept.clear()
         packing = self.packing
@@ -441,7 +443,7 @@ class Prepared:
             raise
         packing.pack_into(storage, 0, *values)
 
-    def _call_traced(self, *arguments: Any) -> int:
+    def _call_traced(self, *arguments: object) -> int:
         """Launch, and report it to the listeners."""
         start = time.perf_counter_ns()
         code = self.call(*arguments)
@@ -486,7 +488,7 @@ class Prepared:
         """Return the options of this launch besides grid, block, shared memory and stream."""
         return {} if self.asked is None else dict(self.asked.given)
 
-    def _shown(self) -> tuple[list[str], tuple[Any, ...]]:
+    def _shown(self) -> tuple[list[str], tuple[object, ...]]:
         shape = self.shape
         facts = {
             "f": self.packing,
@@ -502,26 +504,25 @@ class Prepared:
 _ONLY_COOPERATIVE = {"cooperative": True}  # drivers before 11.8 have functions for these
 
 
-def _call_of_old(function: Any, stream: Any, takes_extra: bool) -> Callable[..., int]:
+def _call_of_old(function: Callable[..., int], stream: object, takes_extra: bool) -> Callable[..., int]:
     """Return a function for drivers before 11.8 with the parameters of cuLaunchKernelEx; config is seven numbers."""
 
-    def call(config: list[Any], kernel: Any, pointers: Any, extra: None) -> int:
+    def call(config: list[object], kernel: object, pointers: object, extra: None) -> int:
         tail = (extra,) if takes_extra else ()
-        return function(kernel, *config, stream, pointers, *tail)  # type: ignore[no-any-return]
+        return function(kernel, *config, stream, pointers, *tail)
 
     return call
 
 
 def function_of(prepared: Prepared) -> Callable[..., None]:
     """Return the function that launches; it refers to the Prepared, and not the reverse, which would be a cycle."""
-    made: Callable[..., None] = prepared.packing.make(prepared)
-    return made
+    return prepared.packing.make(prepared)
 
 
 class _Signature:
     """The attribute that inspect.signature() reads from a Launch; the class itself has none."""
 
-    def __get__(self, launch: Launch | None, kind: object = None) -> Any:
+    def __get__(self, launch: Launch | None, kind: object = None) -> Signature:
         if launch is None:
             raise AttributeError("__signature__")
         from inspect import Parameter, Signature
@@ -617,7 +618,7 @@ class Launch(_Callable):
         """Return the options of this launch besides grid, block, shared memory and stream: {"priority": -1}."""
         return self._prepared.options()
 
-    def pack_for_graph(self, arguments: Sequence[Any]) -> Packed:
+    def pack_for_graph(self, arguments: Sequence[object]) -> Packed:
         """Check and pack arguments for a node of a graph, which the driver reads when the node is added.
 
         raises  TypeError, ValueError, Closed  as a launch does
@@ -653,7 +654,7 @@ class Packed:
 
     __slots__ = ("frame", "pointers", "views", "attributes")
 
-    def __init__(self, frame: Any, pointers: int, views: list[Any], attributes: list[Any]) -> None:
+    def __init__(self, frame: object, pointers: int, views: list[object], attributes: list[Any]) -> None:
         self.frame, self.pointers, self.views, self.attributes = frame, pointers, views, attributes
 
 

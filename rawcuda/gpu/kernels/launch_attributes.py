@@ -89,7 +89,7 @@ class KernelAttributes:
         check_version(self._kernel, f"{name}: the attribute of kernels", since)
         return self._read(name, number)
 
-    def _read(self, name: str, number: int) -> Any:
+    def _read(self, name: str, number: int) -> int:
         value = self._kernel._fact(number)
         return bool(value) if number in _TRUTHS else value
 

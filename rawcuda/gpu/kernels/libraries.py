@@ -24,8 +24,8 @@ from .module import Logs, Module, loaded_with_logs, other_names, read_code
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from _thread import LockType
     from collections.abc import Iterator, Mapping
-    from typing import Any
 
     from ..devices.device import Device
 
@@ -39,8 +39,8 @@ class _Loaded(ctypes.c_void_p):
     __hash__ = object.__hash__
 
     driver: driver.Driver
-    keeps: Any  # the code and the logs, which the driver may use until the library is unloaded
-    taken: Any  # the lock that the one caller takes that unloads the library
+    keeps: object  # the code and the logs, which the driver may use until the library is unloaded
+    taken: LockType  # the lock that the one caller takes that unloads the library
 
     def release(self, late: bool) -> None:
         """Unload the library without breaking a capture, unless that was done already; raise no error.

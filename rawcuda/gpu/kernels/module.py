@@ -43,9 +43,11 @@ if TYPE_CHECKING:
 
     from ...arrays.strided import StridedView
     from ...compiler.declarations import Declarations
+    from ...driver import Driver
     from ...elements.dtypes import DType
     from ...gpu.devices.device import Device
     from ...images.mangled import CType
+    from ...images.outline import Declaration
     from ..core.context import PrimaryContext
     from .signature import Parameter
 
@@ -108,7 +110,7 @@ class Module(Owned):
     if TYPE_CHECKING:
         _device: Device
         _info_log: str
-        _variables: dict[str, Any] | None  # as image.variables() lists them; None: not read yet
+        _variables: dict[str, Declaration | int] | None  # as image.variables() lists them; None: not read yet
 
     def __init__(
         self,
@@ -164,7 +166,7 @@ class Module(Owned):
             known = self._known.setdefault(name, Known(self, there, self._function(there), None))
         return Kernel._of(self, name, known)
 
-    def kernel(self, name: str, parameters: Sequence[Any] | None = None) -> Kernel:
+    def kernel(self, name: str, parameters: Sequence[object] | None = None) -> Kernel:
         """Return a kernel whose parameters are declared: each a dtype, a PTX type, "pointer", In, or a ctypes type.
 
         raises  ValueError  the number or the sizes of the parameters differ from the code's
@@ -302,7 +304,7 @@ class Module(Owned):
         self.handle
         return list(self._declared())
 
-    def _declared(self) -> dict[str, Any]:
+    def _declared(self) -> dict[str, Declaration | int]:
         if self._variables is None:
             self._variables = image.variables(self._kind, self._data)
         return self._variables
@@ -319,7 +321,7 @@ class Module(Owned):
         there, address, size = self._in_code(name), cuda_h.CUdeviceptr(), ctypes.c_size_t()
         self._get("variable", "cuModuleGetGlobal_v2", there, ctypes.byref(address), ctypes.byref(size))
         said = self._declared().get(there.lstrip("&"))
-        if said is None or type(said) is int:
+        if said is None or isinstance(said, int):
             managed = self._is_managed(address)
         else:
             managed = said.managed
@@ -466,7 +468,7 @@ class Logs:
         self.values = (ctypes.c_void_p * 4)(places[0], _LOG_BYTES, places[1], _LOG_BYTES)
 
 
-def loaded_with_logs(load: Callable[[Logs], object], logs: Logs, driver: Any, kind: str, data: bytes) -> str:
+def loaded_with_logs(load: Callable[[Logs], object], logs: Logs, driver: Driver, kind: str, data: bytes) -> str:
     """Call a function that loads or compiles an image, and return the info log.
 
     raises  CudaError  from the function, with the log

@@ -17,7 +17,8 @@ from .configuration import Asked, ask, config_of, extents, grant_shared
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from collections.abc import Mapping
+    from typing import Callable
 
     from .configuration import Shape
     from .kernel import Kernel
@@ -140,7 +141,7 @@ def suggest_block(kernel: Kernel, shared_bytes: object, limit: object) -> Sugges
     return found
 
 
-def _best_block(kernel: Kernel, shared_of: Any, most: int) -> Suggestion:
+def _best_block(kernel: Kernel, shared_of: Callable[[int], object], most: int) -> Suggestion:
     """Do what cuOccupancyMaxPotentialBlockSize does, with a Python function.
 
     The driver would call the function while it holds a lock, and the function needs the interpreter's lock: another
@@ -163,7 +164,7 @@ def _best_block(kernel: Kernel, shared_of: Any, most: int) -> Suggestion:
 
 
 def cluster_occupancy(
-    kernel: Kernel, symbol: str, block: object, shared_bytes: object, cluster: object, options: dict[str, Any]
+    kernel: Kernel, symbol: str, block: object, shared_bytes: object, cluster: object, options: Mapping[str, object]
 ) -> int:
     """Ask the driver for an occupancy of clusters.
 

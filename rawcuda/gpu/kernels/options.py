@@ -21,12 +21,15 @@ from .configuration import Asked, ask, extents
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any, Callable
 
+    from ...ownership import Owned
+    from ..core.context import OnDevice
     from .kernel import Kernel
 
     Extents = tuple[int, int, int]
-    Reader = Callable[["Reading", str, Any], bytes]
+    Reader = Callable[["Reading", str, object], bytes]
 
 __all__ = ["ALIASES", "OPTIONS", "read_options"]
 
@@ -39,7 +42,7 @@ class Reading:
     def __init__(self, kernel: Kernel, cluster: tuple[int, int, int] | None) -> None:
         self.kernel, self.cluster = kernel, cluster
         self.preferred: tuple[int, int, int] | None = None
-        self.uses: list[Any] = []
+        self.uses: list[Owned] = []
 
 
 def _flag(_: Reading, name: str, given: object) -> bytes:
@@ -107,7 +110,7 @@ def _programmatic_event(reading: Reading, name: str, given: object) -> bytes:
     return pack("<Q2i", _event(reading, name, given), 0, at_start)
 
 
-def _alike(reader: Callable[[Any, str, Any], bytes]) -> Reader:
+def _alike(reader: Callable[[OnDevice, str, object], bytes]) -> Reader:
     """Return a reader for a setting that streams have, too."""
 
     def read(reading: Reading, name: str, given: object) -> bytes:
@@ -167,7 +170,7 @@ _DEFAULTS = {"cooperative": False, "cluster": None, "shared_bytes": 0}
 
 
 def read_options(
-    kernel: Kernel, cooperative: object, cluster: object, options: dict[str, object], shared_bytes: object
+    kernel: Kernel, cooperative: object, cluster: object, options: Mapping[str, object], shared_bytes: object
 ) -> tuple[Asked | None, Any, bool]:
     """Read the options of a launch.
 

@@ -49,6 +49,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable, NoReturn
 
+    from ...elements.dtypes import DType
+
     Packer = Callable[[Slot, Any, "Kept"], Any]
 
 __all__ = ["Kept", "Packers", "table_for"]
@@ -62,7 +64,7 @@ class Kept(list):  # type: ignore[type-arg]
 
     __slots__ = ("stream",)
 
-    stream: Any
+    stream: object
 
 
 # -- tables
@@ -81,8 +83,8 @@ class Packers:
 
     def __init__(self, form: str, type: str, size: int, converts: bool) -> None:
         self._form, self._type, self._size, self._converts = form, type, size, converts
-        self.packers: Remembered[Any, Packer] = Remembered(256)
-        self._kept: Remembered[Any, bool] = Remembered(256)
+        self.packers: Remembered[object, Packer] = Remembered(256)
+        self._kept: Remembered[object, bool] = Remembered(256)
         self.plain = self._kept.answers
 
     def packer(self, kind: type) -> Packer:
@@ -176,16 +178,16 @@ def _refuse_bytes_as_array(slot: Slot, argument: bytes, kept: Kept) -> NoReturn:
     slot.refuse(TypeError, argument, "is no array that the device can access: give device.upload(it)")
 
 
-def _pack_number_of_bytes(slot: Slot, argument: bytes, kept: Kept) -> Any:
+def _pack_number_of_bytes(slot: Slot, argument: bytes, kept: Kept) -> object:
     return slot.unpack(_pack_bytes(slot, argument, kept))[0]
 
 
-def _pack_ctypes(slot: Slot, argument: Any, kept: Kept) -> Any:
+def _pack_ctypes(slot: Slot, argument: Any, kept: Kept) -> object:
     """Pack the bytes in an object's memory, even if its class redefines .value or __bytes__."""
     return slot.unpack(argument)[0]
 
 
-def _pack_swapped(slot: Slot, argument: Any, kept: Kept) -> Any:
+def _pack_swapped(slot: Slot, argument: Any, kept: Kept) -> object:
     """Pack a number of ctypes in the other byte order."""
     return slot.unpack(memoryview(argument).tobytes()[::-1])[0]
 
@@ -264,10 +266,10 @@ def _pack_foreign(slot: Slot, argument: object, kept: Kept) -> int:
     return address
 
 
-def _pack_passed(slot: Slot, argument: Passed, kept: Kept) -> Any:
+def _pack_passed(slot: Slot, argument: Passed, kept: Kept) -> bytes | int:
     """Pack a texture, a surface or a tensor map, which is kept until the stream has completed the launch."""
     try:
-        value = argument._pass(slot)
+        value: bytes | int = argument._pass(slot)
     except Closed as error:
         _name(slot, error)
         raise
@@ -282,7 +284,7 @@ def _pack_passed_bytes(slot: Slot, argument: Passed, kept: Kept) -> bytes:
     return int(value).to_bytes(8, "little")
 
 
-def _pack_typed(slot: Slot, argument: Any, kept: Kept) -> int:
+def _pack_typed(slot: Slot, argument: Memory | Description, kept: Kept) -> int:
     """Pack the address of a view, of a variable, or of memory, whose bytes may be elements of any type."""
     if isinstance(argument, Memory):
         _check_element(slot, argument, getattr(argument, "dtype", None))
@@ -299,7 +301,7 @@ def _pack_typed_foreign(slot: Slot, argument: object, kept: Kept) -> int:
     return address
 
 
-def _check_element(slot: Slot, argument: object, dtype: Any) -> None:
+def _check_element(slot: Slot, argument: object, dtype: DType | None) -> None:
     """Check that an array has the declared element type; dtype is None for bytes, which have none."""
     if dtype is None or dtype is slot.element or dtype == slot.element or dtype in slot.others:
         return
@@ -341,7 +343,7 @@ def _pack_object(slot: Slot, argument: object, kept: Kept) -> bytes:
     refuse_object(slot, argument, kept)
 
 
-def _pack_in(slot: Slot, argument: In, kept: Kept) -> Any:
+def _pack_in(slot: Slot, argument: In, kept: Kept) -> object:
     inner, reader = argument.exporter, slot._reader or slot.reader()
     packer = reader.table.packer(type(inner))
     if packer is not _pack_in:
@@ -350,7 +352,7 @@ def _pack_in(slot: Slot, argument: In, kept: Kept) -> Any:
     return reader.table.packer(type(inner))(reader, inner, kept)
 
 
-def _innermost(slot: Slot, given: object) -> Any:
+def _innermost(slot: Slot, given: object) -> object:
     for _ in range(10):
         if not isinstance(given, In):
             return given

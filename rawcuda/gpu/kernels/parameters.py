@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from ...protocols.description import Place
     from ..devices.device import Device
+    from ..memory.memory import Memory
     from .signature import Parameter
 
 __all__ = ["Slot"]
@@ -156,7 +157,7 @@ class Slot:
             shown = self.type or f"{self.size} bytes without a type"
         raise kind(f"{self.place} is {shown}: {_worded(argument)} {why}")
 
-    def refuse_place(self, argument: object, where: tuple[str, int | None], owner: Any = None) -> None:
+    def refuse_place(self, argument: object, where: tuple[str, int | None], owner: Memory | None = None) -> None:
         """Refuse memory that the device cannot access; return for host memory that it can access (HMM, Grace).
 
         owner  the Memory, if it is ours
