@@ -26,7 +26,7 @@ from .updates import update
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from collections.abc import Sequence
 
     from ...gpu.graphs.graph import Graph
     from ...gpu.graphs.nodes import Node
@@ -51,7 +51,7 @@ class Executable(Owned):
         self._handle = None
         self._primary = primary = graph._primary
         self._graph, self._version = ref(graph), graph._version
-        self._kept: dict[Any, Any] = dict(graph._kept)
+        self._kept: dict[object, Sequence[object]] = dict(graph._kept)
         with graph._lock:
             recording = graph._recording()
             if recording is not None and recording.is_in_progress:

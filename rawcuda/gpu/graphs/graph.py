@@ -37,7 +37,8 @@ from .recording import Recording, changing, no_recording
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
     from types import TracebackType
     from typing import Any
 
@@ -110,7 +111,7 @@ class Graph(Owned):
     if TYPE_CHECKING:
         _record: Recording | None
 
-    def __init__(self, where: Any, mode: str = "thread_local") -> None:
+    def __init__(self, where: object, mode: str = "thread_local") -> None:
         primary = None
         if not isinstance(where, StreamHandle):
             primary = primary_of(where)
@@ -119,7 +120,7 @@ class Graph(Owned):
             make(self, GRAPH, primary, GRAPH.numbers)
             return
         record = Recording(where, mode)
-        self._prepare(record._primary, where.device, "new")
+        self._prepare(record._primary, record.stream.device, "new")
         self._record, self._stream = record, where
         self._own(0, None)
         self._handle = None
@@ -127,10 +128,10 @@ class Graph(Owned):
     def _prepare(self, primary: PrimaryContext, device: object, state: str = "built") -> None:
         self._primary, self._device, self._state = primary, device, state
         self._outer: Graph | None = None
-        self._parent: Any = None  # the node that this graph belongs to
+        self._parent: Node | None = None  # the node that this graph belongs to
         self._lock = _thread.RLock()
         # By the handle of a node: what it uses, what it does, and a weak reference to its Node.
-        self._kept: dict[Any, Any] = {}
+        self._kept: dict[object, Sequence[object]] = {}
         self._given: dict[int, Given] = {}
         self._nodes: dict[int, ref[Node]] = {}
         self._version = 0  # counts changes
@@ -429,8 +430,8 @@ class Graph(Owned):
         calls   cuGraphGetEdges, cuGraphGetEdges_v2
         """
         driver, handle, count = self._primary.driver, cuda_h.CUgraph(self.handle), ctypes.c_size_t()
-        ask: Any = driver.cuGraphGetEdges
-        data: list[Any] = []
+        ask: Callable[..., object] = driver.cuGraphGetEdges
+        data: list[object] = []
         if driver.has("cuGraphGetEdges_v2"):  # the first one refuses edges with data
             ask, data = driver.cuGraphGetEdges_v2, [None]
         with self._asking():
@@ -565,7 +566,7 @@ class Graph(Owned):
         """Add a node; `what` names the function of graphs/node_parameters.py that reads the arguments."""
         return add(self, what, after, given, named)
 
-    def _changing(self) -> Any:
+    def _changing(self) -> AbstractContextManager[None]:
         """Return a with block in which only this thread may use the CUgraph; refuse it during a capture."""
         root = self._root
         self.handle  # raises Closed
@@ -574,7 +575,7 @@ class Graph(Owned):
             raise ValueError(f"{recording!r} is in progress: a graph cannot be changed until its with block ends")
         return changing(root)
 
-    def _asking(self) -> Any:
+    def _asking(self) -> AbstractContextManager[None]:
         """Return a with block in which only this thread may use the CUgraph."""
         return changing(self._root)
 
@@ -582,7 +583,7 @@ class Graph(Owned):
         """Record a change, so that the next launch instantiates this graph again."""
         self._root._version += 1
 
-    def _keep(self, key: object, things: object) -> None:
+    def _keep(self, key: object, things: Sequence[object] | None) -> None:
         """Keep alive what a node uses now, instead of what it used before."""
         if things:
             self._root._kept[key] = things

@@ -30,7 +30,15 @@ from .conditions import Condition, refused
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from ctypes import _SimpleCData
+    from typing import Any, Callable
+
+    from ...arrays.host_copy import Walk
+    from ...driver import Driver
+    from ...gpu.graphs.executable import Executable
+    from ...gpu.graphs.graph import Graph
+    from ...gpu.graphs.nodes import AllocationNode
+    from ...gpu.kernels.launch import Launch, Packed
 
 __all__ = [
     "Choice",
@@ -69,17 +77,17 @@ class Given:
         self,
         kind: str,
         label: str,
-        kept: tuple[Any, ...],
+        kept: tuple[object, ...],
         arguments: tuple[Any, ...],
         symbols: tuple[str, str, str],
         in_graph: int | None = None,
     ) -> None:
         self.kind, self.label, self.kept, self.arguments, self.symbols = kind, label, kept, arguments, symbols
         self.in_graph = len(arguments) if in_graph is None else in_graph
-        self.launch: Any = None  # of a kernel node: its Launch, and the packed arguments
-        self.packed: Any = None
+        self.launch: Launch | None = None  # of a kernel node: its Launch, and the packed arguments
+        self.packed: Packed | None = None
 
-    def add(self, graph: Any, node: Any, others: Any, count: int) -> None:
+    def add(self, graph: Graph, node: _SimpleCData[int], others: object, count: int) -> None:
         """Add the node to a graph; `node` gets its handle."""
         driver = graph._primary.driver
         getattr(driver, self.symbols[0])(byref(node), cuda_h.CUgraph(graph.handle), others, count, *self.arguments)
@@ -95,7 +103,7 @@ class Given:
             return {}
         return {int(attribute.id): bytes(attribute.value) for attribute in self.packed.attributes}
 
-    def change(self, graph: Any, node: object, before: Given | None) -> None:
+    def change(self, graph: Graph, node: object, before: Given | None) -> None:
         """Change a node of a graph to this; `before` is what it did."""
         driver = graph._primary.driver
         if before is not None and not before.options().keys() <= self.options().keys():
@@ -103,7 +111,7 @@ class Given:
         getattr(driver, self.symbols[1])(node, *self.arguments[: self.in_graph])
         self._set_attributes(driver, node)
 
-    def change_executable(self, graph: Any, executable: Any, node: Any, before: Given | None) -> None:
+    def change_executable(self, graph: Graph, executable: object, node: object, before: Given | None) -> None:
         """Change a node of an executable graph to this; the attributes of a kernel stay as they are."""
         if self.packed is not None and before is not None and before.options() != self.options():
             raise ValueError(
@@ -121,7 +129,7 @@ class Given:
                 code=error.code, name=error.name, call=error.call, arguments=error.arguments,
             ) from None  # fmt: skip
 
-    def _set_attributes(self, driver: Any, node: Any) -> None:
+    def _set_attributes(self, driver: Driver, node: object) -> None:
         for attribute in self.packed.attributes if self.packed is not None else ():
             driver.cuGraphKernelNodeSetAttribute(node, attribute.id, byref(attribute.value))
 
@@ -129,7 +137,7 @@ class Given:
 # -- what is kept
 
 
-def keep(graph: Any, thing: Any) -> tuple[Any, ...]:
+def keep(graph: Graph, thing: Any) -> tuple[object, ...]:
     """Return the objects that keep the memory of an array alive; none for memory that the graph allocates."""
     inner = thing
     for _ in range(10):  # (In(In(x)) is refused when it is packed)
@@ -137,7 +145,7 @@ def keep(graph: Any, thing: Any) -> tuple[Any, ...]:
             break
         inner = inner.exporter
     if isinstance(inner, Bytes):
-        owner: Any = inner
+        owner: object = inner
     else:
         owner = getattr(inner, "_owner", None)
     if isinstance(owner, Bytes):
@@ -148,12 +156,12 @@ def keep(graph: Any, thing: Any) -> tuple[Any, ...]:
     return tuple([kept for part in parts if isinstance(part, (Bytes, Description)) for kept in keep(graph, part)])
 
 
-def _settle(graph: Any) -> None:
+def _settle(graph: Graph) -> None:
     """Wait until other libraries' arrays, which were viewed in the order of the legacy default stream, are ready."""
     graph._primary.calls.cuStreamSynchronize(as_argument(LEGACY))
 
 
-def _check_device(graph: Any, primary: Any, what: str) -> None:
+def _check_device(graph: Graph | Executable, primary: Any, what: str) -> None:
     if primary is not graph._primary:
         raise ValueError(
             f"{what} is on device {primary.ordinal}, the graph on device {graph._primary.ordinal}: both must be on one"
@@ -163,9 +171,10 @@ def _check_device(graph: Any, primary: Any, what: str) -> None:
 # -- kernels
 
 _KERNEL = "cuGraphAddKernelNode", "cuGraphKernelNodeSetParams", "cuGraphExecKernelNodeSetParams"
+_KERNEL_V2 = "cuGraphAddKernelNode_v2", "cuGraphKernelNodeSetParams_v2", "cuGraphExecKernelNodeSetParams_v2"
 
 
-def kernel(graph: Any, launch: Any, *arguments: Any, **configuration: object) -> Given:
+def kernel(graph: Graph, launch: Any, *arguments: object, **configuration: object) -> Given:
     """Read the launch of a kernel: a Launch, or a Kernel and its configuration, and the arguments."""
     configure, pack = getattr(launch, "configure", None), getattr(type(launch), "pack_for_graph", None)
     if configure is not None and hasattr(launch, "parameters"):
@@ -193,10 +202,8 @@ def kernel(graph: Any, launch: Any, *arguments: Any, **configuration: object) ->
     parameters.sharedMemBytes = launch.shared_bytes
     parameters.kernelParams = ctypes.cast(packed.pointers, type(parameters.kernelParams))
     newest = graph._primary.driver.has("cuGraphAddKernelNode_v2")
-    symbols: Any = _KERNEL
-    if newest:
-        symbols = tuple(name + "_v2" for name in _KERNEL)
-    pointer: Any = byref(parameters)
+    symbols = _KERNEL_V2 if newest else _KERNEL
+    pointer: object = byref(parameters)
     if not newest:
         pointer = ctypes.cast(ctypes.pointer(parameters), ctypes.POINTER(cuda_h.CUDA_KERNEL_NODE_PARAMS_v1))
     kept += [*packed.views, launch.kernel.module, launch]
@@ -208,7 +215,7 @@ def kernel(graph: Any, launch: Any, *arguments: Any, **configuration: object) ->
 # -- copies and fills
 
 
-def copy(graph: Any, dst: object, src: object) -> Given:
+def copy(graph: Graph, dst: object, src: object) -> Given:
     """Read a copy between two exporters; of an object with only `__array__`, the node keeps the present elements."""
     for side in (dst, src):
         _check_addressed(side)
@@ -260,7 +267,7 @@ def _impossible(dst: object, src: object) -> ValueError:
     )
 
 
-def _are_beside(walk: Any) -> bool:
+def _are_beside(walk: Walk) -> bool:
     """Tell whether both sides are different columns of the same rows."""
     if not walk.shape or walk.target_strides != walk.source_strides:
         return False
@@ -270,7 +277,7 @@ def _are_beside(walk: Any) -> bool:
     return bool(walk.nbytes <= (walk.target - walk.source) % pitch <= pitch - walk.nbytes)
 
 
-def _extent(walk: Any) -> Any:
+def _extent(walk: Walk) -> tuple[int, int, int, tuple[int, int], tuple[int, int]] | None:
     """Return width, height, depth, pitches and rows of a layer of a copy, or None if its strides are no pitches."""
     if not walk.shape:
         return walk.nbytes, 1, 1, (walk.nbytes, walk.nbytes), (1, 1)
@@ -286,7 +293,7 @@ def _extent(walk: Any) -> Any:
     return walk.nbytes, walk.shape[1], walk.shape[0], pitches, rows
 
 
-def _by_kernel(graph: Any, walk: Any, kind: str, label: str, kept: tuple[Any, ...]) -> Given:
+def _by_kernel(graph: Graph, walk: Walk, kind: str, label: str, kept: tuple[object, ...]) -> Given:
     """Return the launch of the kernel that copies between any two layouts."""
     launch, arguments = gpu.copies.strided_launch(walk, graph._primary)
     made = kernel(graph, launch, *arguments)
@@ -301,7 +308,7 @@ def _check_addressed(side: object) -> None:
         )
 
 
-def fill(graph: Any, target: object, value: object) -> Given:
+def fill(graph: Graph, target: object, value: object) -> Given:
     """Read a fill of a view, or of a Memory."""
     _check_addressed(target)
     target, to, pattern, word = copying.plan_fill(target, value)
@@ -333,7 +340,7 @@ def fill(graph: Any, target: object, value: object) -> Given:
 # -- functions, events, graphs
 
 
-def callback(graph: Any, function: Any, *arguments: Any) -> Given:
+def callback(graph: Graph, function: Callable[..., object], *arguments: object) -> Given:
     """Read a call of a Python function."""
     address, number, kept = for_graph(graph._primary.ordinal, function, arguments)
     parameters = cuda_h.CUDA_HOST_NODE_PARAMS()
@@ -343,28 +350,29 @@ def callback(graph: Any, function: Any, *arguments: Any) -> Given:
     return Given("callback", label, (kept,), (byref(parameters),), symbols)
 
 
-def _event(graph: object, event: object, what: str) -> Any:
+def _event(graph: object, event: object, what: str) -> InContext:
     if not isinstance(event, InContext) or not hasattr(type(event), "elapsed_ms"):
         raise TypeError(f"{what}() needs an Event, not {a_kind(event)}")
     event.handle  # raises Closed
     return event
 
 
-def record(graph: object, event: Any) -> Given:
+def record(graph: Graph, event: object) -> Given:
     """Read the record of an event."""
-    _check_device(graph, _event(graph, event, "record")._primary, repr(event))
+    event = _event(graph, event, "record")
+    _check_device(graph, event._primary, repr(event))
     symbols = "cuGraphAddEventRecordNode", "cuGraphEventRecordNodeSetEvent", "cuGraphExecEventRecordNodeSetEvent"
     return Given("record", repr(event), (event,), (cuda_h.CUevent(event.handle),), symbols)
 
 
-def wait(graph: object, event: Any) -> Given:
+def wait(graph: object, event: object) -> Given:
     """Read a wait for an event, which may be of another device."""
-    _event(graph, event, "wait")
+    event = _event(graph, event, "wait")
     symbols = "cuGraphAddEventWaitNode", "cuGraphEventWaitNodeSetEvent", "cuGraphExecEventWaitNodeSetEvent"
     return Given("wait", repr(event), (event,), (cuda_h.CUevent(event.handle),), symbols)
 
 
-def embed(graph: Any, child: Any) -> Given:
+def embed(graph: Graph, child: object) -> Given:
     """Read a child graph."""
     if not isinstance(child, type(graph)):
         raise TypeError(f"embed() needs a Graph, not {a_kind(child)}")
@@ -387,7 +395,7 @@ def empty(graph: object) -> Given:
 # -- memory
 
 
-def allocate(graph: Any, nbytes: object) -> Given:
+def allocate(graph: Graph, nbytes: object) -> Given:
     """Read an allocation of device memory."""
     number = as_int("nbytes", nbytes)
     if not 0 < number < 2**63:
@@ -400,7 +408,7 @@ def allocate(graph: Any, nbytes: object) -> Given:
     return Given("allocation", f"{number} bytes", (), (byref(parameters),), ("cuGraphAddMemAllocNode", "", ""))
 
 
-def free(graph: Any, allocation: Any) -> Given:
+def free(graph: Graph, allocation: AllocationNode) -> Given:
     """Read a node that frees the allocation of a node in this or another graph."""
     if getattr(allocation, "kind", "") != "allocation":
         raise TypeError(f"free() needs the node of an allocation, not {a_kind(allocation)}")
@@ -433,7 +441,7 @@ class Choice(Given):
         self.form, self.condition = form, condition
         self.bodies: tuple[int, ...] = ()
 
-    def add(self, graph: Any, node: Any, others: Any, count: int) -> None:
+    def add(self, graph: Graph, node: _SimpleCData[int], others: object, count: int) -> None:
         """Add the node to a graph."""
         (parameters,), handle = self.arguments, cuda_h.CUgraph(graph.handle)
         graph._primary.driver.cuGraphAddNode_v2(byref(node), handle, others, None, count, byref(parameters))
@@ -442,7 +450,7 @@ class Choice(Given):
         self.bodies = tuple((ctypes.c_size_t * chosen.size).from_address(address))
 
 
-def conditional(graph: Any, condition: Any, form: str, count: object) -> Given:
+def conditional(graph: Graph, condition: object, form: str, count: object) -> Given:
     """Read a conditional node with a number of graphs."""
     if not isinstance(condition, Condition):
         raise TypeError(f"a conditional node needs a Condition, from create_condition(), not {a_kind(condition)}")

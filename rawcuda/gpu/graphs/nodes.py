@@ -27,8 +27,12 @@ from .updates import set_executable_node, set_node
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, NoReturn
+    from ctypes import _SimpleCData
+    from typing import Any, Callable, NoReturn
 
+    from typing_extensions import Self
+
+    from ...gpu.graphs.executable import Executable
     from ...gpu.graphs.graph import Graph
     from ...gpu.memory.memory import Memory
     from .node_parameters import Given
@@ -90,7 +94,7 @@ class Node:
         raise TypeError("nodes are added by the methods of a Graph: kernel(), copy(), ...")
 
     @classmethod
-    def _of(cls, graph: Any, handle: int, kind: str) -> Any:
+    def _of(cls, graph: Graph, handle: int, kind: str) -> Self:
         made = cls.__new__(cls)
         made._graph, made._kind, made._handle, made._label = graph, kind, handle, None
         return made
@@ -273,7 +277,7 @@ class ConditionalNode(Node):
     @property
     def form(self) -> str:
         """Return "if", "while" or "switch"."""
-        return self._chosen().form  # type: ignore[no-any-return]
+        return self._chosen().form
 
     @property
     def condition(self) -> Condition:
@@ -300,9 +304,9 @@ class ConditionalNode(Node):
             raise AttributeError(f"{self!r} has no such graph: it has {len(self.branches)} branches")
         return self.branches[number]
 
-    def _chosen(self) -> Any:
+    def _chosen(self) -> node_parameters.Choice:
         given = self._given
-        if given is None:
+        if not isinstance(given, node_parameters.Choice):
             raise TypeError(f"{self!r} was added by other software, so its graphs are not known")
         return given
 
@@ -315,7 +319,7 @@ class ExecutableNode:
 
     __slots__ = ("executable", "node")
 
-    def __init__(self, executable: Any, node: Node) -> None:
+    def __init__(self, executable: Executable, node: Node) -> None:
         if not isinstance(node, Node):
             raise TypeError(f"an executable graph is indexed by a Node, not by {a_kind(node)}")
         executable.handle
@@ -345,7 +349,7 @@ class ExecutableNode:
         """
         self._call("cuGraphNodeSetEnabled", 0)
 
-    def _call(self, symbol: str, *arguments: Any) -> None:
+    def _call(self, symbol: str, *arguments: object) -> None:
         graph = self.node.graph
         executable, node = cuda_h.CUgraphExec(self.executable.handle), cuda_h.CUgraphNode(self.node.handle)
         with graph._asking():
@@ -361,7 +365,7 @@ class ExecutableNode:
 # -- adding
 
 
-def array_of(nodes: Any) -> Any:
+def array_of(nodes: list[Node]) -> ctypes.Array[_SimpleCData[int]] | None:
     """Return an array of the handles of nodes, or None for none."""
     made = None
     if nodes:
@@ -389,7 +393,7 @@ def path(start: Node, end: Node) -> list[Node]:
     return []
 
 
-def dependencies(graph: object, after: object) -> list[Node]:
+def dependencies(graph: Graph, after: object) -> list[Node]:
     """Return the nodes that `after` names: None, a node, or several.
 
     raises  TypeError   not nodes
@@ -407,7 +411,7 @@ def dependencies(graph: object, after: object) -> list[Node]:
     return list(found)
 
 
-def check_node(graph: Any, node: Any, name: str) -> None:
+def check_node(graph: Graph, node: object, name: str) -> None:
     """Check that an argument is a node of a graph; `name` is the name of the parameter."""
     if not isinstance(node, Node):
         raise TypeError(f"{name} must be a node of the graph, not {a_kind(node)}")
@@ -416,7 +420,7 @@ def check_node(graph: Any, node: Any, name: str) -> None:
         raise ValueError(f"{name}: {node!r} is a node of another graph, {node.graph!r}, and this is {graph!r}")
 
 
-def add(graph: Any, what: str, after: Any, given: tuple[Any, ...], named: dict[str, Any]) -> Any:
+def add(graph: Graph, what: str, after: object, given: tuple[Any, ...], named: dict[str, object]) -> Node:
     """Add a node.
 
     what    the name of the function of node_parameters.py that reads the arguments
@@ -448,7 +452,7 @@ def word(handle: Any) -> int:
     return getattr(handle, "value", handle) or 0
 
 
-def handles(ask: Any) -> list[int]:
+def handles(ask: Callable[..., object]) -> list[int]:
     """Ask the driver for a list of nodes: first for their number, then for their handles."""
     count = ctypes.c_size_t()
     ask(None, byref(count))
@@ -481,7 +485,7 @@ def node_at(graph: Graph, handle: int) -> Node:
 
 def _kernel_name(node: Node) -> str:
     """Return the name of the kernel that a recorded node launches, if the driver knows it."""
-    graph: Any = node.graph
+    graph = node.graph
     driver, text = graph._primary.driver, ctypes.c_char_p()
     if not driver.has("cuFuncGetName") or not driver.has("cuGraphKernelNodeGetParams_v2"):
         return ""

@@ -84,7 +84,7 @@ class Recording:
         stream.handle
         self.stream, self.graph, self._mode, self._after = stream, graph, mode, after
         self._primary: PrimaryContext = stream._primary
-        self._kept: list[Any] = []
+        self._kept: list[object] = []
         self._nodes = 0
         self._number, self._result, self._state = 0, None, "new"  # then "begun" and "over"
 

@@ -38,7 +38,7 @@ _REASONS = {
     8: "its attributes differ",
 }
 _TAKES_MORE = 0x4  # CO_VARARGS
-_READERS = {
+_READERS: dict[str, Callable[..., Given]] = {
     "copy": node_parameters.copy,
     "fill": node_parameters.fill,
     "callback": node_parameters.callback,
@@ -48,9 +48,9 @@ _READERS = {
 }
 
 
-def _read(node: Node, args: tuple[Any, ...], named: dict[str, Any]) -> Given:
+def _read(node: Node, args: tuple[object, ...], named: dict[str, Any]) -> Given:
     """Read new parameters for a node; its kind cannot change."""
-    graph: Any = node.graph
+    graph = node.graph
     if node.kind == "kernel":
         given = node._given
         first = args[0] if args else None
@@ -62,17 +62,17 @@ def _read(node: Node, args: tuple[Any, ...], named: dict[str, Any]) -> Given:
             if named:
                 named = {"grid": launch.grid, "block": launch.block, "shared_bytes": launch.shared_bytes, **named}
         return node_parameters.kernel(graph, *args, **named)
-    read: Any = _READERS.get(node.kind)
+    read = _READERS.get(node.kind)
     if read is None:
         raise TypeError(f"{node!r} cannot be changed: destroy it, and add another node")
     _check_given(node, read, args, named)
-    made: Given = read(graph, *args, **named)
+    made = read(graph, *args, **named)
     if made.kind != node.kind:
         raise ValueError(f"{node!r} would become a {made.kind} node, because of the layout: add another node instead")
     return made
 
 
-def _check_given(node: Node, read: Any, args: tuple[object, ...], named: dict[str, object]) -> None:
+def _check_given(node: Node, read: Callable[..., Given], args: tuple[object, ...], named: dict[str, object]) -> None:
     """Check number and names of the arguments of update(), which are those of a function of node_parameters.py."""
     code = read.__code__
     wanted = code.co_varnames[1 : code.co_argcount]
@@ -126,7 +126,7 @@ def set_executable_node(executable: Executable, node: Node, args: tuple[object, 
         executable._note()
 
 
-def update(executable: Any, graph: Any, node_at: Callable[[Any, int], Node]) -> None:
+def update(executable: Executable, graph: Graph, node_at: Callable[[Graph, int], Node]) -> None:
     """Give an executable graph the parameters of a graph.
 
     node_at  returns the Node of a graph for a handle
