@@ -29,7 +29,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from os import PathLike
-    from typing import Any, NoReturn
+    from typing import NoReturn
 
     from ...arrays.strided import StridedView
     from ...gpu.devices.green import Split
@@ -293,12 +293,12 @@ class Device(Facts):
         """Return a new, uninitialized array on this device, in C order."""
         return making.empty(self, shape, dtype)
 
-    def zeros(self, shape: int | tuple[int, ...], dtype: Any, *, stream: object = None) -> StridedView:
+    def zeros(self, shape: int | tuple[int, ...], dtype: object, *, stream: object = None) -> StridedView:
         """Return a new array on this device, in C order, of which every byte is set to 0 when the stream reaches it."""
         return making.zeros(self, shape, dtype, stream)
 
     def full(
-        self, shape: int | tuple[int, ...], fill_value: object, dtype: Any, *, stream: object = None
+        self, shape: int | tuple[int, ...], fill_value: object, dtype: object, *, stream: object = None
     ) -> StridedView:
         """Return a new array on this device, in C order, whose elements are set to a value when the stream reaches it.
 
@@ -445,7 +445,7 @@ class Device(Facts):
 
     def link(
         self,
-        inputs: Iterable[Any],
+        inputs: Iterable[object],
         *,
         options: Sequence[str] = (),
     ) -> Module:

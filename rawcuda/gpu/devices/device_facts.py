@@ -22,7 +22,6 @@ from ..core.context import Current, PrimaryContext, count
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Any
 
     from typing_extensions import Self
 
@@ -265,7 +264,7 @@ class DeviceAttributes(Attributes):
 
 def _names() -> list[str]:
     """List the names of all attributes in the header; of several names for the same number, the first."""
-    by_number: dict[int, Any] = {}
+    by_number: dict[int, str] = {}
     for name, number in cuda_h.enum("CUdevice_attribute").items():
         if name != _PREFIX + "MAX" and name.startswith(_PREFIX):
             by_number.setdefault(number, name[len(_PREFIX) :])

@@ -228,7 +228,7 @@ def split(device: Device, sm_counts: tuple[object, ...], rest: bool) -> Split:
     return Split(made)
 
 
-def _divided(loaded: Driver, whole: Any, least: int) -> tuple[list[Any], Any]:
+def _divided(loaded: Driver, whole: ctypes.Structure, least: int) -> tuple[list[Any], Any]:
     """Divide multiprocessors into as many groups of at least `least` as possible; return the groups and the rest."""
     number, left = ctypes.c_uint(), cuda_h.CUdevResource()
     loaded.cuDevSmResourceSplitByCount(None, ctypes.byref(number), ctypes.byref(whole), None, 0, least)

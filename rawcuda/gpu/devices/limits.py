@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any, NoReturn
 
+    from ...gpu.devices.device_facts import Facts
     from ..core.context import PrimaryContext
 
 __all__ = ["Limits"]
@@ -71,10 +72,10 @@ class Limits:
     cig_shmem_fallback_enabled = _limit(9, "Whether kernels that need more shared memory than shmem_size run anyway.")
 
     if TYPE_CHECKING:
-        _device: Any
+        _device: Facts
         _primary: PrimaryContext
 
-    def __init__(self, device: Any) -> None:
+    def __init__(self, device: Facts) -> None:
         device.context
         object.__setattr__(self, "_device", device)
         object.__setattr__(self, "_primary", device._primary)

@@ -24,8 +24,6 @@ from ..core.points import capturing, finish_context
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from ...gpu.devices.device import Device
     from ..core.context import PrimaryContext
 
@@ -209,7 +207,7 @@ class PeerAttributes(
     __slots__ = ()
 
 
-def attributes_of(device: Device, other: Any) -> PeerAttributes:
+def attributes_of(device: Device, other: Device) -> PeerAttributes:
     """Return the properties of a connection; those that an older driver does not know are None.
 
     calls   cuDeviceGetP2PAttribute

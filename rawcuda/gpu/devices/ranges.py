@@ -26,7 +26,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
-    from typing import Any
+    from typing import TypeVar
+
+    _Result = TypeVar("_Result")
 
 __all__ = ["range"]
 
@@ -95,7 +97,9 @@ class _Profiler:
 
     __slots__ = ("push", "pop", "loaded")
 
-    def __init__(self, push: Any = None, pop: Any = None, library: Any = None) -> None:
+    def __init__(
+        self, push: Callable[..., int] | None = None, pop: Callable[..., int] | None = None, library: object = None
+    ) -> None:
         self.push, self.pop, self.loaded = push, pop, library
 
 
@@ -156,7 +160,7 @@ def _load() -> _Profiler:
     return _Profiler(_PushEx(push), _Pop(pop), library)
 
 
-def _pointers(slots: Any) -> Any:
+def _pointers(slots: ctypes.Array[ctypes.c_void_p]) -> ctypes.Array[ctypes.c_void_p]:
     """Return an array of pointers to slots: the entry 0 is not used, and after the last one is NULL."""
     start, width = ctypes.addressof(slots), ctypes.sizeof(ctypes.c_void_p)
     inside = [None, *(start + width * index for index in _numbers(1, len(slots))), None]
@@ -231,7 +235,7 @@ class range:  # noqa: A001
         if listeners and began:
             tracing.emit(tracing.Step("range", "end", f"{self.name} after {(perf_counter_ns() - began) / 1000:.1f} us"))
 
-    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def __call__(self, function: Callable[..., _Result]) -> Callable[..., _Result]:
         """Return the function with this range around each call; refuse generator and coroutine functions."""
         if not callable(function):
             raise TypeError(f"a range decorates a function, not {a_kind(function)}")
@@ -243,13 +247,13 @@ class range:  # noqa: A001
         from functools import wraps
 
         @wraps(function)
-        def inside(*arguments: Any, **named: Any) -> Any:
+        def inside(*arguments: object, **named: object) -> _Result:
             with self:
                 return function(*arguments, **named)
 
         return inside
 
-    def __reduce_ex__(self, protocol: object) -> tuple[Any, ...]:
+    def __reduce_ex__(self, protocol: object) -> tuple[object, ...]:
         color = None
         if self._attributes.colorType:
             color = self._attributes.color & 0xFFFFFF

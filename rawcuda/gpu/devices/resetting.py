@@ -108,7 +108,7 @@ def _refuse_used(primary: PrimaryContext) -> None:
 
 def _used(primary: PrimaryContext) -> list[str]:
     """Describe the pinned and managed memory that was exported, if the export may still be used."""
-    users: list[Any] = [
+    users: list[object] = [
         user for user in tuple(primary.users) if type(user) is Lifetime and user.kind in (PINNED, MANAGED, POOLED)
     ]
     return [
