@@ -17,6 +17,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from ...gpu.devices.device import Device
+    from ...ownership import Release
+
 __all__ = ["Opened", "begin", "device_with"]
 
 _open_here: dict[bytes, Opened] = {}  # by the keys of their handles
@@ -30,7 +33,7 @@ class Opened:
     def __init__(self, handle: SharedHandle) -> None:
         self.handle = handle
         self.answer: Any = None
-        self.parts: list[Any] = []  # releases, the last one first
+        self.parts: list[Release] = []  # releases, the last one first
 
     def release(self, late: bool) -> None:
         """Release the driver's handles, and then tell the owner; a second call does nothing."""
@@ -71,13 +74,13 @@ def begin(given: object, kind: str, timeout: object) -> Opened:
     return opened
 
 
-def device_with(uuid: str, what: str) -> Any:
+def device_with(uuid: str, what: str) -> Device:
     """Return the Device with a UUID.
 
     raises  Unsupported   this process does not see it
     """
     for ordinal in range(gpu.count()):
-        device = gpu.Device(ordinal)
+        device: Device = gpu.Device(ordinal)
         if device.uuid[4:] == uuid[4:]:  # a handle does not say whether it is the UUID of a GPU or of a MIG instance
             return device
     raise Unsupported(

@@ -25,6 +25,8 @@ from ...headers.status import NOT_SUPPORTED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from socket import socket
+    from threading import Thread
     from typing import Any
 
 __all__ = ["Answer", "Offer", "ask", "check_system", "publish", "withdraw"]
@@ -41,7 +43,7 @@ class Answer:
 
     __slots__ = ("payload", "descriptors", "connection")
 
-    def __init__(self, payload: bytes, descriptors: list[int], connection: Any) -> None:
+    def __init__(self, payload: bytes, descriptors: list[int], connection: _Connection) -> None:
         self.payload, self.descriptors, self.connection = payload, descriptors, connection
 
     def close_descriptors(self) -> None:
@@ -66,7 +68,7 @@ class Offer:
     def __init__(self, server: Server, payload: bytes, descriptors: list[int], keeps: object) -> None:
         self.server, self.key, self.payload = server, os.urandom(16), payload
         self.descriptors, self.keeps = descriptors, keeps
-        self.users: dict[Any, int] = {}  # connection -> process
+        self.users: dict[object, int] = {}  # connection -> process
         self.ended = self.settled = False  # no process can open it; what it kept is released
 
     def end(self, timeout: float) -> None:
@@ -143,9 +145,9 @@ class Server:
         self.changed = threading.Condition()
         self.over = self._full = self._starting = False
         self._socket: Any = None  # until the first offer
-        self._thread: Any = None
-        self._new: dict[int, Any] = {}  # connections that have not sent their request
-        self._used: dict[int, tuple[Any, Offer]] = {}
+        self._thread: Thread | None = None
+        self._new: dict[int, socket] = {}  # connections that have not sent their request
+        self._used: dict[int, tuple[socket, Offer]] = {}
 
     def add(self, payload: bytes, descriptors: list[int], keeps: object) -> Offer | None:
         """Return a new offer, or None if this server has just ended."""
@@ -314,7 +316,7 @@ def _path(address: str) -> str:
     return f"\0cuda-sharing-{address}"
 
 
-def _peer(connection: Any) -> tuple[int, int]:
+def _peer(connection: socket) -> tuple[int, int]:
     """Return the process and the user at the other end: for the receiver, those of the process that listens."""
     import socket
     import struct
@@ -323,10 +325,10 @@ def _peer(connection: Any) -> tuple[int, int]:
     return pid, uid
 
 
-_asked: set[Any] = set()  # the connections to other processes
+_asked: set[socket] = set()  # the connections to other processes
 
 
-def _connect(connection: Any, address: str, timeout: float) -> None:
+def _connect(connection: socket, address: str, timeout: float) -> None:
     from time import monotonic, sleep
 
     end = monotonic() + timeout
@@ -387,7 +389,7 @@ class _Connection:
 
     __slots__ = ("_socket",)
 
-    def __init__(self, socket: Any) -> None:
+    def __init__(self, socket: socket) -> None:
         self._socket = socket
 
     def close(self) -> None:

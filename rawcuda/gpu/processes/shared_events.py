@@ -25,9 +25,10 @@ from .shared_handles import SharedHandle, checked_timeout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Callable
 
     from ...gpu.streams.stream import Event
+    from ..core.handles import Kind
 __all__ = ["Keeper", "exchange", "open_event", "open_part", "share_event"]
 
 
@@ -37,7 +38,7 @@ class Keeper:
     __slots__ = ("__del__", "__weakref__")
 
     if TYPE_CHECKING:
-        __del__: Any
+        __del__: Callable[[], object]
 
     def __init__(self) -> None:
         self.__del__ = _nothing
@@ -46,7 +47,7 @@ class Keeper:
 _nothing = "".__len__
 
 
-def share_event(event: Event, timeout: object, keepers: dict[Any, ref[Keeper]]) -> SharedHandle:
+def share_event(event: Event, timeout: object, keepers: dict[object, ref[Keeper]]) -> SharedHandle:
     """Offer an event that was made for other processes; see Event.share.
 
     keepers  of the shared events, by their releases
@@ -63,7 +64,7 @@ def share_event(event: Event, timeout: object, keepers: dict[Any, ref[Keeper]]) 
     keeper = (None if there is None else there()) or Keeper()
     keepers[event._release] = ref(keeper)
     event.handle  # tested after the keeper was added; close() looks for it after it has closed
-    return SharedHandle._make("event", event, 0, bytes(raw), [], keeper, seconds)
+    return SharedHandle._make("event", event.device, 0, bytes(raw), [], keeper, seconds)
 
 
 def exchange(event: object, other: object, slots: tuple[str, ...]) -> None:
@@ -75,7 +76,7 @@ def exchange(event: object, other: object, slots: tuple[str, ...]) -> None:
     invalidate()
 
 
-def open_event(blank: Any, given: object, timeout: object) -> Any:
+def open_event(blank: Callable[..., Event], given: object, timeout: object) -> Event:
     """Open an event of another process; see Event.from_handle.
 
     blank   makes the Event: blank(device, context)
@@ -103,7 +104,7 @@ def open_event(blank: Any, given: object, timeout: object) -> Any:
     return event
 
 
-def open_part(opened: Opened, primary: PrimaryContext, kind: Any) -> Lifetime:
+def open_part(opened: Opened, primary: PrimaryContext, kind: Kind) -> Lifetime:
     """Return the C memory for one handle of the driver, which `opened` releases."""
     if dropped:
         drain()

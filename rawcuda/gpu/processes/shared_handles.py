@@ -19,6 +19,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from ...gpu.devices.device import Device
+    from .server import Offer
+
 __all__ = ["SharedHandle", "checked_timeout", "handle_from"]
 
 _FORM = struct.Struct(
@@ -70,7 +73,7 @@ class SharedHandle:
         _key: bytes
         _machine: bytes
         _nonce: bytes
-        _offer: Any
+        _offer: Offer | None
 
     def __init__(self, *_: object, **__: object) -> None:
         raise TypeError("a SharedHandle is made by Memory.share() or Event.share()")
@@ -105,12 +108,12 @@ class SharedHandle:
 
     @classmethod
     def _make(
-        cls, kind: str, of: Any, nbytes: int, payload: bytes, descriptors: list[int], keeps: object, timeout: float
+        cls, kind: str, of: Device, nbytes: int, payload: bytes, descriptors: list[int], keeps: object, timeout: float
     ) -> SharedHandle:
-        """Offer an object, and return the handle that ends the offer; an interrupt leaves no offer behind."""
+        """Offer an object of a Device, and return the handle that ends the offer; an interrupt leaves none behind."""
         made = cls.__new__(cls)
         made._offer = None
-        made.kind, made.pid, made.nbytes, made.device, made.timeout = kind, os.getpid(), nbytes, of.device.uuid, timeout
+        made.kind, made.pid, made.nbytes, made.device, made.timeout = kind, os.getpid(), nbytes, of.uuid, timeout
         made._machine, made._nonce = machine_id(), _process()
         try:
             made._offer = offer = server.publish(payload, descriptors, keeps)
@@ -122,7 +125,7 @@ class SharedHandle:
 
     def __bytes__(self) -> bytes:
         uuid, address = bytes.fromhex(self.device[4:].replace("-", "")), bytes.fromhex(self._address)
-        form: tuple[Any, ...] = (
+        form: tuple[object, ...] = (
             _MARK,
             _VERSION,
             _KINDS.index(self.kind),
@@ -136,7 +139,7 @@ class SharedHandle:
         form += (self._nonce,)
         return _FORM.pack(*form, _checksum(_FORM.pack(*form, 0)))
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[object, ...]:
         return SharedHandle.from_bytes, (bytes(self),)
 
     @property

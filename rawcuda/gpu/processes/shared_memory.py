@@ -29,7 +29,11 @@ from .shared_handles import SharedHandle, checked_timeout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Callable
+
+    from ...gpu.memory.memory import Memory
+    from ..core.context import PrimaryContext
+    from .opening import Opened
 
 __all__ = ["checked_answer", "open_memory", "share_memory"]
 
@@ -41,7 +45,7 @@ _HANDLE_SIZE = 64  # bytes of CUipcMemHandle and CUmemPoolPtrExportData
 _MOST = 1 << 62  # bytes: more than any address space
 
 
-def share_memory(memory: Any, timeout: object) -> SharedHandle:
+def share_memory(memory: Memory, timeout: object) -> SharedHandle:
     """Offer memory to other processes; see Memory.share."""
     server.check_system()
     seconds = checked_timeout(timeout)
@@ -57,14 +61,14 @@ def share_memory(memory: Any, timeout: object) -> SharedHandle:
     lease = memory.lease()
     try:
         payload = _export(memory, address, nbytes, descriptors)
-        return SharedHandle._make("memory", memory, nbytes, payload, descriptors, lease, seconds)
+        return SharedHandle._make("memory", memory.device, nbytes, payload, descriptors, lease, seconds)
     except BaseException:
         while descriptors:
             os.close(descriptors.pop())
         raise
 
 
-def _export(memory: Any, address: int, nbytes: int, descriptors: list[int]) -> bytes:
+def _export(memory: Memory, address: int, nbytes: int, descriptors: list[int]) -> bytes:
     """Return the bytes for the receiver, and append the descriptors.
 
     calls   cuPointerGetAttribute, cuIpcGetMemHandle, cuMemPoolExportToShareableHandle, cuMemPoolExportPointer,
@@ -114,14 +118,14 @@ def _export(memory: Any, address: int, nbytes: int, descriptors: list[int]) -> b
     return _HEAD.pack(b"I", address - base, 1) + bytes(raw)
 
 
-def _range(primary: Any, address: int) -> tuple[int, int]:
+def _range(primary: PrimaryContext, address: int) -> tuple[int, int]:
     """Return the first address and the size of an allocation, or of a mapping."""
     base, size = ctypes.c_uint64(), ctypes.c_size_t()
     primary.calls.cuMemGetAddressRange_v2(byref(base), byref(size), as_argument(address))
     return base.value, size.value
 
 
-def _descriptor(primary: Any, address: int) -> int:
+def _descriptor(primary: PrimaryContext, address: int) -> int:
     """Return a new descriptor of the memory that is mapped at an address."""
     handle, descriptor = ctypes.c_uint64(), ctypes.c_int(-1)
     primary.calls.cuMemRetainAllocationHandle(byref(handle), as_argument(address))
@@ -132,7 +136,7 @@ def _descriptor(primary: Any, address: int) -> int:
     return descriptor.value
 
 
-def open_memory(blank: Any, given: object, timeout: object) -> Any:
+def open_memory(blank: Callable[..., Memory], given: object, timeout: object) -> Memory:
     """Open memory of another process; see Memory.from_handle.
 
     blank   makes the Memory: blank(device, context, nbytes, kind, stream)
@@ -195,7 +199,9 @@ def checked_answer(payload: bytes, descriptors: int, handle: SharedHandle) -> tu
     return how, offset, data, sizes
 
 
-def _refuse_outside(primary: object, address: int, offset: int, sizes: tuple[int, ...], handle: SharedHandle) -> None:
+def _refuse_outside(
+    primary: PrimaryContext, address: int, offset: int, sizes: tuple[int, ...], handle: SharedHandle
+) -> None:
     """Refuse an offset and a size that are not inside the memory that was opened.
 
     calls   cuMemGetAddressRange_v2
@@ -211,7 +217,7 @@ def _refuse_outside(primary: object, address: int, offset: int, sizes: tuple[int
         )
 
 
-def _map(opened: Any, primary: Any, sizes: tuple[int, ...]) -> int:
+def _map(opened: Opened, primary: PrimaryContext, sizes: tuple[int, ...]) -> int:
     """Map memory by its descriptors, and return the address."""
     calls, whole = primary.calls, sum(sizes)
     reservation = Reservation(primary, whole)
