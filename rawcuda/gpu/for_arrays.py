@@ -30,7 +30,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from types import ModuleType
-    from typing import Any
+    from typing import Any, Callable
+
+    from ..arrays.strided import StridedView
+    from .memory.memory import Memory
+
+    Asker = tuple[ctypes.c_uint64, ctypes.Array[ctypes.c_char], Callable[[], object]]
 
 __all__ = [
     "Device",
@@ -63,10 +68,10 @@ _TYPE_HOST, _TYPE_DEVICE = 1, 2  # CUmemorytype
 
 
 # The address to query, three words for the answer, and the prepared call; one thread uses an entry at a time.
-_askers: list[tuple[Any, Any, Any]] = []
+_askers: list[Asker] = []
 
 
-def _asker() -> tuple[Any, Any, Any]:
+def _asker() -> Asker:
     words, cell = ctypes.create_string_buffer(24), Cell()
     which = (ctypes.c_int * 3)(_MEMORY_TYPE, _ORDINAL, _IS_MANAGED)
     begin = ctypes.addressof(words)
@@ -226,7 +231,7 @@ def _refuse_label(view: Description, where: tuple[str, int | None] | None) -> No
         )
 
 
-def device_around(ordinal: int) -> AbstractContextManager[Any] | None:
+def device_around(ordinal: int) -> AbstractContextManager[object] | None:
     """Return a context manager that makes a device current, or None if that is not needed.
 
     It is not needed if no driver is in use, or if the device is the only one: then no other can be current.
@@ -255,7 +260,7 @@ def synchronize_device(ordinal: int) -> bool:
 # -- functions for arrays on a device
 
 
-def borrowed(device: Device, address: int, nbytes: int, owner: object) -> Any:
+def borrowed(device: Device, address: int, nbytes: int, owner: object) -> Memory:
     """Return a Memory over bytes of another owner; see Memory.borrow."""
     from .memory.memory import Memory
 
@@ -270,14 +275,14 @@ def copies() -> ModuleType:
     return device_copy
 
 
-def empty_on(ordinal: int, shape: object, dtype: object, kind: str = "device") -> Any:
+def empty_on(ordinal: int, shape: object, dtype: object, kind: str = "device") -> StridedView:
     """Return a new, uninitialized array on a device, in C order."""
     from ..arrays.making import empty
 
     return empty(Device(ordinal), shape, dtype, kind)
 
 
-def empty_like(source: Any, shape: Any = None, dtype: Any = None) -> Any:
+def empty_like(source: StridedView, shape: object = None, dtype: object = None) -> StridedView | None:
     """Return an array in new memory of the same kind as a view's, or None for pinned memory that is not ours.
 
     For an empty view whose exporter named no device, it is on the current one.
