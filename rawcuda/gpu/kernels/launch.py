@@ -326,7 +326,7 @@ def _write(kernel: str, names: Sequence[str], slots: Sequence[Slot]) -> Maker:
     exec(compile(text, file, "exec"), scope)  # only the text from above
     linecache.cache[file] = len(text), None, text.splitlines(True), file
     made: Maker = scope["make"]
-    going = weakref.finalize(made, linecache.cache.pop, file, None)
+    going: Any = weakref.finalize(made, linecache.cache.pop, file, None)
     going.atexit = False  # the text goes with the function
     return made
 
