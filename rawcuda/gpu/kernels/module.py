@@ -184,7 +184,7 @@ class Module(Owned):
         """Return the names and types of a kernel's parameters from CUDA C or its C++ name, or None."""
         source = self._cuda_c()
         if source is not None:
-            said = source.parameters(name, [one.size for one in parameters])
+            said: list[tuple[str, CType]] | None = source.parameters(name, [one.size for one in parameters])
             if said is not None:
                 return said
         types = mangled.parameters(name)

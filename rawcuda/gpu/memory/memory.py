@@ -462,7 +462,8 @@ class ManagedMemory(Memory):
         """
         from . import managed
 
-        return managed.attributes(self, offset, nbytes)
+        found: dict[str, Any] = managed.attributes(self, offset, nbytes)
+        return found
 
     @property
     def read_mostly(self) -> bool:
