@@ -1,7 +1,7 @@
 """The types of a kernel's parameters, as C++ compilers write them into its name: "_Z5scalePfi" takes float * and int.
 
-What it is   `CType`, a type as far as a launch needs it; `elements`, the element types that an array for such a pointer
-             may have; `parameters`, a reader of mangled names.
+What it is   `CType`, a type as far as a launch needs it; `is_signed`, whether an integer type has a sign; `elements`,
+             the element types that an array for such a pointer may have; `parameters`, a reader of mangled names.
 What not     it does not turn a name into text for people. A name that contains a lambda, an expression or a pointer to
              a member gives no types.
 Source       Itanium C++ ABI, 5.1 "External Names (a.k.a. Mangling)"; CUDA C++ Programming Guide, "Built-in
@@ -19,7 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, NoReturn
 
-__all__ = ["CType", "base_name", "elements", "parameters"]
+__all__ = ["CType", "base_name", "elements", "is_signed", "parameters"]
 
 
 class CType(NamedTuple):
@@ -45,6 +45,18 @@ class CType(NamedTuple):
         if self.reads and self.stars == 1 or self.const and not self.stars:
             before = "const "
         return before + (self.name or "?") + (" " + "*" * self.stars if self.stars else "")
+
+
+def is_signed(type: CType) -> bool | None:
+    """Tell whether an integer type is signed; None for other types, and for char, which differs between compilers."""
+    if type.stars or type.name not in _SIGNED:
+        return None
+    return not type.name.startswith("unsigned ")
+
+
+_SIGNED = frozenset(
+    f"{sign}{width}" for sign in ("", "unsigned ") for width in ("short", "int", "long", "long long")
+) | {"signed char", "unsigned char"}
 
 
 # -- the element types of arrays

@@ -207,6 +207,48 @@ def test_declared_parameters(device, kind, what, argument, stored):
     assert slot[: len(stored)] == stored
 
 
+SIGNED = [
+    (".u32", "int32", 2**31 - 1, 2**31),
+    (".u32", "s32", -(2**31), 2**31),
+    (".u32", ctypes.c_int32, -(2**31), 2**32 - 1),
+    (".u32", "uint32", 2**32 - 1, -1),
+    (".u32", ctypes.c_uint32, 0, -1),
+    (".u64", "int64", -(2**63), 2**63),
+    (".u64", "uint64", 2**64 - 1, -1),
+    (".u64", ctypes.c_size_t, 2**64 - 1, -1),
+    (".u8", "int8", -128, 128),
+    (".u16", "uint16", 2**16 - 1, -1),
+]
+
+
+@pytest.mark.parametrize("kind, what, fitting, other", SIGNED)
+def test_a_declared_integer_takes_the_numbers_of_its_range(device, kind, what, fitting, other):
+    size = int(kind[2:]) // 8
+    declared = ["pointer", what]
+    (slot,) = echoed(device, [kind], fitting, parameters=declared)
+    assert slot[:size] == (fitting % 256**size).to_bytes(size, "little")
+    with pytest.raises(ValueError, match=f"'p0' is .*: {other} does not fit: it holds .*; ctypes.c_u?int{size * 8}"):
+        echoed(device, [kind], other, parameters=declared)
+    with pytest.raises(ValueError, match=f"'p0' is .*: {other} does not fit"):  # where struct refuses another argument
+        echoed(device, [kind, ".u32"], other, 2**70, parameters=[*declared, "u32"])
+
+
+@pytest.mark.parametrize("what", ["u32", ".u32", "u64", ctypes.c_void_p])
+@pytest.mark.parametrize("number", [-1, 1])
+def test_types_that_do_not_tell_the_sign_take_both(device, what, number):
+    size = 4 if "32" in str(what) else 8
+    (slot,) = echoed(device, [f".u{size * 8}"], number, parameters=["pointer", what])
+    assert slot[:size] == (number % 256**size).to_bytes(size, "little")
+
+
+@pytest.mark.parametrize("what", ["int64", "uint64"])
+def test_arrays_for_a_declared_integer_of_8_bytes(device, what):
+    with device.allocate(8) as memory:
+        for given in (memory, memory.view("int32"), rawcuda.In(memory), memory.ptr):
+            (slot,) = echoed(device, [".u64"], given, parameters=["pointer", what])
+            assert slot[:8] == memory.ptr.to_bytes(8, "little")
+
+
 # -- refused arguments
 
 REFUSED = [

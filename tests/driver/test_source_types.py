@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import ctypes
 import sys
 from typing import Any
 
@@ -21,6 +22,10 @@ __global__ void add(int *counts) { counts[threadIdx.x] += 1; }
 template <typename T> __global__ void put(T *out, T value) { out[threadIdx.x] = value; }
 extern "C" __global__ void pairs(float2 *p) { p[threadIdx.x].y = 5; }
 extern "C" __global__ void anything(void *p, struct Unknown *q) { }
+extern "C" __global__ void numbers(
+    long long *out, int n, unsigned u, long long l, size_t z, char c, short s, unsigned char b)
+{ out[0] = n; out[1] = u; out[2] = l; out[3] = z; out[4] = c; out[5] = s; out[6] = b; }
+__global__ void first(long long *out, int n) { out[0] = n; }
 """
 
 
@@ -28,7 +33,7 @@ extern "C" __global__ void anything(void *p, struct Unknown *q) { }
 def kernels() -> Any:
     device = rawcuda.Device(0)
     try:
-        return device, device.compile(SOURCE, names=["add", "put<double>"])
+        return device, device.compile(SOURCE, names=["add", "put<double>", "first"])
     except rawcuda.Unsupported as error:
         if error.code == 222:
             pytest.skip(str(error))
@@ -141,6 +146,70 @@ def test_unknown_types_take_everything(kernels: Any) -> None:
         given = floats(device, letter=letter)
         module["anything"].launch(given, given[::2], grid=1, block=1)
     device.synchronize()
+
+
+LEAST = (-(2**31), 0, -(2**63), 0, -128, -(2**15), 0)
+GREATEST = (2**31 - 1, 2**32 - 1, 2**63 - 1, 2**64 - 1, 127, 2**15 - 1, 255)
+
+
+def test_the_numbers_of_each_integer_type(kernels: Any) -> None:
+    device, module = kernels
+    out = device.zeros(7, "int64")
+    launch = module["numbers"].configure(grid=1, block=1)
+    for given in (LEAST, GREATEST):
+        launch(out, *given)
+        assert out.reinterpret("uint64").tolist() == [each % 2**64 for each in given]
+
+
+@pytest.mark.parametrize(
+    "at, number, words",
+    [
+        (
+            0,
+            3_000_000_000,
+            r"'n' is int: .* does not fit: it holds -2147483648 \.\. 2147483647; ctypes\.c_uint32\(3.*-12949",
+        ),
+        (0, 2**32, r"'n' is int: 4294967296 does not fit: it holds -2147483648 \.\. 2147483647$"),
+        (
+            1,
+            -1,
+            r"'u' is unsigned int: -1 does not fit: it holds 0 \.\. 4294967295; ctypes\.c_int32\(-1\).*of 4294967295",
+        ),
+        (2, 2**63, r"'l' is long long: .* does not fit"),
+        (3, -1, r"'z' is unsigned long long: -1 does not fit: it holds 0 \.\. 18446744073709551615"),
+        (5, 2**15, r"'s' is short: 32768 does not fit"),
+        (6, -1, r"'b' is unsigned char: -1 does not fit"),
+    ],
+)
+def test_numbers_of_the_other_sign_are_refused(kernels: Any, at: int, number: int, words: str) -> None:
+    device, module = kernels
+    out = device.zeros(7, "int64")
+    given = [*GREATEST[:at], number, *GREATEST[at + 1 :]]
+    with pytest.raises(ValueError, match="^kernel numbers: parameter " + words):
+        module["numbers"].launch(out, *given, grid=1, block=1)
+    assert out.tolist() == [0] * 7
+
+
+def test_the_sign_of_a_type_in_a_mangled_name(kernels: Any) -> None:
+    device, module = kernels
+    out = device.zeros(1, "int64")
+    for kernel in (module["first"], device.load(rawcuda.compile(SOURCE, "sm_75"))["_Z5firstPxi"]):
+        with pytest.raises(ValueError, match="is int: 2147483648 does not fit"):
+            kernel.launch(out, 2**31, grid=1, block=1)
+
+
+def test_numbers_of_ctypes_and_numpy_are_converted_as_in_c(kernels: Any) -> None:
+    numpy = pytest.importorskip("numpy")
+    device, module = kernels
+    out = device.zeros(7, "int64")
+    launch = module["numbers"].configure(grid=1, block=1)
+    for given in (ctypes.c_uint32(2**32 - 5), numpy.uint32(2**32 - 5), numpy.int8(-5)):
+        launch(out, given, 1, 1, 1, 1, 1, 1)
+        assert out.tolist()[0] == -5
+    launch(out, 1, numpy.int32(-1), ctypes.c_uint64(2**64 - 1), numpy.int64(-1), 1, 1, 1)
+    assert out.tolist()[1:4] == [2**32 - 1, -1, -1]
+    with pytest.raises(ValueError, match="'n' is int: .*3000000000.* does not fit"):  # (more bytes than the parameter)
+        launch(out, numpy.int64(3_000_000_000), 1, 1, 1, 1, 1, 1)
 
 
 def test_a_declaration_wins(kernels: Any) -> None:

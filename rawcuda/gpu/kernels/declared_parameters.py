@@ -15,7 +15,7 @@ from ...arrays.strided import _MemoryView
 from ...elements.dtypes import of
 from ...errors import InvalidUse, ProtocolError, worded
 from ...headers import cuda_h
-from ...images.mangled import elements
+from ...images.mangled import elements, is_signed
 from .signature import Parameter
 
 TYPE_CHECKING = False
@@ -93,9 +93,11 @@ class Declared:
     element  for a pointer: the DType of the elements of the arrays that it accepts, or None for all
     others   the DTypes that it accepts besides, if the type is from the source: those with the same bits
     known    whether the type is from the source, and not the user's
+    signed   whether an integer is signed; None if it takes the numbers of both ranges
+    words    the type as errors show it, if it is not a PTX type
     """
 
-    __slots__ = ("type", "size", "alignment", "reads", "ctype", "element", "others", "known")
+    __slots__ = ("type", "size", "alignment", "reads", "ctype", "element", "others", "known", "signed", "words")
 
     def __init__(
         self,
@@ -107,9 +109,12 @@ class Declared:
         element: DType | None = None,
         others: tuple[DType, ...] = (),
         known: bool = False,
+        signed: bool | None = None,
+        words: str = "",
     ) -> None:
         self.type, self.size, self.alignment, self.reads, self.ctype = type, size, alignment, reads, ctype
         self.element, self.others, self.known = element, others, known
+        self.signed, self.words = signed, words
 
 
 _REALS = "f16", "f32", "f64", "bf16", "c64", "c128"
@@ -144,7 +149,7 @@ def declared(what: object) -> Declared:
 
     what    a dtype ("float32", a NumPy dtype), a PTX type ("f32"), a ctypes type; for arrays "pointer", In (which the
             kernel only reads), or their element type with a star: "float32*", "const float32*"; "texture", "surface",
-            "tensor map", or their classes
+            "tensor map", or their classes. "u32" takes negative numbers, too, as nvcc writes it for an int
     raises  TypeError  the object is none of these
     """
     if isinstance(what, type) and issubclass(what, Passed) and what.declares:
@@ -160,7 +165,10 @@ def declared(what: object) -> Declared:
         return Declared("pointer", 8, 8, reads=what is In)
     if isinstance(what, type) and issubclass(what, (ctypes._SimpleCData, ctypes.Structure, ctypes.Union, ctypes.Array)):
         letter, size = ctypes_letter(what), ctypes.sizeof(what)
-        return Declared(letter + str(size * 8) if letter else "", size, ctypes.alignment(what), ctype=what)
+        signed = letter == "s" if letter and what._type_ not in ("P", "?") else None
+        return Declared(
+            letter + str(size * 8) if letter else "", size, ctypes.alignment(what), ctype=what, signed=signed
+        )
     if isinstance(what, str):
         name: object = what
     else:
@@ -173,7 +181,10 @@ def declared(what: object) -> Declared:
         or ptx in ("f16", "f32", "f64", "bf16", "c64", "c128")
     ):
         size = int("".join(filter(str.isdigit, ptx))) // 8
-        return Declared(ptx, size, size // 2 if ptx[0] == "c" else size)
+        signed = None
+        if ptx[0] == "s" or name != ptx and not name.startswith("bool"):
+            signed = ptx[0] == "s"
+        return Declared(ptx, size, size // 2 if ptx[0] == "c" else size, signed=signed)
     hint = {"int": ": int32 or int64?", "float": ": float32 or float64?"}.get(name) or _hint(what)
     raise TypeError(
         f"{worded(what)} declares no parameter"
@@ -183,6 +194,16 @@ def declared(what: object) -> Declared:
 
 def from_source(parameter: Parameter, type: CType) -> Declared | None:
     """Return what the type in the source or in a C++ name says of a parameter; None if it says nothing."""
+    signed = is_signed(type)
+    if signed is not None and parameter.type[:1] in ("u", "s"):
+        return Declared(
+            parameter.type,
+            parameter.size,
+            parameter.size,
+            known=True,
+            signed=signed,
+            words=str(type._replace(const=False)),
+        )
     if not type.stars or parameter.size != 8 or parameter.type not in ("", "u64", "s64", "b64"):
         return None
     found = tuple([_vector(name) if name[-2] == "x" else of(name) for name in elements(type)])

@@ -277,7 +277,10 @@ def text_for(kernel: str, names: Sequence[str], slots: Sequence[Slot]) -> str:
         if slot.format[0] == "f":  # struct writes a number that is too large as infinity
             bound = f" and {name} < {slot.limit!r} and {name} > {-slot.limit!r}"
         table = _TABLE.format(n=number, x=name)
-        value = _INLINE[slot.form].format(n=number, x=name, low=low, high=high, bound=bound, table=table)
+        form = (
+            slot.form if slot.signed is None else "integer"
+        )  # (of 8 bytes, too: a number is more usual than an array)
+        value = _INLINE[form].format(n=number, x=name, low=low, high=high, bound=bound, table=table)
         values.append(f"                {value},\n")
     unpacked = "".join([f"slot_{number}, " for number in range(len(names))])
     parameters, arguments = "".join([f"{name}, " for name in names]), "".join([f", {name}" for name in names])
@@ -295,7 +298,8 @@ _written: Remembered[tuple[object, ...], Maker] = Remembered(500)
 
 def maker_for(kernel: str, names: Sequence[str], slots: Sequence[Slot]) -> Maker:
     """Return the function `make` of the text for a signature. The text depends only on these, so it is written once."""
-    key = kernel, tuple(names), tuple([(slot.form, slot.type, slot.size, slot.converts) for slot in slots])
+    kinds = [(slot.form, slot.type, slot.size, slot.converts, slot.signed) for slot in slots]
+    key = kernel, tuple(names), tuple(kinds)
     found = _written.answers.get(key)
     if found is None:
         found = _written.keep(key, _write(kernel, names, slots))

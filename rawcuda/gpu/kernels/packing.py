@@ -126,6 +126,8 @@ class Packers:
                 return refuse_kind
             if is_swapped(kind):
                 return _pack_swapped
+        if sort == "numpy integer" and form != "real" and is_plain(kind, form, size):
+            return _pack_plain
         if form == "typed" and sort in _TYPED:
             return _TYPED[sort]
         if form in ("address", "typed"):
@@ -155,7 +157,7 @@ def _pack_int(slot: Slot, argument: int, kept: Kept) -> int:
     """Pack a plain int, in the form that every struct format of 8 bytes takes: as a signed integer."""
     if slot.low <= argument <= slot.high:
         return argument if argument < _HALF else argument - _WHOLE
-    slot.refuse(ValueError, argument, f"does not fit: it holds {slot.low} .. {slot.high}")
+    slot.refuse_range(argument)
 
 
 _HALF, _WHOLE = 1 << 63, 1 << 64
@@ -163,6 +165,10 @@ _HALF, _WHOLE = 1 << 63, 1 << 64
 
 def _pack_bool(slot: Slot, argument: object, kept: Kept) -> int:
     return 1 if argument else 0
+
+
+def _pack_plain(slot: Slot, argument: Any, kept: Kept) -> int:
+    return index(argument)
 
 
 def _pack_index(slot: Slot, argument: Any, kept: Kept) -> int:

@@ -3,7 +3,8 @@
 What it is   `Slot`, a parameter of a kernel as its launches see it: how it is packed, and errors that name kernel,
              parameter, value and remedy.
 What not     it packs nothing: packing.py has a function for each type of argument.
-The rules    An integer parameter takes any integer that fits its width, signed or unsigned (nvcc writes int as .u32).
+The rules    An integer parameter takes integers of its range. The range is that of both signs if only PTX tells the
+             type, because nvcc writes int as .u32. NumPy and ctypes integers are passed as C converts them.
              A float parameter takes real numbers that fit. Eight bytes that may be an address take arrays and None.
              A parameter with only a known size takes bytes, ctypes and NumPy values of exactly that size.
 Source       PTX ISA, "Fundamental Types"; CUDA Driver API, cuLaunchKernel
@@ -53,7 +54,9 @@ class Slot:
     type      from the declaration, or else from the code: a PTX type, "pointer", or "" if only the size is known
     converts  whether a "bytes" slot was declared with a type, so that numbers are converted to it
     reads     whether the kernel only reads the memory behind an address
-    low high  the range of integers, signed or unsigned
+    signed    whether an integer is signed; None if only PTX tells its type
+    words     the type as errors show it
+    low high  the range of integers
     limit     the smallest magnitude that does not fit into a float slot
     places    Places of memory that the kernel may always use; packing.py adds them
     unpack    the function of struct that reads a value of this size and form from a buffer
@@ -75,6 +78,8 @@ class Slot:
         "dense",
         "converts",
         "reads",
+        "signed",
+        "words",
         "low",
         "high",
         "limit",
@@ -101,8 +106,10 @@ class Slot:
             self.dense = (self.element.itemsize,)
         self.converts = wanted is not None and bool(kind)
         self.reads = reads or wanted is not None and wanted.reads
-        bits = size * 8
-        self.low, self.high = -(1 << bits - 1), (1 << bits) - 1
+        self.signed = signed = None if wanted is None else wanted.signed
+        self.words = self._words(wanted)
+        half = 1 << size * 8 - 1
+        self.low, self.high = 0 if signed is False else -half, half - 1 if signed else 2 * half - 1
         self.limit = _TOO_LARGE.get(kind, 0.0)
         self.suitable: Remembered[Place, bool] = Remembered(64)  # the Places that this parameter takes
         self.places = self.suitable.answers
@@ -130,12 +137,24 @@ class Slot:
             wanted = None
             if self.converts:
                 wanted = Declared(self.type, self.size, 1, element=self.element, others=self.others, known=self.known)
+                wanted.signed = self.signed
             reader = Slot(self.kernel, self.parameter, wanted, self.device, reads=True)
             reader.table = self.table
             self._reader = reader
         return reader
 
     # -- refusals
+
+    def _words(self, wanted: Declared | None) -> str:
+        if wanted is not None and wanted.words:
+            return wanted.words
+        if self.element is not None:
+            return f"{self.element}*"
+        if self.type in OBJECTS:
+            return f"a {self.type}"
+        if self.type and self.type != "pointer":
+            return f".{self.type}"
+        return self.type or f"{self.size} bytes without a type"
 
     @property
     def place(self) -> str:
@@ -147,15 +166,16 @@ class Slot:
 
     def refuse(self, kind: type[Exception], argument: object, why: str) -> NoReturn:
         """Raise an error that names kernel, parameter and argument."""
-        if self.element is not None:
-            shown = f"{self.element}*"
-        elif self.type in OBJECTS:
-            shown = f"a {self.type}"
-        elif self.type and self.type != "pointer":
-            shown = f".{self.type}"
-        else:
-            shown = self.type or f"{self.size} bytes without a type"
-        raise kind(f"{self.place} is {shown}: {_worded(argument)} {why}")
+        raise kind(f"{self.place} is {self.words}: {_worded(argument)} {why}")
+
+    def refuse_range(self, number: int) -> NoReturn:
+        """Refuse an integer that is out of range."""
+        remedy, other = "", "int" if self.signed is False else "uint"
+        bits = self.size * 8
+        if self.signed is not None and -(1 << bits - 1) <= number < 1 << bits:  # (in the range of the other sign)
+            meant = number - (1 << bits) if self.signed else number + (1 << bits)
+            remedy = f"; ctypes.c_{other}{bits}({number}) passes its bits, which are those of {meant}"
+        self.refuse(ValueError, number, f"does not fit: it holds {self.low} .. {self.high}{remedy}")
 
     def refuse_place(self, argument: object, where: tuple[str, int | None], owner: Memory | None = None) -> None:
         """Refuse memory that the device cannot access; return for host memory that it can access (HMM, Grace).
