@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import inspect
+import pickle
+import sys
 import time
 from typing import Any
 
@@ -69,6 +73,39 @@ def test_full_and_the_stream(device: Any) -> None:
 def test_a_launch_without_its_shape_says_how(device: Any, given: Any, options: Any, words: str) -> None:
     with device.load(kernels.ADD) as loaded, pytest.raises(TypeError, match=words):
         loaded["add"].launch(*given, **options)
+
+
+@pytest.mark.parametrize(
+    "given, words",
+    [
+        ((), "but 0 were given$"),
+        ((None, None, None), "but 3 were given$"),
+        ((None, None, None, 0, 0, 0), "but 6 were given$"),
+        (([None, None, None, 0],), "but 1 was given: give the arguments one by one"),
+        (("x", 2**70), "but 2 were given$"),  # although it is of no use either
+    ],
+)
+def test_a_bound_launch_with_another_number_of_arguments_says_the_signature(
+    device: Any, given: Any, words: str
+) -> None:
+    with device.load(kernels.ADD) as loaded:
+        launch = loaded["add"].configure(grid=1, block=1)
+        for call in (launch, launch.func):
+            with pytest.raises(
+                TypeError, match=rf"^add\(\) takes 4 arguments \(a \.u64, .*, n \.u32\) {words}"
+            ) as raised:
+                call(*given)
+            assert raised.value.__suppress_context__ or raised.value.__context__ is None
+        with pytest.raises(TypeError, match="'a' is .*'x' cannot be converted"):
+            launch("x", None, None, 0)
+        launch(None, None, None, 0)
+        device.synchronize()
+
+
+def test_a_signature_shows_no_defaults(device: Any) -> None:
+    with device.load(kernels.ADD) as loaded:
+        launch = loaded["add"].configure(grid=1, block=1)
+        assert "=" not in str(inspect.signature(launch)) and "(missing)" in str(inspect.signature(launch.func))
 
 
 def test_a_configuration_takes_no_arguments(device: Any) -> None:
@@ -147,6 +184,47 @@ def test_a_report_names_the_public_type(device: Any) -> None:
             assert rawcuda.explain(one).title == f"{rawcuda.__name__}.{name}"
             assert type(one).__name__ == name
     assert repr(device.attribute) == "<bound method Device.attribute of <Device 0>>"
+
+
+@pytest.mark.parametrize(
+    "name, maker",
+    [
+        ("Stream", "device.stream()"),
+        ("Event", "device.event()"),
+        ("Graph", "`with device.stream().capture() as graph:`, or device.graph(),"),
+        ("MemoryPool", "device.memory_pool()"),
+        ("VirtualMemory", "device.virtual_memory(nbytes)"),
+        ("Module", "device.load(code), or device.compile(source),"),
+    ],
+)
+def test_a_class_without_a_device_says_what_makes_one(name: str, maker: str) -> None:
+    kind = getattr(rawcuda, name)
+    for given in ((), (None,)):
+        with pytest.raises(TypeError) as raised:
+            kind(*given)
+        assert str(raised.value) == f"{name} needs a Device: {maker} makes one"
+    if name != "Graph":  # which may be given a stream
+        with pytest.raises(TypeError, match=f"^{name} needs a Device, not a str: "):
+            kind("x")
+
+
+def test_a_module_without_code_says_what_code_is(device: Any) -> None:
+    with pytest.raises(TypeError, match="^code must be PTX"):
+        rawcuda.Module(device)
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="there is no NVRTC for macOS")
+def test_compiled_code_has_no_kernels() -> None:
+    code = rawcuda.compile('extern "C" __global__ void k() {}')
+    with pytest.raises(
+        TypeError, match=r"belong to no device: Device\(0\)\.load\(code\)\['k'\], or .*compile\(source\)\['k'\]"
+    ):
+        code["k"]  # type: ignore[call-overload]
+    with pytest.raises(AttributeError, match="^'bytes' object has no attribute 'launch'"):
+        code.launch  # type: ignore[attr-defined]
+    assert code[0] == bytes(code)[0] and code[:2] == bytes(code)[:2]
+    for loaded in (pickle.loads(pickle.dumps(code)), copy.deepcopy(code)):
+        assert type(loaded) is bytes and loaded == code
 
 
 def test_memory_is_not_made_by_its_class() -> None:

@@ -314,11 +314,9 @@ def test_memory_of_a_device_out_of_reach(device):
 def test_wrong_number_of_arguments(device):
     with device.load(kernels.ADD) as loaded:
         add = loaded["add"].configure(grid=1, block=1)
-        with pytest.raises(
-            TypeError, match=r"add\(\) .*(missing 4 .*'a', 'b', 'c', and 'n'|4 arguments.* 0 were given)"
-        ):
+        with pytest.raises(TypeError, match=r"add\(\) takes 4 arguments .* 0 were given"):
             add()
-        with pytest.raises(TypeError, match=r"add\(\) .*(missing 1 .*'n'|4 arguments.* 3 were given)"):
+        with pytest.raises(TypeError, match=r"add\(\) takes 4 arguments .* 3 were given"):
             add(1, 2, 3)
         with pytest.raises(
             TypeError, match=r"add\(\) takes 4 arguments \(a \.u64, b \.u64, c \.u64, n \.u32\) but 5 were given"

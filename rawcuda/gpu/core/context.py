@@ -16,7 +16,7 @@ import ctypes
 
 from ... import driver
 from ...driver import of_thread
-from ...errors import Closed, CudaError, ForkedAfterInit, Unsupported
+from ...errors import Closed, CudaError, ForkedAfterInit, Unsupported, a_kind
 from ...headers import cuda_h
 from ...ownership import forked
 from ...tracing import careful
@@ -54,6 +54,7 @@ __all__ = [
     "count",
     "driver_version",
     "held_contexts",
+    "no_device",
     "peers",
     "primary_of",
     "reaches",
@@ -453,6 +454,12 @@ def primary_of(device: object) -> PrimaryContext | None:
 def is_device(given: object) -> TypeGuard[Device]:
     """Tell whether an object is a Device, open or closed; streams and memory have a context, too, but are not."""
     return type(getattr(given, "_primary", None)) is PrimaryContext and hasattr(given, "ordinal")
+
+
+def no_device(what: str, given: object, maker: str) -> TypeError:
+    """Return the error for what is given, or not given, in the place of the Device of a new object."""
+    instead = "" if given is None else f", not {a_kind(given)}"
+    return TypeError(f"{what} needs a Device{instead}: {maker} makes one")
 
 
 # -- checks of what the driver and the device support

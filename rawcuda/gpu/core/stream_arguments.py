@@ -13,13 +13,13 @@ import ctypes
 
 from ...arguments import as_int
 from ...driver import as_argument
-from ...errors import CudaError, a_kind, worded
+from ...errors import CudaError, worded
 from ...headers import cuda_h
 from ...interpreter.cpython import facts
 from ...ownership import Owned, invalidate, tokens
 from ...protocols.cuda_stream import handle_from as _protocol_handle
 from ...remembered import Remembered
-from .context import PrimaryContext, any_calls, context_of, held_contexts, primary_of
+from .context import PrimaryContext, any_calls, context_of, held_contexts, no_device, primary_of
 from .handles import Lifetime, destroying, make
 from .points import REACHED, Point, mark_end, take_event
 
@@ -60,6 +60,7 @@ class InContext(Owned):
 
     __slots__ = ("_device", "_primary", "_calls", "_argument")
 
+    _maker = ""  # what makes one, for the error of a call without a Device
     device: Any  # None where the handle is borrowed
     _device: Any
     _primary: PrimaryContext | None
@@ -71,7 +72,7 @@ class InContext(Owned):
         if type(primary) is not PrimaryContext:
             primary = primary_of(device)
             if primary is None:
-                raise TypeError(f"{type(self).__name__} needs a Device, not {a_kind(device)}")
+                raise no_device(type(self).__name__, device, self._maker)
         self._device, self._primary = device, primary
         self._calls, self._argument = primary.calls, None
         make(self, kind, primary, arguments)

@@ -27,7 +27,7 @@ from ...headers import cuda_h
 from ...hints import hinted
 from ...interpreter.cpython import facts
 from ...ownership import Owned, drain, dropped, invalidate
-from ..core.context import PrimaryContext, primary_of
+from ..core.context import PrimaryContext, no_device, primary_of
 from ..core.handles import CLONE, GRAPH, make, shown_handle
 from ..core.stream_arguments import StreamHandle
 from .conditions import Condition, explained
@@ -111,8 +111,10 @@ class Graph(Owned):
     if TYPE_CHECKING:
         _record: Recording | None
 
-    def __init__(self, where: object, mode: str = "thread_local") -> None:
+    def __init__(self, where: object = None, mode: str = "thread_local") -> None:
         primary = None
+        if where is None:
+            raise no_device("Graph", None, "`with device.stream().capture() as graph:`, or device.graph(),")
         if not isinstance(where, StreamHandle):
             primary = primary_of(where)
         if primary is not None:

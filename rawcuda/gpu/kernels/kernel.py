@@ -363,12 +363,7 @@ class Kernel:
             prepared, function = pair
         if prepared.shape != shape:
             self._set_shape(prepared, shape)
-        try:
-            function(*args)
-        except TypeError:
-            if len(args) < len(prepared.packing.slots):
-                raise prepared.wrong_count(len(args), *args) from None
-            raise
+        function(*args)
         idle.append(pair)
 
     def _ask(

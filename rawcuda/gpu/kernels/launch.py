@@ -160,7 +160,7 @@ class Packing:
 
     def words(self) -> str:
         """Return the number of parameters, with their names and types, as text for an error."""
-        shown = [f"{slot.parameter.name or '?'} " + slot.parameter.words() for slot in self.slots]
+        shown = [f"{slot.parameter.name or '?'} {slot.words}" for slot in self.slots]
         return f"{len(shown)} arguments" + (f" ({', '.join(shown)})" if shown else "")
 
     def __repr__(self) -> str:  # traces and driver errors show this as the function
@@ -168,6 +168,18 @@ class Packing:
 
 
 # -- the text of a launch's function
+
+
+class _Missing:
+    """The default of every argument. No packer takes it, so a call with too few arguments comes to check_count()."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "(missing)"
+
+
+MISSING = _Missing()
 
 _TEXT = """\
 def make(prepared):
@@ -211,6 +223,9 @@ _PACKING = """\
 {values}            )
         except Unpackable:  # a number that does not fit, or a closed Memory
             prepared.pack_by_tables(storage, kept{arguments})
+        except Exception:  # of the argument that was refused, but a wrong number of them explains it better
+            prepared.check_count({listed})
+            raise
 """
 # The usual arguments of each form of slot are packed inline. This saves 70 ns each against the table: 220 of 840 for
 # three Memory objects, 240 of 1,330 for four NumPy numbers, 190 of 800 for an array in In().
@@ -245,7 +260,8 @@ _PREFIXES = "__", "argument_", "plain_", "table_", "choose_", "slot_"  # of the 
 # The function's other names. None of them is allowed as the name of a parameter.
 _OWN = frozenset(
     "make prepared packing pool primary ask here pack_into surplus call buffer storage given kept ask_into current "
-    "code type int float len In ManagedMemory Memory MemoryView Unpackable IndexError BaseException CudaError".split()
+    "code type int float len In ManagedMemory Memory MemoryView Missing Unpackable IndexError Exception BaseException "
+    "CudaError".split()
 )
 
 
@@ -283,13 +299,14 @@ def text_for(kernel: str, names: Sequence[str], slots: Sequence[Slot]) -> str:
         value = _INLINE[form].format(n=number, x=name, low=low, high=high, bound=bound, table=table)
         values.append(f"                {value},\n")
     unpacked = "".join([f"slot_{number}, " for number in range(len(names))])
-    parameters, arguments = "".join([f"{name}, " for name in names]), "".join([f", {name}" for name in names])
+    parameters = "".join([f"{name}=Missing, " for name in names])
+    arguments = "".join([f", {name}" for name in names])
     return _TEXT.format(
         name=_function_name(kernel),
         parameters=f"{parameters}/, " if names else "",
         count=len(names),
         slots=f"    {unpacked}= packing.slots\n" if names else "",
-        packing=_PACKING.format(values="".join(values), arguments=arguments) if names else "",
+        packing=_PACKING.format(values="".join(values), arguments=arguments, listed=arguments[2:]) if names else "",
     )
 
 
@@ -317,6 +334,7 @@ def _write(kernel: str, names: Sequence[str], slots: Sequence[Slot]) -> Maker:
         "ManagedMemory": ManagedMemory,
         "Memory": Memory,
         "MemoryView": _MemoryView,
+        "Missing": MISSING,
         "Unpackable": UNPACKABLE,
     }
     scope["__name__"] = __name__
@@ -468,6 +486,12 @@ class Prepared:
         if code in (_INVALID_VALUE, _INVALID_CLUSTER_SIZE):
             reason = why_refused(self.primary, self.packing.function, self.shape, self.asked)
         raise self.packing.driver.error(code, self.symbol, *self._shown(), reason)
+
+    def check_count(self, *arguments: object) -> None:
+        """Raise the error for a wrong number of arguments if one has only its default."""
+        given = [argument for argument in arguments if argument is not MISSING]
+        if len(given) < len(arguments):
+            raise self.wrong_count(len(given), *given) from None
 
     def wrong_count(self, given: int, *first: object) -> TypeError:
         """Return the error for a wrong number of arguments; a tuple in their place is called one."""

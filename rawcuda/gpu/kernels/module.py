@@ -29,7 +29,7 @@ from ...hints import hinted
 from ...images import mangled, outline
 from ...interpreter.cpython import facts
 from ...ownership import Owned, invalidate
-from ..core.context import is_device
+from ..core.context import is_device, no_device
 from ..core.handles import MODULE, make, shown_handle
 from ..memory.memory import ManagedMemory, Memory
 from . import image
@@ -114,15 +114,15 @@ class Module(Owned):
 
     def __init__(
         self,
-        device: Device,
-        code: object,
+        device: Device = None,  # type: ignore[assignment]
+        code: object = None,
         *,
         names: Mapping[str, str] | None = None,
         ptx: bytes | None = None,
     ) -> None:
-        self._kind, data = read_code(code)
         if not is_device(device):
-            raise TypeError(f"device must be a Device, not {a_kind(device)}")
+            raise no_device("Module", device, "device.load(code), or device.compile(source),")
+        self._kind, data = read_code(code)
         self._device = device
         device.context
         self._info_log = _load(self, device._primary, self._kind, data)

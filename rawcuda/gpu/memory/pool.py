@@ -19,7 +19,7 @@ from ...headers import cuda_h
 from ...headers.status import NOT_SUPPORTED
 from ...ownership import Owned
 from ..core import locations
-from ..core.context import PrimaryContext, count, is_device, primary_of
+from ..core.context import PrimaryContext, count, is_device, no_device, primary_of
 from ..core.handles import POOL, POOLED, make, shown_handle
 from ..core.stream_arguments import Ordering, StreamHandle, queue_of
 from ..streams.stream import Stream
@@ -162,7 +162,7 @@ class MemoryPool(SetOnce, Owned):
 
     def __init__(
         self,
-        device: Device,
+        device: Device = None,  # type: ignore[assignment]
         *,
         kind: str = "device",
         max_size: int = 0,
@@ -387,7 +387,7 @@ class MemoryPool(SetOnce, Owned):
 def _place_of(device: Device, kind: object, location: object) -> tuple[int, locations.Location]:
     """Check the arguments that say where a pool's memory is; return the CUmemAllocationType and the location."""
     if not is_device(device):
-        raise TypeError(f"a pool needs a Device, not {a_kind(device)}")
+        raise no_device("MemoryPool", device, "device.memory_pool()")
     as_choice("kind", kind, _KINDS)
     if kind == "device":
         if location is not None:

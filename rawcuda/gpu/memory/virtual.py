@@ -17,12 +17,12 @@ from ctypes import byref
 from ...arguments import as_bool, as_list
 from ...arrays import making
 from ...driver import as_argument
-from ...errors import CudaError, a_kind, worded
+from ...errors import CudaError, worded
 from ...headers import cuda_h
 from ...interpreter.cpython import facts
 from ...ownership import drain, dropped
 from ..core import locations
-from ..core.context import context_of, primary_of
+from ..core.context import context_of, no_device, primary_of
 from ..core.handles import shown_handle
 from ..core.points import sweep
 from ..core.reservation import NO_FLAGS, Piece, Reservation, common_grain, granularity, properties
@@ -112,7 +112,7 @@ class VirtualMemory(Memory):
 
     def __init__(
         self,
-        device: Device,
+        device: Device = None,  # type: ignore[assignment]
         nbytes: int = 0,
         *,
         reserve: int | None = None,
@@ -122,7 +122,7 @@ class VirtualMemory(Memory):
     ) -> None:
         primary = primary_of(device)
         if primary is None:
-            raise TypeError(f"virtual memory needs a Device, not {a_kind(device)}")
+            raise no_device("VirtualMemory", device, "device.virtual_memory(nbytes)")
         size = size_of("nbytes", nbytes)
         room = size if reserve is None else size_of("reserve", reserve)
         if room < size:

@@ -90,7 +90,15 @@ class Stream(StreamHandle):
         legacy: ClassVar[Stream]
         per_thread: ClassVar[Stream]
 
-    def __init__(self, device: Device, *, priority: int = 0, nonblocking: bool = True) -> None:
+    _maker = "device.stream()"
+
+    def __init__(
+        self,
+        device: Device = None,  # type: ignore[assignment]  # (so that Stream() says how one is made)
+        *,
+        priority: int = 0,
+        nonblocking: bool = True,
+    ) -> None:
         # A stream or event may be destroyed while work is pending: the driver waits until the work is done.
         kept_apart = as_bool("nonblocking", nonblocking)
         if type(priority) is int and priority == 0 and kept_apart:
@@ -395,8 +403,15 @@ class Event(InContext):
         _blocking: bool
         _primary: PrimaryContext
 
+    _maker = "device.event()"
+
     def __init__(
-        self, device: Device, *, timing: bool = False, blocking: bool = False, shareable: bool = False
+        self,
+        device: Device = None,  # type: ignore[assignment]
+        *,
+        timing: bool = False,
+        blocking: bool = False,
+        shareable: bool = False,
     ) -> None:
         self._timing, self._blocking = as_bool("timing", timing), as_bool("blocking", blocking)
         if as_bool("shareable", shareable):
