@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import pickle
+import re
 import sys
 import time
 from typing import Any
@@ -292,6 +293,98 @@ def test_the_remedy_of_an_update_is_an_atomic(python: Any, address: str, remedy:
         check=True,
     )
     assert result.stdout.startswith("racecheck racecheck: ") and remedy in result.stdout, result.stdout
+
+
+IN_PLACE = """.version 7.0
+.target sm_70
+.address_size 64
+.entry other(.param .u64 x) { ret; }
+.entry k(.param .u64 out, .param .u64 x, .param .u32 n)
+{
+    .reg .b64 %o, %x, %a, %b, %c; .reg .b32 %r, %i; .reg .pred %p;
+    ld.param.u64 %o, [out];
+    ld.param.u64 %x, [x];
+    cvta.to.global.u64 %o, %o;
+    cvta.to.global.u64 %x, %x;
+    mov.u32 %i, %tid.x;
+    mul.wide.u32 %c, %i, 4;
+    add.u64 %a, %x, %c;
+    add.u64 %b, %o, %c;
+    ld.global.u32 %r, [%READ+4];
+    st.global.u32 [%b], %r;
+    ret;
+}
+"""
+
+
+@pytest.mark.emulator_only("a GPU finds no races")
+@pytest.mark.parametrize("blocks", [1, 64])
+@pytest.mark.parametrize(
+    "read, given, words",
+    [
+        ("a", "data, data", ": out and x are the same memory: give another array for the output\n"),
+        ("a", "data[2:], data", ": out and x are parts of the same memory: give another array for the output\n"),
+        ("b", "data, data", "the memory of argument 0, counted from 0: out\n"),  # a race by one of them
+        ("b", "data, device.zeros(66, 'int32')", "the memory of argument 0, counted from 0: out\n"),
+    ],
+)
+def test_the_remedy_for_an_output_that_is_the_input_is_another_output(
+    python: Any, read: str, given: str, words: str, blocks: int
+) -> None:
+    result = python(
+        f"""
+        import array
+        from tests.driver.test_hints import IN_PLACE
+        from tests.subject import rawcuda
+        rawcuda.use("emulator", checkers="racecheck")
+        device = rawcuda.Device(0)
+        data = device.upload(array.array("i", range(66)))
+        text = IN_PLACE.replace("%READ", "%{read}")
+        if {blocks} > 1:
+            text = text.replace("%tid.x", "%ctaid.x")
+        device.load(text)["k"].launch({given}, 64, grid={blocks}, block=64 // {blocks})
+        try:
+            device.synchronize()
+        except rawcuda.ContextLost as error:
+            print(error.checker, error)
+        """,
+        env={"RAWCUDA_DRIVER": None},
+        check=True,
+    )
+    assert result.stdout.startswith("racecheck racecheck: "), result.stdout
+    assert words in result.stdout and result.stdout.count("is missing") + result.stdout.count("nothing orders") == (
+        "memory of argument" in words
+    ), result.stdout
+
+
+@pytest.mark.emulator_only("a GPU does not know what was freed")
+@pytest.mark.parametrize("stream", ["None", "device.stream()"])
+def test_a_report_of_freed_memory_says_where_it_was_freed(python: Any, stream: str) -> None:
+    result = python(
+        f"""
+        from tests.driver.test_hints import IN_PLACE
+        from tests.subject import rawcuda
+        rawcuda.use("emulator")
+        device = rawcuda.Device(0)
+        stream, data = {stream}, device.zeros(64, "int32")
+        memory = device.allocate(264, stream=stream)
+        address = memory.ptr
+        memory.close()  # the line 8
+        others = [device.allocate(264, stream=stream) for _ in range(5)]
+        device.load(IN_PLACE.replace("%READ", "%a"))["k"].launch(data, address, 0, grid=1, block=1, stream=stream)
+        try:
+            device.synchronize()
+        except rawcuda.ContextLost as error:
+            print(error)
+        """,
+        env={"RAWCUDA_DRIVER": None},
+        check=True,
+    )
+    assert re.search(
+        r": 4 bytes into a 264-byte device allocation, allocated at \S+:7, that was freed at \S+:9; this is the "
+        r"memory of argument 1, counted from 0: x\. Keep the memory until the kernel has run: pass the array, and",
+        result.stdout,
+    ), result.stdout
 
 
 def test_arithmetic_on_a_device_says_that_it_is_downloaded_first(device: Any) -> None:

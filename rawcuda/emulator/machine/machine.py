@@ -400,14 +400,14 @@ class Machine:
         """Record the context of a module's variable, which its module frees."""
         allocation.context = Holding(allocation, context, "variable", 0, next(self.counter))
 
-    def give_back(self, holding: Holding) -> None:
-        """Free an allocation."""
+    def give_back(self, holding: Holding, where: str | None = None) -> None:
+        """Free an allocation; `where` is the line of the program that frees it, or None for the running one."""
         allocation, context = holding.allocation, holding.context
         if holding.reservation is not None and holding.reservation.stays():
             return
         if context.holdings.pop(allocation.base, None) is None:
             return
-        self.space.free(allocation.base)
+        self.space.free(allocation.base, _caller(self.program) if where is None else where)
         if holding.flavour == "device":
             context.device.used -= allocation.size
         if holding.pool is not None:

@@ -315,7 +315,7 @@ class Space:
     def unreserve(self, base: int) -> None:
         """Free reserved addresses; no memory may be mapped at them."""
         size, origin = self.reserved.pop(base)
-        self._graves.append((base, size, f"{size}-byte reservation{origin}"))
+        self._graves.append((base, size, f"{size}-byte reservation{origin} that was freed"))
 
     def reservation(self, address: int) -> tuple[int, int] | None:
         """Return the first address and the size of the reservation that contains an address, or None."""
@@ -363,8 +363,8 @@ class Space:
         data = memoryview((ctypes.c_char * size).from_address(address)).cast("B")
         return self._enter(Allocation(address, size, "pinned", data, label or "registered host memory", None))
 
-    def free(self, base: int) -> None:
-        """End the allocation that starts at base.
+    def free(self, base: int, where: str = "") -> None:
+        """End the allocation that starts at base; `where` is the line of the program that frees it.
 
         raises  Fault   an unknown address, one inside an allocation, or a second free (1)
         """
@@ -375,7 +375,8 @@ class Space:
                 del bases[bisect_right(bases, base) - 1]
         if gone is None:
             raise Fault(INVALID_VALUE, f"free of {base:#x}: {self.explain(base, 1)}")
-        self._graves.append((base, gone.size, gone.describe() + _made(gone)))
+        made = f"{_made(gone)}," if gone.origin else ""
+        self._graves.append((base, gone.size, f"{gone.describe()}{made} that was freed" + (where and f" at {where}")))
         if gone._keep is not None:
             self._quarantine.append(gone._keep)
         gone.close()
@@ -439,7 +440,7 @@ class Space:
             )
         for base, size, words in reversed(self._graves):
             if base <= address < base + size:
-                return f"{address - base} bytes into a {words} that was freed"
+                return f"{address - base} bytes into a {words}"
         offset = address - (1 << 64) if address >> 63 else address
         if abs(offset) < _NULL_PAGES:
             return NULL + (f" {'plus' if offset > 0 else 'minus'} {abs(offset)} bytes" if offset else "")

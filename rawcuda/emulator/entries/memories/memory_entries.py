@@ -80,17 +80,17 @@ def _free(machine: Machine, address: int, *flavours: str) -> None:
         machine.give_back(holding)
         return
     if machine.queues.inside_work():  # in a __del__ or a signal handler: the thread cannot wait for itself
-        holding.released = True
-        machine.queues.after_work(lambda: _free_late(machine, holding))
+        holding.released, where = True, machine.caller()
+        machine.queues.after_work(lambda: _free_late(machine, holding, where))
         return
     machine.queues.complete_context(holding.context)
     holding.context.check()
     machine.give_back(holding)
 
 
-def _free_late(machine: Machine, holding: Holding) -> None:
+def _free_late(machine: Machine, holding: Holding, where: str) -> None:
     machine.queues.complete_context(holding.context)
-    machine.give_back(holding)
+    machine.give_back(holding, where)
 
 
 # -- device memory

@@ -99,8 +99,8 @@ def free_async(machine: Machine, address: int, handle: int) -> None:
         raise Refused(1, f"{address:#x} is not the start of memory that was allocated in stream order")
     if holding.released:
         raise Refused(1, f"{address:#x} was already freed, in stream order")
-    holding.released = True
-    machine.queues.submit(stream, lambda: machine.give_back(holding), f"free of {address:#x}")
+    holding.released, where = True, machine.caller()
+    machine.queues.submit(stream, lambda: machine.give_back(holding, where), f"free of {address:#x}")
 
 
 # -- pools

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["explain", "finding"]
 
 _MOST_LINES = 4  # of the source, in one report
+_KEEP = ". Keep the memory until the kernel has run: pass the array, and not its address, which keeps nothing alive"
 _PTX_LINE = r"\bptx line (\d{1,9})\b"  # a kernel may write any text into its assertions
 _NAMED = re.compile(r"((mem|race|init|sync|leak)check|endless loop): ")
 
@@ -97,8 +98,12 @@ def _located(
     if line:
         shown.append(line)
         where.append(place_of(line, module))
-        if checker == "racecheck" and _is_update([line, *map(int, re.findall(_PTX_LINE, text))], module):
-            text = re.sub(f"{_BETWEEN}.*", _ATOMIC, text, flags=re.DOTALL)
+        if checker == "racecheck":
+            numbers = [line, *map(int, re.findall(_PTX_LINE, text))]
+            if _is_update(numbers, module):
+                text = re.sub(f"{_BETWEEN}.*", _ATOMIC, text, flags=re.DOTALL)
+            elif same := _same_memory(numbers, launch, module, called):
+                text, words = re.sub(f"{_BETWEEN}.*", lambda _: same, text, flags=re.DOTALL), ""
     shown += callers[:4]
     text = re.sub(r"\bgenerated line (\d{1,9})\b", lambda found: _ptx_line(int(found[1]), lines) or found[0], text)
     where += [f"called from {place_of(number, module)}" for number in callers[:4]]
@@ -122,6 +127,8 @@ def _located(
         quotes = [quote for quote in quotes if quote.file != PTX]
     details = [f"launched at {launch.site}{_quoted(launch.site)}"] if launch.site else []
     details += [str(quote) for quote in quotes[:_MOST_LINES]]
+    if words and "that was freed" in text:
+        words += _KEEP
     details += [text + words] if text else []
     if called:
         details.append(f"{name}({', '.join(f'{type} = {value}' for type, _, value in called)})")
@@ -227,6 +234,53 @@ def _is_update(numbers: list[int], module: Module) -> bool:
     near = "\n".join(lines[first - 1 : max(numbers)])
     place = re.escape(places.pop())
     return all(re.search(rf"\b{verb}\b[^;\[]{{0,200}}\[\s*{place}\s*\]", near) for verb in ("ld", "st"))
+
+
+_DEFINES = re.compile(r"\s*(?:@!?%\w+\s+)?(?:mov|add|sub|mad|cvta|ld\.param)[\w.:]*\s+(%?[\w$]+)\s*,([^;]{0,200});")
+_WORD = re.compile(r"%?[A-Za-z_$][\w$]*")
+
+
+def _same_memory(numbers: list[int], launch: Launch, module: Module, called: list[tuple[str, str, str]]) -> str:
+    """Return the words for a race between accesses by two parameters that have the same memory, or ""."""
+    function = module.functions.get(launch.name)
+    if function is None or launch.kernel is None or len(numbers) != 2:
+        return ""
+    names = [variable.name for variable in function.parameters]
+    used = [_reached(number, function.line, module) & {*names} for number in numbers]
+    given = []
+    for number in sorted(names.index(name) for name in used[0] | used[1]):
+        offset, size = launch.kernel.parameters[number]
+        address = int.from_bytes(launch.parameters[offset : offset + size], "little")
+        memory = launch.space.find(address) if size == 8 else None
+        if memory is not None:
+            given.append((number, address, memory.base))
+    if len(given) != 2 or given[0][2] != given[1][2] or used[0] & used[1] & {names[number] for number, *_ in given}:
+        return ""
+    one, other = (called[number][1] if number < len(called) else f"argument {number}" for number, *_ in given)
+    parts = "" if given[0][1] == given[1][1] else "parts of "
+    return f": {one} and {other} are {parts}the same memory: give another array for the output"
+
+
+def _reached(number: int, first: int, module: Module) -> set[str]:
+    """Return the names of which the address of an access is calculated; both numbers are of lines in one function."""
+    lines = module.text.split("\n")
+    access = re.search(r"\[([^\[\]]{1,200})\]", lines[number - 1])
+    if access is None or number < first:
+        return set()
+    sources: dict[str, set[str]] = {}
+    for text in lines[first - 1 :]:
+        if text.startswith("}"):
+            break
+        found = _DEFINES.match(text)
+        if found is not None:
+            sources.setdefault(found[1], set()).update(_WORD.findall(found[2]))
+    reached, left = set(), _WORD.findall(access[1])
+    while left:
+        name = left.pop()
+        if name not in reached:
+            reached.add(name)
+            left += sources.get(name, ())
+    return reached
 
 
 # -- the arguments of the kernel
