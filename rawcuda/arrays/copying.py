@@ -426,8 +426,8 @@ class CheckedCopy:
 def _walk_of_elements(dst: Any, src: Any) -> Walk:
     if dst.dtype is not src.dtype and dst.dtype != src.dtype:
         raise TypeError(
-            f"a copy converts nothing: the target has dtype {dst.dtype}, the source {src.dtype}; convert one "
-            "first, or reinterpret() its bytes"
+            f"a copy converts nothing: the target has dtype {dst.dtype}, the source {src.dtype}; convert the source "
+            f'first, with NumPy\'s astype("{dst.dtype}"), or reinterpret() its bytes'
         )
     shape, strides = dst.shape, src.strides
     if src.shape != shape:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array
 import copy
 import inspect
 import pickle
@@ -393,6 +394,16 @@ def test_arithmetic_on_a_device_says_that_it_is_downloaded_first(device: Any) ->
         x + 1
     with pytest.raises(TypeError, match=r"computes nothing: compute with numpy\.asarray\(view\),"):
         x.download() + 1
+
+
+def test_a_copy_of_another_dtype_names_both_and_the_conversion(device: Any) -> None:
+    x, doubles = device.zeros(2, "float32"), array.array("d", [1, 2])
+    for source in (doubles, device.upload(doubles)):
+        for copy_it in (lambda given: x.__setitem__(slice(None), given), x.copy_from):
+            with pytest.raises(
+                TypeError, match=r"target has dtype float32, the source float64; .*astype\(\"float32\"\)"
+            ):
+                copy_it(source)
 
 
 def test_names_of_other_libraries_for_what_a_device_makes(device: Any) -> None:
