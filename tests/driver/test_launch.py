@@ -492,7 +492,7 @@ def test_the_text_of_signatures_that_are_gone_is_forgotten(device):
         left = {file for file in linecache.cache if str(file).startswith("<launch")} - start
         assert len(left) <= 501
         newest = written.maker_for("k1199", ["n"], slots)
-        assert "def k1199(n, /" in "".join(linecache.getlines(newest.__code__.co_filename))
+        assert "def k1199(n=Missing, /" in "".join(linecache.getlines(newest.__code__.co_filename))
 
 
 def test_integers_of_eight_bytes_beside_a_float(device):
@@ -560,7 +560,9 @@ def test_the_text_has_nothing_of_the_input_but_plain_names(device):
     kinds = [".u8", ".u16", ".u32", ".u64", ".f32", ".f64", 3, 8]
     with device.load(kernels.echo(*kinds)) as loaded:
         slots = loaded["echo"].configure(grid=1, block=1)._prepared.packing.slots
-    known = set(re.findall(r"[^\W\d]\w*", written._TEXT + written._PACKING + "".join(written._INLINE.values())))
+    known = set(
+        re.findall(r"[^\W\d]\w*", written._TEXT + written._PACKING + "Missing" + "".join(written._INLINE.values()))
+    )
     for kernel in ("plain", "x; import os", "self", "pack_into", "def", "$k"):
         for names in (NAMES[:9], NAMES[5:], ["import os"] * 9, []):
             safe = written.safe_names(names)

@@ -165,7 +165,7 @@ def declared(what: object) -> Declared:
         return Declared("pointer", 8, 8, reads=what is In)
     if isinstance(what, type) and issubclass(what, (ctypes._SimpleCData, ctypes.Structure, ctypes.Union, ctypes.Array)):
         letter, size = ctypes_letter(what), ctypes.sizeof(what)
-        signed = letter == "s" if letter and what._type_ not in ("P", "?") else None
+        signed = letter == "s" if letter and getattr(what, "_type_", "") not in ("P", "?") else None
         return Declared(
             letter + str(size * 8) if letter else "", size, ctypes.alignment(what), ctype=what, signed=signed
         )
