@@ -216,7 +216,7 @@ GUARDS: list[tuple[str, str, str, str, str]] = [
         "_written",
         "the forms of the parameters",
         "gpu/kernels/launch.py",
-        "key = kernel, tuple(names), tuple([(slot.form, slot.type, slot.size, slot.converts) for slot in slots])",
+        "key = kernel, tuple(names), tuple(kinds)",
         "key = kernel, tuple(names)",
     ),
     (
