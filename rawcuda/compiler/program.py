@@ -122,25 +122,7 @@ def compile(
     request = Request(
         text, name, is_file, rest, texts({} if headers is None else headers), strings(names, "names"), wanted, output
     )
-    return _Code(_compile(request, loaded, cache).code)
-
-
-class _Code(bytes):
-    """Compiled code; an index by the name of a kernel says what to write."""
-
-    def __getitem__(self, at: Any) -> Any:
-        if isinstance(at, str):
-            raise TypeError(
-                f"compile() returns code as bytes, which belong to no device: Device(0).load(code)[{at!r}], or at once "
-                f"Device(0).compile(source)[{at!r}]"
-            )
-        return bytes.__getitem__(self, at)
-
-    def __reduce__(self) -> Any:  # (pickles have plain bytes)
-        return bytes, (bytes(self),)
-
-
-_Code.__name__ = _Code.__qualname__ = "bytes"  # which errors of Python name, about missing attributes
+    return _compile(request, loaded, cache).code
 
 
 def compile_for(

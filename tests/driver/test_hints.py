@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import array
-import copy
 import inspect
-import pickle
 import re
-import sys
 import time
 from typing import Any
 
@@ -213,20 +210,6 @@ def test_a_class_without_a_device_says_what_makes_one(name: str, maker: str) -> 
 def test_a_module_without_code_says_what_code_is(device: Any) -> None:
     with pytest.raises(TypeError, match="^code must be PTX"):
         rawcuda.Module(device)
-
-
-@pytest.mark.skipif(sys.platform == "darwin", reason="there is no NVRTC for macOS")
-def test_compiled_code_has_no_kernels() -> None:
-    code = rawcuda.compile('extern "C" __global__ void k() {}')
-    with pytest.raises(
-        TypeError, match=r"belong to no device: Device\(0\)\.load\(code\)\['k'\], or .*compile\(source\)\['k'\]"
-    ):
-        code["k"]  # type: ignore[call-overload]
-    with pytest.raises(AttributeError, match="^'bytes' object has no attribute 'launch'"):
-        code.launch  # type: ignore[attr-defined]
-    assert code[0] == bytes(code)[0] and code[:2] == bytes(code)[:2]
-    for loaded in (pickle.loads(pickle.dumps(code)), copy.deepcopy(code)):
-        assert type(loaded) is bytes and loaded == code
 
 
 def test_memory_is_not_made_by_its_class() -> None:
