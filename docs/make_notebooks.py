@@ -41,7 +41,7 @@ def notebook(text: str, checkout: str) -> dict[str, Any]:
         if language != "python" or block is None:
             continue
         before = "\n".join(lines[at : line - 2])
-        if pages.REMARK.match(above):
+        if pages.REMARK.match(above) or pages.NOT_IN_BROWSER.match(above):
             before = before.rpartition(above)[0]
         cells.append(cell("markdown", before))
         cells.append(cell("code", code, raises=bool(RAISED.search(block.shown or ""))))
