@@ -7,13 +7,12 @@ warning. To look at the site, with the search: python3 -m http.server --director
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 from tests.__main__ import CHECKOUT, environment, requirements
-from tests.pyodide.command import pyodide
+from tests.pyodide.command import NotInstalled, pyodide
 
 
 def build(folder: Path, *, quiet: bool = False) -> subprocess.CompletedProcess[str]:
@@ -31,11 +30,12 @@ def build(folder: Path, *, quiet: bool = False) -> subprocess.CompletedProcess[s
 
 
 def runs() -> str:
-    """Return the folder of Pyodide; "" where npm cannot install it: the site then has no Run buttons."""
-    if shutil.which("npm") is None:
-        print("there is no npm, so the blocks of the site get no Run buttons")
+    """Return the folder of Pyodide; "" where it cannot be installed: the site then has no Run buttons."""
+    try:
+        return str(pyodide())
+    except NotInstalled as missing:
+        print(f"the blocks of the site get no Run buttons: {missing}")
         return ""
-    return str(pyodide())
 
 
 if __name__ == "__main__":

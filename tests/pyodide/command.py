@@ -61,17 +61,26 @@ LEFT_OUT = {
 }
 
 
+class NotInstalled(Exception):
+    """Pyodide is not there, and could not be installed."""
+
+
 def pyodide() -> Path:
-    """Return the folder of Pyodide; install it if it is not there."""
+    """Return the folder of Pyodide; install it if it is not there.
+
+    raises  NotInstalled  there is no npm, or it fails
+    """
     folder = CHECKOUT / ".venv" / f"pyodide-{VERSION}"
     found = folder / "node_modules" / "pyodide"
     if not (folder / "complete").exists():
-        if shutil.which("npm") is None:
-            sys.exit("this needs Node.js with npm: install them (on Debian: apt install nodejs npm)")
+        if shutil.which("npm") is None or shutil.which("node") is None:
+            raise NotInstalled("this needs Node.js with npm: install them (on Debian: apt install nodejs npm)")
         print(f"installing Pyodide {VERSION} into {folder.relative_to(CHECKOUT)} (once)", flush=True)
         command = ["npm", "install", "--no-save", "--no-audit", "--no-fund", f"--prefix={folder}", f"pyodide@{VERSION}"]
         folder.mkdir(parents=True, exist_ok=True)
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        if done.returncode:
+            raise NotInstalled(f"npm could not install Pyodide {VERSION}: {done.stdout}")
         (folder / "complete").touch()
     return found
 
@@ -152,7 +161,11 @@ def main(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     names, began = options.files or files(), time.monotonic()
     parts = [names[at : at + _TOGETHER] for at in range(0, len(names), _TOGETHER)]
-    pyodide(), packages()
+    try:
+        pyodide()
+    except NotInstalled as missing:
+        sys.exit(str(missing))
+    packages()
     print(f"{len(names)} files of tests, in Pyodide {VERSION}", flush=True)
     sums: Counter[str] = Counter()
     reasons: Counter[str] = Counter()
