@@ -82,15 +82,22 @@ def run(number: int, code: str, files: str) -> bool:
         if isinstance(last, ast.Expr):
             _show(eval(compile(ast.Expression(last.value), name, "eval"), _namespace))
     except BaseException as error:
-        trace = error.__traceback__
-        while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
-            trace = trace.tb_next
-        traceback.print_exception(type(error), error, trace)
+        _print_error(error)
         return True
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
     return False
+
+
+def _print_error(error: BaseException) -> None:
+    """Print a traceback with the lines of the blocks alone: a reader has not written those of the package."""
+    shown = traceback.TracebackException.from_exception(error)
+    each: traceback.TracebackException | None = shown
+    while each is not None:
+        each.stack[:] = [frame for frame in each.stack if frame.filename.startswith("block ")]
+        each = each.__cause__ or each.__context__
+    sys.stderr.write("".join(shown.format()))
 
 
 def _show(value: object) -> None:
