@@ -24,7 +24,8 @@ __all__ = ["assertfail", "free", "malloc", "set_conditional", "vprintf"]
 
 LONGEST_TEXT = 1 << 16
 MOST_ARGUMENTS = 32  # of printf; conversions of further ones are printed as they are
-_CONVERSION = re.compile(r"%([-+ #0]*)(\*|\d+)?(?:\.(\*|\d+))?(hh|h|ll|l|j|z|t|L)?([diouxXcsfFeEgGaAp%])")
+# A width begins with no 0, which is a flag: if both could take a zero, a text of zeros would be tried in all divisions.
+_CONVERSION = re.compile(r"%([-+ #0]*)(\*|[1-9]\d*)?(?:\.(\*|\d+))?(hh|h|ll|l|j|z|t|L)?([diouxXcsfFeEgGaAp%])")
 
 
 def _string(thread: Thread, address: int) -> str:
