@@ -230,6 +230,50 @@ def test_an_endless_kernel_ends_after_the_time_that_was_set(name: str, threads: 
     assert time.monotonic() - started < 60
 
 
+def doubling(barrier: str) -> str:
+    """Return functions without loops, each of which calls the one before twice."""
+    functions = "".join(f".func f{i} {{ {barrier} call f{i - 1}; call f{i - 1}; ret; }}\n" for i in range(1, 60))
+    return kernel("call f59;", f".func f0 {{ ret; }}\n{functions}")
+
+
+def recursion(barrier: str) -> str:
+    """Return a function that calls itself twice, to a depth of 60."""
+    before = "setp.eq.u32 %p, n, 0; @%p ret; .reg .b32 %m; sub.u32 %m, n, 1;"
+    function = f"{{ .reg .pred %p; {barrier} {before} call f, (%m); call f, (%m); ret; }}\n"
+    return kernel("call f, (60);", f".func f(.reg .b32 n);\n.func f(.reg .b32 n) {function}")
+
+
+WITHOUT_LOOPS = {
+    "a chain of calls": (doubling(""), 1, 1),
+    "a chain of calls with a barrier": (doubling("bar.sync 0;"), 1, 1),
+    "a recursion": (recursion(""), 1, 1),
+    "a recursion with a barrier": (recursion("bar.sync 0;"), 1, 1),
+    "many blocks": (kernel(""), 1 << 28, 64),
+    "many blocks with a barrier": (kernel("bar.sync 0;"), 1 << 28, 64),
+}
+
+
+@pytest.mark.parametrize("executor", ["scalar", "numpy", "auto"])
+@pytest.mark.parametrize("name", WITHOUT_LOOPS)
+def test_a_kernel_without_loops_ends_after_the_time_that_was_set(name: str, executor: str) -> None:
+    text, blocks, threads = WITHOUT_LOOPS[name]
+    client, started = Client(executor=executor, timeout=0.2), time.monotonic()
+    function = client.get("cuModuleGetFunction", client.load(text), b"k")
+    code = client.launch(function, [], grid=(blocks, 1, 1), block=(threads, 1, 1))
+    code = code or client.code("cuCtxSynchronize")
+    assert code == 702 and "more than 0.2 seconds" in client.emulator.reports[-1], client.emulator.reports
+    assert time.monotonic() - started < 60
+
+
+@pytest.mark.parametrize("text", [doubling(""), recursion("")], ids=["a chain", "a recursion"])
+def test_calls_are_counted_as_iterations(text: str) -> None:
+    space = module("emulator.machine.space").Space()
+    space.timeout = 5.0  # in case they are not counted
+    code = module("emulator.ptx").load(text.encode(), space)
+    with pytest.raises(module("emulator.machine.space").Fault, match="more than 1000 loop iterations or calls"):
+        code.entries["k"].run((1, 1, 1), (1, 1, 1), 0, b"", limits=module("emulator.ptx").Limits(turns=1000))
+
+
 @pytest.mark.parametrize("file", ["/dev/zero", "/dev/stdin", "/nowhere/x.cu", "/etc", "", "\\0", "\x1b[31m.cu"])
 def test_a_report_reads_only_plain_files(file: str) -> None:
     client = Client()

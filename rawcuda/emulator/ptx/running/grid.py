@@ -44,6 +44,7 @@ def run_apart(kernel: Callable[..., Any], launch: Launch, ended: Ended, first: i
     for blocks in clusters_of(launch, first, count):
         for block in blocks:
             launch.block, block.present = block, True
+            launch.look_at_clock()
             if delays is not None:
                 delays.resume(block)
             run_plainly(kernel(launch, block), block)
@@ -65,6 +66,7 @@ def run_together(kernel: Callable[..., Any], launch: Launch, ended: Ended, first
     most = max(launch.resident // launch.cluster_size, 1) if launch.resident else count
     watch, alone, enough = _Watchdog(launch, count // launch.cluster_size), 0, 1
     for blocks in clusters_of(launch, first, count):
+        launch.look_at_clock()
         while len(resident) >= most:
             resident = _pass(resident, ended, watch)
         group = Group([Team(kernel(launch, block), block) for block in blocks], launch)

@@ -441,6 +441,7 @@ class Launch:
         """Yield loop iterations in portions, and check between the portions whether one thread has used too many.
 
         Every loop of the generated code takes its iterations from one iterator, which adds no cost to an iteration.
+        A device function that calls others takes one, too. Blocks without loops look at the clock when they begin.
         """
         last: object = None
         here: Block | None = None
@@ -452,7 +453,7 @@ class Launch:
             total = total + REFILL if block is here else 0  # of all threads of the block: they may alternate
             last, here = current, block
             if turns > self.limits.turns or total > self.limits.turns * self.threads:
-                raise Fault(LAUNCH_TIMEOUT, f"more than {self.limits.turns} loop iterations: this thread does not end")
+                raise Fault(LAUNCH_TIMEOUT, f"more than {self.limits.turns} loop iterations or calls: no end")
             self.look_at_clock()
             if self.after_refill is not None:
                 self.after_refill()

@@ -82,6 +82,8 @@ class Writer(AsyncEmitter, MatrixEmitter, SmallEmitter, TextureEmitter):
         self.copied = copied(function, judged, self.holds_float)
         self.late = defined_late(function, prepared.blocks, prepared.shapes)
         self.blocks = prepared.blocking
+        self.calls_others = not function.entry and bool(prepared.calls)
+        self.needs_fuel = self.calls_others
         self.frame_size, self.nests = local_layout(function), prepared.nests
         self.local_pointers = local_pointers(function, judged) if self.frame_size else set()
         self.shared: dict[int, int] = {}
@@ -507,8 +509,12 @@ class Writer(AsyncEmitter, MatrixEmitter, SmallEmitter, TextureEmitter):
         return [*more, f"watch = B.watch({self.granule})", calls]
 
     def _setup(self, reads: bool) -> list[str]:
-        """Return what a function does first; `reads`: it needs the stamps of its thread."""
-        frame = []
+        """Return what a function does first; `reads`: it needs the stamps of its thread.
+
+        A function that calls others takes a turn, as a loop does: a chain of functions that each call the next one
+        twice never ends, either.
+        """
+        frame = ["for _ in fuel: break"] if self.calls_others else []
         if self.frame_size:
             frame.append(f"frame = T.enter({self.frame_size}, {frame_alignment(self.function)})")
         elif self.nests:

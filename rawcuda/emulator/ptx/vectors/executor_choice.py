@@ -106,6 +106,7 @@ class Arrays:
         size = run.chunk_blocks()
         as_arrays = True
         while first < total:
+            launch.look_at_clock()
             blocks = min(size, total - first)
             if not as_arrays:
                 scalar(first, blocks)
