@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 import struct
 
 import pytest
@@ -617,6 +618,96 @@ def test_tensor_maps(client, changes, code):
         assert ctypes.string_at(start, 128) == before
         assert client.code("cuTensorMapReplaceAddress", start, 8) == 1
     assert client.code("cuTensorMapReplaceAddress", start + 128, 1 << 20) == 1
+
+
+IN_AND_OUT = """
+.version 8.6
+.target sm_90a
+.address_size 64
+.visible .entry k(.param .align 64 .b8 map[128], .param .u64 out) {{
+    .reg .b64 %o, %m; .reg .b32 %r<9>; .reg .pred %q;
+    .shared .align 1024 .b8 s[{size}]; .shared .align 8 .b64 bar;
+    ld.param.u64 %o, [out]; mov.b64 %m, map; cvta.param.u64 %m, %m; mov.u32 %r1, s; mov.u32 %r2, {bar}; mov.u32 %r3, 0;
+    mov.u32 %r4, 0;
+fill: add.u32 %r5, %r1, %r4; st.shared.u32 [%r5], 7777;
+    add.u32 %r4, %r4, 4; setp.lt.u32 %q, %r4, {size}; @%q bra fill;
+    mbarrier.init.shared.b64 [%r2], 1; fence.proxy.async; mbarrier.arrive.expect_tx.shared.b64 _, [%r2], {count};
+    add.u32 %r1, %r1, {place};
+    cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%m, {{%r3, %r3}}], [%r2];
+wait: mbarrier.try_wait.parity.shared.b64 %q, [%r2], 0; @!%q bra wait;
+    mov.u32 %r4, 0;
+copy: add.u32 %r5, %r1, %r4; ld.shared.u32 %r6, [%r5]; st.global.u32 [%o], %r6;
+    add.u64 %o, %o, 4; add.u32 %r4, %r4, 4; setp.lt.u32 %q, %r4, {read}; @%q bra copy;
+    fence.proxy.async; mov.u32 %r4, {rows};
+    cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%m, {{%r3, %r4}}], [%r1];
+    {then} cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;
+    ret; }}
+"""
+
+
+COPY = "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%d, {%r, %r}], [s];"
+
+
+def swizzled(client, swizzle, rows, place, *, size=2048, bar="bar", read=128, then=""):
+    """Copy rows of 16 bytes into shared memory and back behind them; return what shared memory has, and the tensor."""
+    words = 4 * rows
+    tensor, out = client.upload(struct.pack(f"<{2 * words}I", *range(1, words + 1), *[0] * words)), client.allocate(128)
+    memory = ctypes.create_string_buffer(256)
+    map = ctypes.addressof(memory) + -ctypes.addressof(memory) % 128
+    changes = {"address": tensor, "dims": (4, 2 * rows), "strides": (16,), "box": (4, rows), "swizzle": swizzle}
+    assert encode(client, map, type=2, **changes) == 0
+    text = IN_AND_OUT.format(size=size, place=place, count=16 * rows, read=read, rows=rows, then=then, bar=bar)
+    function = client.get("cuModuleGetFunction", client.load(text), b"k")
+    code = client.launch(function, [ctypes.string_at(map, 128), out]) or client.code("cuCtxSynchronize")
+    if code:
+        return code
+    return tuple(struct.unpack(f"<{n}I", client.download(at, 4 * n)) for at, n in ((out, 32), (tensor, 2 * words)))
+
+
+@pytest.mark.parametrize("rows", [1, 2, 5, 8])
+@pytest.mark.parametrize("place", [0, 384, 896])
+@pytest.mark.parametrize("swizzle", [0, 1, 3])
+def test_a_swizzle_that_is_wider_than_the_box(swizzle, place, rows):
+    """Each part goes to its place in the whole span, and what is between them stays as it was."""
+    client = Client(sm=90)
+    wanted = [7777] * 32
+    for row in range(rows):
+        part = row ^ ((place + 16 * row) // 128 & (1 << swizzle) - 1)
+        wanted[4 * part : 4 * part + 4] = range(4 * row + 1, 4 * row + 5)
+    assert swizzled(client, swizzle, rows, place) == (tuple(wanted), (*range(1, 4 * rows + 1),) * 2)
+    assert not client.emulator.reports
+
+
+def test_what_a_swizzle_leaves_between_the_parts_is_not_read():
+    """A thread may write there while the copy out of shared memory runs, but not to what the copy reads."""
+    for at, wrong in ((0, False), (48, True)):
+        client = Client(sm=90)
+        found = swizzled(client, 3, 2, 384, then=f"st.shared.u32 [%r1+{at}], %r6;")
+        assert bool(client.emulator.reports) == wrong == (found == 719), client.emulator.reports
+
+
+def test_a_swizzle_needs_its_whole_span():
+    client = Client(sm=90)
+    assert swizzled(client, 3, 2, 1920, size=1952, bar="s", read=32) == 700
+    assert "past the end" in client.emulator.reports[-1]
+
+
+@pytest.mark.parametrize("replaced, then, words", [
+    ("tensormap.replace.tile.rank.global.b1024.b32 [%d], 255;", "", "replace of rank with 255, which is too large"),
+    ("tensormap.replace.tile.rank.global.b1024.b32 [%d], 254;", COPY, "rank 255, type 7, box"),
+    ("tensormap.replace.tile.swizzle_mode.global.b1024.b32 [%d], 1; "
+     "tensormap.replace.tile.box_dim.global.b1024.b32 [%d], 0, 12;", COPY, "inner dimension .* 48 bytes.* at most 32"),
+])  # fmt: skip
+def test_bad_changes_of_a_tensor_map_are_faults(replaced, then, words):
+    client = Client(sm=90)
+    memory = ctypes.create_string_buffer(256)
+    map = ctypes.addressof(memory) + -ctypes.addressof(memory) % 128
+    assert encode(client, map) == 0
+    text = ".version 8.6\n.target sm_90a\n.address_size 64\n.entry k(.param .u64 p) { .reg .b64 %d; .reg .b32 %r; "
+    text += f".shared .align 128 .b8 s[512]; ld.param.u64 %d, [p]; mov.u32 %r, 0; {replaced} {then} ret; }}\n"
+    function = client.get("cuModuleGetFunction", client.load(text), b"k")
+    code = client.launch(function, [client.upload(ctypes.string_at(map, 128))]) or client.code("cuCtxSynchronize")
+    assert code == 719 and re.search(words, client.emulator.reports[-1]), client.emulator.reports
 
 
 def test_tensor_maps_of_an_older_device():

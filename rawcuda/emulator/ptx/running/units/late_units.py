@@ -309,26 +309,37 @@ class Late:
 
     # -- bulk copies
 
-    def bulk_in(self, target: int, data: Callable[[], bytes], count: int, barrier: int, blocks: int, line: int) -> None:
+    def bulk_in(
+        self, target: int, data: Callable[[], bytes], count: int, barrier: int, blocks: int, line: int,
+        runs: list[tuple[int, int]] | None = None,
+    ) -> None:  # fmt: skip
         """Start a copy of bytes to shared memory that arrives on a barrier.
 
-        shape   data: returns the bytes; blocks: a mask of the ranks of the cluster's blocks that get them, or 0
+        shape   data: returns the bytes; blocks: a mask of the ranks of the cluster's blocks that get them, or 0; runs:
+                which ranges of them are copied, as offsets and lengths; None: all
         """
+        runs = [(0, count)] if runs is None else runs
+        reach = max(at + length for at, length in runs)
         low = (1 << CLUSTER_BITS) - 1
         for rank in [rank for rank in range(16) if blocks >> rank & 1] if blocks else [-1]:
             to, at = target, barrier
             if rank >= 0:
                 to, at = (rank + 1 << CLUSTER_BITS | each & low for each in (target, barrier))
-            block, place = self.home(to, False, count)
+            block, place = self.home(to, False, reach)
             if place % 16:
                 raise shared_fault(block.launch, place, count, 16, block.cluster_rank)
-            if count:
-                self.expect(block, place, count, line)
-            self.promise(at, False, self._arrival(block, place, data, at, count))
+            for start, length in runs:
+                if length:
+                    self.expect(block, place + start, length, line)
+            self.promise(at, False, self._arrival(block, place, data, at, count, runs))
 
-    def _arrival(self, block: Block, place: int, data: Callable[[], bytes], at: int, count: int) -> Callable[[], None]:
+    def _arrival(
+        self, block: Block, place: int, data: Callable[[], bytes], at: int, count: int, runs: list[tuple[int, int]]
+    ) -> Callable[[], None]:
         def work() -> None:
-            self.put(block, place, data())
+            made = data()
+            for start, length in runs:
+                self.put(block, place + start, made[start : start + length])
             self.transact(at, False, -count)
 
         return work

@@ -75,6 +75,17 @@ class TensorMap:
         if self.swizzle > 3:
             raise Fault(LAUNCH_FAILED, f"copies with the swizzle {self.swizzle} of a tensor map are not emulated")
         self.size = SIZES[self.type]
+        if self.swizzle and self.box[0] * self.size > self.span:
+            raise Fault(
+                LAUNCH_FAILED,
+                f"a bad tensor map: the inner dimension of its box has {self.box[0] * self.size} bytes, and the swizzle "
+                f"permits at most {self.span}",
+            )
+
+    @property
+    def span(self) -> int:
+        """Return the bytes inside of which the swizzle moves parts."""
+        return 16 << int(self.swizzle)
 
     @property
     def nbytes(self) -> int:
@@ -104,6 +115,21 @@ class TensorMap:
                 offset += coordinate * self.strides[axis - 1]
             yield offset, before, inside if fits else 0, place
             place += inner * self.size
+
+    def reach(self) -> int:
+        """Return the bytes of shared memory that a copy needs: with a swizzle, whole spans of it."""
+        return -(-self.nbytes // self.span) * self.span if self.swizzle else self.nbytes
+
+    def runs(self, base: int) -> list[tuple[int, int]]:
+        """Return the ranges of shared memory that a box at `base` has, as offsets and lengths.
+
+        A swizzle that is wider than what is left for its last span leaves holes there.
+        """
+        if not self.swizzle or not self.nbytes % self.span:
+            return [(0, self.nbytes)]
+        whole = self.nbytes // self.span * self.span
+        last = [(self.swizzled(base + at) - base, min(16, self.nbytes - at)) for at in range(whole, self.nbytes, 16)]
+        return [(0, whole), *last] if whole else last
 
     def swizzled(self, place: int) -> int:
         """Return the shared address of a byte of a box."""
@@ -139,7 +165,7 @@ def tensor_in(
     """Start the copy of a box to shared memory."""
     made = _open(thread, address)
     _check_place(thread, made, target & 0xFFFFFF, coordinates)
-    late.home(target, False, made.nbytes)  # checked first: the rows of a box that does not fit may be very many
+    late.home(target, False, made.reach())  # checked first: the rows of a box that does not fit may be very many
     rows = list(made.rows(coordinates))
     places = [
         span(thread, made.address + offset, (inside - 1) * made.steps[0] * made.size + made.size, 1, line, writes=False)
@@ -162,14 +188,14 @@ def tensor_in(
             raw += fill * before + middle + fill * (width - before - inside)
         if not made.swizzle:
             return bytes(raw)
-        base = target & 0xFFFFFF
-        turned = bytearray(len(raw))
-        for at in range(0, len(raw), 16):
-            to = made.swizzled(base + at) - base
-            turned[to : to + 16] = raw[at : at + 16]
+        turned = bytearray(made.reach())
+        for at in range(0, count, 16):
+            to, part = made.swizzled(base + at) - base, raw[at : at + 16]
+            turned[to : to + len(part)] = part
         return bytes(turned)
 
-    late.bulk_in(target, data, count, barrier, ranks, line)
+    base = target & 0xFFFFFF
+    late.bulk_in(target, data, count, barrier, ranks, line, made.runs(base))
 
 
 def tensor_out(
@@ -178,7 +204,7 @@ def tensor_out(
     """Start the copy of a box from shared memory, or its combination with the tensor."""
     made = _open(thread, address)
     _check_place(thread, made, source & 0xFFFFFF, coordinates)
-    block, base = late.home(source, False, made.nbytes)
+    block, base = late.home(source, False, made.reach())
     rows = [row for row in made.rows(coordinates) if row[2]]
     size, step = made.size, made.steps[0]
     places = [
@@ -188,15 +214,15 @@ def tensor_out(
     type = _TYPES[made.type]
     if verb and not type:
         raise Fault(LAUNCH_FAILED, "a reduction needs elements of 32 or 64 bits, or halves")
-    own = block is late.block
-    if own:
-        late.leaving(base, made.nbytes, line)
+    leaves = [(base + at, length) for at, length in made.runs(base)] if block is late.block else []
+    for at, length in leaves:
+        late.leaving(at, length, line)
     if verb in ("and", "or", "xor"):
         type = f"u{size * 8}"
 
     def work(waited: bool) -> None:
-        if own:
-            late.left(base, made.nbytes)
+        for at, length in leaves:
+            late.left(at, length)
         for (_, before, inside, place), (view, at) in zip(rows, places):
             for number in range(inside):
                 of = made.swizzled(base + place + (before + number) * size)
@@ -232,7 +258,11 @@ def tensor_map_replace(thread: Thread, address: int, field: str, at: int, value:
         fields[22 + at] = value & 0xFFFF
     else:
         fields[_FIELDS[field]] = value + 1 if field == "rank" else value
-    view[start : start + LAYOUT.size] = LAYOUT.pack(magic, *fields)
+    try:
+        made = LAYOUT.pack(magic, *fields)
+    except struct.error:
+        raise Fault(LAUNCH_FAILED, f"tensormap.replace of {field} with {value}, which is too large for it") from None
+    view[start : start + LAYOUT.size] = made
 
 
 def tensor_map_copy(thread: Thread, target: int, source: int, line: int) -> None:
