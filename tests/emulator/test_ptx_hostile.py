@@ -150,6 +150,28 @@ def test_a_table_of_many_targets_runs() -> None:
     assert client.launch(function, []) == 0 and client.code("cuCtxSynchronize") == 0
 
 
+def shared_table(n: int, of: int = 1) -> str:
+    """Return a kernel with n brx.idx for each of some tables of n labels."""
+    tables = "".join(
+        f"T{t}: .branchtargets {','.join(f'L{t}_{i}' for i in range(n))};\n"
+        + "".join(f"L{t}_{i}: brx.idx %r1, T{t};\n" for i in range(n))
+        for t in range(of)
+    )
+    return kernel(f"mov.u32 %r1, 0;\n{tables}")
+
+
+def test_a_table_that_many_branches_share_is_refused() -> None:
+    """The targets are written for each branch: 200 that share a table took 13 seconds, and 800 more than 200."""
+    started = time.process_time()
+    for text in (shared_table(13), shared_table(800), shared_table(10, of=4)):
+        with pytest.raises(module("emulator.ptx").Rejected) as caught:
+            module("emulator.ptx").load(text.encode(), module("emulator.machine.space").Space())
+        assert "targets in one function, whose tables have" in str(caught.value.log), caught.value.log
+    assert time.process_time() - started < 30
+    for text in (shared_table(12), shared_table(4, of=40)):
+        module("emulator.ptx").load(text.encode(), module("emulator.machine.space").Space())
+
+
 def test_sections_that_nobody_closes_are_refused_soon() -> None:
     client, started = Client(), time.process_time()
     for text in (HEAD + ".section\n" * 100_000, HEAD + ".section .x {\n" * 100_000):

@@ -30,6 +30,8 @@ DEEPEST_LOOPS = 15  # and 20 nested loops
 MOST_STEPS = 1_000_000  # of the plan of one function; above that, blocks are numbered
 MOST_CASES = 100  # targets of a switch: Python's compiler nests each `elif` in the one before
 MOST_EDGES = 1_000_000  # edges between the blocks of one function
+MOST_SHARED = 4  # times that the tables of a function may be used, on average; compilers write a table for each brx.idx
+FREE_EDGES = 100  # that are not counted for this
 
 EXIT = -1  # the number of the end of a function
 
@@ -89,6 +91,12 @@ def blocks_of(function: Function) -> list[Block]:
             if branch.guard is not None:
                 raise Rejected.at(branch.line, "A guarded 'brx' is not emulated")
         block.line = branch.line if branch is not None else 0
+    switches = [_table(block.branch) for block in made if block.kind == "switch" and block.branch is not None]
+    written = sum(len(table) for table in {id(table): table for table in switches}.values())
+    total = sum(map(len, switches))
+    if total > MOST_SHARED * written + FREE_EDGES:
+        text = f"'brx.idx' with {total} targets in one function, whose tables have {written}, are not emulated"
+        raise Rejected.at(function.line, text)
     if sum(len(block.targets) for block in made) > MOST_EDGES:
         raise Rejected.at(function.line, f"More than {MOST_EDGES} branch targets in one function")
     return _reachable(_join(made))
