@@ -445,7 +445,7 @@ def _position(key: object, n: int, axis: int) -> int:
     if isinstance(key, bool):
         raise IndexError("a bool is a mask, which needs a copy: use an int or a slice")
     try:
-        number = _index(key)  # type: ignore[arg-type]
+        number = int.__index__(_index(key))  # type: ignore[arg-type]  # before Python 3.10, _index() keeps a subclass
     except TypeError:
         raise IndexError(
             "only integers, slices (`:`), ellipsis (`...`) and None are valid indices of a view, "

@@ -153,6 +153,23 @@ def test_indices_that_a_view_has_not(key, words):
         layout.select((3, 4), (16, 4), key)
 
 
+def test_an_int_with_operators_of_its_own_is_a_number():
+    """Python 3.9's operator.index() returns it as it is, and its operators answered whether it is in bounds."""
+
+    class Odd(int):
+        def __ge__(self, other):
+            return True
+
+        __le__ = __lt__ = __ge__
+
+        def __mod__(self, other):
+            return 1000
+
+    assert layout.select((16,), (1,), Odd(3)) == layout.select((16,), (1,), 3)
+    with pytest.raises(IndexError, match="index 99 is out of bounds"):
+        layout.select((16,), (1,), Odd(99))
+
+
 def test_too_many_new_dimensions():
     assert len(layout.select((2,), (4,), (None,) * 63)[1]) == 64
     with pytest.raises(IndexError, match="64"):
