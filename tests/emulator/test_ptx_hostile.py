@@ -514,6 +514,39 @@ def test_output_takes_no_more_memory_than_its_buffer() -> None:
         tracemalloc.stop()
 
 
+COPIES_OF_FREED = {
+    "in a group": ("cp.async.cg.shared.global [s], [%d1], 16;", "cp.async.wait_all;"),
+    "to a barrier": (
+        "mbarrier.arrive.expect_tx.shared.b64 _, [bar], 16;"
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [s], [%d1], 16, [bar];",
+        "mbarrier.try_wait.parity.shared.b64 %p1, [bar], 0;",
+    ),
+    "out of shared memory": (
+        "st.shared.v4.u32 [s], {%r1, %r1, %r1, %r1}; fence.proxy.async;"
+        "cp.async.bulk.global.shared::cta.bulk_group [%d1], [s], 16; cp.async.bulk.commit_group;",
+        "cp.async.bulk.wait_group 0;",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", COPIES_OF_FREED)
+def test_memory_that_is_freed_under_an_asynchronous_copy_is_reported(kind: str) -> None:
+    copy, wait = COPIES_OF_FREED[kind]
+    text = kernel(
+        ".shared .align 16 .b8 s[16]; .shared .b64 bar; mbarrier.init.shared.b64 [bar], 1; mov.u32 %r1, 7; "
+        "{ .param .b64 a; .param .b64 r; st.param.b64 [a], 16; call (r), malloc, (a); ld.param.b64 %d1, [r]; } "
+        f"st.global.v4.u32 [%d1], {{%r1, %r1, %r1, %r1}}; {copy} "
+        f"{{ .param .b64 a; st.param.b64 [a], %d1; call free, (a); }}\n{wait}",
+        ".extern .func (.param .b64 r) malloc(.param .b64 a);\n.extern .func free(.param .b64 a);\n",
+    )
+    client = Client(sm=90)
+    made = client.load(text.replace("sm_80", "sm_90"))
+    function = client.get("cuModuleGetFunction", made, b"k")
+    assert (client.launch(function, []) or client.code("cuCtxSynchronize")) == 700, client.emulator.reports
+    report = client.emulator.reports[-1]
+    assert report.startswith("use-after-free access") and "an asynchronous copy has begun in memory that was freed" in report
+
+
 HEAP = (
     HEAD
     + """.extern .func (.param .b64 r) malloc(.param .b64 a);

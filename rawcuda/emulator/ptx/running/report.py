@@ -394,12 +394,14 @@ def _translated(
         if isinstance(reason, IndexError) and note.space == "shared":
             outside = shared_fault(launch, address & 0xFFFFFFFF, note.width, 1)
             return outside.code, outside.report
-        if isinstance(reason, ValueError) and "released" in str(reason):
+        if isinstance(reason, ValueError) and "released" in str(reason) and note.space != "shared":
             return ILLEGAL_ADDRESS, launch.space.explain(address, note.width)
         if isinstance(reason, TypeError) and "read-only memory" in str(reason):
             held = launch.space.find(address)
             who = "kernels" if held is not None and held.constant else "this device"
             return ILLEGAL_ADDRESS, f"{launch.space.explain(address, note.width)}, which {who} may only read"
+    if isinstance(reason, ValueError) and "released" in str(reason):  # at a wait, which names no address
+        return ILLEGAL_ADDRESS, "an asynchronous copy has begun in memory that was freed before the copy was complete"
     return LAUNCH_FAILED, f"the emulator itself failed: {type(reason).__name__}: {reason}"
 
 
