@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array
 import json
 import os
 import re
@@ -808,3 +809,12 @@ def test_the_kernels_name_is_checked_first(cli, files):
         status, _, err = cli("run", "mine.cu", word, "10", "--grid", "1", "--block", "1")
         expected = f"'{word}' is an argument; the name of the kernel comes before: mine.cu KERNEL {word}"
         assert status == 1 and err == f"error: {expected}\n"
+
+
+@pytest.mark.parametrize("numbers, mean", [
+    ([float("inf"), float("-inf")], "nan"), ([float("inf"), 1.0], "inf"), ([1e308] * 3, "1e+308"), ([1.0, 2.0], "1.5"),
+])  # fmt: skip
+def test_the_mean_of_a_result_is_shown_whatever_the_numbers(numbers, mean):
+    """A sum that fails must not end `rawcuda run` after a right launch."""
+    run = module("tools.commands.run")
+    assert run.summary(rawcuda.view(array.array("d", numbers))).endswith(f", mean {mean}")

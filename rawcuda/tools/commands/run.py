@@ -12,7 +12,7 @@ import os
 import re
 from difflib import get_close_matches
 from errno import ENOENT
-from math import fsum
+from math import fsum, nan
 from pathlib import Path
 
 from ...compiler.declarations import Declarations
@@ -284,10 +284,20 @@ def summary(array: Any) -> str:
     text += ": " + " ".join([f"{each:.6g}" if isinstance(each, float) else str(each) for each in ends])
     numbers = [each for each in part if isinstance(each, (int, float)) and each == each]
     if numbers:
-        text += f"; {min(numbers):.6g} to {max(numbers):.6g}, mean {fsum(numbers) / len(numbers):.6g}"
+        text += f"; {min(numbers):.6g} to {max(numbers):.6g}, mean {_mean(numbers):.6g}"
     absent = sum(isinstance(each, float) and each != each for each in part)
     text += f"; {absent} are NaN" if absent else ""
     return text + (f" (of the first {_MOST} elements)" if array.size > _MOST else "")
+
+
+def _mean(numbers: list[Any]) -> float:
+    """Return the mean, also of numbers whose sum is too large; that of infinities of both signs is NaN."""
+    try:
+        return fsum(numbers) / len(numbers)
+    except OverflowError:
+        return fsum(each / len(numbers) for each in numbers)
+    except ValueError:
+        return nan
 
 
 def _write(values: list[Any], outputs: list[tuple[int, str]]) -> None:
