@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Array", "read", "read_header", "write", "check_target"]
 
+# numbers that no word follows, strings without escapes, brackets, and the three words
+_PLAIN = r"""(?:[\s{}()\[\],:-]|'[^'\\]*'|"[^"\\]*"|\d+(?![\w.])|True|False|None)*"""
 _MAGIC = b"\x93NUMPY"
 _HEADER_LIMIT = 10_000  # NumPy's own limit: a longer header could take the parser very long, or overflow its stack
 _ALIGNMENT = 64  # of the start of the data, so that elements of a memory-mapped file are aligned
@@ -167,10 +169,16 @@ def _header(path: Path, file: BinaryIO) -> str:
 
 
 def _described(path: Path, header: str) -> tuple[dtypes.DType, Shape, bool]:
-    """Read the header's dictionary: element type, shape, order."""
+    """Read the header's dictionary: element type, shape, order.
+
+    What is not written as NumPy writes it is refused before Python reads it, which warns on stderr of each oddity.
+    """
     import ast
+    import re
 
     try:
+        if re.fullmatch(_PLAIN, header) is None:
+            raise ValueError
         facts = ast.literal_eval(header.strip())
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         _refuse(

@@ -9,6 +9,7 @@ import os
 import stat
 import struct
 import sys
+import warnings
 
 import numpy
 import pytest
@@ -157,6 +158,16 @@ def test_refuses(put, case):
     said = str(caught.value)
     assert said.startswith(path + ": ") and finding in said and remedy in said
     assert "\n" not in said and len(said) < len(path) + 400
+
+
+@pytest.mark.parametrize("text", ["1if 1else " * 900 + "1", "'\\d' " * 900, "(0in 1)", "1_000", "True1", "b'x'"])
+def test_a_hostile_header_makes_no_warnings(put, text):
+    """Python's compiler would write a line to stderr for each of its literals."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with pytest.raises(ValueError, match="not a dictionary of plain values"):
+            npy.read(put(npy_bytes(text)))
+    assert not caught
 
 
 def test_every_truncation_is_refused(put):
