@@ -791,6 +791,16 @@ def test_an_update_keeps_the_part(told: Told, tmp_path: Path, capsys: pytest.Cap
         told("--update", tmp_path / "taken", "--only", "view")
 
 
+@pytest.mark.parametrize("version, date", [
+    ("1.0", "0000-99-99"), ("1.0", "2025-02-30"), ("1" * 6000, "2025-01-01"),
+])  # fmt: skip
+def test_a_damaged_manifest_is_refused(tmp_path, version, date):
+    (tmp_path / "VENDORED.txt").write_text(f"rawcuda {version}, all, copied on {date}.\n{'0' * 64}  a.py\n")
+    vendor = module("tools.commands.vendor")
+    with pytest.raises(vendor.Refusal, match="it is not a copy of a package"):
+        vendor.check(str(tmp_path))
+
+
 def test_control_characters_of_a_copy_do_not_reach_the_terminal(tmp_path, capsys):
     """They would change its title, its colours, or what was printed before."""
     copy = tmp_path / "copy"

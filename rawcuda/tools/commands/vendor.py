@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["main", "make_parser", "write", "check"]
 
-_FIRST_LINE = re.compile(r"(\S+) (\S+), (all|" + "|".join(PARTS) + r"), copied on (\d{4}-\d\d-\d\d)\.")
+_FIRST_LINE = re.compile(r"(\S+) (\S{1,100}), (all|" + "|".join(PARTS) + r"), copied on (\d{4}-\d\d-\d\d)\.")
 _HASH_LINE = re.compile(r"^([0-9a-f]{64})  (.+)$", re.M)
 _CACHED = (".pyc", ".pyo")  # what Python itself puts into __pycache__
 
@@ -167,6 +167,10 @@ def _read(folder: str) -> Manifest | None:
     except (OSError, ValueError):
         return None
     first = _FIRST_LINE.match(text)
+    try:
+        datetime.date.fromisoformat(first[4] if first else "")
+    except ValueError:
+        return None
     hashes = {path: digest for digest, path in _HASH_LINE.findall(text)}
     if first is None or any(os.path.isabs(path) or ".." in path.split("/") or "\\" in path for path in hashes):
         return None
