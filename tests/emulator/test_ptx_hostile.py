@@ -544,7 +544,8 @@ def test_memory_that_is_freed_under_an_asynchronous_copy_is_reported(kind: str) 
     function = client.get("cuModuleGetFunction", made, b"k")
     assert (client.launch(function, []) or client.code("cuCtxSynchronize")) == 700, client.emulator.reports
     report = client.emulator.reports[-1]
-    assert report.startswith("use-after-free access") and "an asynchronous copy has begun in memory that was freed" in report
+    assert report.startswith("use-after-free access"), report
+    assert "an asynchronous copy has begun in memory that was freed" in report
 
 
 HEAP = (

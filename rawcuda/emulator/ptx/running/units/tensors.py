@@ -78,7 +78,7 @@ class TensorMap:
         if self.swizzle and self.box[0] * self.size > self.span:
             raise Fault(
                 LAUNCH_FAILED,
-                f"a bad tensor map: the inner dimension of its box has {self.box[0] * self.size} bytes, and the swizzle "
+                f"a bad tensor map: the inner dimension of its box has {self.box[0] * self.size} bytes: this swizzle "
                 f"permits at most {self.span}",
             )
 
