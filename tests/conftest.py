@@ -64,6 +64,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="COMMIT",
         help="of the heavy tests, only those that every change must pass, and the tenth that this commit selects",
     )
+    group.addoption(
+        "--third",
+        default="",
+        metavar="WORD",
+        help="all of tests/null, and of the files of other folders only the third that this word selects",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -110,6 +116,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         or again
         and item.get_closest_marker("once") is not None
     ]
+    word = config.getoption("third")
+    if word:
+        left_out += [item for item in items if "tests/null/" not in item.nodeid and not in_third(item.nodeid, word)]
     commit = config.getoption("change")
     if commit and heavy:
         rest = [item for item in items if item not in set(left_out) and item.get_closest_marker("every_change") is None]
@@ -158,6 +167,11 @@ def tenth(items: list[pytest.Item], commit: str) -> list[pytest.Item]:
 
     ordered = sorted(items, key=place)
     return ordered[int(hashlib.sha256(commit.encode()).hexdigest(), 16) % 10 :: 10]
+
+
+def in_third(name: str, word: str) -> bool:
+    """Tell whether a file of tests, or another name, is in the third that a word selects."""
+    return hashlib.sha256(f"{word} {name.partition('::')[0]}".encode()).digest()[0] % 3 == 0
 
 
 def _takes_minutes(item: pytest.Item) -> bool:

@@ -203,7 +203,13 @@ GUARDS: list[tuple[str, str, str, str, str]] = [
         "type(value) in (bool, int, str) and",
         "type(value) in (bool, int, str, tuple) and",
     ),
-    ("Known.idle", "the stream", "gpu/kernels/kernel.py", "        key: object = handle\n", "        key: object = 0\n"),
+    (
+        "Known.idle",
+        "the stream",
+        "gpu/kernels/kernel.py",
+        "        key: object = handle\n",
+        "        key: object = 0\n",
+    ),
     ("Known.idle", "the attributes", "gpu/kernels/kernel.py", "key = handle, asked.key", "key = handle"),
     (
         "_integers",

@@ -16,7 +16,7 @@ from typing import Callable
 
 import pytest
 
-from tests.conftest import CEILINGS, Python, tenth
+from tests.conftest import CEILINGS, Python, in_third, tenth
 from tests.subject import CHECKOUT, NAME
 
 pytestmark = pytest.mark.skipif(NAME != "rawcuda", reason="the harness is tested only with the original")
@@ -404,6 +404,14 @@ def test_the_tenths_of_many_commits_are_everything() -> None:
     long = {each.nodeid for each in items if each.fixturenames}
     assert {len(long.intersection(each)) for each in tenths} == {3}
     assert tenth(items, "a") == tenth(items[::-1], "a")
+
+
+@heavy
+def test_the_thirds_of_many_words_are_everything() -> None:
+    names = [f"tests/driver/test_{number}.py::test_it" for number in range(300)]
+    thirds = [{name for name in names if in_third(name, f"commit {number}")} for number in range(40)]
+    assert set().union(*thirds) == set(names) and all(60 < len(each) < 140 for each in thirds)
+    assert all(in_third(f"{name}[parameter]", "commit 1") == (name in thirds[1]) for name in names)
 
 
 @heavy
