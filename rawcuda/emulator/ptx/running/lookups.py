@@ -453,7 +453,8 @@ class Launch:
             total = total + REFILL if block is here else 0  # of all threads of the block: they may alternate
             last, here = current, block
             if turns > self.limits.turns or total > self.limits.turns * self.threads:
-                raise Fault(LAUNCH_TIMEOUT, f"more than {self.limits.turns} loop iterations or calls: no end")
+                text = f"more than {self.limits.turns} loop iterations or calls: this thread does not end"
+                raise Fault(LAUNCH_TIMEOUT, text)
             self.look_at_clock()
             if self.after_refill is not None:
                 self.after_refill()
