@@ -720,7 +720,7 @@ def drawn(seed: object, count: int) -> list[tuple[Callable[[World, random.Random
 def run(world: World, steps: list[Any]) -> list[Any]:
     """Do the steps, and return what each gave or raised."""
     found: list[Any] = []
-    names: dict[int, str] = {}
+    names: dict[int, tuple[str, object]] = {}  # with the streams: the id of one that is gone may be that of another
     for function, seed in steps:
         world.before()
         if world.work is not None:
@@ -734,7 +734,7 @@ def run(world: World, steps: list[Any]) -> list[Any]:
         work: list[Any] = []
         for name, where in () if world.work is None else world.work.done:
             if not isinstance(where, str):
-                where = names.setdefault(id(where), f"stream {len(names)}")
+                where = names.setdefault(id(where), (f"stream {len(names)}", where))[0]
             work.append((name, where))
         found.append((outcome, work))
     return found
