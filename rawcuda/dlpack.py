@@ -508,7 +508,7 @@ def export(template: Template, data: int, owner: Any, in_capsule: bool = True) -
         form.pack(block.bytes, 0, template.before, data, template.what, block.shape, block.strides, template.behind)
     except StructError:
         form.spare.append(block)
-        why = f"is an address of 64 bits, and pointers have {POINTER} bytes here: copy the array to the host first"
+        why = f"does not fit a pointer, which has {POINTER} bytes here: copy the array to the host first"
         raise refusal("dlpack", "data", hex(data), why) from None
     out = outstanding[block.address] = block, owner
     if exports.ended:
