@@ -107,6 +107,7 @@ def pytest_report_header(config: pytest.Config) -> str:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if hasattr(config, "workerinput"):  # if there are several processes, run the longest tests first
         items.sort(key=lambda item: "rerun" not in getattr(item, "fixturenames", ()))
+    skip_other_driver(config, items)
     heavy = config.getoption("heavy")
     again = config.getoption("again")
     left_out = [
@@ -130,6 +131,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item not in set(left_out)]
     if heavy:  # those that take minutes come first: otherwise one process would have one left when the others have none
         items.sort(key=lambda item: not _takes_minutes(item))
+
+
+def skip_other_driver(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Count the tests for one driver, those that are left out later, too; mark those for the other one as skipped."""
     other = {"emulator": "gpu_only", "nvidia": "emulator_only"}[config.getoption("driver")]
     marked = defaultdict(set)
     for item in items:

@@ -247,7 +247,6 @@ def test_the_command_line_says_what_an_option_is_called(python: Any) -> None:
 # -- races
 
 
-@pytest.mark.emulator_only("a GPU finds no races")
 @pytest.mark.parametrize(
     "address, remedy", [("[%d]", "An atomic operation does that in one step"), ("[%d+4]", "a barrier is missing")]
 )
@@ -301,7 +300,6 @@ IN_PLACE = """.version 7.0
 """
 
 
-@pytest.mark.emulator_only("a GPU finds no races")
 @pytest.mark.parametrize("blocks", [1, 64])
 @pytest.mark.parametrize(
     "read, given, words",
@@ -341,7 +339,6 @@ def test_the_remedy_for_an_output_that_is_the_input_is_another_output(
     ), result.stdout
 
 
-@pytest.mark.emulator_only("a GPU does not know what was freed")
 @pytest.mark.parametrize("stream", ["None", "device.stream()"])
 def test_a_report_of_freed_memory_says_where_it_was_freed(python: Any, stream: str) -> None:
     result = python(
