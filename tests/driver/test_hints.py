@@ -368,6 +368,29 @@ def test_a_report_of_freed_memory_says_where_it_was_freed(python: Any, stream: s
     ), result.stdout
 
 
+def test_an_address_of_an_array_that_was_dropped_is_found_by_the_launch(python: Any) -> None:
+    result = python(
+        """
+        from tests.driver.test_hints import IN_PLACE
+        from tests.subject import rawcuda
+        rawcuda.use("emulator")
+        device = rawcuda.Device(0)
+        kernel = device.load(IN_PLACE.replace("%READ", "%a"))["k"]
+        data, other = device.zeros(64, "int32"), device.zeros(64, "int32")
+        address = other.ptr
+        del other
+        try:
+            kernel.launch(data, address, 0, grid=1, block=1)
+            device.synchronize()
+        except rawcuda.ContextLost as error:
+            print(error)
+        """,
+        env={"RAWCUDA_DRIVER": None},
+        check=True,
+    )
+    assert "that was freed" in result.stdout and "memory of argument 1" in result.stdout, result.stdout
+
+
 def test_arithmetic_on_a_device_says_that_it_is_downloaded_first(device: Any) -> None:
     x = device.zeros(2, "float32")
     with pytest.raises(TypeError, match=r"computes nothing: compute with numpy\.asarray\(view\.download\(\)\)"):

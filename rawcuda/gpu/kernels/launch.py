@@ -60,6 +60,7 @@ from ...driver import as_argument
 from ...errors import Closed, CudaError, worded
 from ...headers import cuda_h
 from ...hints import hinted
+from ...ownership import drain, dropped
 from ...ownership import token as valid_token
 from ...protocols.cuda_stream import handle_from
 from ...protocols.description import place
@@ -187,6 +188,8 @@ def make(prepared):
     ask, here, pack_into = packing.ask, packing.here, packing.pack_into
 {slots}\
     def {name}({parameters}*surplus):
+        if dropped:  # an address of memory that is gone is an error, so let the driver know that it is gone
+            drain()
         call = prepared.call if prepared.token else prepared.check()
         if surplus:
             raise prepared.wrong_count({count} + len(surplus))
@@ -259,9 +262,9 @@ _NEAR = (1 << 30) - 1  # CPython compares integers of up to 30 bits fastest; the
 _PREFIXES = "__", "argument_", "plain_", "table_", "choose_", "slot_"  # of the function's own names
 # The function's other names. None of them is allowed as the name of a parameter.
 _OWN = frozenset(
-    "make prepared packing pool primary ask here pack_into surplus call buffer storage given kept ask_into current "
-    "code type int float len In ManagedMemory Memory MemoryView Missing Unpackable IndexError Exception BaseException "
-    "CudaError".split()
+    "make prepared packing pool primary ask here pack_into surplus dropped drain call buffer storage given kept "
+    "ask_into current code type int float len In ManagedMemory Memory MemoryView Missing Unpackable IndexError "
+    "Exception BaseException CudaError".split()
 )
 
 
@@ -336,6 +339,8 @@ def _write(kernel: str, names: Sequence[str], slots: Sequence[Slot]) -> Maker:
         "MemoryView": _MemoryView,
         "Missing": MISSING,
         "Unpackable": UNPACKABLE,
+        "drain": drain,
+        "dropped": dropped,
     }
     scope["__name__"] = __name__
     for number, slot in enumerate(slots):
