@@ -1214,6 +1214,7 @@ CORRECTIONS = [
             "driver/test_host_functions.py::"
             "test_no_lock_of_ours_is_held_while_the_driver_waits_for_a_host_function[lazy]"
         ),
+        hangs=True,
     ),
 ]
 
