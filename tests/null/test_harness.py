@@ -438,3 +438,16 @@ def test_the_text_of_each_correction_stands_in_its_module() -> None:
 
     wrong = {f"{row.module}: {row.defect}": why_wrong(row) for row in CORRECTIONS}
     assert not {row: why for row, why in wrong.items() if why}
+
+
+def test_the_test_of_each_correction_exists(request: pytest.FixtureRequest) -> None:
+    """It is looked for among the tests of this run, if these are whole files."""
+    from tests.mutants.corrections import CORRECTIONS
+
+    option = request.config.getoption
+    if any(map(option, ("keyword", "markexpr", "again", "lf"))) or any("::" in word for word in request.config.args):
+        pytest.skip("only a part of the tests was collected")
+    names = {item.nodeid for item in request.session.items}
+    files = {name.partition("::")[0] for name in names}
+    tests = {f"tests/{row.test}" for row in CORRECTIONS if sys.version_info < row.before}
+    assert not {test for test in tests - names if test.partition("::")[0] in files}
