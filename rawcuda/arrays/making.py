@@ -71,16 +71,16 @@ def _element(dtype: Any) -> DType:
     return element
 
 
-def empty(device: Device, shape: Any, dtype: Any, kind: str = "device") -> StridedView:
+def empty(device: Device, shape: Any, dtype: Any, kind: str = "device", stream: Any = None) -> StridedView:
     """Return a new, uninitialized array on a device, in C order, which owns its memory.
 
-    kind    the kind of memory, as for Device.allocate
+    kind    the kind of memory, and the stream, as for Device.allocate
     raises  ValueError    a negative extent, or a size too large for any memory
             OutOfMemory   not enough memory is free
     """
     element = _element(dtype)
     extents, strides, nbytes = layout.c_layout(shape, element.itemsize)
-    return _over(device.allocate(nbytes, kind=kind), extents, strides, element)
+    return _over(device.allocate(nbytes, kind=kind, stream=stream), extents, strides, element)
 
 
 def zeros(device: Device, shape: Any, dtype: Any, stream: Any = None) -> StridedView:

@@ -281,6 +281,7 @@ def test_a_wrong_count_is_seen_before_anything_is_uploaded(cli, words):
     status, out, err = cli("run", KERNELS, "saxpy", *words, *SAXPY)
     assert (status, out) == (2, "")
     assert f"kernel saxpy has 4 parameters, and {len(words)} arguments were given" in err and err.count("\n") == 1
+    assert ("a grid of two dimensions is --grid 4x2" in err) == (len(words) > 4)
 
 
 def test_ptx_that_does_not_compile_tells_the_line(cli):

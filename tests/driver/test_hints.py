@@ -212,6 +212,11 @@ def test_a_module_without_code_says_what_code_is(device: Any) -> None:
         rawcuda.Module(device)
 
 
+def test_the_bytes_of_memory_and_of_variables_are_not_set_by_an_index(device: Any) -> None:
+    with pytest.raises(TypeError, match=r"^the bytes of a Memory are set by copy_from\(array\), or view\(dtype\)\["):
+        device.allocate(16)[:] = b"1"
+
+
 def test_memory_is_not_made_by_its_class() -> None:
     with pytest.raises(TypeError, match=r"^Memory is made by Device\.allocate\(\)"):
         rawcuda.Memory(64)

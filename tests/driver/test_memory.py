@@ -436,3 +436,10 @@ def test_a_stream_that_another_thread_closes_now_does_not_make_close_raise(devic
     assert memory.closed
     monkeypatch.undo()
     stream.close()
+
+
+def test_an_empty_array_may_be_allocated_in_the_order_of_a_stream(device):
+    stream = device.stream()
+    made = device.empty((2, 3), "float32", stream=stream)
+    made.fill(2, stream=stream)
+    assert made.owner.stream == stream and made.stream == stream and made.download(stream=stream).tolist()[1] == [2] * 3

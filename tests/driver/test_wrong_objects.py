@@ -147,7 +147,7 @@ case(
     "Device.compile", lambda w: w.device.compile, source="__global__ void k() {}", options=(), headers=None, names=(),
     cache=None,
 )  # fmt: skip
-case("Device.empty", lambda w: w.device.empty, shape=(2, 2), dtype="float32")
+case("Device.empty", lambda w: w.device.empty, shape=(2, 2), dtype="float32", stream=S)
 case("Device.empty_pitched", lambda w: w.device.empty_pitched, shape=(2, 2), dtype="float32")
 case("Device.event", lambda w: w.device.event, timing=False, blocking=False)
 case("Device.full", lambda w: w.device.full, shape=(2, 2), fill_value=1, dtype="float32", stream=None)
@@ -382,6 +382,10 @@ LEFT_OUT = {
     "Device.reset": "on the emulator it ends the context, whatever it gets",
     "Kernel.__call__": "raises an error that shows launch()",
     "Kernel.__getitem__": "raises an error that shows launch()",
+    **dict.fromkeys(
+        [f"{name}.__setitem__" for name in ("ManagedMemory", "Memory", "VirtualMemory")],
+        "raises an error that shows copy_from()",
+    ),
     "Module.__setitem__": "raises an error that shows copy_from()",
     "Kernel.__init__": "not public: module[name] makes kernels",
     "MipmappedArray.create": "not public", "OpaqueArray.create": "not public", "SurfaceObject.create": "not public",
@@ -506,7 +510,8 @@ def world(library: Any) -> Iterator[World]:
     made.close()
 
 
-@pytest.mark.codes("cuStreamSynchronize returned 400")  # of an integer that is the handle of no stream
+# of an integer that is the handle of no stream
+@pytest.mark.codes("cuStreamSynchronize returned 400", "cuStreamGetCtx returned 400")
 @pytest.mark.filterwarnings("ignore:a trace that hears nothing")
 @pytest.mark.parametrize("name", CASES)
 def test_wrong_objects(world: World, name: str, monkeypatch: Any, tmp_path: Any) -> None:

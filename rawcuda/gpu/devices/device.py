@@ -289,9 +289,12 @@ class Device(Facts):
 
         return VirtualMemory(self, nbytes, reserve=reserve, peers=peers, shareable=shareable)
 
-    def empty(self, shape: int | tuple[int, ...], dtype: object) -> StridedView:
-        """Return a new, uninitialized array on this device, in C order."""
-        return making.empty(self, shape, dtype)
+    def empty(self, shape: int | tuple[int, ...], dtype: object, *, stream: object = None) -> StridedView:
+        """Return a new, uninitialized array on this device, in C order.
+
+        stream  if given, the memory is allocated and freed in the order of this stream, as by allocate()
+        """
+        return making.empty(self, shape, dtype, "device", stream)
 
     def zeros(self, shape: int | tuple[int, ...], dtype: object, *, stream: object = None) -> StridedView:
         """Return a new array on this device, in C order, of which every byte is set to 0 when the stream reaches it."""

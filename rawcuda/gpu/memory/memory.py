@@ -27,7 +27,7 @@ from ..core.stream_arguments import Ordering, StreamHandle, is_elsewhere
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable
+    from typing import Any, Callable, NoReturn
 
     from ...arrays.strided import StridedView
     from ...gpu.devices.device import Device
@@ -373,6 +373,10 @@ class Memory(Owned, Bytes):
 
     def __len__(self) -> int:
         return self.nbytes
+
+    def __setitem__(self, key: object, value: object) -> NoReturn:
+        kind = type(self).__name__
+        raise TypeError(f"the bytes of a {kind} are set by copy_from(array), or view(dtype)[...] = value")
 
     def __sizeof__(self) -> int:
         return object.__sizeof__(self) + self.nbytes

@@ -231,9 +231,10 @@ def _run(
         launch = module[options.kernel].configure(grid=grid, block=block, shared_bytes=options.shared)
         wanted = len(launch.kernel.parameters)
         if len(arguments) != wanted:  # before anything is uploaded
+            more = "; a grid of two dimensions is --grid 4x2" if len(arguments) > wanted else ""
             raise Refusal(
                 f"kernel {options.kernel} has {wanted} parameters, and {len(arguments)} arguments were given; "
-                f"{PROGRAM} run {options.file} lists them"
+                f"{PROGRAM} run {options.file} lists them{more}"
             )
         values = [argument.place(device) for argument in arguments]
         with Progress(options.kernel) as progress, device.event(timing=True) as start, device.event(timing=True) as end:
