@@ -464,6 +464,21 @@ def test_printf_reads_a_format_of_zeros_once(capsys: pytest.CaptureFixture[str])
     assert capsys.readouterr().out == "00001 0    |"
 
 
+@pytest.mark.parametrize(
+    ("text", "printed"),
+    [
+        ("%.d %.d.", "1 ."),  # a point without digits is a precision of 0
+        ("%#o %+u %+d %#x", "01 0 +0 0"),
+        ("%05.2d|%-5.2d|", "   01|00   |"),
+        ("%d %.f %#.f %a %.2A", "1 0 0. 0x0p+0 0X0.00P+0"),
+    ],
+)
+def test_printf_writes_as_c_does(text: str, printed: str, capsys: pytest.CaptureFixture[str]) -> None:
+    client = Client()
+    assert (client.launch(_printing(client, text), [1]) or client.code("cuCtxSynchronize")) == 0
+    assert capsys.readouterr().out == printed
+
+
 def _printing(client: Client, format: str) -> int:
     """Return a kernel that prints a text as often as its argument says, with 32 bytes of zeros as arguments."""
     numbers = ", ".join(str(byte) for byte in format.encode() + b"\0")

@@ -10,6 +10,7 @@ Read next    lookups.py
 
 from __future__ import annotations
 
+import math
 import re
 import struct
 
@@ -25,7 +26,7 @@ __all__ = ["assertfail", "free", "malloc", "set_conditional", "vprintf"]
 LONGEST_TEXT = 1 << 16
 MOST_ARGUMENTS = 32  # of printf; conversions of further ones are printed as they are
 # A width begins with no 0, which is a flag: if both could take a zero, a text of zeros would be tried in all divisions.
-_CONVERSION = re.compile(r"%([-+ #0]*)(\*|[1-9]\d*)?(?:\.(\*|\d+))?(hh|h|ll|l|j|z|t|L)?([diouxXcsfFeEgGaAp%])")
+_CONVERSION = re.compile(r"%([-+ #0]*)(\*|[1-9]\d*)?(?:\.(\*|\d*))?(hh|h|ll|l|j|z|t|L)?([diouxXcsfFeEgGaAp%])")
 
 
 def _string(thread: Thread, address: int) -> str:
@@ -71,26 +72,23 @@ def vprintf(thread: Thread, text: int, arguments: int) -> int:
             size = int(take("i", 4))
             flags, width = (flags + "-", str(-size)) if size < 0 else (flags, str(size))
         if precision == "*":
-            precision = str(max(0, int(take("i", 4))))
-        digits = "" if precision is None else f".{_size(precision)}"
-        spec = f"%{flags}{_size(width) if width else ''}{digits}"
+            size = int(take("i", 4))
+            precision = None if size < 0 else str(size)
+        wide, digits = _size(width or ""), None if precision is None else _size(precision)
         long = length in ("l", "ll", "j", "z", "t")
         if kind == "p":
-            return f"{spec}s" % f"0x{int(take('Q', 8)):x}"
+            return _filled("0x", f"{int(take('Q', 8)):x}", flags, wide)
         if kind == "s":
-            return f"{spec}s" % _string(thread, int(take("Q", 8)))
+            return _filled("", _string(thread, int(take("Q", 8)))[:digits], flags.replace("0", ""), wide)
         if kind == "c":
-            return f"{spec}s" % chr(int(take("i", 4)) & 0xFF)
+            return _filled("", chr(int(take("i", 4)) & 0xFF), flags.replace("0", ""), wide)
         if kind in "di":
             value = take("q", 8) if long else take("i", 4)
-            return f"{spec}d" % _narrow(int(value), length, True)
+            return _whole(_narrow(int(value), length, True), kind, flags, wide, digits)
         if kind in "ouxX":
             value = take("Q", 8) if long else take("I", 4)
-            return f"{spec}{'d' if kind == 'u' else kind}" % _narrow(int(value), length, False)
-        value = take("d", 8)
-        if kind in "aA":
-            return f"{spec.split('.')[0]}s" % (float(value).hex() if kind == "a" else float(value).hex().upper())
-        return f"{spec}{kind}" % value
+            return _whole(_narrow(int(value), length, False), kind, flags, wide, digits)
+        return _real(float(take("d", 8)), kind, flags, wide, digits)
 
     thread.launch.print(_CONVERSION.sub(convert, _string(thread, text)))
     return count
@@ -100,6 +98,70 @@ def _size(digits: str) -> int:
     """Return a width or precision, 4096 at most: a text may have more digits than Python converts."""
     digits = digits.lstrip("0")
     return min(int(digits[:9] or 0), 4096)
+
+
+def _filled(prefix: str, text: str, flags: str, width: int) -> str:
+    """Fill a text to a width; zeros stand between the prefix (a sign, 0x) and the rest."""
+    if "-" in flags:
+        return (prefix + text).ljust(width)
+    if "0" in flags:
+        text = text.rjust(width - len(prefix), "0")
+    return (prefix + text).rjust(width)
+
+
+def _sign(negative: bool, flags: str) -> str:
+    if negative:
+        return "-"
+    return "+" if "+" in flags else " " if " " in flags else ""
+
+
+def _whole(value: int, kind: str, flags: str, width: int, precision: int | None) -> str:
+    """Write an integer; a precision is the least number of digits, and 0 is none of them."""
+    text = format(abs(value), kind if kind in "oxX" else "d")
+    if precision is not None:
+        flags = flags.replace("0", "")
+        text = text.rjust(precision, "0") if value or precision else ""
+    prefix = ""
+    if kind in "di":
+        prefix = _sign(value < 0, flags)
+    elif "#" in flags and kind == "o" and text[:1] != "0":
+        text = "0" + text
+    elif "#" in flags and kind in "xX" and value:
+        prefix = "0" + kind
+    return _filled(prefix, text, flags, width)
+
+
+def _real(value: float, kind: str, flags: str, width: int, precision: int | None) -> str:
+    prefix = _sign(math.copysign(1, value) < 0, flags)
+    if not math.isfinite(value):
+        flags = flags.replace("0", "")
+        text = ("%F" if kind.isupper() else "%f") % abs(value)
+    elif kind in "aA":
+        text = _hexadecimal(abs(value), precision, "#" in flags)
+        prefix, text = prefix + "0x", text[2:]
+        if kind == "A":
+            prefix, text = prefix.upper(), text.upper()
+    else:
+        digits = "" if precision is None else f".{precision}"
+        text = f"%{'#' if '#' in flags else ''}{digits}{kind}" % abs(value)
+    return _filled(prefix, text, flags, width)
+
+
+def _hexadecimal(value: float, precision: int | None, point: bool) -> str:
+    """Write a number as %a does: "0x1.8p+1" for 3.0; rounded to a precision, it may begin with 2."""
+    mantissa, _, exponent = value.hex()[2:].partition("p")
+    whole, _, part = mantissa.partition(".")
+    if precision is None:
+        part = part.rstrip("0")
+    elif precision < len(part):
+        cut = 16 ** (len(part) - precision)
+        rounded, rest = divmod(int(whole + part, 16), cut)
+        rounded += rest * 2 > cut or rest * 2 == cut and rounded & 1
+        text = f"{rounded:0{precision + 1}x}"
+        whole, part = text[:1], text[1:]
+    else:
+        part = part.ljust(precision, "0")
+    return f"0x{whole}{'.' if part or point else ''}{part}p{exponent}"
 
 
 def _narrow(value: int, length: str | None, signed: bool) -> int:
