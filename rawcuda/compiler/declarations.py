@@ -340,8 +340,12 @@ def _blanked(text: str) -> str:
 
 
 def _without_directives(text: str, macros: dict[str, list[list[str]]]) -> str:
-    """Remove the directives of the preprocessor and what #if 0 leaves out, and add the macros without arguments."""
+    """Remove the directives of the preprocessor and what #if 0 leaves out, and add the macros without arguments.
+
+    A macro that is removed, or defined only under a condition other than #ifndef, gets a second meaning: its own name.
+    """
     lines, skipped = [], 0
+    conditions: list[str] = []
     for line in re.sub(r"\\\r?\n", " ", text).splitlines():
         directive = re.match(r"\s*#\s*(\w+)\s*(.*)", line)
         if directive is None:
@@ -354,12 +358,26 @@ def _without_directives(text: str, macros: dict[str, list[list[str]]]) -> str:
                 skipped += 1
             elif word == "endif" or skipped == 1 and word in ("else", "elif"):
                 skipped -= 1
+                if word == "endif" and not skipped:
+                    conditions.pop()
         elif word == "if" and rest.strip() == "0":
             skipped = 1
+            conditions.append("ifndef")  # what #else has is certain
         elif word == "define":
             defined = re.match(r"(\w+)(\()?\s*(.*)", rest)
             if defined is not None and not defined[2]:
-                macros.setdefault(defined[1], []).append(_TOKEN.findall(defined[3]))
+                found = macros.setdefault(defined[1], [])
+                found.append(_TOKEN.findall(defined[3]))
+                if any(each != "ifndef" for each in conditions):
+                    found.append([defined[1]])
+        elif word == "undef":
+            macros.setdefault(rest.strip(), []).append([rest.strip()])
+        elif word.startswith("if"):
+            conditions.append(word)
+        elif word.startswith("el") and conditions:
+            conditions[-1] = word
+        elif word == "endif" and conditions:
+            conditions.pop()
     return "\n".join(lines)
 
 

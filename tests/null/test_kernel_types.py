@@ -180,6 +180,13 @@ def test_macros_of_options() -> None:
     assert of_source(text, sizes=[8], options=["--define-macro=REAL=double"]) == ["? x"]
 
 
+def test_a_macro_that_may_not_be_defined_says_nothing() -> None:
+    kernel = "__global__ void k(T *x) {}"
+    assert of_source(f"#ifdef A\n#define T double\n#else\ntypedef float T;\n#endif\n{kernel}", sizes=[8]) == ["? x"]
+    assert of_source(f"#define T double\n#undef T\ntypedef float T;\n{kernel}", sizes=[8]) == ["? x"]
+    assert of_source(f"#ifdef A\n#endif\n#define T float\n{kernel}", sizes=[8]) == ["float *x"]
+
+
 def test_what_has_no_end_says_nothing() -> None:
     """What comes after it may be part of it, and what comes before may be declared again there."""
     assert of_source("__global__ void k(float *x) {} __global__ void k(double", sizes=[8]) == ["float *x"]
