@@ -40,6 +40,7 @@ import sys
 from ...machine.space import Fault
 from ..translating.unit import CLUSTER_BITS, SHARED_WINDOW
 from .access_order import SCOPES, THREADS, Access, Order
+from .places import barrier_missing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -382,10 +383,8 @@ class History(Order):
                     "nothing orders the two blocks: write with atomics, or publish the data with __threadfence() "
                     "before an atomic or volatile flag, or divide the work into two launches"
                 )
-            elif warp:
-                why = "a barrier is missing between them, __syncwarp() or __syncthreads()"
             else:
-                why = "a barrier is missing between them, __syncthreads()"
+                why = barrier_missing(warp, kind)
         if other.kind == _ATOMIC:
             there, did = f"an atomic of {there}", "changed"
         found = Found(

@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..running.lookups import Launch
 
-__all__ = ["misalignment", "shared_fault", "whereabouts"]
+__all__ = ["barrier_missing", "misalignment", "shared_fault", "whereabouts"]
 
 _ILLEGAL_ADDRESS, _MISALIGNED_ADDRESS = 700, 716
 
@@ -74,3 +74,10 @@ def _dynamic(launch: Launch) -> str:
         f"; the launch gave the kernel {given} dynamic shared memory, for {names[0]!r}: launch(..., shared_bytes=...), "
         "or the third number in <<<grid, block, bytes>>>"
     )
+
+
+def barrier_missing(warp: bool, kind: str = "") -> str:
+    """Return what to do about a race of two threads of a block; `warp` tells whether one warp has both."""
+    barrier = "__syncwarp() or __syncthreads()" if warp else "__syncthreads()"
+    wrong = "; if each is to write an element of its own, an index is wrong, or the array is too small"
+    return f"a barrier is missing between them, {barrier}{wrong if kind == 'write after write' else ''}"

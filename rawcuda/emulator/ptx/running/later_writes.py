@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from copy import copy
 
+from ..checking.places import barrier_missing
 from ..reading.syntax import Function, Instruction, Name, Symbol, Vector
 
 TYPE_CHECKING = False
@@ -122,10 +123,8 @@ class LaterWrites:
         if block != reader[0]:
             who += f" of block {launch.index_of_block(block)}" if block is not None else " of another block"
             why = "nothing orders the two blocks: divide the work into two launches"
-        elif thread is not None and thread >> 5 == reader[1] >> 5:
-            why = "a barrier is missing between them, __syncwarp() or __syncthreads()"
         else:
-            why = "a barrier is missing between them, __syncthreads()"
+            why = barrier_missing(thread is not None and thread >> 5 == reader[1] >> 5)
         place = launch.space.explain(question.held.base + question.start, question.total)
         made = copy(found)
         made.report = (

@@ -22,6 +22,7 @@ import sys
 
 from ...machine.space import Fault
 from ..checking.history import Found, no_proxy_fence
+from ..checking.places import barrier_missing
 from .undefined import Mark
 
 TYPE_CHECKING = False
@@ -444,8 +445,7 @@ class Watch:
         return Fault(
             LAUNCH_FAILED,
             f"racecheck: {kind}: thread {launch.index_of(thread)} {does} {self._place(q)}, which {other} {did}{where}, "
-            "with no barrier in between: a barrier is missing between them, "
-            + ("__syncwarp() or __syncthreads()" if near else "__syncthreads()"),
+            f"with no barrier in between: {barrier_missing(near, kind)}",
         )
 
 

@@ -425,7 +425,7 @@ class Team:
                 f"{len(members)} threads (first: {self._index(members[0])}) come to barrier {requests[0][1]}, and "
                 f"{len(self.threads) - self.left} threads (first: {self._index(ended)}) have ended without it. From "
                 "sm_70 on, CUDA waits only for the threads that have not ended; on older devices, the block may wait "
-                "forever",
+                "forever: let every thread come to the barrier, and put only the work into the `if`",
                 members[0],
             )
         self.block.order(members, requests[0][1], len(members) < self.left)
