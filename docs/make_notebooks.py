@@ -38,10 +38,10 @@ def notebook(text: str, checkout: str) -> dict[str, Any]:
     ends = {block.line: block for block in pages.blocks(text)}
     for language, code, line, end, above in pages.fenced(text):
         block = ends.get(line)
-        if language != "python" or block is None:
+        if language != "python" or block is None or block.role == "solution":  # which stays folded, in the text
             continue
         before = "\n".join(lines[at : line - 2])
-        if pages.REMARK.match(above) or pages.NOT_IN_BROWSER.match(above):
+        if pages.REMARK.match(above) or pages.NOT_IN_BROWSER.match(above) or pages.ROLE.match(above):
             before = before.rpartition(above)[0]
         cells.append(cell("markdown", before))
         cells.append(cell("code", code, raises=bool(RAISED.search(block.shown or ""))))

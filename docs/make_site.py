@@ -333,8 +333,11 @@ def marked(text: str) -> str:
     for block, files in pages.in_browser(text):
         given = quote(json.dumps(files), safe="")
         lines[block.line - 2] = lines[block.line - 2].replace(
-            "```python", f'``` {{ .python .run data-files="{given}" }}'
+            "```python", f'``` {{ .python .run .{block.role or "step"} data-files="{given}" }}'
         )
+    for block in pages.blocks(text):
+        if block.role == "solution":
+            lines[block.line - 2] = "``` { .python .solution }"
     return "\n".join(lines) + "\n"
 
 

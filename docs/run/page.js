@@ -1,5 +1,6 @@
 // Run buttons below the blocks of code that can run in a browser. docs/make_site.py marks those blocks; worker.js runs
-// them. The blocks of a page share one state, in the order of the page.
+// them. The blocks of a page share one state, in the order of the page. A block that tests the one above it, a task, runs
+// together with it, and only if it is asked for; the solution of a task can be put into it.
 "use strict";
 (() => {
   const here = document.currentScript.src;
@@ -10,6 +11,7 @@
   let done = 0; // how many blocks have run in this state
   let loaded = false;
   const bars = blocks.map(bar);
+  document.querySelectorAll(".md-content .solution > pre > code").forEach(solve);
 
   function bar(code, number) {
     const box = document.createElement("div");
@@ -45,7 +47,25 @@
         start(number);
       }
     });
-    return { run, stop, reset, progress, said, output, code, original: code.textContent };
+    const isTest = code.closest(".run").classList.contains("test");
+    return { run, stop, reset, progress, said, output, code, isTest, original: code.textContent };
+  }
+
+  // A button below a solution, for the task of the last test above it.
+  function solve(code) {
+    const above = bars.findLastIndex(
+      (each) => each.isTest && each.code.compareDocumentPosition(code) & Node.DOCUMENT_POSITION_FOLLOWING,
+    );
+    const box = document.createElement("div");
+    box.className = "run-take";
+    box.append(
+      button("Put it into the task", () => {
+        bars[above - 1].code.textContent = code.textContent;
+        say(above, "The task now has the solution: run the test.");
+        bars[above].run.focus();
+      }),
+    );
+    code.closest(".solution").after(box);
   }
 
   function button(label, action) {
@@ -71,9 +91,15 @@
     const missing = why();
     if (missing) return say(number, missing);
     if (worker === null) begin();
-    if (number < done) done = number; // once more, in the state that there is
+    done = Math.min(done, bars[number].isTest ? number - 1 : number); // once more, in the state that there is
     for (let at = done; at <= number; at += 1) clear(at);
-    go(done, number);
+    go(next(done, number), number);
+  }
+
+  // The next block to run, from this one on.
+  function next(at, last) {
+    while (at < last && bars[at].isTest) at += 1;
+    return at;
   }
 
   function begin() {
@@ -117,7 +143,7 @@
       done = at + 1;
       const more = at < last && !said.error;
       finish();
-      if (more) go(at + 1, last);
+      if (more) go(next(at + 1, last), last);
       else if (said.error && at < last) say(last, `Block ${at + 1} above has failed, so this one was not run.`);
     }
   }

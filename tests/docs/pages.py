@@ -13,6 +13,10 @@ The conventions of a page:
     <!-- file: NAME -->       above a block of any language: it is written to this file, in the folder of the run.
     <!-- not run: WHY -->     above a block: it is not run. <!-- needs numpy -->: only if that module is installed.
     <!-- not in a browser: WHY -->    above a block: it has no Run button on the site.
+    <!-- test -->             above a block: it tests the block before it, a task for the reader. As the page has the
+                              task, the test fails with the message that is shown below it.
+    <!-- solution -->         above a block: it solves the last task. It runs in the place of the task; the test then
+                              prints "right".
 """
 
 from __future__ import annotations
@@ -36,6 +40,7 @@ FENCE = re.compile(r"^( *)```(\w*)\s*$")
 FILE = re.compile(r"^<!-- file: ([\w.-]+) -->$")
 REMARK = re.compile(r"^<!-- (not run|needs):? (.*\S) -->$")
 NOT_IN_BROWSER = re.compile(r"^<!-- not in a browser: .*\S -->$")
+ROLE = re.compile(r"^<!-- (test|solution) -->$")
 SAID = re.compile(r"^print\(.*\) {2,}# (.*)$", re.M)
 RUN = ("python", "console")
 
@@ -48,6 +53,7 @@ class Block(NamedTuple):
     line: int
     left_out: str
     shown: str | None
+    role: str = ""  # "test" or "solution", of a task
 
 
 def pages() -> list[Path]:
@@ -80,8 +86,10 @@ def blocks(text: str) -> list[Block]:
             found.append(Block("file", code, line, "", FILE.match(above)[1]))  # type: ignore[index]
             behind = None
         elif language in RUN:
-            remark = REMARK.match(above)
-            found.append(Block(language, code, line, why(remark[1], remark[2]) if remark else "", None))
+            remark, role = REMARK.match(above), ROLE.match(above)
+            found.append(
+                Block(language, code, line, why(remark[1], remark[2]) if remark else "", None, role[1] if role else "")
+            )
             behind = end
         elif language == "text" and behind is not None and not above:
             found[-1] = found[-1]._replace(shown=code)
@@ -98,7 +106,7 @@ def in_browser(text: str) -> Iterator[tuple[Block, dict[str, str]]]:
     for block in blocks(text):
         if block.language == "file":
             files[str(block.shown)] = block.code
-        elif block.language == "python" and block.line not in left_out:
+        elif block.language == "python" and block.line not in left_out and block.role != "solution":
             yield block, dict(files)
 
 
@@ -167,6 +175,7 @@ def run(path: Path, show: bool = False) -> int:
     """Run a page in this process, and return the number of blocks with errors."""
     namespace: dict[str, object] = {"__name__": "__main__"}
     failed = 0
+    test = None  # the last one
     text = path.read_text("utf-8")
     for block in blocks(text):
         if block.left_out:
@@ -176,6 +185,10 @@ def run(path: Path, show: bool = False) -> int:
             Path(str(block.shown)).write_text(block.code, "utf-8")
             continue
         printed, wrong = run_python(block, path, namespace) if block.language == "python" else run_console(block)
+        test = block if block.role == "test" else test
+        if block.role == "solution" and not wrong:
+            assert test is not None, f"{path}:{block.line}: a solution without a test above it"
+            printed, wrong = run_python(test._replace(shown="right"), path, namespace)
         if show:
             print(f"--- {path.name}:{block.line}\n{printed}", end="")
         if wrong:

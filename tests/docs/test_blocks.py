@@ -84,6 +84,17 @@ def test_a_chapter_names_its_specification_and_the_modules_beside_it(name: str) 
     assert len(asked) > 1 and answered == asked, "an exercise without its answer"
 
 
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_a_chapter_ends_with_tasks_that_test_themselves(name: str) -> None:
+    """A block to change, its test, and its solution, which is folded up; all three run in a browser."""
+    text = CHAPTERS[name].read_text("utf-8")
+    found = pages.blocks(text[: text.index("## Tasks")]), pages.blocks(text)
+    roles = [block.role for block in found[1][len(found[0]) :]]
+    assert len(roles) in (6, 9) and roles == ["", "test", "solution"] * (len(roles) // 3), roles
+    assert all("AssertionError: " in str(block.shown) for block in found[1] if block.role == "test")
+    assert text.count("<details") == text.count("<summary>Solution</summary>\n\n<!-- solution -->") == len(roles) // 3
+
+
 @pytest.mark.parametrize("course", COURSES)
 def test_each_chapter_leads_to_the_next(course: str) -> None:
     found = [name for name in sorted(CHAPTERS) if name.startswith(f"docs/{course}/")]
@@ -135,6 +146,28 @@ print(x)
 """
 
 
+TASK = """
+```python
+x = 1
+```
+
+<!-- test -->
+```python
+assert x == 2, "no"
+print("right")
+```
+
+```text
+{}
+```
+
+<!-- solution -->
+```python
+{}
+```
+"""
+
+
 @pytest.mark.parametrize(
     "text, count",
     [
@@ -156,6 +189,9 @@ print(x)
         ("<!-- needs no_such_module -->\n```python\n1 / 0\n```\n", 0),
         ("<!-- needs json -->\n```python\n1 / 0\n```\n", 1),
         ("```sh\nfalse\n```\n", 0),
+        (TASK.format("AssertionError: no", "x = 2"), 0),
+        (TASK.format("AssertionError: other", "x = 2"), 1),
+        (TASK.format("AssertionError: no", "x = 3"), 1),
         ("```console\n$ exit 3\n```\n", 1),
         ("```console\n$ echo ab\nab\n$ echo c  # a remark\n```\n", 0),
         ("```console\n$ echo ab\nba\n```\n", 1),

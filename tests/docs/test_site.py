@@ -196,6 +196,8 @@ def test_the_blocks_of_the_pages_run_in_a_browser(site: Path, pytestconfig: pyte
             shown = pages.said_by(block)
             if not pages.agrees(shown or "", printed):
                 wrong.append(f"{name}, line {block.line}: it shows\n{shown}\nand it printed\n{printed}")
+        tests = [block for block in blocks if block.role == "test"]
+        assert [each.strip() for each in found[name]["solved"]] == ["right"] * len(tests), (name, found[name]["solved"])
     print(f"{sum(map(len, wanted.values()))} blocks; seconds: {[round(found[name]['first'], 1) for name in wanted]}")
     assert not wrong, "\n".join(wrong)
     assert controls["edited"].strip() == "edited 7" and controls["reset"] == "True", controls
