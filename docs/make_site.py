@@ -34,6 +34,7 @@ from tests.pyodide.command import start  # noqa: E402
 TABS = ("Home", "Course", "Kernels", "How-to", "Guides", "Reference", "Protocols", "Emulator", "Performance", "Project")
 PLACES = {
     "index.md": "Home",
+    "playground.md": "Home",
     "your-gpu.md": "Home",
     "protocols.md": "Protocols",
     "systems.md": "Protocols",
@@ -315,7 +316,7 @@ def driver_functions() -> str:
 # -- blocks that run in the reader's browser
 
 
-RUNS = ("index.md", "course/", "kernels/", "howto/")  # the pages whose blocks get a Run button
+RUNS = ("index.md", "playground.md", "course/", "kernels/", "howto/")  # the pages whose blocks get a Run button
 PYODIDE = os.environ.get("RAWCUDA_PYODIDE", "")  # the folder of Pyodide; without it, the site has no Run buttons
 OF_PYODIDE = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_stdlib.zip", "pyodide-lock.json")
 
@@ -324,11 +325,14 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     """Mark the blocks that run in a browser, for docs/run/page.js."""
     if not PYODIDE or not page.file.src_uri.startswith(RUNS):
         return markdown
-    return marked(markdown)
+    return marked(markdown, page.file.src_uri == "playground.md")
 
 
-def marked(text: str) -> str:
-    """Return a page's text with the class `run` at each block that runs, and the files that the page has above it."""
+def marked(text: str, edits_files: bool = False) -> str:
+    """Return a page's text with the class `run` at each block that runs, and the files that the page has above it.
+
+    edits_files   whether a reader can change the files, too
+    """
     lines = text.splitlines()
     for block, files in pages.in_browser(text):
         given = quote(json.dumps(files), safe="")
@@ -338,6 +342,8 @@ def marked(text: str) -> str:
     for block in pages.blocks(text):
         if block.role == "solution":
             lines[block.line - 2] = "``` { .python .solution }"
+        elif block.language == "file" and edits_files:
+            lines[block.line - 2] = f'``` {{ .text .run-file data-name="{block.shown}" }}'
     return "\n".join(lines) + "\n"
 
 

@@ -12,6 +12,10 @@
   let loaded = false;
   const bars = blocks.map(bar);
   document.querySelectorAll(".md-content .solution > pre > code").forEach(solve);
+  // The files of the playground, which can be edited, and the links that keep them and the blocks.
+  const texts = [...document.querySelectorAll(".md-content .run-file > pre > code")];
+  texts.forEach((code) => editable(code, `The file ${nameOf(code)}, which can be edited`));
+  if (texts.length) link();
 
   function bar(code, number) {
     const box = document.createElement("div");
@@ -32,15 +36,7 @@
     stop.hidden = progress.hidden = output.hidden = reset.hidden = true;
     box.append(run, stop, reset, progress, said);
     code.closest(".run").after(box, output);
-    code.contentEditable = "true";
-    code.spellcheck = false;
-    code.setAttribute("role", "textbox");
-    code.setAttribute("aria-multiline", "true");
-    code.setAttribute("aria-label", `Code of block ${number + 1}, which can be edited`);
-    code.addEventListener("paste", (event) => {
-      event.preventDefault(); // text alone, without the formats of its source
-      document.execCommand("insertText", false, event.clipboardData.getData("text/plain"));
-    });
+    editable(code, `Code of block ${number + 1}, which can be edited`);
     code.addEventListener("keydown", (event) => {
       if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
         event.preventDefault();
@@ -48,7 +44,57 @@
       }
     });
     const isTest = code.closest(".run").classList.contains("test");
-    return { run, stop, reset, progress, said, output, code, isTest, original: code.textContent };
+    return { run, stop, reset, progress, said, output, code, box, isTest, original: code.textContent };
+  }
+
+  function editable(code, label) {
+    code.contentEditable = "true";
+    code.spellcheck = false;
+    code.setAttribute("role", "textbox");
+    code.setAttribute("aria-multiline", "true");
+    code.setAttribute("aria-label", label);
+    code.addEventListener("paste", (event) => {
+      event.preventDefault(); // text alone, without the formats of its source
+      document.execCommand("insertText", false, event.clipboardData.getData("text/plain"));
+    });
+  }
+
+  function nameOf(code) {
+    return code.closest(".run-file").dataset.name;
+  }
+
+  // The program in the address: it is shown as text, and runs only when the reader presses Run.
+  function link() {
+    const box = document.createElement("div");
+    box.className = "run-take";
+    const said = document.createElement("span");
+    said.setAttribute("role", "status");
+    const every = [...texts, ...blocks];
+    const make = button("Put it into the address", () => {
+      const program = encodeURIComponent(JSON.stringify(every.map((code) => code.textContent)));
+      history.replaceState(null, "", `#program=${program}`);
+      said.textContent = program.length > 30000
+        ? "The address now has the program. It is long, and some programs cut such a link: send the text instead."
+        : "The address now has the program: copy it from there.";
+    });
+    const take = () => {
+      if (!location.hash.startsWith("#program=")) return;
+      try {
+        const found = JSON.parse(decodeURIComponent(location.hash.slice("#program=".length)));
+        if (!Array.isArray(found) || found.length !== every.length || found.some((each) => typeof each !== "string"))
+          throw new Error("it has other parts than this page");
+        if (worker !== null) end("", true);
+        every.forEach((code, at) => { code.textContent = found[at]; });
+        said.textContent = "This program came with the link. Read it before you press Run.";
+      } catch (error) {
+        said.textContent = "The link is damaged, so the page shows its own program: ask for the link again, or for the "
+          + `text of the program (${error.message}).`;
+      }
+    };
+    box.append(make, said);
+    bars[0].box.before(box);
+    addEventListener("hashchange", take);
+    take();
   }
 
   // A button below a solution, for the task of the last test above it.
@@ -120,6 +166,7 @@
     bars[last].progress.hidden = loaded;
     bars[last].said.textContent = loaded ? "" : "Loading Python, about 18 MB, once";
     const files = JSON.parse(decodeURIComponent(bars[at].code.closest(".run").dataset.files || "%7B%7D"));
+    for (const code of texts) files[nameOf(code)] = code.textContent;
     worker.postMessage({ number: at, code: bars[at].code.textContent, files });
   }
 

@@ -68,6 +68,32 @@ def solved(page: Page) -> list[str]:
     return [output for output, is_test in zip(outputs(page), tests) if is_test]
 
 
+def links(browser: Browser, root: str) -> dict[str, str]:
+    """Change the kernel of the playground, open the link to it elsewhere, and one that is damaged."""
+    found: dict[str, str] = {}
+    page = browser.new_page()
+    page.goto(f"{root}/playground.html", wait_until="load")
+    text = page.locator(".run-file code").inner_text().replace("mul.f32 ", "add.f32 ") + "// <b>text</b>"
+    page.locator(".run-file code").evaluate("(each, text) => { each.textContent = text; }", text)
+    page.get_by_role("button", name="Put it into the address").click()
+    address = page.url
+    page.close()
+    page = browser.new_page()
+    page.goto(address, wait_until="load")
+    found["link"] = page.locator(".run-take [role=status]").inner_text()
+    same = page.locator(".run-file code").inner_text() == text and not page.locator(".run-file b").count()
+    found["link shown"] = str(same and not page.locator(".run-output").first.is_visible())
+    page.locator('button[aria-label="Run block 1"]').click()
+    page.wait_for_function(IDLE, timeout=LONGEST)
+    found["link run"] = page.locator(".run-output").first.inner_text()
+    page.close()
+    page = browser.new_page()
+    page.goto(f"{root}/playground.html#program=%5B%22", wait_until="load")
+    found["link damaged"] = page.locator(".run-take [role=status]").inner_text()
+    page.close()
+    return found
+
+
 def controls(browser: Browser, root: str, site: Path) -> dict[str, str]:
     """Edit, stop and reset blocks, write too much, open pages where nothing can run; return what was said."""
     found: dict[str, str] = {}
@@ -101,6 +127,7 @@ def controls(browser: Browser, root: str, site: Path) -> dict[str, str]:
     page.locator(".run-bar").nth(1).get_by_text("Reset", exact=True).click()
     found["reset"] = str(code.inner_text() == original and not output.is_visible())
     page.close()
+    found.update(links(browser, root))
     for name, address, script in (
         ("file", (site / "course" / "04-strides.html").as_uri(), ""),
         ("no WebAssembly", f"{root}/course/04-strides.html", "delete window.WebAssembly"),

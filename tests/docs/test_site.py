@@ -29,7 +29,7 @@ pytestmark = [
 
 PICTURES = CHECKOUT / "docs" / "pictures"
 NEEDED = requirements("site")
-RUNS = ("index.md", "course/", "kernels/", "howto/")  # as in docs/make_site.py
+RUNS = ("index.md", "playground.md", "course/", "kernels/", "howto/")  # as in docs/make_site.py
 
 
 @pytest.fixture(scope="module")
@@ -205,6 +205,8 @@ def test_the_blocks_of_the_pages_run_in_a_browser(site: Path, pytestconfig: pyte
     assert "begins anew" in controls["stopped"] and "[[0, 1, 2], [3, 4, 5]]" in controls["after"], controls
     assert 'block 2", line 1' in controls["failed"] and "ZeroDivisionError" in controls["failed"], controls
     assert "http.server" in controls["file"] and "WebAssembly" in controls["no WebAssembly"], controls
+    assert "[10.0, 11.0, 12.0, 13.0]" in controls["link run"] and controls["link shown"] == "True", controls
+    assert "before you press Run" in controls["link"] and "damaged" in controls["link damaged"], controls
     assert "workers" in controls["no Worker"] and "load the page again" in controls["broken"], controls
 
 
