@@ -14,6 +14,7 @@
   document.querySelectorAll(".md-content .solution > pre > code").forEach(solve);
   // The files of the playground, which can be edited, and the links that keep them and the blocks.
   const texts = [...document.querySelectorAll(".md-content .run-file > pre > code")];
+  const kept = texts.map((code) => code.textContent);
   texts.forEach((code) => editable(code, `The file ${nameOf(code)}, which can be edited`));
   if (texts.length) link();
 
@@ -211,6 +212,7 @@
     worker = null;
     done = 0;
     finish();
+    if (original) texts.forEach((code, at) => { code.textContent = kept[at]; });
     bars.forEach((each, number) => {
       each.said.textContent = "";
       each.reset.hidden = true;
