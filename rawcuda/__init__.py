@@ -81,6 +81,7 @@ _HOMES = {
     "link": "compiler.linking",
     "explain": "tools.explaining",
     "progress": "tools.progress",
+    "step": "tools.steps",
     "RawCudaError": "errors",
     "DriverNotFound": "errors",
     "SymbolNotFound": "errors",
@@ -165,6 +166,7 @@ if TYPE_CHECKING:
     from .gpu.textures.texture import TextureObject as TextureObject
     from .tools.explaining import explain as explain
     from .tools.progress import progress as progress
+    from .tools.steps import step as step
     from .tools.traces import trace as trace
 
     cu: Driver

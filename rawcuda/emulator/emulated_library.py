@@ -11,13 +11,16 @@ import _thread
 import os
 import re
 import sys
+from contextlib import contextmanager
 
 from .ending import watch_end
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
     from typing import Any
+
+    from .ptx.running.recorder import Recorder
 
 __all__ = ["CHECKS", "Emulator", "PEERS", "shared"]
 
@@ -335,6 +338,21 @@ class Emulator:
         """
         self._machine.interrupts.claim()
         return self._machine.explain(code)
+
+    @contextmanager
+    def record(self, block: tuple[int, int, int], warp: int, limit: int) -> Iterator[Recorder]:
+        """Context manager in which the next launch of the calling thread records the steps of one warp.
+
+        block   the index of the warp's block; warp: its number in the block; limit: the number of steps that are kept
+        """
+        from .ptx.running.recorder import Recorder
+
+        made, ident = Recorder(block, warp, limit), _thread.get_ident()
+        self._machine.recorders[ident] = made
+        try:
+            yield made
+        finally:
+            self._machine.recorders.pop(ident, None)
 
     def live_handles(self) -> dict[str, int]:
         """Count the objects that were created and not yet released, by kind: memory, stream, event, module, ...

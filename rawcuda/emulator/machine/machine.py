@@ -259,6 +259,7 @@ class Machine:
         self.keep_status = False  # whether the exit status stays as it is although a kernel failed unnoticed
         self.mig = False  # whether the devices are MIG instances
         self.concurrent = True  # the attribute CONCURRENT_MANAGED_ACCESS
+        self.recorders: dict[int, Any] = {}  # of the next launch, by the thread that makes it
         self.deferred = False  # whether a library is compiled when it is first used
         self.interrupts = Interrupts()
         self.host_thread = HostThread(self)

@@ -41,6 +41,7 @@ from .running.report import explain, finding
 from .running.thread import Thread
 from .running.undefined import Marked, Undefined, joined, part_of
 from .translating.emitting.emit import Line
+from .translating.recording import RecordingTracker, RecordingWriter, Script
 from .translating.tracking import Tracker
 from .translating.translate import Translated, translate
 from .translating.unit import Unit
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from typing import Any, Callable
 
     from ..machine.holdings import Heap
+    from .running.recorder import Recorder
     from .vectors.executor_choice import Arrays
 
     Progress = Callable[[int, int], None]
@@ -130,6 +132,7 @@ class Entry:
         output_size: int = Launch.output_size,
         heap: Heap | None = None,
         heap_size: int = Launch.heap_size,
+        recorder: Recorder | None = None,
     ) -> None:
         """Run the kernel over a grid.
 
@@ -137,7 +140,7 @@ class Entry:
                 (none), 1 (read) or 3 (read and write); cluster: the size of a cluster in blocks, or None; resident:
                 how many blocks fit on the device at the same time, 0: all; opaque: returns the texture or surface of a
                 handle; site: the line of the program that launched the kernel, for reports; heap: of the context;
-                output_size, heap_size: see Launch
+                output_size, heap_size: see Launch; recorder: records the steps of one warp
         raises  Fault   an error of the kernel
         Why long  it is a list of what a run needs, and of what its end reports
         """
@@ -163,10 +166,15 @@ class Entry:
         launch.code_name, launch.tracked = code.filename, code.tracked
         launch.register_name = code.register_name
         launch.say = lambda text, frame: finding(text, frame, launch, code.filename, code.lines, code.module)
-        code.prepare(launch, self._translated)
+        code.prepare(launch, self._translated, code.functions if recorder is None else code.recorded.functions)
         clock = _Clock(progress, launch.gx * launch.gy * launch.gz)
         launch.after_refill = clock.look if progress is not None else None
-        kernel = code.functions[self._translated.prepared.function.python]
+        name = self._translated.prepared.function.python
+        kernel = code.functions[name]
+        if recorder is not None:
+            told = code.recorded
+            launch.tracked, launch.recorder = told.tracked, recorder
+            kernel = recorder.attach(launch, kernel, told.functions[name], told.script, code.module)
         try:
             with RUNNING:
                 if code.space.races:
@@ -174,7 +182,7 @@ class Entry:
                 if code._unit.delays and clock.total > 1:
                     launch.delays = Delays(code.space.choose)
                 way = run_together if self._translated.blocking else run_apart
-                if not self._may_be_divided() or not self._run_arrays(launch, clock, way):
+                if recorder is not None or not self._may_be_divided() or not self._run_arrays(launch, clock, way):
                     way(kernel, launch, clock.step, 0, clock.total)
                 if launch.history is not None:
                     launch.history.end()
@@ -183,7 +191,10 @@ class Entry:
         except Exception as reason:
             if is_outside(reason):
                 raise
-            raise explain(reason, launch, code.filename, code.lines, code.module) from reason
+            found = explain(reason, launch, code.filename, code.lines, code.module)
+            if recorder is not None:
+                recorder.error = found.report
+            raise found from reason
         finally:
             launch.later.end()
             launch.delays.end()
@@ -298,6 +309,7 @@ class Code:
         self.variables: dict[str, Allocation] = {}
         self._memory: dict[int, Allocation] = {}  # by the id of the variable
         self._tracked: dict[int, tuple[Callable[..., Any], dict[int, int]]] = {}  # see tracked()
+        self._recorded: _Recorded | None = None
         self._wanted: dict[Translated, list[Function]] = {}  # the device functions that each kernel can call
         self.info = ""
         try:
@@ -414,15 +426,18 @@ class Code:
             address = (address & symbol.mask) >> shift
         return address
 
-    def prepare(self, launch: Launch, kernel: Translated) -> None:
-        """Add to a launch the device functions that its kernel can call, and the offsets of their shared variables."""
+    def prepare(self, launch: Launch, kernel: Translated, names: dict[str, Any]) -> None:
+        """Add to a launch the device functions that its kernel can call, and the offsets of their shared variables.
+
+        shape   names: those of the generated code, in its ordinary or its recorded form
+        """
         wanted = self._wanted.get(kernel)
         if wanted is None:
             called = [self.module.functions[name] for name in kernel.prepared.reaches if name in self._unit.prepared]
             wanted = self._wanted[kernel] = [function for function in called if not function.entry]
         if wanted:
             launch.shared_at = [kernel.shared.get(id(variable), 0) for variable in self._unit.shared_variables]
-            makers = self.functions["functions"](launch)
+            makers = names["functions"](launch)
             for function in wanted:
                 launch.functions[function.index] = makers[function.index]()
                 launch.arity[function.index] = len(function.parameters) + len(function.parameter_registers)
@@ -442,24 +457,49 @@ class Code:
         found = self._tracked.get(index)
         if found is None:
             writer = Tracker(self._unit, self._unit.prepared[self._function(index).name])
-            writer.flow()
-            lines = writer.finish()
-            starts = {
-                number: writer.starts[id(line.instruction)]
-                for number, line in enumerate(self.lines, 1)
-                if id(line.instruction) in writer.starts
-            }
-            before = len(self.lines)
-            self.lines += lines
-            text = "".join(f"{'    ' * line.indent}{line.text}  # {line.line}\n" for line in lines)
-            exec(compile("\n" * before + text, self.filename, "exec", dont_inherit=True), self.functions)
-            self.source += text
-            if self.filename in linecache.cache:
-                linecache.cache[self.filename] = (
-                    len(self.source), None, self.source.splitlines(True), self.filename
-                )  # fmt: skip
-            found = self._tracked[index] = self.functions[writer.name], starts
+            found = self._tracked[index] = self.add_tracked(writer, self.functions)
         return found
+
+    def add_tracked(self, writer: Tracker, names: dict[str, Any]) -> tuple[Callable[..., Any], dict[int, int]]:
+        """Write and compile a form that tracks undefined values; return what `tracked` returns."""
+        writer.flow()
+        lines = writer.finish()
+        starts = {
+            number: writer.starts[id(line.instruction)]
+            for number, line in enumerate(self.lines, 1)
+            if id(line.instruction) in writer.starts
+        }
+        self._add(lines, names)
+        return names[writer.name], starts
+
+    def _add(self, lines: list[Line], names: dict[str, Any]) -> None:
+        """Compile more lines, which reports then find as they find the others."""
+        before = len(self.lines)
+        self.lines += lines
+        text = "".join(f"{'    ' * line.indent}{line.text}  # {line.line}\n" for line in lines)
+        exec(compile("\n" * before + text, self.filename, "exec", dont_inherit=True), names)
+        self.source += text
+        if self.filename in linecache.cache:
+            linecache.cache[self.filename] = (len(self.source), None, self.source.splitlines(True), self.filename)
+
+    @property
+    def recorded(self) -> _Recorded:
+        """Return the form that tells a recorder of each instruction, made on first use."""
+        if self._recorded is None:
+            self._recorded = _Recorded(self, self._unit)
+        return self._recorded
+
+    def add_recorded(self, script: Script) -> dict[str, Any]:
+        """Write and compile the recorded form of all functions, and return its names."""
+        names = dict(self.functions)
+        made: dict[bool, list[Line]] = {True: [], False: []}
+        for prepared in script.prepared.values():
+            writer = RecordingWriter(self._unit, prepared, script)
+            writer.flow()
+            made[prepared.function.entry] += writer.finish()
+        head, tail = [Line(0, "def functions(L):", 1, None), Line(1, "made = {}", 1, None)], Line(1, "return made", 1, None)
+        self._add([*made[True], *head, *made[False], tail], names)
+        return names
 
     def unload(self) -> None:
         """Free the module's variables and its source."""
@@ -467,6 +507,25 @@ class Code:
             if self.space.find(made.base) is made:
                 self.space.free(made.base)
         linecache.cache.pop(getattr(self, "filename", ""), None)
+
+
+class _Recorded:
+    """The recorded form of a module: its names, its statements, and its own forms that track undefined values."""
+
+    def __init__(self, code: Code, unit: Unit) -> None:
+        self._code, self._unit = code, unit
+        self.script = Script(unit, code.module)
+        self.functions = code.add_recorded(self.script)
+        self._tracked: dict[int, tuple[Callable[..., Any], dict[int, int]]] = {}
+
+    def tracked(self, index: int) -> tuple[Callable[..., Any], dict[int, int]]:
+        """Return the recorded form of a function that tracks undefined values, as Code.tracked does."""
+        found = self._tracked.get(index)
+        if found is None:
+            name = next(each.name for each in self._code.module.functions.values() if each.index == index)
+            writer = RecordingTracker(self._unit, self.script.prepared[name], self.script)
+            found = self._tracked[index] = self._code.add_tracked(writer, self.functions)
+        return found
 
 
 _UNITS = re.compile(r"\b(?:started|fetch_|store_|SMALL|to_half_randomly|tensor_map|VIDEO)")

@@ -10,6 +10,7 @@ Read next    graphs/
 from __future__ import annotations
 
 import ctypes
+from _thread import get_ident
 
 from ...interface.thunks import LAUNCH_CONFIG, entry, out, put_int, put_word, read
 from ...machine.codes import Refused
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from ...machine.machine import Context
     from ...machine.space import Allocation
+    from ...ptx.running.recorder import Recorder
 
     Size = tuple[int, int, int]
 
@@ -173,6 +175,7 @@ def kernel_work(
     shared: int,
     arguments: bytes,
     attributes: dict[int, bytes],
+    recorder: Recorder | None = None,
 ) -> Callable[[], None]:
     """Check a launch, and return the function that runs its kernel."""
     context = function.module.context
@@ -210,6 +213,7 @@ def kernel_work(
             output_size=context.limit(1),
             heap=context.heap,
             heap_size=context.limit(2),
+            recorder=recorder,
         )
 
     return work
@@ -244,7 +248,8 @@ def _launch(
             event.captured = stream.capture, stream.capture.mark(stream)
         return
     machine.queues.make_room(context)
-    work = kernel_work(machine, function, grid, block, shared, arguments, chosen)
+    recorder = machine.recorders.pop(get_ident(), None) if machine.recorders else None
+    work = kernel_work(machine, function, grid, block, shared, arguments, chosen, recorder)
     queued = machine.queues.submit(stream, work, function.entry.name, KERNEL)
     for event in events_of(machine, chosen):
         event.work, event.captured = queued, None

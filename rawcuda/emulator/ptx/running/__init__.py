@@ -5,5 +5,5 @@ races.py and later_writes.py find races; undefined.py marks undefined values; bu
 rounding.py, half.py and integers.py are exact arithmetic; report.py turns exceptions into reports.
 
 Order        sampling, cluster, builtins, integers, called, undefined, races, later_writes, lookups, report, clusters,
-             thread, rounding, half, units, scheduler, grid
+             thread, rounding, half, units, scheduler, grid, recorder
 """

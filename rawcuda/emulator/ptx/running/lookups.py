@@ -105,6 +105,7 @@ class Launch:
     tracking = False  # whether the running instruction finds undefined values in `mark`
     mark: Mark | None = None
     marking = False  # whether a thread tracks undefined values
+    recorder: Any = None  # of the steps of one warp
 
     def __init__(
         self,

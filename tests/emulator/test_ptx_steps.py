@@ -1,0 +1,230 @@
+"""The steps of a warp: rawcuda.step()."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+
+import rawcuda
+
+HEAD = ".version 6.3\n.target sm_50\n.address_size 64\n"
+SCALE = (
+    HEAD
+    + """.visible .entry scale(.param .u64 x, .param .f32 a, .param .u32 n)
+{
+  .reg .pred %p<2>; .reg .f32 %f<4>; .reg .b32 %r<6>; .reg .b64 %rd<5>;
+  ld.param.u64 %rd1, [x];
+  ld.param.f32 %f1, [a]; ld.param.u32 %r2, [n];
+  mov.u32 %r1, %tid.x;
+  setp.ge.s32 %p1, %r1, %r2;
+  @%p1 bra DONE;
+  mul.wide.s32 %rd3, %r1, 4;
+  add.s64 %rd4, %rd1, %rd3;
+  ld.global.f32 %f2, [%rd4];
+  mul.f32 %f3, %f2, %f1;
+  st.global.f32 [%rd4], %f3;
+DONE:
+  ret;
+}
+"""
+)
+
+
+@pytest.fixture
+def device():
+    """Return the emulator's device, usable again after a failed kernel."""
+    made = rawcuda.Device(0)
+    yield made
+    made.reset()
+
+
+def kernel_of(device, text, name="k"):
+    return device.load(text)[name]
+
+
+def body(text, parameters=".param .u64 x"):
+    registers = ".reg .pred %p<9>; .reg .f32 %f<9>; .reg .b32 %r<20>; .reg .b64 %rd<9>;"
+    return f"{HEAD}.visible .entry k({parameters})\n{{ {registers}\n{text}\n}}\n"
+
+
+def test_a_kernel_is_shown_from_its_first_instruction_to_its_last(device):
+    kernel, x = kernel_of(device, SCALE, "scale"), device.zeros(32, "float32")
+    x.fill(3)
+    steps = rawcuda.step(kernel, x, 2.0, 20, grid=1, block=32)
+    assert x.download().tolist() == [6.0] * 20 + [3.0] * 12
+    assert [each.number for each in steps] == list(range(len(steps)))
+    assert [each.text.split(" ")[0] for each in steps][:3] == ["ld.param.u64", "ld.param.f32", "ld.param.u32"]
+    assert [each.line for each in steps][:4] == [7, 8, 8, 9]
+    load = next(each for each in steps if each.text == "ld.global.f32 %f2, [%rd4];")
+    assert load.active == (True,) * 20 + (False,) * 12 and load.written == ("%f2",)
+    assert load.registers["%f2"] == (3.0,) * 20 + (None,) * 12
+    assert [(m.kind, m.space, m.lane, m.nbytes, m.values) for m in load.memory][:1] == [("read", "global", 0, 4, (3.0,))]
+    assert load.memory[1].address - load.memory[0].address == 4 and load.memory[0].value == 0x40400000
+    branch = next(each for each in steps if "bra" in each.text)
+    assert branch.reached == (True,) * 32 and branch.active == (False,) * 20 + (True,) * 12
+    assert steps[-1].text == "ret;" and all(steps[-1].active)
+    assert (steps.kernel, steps.warp, steps.block, steps.error) == ("scale", 0, (0, 0, 0), None)
+    assert "####################............ ld.global.f32" in str(steps)
+    assert "write global" in str(steps) and "-> 3" in str(steps)
+
+
+def test_the_data_is_json_and_the_table_is_html(device):
+    x = device.zeros(4, "float32")
+    x.fill(math.inf)
+    steps = rawcuda.step(kernel_of(device, SCALE, "scale"), x, 2.0, 4, grid=1, block=4)
+    made = steps.as_dict()
+    assert json.loads(json.dumps(made, allow_nan=False)) == made
+    assert made["kernel"] == "scale" and made["steps"][-1]["text"] == "ret;"
+    assert any(access["value"] == "inf" for each in made["steps"] for access in each["memory"])
+    assert "<table" in steps._repr_html_() and "<script" not in steps._repr_html_()
+
+
+def test_lanes_that_diverge_meet_again(device):
+    text = body(
+        """mov.u32 %r1, %tid.x; and.b32 %r2, %r1, 1; setp.eq.u32 %p1, %r2, 0;
+        @%p1 bra EVEN;
+        add.u32 %r3, %r1, 100;
+        bra MEET;
+        EVEN: mul.lo.u32 %r3, %r1, 2;
+        MEET: mov.u32 %r4, %r3;
+        ret;""",
+        "",
+    )
+    steps = rawcuda.step(kernel_of(device, text), grid=1, block=4)
+    meet = next(each for each in steps if each.text == "mov.u32 %r4, %r3;")
+    assert meet.active[:4] == (True,) * 4 and meet.registers["%r4"][:5] == (0, 101, 4, 103, None)
+    assert next(each for each in steps if each.text.startswith("add.u32")).active[:4] == (False, True, False, True)
+
+
+def test_a_loop_runs_as_often_as_each_lane_needs(device):
+    text = body(
+        """mov.u32 %r1, %tid.x; mov.u32 %r2, 0;
+        AGAIN: add.s32 %r2, %r2, 1; setp.le.s32 %p1, %r2, %r1;
+        @%p1 bra AGAIN;
+        @!%p1 add.s32 %r3, %r2, -9;
+        ret;""",
+        "",
+    )
+    steps = rawcuda.step(kernel_of(device, text), grid=1, block=3)
+    rounds = [each.active[:3] for each in steps if each.text.startswith("add.s32 %r2")]
+    assert rounds == [(True, True, True), (False, True, True), (False, False, True)]
+    assert steps[-2].registers["%r3"][:3] == (-8, -7, -6) and steps[-2].text == "@!%p1 add.s32 %r3, %r2, -9;"
+
+
+def test_other_warps_run_and_barriers_hold(device):
+    text = body(
+        """.shared .align 4 .b8 s[256];
+        ld.param.u64 %rd1, [x]; mov.u32 %r1, %tid.x; shl.b32 %r2, %r1, 2; mov.u32 %r3, s; add.u32 %r3, %r3, %r2;
+        st.shared.u32 [%r3], %r1;
+        bar.sync 0;
+        xor.b32 %r4, %r2, 128; mov.u32 %r5, s; add.u32 %r5, %r5, %r4;
+        ld.shared.u32 %r6, [%r5];
+        cvt.u64.u32 %rd2, %r2; add.u64 %rd3, %rd1, %rd2; st.global.u32 [%rd3], %r6;
+        ret;"""
+    )
+    x = device.zeros(64, "int32")
+    steps = rawcuda.step(kernel_of(device, text), x, grid=1, block=64, warp=1)
+    assert x.download().tolist() == [*range(32, 64), *range(32)]
+    load = next(each for each in steps if each.text.startswith("ld.shared"))
+    assert [m.value for m in load.memory] == list(range(32)) and load.memory[0].space == "shared"
+
+
+def test_vectors_atomics_and_shuffles(device):
+    text = body(
+        """ld.param.u64 %rd1, [x]; mov.u32 %r1, %tid.x;
+        ld.global.v2.u32 {%r2, %r3}, [%rd1];
+        shfl.sync.bfly.b32 %r4, %r1, 1, 31, 0xffffffff;
+        atom.global.add.u32 %r5, [%rd1+8], 1;
+        ret;"""
+    )
+    x = device.upload([7, 8, 0, 0], "int32") if False else device.zeros(4, "int32")
+    steps = rawcuda.step(kernel_of(device, text), x, grid=1, block=32)
+    wide = next(each for each in steps if ".v2" in each.text)
+    assert wide.memory[0].nbytes == 8 and wide.memory[0].value == bytes(8) and wide.memory[0].values == (0, 0)
+    shuffle = next(each for each in steps if each.text.startswith("shfl"))
+    assert all(shuffle.active) and shuffle.registers["%r4"][:4] == (1, 0, 3, 2)
+    atomic = next(each for each in steps if each.text.startswith("atom"))
+    assert [(m.kind, m.before, m.value) for m in atomic.memory][:2] == [("atomic", 0, 1), ("atomic", 1, 2)]
+
+
+def test_calls_are_followed_into_the_function(device):
+    text = (
+        HEAD
+        + """.func (.param .b32 out) twice(.param .b32 in)
+{ .reg .b32 %r<3>; ld.param.u32 %r1, [in]; add.u32 %r2, %r1, %r1; st.param.u32 [out], %r2; ret; }
+.visible .entry k()
+{ .reg .b32 %r<3>; mov.u32 %r1, %tid.x;
+  { .param .b32 a; .param .b32 b; st.param.u32 [a], %r1; call (b), twice, (a);
+  ld.param.u32 %r2, [b]; }
+  ret; }
+"""
+    )
+    steps = rawcuda.step(kernel_of(device, text), grid=1, block=2)
+    inside = next(each for each in steps if each.text == "add.u32 %r2, %r1, %r1;")
+    assert (inside.function, inside.depth, inside.registers["%r2"][:2]) == ("twice", 1, (0, 2))
+    assert steps[-1].function == "k" and steps[-1].registers["%r2"][:2] == (0, 2) and steps[-1].depth == 0
+
+
+def test_a_kernel_that_fails_is_shown_to_the_failure(device):
+    text = body(
+        """ld.param.u64 %rd1, [x]; mov.u32 %r1, %tid.x; mul.wide.u32 %rd2, %r1, 4; add.u64 %rd3, %rd1, %rd2;
+        st.global.u32 [%rd3], %r1;
+        mov.u32 %r2, 5;
+        ret;"""
+    )
+    steps = rawcuda.step(kernel_of(device, text), device.zeros(2, "int32"), grid=1, block=4)
+    assert steps[-1].text == "st.global.u32 [%rd3], %r1;" and steps[-1].active[:4] == (True,) * 4
+    assert [m.value for m in steps[-1].memory][:3] == [0, 1, None]
+    assert "out-of-bounds write of 4 bytes in k()" in steps.error and "failed: out-of-bounds" in str(steps)
+
+
+def test_an_undefined_value_does_not_end_the_record(device):
+    text = body(
+        """ld.param.u64 %rd1, [x]; ld.global.u32 %r1, [%rd1]; add.u32 %r2, %r1, 1; st.global.u32 [%rd1], %r2;
+        ret;"""
+    )
+    steps = rawcuda.step(kernel_of(device, text), device.empty(1, "int32"), grid=1, block=1)
+    assert [each.text.split(" ")[0] for each in steps] == [
+        "ld.param.u64", "ld.global.u32", "add.u32", "st.global.u32", "ret;"
+    ]  # fmt: skip
+
+
+def test_the_chosen_block_is_recorded(device):
+    text = body("mov.u32 %r1, %ctaid.x; mov.u32 %r2, %ctaid.y; ret;", "")
+    steps = rawcuda.step(kernel_of(device, text), grid=(3, 2), block=1, block_index=(2, 1))
+    assert steps[-1].registers["%r1"][0] == 2 and steps[-1].registers["%r2"][0] == 1 and steps.block == (2, 1, 0)
+
+
+def test_the_limit_stops_the_record_and_not_the_kernel(device):
+    kernel, x = kernel_of(device, SCALE, "scale"), device.zeros(4, "float32")
+    x.fill(1)
+    steps = rawcuda.step(kernel, x, 2.0, 4, grid=1, block=4, limit=3)
+    assert len(steps) == 3 and not steps.is_complete and x.download().tolist() == [2.0] * 4
+    assert "the first 3 steps; the kernel ran to its end: limit= keeps more" in str(steps)
+
+
+def test_a_kernel_without_instructions(device):
+    steps = rawcuda.step(kernel_of(device, f"{HEAD}.visible .entry k() {{ }}"), grid=1, block=1)
+    assert len(steps) == 0 and "no instruction was executed" in str(steps) and steps.as_dict()["steps"] == []
+
+
+def test_what_is_refused(device):
+    kernel, x = kernel_of(device, SCALE, "scale"), device.zeros(4, "float32")
+    with pytest.raises(TypeError, match=r"step\(\) takes a Kernel, such as module\['name'\], not"):
+        rawcuda.step(5, grid=1, block=1)
+    with pytest.raises(TypeError, match="give its kernel, and the grid and block by name"):
+        rawcuda.step(kernel.configure(grid=1, block=1), x, 2.0, 4)
+    with pytest.raises(ValueError, match="warp=1: a block of 4 threads has 1 warps: give 0 to 0"):
+        rawcuda.step(kernel, x, 2.0, 4, grid=1, block=4, warp=1)
+    with pytest.raises(ValueError, match=r"block_index=\(1, 0, 0\): the grid is \(1, 1, 1\) blocks"):
+        rawcuda.step(kernel, x, 2.0, 4, grid=1, block=4, block_index=1)
+    with pytest.raises(TypeError, match="block_index='a': give up to three numbers"):
+        rawcuda.step(kernel, x, 2.0, 4, grid=1, block=4, block_index="a")
+    with pytest.raises(ValueError, match="limit=0: give the number of steps to keep, 1 or more"):
+        rawcuda.step(kernel, x, 2.0, 4, grid=1, block=4, limit=0)
+    with pytest.raises(TypeError, match="needs grid= and block="):
+        rawcuda.step(kernel, x, 2.0, 4)
+    with pytest.raises(TypeError, match="argument"):
+        rawcuda.step(kernel, x, grid=1, block=4)
