@@ -497,7 +497,10 @@ class Code:
             writer = RecordingWriter(self._unit, prepared, script)
             writer.flow()
             made[prepared.function.entry] += writer.finish()
-        head, tail = [Line(0, "def functions(L):", 1, None), Line(1, "made = {}", 1, None)], Line(1, "return made", 1, None)
+        head, tail = (
+            [Line(0, "def functions(L):", 1, None), Line(1, "made = {}", 1, None)],
+            Line(1, "return made", 1, None),
+        )
         self._add([*made[True], *head, *made[False], tail], names)
         return names
 

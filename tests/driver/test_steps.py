@@ -32,12 +32,7 @@ DONE:
 )
 
 
-@pytest.fixture
-def device():
-    """Return the emulator's device, usable again after a failed kernel."""
-    made = rawcuda.Device(0)
-    yield made
-    made.reset()
+pytestmark = [pytest.mark.emulator_only("a GPU does not show its instructions"), pytest.mark.once]
 
 
 def kernel_of(device, text, name="k"):
@@ -60,7 +55,9 @@ def test_a_kernel_is_shown_from_its_first_instruction_to_its_last(device):
     load = next(each for each in steps if each.text == "ld.global.f32 %f2, [%rd4];")
     assert load.active == (True,) * 20 + (False,) * 12 and load.written == ("%f2",)
     assert load.registers["%f2"] == (3.0,) * 20 + (None,) * 12
-    assert [(m.kind, m.space, m.lane, m.nbytes, m.values) for m in load.memory][:1] == [("read", "global", 0, 4, (3.0,))]
+    assert [(m.kind, m.space, m.lane, m.nbytes, m.values) for m in load.memory][:1] == [
+        ("read", "global", 0, 4, (3.0,))
+    ]
     assert load.memory[1].address - load.memory[0].address == 4 and load.memory[0].value == 0x40400000
     branch = next(each for each in steps if "bra" in each.text)
     assert branch.reached == (True,) * 32 and branch.active == (False,) * 20 + (True,) * 12
@@ -139,7 +136,7 @@ def test_vectors_atomics_and_shuffles(device):
         atom.global.add.u32 %r5, [%rd1+8], 1;
         ret;"""
     )
-    x = device.upload([7, 8, 0, 0], "int32") if False else device.zeros(4, "int32")
+    x = device.zeros(4, "int32")
     steps = rawcuda.step(kernel_of(device, text), x, grid=1, block=32)
     wide = next(each for each in steps if ".v2" in each.text)
     assert wide.memory[0].nbytes == 8 and wide.memory[0].value == bytes(8) and wide.memory[0].values == (0, 0)
@@ -178,6 +175,7 @@ def test_a_kernel_that_fails_is_shown_to_the_failure(device):
     assert steps[-1].text == "st.global.u32 [%rd3], %r1;" and steps[-1].active[:4] == (True,) * 4
     assert [m.value for m in steps[-1].memory][:3] == [0, 1, None]
     assert "out-of-bounds write of 4 bytes in k()" in steps.error and "failed: out-of-bounds" in str(steps)
+    device.reset()
 
 
 def test_an_undefined_value_does_not_end_the_record(device):
