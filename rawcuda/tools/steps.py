@@ -98,9 +98,7 @@ def _check_place(warp: int, index: object, grid: Sequence[int], block: Sequence[
         raise ValueError(f"warp={warp}: a block of {threads} threads has {warps} warps: give 0 to {warps - 1}")
     place = (*[as_int("block_index", each) for each in _three(index)], 0, 0)[:3]
     if any(not 0 <= at < size for at, size in zip(place, grid)):
-        raise ValueError(
-            f"block_index={place}: the grid is {tuple(grid)} blocks: give indices below these"
-        )
+        raise ValueError(f"block_index={place}: the grid is {tuple(grid)} blocks: give indices below these")
 
 
 class Steps(Sequence):  # type: ignore[type-arg]  # of Step: Python 3.9 evaluates the base
