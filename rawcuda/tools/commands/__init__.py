@@ -5,6 +5,6 @@ What it is   demo, run, compile, inspect, emulate_command, vendor, doctor: each 
              checking/, and manual.py is one folder up.
 What not     an interface for other programs: they use the public names.
 Order        cutting, kernels, console, parts, demo, inspect, doctor, command_table, vendor, command_operands,
-             emulate_command, compile, run
+             emulate_command, compile, run, step
 Read next    console.py, then demo.py
 """

@@ -18,6 +18,7 @@ __all__ = ["COMMANDS", "module_of", "parser_of"]
 COMMANDS = {
     "demo": "three kernels over generated data, checked and timed; on the GPU, or else on the emulator",
     "run": "any kernel of a CUDA C or PTX file over .npy files, generated data and numbers",
+    "step": "one warp of a kernel on the emulator, instruction by instruction",
     "compile": "CUDA C to PTX, a cubin or LTO-IR, with NVRTC or nvcc",
     "inspect": "what an object says about its memory: every protocol, field by field, with its quirks",
     "emulate": "another program that uses CUDA, on the emulator",
