@@ -11,6 +11,7 @@ Functions    use(driver)  choose the driver: "nvidia", "emulator" with its setti
              synchronize()  wait for all work of the current device
              explain(x)  show what an object says about its memory
              trace(), profile(), range(name)  show driver calls; start a profiler; name a part of a program
+             step(kernel, ...)  what one warp of a kernel does on the emulator, instruction by instruction
              progress(iterable)  show how far a loop has come
              receive_on(device)  choose where arrays are unpickled
 Devices      Device(0)  a GPU: it makes memory, arrays, streams, events, modules, textures and graphs

@@ -32,7 +32,7 @@ _MONO = "font-family:ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace;fo
 
 
 def step(
-    kernel: Kernel,
+    kernel: object,
     *arguments: object,
     grid: int | Sequence[int] | None = None,
     block: int | Sequence[int] | None = None,
@@ -40,12 +40,11 @@ def step(
     warp: int = 0,
     block_index: Sequence[int] = (0, 0, 0),
     limit: int = 10_000,
-    **options: object,
+    **options: Any,
 ) -> Steps:
     """Run a kernel on the emulator to its end, and return what one warp of it did, instruction by instruction.
 
-        steps = rawcuda.step(scale, array, 2.0, 32, grid=1, block=32)
-        print(steps)
+        print(step(module["scale"], array, 2.0, 32, grid=1, block=32))
 
     arguments     those of Kernel.launch(), as are grid, block, shared_bytes and the other options; results are stored
     warp          the number of the warp in its block: threads 32 * warp to 32 * warp + 31
@@ -74,7 +73,7 @@ def step(
     place: Any = (*[as_int("block_index", each) for each in _three(block_index)], 0, 0)[:3]
     library: Any = driver.libcuda
     with library.record(place, warp, limit) as record:
-        kernel.launch(*arguments, grid=grid, block=block, shared_bytes=shared_bytes, **options)  # type: ignore[arg-type]
+        kernel.launch(*arguments, grid=grid, block=block, shared_bytes=shared_bytes, **options)
         try:
             kernel.device.synchronize()
         except CudaError:
@@ -95,10 +94,10 @@ def _check_place(warp: int, index: object, grid: Sequence[int], block: Sequence[
     threads = block[0] * block[1] * block[2]
     warps = -(-threads // _LANES)
     if not 0 <= warp < warps:
-        raise ValueError(f"warp={warp}: a block of {threads} threads has {warps} warps: give 0 to {warps - 1}")
+        raise ValueError(f"warp={worded(warp)}: a block of {threads} threads has {warps} warps: give 0 to {warps - 1}")
     place = (*[as_int("block_index", each) for each in _three(index)], 0, 0)[:3]
     if any(not 0 <= at < size for at, size in zip(place, grid)):
-        raise ValueError(f"block_index={place}: the grid is {tuple(grid)} blocks: give indices below these")
+        raise ValueError(f"block_index={worded(place)}: the grid is {tuple(grid)} blocks: give indices below these")
 
 
 class Steps(Sequence):  # type: ignore[type-arg]  # of Step: Python 3.9 evaluates the base
@@ -227,9 +226,9 @@ def _effects(each: Step) -> list[str]:
             made.append(f"{kind} param +{found[0].address}, {nbytes} bytes")
             continue
         where = _run([access.address for access in found], "{:#x}")
-        values = _run([access.values[0] if len(access.values) == 1 else access.values for access in found])
+        what = _run([access.values[0] if len(access.values) == 1 else access.values for access in found])
         arrow = "<-" if kind == "write" else "->"
-        made.append(f"{kind} {space} {where}, {nbytes} bytes {arrow} {values}")
+        made.append(f"{kind} {space} {where}, {nbytes} bytes {arrow} {what}")
     return made
 
 

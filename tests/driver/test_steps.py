@@ -7,7 +7,7 @@ import math
 
 import pytest
 
-import rawcuda
+from tests.subject import rawcuda
 
 HEAD = ".version 6.3\n.target sm_50\n.address_size 64\n"
 SCALE = (

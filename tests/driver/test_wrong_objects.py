@@ -375,6 +375,9 @@ case("progress", lambda w: rawcuda.progress, iterable=lambda w: [1], total=1, la
 case("range", lambda w: rawcuda.range, name="x", color=None)
 case("range.__call__", lambda w: rawcuda.range("x"), function=lambda w: int)
 case("receive_on", lambda w: rawcuda.receive_on, where=D)
+case(
+    "step", lambda w: rawcuda.step, _kernel=lambda w: w.kernel, **A, **SHAPE, warp=0, block_index=(0, 0, 0), limit=10,
+)  # fmt: skip
 case("trace", lambda w: rawcuda.trace, to=lambda w: [], form=None)
 
 # What is not called with wrong objects, and why. Methods without parameters are left out anyway.
