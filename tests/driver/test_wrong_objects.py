@@ -376,7 +376,8 @@ case("range", lambda w: rawcuda.range, name="x", color=None)
 case("range.__call__", lambda w: rawcuda.range("x"), function=lambda w: int)
 case("receive_on", lambda w: rawcuda.receive_on, where=D)
 case(
-    "step", lambda w: rawcuda.step, _kernel=lambda w: w.kernel, **A, **SHAPE, warp=0, block_index=(0, 0, 0), limit=10,
+    "step", lambda w: rawcuda.step, _kernel=lambda w: w.kernel, **A, **SHAPE, warp=0, block_index=(0, 0, 0),
+    limit=10,
 )  # fmt: skip
 case("trace", lambda w: rawcuda.trace, to=lambda w: [], form=None)
 
