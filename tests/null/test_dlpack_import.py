@@ -627,7 +627,7 @@ def test_a_view_of_a_view():
 
 @pytest.mark.filterwarnings("ignore:Setting the shape:DeprecationWarning")
 @pytest.mark.parametrize("before, after", [((1000, 1), (1000,)), ((1000,), (1000, 1))])
-def test_an_array_that_another_thread_reshapes_meanwhile(before, after):
+def test_an_array_that_another_thread_reshapes_meanwhile(before, after, pytestconfig):
     """Not with strides that the array never had. A trace function changes it, as another thread can."""
     numpy = pytest.importorskip("numpy")
     array = numpy.lib.stride_tricks.as_strided(numpy.array([7.0]), before, (0, 8)[: len(before)])
@@ -645,6 +645,7 @@ def test_an_array_that_another_thread_reshapes_meanwhile(before, after):
         made = view(array)
     finally:
         sys.settrace(was)
-    assert changed or not hasattr(numpy, "unstack"), "before NumPy 2.1, another reader is used"
+    other = pytestconfig.getoption("plain") or not hasattr(numpy, "unstack")
+    assert changed or other, "before NumPy 2.1, or with the fast paths off, another reader is used"
     assert made.shape in (before, after)
     assert made.strides[0] == 0  # the stride of an extent of 1 says nothing
