@@ -70,9 +70,14 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_post_page(output: str, page: Any, config: Any) -> str:
-    """Name what the theme leaves without a name for readers who hear the page."""
+    """Name what the theme leaves without a name for readers who hear the page, and give the playground its examples."""
     search = 'data-md-component="search" role="dialog"'
-    return output.replace(search, f'{search} aria-label="Search"')
+    output = output.replace(search, f'{search} aria-label="Search"')
+    if page.file.src_uri != PLAYGROUND:
+        return output
+    examples = (CHECKOUT / "docs" / "run" / "examples.json").read_text("utf-8").replace("<", "\\u003c")
+    made = f'<script type="application/json" id="examples">{examples}</script>'
+    return output.replace("</article>", f"</article>{made}", 1)
 
 
 def navigation(pages: list[str]) -> list[dict[str, Any]]:
@@ -316,16 +321,19 @@ def driver_functions() -> str:
 # -- blocks that run in the reader's browser
 
 
-RUNS = ("index.md", "playground.md", "course/", "kernels/", "howto/")  # the pages whose blocks get a Run button
+PLAYGROUND = "playground.md"
+RUNS = ("index.md", PLAYGROUND, "course/", "kernels/", "howto/")  # the pages whose blocks get a Run button
 PYODIDE = os.environ.get("RAWCUDA_PYODIDE", "")  # the folder of Pyodide; without it, the site has no Run buttons
+WITHOUT = "!!! note\n\n    This copy of the site was built without Pyodide, so nothing can run here.\n\n"
 OF_PYODIDE = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_stdlib.zip", "pyodide-lock.json")
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     """Mark the blocks that run in a browser, for docs/run/page.js."""
-    if not PYODIDE or not page.file.src_uri.startswith(RUNS):
+    if not page.file.src_uri.startswith(RUNS):
         return markdown
-    return marked(markdown, page.file.src_uri == "playground.md")
+    is_playground = page.file.src_uri == PLAYGROUND
+    return marked(markdown, is_playground) if PYODIDE else WITHOUT * is_playground + markdown
 
 
 def marked(text: str, edits_files: bool = False) -> str:

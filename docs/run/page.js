@@ -1,5 +1,5 @@
 // Run buttons below the blocks of code that can run in a browser. docs/make_site.py marks those blocks; worker.js runs
-// them. The blocks of a page share one state, in the order of the page. A block that tests the one above it, a task, runs
+// them, steps.js shows the steps of a warp. A page with files that can be edited is a playground: playground.js. The blocks of a page share one state, in the order of the page. A block that tests the one above it, a task, runs
 // together with it, and only if it is asked for; the solution of a task can be put into it.
 "use strict";
 (() => {
@@ -10,13 +10,22 @@
   let running = null; // the block that runs now
   let done = 0; // how many blocks have run in this state
   let loaded = false;
+  const texts = [...document.querySelectorAll(".md-content .run-file > pre > code")]; // the files of the playground
   const bars = blocks.map(bar);
   document.querySelectorAll(".md-content .solution > pre > code").forEach(solve);
-  // The files of the playground, which can be edited, and the links that keep them and the blocks.
-  const texts = [...document.querySelectorAll(".md-content .run-file > pre > code")];
-  const kept = texts.map((code) => code.textContent);
   texts.forEach((code) => editable(code, `The file ${nameOf(code)}, which can be edited`));
-  if (texts.length) link();
+  const every = [...texts, ...blocks];
+  let kept = every.map((code) => code.textContent); // what Reset returns to
+  let play = null;
+  if (texts.length) play = playground({
+    ptx: texts[0],
+    program: () => every.map((code) => code.textContent),
+    replace(program, isOwn) {
+      if (isOwn) kept = program;
+      end("", true);
+      every.forEach((code, at) => { code.textContent = program[at]; });
+    },
+  });
 
   function bar(code, number) {
     const box = document.createElement("div");
@@ -27,7 +36,9 @@
     const progress = document.createElement("progress");
     const said = document.createElement("span");
     const output = document.createElement("div");
+    const views = document.createElement("div"); // the steps of a warp, and buttons of the playground
     run.setAttribute("aria-label", `Run block ${number + 1}`);
+    run.classList.add("run-start");
     progress.setAttribute("aria-label", "Loading Python");
     said.setAttribute("role", "status");
     output.className = "run-output";
@@ -35,8 +46,8 @@
     output.tabIndex = 0;
     output.setAttribute("aria-label", `Output of block ${number + 1}`);
     stop.hidden = progress.hidden = output.hidden = reset.hidden = true;
-    box.append(run, stop, reset, progress, said);
-    code.closest(".run").after(box, output);
+    box.append(run, ...(texts.length ? steps(number) : []), stop, reset, progress, said);
+    code.closest(".run").after(box, output, views);
     editable(code, `Code of block ${number + 1}, which can be edited`);
     code.addEventListener("keydown", (event) => {
       if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
@@ -45,7 +56,28 @@
       }
     });
     const isTest = code.closest(".run").classList.contains("test");
-    return { run, stop, reset, progress, said, output, code, box, isTest, original: code.textContent };
+    return { run, stop, reset, progress, said, output, views, code, box, isTest };
+  }
+
+  // A button that runs a block and shows the steps of a warp, and the fields for which one.
+  function steps(number) {
+    const block = document.createElement("input"), warp = document.createElement("input");
+    Object.assign(block, { value: "0, 0, 0", size: 8, inputMode: "numeric" });
+    Object.assign(warp, { value: "0", size: 3, inputMode: "numeric" });
+    const labels = [["of block ", block], ["warp ", warp]].map(([text, field]) => {
+      const label = document.createElement("label");
+      label.append(text, field);
+      return label;
+    });
+    const go = button("Step", () => {
+      const index = block.value.split(",").map((each) => Number(each.trim() || NaN)), which = Number(warp.value || NaN);
+      if (index.length > 3 || ![...index, which].every((each) => Number.isInteger(each) && each >= 0))
+        return say(number, "Give the index of a block as up to three numbers, such as 0, 0, 0, and a warp as one, such as 0.");
+      start(number, JSON.stringify([[...index, 0, 0].slice(0, 3), which]));
+    });
+    go.classList.add("run-start");
+    go.setAttribute("aria-label", `Run block ${number + 1} and show the steps of a warp`);
+    return [go, ...labels];
   }
 
   function editable(code, label) {
@@ -62,40 +94,6 @@
 
   function nameOf(code) {
     return code.closest(".run-file").dataset.name;
-  }
-
-  // The program in the address: it is shown as text, and runs only when the reader presses Run.
-  function link() {
-    const box = document.createElement("div");
-    box.className = "run-take";
-    const said = document.createElement("span");
-    said.setAttribute("role", "status");
-    const every = [...texts, ...blocks];
-    const make = button("Put it into the address", () => {
-      const program = encodeURIComponent(JSON.stringify(every.map((code) => code.textContent)));
-      history.replaceState(null, "", `#program=${program}`);
-      said.textContent = program.length > 30000
-        ? "The address now has the program. It is long, and some programs cut such a link: send the text instead."
-        : "The address now has the program: copy it from there.";
-    });
-    const take = () => {
-      if (!location.hash.startsWith("#program=")) return;
-      try {
-        const found = JSON.parse(decodeURIComponent(location.hash.slice("#program=".length)));
-        if (!Array.isArray(found) || found.length !== every.length || found.some((each) => typeof each !== "string"))
-          throw new Error("it has other parts than this page");
-        if (worker !== null) end("", true);
-        every.forEach((code, at) => { code.textContent = found[at]; });
-        said.textContent = "This program came with the link. Read it before you press Run.";
-      } catch (error) {
-        said.textContent = "The link is damaged, so the page shows its own program: ask for the link again, or for the "
-          + `text of the program (${error.message}).`;
-      }
-    };
-    box.append(make, said);
-    bars[0].box.before(box);
-    addEventListener("hashchange", take);
-    take();
   }
 
   // A button below a solution, for the task of the last test above it.
@@ -133,14 +131,16 @@
     return "";
   }
 
-  function start(number) {
+  // Run a block; place: which warp of its first launch is shown step by step, if one is.
+  function start(number, place = "") {
     if (running !== null) return;
     const missing = why();
     if (missing) return say(number, missing);
     if (worker === null) begin();
     done = Math.min(done, bars[number].isTest ? number - 1 : number); // once more, in the state that there is
     for (let at = done; at <= number; at += 1) clear(at);
-    go(next(done, number), number);
+    play?.begun();
+    go(next(done, number), number, place);
   }
 
   // The next block to run, from this one on.
@@ -160,20 +160,24 @@
     });
   }
 
-  function go(at, last) {
-    running = { at, last };
-    for (const each of bars) each.run.disabled = true;
+  function go(at, last, place) {
+    running = { at, last, place };
+    busy(true);
     bars[last].stop.hidden = false;
     bars[last].progress.hidden = loaded;
     bars[last].said.textContent = loaded ? "" : "Loading Python, about 18 MB, once";
     const files = JSON.parse(decodeURIComponent(bars[at].code.closest(".run").dataset.files || "%7B%7D"));
     for (const code of texts) files[nameOf(code)] = code.textContent;
-    worker.postMessage({ number: at, code: bars[at].code.textContent, files });
+    worker.postMessage({ number: at, code: bars[at].code.textContent, files, place: at === last ? place : "" });
+  }
+
+  function busy(is) {
+    for (const each of bars) for (const made of each.box.querySelectorAll(".run-start")) made.disabled = is;
   }
 
   function hear(said) {
     if (running === null) return;
-    const { at, last } = running;
+    const { at, last, place } = running;
     if (said.kind === "loading") {
       bars[last].progress.max = said.all;
       bars[last].progress.value = said.got;
@@ -184,22 +188,25 @@
     } else if (said.kind === "text") {
       write(at, said.text, said.error);
     } else if (said.kind === "picture") {
-      draw(at, said.markup);
+      draw(at, said.text);
+    } else if (said.kind === "steps") {
+      bars[at].views.append(stepView(JSON.parse(said.text), play?.told ?? (() => {})));
     } else if (said.kind === "failed") {
       end(said.text);
     } else if (said.kind === "done") {
       done = at + 1;
       const more = at < last && !said.error;
       finish();
-      if (more) go(next(at + 1, last), last);
+      if (play) bars[at].views.prepend(play.ended(errors(at)));
+      if (more) go(next(at + 1, last), last, place);
       else if (said.error && at < last) say(last, `Block ${at + 1} above has failed, so this one was not run.`);
     }
   }
 
   function finish() {
     running = null;
+    busy(false);
     for (const each of bars) {
-      each.run.disabled = false;
       each.stop.hidden = each.progress.hidden = true;
       each.reset.hidden = false;
     }
@@ -212,15 +219,15 @@
     worker = null;
     done = 0;
     finish();
-    if (original) texts.forEach((code, at) => { code.textContent = kept[at]; });
     bars.forEach((each, number) => {
       each.said.textContent = "";
       each.reset.hidden = true;
-      if (original) {
-        clear(number);
-        if (each.code.textContent !== each.original) each.code.textContent = each.original;
-      }
+      if (original) clear(number);
     });
+    if (original) {
+      play?.begun();
+      every.forEach((code, at) => { if (code.textContent !== kept[at]) code.textContent = kept[at]; });
+    }
     if (text && last !== null) say(last, text);
   }
 
@@ -228,7 +235,13 @@
     const each = bars[number];
     each.output.replaceChildren();
     each.output.hidden = true;
+    each.views.replaceChildren();
     each.said.textContent = "";
+  }
+
+  function errors(number) {
+    const parts = [bars[number].output, bars[number].views].flatMap((each) => [...each.querySelectorAll(".run-error")]);
+    return parts.map((part) => part.textContent).join("");
   }
 
   function say(number, text) {
@@ -239,8 +252,7 @@
     const part = document.createElement("span");
     if (error) part.className = "run-error";
     part.textContent = text;
-    bars[number].output.append(part);
-    bars[number].output.hidden = false;
+    add(number, part);
   }
 
   // The markup is what the package itself draws; it is shown as a picture, in which nothing runs.
@@ -248,7 +260,11 @@
     const picture = document.createElement("img");
     picture.alt = "The picture that the block has drawn";
     picture.src = URL.createObjectURL(new Blob([markup], { type: "image/svg+xml" }));
-    bars[number].output.append(picture);
+    add(number, picture);
+  }
+
+  function add(number, part) {
+    bars[number].output.append(part);
     bars[number].output.hidden = false;
   }
 })();

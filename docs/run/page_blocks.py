@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import hashlib
 import json
 import linecache
 import os
 import sys
 import traceback
+from collections.abc import Iterator
 from typing import Any, Callable
 
 __all__ = ["InAdvance", "begin", "key_of", "run"]
 
+_STEPS = 2000  # that a page gets: about 1 KB each
 _namespace: dict[str, Any] = {"__name__": "__main__"}
-_draw: list[Callable[[str], object]] = []
+_tell: list[Callable[[str, str], object]] = []
 
 
-def begin(draw: Callable[[str], object]) -> None:
-    """Prepare for the first block; `draw` gets the SVG of each picture."""
-    _draw[:] = [draw]
+def begin(tell: Callable[[str, str], object]) -> None:
+    """Prepare for the first block.
+
+    tell   gets the kind and the text of what is shown: "picture" and its SVG, or "steps" and their JSON
+    """
+    _tell[:] = [tell]
     os.makedirs("/work", exist_ok=True)
     os.chdir("/work")
     os.environ.update(RAWCUDA_DRIVER="emulator", COLUMNS="100")
@@ -64,10 +70,12 @@ class InAdvance:
         return Outcome(outcome[0].encode("latin-1"), *outcome[1:])
 
 
-def run(number: int, code: str, files: str) -> bool:
-    """Run a block, show the picture of its last expression if that has one, and tell whether the block has failed.
+def run(number: int, code: str, files: str, place: str = "") -> bool:
+    """Run a block, show the pictures of its last expression if that has one, and tell whether the block has failed.
 
     files   the files that the page has above it, as JSON: name -> text
+    place   which warp of the block's first launch is shown step by step, as JSON: [the index of its block, its number];
+            "" for none
     """
     for name, text in json.loads(files).items():
         with open(name, "w", encoding="utf-8") as file:
@@ -75,12 +83,13 @@ def run(number: int, code: str, files: str) -> bool:
     name = f"block {number + 1}"
     linecache.cache[name] = len(code), None, code.splitlines(True), name
     try:
-        tree = ast.parse(code, name)
-        last = tree.body[-1] if tree.body else None
-        is_shown = isinstance(last, ast.Expr)
-        exec(compile(ast.Module(tree.body[:-1] if is_shown else tree.body, []), name, "exec"), _namespace)
-        if isinstance(last, ast.Expr):
-            _show(eval(compile(ast.Expression(last.value), name, "eval"), _namespace))
+        with _stepping(*json.loads(place)) if place else contextlib.nullcontext():
+            tree = ast.parse(code, name)
+            last = tree.body[-1] if tree.body else None
+            is_shown = isinstance(last, ast.Expr)
+            exec(compile(ast.Module(tree.body[:-1] if is_shown else tree.body, []), name, "exec"), _namespace)
+            if isinstance(last, ast.Expr):
+                _show(eval(compile(ast.Expression(last.value), name, "eval"), _namespace))
     except BaseException as error:
         _print_error(error)
         return True
@@ -88,6 +97,25 @@ def run(number: int, code: str, files: str) -> bool:
         sys.stdout.flush()
         sys.stderr.flush()
     return False
+
+
+@contextlib.contextmanager
+def _stepping(index: list[int], warp: int) -> Iterator[None]:
+    """Record a warp of the first launch, and show its steps, also if the launch fails."""
+    from rawcuda.driver import current
+    from rawcuda.tools.steps import Steps
+
+    library: Any = current().libcuda
+    with library.record(tuple(index), warp, _STEPS) as record:
+        try:
+            yield
+        finally:
+            if not record.ran:
+                sys.stderr.write("no kernel ran, so there are no steps\n")
+            elif not (steps := Steps(record)) and not steps.error:
+                sys.stderr.write(f"the launch has no warp {warp} in block {tuple(index)}: there are no steps of it\n")
+            else:
+                _show(steps)
 
 
 def _print_error(error: BaseException) -> None:
@@ -101,7 +129,10 @@ def _print_error(error: BaseException) -> None:
 
 
 def _show(value: object) -> None:
-    svg = getattr(value, "_repr_svg_", None)
-    text = svg() if svg is not None else None
-    if text:
-        _draw[0](text)
+    """Show a value that a page can show: a picture, the steps of a warp, or a tuple of such."""
+    for each in value if isinstance(value, tuple) else (value,):
+        if type(each).__name__ == "Steps":
+            found = each.as_dict()
+            _tell[0]("steps", json.dumps({**found, "steps": found["steps"][:_STEPS]}))
+        elif text := getattr(each, "_repr_svg_", str)():
+            _tell[0]("picture", text)

@@ -1,4 +1,4 @@
-// Python in a worker: it gets the code of one block after the other, and sends what they print and draw.
+// Python in a worker: it gets the code of one block after the other, and sends what they print and show.
 import { loadPyodide } from "./pyodide/pyodide.mjs";
 
 const ALL = 17_900_000; // bytes that are loaded, about
@@ -47,12 +47,12 @@ async function begin() {
   const bundle = await self.fetch(new URL("rawcuda.zip", import.meta.url));
   if (!bundle.ok) throw new Error("rawcuda.zip of this site could not be loaded");
   python.unpackArchive(await bundle.arrayBuffer(), "zip", { extractDir: "/package" });
-  python.globals.set("draw", (markup) => postMessage({ kind: "picture", markup }));
+  python.globals.set("tell", (kind, text) => postMessage({ kind, text }));
   python.runPython(`
 import sys
 sys.path.insert(0, "/package")
 import page_blocks
-page_blocks.begin(draw)
+page_blocks.begin(tell)
 `);
   return python.pyimport("page_blocks");
 }
@@ -67,7 +67,7 @@ self.addEventListener("message", async ({ data }) => {
   const blocks = await ready;
   shown = 0;
   try {
-    const failed = blocks.run(data.number, data.code, JSON.stringify(data.files));
+    const failed = blocks.run(data.number, data.code, JSON.stringify(data.files), data.place);
     postMessage({ kind: "done", error: failed });
   } catch (error) {
     postMessage({ kind: "failed", text: `Python has ended: ${String(error.message).trim().split("\n").at(-1)}` });

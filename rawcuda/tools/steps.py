@@ -79,7 +79,8 @@ def step(
         except CudaError:
             if record.error is None:
                 raise
-    return Steps(kernel.name, place, warp, limit, record)
+    record.kernel = kernel.name  # of a template, the name in C++
+    return Steps(record)
 
 
 def _three(given: object) -> Sequence[Any]:
@@ -109,11 +110,11 @@ class Steps(Sequence):  # type: ignore[type-arg]  # of Step: Python 3.9 evaluate
     is_complete           whether all steps were kept: there are more than `limit` otherwise
     """
 
-    def __init__(self, kernel: str, block: tuple[int, int, int], warp: int, limit: int, record: Recorder) -> None:
-        self.kernel, self.block, self.warp = kernel, block, warp
+    def __init__(self, record: Recorder) -> None:
+        self.kernel, self.block, self.warp, self.limit = record.kernel, record.block, record.warp, record.limit
         self.error = None if record.error is None else str(record.error)
         self._steps = list(record.steps())
-        self.limit, self.is_complete = limit, not record.is_full or len(self._steps) < limit
+        self.is_complete = not record.is_full or len(self._steps) < self.limit
 
     def __len__(self) -> int:
         return len(self._steps)
@@ -151,16 +152,24 @@ class Steps(Sequence):  # type: ignore[type-arg]  # of Step: Python 3.9 evaluate
         """Return the steps as dictionaries, lists, numbers and strings, for json.dumps().
 
         Integers of more than 53 bits are hexadecimal strings, and infinite and undefined floats are "inf", "-inf" and
-        "nan". A step has the keys of its attributes; its registers are those of "written" only, since all others are as
-        in the step of the same function and depth before it. The value of an access of a vector is a list.
+        "nan". A step has the keys of its attributes; its registers are those that changed: all others are as in the
+        step of the same function and depth before it. The value of an access of a vector is a list.
         """
+        before: dict[tuple[str, int], dict[str, Any]] = {}
+        made = []
+        for each in self._steps:
+            frame = each.function, each.depth
+            known = before.get(frame, {})
+            changed = {name: values for name, values in each.registers.items() if known.get(name) is not values}
+            made.append(_plain_step(each, changed))
+            before[frame] = each.registers
         return {
             "kernel": self.kernel,
             "block": list(self.block),
             "warp": self.warp,
             "error": self.error,
             "complete": self.is_complete,
-            "steps": [_plain_step(each) for each in self._steps],
+            "steps": made,
         }
 
     def _repr_html_(self) -> str:
@@ -267,7 +276,7 @@ def _plain(value: Any) -> Any:
     return [_plain(each) for each in value] if isinstance(value, (tuple, list)) else value
 
 
-def _plain_step(each: Step) -> dict[str, Any]:
+def _plain_step(each: Step, changed: dict[str, tuple[Any, ...]]) -> dict[str, Any]:
     return {
         "number": each.number,
         "function": each.function,
@@ -278,7 +287,7 @@ def _plain_step(each: Step) -> dict[str, Any]:
         "source_text": each.source_text,
         "active": list(each.active),
         "reached": list(each.reached),
-        "registers": {name: _plain(each.registers[name]) for name in each.written},
+        "registers": {name: _plain(values) for name, values in changed.items()},
         "written": list(each.written),
         "memory": [
             {

@@ -1,18 +1,19 @@
 """Open every page of a built site in Chromium, wide and narrow, light and dark, and print what is wrong as JSON.
 
-axe-core reads the text of every page in each form, and on five pages also what is around it: nothing that it calls
+axe-core reads the text of every page in each form, and on six pages also what is around it: nothing that it calls
 serious or critical may be left, such as a weak contrast.
 
     python browser.py CHROMIUM SITE [SCREENSHOTS]
 
 A server on the loopback address serves the site, and every other address is refused. This runs in the environment of
-the site's packages, so it imports nothing of the tests. With a third argument, it writes a screenshot of each of five
+the site's packages, so it imports nothing of the tests. With a third argument, it writes a screenshot of each of six
 pages in each form to this folder.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import sys
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -20,7 +21,7 @@ from pathlib import Path
 from threading import Thread
 
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import Page, sync_playwright
 
 FORMS = {
     "wide": (1280, 900, "light"),
@@ -28,7 +29,7 @@ FORMS = {
     "narrow": (500, 900, "light"),
     "phone": (390, 800, "dark"),
 }
-SHOWN = ("index", "course/04-strides", "reference/Device", "systems", "howto/coming-from")
+SHOWN = ("index", "course/04-strides", "reference/Device", "systems", "howto/coming-from", "playground")
 # Tables that are wider than the text and do not scroll, names in tables that are broken, pictures that are too small to
 # read, and whether the page itself can be scrolled to the side.
 LOOK = """() => {
@@ -73,6 +74,11 @@ THIN = """() => {
   }
 }"""
 
+LONGEST = 120_000  # milliseconds that a block may take
+# Whether a block has ended: no button that runs something is disabled.
+IDLE = "() => [...document.querySelectorAll('.run-start')].every((each) => !each.disabled)"
+TRACEBACK = re.compile(r"Traceback \(most recent call last\):\n(?: [^\n]*\n)+(?:[\w.]+\.)?(\w+: .*)\Z", re.S)
+
 
 class Quiet(SimpleHTTPRequestHandler):
     """A server that logs nothing."""
@@ -85,6 +91,18 @@ def foreign(url: str, root: str, heard: list[str]) -> None:
     """Note a request to another host."""
     if not url.startswith((root, "data:", "blob:")):
         heard.append(f"asked for {url}")
+
+
+def outputs(page: Page) -> list[str]:
+    """Return what is shown below each block: of stderr, only the last line of a traceback."""
+    found = []
+    for output in page.locator(".run-output").all():
+        parts = output.evaluate(
+            "(each) => [...each.childNodes].map((part) => [part.className ?? '', part.textContent])"
+        )
+        raised = TRACEBACK.search("".join(text for kind, text in parts if kind))
+        found.append("".join(text for kind, text in parts if not kind) + (raised[1] if raised else ""))
+    return found
 
 
 def main() -> None:

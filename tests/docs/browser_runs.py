@@ -10,7 +10,6 @@ run, and those of the slowest later one.
 from __future__ import annotations
 
 import json
-import re
 import sys
 import time
 from functools import partial
@@ -18,27 +17,9 @@ from http.server import ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 
-from browser import Quiet, foreign
+from browser import IDLE, LONGEST, Quiet, foreign, outputs
+from browser_playground import use
 from playwright.sync_api import Browser, Page, sync_playwright
-
-LONGEST = 120_000  # milliseconds that a block may take
-# Whether a block has ended: its page runs nothing, and says that it has run.
-IDLE = "() => [...document.querySelectorAll('.run-button')].every((each) => !each.disabled)"
-
-
-TRACEBACK = re.compile(r"Traceback \(most recent call last\):\n(?: [^\n]*\n)+(?:[\w.]+\.)?(\w+: .*)\Z", re.S)
-
-
-def outputs(page: Page) -> list[str]:
-    """Return what is shown below each block: of stderr, only the last line of a traceback."""
-    found = []
-    for output in page.locator(".run-output").all():
-        parts = output.evaluate(
-            "(each) => [...each.childNodes].map((part) => [part.className ?? '', part.textContent])"
-        )
-        raised = TRACEBACK.search("".join(text for kind, text in parts if kind))
-        found.append("".join(text for kind, text in parts if not kind) + (raised[1] if raised else ""))
-    return found
 
 
 def run_all(page: Page) -> dict[str, object]:
@@ -66,32 +47,6 @@ def solved(page: Page) -> list[str]:
             page.wait_for_function(IDLE, timeout=LONGEST)
     tests = [each.evaluate("(each) => each.classList.contains('test')") for each in page.locator(".run").all()]
     return [output for output, is_test in zip(outputs(page), tests) if is_test]
-
-
-def links(browser: Browser, root: str) -> dict[str, str]:
-    """Change the kernel of the playground, open the link to it elsewhere, and one that is damaged."""
-    found: dict[str, str] = {}
-    page = browser.new_page()
-    page.goto(f"{root}/playground.html", wait_until="load")
-    text = page.locator(".run-file code").inner_text().replace("mul.f32 ", "add.f32 ") + "// <b>text</b>"
-    page.locator(".run-file code").evaluate("(each, text) => { each.textContent = text; }", text)
-    page.get_by_role("button", name="Put it into the address").click()
-    address = page.url
-    page.close()
-    page = browser.new_page()
-    page.goto(address, wait_until="load")
-    found["link"] = page.locator(".run-take [role=status]").inner_text()
-    same = page.locator(".run-file code").inner_text() == text and not page.locator(".run-file b").count()
-    found["link shown"] = str(same and not page.locator(".run-output").first.is_visible())
-    page.locator('button[aria-label="Run block 1"]').click()
-    page.wait_for_function(IDLE, timeout=LONGEST)
-    found["link run"] = page.locator(".run-output").first.inner_text()
-    page.close()
-    page = browser.new_page()
-    page.goto(f"{root}/playground.html#program=%5B%22", wait_until="load")
-    found["link damaged"] = page.locator(".run-take [role=status]").inner_text()
-    page.close()
-    return found
 
 
 def controls(browser: Browser, root: str, site: Path) -> dict[str, str]:
@@ -127,7 +82,6 @@ def controls(browser: Browser, root: str, site: Path) -> dict[str, str]:
     page.locator(".run-bar").nth(1).get_by_text("Reset", exact=True).click()
     found["reset"] = str(code.inner_text() == original and not output.is_visible())
     page.close()
-    found.update(links(browser, root))
     for name, address, script in (
         ("file", (site / "course" / "04-strides.html").as_uri(), ""),
         ("no WebAssembly", f"{root}/course/04-strides.html", "delete window.WebAssembly"),
@@ -174,8 +128,9 @@ def main() -> None:
             found[name] = {**run_all(page), "heard": heard}
             page.close()
         said = controls(browser, root, site)
+        play = use(browser, root)
         browser.close()
-    json.dump({"pages": found, "controls": said}, sys.stdout)
+    json.dump({"pages": found, "controls": said, "playground": play}, sys.stdout)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 from xml.etree import ElementTree
 
@@ -157,7 +158,7 @@ def test_a_browser_shows_every_page(site: Path, tmp_path: Path) -> None:
     found = json.loads(done.stdout)
     assert found["pages"] > 50 and not found["wrong"], found["wrong"]
     shots = sorted(path.stat().st_size for path in tmp_path.glob("*.png"))
-    assert len(shots) == 20 and shots[0] > 20_000, "a page is nearly empty"
+    assert len(shots) == 24 and shots[0] > 20_000, "a page is nearly empty"
 
 
 @pytest.mark.heavy
@@ -189,7 +190,7 @@ def test_the_blocks_of_the_pages_run_in_a_browser(site: Path, pytestconfig: pyte
     )
     assert done.returncode == 0, done.stderr
     said, wrong = json.loads(done.stdout), []
-    found, controls = said["pages"], said["controls"]
+    found, controls, play = said["pages"], said["controls"], said["playground"]
     for name, blocks in wanted.items():
         assert not found[name]["heard"] and len(found[name]["outputs"]) == len(blocks), (name, found[name])
         for block, printed in zip(blocks, found[name]["outputs"]):
@@ -205,9 +206,35 @@ def test_the_blocks_of_the_pages_run_in_a_browser(site: Path, pytestconfig: pyte
     assert "begins anew" in controls["stopped"] and "[[0, 1, 2], [3, 4, 5]]" in controls["after"], controls
     assert 'block 2", line 1' in controls["failed"] and "ZeroDivisionError" in controls["failed"], controls
     assert "http.server" in controls["file"] and "WebAssembly" in controls["no WebAssembly"], controls
-    assert "[10.0, 11.0, 12.0, 13.0]" in controls["link run"] and controls["link shown"] == "True", controls
-    assert "before you press Run" in controls["link"] and "damaged" in controls["link damaged"], controls
     assert "workers" in controls["no Worker"] and "load the page again" in controls["broken"], controls
+    check_playground(play)
+
+
+def check_playground(play: dict[str, Any]) -> None:
+    """Check what browser_playground.py has seen."""
+    assert "[10.0, 11.0, 12.0, 13.0]" in play["link run"] and play["link shown"], play
+    assert "before you press Run" in play["link"] and "damaged" in play["link damaged"], play
+    assert "no example none" in play["link to nothing"], play
+    examples = json.loads((CHECKOUT / "docs" / "run" / "examples.json").read_text("utf-8"))
+    assert len(examples) >= 12 and list(play["examples"]) == [each["name"] for each in examples]
+    for example in examples:
+        printed, stated = play["examples"][example["name"]]
+        assert pages.agrees(example["output"], printed) and stated.strip() == example["output"].strip(), example["name"]
+    report = play["report"]
+    assert "CUDA C, line" in report["places"] and "kernel.ptx, line" in report["places"], report
+    assert len(report["run-report"]) >= 2, report
+    # The first example scales a vector.
+    assert any("st.global" in line for line in play["from PTX"]["run-linked"]), play["from PTX"]
+    assert "*=" in play["from PTX"]["run-linked"][-1] and "blockIdx" in play["from CUDA C"]["run-linked"][-1], play
+    assert any("%ctaid.x" in line for line in play["from CUDA C"]["run-linked"]), play["from CUDA C"]
+    assert play["first"].startswith("Step 1 of ") and "ld.param" in play["first"] and "ret;" in play["last"], play
+    said, marked = play["back"]
+    assert "st.global" in said and "st.global" in marked["run-step"][0] and "*=" in marked["run-step"][1], play["back"]
+    said, lanes = play["slider"]
+    assert said.startswith("Step 5 of ") and "lanes executed it" in lanes and "%r" in play["registers"], play
+    assert "no warp 7000" in play["no warp"] and "Give the index" in play["bad warp"], play
+    assert "mad.low" in play["syntax"]["run-report"][0] and "kernel.ptx, line" in play["syntax"]["places"], play
+    assert play["led"] and play["reset"], play
 
 
 @pytest.mark.heavy

@@ -155,12 +155,14 @@ class Recorder:
     """The record of one warp of a launch.
 
     block    the index of its block; warp: its number in the block; limit: how many steps are kept
+    kernel   the name of the kernel, "" before the launch; ran: whether there was a launch
+    error    the report of the launch, if it failed
     """
 
     def __init__(self, block: tuple[int, int, int], warp: int, limit: int) -> None:
         self.block, self.warp, self.limit = block, warp, limit
-        self.error: str | None = None  # the report of the launch
-        self.ran = False
+        self.error: str | None = None
+        self.kernel, self.ran = "", False
         self._lanes = [_Lane(number) for number in range(LANES)]
         self._failed: _Lane | None = None
         self._most = limit + 1
@@ -171,7 +173,8 @@ class Recorder:
 
     def attach(self, launch: Launch, plain: Kernel, recorded: Kernel, script: Script, module: Module) -> Kernel:
         """Return the function that makes the threads of a block: the warp runs the recorded form."""
-        self.ran, self._launch, self._script, self._module = True, launch, script, module
+        self.kernel, self.ran = launch.name, True
+        self._launch, self._script, self._module = launch, script, module
         x, y, z = self.block
         self._number = x + launch.gx * (y + launch.gy * z)
 
