@@ -1,0 +1,19 @@
+// Add up an array: a tree of sums in shared memory
+extern "C" __global__ void block_sum(const int *data, int count, int *sums)
+{
+    __shared__ int partial[64];  // as many as a block has threads
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+
+    partial[threadIdx.x] = i < count ? data[i] : 0;
+    __syncthreads();
+
+    // In each round, half as many threads as before add an element of the upper half to one of the lower half.
+    for (int half = blockDim.x / 2; half > 0; half /= 2) {
+        if (threadIdx.x < half)
+            partial[threadIdx.x] += partial[threadIdx.x + half];
+        __syncthreads();
+    }
+
+    if (threadIdx.x == 0)
+        sums[blockIdx.x] = partial[0];
+}

@@ -1,0 +1,7 @@
+// Scale a vector
+extern "C" __global__ void scale(float *data, float factor, int count)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < count)  // the last block has more threads than elements are left
+        data[i] *= factor;
+}

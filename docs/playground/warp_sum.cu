@@ -1,0 +1,13 @@
+// Add up the values of a warp: __shfl_down_sync
+extern "C" __global__ void warp_sum(const float *data, float *sums)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    float sum = data[i];
+
+    // Each lane adds the value that the lane `distance` places above it has. Lane 0 then has the sum of all 32.
+    for (int distance = 16; distance > 0; distance /= 2)
+        sum += __shfl_down_sync(0xffffffff, sum, distance);
+
+    if (threadIdx.x % 32 == 0)
+        sums[i / 32] = sum;
+}
