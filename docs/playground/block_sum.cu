@@ -7,11 +7,11 @@ extern "C" __global__ void block_sum(const int *data, int count, int *sums)
     partial[threadIdx.x] = i < count ? data[i] : 0;
     __syncthreads();
 
-    // In each round, half as many threads as before add an element of the upper half to one of the lower half.
+    // In each round, the lower half of the threads adds the upper half of the sums to the lower half.
     for (int half = blockDim.x / 2; half > 0; half /= 2) {
         if (threadIdx.x < half)
             partial[threadIdx.x] += partial[threadIdx.x + half];
-        __syncthreads();
+        __syncthreads();  // the sums of this round are complete
     }
 
     if (threadIdx.x == 0)

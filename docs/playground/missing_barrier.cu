@@ -1,9 +1,9 @@
-// Find the missing barrier
-extern "C" __global__ void missing_barrier(int *data)
+// With a mistake: find the missing barrier
+extern "C" __global__ void reverse(int *data)
 {
-    __shared__ int held[64];  // as many as the block has threads
+    __shared__ int values[64];  // as many as the block has threads
     int i = threadIdx.x;
 
-    held[i] = data[i];
-    data[i] = held[blockDim.x - 1 - i];
+    values[i] = data[i];
+    data[i] = values[blockDim.x - 1 - i];
 }

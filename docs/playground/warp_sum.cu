@@ -4,7 +4,8 @@ extern "C" __global__ void warp_sum(const float *data, float *sums)
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     float sum = data[i];
 
-    // Each lane adds the value that the lane `distance` places above it has. Lane 0 then has the sum of all 32.
+    // Each lane adds the sum of the lane that is `distance` places above it. In the end, lane 0 has the sum of all 32.
+    #pragma unroll
     for (int distance = 16; distance > 0; distance /= 2)
         sum += __shfl_down_sync(0xffffffff, sum, distance);
 
