@@ -1,8 +1,8 @@
 """Compile the examples of the playground and run them, for docs/run/examples.json: python3 -m docs.make_examples
 
 An example is a kernel, docs/playground/NAME.cu, and the program that launches it, NAME.py. There is no compiler in a
-browser, so docs/run/examples.json has the PTX that NVRTC makes, and what the program prints on the emulator. Its PTX
-names the lines of NAME.cu: if there is a file of this name beside the program, the reports quote them.
+browser, so docs/run/examples.json has the PTX that NVRTC makes, and what the program prints on the emulator. The PTX
+names the lines of NAME.cu.
 """
 
 from __future__ import annotations

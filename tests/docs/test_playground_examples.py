@@ -19,9 +19,11 @@ from . import pages
 
 pytestmark = pytest.mark.skipif(NAME != "rawcuda", reason="the examples are the original's")
 
-EXAMPLES: dict[str, dict[str, str]] = {each["name"]: each for each in json.loads(make_examples.PLACE.read_text("utf-8"))}
+EXAMPLES: dict[str, dict[str, str]] = {
+    each["name"]: each for each in json.loads(make_examples.PLACE.read_text("utf-8"))
+}
 MISTAKE = "missing_barrier"
-NO_GPU = {"RAWCUDA_DRIVER": "emulator", "RAWCUDA_EMULATOR": None}
+EMULATOR = {"RAWCUDA_DRIVER": "emulator", "RAWCUDA_EMULATOR": None}
 every_example = pytest.mark.parametrize("name", EXAMPLES)
 
 
@@ -29,7 +31,7 @@ def run(python: Python, folder: Path, example: dict[str, str]) -> Any:
     """Run an example in a folder, as the page does it, and return the process that has ended."""
     (folder / "kernel.ptx").write_text(example["ptx"], "utf-8")
     (folder / "program.py").write_text(example["python"], "utf-8")
-    return python("import os, runpy, sys\nos.chdir(sys.argv[1])\nrunpy.run_path('program.py')", str(folder), env=NO_GPU)
+    return python(["program.py"], cwd=folder, env=EMULATOR)
 
 
 # -- the file
@@ -77,7 +79,9 @@ def test_an_example_is_short_and_needs_only_the_package(name: str) -> None:
     cuda, python = EXAMPLES[name]["cuda"], EXAMPLES[name]["python"]
     assert len(cuda.splitlines()) <= 30 and 8 <= len(python.splitlines()) <= 26
     assert cuda.count('extern "C" __global__ void ') == 1 and "#include" not in cuda
-    imported = {each.name for node in ast.walk(ast.parse(python)) if isinstance(node, ast.Import) for each in node.names}
+    imported = {
+        each.name for node in ast.walk(ast.parse(python)) if isinstance(node, ast.Import) for each in node.names
+    }
     assert "from " not in python.partition("rawcuda.use")[0]
     assert imported - {"rawcuda"} <= {"array", "itertools", "pathlib"} and "rawcuda" in imported
 
@@ -108,12 +112,14 @@ def test_the_output_says_that_the_result_is_right(name: str) -> None:
         assert output.endswith("\nas in Python: True\n") and "False" not in output
 
 
-def test_the_report_of_the_mistake_quotes_its_source(python: Python, tmp_path: Path) -> None:
-    """If the source is beside the program, where the PTX says that it is."""
-    (tmp_path / f"{MISTAKE}.cu").write_text(EXAMPLES[MISTAKE]["cuda"], "utf-8")
+def test_the_report_of_the_mistake_names_both_lines(python: Python, tmp_path: Path) -> None:
+    """Those between which the barrier is missing, in the CUDA C and in the PTX."""
+    lines = [number for number, line in enumerate(EXAMPLES[MISTAKE]["cuda"].splitlines(), 1) if "values[" in line][1:]
+    ptx = EXAMPLES[MISTAKE]["ptx"].splitlines()
+    store, load = (next(n for n, line in enumerate(ptx, 1) if f"\t{word}.shared." in line) for word in ("st", "ld"))
     said = run(python, tmp_path, EXAMPLES[MISTAKE]).stderr
-    assert f"{MISTAKE}.cu:7:5 | values[i] = data[i];" in said and "reverse(int *data = 0x" in said
-    assert f"{MISTAKE}.cu:8:5 | data[i] = values[blockDim.x - 1 - i];" in said
+    assert f"at ptx line {store} ({MISTAKE}.cu:{lines[0]}), kernel reverse" in said
+    assert f"read at ptx line {load} ({MISTAKE}.cu:{lines[1]})" in said
     assert "a barrier is missing between them, __syncthreads()" in said
 
 
@@ -149,7 +155,7 @@ def test_a_kernel_that_fails_leaves_the_next_program_a_context(python: Python, t
         str(make_examples.PLACE),
         MISTAKE,
         str(tmp_path),
-        env=NO_GPU,
+        env=EMULATOR,
     )
     names = [MISTAKE, *[name for name in EXAMPLES if name != MISTAKE], MISTAKE]
     assert done.stdout == "".join(f"-- {name}\n{EXAMPLES[name]['output']}" for name in names), done.stderr
