@@ -161,6 +161,7 @@ class Steps(Sequence):  # type: ignore[type-arg]  # of Step: Python 3.9 evaluate
             frame = each.function, each.depth
             known = before.get(frame, {})
             changed = {name: values for name, values in each.registers.items() if known.get(name) is not values}
+            changed.update({name: (None,) * _LANES for name in known if name not in each.registers})  # of another call
             made.append(_plain_step(each, changed))
             before[frame] = each.registers
         return {

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import math
 
+import numpy
 import pytest
 
-from tests.subject import rawcuda
+from tests.subject import module, rawcuda
 
 HEAD = ".version 6.3\n.target sm_50\n.address_size 64\n"
 SCALE = (
@@ -206,6 +207,61 @@ def test_the_limit_stops_the_record_and_not_the_kernel(device):
 def test_a_kernel_without_instructions(device):
     steps = rawcuda.step(kernel_of(device, f"{HEAD}.visible .entry k() {{ }}"), grid=1, block=1)
     assert len(steps) == 0 and "no instruction was executed" in str(steps) and steps.as_dict()["steps"] == []
+
+
+def test_a_gpu_is_refused(device, monkeypatch):
+    kernel = kernel_of(device, SCALE, "scale")
+    monkeypatch.setattr(module("tools.steps"), "is_emulator", lambda driver: False)
+    with pytest.raises(rawcuda.Unsupported, match=r"step\(scale\): a GPU does not show its instructions"):
+        rawcuda.step(kernel, device.zeros(4, "float32"), 2.0, 4, grid=1, block=4)
+
+
+def test_data_and_registers_after_a_second_call(device):
+    """A register of a function has no value when the function is called again; as_dict() says so."""
+    text = """.func f(.param .u32 a) { .reg .u32 %q<3>; .reg .pred %p; ld.param.u32 %q1, [a];
+      setp.eq.u32 %p, %q1, 0;
+      @%p bra END;
+      mov.u32 %q2, 7;
+    END: ret; }
+    """
+    calls = "".join(f"{{ .param .u32 a; st.param.u32 [a], {number}; call f, (a); }}\n" for number in (1, 0))
+    kernel = kernel_of(device, body(calls).replace(".visible", f"{text}.visible"))
+    made = rawcuda.step(kernel, device.zeros(4, "float32"), grid=1, block=1)
+    known = {}
+    for each, step in zip(made, made.as_dict()["steps"]):
+        frame = known.setdefault((step["function"], step["depth"]), {})
+        frame.update(step["registers"])
+        assert {name: tuple(values) for name, values in frame.items() if any(v is not None for v in values)} == {
+            name: values for name, values in each.registers.items() if any(v is not None for v in values)
+        }
+    ends = [each for each in made if each.text == "ret;" and each.depth]
+    assert [each.registers.get("%q2", (None,))[0] for each in ends] == [7, None]
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        (["scale", "x.npy", 2.0, 4, "--grid", 1, "--block", 4], 0, "scale(), warp 0 of block (0, 0, 0): "),
+        (["scale", "x.npy", 2.0, 4, "--grid", 2, "--block", 32, "--at", 1], 0, "warp 0 of block (1, 0, 0)"),
+        (["scale", "x.npy", 2.0, 40, "--grid", 1, "--block", 32], 1, "failed: out-of-bounds read of 4 bytes"),
+        (["scale", "x.npy", 2.0, 4, "--grid", 1, "--block", 4, "--limit", 3], 0, "the first 3 steps; the kernel ran"),
+        (["scale", "x.npy", 2.0, 4, "--grid", 1], 2, "--block is missing: how many threads per block"),
+        (["scale", "x.npy", "--grid", 1, "--block", 4], 2, "has 3 parameters, and 1 arguments were given"),
+        (["scal", "x.npy", 2.0, 4, "--grid", 1, "--block", 4], 1, "has no kernel 'scal': did you mean scale?"),
+        (["scale", "x.npy", 2.0, 4, "--grid", 1, "--block", 4, "--option", "G"], 2, "--option is for the compiler"),
+    ],
+)
+def test_the_command(device, tmp_path, monkeypatch, capsys, words, status, said):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("RAWCUDA_DRIVER", raising=False)
+    monkeypatch.setattr(module("tools.commands.step"), "connect", lambda driver: None)  # the emulator is in use already
+    (tmp_path / "scale.ptx").write_text(SCALE)
+    numpy.save("x.npy", numpy.ones(8, "float32"))
+    got = module("__main__").main(["step", "scale.ptx", *map(str, words)])
+    out, err = capsys.readouterr()
+    if "failed" in out:
+        device.reset(force=True)
+    assert got == status and said in out + err, (got, out, err)
 
 
 def test_what_is_refused(device):

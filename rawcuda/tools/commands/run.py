@@ -61,43 +61,89 @@ Arguments are numbered from 0. To run saxpy over two files and write the second,
 def main(arguments: list[str]) -> int:
     """Run one kernel, or list the kernels of a file."""
     options = make_parser().read(arguments)
-    code = b""
-    if not options.file.endswith(".cu"):
-        try:
-            code = Path(options.file).read_bytes()
-            kind, data = image.prepare(code + b"\n")  # a single line would be treated as a file's name
-        except ValueError as error:
-            raise ValueError(f"{options.file}: {error}") from None
-        if options.option:
-            raise Refusal("--option is for the compiler: the file is not CUDA C, whose name ends in .cu")
-    elif options.kernel is None:
-        with showing_warnings():
-            kind, data = "ptx", compile(Path(options.file), options=options.option)
-    elif not Path(options.file).exists():
-        raise FileNotFoundError(ENOENT, os.strerror(ENOENT), options.file)
     if options.kernel is None:
-        return _list(options.file, kind, data)
-    _look_for(options.kernel, options.file, None if not code else (kind, data))
-    for name in ("grid", "block"):
-        if getattr(options, name) is None:
-            raise Refusal(
-                f"--{name} is missing: how many {'blocks' if name == 'grid' else 'threads per block'}, "
-                f"such as --{name} 256"
-            )
-    grid, block = (command_operands.extents(getattr(options, name), f"--{name}", most=3) for name in ("grid", "block"))
+        return _list(options)
+    code = read(options)
+    grid, block = extents(options)
     arrays = [command_operands.parse(text) for text in options.arguments]
     return _run(options, code, grid, block, arrays, _outputs(options.out, arrays))
+
+
+# -- the kernel of a command line, for `step`, too
+
+
+def add_kernel(parser: Parser, nargs: str | None = None) -> None:
+    """Add the file, the kernel, its arguments, and what a launch takes.
+
+    nargs   "?" if the kernel may be left out
+    """
+    parser.add_argument("file", metavar="FILE", help="CUDA C (.cu), PTX, a cubin or a fatbin")
+    without = "; without it, the kernels are listed" if nargs else ""
+    parser.add_argument("kernel", metavar="KERNEL", nargs=nargs, help=f"its name{without}")
+    parser.add_argument("arguments", metavar="ARG", nargs="*", default=[], help="an argument of the kernel, see below")
+    parser.add_argument("--grid", metavar="X[xY[xZ]]", help="blocks, such as 256 or 16x16")
+    parser.add_argument("--block", metavar="X[xY[xZ]]", help="threads per block")
+    parser.add_argument("--shared", metavar="BYTES", type=_bytes, default=0, help="dynamic shared memory per block")
+    add_options(parser)
+
+
+def read(options: argparse.Namespace) -> bytes:
+    """Return the code of the file, b"" for CUDA C, after checks of the file and of the kernel's name."""
+    if options.file.endswith(".cu"):
+        if not Path(options.file).exists():
+            raise FileNotFoundError(ENOENT, os.strerror(ENOENT), options.file)
+        _look_for(options.kernel, options.file, None)
+        return b""
+    kind, data = _prepared(options)
+    _look_for(options.kernel, options.file, (kind, data))
+    return Path(options.file).read_bytes()
+
+
+def _prepared(options: argparse.Namespace) -> tuple[str, bytes]:
+    """Return the kind and the bytes of a file that is not CUDA C."""
+    try:
+        found = image.prepare(Path(options.file).read_bytes() + b"\n")  # a single line would be taken for a file's name
+    except ValueError as error:
+        raise ValueError(f"{options.file}: {error}") from None
+    if options.option:
+        raise Refusal("--option is for the compiler: the file is not CUDA C, whose name ends in .cu")
+    return found
+
+
+def extents(options: argparse.Namespace) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the grid and the block."""
+    for name, what in (("grid", "blocks"), ("block", "threads per block")):
+        if getattr(options, name) is None:
+            raise Refusal(f"--{name} is missing: how many {what}, such as --{name} 256")
+    grid, block = (command_operands.extents(getattr(options, name), f"--{name}", most=3) for name in ("grid", "block"))
+    return grid, block
+
+
+def load(device: Device, options: argparse.Namespace, code: bytes) -> Module:
+    """Load the code, or compile the CUDA C; the kernel may then be any name expression.
+
+    raises  Refusal  the number of arguments is wrong: before anything is uploaded
+    """
+    if code:
+        module = Module(device, code)
+    else:
+        names = [] if options.kernel.startswith("_Z") else [options.kernel]
+        with showing_warnings():
+            module = device.compile(Path(options.file), options=options.option, names=names)
+    wanted, given = len(module[options.kernel].parameters), len(options.arguments)
+    if given != wanted:
+        more = "; a grid of two dimensions is --grid 4x2" if given > wanted else ""
+        raise Refusal(
+            f"kernel {options.kernel} has {wanted} parameters, and {given} arguments were given; "
+            f"{PROGRAM} run {options.file} lists them{more}"
+        )
+    return module
 
 
 def make_parser() -> Parser:
     """Return the parser of the command line."""
     parser = Parser("run", "Run a kernel of a CUDA C, PTX, cubin or fatbin file over .npy files and numbers.", _EPILOG)
-    parser.add_argument("file", metavar="FILE", help="CUDA C (.cu), PTX, a cubin or a fatbin")
-    parser.add_argument("kernel", metavar="KERNEL", nargs="?", help="its name; without it, the kernels are listed")
-    parser.add_argument("arguments", metavar="ARG", nargs="*", default=[], help="an argument of the kernel, see below")
-    parser.add_argument("--grid", metavar="X[xY[xZ]]", help="blocks, such as 256 or 16x16")
-    parser.add_argument("--block", metavar="X[xY[xZ]]", help="threads per block")
-    parser.add_argument("--shared", metavar="BYTES", type=_bytes, default=0, help="dynamic shared memory per block")
+    add_kernel(parser, nargs="?")
     parser.add_argument(
         "--out",
         metavar="I=FILE.npy",
@@ -106,7 +152,6 @@ def make_parser() -> Parser:
         help="write argument I, numbered from 0, after the launch; may be given several times",
     )
     parser.add_argument("--device", metavar="N", type=int, default=0, help="which GPU, numbered from 0")
-    add_options(parser)
     add_driver(parser, "without it the GPU's")
     return parser
 
@@ -148,8 +193,14 @@ def _outputs(words: list[str], arguments: list[command_operands.Operand]) -> lis
 # -- listing
 
 
-def _list(path: str, kind: str, data: bytes) -> int:
+def _list(options: argparse.Namespace) -> int:
     """Print the kernels and their parameters, numbered as for --out; this needs no driver."""
+    path = options.file
+    if path.endswith(".cu"):
+        with showing_warnings():
+            kind, data = "ptx", compile(Path(path), options=options.option)
+    else:
+        kind, data = _prepared(options)
     if kind == "fatbin":
         raise ValueError(
             f"{path}: a fatbin is compressed, and only the driver can list its kernels: give the name of a kernel"
@@ -227,15 +278,8 @@ def _run(
             f"{PROGRAM} doctor shows what was tried"
         ) from None
     device = Device(options.device)
-    with _load(device, options, code) as module:
+    with load(device, options, code) as module:
         launch = module[options.kernel].configure(grid=grid, block=block, shared_bytes=options.shared)
-        wanted = len(launch.kernel.parameters)
-        if len(arguments) != wanted:  # before anything is uploaded
-            more = "; a grid of two dimensions is --grid 4x2" if len(arguments) > wanted else ""
-            raise Refusal(
-                f"kernel {options.kernel} has {wanted} parameters, and {len(arguments)} arguments were given; "
-                f"{PROGRAM} run {options.file} lists them{more}"
-            )
         values = [argument.place(device) for argument in arguments]
         with Progress(options.kernel) as progress, device.event(timing=True) as start, device.event(timing=True) as end:
             show_progress(loaded, progress)
@@ -253,15 +297,6 @@ def _run(
             if argument.is_array:
                 terminal.say(terminal.folded(f"{number}  {argument.text}: {summary(values[number])}", "   ", ""))
     return 0
-
-
-def _load(device: Device, options: argparse.Namespace, code: bytes) -> Module:
-    """Load the code, or compile the CUDA C; the kernel may then be any name expression."""
-    if code:
-        return Module(device, code)
-    mangled = options.kernel.startswith("_Z")
-    with showing_warnings():
-        return device.compile(Path(options.file), options=options.option, names=[] if mangled else [options.kernel])
 
 
 def _times(extents: tuple[int, ...]) -> str:

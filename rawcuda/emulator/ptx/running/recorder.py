@@ -240,7 +240,7 @@ class Recorder:
         last = lane.events[-1] if lane.events else None
         if last is not None and last.at == at and last.path == lane.path and last.written is None and last.acts:
             last.memory = []  # a load that is executed again, because what it reads is undefined
-            if self._script.statements[at].text.lstrip("@!%pP0123456789 ").startswith("ld"):
+            if self._script.statements[at].opcode in ("ld", "ldu"):
                 return
         if len(lane.events) >= self._most:
             lane.full = True

@@ -41,12 +41,12 @@ _LINES = 40  # of a statement
 
 
 class Statement:
-    """A statement of the text: the function that contains it, its line from 1, and the text itself."""
+    """A statement of the text: the function that contains it, its line from 1, the text itself, and its opcode."""
 
-    __slots__ = ("function", "line", "text")
+    __slots__ = ("function", "line", "text", "opcode")
 
-    def __init__(self, function: str, line: int, text: str) -> None:
-        self.function, self.line, self.text = function, line, text
+    def __init__(self, function: str, line: int, text: str, opcode: str) -> None:
+        self.function, self.line, self.text, self.opcode = function, line, text, opcode
 
 
 class Written:
@@ -108,7 +108,7 @@ class Script:
             if begins:
                 at += 1
                 text = texts[at] if at < len(texts) else instruction.text
-                self.statements.append(Statement(function, line, text))
+                self.statements.append(Statement(function, line, text, instruction.opcode))
             self._of[id(instruction)] = len(self.statements) - 1, begins
 
     def _texts(self, line: int) -> list[str]:
