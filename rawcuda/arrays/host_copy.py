@@ -1,6 +1,7 @@
 """Arrays in new host memory, and copies between any two layouts of host memory, by C functions of Python itself.
 
-What it is   `Walk`, a copy whose dimensions are merged; `copy`, which performs one in host memory; and `empty_host`.
+What it is   `Walk`, a copy whose dimensions are merged; `copy`, which performs one in host memory; `box_of`, the form in
+             which a device copies one; and `empty_host`.
 What not     it converts no dtype, checks neither writability nor equality of shapes, and waits for no device.
 How          contiguous dimensions are merged, and a last dimension without gaps becomes one element. What remains
              is one memmove, or a PyObject_CopyData between two memoryviews.
@@ -25,7 +26,9 @@ if TYPE_CHECKING:
 
     Ints = tuple[int, ...]
 
-__all__ = ["Walk", "copy", "empty_host", "fill", "walk_of"]
+__all__ = ["LARGEST_PITCH", "Walk", "box_of", "copy", "empty_host", "fill", "walk_of"]
+
+LARGEST_PITCH = 2**31 - 1  # CU_DEVICE_ATTRIBUTE_MAX_PITCH of all devices so far
 
 
 class Walk:
@@ -70,6 +73,25 @@ def walk_of(shape: Ints, itemsize: int, target: int, to: Ints, source: int, of: 
         nbytes *= shape[-1]
         shape, to, of = shape[:-1], to[:-1], of[:-1]
     return Walk(nbytes, shape, target + target_offset, to, source + source_offset, of)
+
+
+def box_of(walk: Walk) -> tuple[tuple[int, int], tuple[int, int], int, int] | None:
+    """Return a walk as a pitched box, or None if its strides are not pitches.
+
+    returns  (pitch, rows of a layer) of the target and of the source; the height in rows; the depth in layers
+    """
+    if not 1 <= len(walk.shape) <= 2:
+        return None
+    pitches = walk.target_strides[-1], walk.source_strides[-1]
+    if not walk.nbytes <= min(pitches) <= max(pitches) <= LARGEST_PITCH:
+        return None
+    if len(walk.shape) == 1:
+        return (pitches[0], walk.shape[0]), (pitches[1], walk.shape[0]), walk.shape[0], 1
+    layers = walk.target_strides[0], walk.source_strides[0]
+    rows = layers[0] // pitches[0], layers[1] // pitches[1]
+    if min(rows) < walk.shape[1] or layers != (rows[0] * pitches[0], rows[1] * pitches[1]):
+        return None
+    return (pitches[0], rows[0]), (pitches[1], rows[1]), walk.shape[1], walk.shape[0]
 
 
 def copy(walk: Walk) -> None:

@@ -16,6 +16,7 @@ from ctypes import byref
 
 from ...arguments import as_bool, as_list
 from ...arrays.copying import CheckedCopy
+from ...arrays.host_copy import box_of
 from ...driver import as_argument
 from ...elements import layout
 from ...errors import a_kind, worded
@@ -24,7 +25,6 @@ from ...protocols.description import Unaddressed
 from ..core.points import capture_number
 from ..core.stream_arguments import LEGACY, home_of, queue_of, settled, work_handle
 from ..memory.ordering import PAGEABLE, end_work, keep, make_ready, refuse_capture
-from .transfer import box_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from operator import mul
 from sys import byteorder
 
 from ...arrays import host_copy
-from ...arrays.host_copy import Walk
+from ...arrays.host_copy import Walk, box_of
 from ...driver import as_argument
 from ...elements import layout
 from ..core.context import PrimaryContext
@@ -160,7 +160,7 @@ def _copy_pitched(walk: Walk, kinds: tuple[str, str], device: PrimaryContext, ha
     if not walk.shape:
         transfer.copy_bytes(walk.target, walk.source, walk.nbytes, **sides)
         return True
-    box = transfer.box_of(walk)
+    box = box_of(walk)
     if box is None:
         return False
     (pitch, rows), (source_pitch, source_rows), height, depth = box
@@ -322,17 +322,7 @@ _MOST_CALLS = 64
 
 
 def _fill_by_copy(walk: Walk, pattern: bytes, device: PrimaryContext, handle: int) -> None:
-    source = ctypes.create_string_buffer(pattern, len(pattern))
-    with allocate(device, len(pattern)) as one:
-        transfer.copy_bytes(
-            one.ptr,
-            ctypes.addressof(source),
-            len(pattern),
-            target_kind="device",
-            source_kind="host",
-            device=device,
-            stream=handle,
-        )
+    with _uploaded(pattern, device, handle) as one:
         walk.source = one.ptr
         run_kernel(walk, device, handle)
         _wait(device, handle)
@@ -340,6 +330,13 @@ def _fill_by_copy(walk: Walk, pattern: bytes, device: PrimaryContext, handle: in
 
 def constant_walk(form: Any, address: int, pattern: bytes, device: PrimaryContext) -> tuple[Walk, Any]:
     """Return the copy that sets every element of a layout to these bytes, and the memory that contains them."""
+    one = _uploaded(pattern, device, 1)  # CU_STREAM_LEGACY
+    shape, strides = form.shape or (1,), form.strides or (0,)
+    return Walk(len(pattern), shape, address + form.offset, strides, one.ptr, (0,) * len(shape)), one
+
+
+def _uploaded(pattern: bytes, device: PrimaryContext, handle: int) -> Any:
+    """Return new memory with these bytes."""
     source = ctypes.create_string_buffer(pattern, len(pattern))
     one = allocate(device, len(pattern))
     transfer.copy_bytes(
@@ -349,7 +346,6 @@ def constant_walk(form: Any, address: int, pattern: bytes, device: PrimaryContex
         target_kind="device",
         source_kind="host",
         device=device,
-        stream=1,  # CU_STREAM_LEGACY
+        stream=handle,
     )
-    shape, strides = form.shape or (1,), form.strides or (0,)
-    return Walk(len(pattern), shape, address + form.offset, strides, one.ptr, (0,) * len(shape)), one
+    return one

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from ctypes import byref
 
-from ...arrays.host_copy import Walk
+from ...arrays.host_copy import Walk, box_of
 from ...driver import as_argument
 from ...elements import layout
 from ...headers import cuda_h
@@ -22,7 +22,6 @@ from ..core.stream_arguments import queue_of
 from ..memory.memory import allocate
 from ..streams.stream import Stream, record_and_wait
 from .strided_kernel import run as run_kernel
-from .transfer import box_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -22,36 +22,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ...arrays.host_copy import Walk
     from ..core.context import PrimaryContext
 
-__all__ = ["box_of", "copy_bytes", "copy_2d", "copy_3d"]
+__all__ = ["copy_bytes", "copy_2d", "copy_3d"]
 
 # kinds of memory: "host" is pageable; "pinned" is accessible to both; "device" and "managed" have device addresses
 _HOST_KINDS = ("host", "pinned")
 _HOST, _DEVICE = 1, 2  # CU_MEMORYTYPE_HOST, CU_MEMORYTYPE_DEVICE
-
-
-_LARGEST_PITCH = 2**31 - 1  # CU_DEVICE_ATTRIBUTE_MAX_PITCH of all devices so far
-
-
-def box_of(walk: Walk) -> tuple[tuple[int, int], tuple[int, int], int, int] | None:
-    """Return a walk as a pitched box, or None if its strides are not pitches.
-
-    returns  (pitch, rows of a layer) of the target and of the source; the height in rows; the depth in layers
-    """
-    if not 1 <= len(walk.shape) <= 2:
-        return None
-    pitches = walk.target_strides[-1], walk.source_strides[-1]
-    if not walk.nbytes <= min(pitches) <= max(pitches) <= _LARGEST_PITCH:
-        return None
-    if len(walk.shape) == 1:
-        return (pitches[0], walk.shape[0]), (pitches[1], walk.shape[0]), walk.shape[0], 1
-    layers = walk.target_strides[0], walk.source_strides[0]
-    rows = layers[0] // pitches[0], layers[1] // pitches[1]
-    if min(rows) < walk.shape[1] or layers != (rows[0] * pitches[0], rows[1] * pitches[1]):
-        return None
-    return (pitches[0], rows[0]), (pitches[1], rows[1]), walk.shape[1], walk.shape[0]
 
 
 def _perform(name: str, arguments: tuple[Any, ...], kinds: tuple[str, str], device: Any, stream: int) -> None:

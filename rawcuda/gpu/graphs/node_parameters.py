@@ -17,6 +17,7 @@ from ctypes import byref
 
 from ...arguments import as_int
 from ...arrays import copying
+from ...arrays.host_copy import LARGEST_PITCH, box_of
 from ...driver import as_argument
 from ...errors import InvalidUse, a_kind, worded
 from ...headers import cuda_h
@@ -58,7 +59,6 @@ __all__ = [
 ]
 
 _HOST, _DEVICE = 1, 2  # CU_MEMORYTYPE_HOST, CU_MEMORYTYPE_DEVICE
-_LARGEST_PITCH = 2**31 - 1
 
 
 class Given:
@@ -229,18 +229,16 @@ def copy(graph: Graph, dst: object, src: object) -> Given:
     kept = (*keep(graph, dst), *keep(graph, src))
     if not (to.ours and of.ours):
         _settle(graph)
-    extent = _extent(walk)
-    kinds = to.kind, of.kind
-    if extent is None:
-        if "host" in kinds:
+    box = box_of(walk) if walk.shape else ((walk.nbytes, 1), (walk.nbytes, 1), 1, 1)
+    if box is None:
+        if "host" in (to.kind, of.kind):
             raise _impossible(dst, src)
         return _by_kernel(graph, walk, "copy", label, kept)
     parameters = cuda_h.CUDA_MEMCPY3D()
-    width, height, depth, pitches, rows = extent
-    parameters.WidthInBytes, parameters.Height, parameters.Depth = width, height, depth
-    for side, kind, address, pitch, count in (
-        ("dst", to.kind, walk.target, pitches[0], rows[0]),
-        ("src", of.kind, walk.source, pitches[1], rows[1]),
+    parameters.WidthInBytes, parameters.Height, parameters.Depth = walk.nbytes, *box[2:]
+    for side, kind, address, (pitch, count) in (
+        ("dst", to.kind, walk.target, box[0]),
+        ("src", of.kind, walk.source, box[1]),
     ):
         is_host = kind in ("host", "pinned")
         setattr(parameters, f"{side}MemoryType", _HOST if is_host else _DEVICE)
@@ -277,22 +275,6 @@ def _are_beside(walk: Walk) -> bool:
     return bool(walk.nbytes <= (walk.target - walk.source) % pitch <= pitch - walk.nbytes)
 
 
-def _extent(walk: Walk) -> tuple[int, int, int, tuple[int, int], tuple[int, int]] | None:
-    """Return width, height, depth, pitches and rows of a layer of a copy, or None if its strides are no pitches."""
-    if not walk.shape:
-        return walk.nbytes, 1, 1, (walk.nbytes, walk.nbytes), (1, 1)
-    pitches = walk.target_strides[-1], walk.source_strides[-1]
-    if not walk.nbytes <= min(pitches) <= max(pitches) <= _LARGEST_PITCH:
-        return None
-    if len(walk.shape) == 1:
-        return walk.nbytes, walk.shape[0], 1, pitches, (walk.shape[0],) * 2
-    layers = walk.target_strides[0], walk.source_strides[0]
-    rows = layers[0] // pitches[0], layers[1] // pitches[1]
-    if len(walk.shape) > 2 or min(rows) < walk.shape[1] or layers != (rows[0] * pitches[0], rows[1] * pitches[1]):
-        return None
-    return walk.nbytes, walk.shape[1], walk.shape[0], pitches, rows
-
-
 def _by_kernel(graph: Graph, walk: Walk, kind: str, label: str, kept: tuple[object, ...]) -> Given:
     """Return the launch of the kernel that copies between any two layouts."""
     launch, arguments = gpu.copies.strided_launch(walk, graph._primary)
@@ -325,7 +307,7 @@ def fill(graph: Graph, target: object, value: object) -> Given:
         row, pitch, rows = (form.nbytes, 0, 1)
     else:
         row, pitch, rows = form.rows or (1, 0, 0)
-    if not width or first % width or pitch % width or rows != 1 and not row <= pitch <= _LARGEST_PITCH:
+    if not width or first % width or pitch % width or rows != 1 and not row <= pitch <= LARGEST_PITCH:
         walk, constant = gpu.copies.constant_walk(form, to.address, pattern, graph._primary)
         return _by_kernel(graph, walk, "fill", label, (*kept, *keep(graph, constant)))
     parameters = cuda_h.CUDA_MEMSET_NODE_PARAMS()

@@ -15,6 +15,7 @@ from __future__ import annotations
 import ctypes
 
 from ...arrays import copying, making
+from ...arrays.host_copy import LARGEST_PITCH
 from ...arrays.strided import StridedView, view
 from ...errors import refusal
 from ...headers import cuda_h
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
 __all__ = ["Box", "load", "move", "store"]
 
 _HOST, _DEVICE, _ARRAY = 1, 2, 3  # CUmemorytype
-_LARGEST_PITCH = 2**31 - 1
 
 
 class Box:
@@ -93,7 +93,7 @@ def _rows_of(data: StridedView, box: Box, on_host: bool) -> _Rows | None:
         pitch = z
     else:
         pitch = row
-    if not row <= pitch <= _LARGEST_PITCH:
+    if not row <= pitch <= LARGEST_PITCH:
         return None
     if depth == 1 or height == 1:
         return _Rows(data.ptr, pitch, height, on_host)
