@@ -7,7 +7,7 @@ extern "C" __global__ void block_sum(const int *data, int count, int *sums)
     partial[threadIdx.x] = i < count ? data[i] : 0;
     __syncthreads();
 
-    // In each round, the lower half of the threads adds the upper half of the sums to the lower half.
+    // In each round, the first `half` threads add the sum that is `half` places after their own.
     for (int half = blockDim.x / 2; half > 0; half /= 2) {
         if (threadIdx.x < half)
             partial[threadIdx.x] += partial[threadIdx.x + half];

@@ -9,7 +9,7 @@ kernel = device.load(pathlib.Path("kernel.ptx"))["block_sum"]
 
 numbers = [each * each % 10 for each in range(150)]
 data = device.upload(array.array("i", numbers))
-sums = device.empty(3, "int32")  # one of each block
+sums = device.empty(3, "int32")  # one for each block
 try:
     kernel.launch(data, len(numbers), sums, grid=3, block=64)
     result = sums.tolist()

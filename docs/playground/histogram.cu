@@ -7,5 +7,5 @@ extern "C" __global__ void histogram(const unsigned char *text, int length, int 
 
     int letter = text[i] - 'a';
     if (letter >= 0 && letter < 26)
-        atomicAdd(&counts[letter], 1);  // other threads may count the same letter at this time
+        atomicAdd(&counts[letter], 1);  // in one step: other threads may count the same letter
 }

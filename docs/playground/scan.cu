@@ -7,7 +7,7 @@ extern "C" __global__ void scan(const int *data, int *sums)
     values[i] = data[i];
     __syncthreads();
 
-    // After the first round, each value is the sum of 2 elements, then of 4, then of 8, or of all up to its own.
+    // Each value is the sum of `distance` elements. A round adds the sum of the `distance` elements before them.
     #pragma unroll 1
     for (int distance = 1; distance < blockDim.x; distance *= 2) {
         int before = i >= distance ? values[i - distance] : 0;

@@ -2,7 +2,7 @@
 extern "C" __global__ void warp_sum(const float *data, float *sums)
 {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
-    float sum = data[i];
+    float sum = data[i];  // there are as many elements as threads
 
     // Each lane adds the sum of the lane that is `distance` places above it. In the end, lane 0 has the sum of all 32.
     #pragma unroll

@@ -122,8 +122,11 @@ def test_every_link_of_the_site_leads_somewhere(site: Path) -> None:
 @pytest.mark.heavy
 @pytest.mark.every_change
 def test_the_site_has_only_what_a_reader_opens(site: Path) -> None:
-    left = [path for path in site.rglob("*") if path.suffix in (".py", ".pyc", ".md") or path.name == "__pycache__"]
+    sources = (".cu", ".md", ".py", ".pyc")
+    left = [path for path in site.rglob("*") if path.suffix in sources or path.name == "__pycache__"]
     assert not left
+    examples = Path("run") / "examples.json"  # of the playground
+    assert (site / examples).read_bytes() == (CHECKOUT / "docs" / examples).read_bytes()
 
 
 @pytest.mark.heavy
