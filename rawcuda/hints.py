@@ -59,6 +59,9 @@ HINTS: dict[str, dict[str, str]] = {
         "device_count get_device_count getDeviceCount": "len(devices())",
         "stream current_stream default_stream get_current_stream": "Device(0).stream() makes a stream",
         "event": "Device(0).event() makes an event",
+        "float16 float32 float64 int8 int16 int32 int64 uint8 uint16 uint32 uint64 bfloat16 complex64 complex128": (
+            'an element type is given by its name, such as "float32", or by NumPy\'s dtype'
+        ),
     },
     "Device": {
         "alloc malloc mem_alloc cuda_malloc allocate_memory": "device.allocate(nbytes)",
@@ -100,6 +103,7 @@ HINTS: dict[str, dict[str, str]] = {
         "data device_ptr gpudata data_ptr gpu_address address device_ctypes_pointer device_pointer base": (
             "view.ptr is its address, view.owner the object that keeps its memory alive"
         ),
+        "memset memset_async": "view.fill(value)",
         "free close delete release": "its memory is freed with the last view of it, or by view.owner.close()",
         "to to_device cuda gpu": "Device(0).upload(view) copies it to a device",
         "view": 'the function view(x) makes a view; view.reinterpret("int32") has another element type',
@@ -126,6 +130,7 @@ HINTS: dict[str, dict[str, str]] = {
     },
     "Module": {
         "get get_function get_kernel function get_entry": 'module["name"] is a kernel',
+        "launch run": 'module["name"] is a kernel: module["name"].launch(..., grid=blocks, block=threads)',
         "get_global get_variable get_texref": 'module.global_("name") is a variable; Device.texture() makes a texture',
         "unload": "module.close()",
         "kernels functions": "module.names, or iterate over the module",
@@ -143,7 +148,9 @@ HINTS: dict[str, dict[str, str]] = {
     },
     "Event": {
         "sync wait": "event.synchronize(); for a stream, stream.wait(event)",
-        "elapsed_time time_till time_since get_elapsed_time": "start.elapsed_ms(end) of device.event(timing=True)",
+        "elapsed_time time_till time_since get_elapsed_time": (
+            "end.elapsed_ms(start); device.event(timing=True) makes both"
+        ),
         "is_done done": "event.query()",
     },
     "Memory": {
@@ -151,7 +158,7 @@ HINTS: dict[str, dict[str, str]] = {
         "size": "memory.nbytes",
         "get numpy asnumpy copy_to_host download": "memory.view(dtype).download() copies it to the host",
         "set upload": "memory.copy_from(x)",
-        "memset": "memory.fill(value)",
+        "memset memset_async": "memory.fill(value)",
         "address data device_ptr": "memory.ptr",
     },
     "launch": {

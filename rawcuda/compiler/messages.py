@@ -49,6 +49,12 @@ _DECLARED_IN = {
     "cuda_bf16.h": "__nv_bfloat16 __nv_bfloat162",
     "math_constants.h": "CUDART_INF_F CUDART_INF CUDART_NAN_F CUDART_NAN CUDART_PI_F CUDART_PI",
 }
+_REPLACED = {  # what older code, and code of the host, calls something
+    "__shfl __shfl_up __shfl_down __shfl_xor __ballot __any __all": (
+        "{0} was removed from CUDA: write {0}_sync, whose first argument is the mask of the lanes, such as 0xffffffff"
+    ),
+    "M_PI": "{0} is a macro of the host's headers: write CUDART_PI, or CUDART_PI_F, and #include <math_constants.h>",
+}
 
 
 class Diagnostic(NamedTuple):
@@ -123,7 +129,7 @@ def failure(outcome: Outcome, request: Request, compiler: Nvrtc | Nvcc, folders:
         text = "\n".join(_shown(each) for each in errors[:_MOST_SHOWN])
         if len(errors) > _MOST_SHOWN:
             text += f"\n... and {len(errors) - _MOST_SHOWN} more errors; .log has all of them"
-        text += _hint(log, compiler, folders) or _declared_elsewhere(errors)
+        text += _hint(log, compiler, folders) or _about_undefined(errors)
     error = kind(
         text,
         code=outcome.status,
@@ -183,13 +189,16 @@ def _hint(log: str, compiler: Nvrtc | Nvcc, folders: list[str]) -> str:
     return f'{where}. Give its text, headers={{"{name}": "..."}}, or its folder, options=["-I/the/folder"]'
 
 
-def _declared_elsewhere(errors: list[Diagnostic]) -> str:
-    """Return which header declares an identifier that is undefined, or ""."""
+def _about_undefined(errors: list[Diagnostic]) -> str:
+    """Return which header declares an identifier that is undefined, or what replaces it, or ""."""
     for each in errors:
         match = _UNDEFINED.search(each.text)
         for header, names in _DECLARED_IN.items():
             if match and match[1] in names.split():
                 return f"\n{match[1]} is declared in a header: #include <{header}>"
+        for replaced, text in _REPLACED.items():
+            if match and match[1] in replaced.split():
+                return "\n" + text.format(match[1])
     return ""
 
 

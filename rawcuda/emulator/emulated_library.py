@@ -65,9 +65,12 @@ def _known(settings: dict[str, Any]) -> dict[str, Any]:
     there = [*signature(Emulator).parameters, "checkers"]
     for name in settings:
         if name not in there:
+            text = f"the emulator has no setting {name!r}"
+            if name in ("eager", "lazy", "random"):
+                raise TypeError(f'{text}: it is a mode, mode="{name}"')
             raise TypeError(
-                f"the emulator has no setting {name!r}: its settings are {', '.join(sorted(there))}; checkers are "
-                'chosen by name, as in checkers=["racecheck"]'
+                f"{text}: its settings are {', '.join(sorted(there))}; checkers are chosen by name, as in "
+                'checkers=["racecheck"]'
             )
     known = dict(settings)
     if "checkers" in known:

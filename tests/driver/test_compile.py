@@ -476,6 +476,21 @@ def test_an_identifier_that_a_header_declares(name: str, header: str) -> None:
     assert rawcuda.compile(f"#include <{header}>\n{source}")
 
 
+@pytest.mark.parametrize(
+    "call, words",
+    [
+        ("__shfl_down(1.0f, 1)", "__shfl_down was removed from CUDA: write __shfl_down_sync, whose first argument is"),
+        ("M_PI", "write CUDART_PI, or CUDART_PI_F, and #include <math_constants.h>"),
+    ],
+)
+def test_an_identifier_that_has_another_name(call: str, words: str) -> None:
+    source = f'extern "C" __global__ void k(float *x) {{ *x = {call}; }}\n'
+    with pytest.raises(rawcuda.CompileFailed, match=words):
+        rawcuda.compile(source)
+    right = source.replace("__shfl_down(", "__shfl_down_sync(0xffffffff, ").replace("M_PI", "CUDART_PI")
+    assert rawcuda.compile(f"#include <math_constants.h>\n{right}")
+
+
 def test_an_unknown_option(build: Build) -> None:
     with pytest.raises(
         rawcuda.InvalidUse,

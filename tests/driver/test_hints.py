@@ -222,6 +222,35 @@ def test_memory_is_not_made_by_its_class() -> None:
         rawcuda.Memory(64)
 
 
+def test_the_hint_about_elapsed_time_gives_a_time_that_is_not_negative(device: Any) -> None:
+    start, end = device.event(timing=True), device.event(timing=True)
+    with device.stream() as stream:
+        stream.record(start)
+        stream.call(time.sleep, 0.01)
+        stream.record(end)
+        stream.synchronize()
+    with pytest.raises(AttributeError) as raised:
+        end.elapsed_time(start)
+    hint = str(raised.value).partition(": ")[2].partition(";")[0]
+    assert hint == "end.elapsed_ms(start)" and eval(hint, {"start": start, "end": end}) > 5
+
+
+@pytest.mark.parametrize("mode", ["lazy", "eager", "random"])
+def test_a_mode_is_no_setting(python: Any, mode: str) -> None:
+    result = python(
+        f"""
+        from tests.subject import rawcuda
+        try:
+            rawcuda.use("emulator", {mode}=True)
+        except TypeError as error:
+            print(error)
+        """,
+        env={"RAWCUDA_DRIVER": None},
+        check=True,
+    )
+    assert result.stdout == f"the emulator has no setting '{mode}': it is a mode, mode=\"{mode}\"\n"
+
+
 @pytest.mark.emulator_only("a GPU does not write such reports")
 def test_dynamic_shared_memory_that_a_launch_does_not_give(library: Any) -> None:
     own = rawcuda.devices()[-1]

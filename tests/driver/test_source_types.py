@@ -26,6 +26,7 @@ extern "C" __global__ void numbers(
     long long *out, int n, unsigned u, long long l, size_t z, char c, short s, unsigned char b)
 { out[0] = n; out[1] = u; out[2] = l; out[3] = z; out[4] = c; out[5] = s; out[6] = b; }
 __global__ void first(long long *out, int n) { out[0] = n; }
+extern "C" __global__ void rows(float **x) { x[threadIdx.x][0] = 7; }
 """
 
 
@@ -56,6 +57,27 @@ def test_float64_for_a_pointer_to_float_is_refused(kernels: Any, options: Any) -
         with pytest.raises(TypeError, match=r"'x' is float32\*.* float64.*astype\(\"float32\"\)"):
             module["twice"].launch(right, given, 8, **options)
     module["twice"].launch(right, wrong.reinterpret("float32"), 8, **options)
+
+
+def test_a_pointer_to_pointers_takes_addresses_and_no_table(kernels: Any) -> None:
+    """The remedy is not to convert the elements of the table to addresses."""
+    device, module = kernels
+    first, second = floats(device), floats(device)
+    with pytest.raises(TypeError, match=r"'x' is float \*\*: .* not addresses: .* take \"float \*\" and") as raised:
+        module["rows"].launch(first, grid=1, block=1)
+    assert "astype" not in str(raised.value)
+    addresses = device.upload(array.array("Q", [first.ptr, second.ptr]))
+    module["rows"].launch(addresses, grid=1, block=2)
+    device.synchronize()
+    assert first[0] == 7 and second[0] == 7
+
+
+def test_a_shape_for_a_number_is_not_to_be_uploaded(kernels: Any) -> None:
+    device, module = kernels
+    x = floats(device)
+    with pytest.raises(TypeError, match=r"'n' is int: a tuple is not a number: give one of its elements") as raised:
+        module["twice"].launch(x, x, x.shape, grid=1, block=8)
+    assert "upload" not in str(raised.value)
 
 
 def test_names_are_those_of_the_source(kernels: Any) -> None:

@@ -54,6 +54,8 @@ def refuse_pointer(slot: Slot, argument: object, kept: object) -> NoReturn:
 
 def refuse_sequence(slot: Slot, argument: object, kept: object) -> NoReturn:
     """Refuse a list or a tuple."""
+    if slot.form in ("integer", "real"):
+        slot.refuse(TypeError, argument, "is not a number: give one of its elements, such as x.shape[0] for x.shape")
     why = "is not an array: make one with array.array or numpy.asarray, and give device.upload(it)"
     slot.refuse(TypeError, argument, why)
 

@@ -209,7 +209,9 @@ def from_source(parameter: Parameter, type: CType) -> Declared | None:
     found = tuple([_vector(name) if name[-2] == "x" else of(name) for name in elements(type)])
     if not found and not type.reads:
         return None
-    return Declared("pointer", 8, 8, type.reads, element=found[0] if found else None, others=found[1:], known=True)
+    element = found[0] if found else None
+    words = str(type) if type.stars > 1 else ""  # (an array for it has addresses, and not the elements of the name)
+    return Declared("pointer", 8, 8, type.reads, element=element, others=found[1:], known=True, words=words)
 
 
 def _vector(name: str) -> DType:

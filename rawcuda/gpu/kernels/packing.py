@@ -316,6 +316,13 @@ def _check_element(slot: Slot, argument: object, dtype: DType | None) -> None:
         slot.refuse(TypeError, argument, why)
     if dtype.kind == "opaque":  # structures, text and dates: the source may name them in any way
         return
+    if slot.words.endswith("**"):
+        why = (
+            f"has elements of {dtype}, and not addresses: an array is one block of memory, so let the kernel take "
+            f'"{slot.words[:-1]}" and index it with row * columns + column; or give an array of the addresses of the '
+            "rows, as uint64"
+        )
+        slot.refuse(TypeError, argument, why)
     why = (
         f'has elements of {dtype}: convert it, with astype("{slot.element}") before it is uploaded; if it has the '
         f'bytes of {slot.element}, give view(it).reinterpret("{slot.element}")'
