@@ -477,7 +477,8 @@ def test_a_copy_to_the_host_of_what_nobody_wrote_is_reported_on_demand(
     assert re.search(
         rf"^initcheck: {call} copies 400 bytes to the host, of which 100 were never written, the first at address "
         r"0x[0-9a-f]+: 300 bytes into a 400-byte device allocation at 0x[0-9a-f]+, allocated at "
-        r".*emulator_client.py:\d+; the call is at .*emulator_client.py:\d+$",
+        r".*emulator_client.py:\d+; a kernel whose grid is too small, or too small in one dimension, leaves a part "
+        r"unwritten; the call is at .*emulator_client.py:\d+$",
         report,
     )
     assert capsys.readouterr().err == f"emulator: {report}\n"
@@ -504,6 +505,91 @@ def test_a_copy_of_unwritten_memory_stays_unwritten() -> None:
     bench = Bench(USE)
     bench.client.do("cuMemcpyDtoD_v2", bench.source, bench.client.allocate(400), 400)
     assert bench.run() == 719 and "never written" in bench.report
+
+
+# -- memory that pending work on another stream would have written
+
+
+ORDERS = {
+    # name: (the calls, the line that the report of the copy or of the kernel names, or None)
+    "a fill on the default stream": (
+        """
+        x = device.zeros(32, "float32")  # the work
+        add.launch(x, y, out, 32, grid=1, block=32, stream=second)
+        second.synchronize()
+        """,
+        "a fill",
+    ),
+    "a kernel on another stream": (
+        """
+        x = device.empty(32, "float32")
+        add.launch(y, y, x, 32, grid=1, block=32, stream=first)  # the work
+        add.launch(x, y, out, 32, grid=1, block=32, stream=second)
+        second.synchronize()
+        """,
+        "add",
+    ),
+    "a copy on another stream": (
+        """
+        x = device.empty(32, "float32")
+        x.copy_from(y, stream=first)  # the work
+        add.launch(x, y, out, 32, grid=1, block=32, stream=second)
+        second.synchronize()
+        """,
+        "a copy",
+    ),
+    "a result that is read too early": (
+        """
+        add.launch(y, y, out, 32, grid=1, block=32, stream=first)  # the work
+        out.tolist()
+        """,
+        "add",
+    ),
+    "work that comes later": (
+        """
+        x = device.empty(32, "float32")
+        add.launch(x, y, out, 32, grid=1, block=32, stream=first)
+        second.wait(first)
+        add.launch(y, y, x, 32, grid=1, block=32, stream=second)
+        first.synchronize()
+        """,
+        None,
+    ),
+    "work with other memory": (
+        """
+        x = device.empty(32, "float32")
+        device.zeros(32, "float32")
+        add.launch(x, y, out, 32, grid=1, block=32, stream=second)
+        second.synchronize()
+        """,
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("name", ORDERS)
+def test_a_missing_wait_is_named_where_memory_was_never_written(python: Any, name: str, strict: bool) -> None:
+    calls, work = ORDERS[name]
+    start = """
+        import array
+        from tests.driver import kernels
+        from tests.subject import rawcuda
+        rawcuda.use("emulator", mode="lazy", strict=STRICT)
+        device = rawcuda.Device(0)
+        add = device.load(kernels.ADD)["add"]
+        first, second = device.stream(), device.stream()
+        y, out = device.upload(array.array("f", range(32))), device.empty(32, "float32")
+    """
+    code = start.replace("STRICT", str(strict)) + calls
+    result = python(code, env={"RAWCUDA_DRIVER": None, "RAWCUDA_EMULATOR": None})
+    assert "never written" in result.stderr, result.stderr
+    words = rf"never written.*; {work}, submitted at (\S+) to another stream, may write it and has not run: let this "
+    found = re.search(words, result.stderr)
+    assert ("submitted" in result.stderr) == (work is not None) == (found is not None), result.stderr
+    if found is not None:
+        line = int(found[1].rpartition(":")[2])
+        assert code.split("\n")[line - 1].endswith("# the work"), (line, result.stderr)
 
 
 # -- barriers

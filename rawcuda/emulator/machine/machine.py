@@ -266,6 +266,7 @@ class Machine:
         self.host_access = HostAccess(self)
         self.queues = Queues(self, mode, seed)
         self.space = Space(watch=watch, strict=strict)
+        self.space.missed = self.queues.missed
         self.findings = self.space.warnings = Findings(self.reports)
         self.program: set[str] = set()  # reports name lines of these files rather than lines of other files
         self.address: Callable[[str], int | None]  # Emulator.address, for cuGetProcAddress

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from ..entries.hardware.green_entries import GreenContext
     from .machine import Context, Machine
     from .sharing import SharedMark
+    from .space import Allocation
 
 __all__ = [
     "INSTANT",
@@ -92,9 +93,26 @@ class Conditional:
 
 
 class Work:
-    """A piece of work: `run` performs it, after the earlier work of its stream and all work in `after`."""
+    """A piece of work: `run` performs it, after the earlier work of its stream and all work in `after`.
 
-    __slots__ = ("run", "name", "kind", "stream", "after", "ready", "runner", "begun", "done", "time_ns")
+    given, site  for reports, if the work has not run at once: the arguments of a kernel, or the address that it writes
+                 to, in 8 bytes; and the line of the program
+    """
+
+    __slots__ = (
+        "run",
+        "name",
+        "kind",
+        "stream",
+        "after",
+        "ready",
+        "runner",
+        "begun",
+        "done",
+        "time_ns",
+        "given",
+        "site",
+    )
 
     def __init__(self, run: Callable[[], None], name: str, kind: int, stream: Stream) -> None:
         self.run, self.name, self.kind, self.stream = run, name, kind, stream
@@ -103,6 +121,7 @@ class Work:
         self.runner = 0  # the thread that runs it with the machine's lock released
         self.begun = self.done = False
         self.time_ns = 0
+        self.given, self.site = b"", ""
 
     def can_run(self) -> bool:
         """Tell whether everything that this work waits for is done; it must be the first in its queue."""
@@ -110,8 +129,27 @@ class Work:
             self.ready is None or bool(self.stream.context.state) or self.ready()
         )
 
+    def names(self, allocation: Allocation) -> bool:
+        """Tell whether an address that was given to this work is inside an allocation."""
+        found = [int.from_bytes(self.given[at : at + 8], "little") for at in range(0, len(self.given) - 7, 8)]
+        return any(allocation.base <= address < allocation.base + allocation.size for address in found)
+
     def __repr__(self) -> str:
         return f"<{self.name} in {self.stream!r}>"
+
+
+def _comes_after(work: Work, others: set[Work | None]) -> bool:
+    """Tell whether work waits for one of the others, directly or through work that it waits for."""
+    seen, waiting = set(), [work]
+    while waiting:
+        work = waiting.pop()
+        if work in others:
+            return True
+        if work not in seen:
+            seen.add(work)
+            queue = [*work.stream.queue]
+            waiting += work.after + (queue[: queue.index(work)] if work in queue else [])
+    return False
 
 
 class Stream:
@@ -355,6 +393,23 @@ class Queues:
         if stream is stream.context.legacy:
             streams += [other for other in stream.context.streams.values() if other.blocking and other is not stream]
         return [other.last for other in streams if other.last is not None and not other.last.done]
+
+    def missed(self, allocation: Allocation) -> str:
+        """Return words about pending work that may write an allocation, and that the running work does not wait for.
+
+        They are for a report of memory that was never written, and "" if there is no such work.
+        """
+        with self._machine.lock:  # (it is released while a kernel runs)
+            pending = [work for stream in self._busy for work in stream.queue if not work.done]
+            running = {work.stream.running for work in pending}
+            for work in pending:
+                if work.names(allocation) and not _comes_after(work, running):
+                    site = f" at {work.site}" * bool(work.site)
+                    return (
+                        f"; {work.name}, submitted{site} to another stream, may write it and has not run: let this "
+                        "stream wait for the other one, stream.wait(other), or use one stream for both"
+                    )
+        return ""
 
     def complete_context(self, context: Context) -> None:
         """Finish all work of a context."""

@@ -227,6 +227,7 @@ class Space:
         self.watch = watch  # whether writes are tracked, and reads of uninitialized memory are found
         self.warnings: list[str] = []  # findings that stopped no kernel
         self.write_output: Callable[[str], object] | None = None  # for the output of kernels; None: Python's stdout
+        self.missed: Callable[[Allocation], str] = lambda allocation: ""  # words about pending work that may write it
         self.told: set[tuple[str, int]] = set()  # the places of these findings: in generated code, or in the program
         self.lock = threading.RLock()  # held while allocations change; kernels allocate and free, too
         self._next = FIRST_ADDRESS
@@ -421,6 +422,11 @@ class Space:
         """Return all live allocations, sorted by address."""
         with self.lock:
             return list(map(self._live.__getitem__, self._ordered()))
+
+    def unwritten(self, address: int, nbytes: int) -> str:
+        """Return an address that was never written, and the words about it, for an error report."""
+        found = self.find(address)
+        return f"{self.explain(address, nbytes)}, and never written" + ("" if found is None else self.missed(found))
 
     def explain(self, address: int, nbytes: int) -> str:
         """Return an address and the words that describe its place, for an error report."""

@@ -254,6 +254,8 @@ def copy_boxes(
     )  # whether the host could observe the target or the source before the copy ended
     now = (waits and seen) or (target.is_host and source.is_host)
     work = queues.submit(stream, function, "a copy", waits=now or target.allocation is None)
+    if not work.done and not now:
+        work.given, work.site = (target.start & (1 << 64) - 1).to_bytes(8, "little"), machine.caller()
     if now:
         queues.complete(work)
         stream.context.check()
@@ -517,6 +519,8 @@ def _fill(
     run = fill_work(machine, address, pitch, value, width, count, height)
     waits = handle is None and not device_box(machine, address, 0, 0, 1).is_device
     work = machine.queues.submit(stream, run, "a fill", waits=waits)
+    if not work.done and not waits:
+        work.given, work.site = address.to_bytes(8, "little"), machine.caller()
     if waits:
         machine.queues.complete(work)
         stream.context.check()

@@ -65,9 +65,13 @@ def _look(machine: Machine, source: Box, extents: tuple[int, int, int], name: st
     if not missing or missing < total and not space.copies or key in space.told:
         return
     space.told.add(key)
+    found = space.find(first)
+    hint = "" if found is None else space.missed(found)
+    if not hint and missing < total:
+        hint = "; a kernel whose grid is too small, or too small in one dimension, leaves a part unwritten"
     text = (
         f"initcheck: {name} copies {total} bytes to the host, of which {missing} were never "
-        f"written, the first at {space.explain(first, 1)}" + (f"; the call is at {site}" if site else "")
+        f"written, the first at {space.explain(first, 1)}{hint}" + (f"; the call is at {site}" if site else "")
     )
     report = Report(text, checker="initcheck", address=first, allocation=space.whereabouts(first, 1))
     (space.warnings if space.copies else machine.reports).append(report)

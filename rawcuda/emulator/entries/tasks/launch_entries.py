@@ -251,6 +251,8 @@ def _launch(
     recorder = machine.recorders.pop(get_ident(), None) if machine.recorders else None
     work = kernel_work(machine, function, grid, block, shared, arguments, chosen, recorder)
     queued = machine.queues.submit(stream, work, function.entry.name, KERNEL)
+    if not queued.done:
+        queued.given, queued.site = arguments, machine.caller()
     for event in events_of(machine, chosen):
         event.work, event.captured = queued, None
 

@@ -213,7 +213,7 @@ class Launch:
         if space == "local" or 0 <= address - LOCAL_WINDOW < 1 << 40:
             text = f"local address {address & 0xFFFFFFFF:#x} was never written: its content is undefined"
         else:
-            text = f"{self.space.explain(address, total)}, and never written"
+            text = self.space.unwritten(address, total)
         return f"initcheck: invalid read of {total} bytes of {space} memory: {text}"
 
     def _located(self, found: Found, line: int) -> Found:
