@@ -103,6 +103,14 @@ MISTAKES = {
         "address 0x2 is not a multiple of 4: a null pointer plus 2 bytes",
         102,
     ),
+    "global, an unsigned index below 0": (
+        "sub.u32 %r5, %r1, 3;\nmul.wide.u32 %d6, %r5, 4;\nadd.u64 %d6, %d2, %d6;\nst.global.u32 [%d6], 1;",
+        700,
+        "no allocation is near; it is element 4294967293 of argument 1, counted from 0: in: an unsigned index has "
+        "become -3, which wraps around",
+        104,
+    ),
+    "global, far away": ("add.u64 %d6, %d2, 8589934588;\nst.global.u32 [%d6], 1;", 700, "no allocation is near\n", 102),
     "global, never written": (USE, 719, "0 bytes into a 400-byte device allocation at 0x", 101),
     "global, never written, atomic": ("atom.global.add.u32 %r5, [%d4], 1;", 719, "and never written", 101),
     "generic, past the end": (

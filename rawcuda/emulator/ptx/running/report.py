@@ -95,6 +95,7 @@ def _located(
     callers = [lines[number - 1].line for number in calls if "L.track(" not in lines[number - 1].text]
     called = _arguments(launch, module, [line, *callers][-1])
     words, memory = _argument(text, launch, called)
+    words = words or _below_zero(what, text, launch, called)
     if line:
         shown.append(line)
         where.append(place_of(line, module))
@@ -292,6 +293,7 @@ _FORMATS = {
 }  # fmt: skip
 _KINDS = {"float": "f", "double": "f", "__half": "f", "int": "s", "long": "s", "long long": "s", "short": "s"}
 _MOST_ARGUMENTS = 16
+_MOST_BELOW = 1 << 20  # elements: a number that wraps around is seldom further below 0
 _MEMORY = re.compile(
     r"\b(?:the start of|the end of|bytes into) (an? [^;\n]{0,300}? at 0x[0-9a-f]+(?:, allocated at [^;,\n]+)?)"
 )
@@ -361,6 +363,24 @@ def _argument(text: str, launch: Launch, called: list[tuple[str, str, str]]) -> 
             name = called[number][1] if number < len(called) else ""
             return f"; this is the memory of argument {number}, counted from 0{name and f': {name}'}", memory
     return "", memory
+
+
+def _below_zero(what: str, text: str, launch: Launch, called: list[tuple[str, str, str]]) -> str:
+    """Return the words for an access at an unsigned index of 32 bits from which too much was subtracted, or ""."""
+    found = re.search(r"\baddress (0x[0-9a-f]+): no allocation is near", text)
+    width = re.search(r" of (\d+) bytes", what)
+    if found is None or width is None or launch.kernel is None:
+        return ""
+    for number, (offset, size) in enumerate(launch.kernel.parameters):
+        given, itemsize = int.from_bytes(launch.parameters[offset : offset + 8], "little"), int(width[1])
+        index, rest = divmod(int(found[1], 16) - given, itemsize)
+        if size == 8 and not rest and 0 < (1 << 32) - index <= _MOST_BELOW and launch.space.find(given) is not None:
+            name = called[number][1] if number < len(called) else ""
+            return (
+                f"; it is element {index} of argument {number}, counted from 0{name and f': {name}'}: an unsigned "
+                f"index has become {index - (1 << 32)}, which wraps around. Compute it as an int, and compare it with 0"
+            )
+    return ""
 
 
 def _null(numbers: list[int]) -> str:
