@@ -232,7 +232,8 @@ def _by_array(exporter: Any, first: Exception) -> Any:
     except Exception as refused:
         if not means_another(refused) or not any([hasattr(exporter, name) for name in OFFERS]):
             raise
-        add_note(first, f"__array__: {type(refused).__name__}: {refused}")
+        if str(refused) != str(first):  # (NumPy's own arrays return themselves)
+            add_note(first, f"__array__: {type(refused).__name__}: {refused}")
     raise first
 
 

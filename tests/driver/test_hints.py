@@ -460,3 +460,12 @@ def test_a_variable_of_a_module_is_not_set_by_its_name(device: Any) -> None:
 def test_a_grid_that_a_true_division_made(device: Any) -> None:
     with device.load(kernels.ADD) as loaded, pytest.raises(TypeError, match="grid=2.5: give an int, with // for /, or"):
         loaded["add"].launch(None, None, None, 0, grid=10 / 4, block=1)
+
+
+def test_an_unknown_attribute_of_a_device_is_given_the_names_that_it_takes(device: Any) -> None:
+    for ask in (lambda: device.attributes.multiprocessors, lambda: device.attribute("multiprocessors")):
+        with pytest.raises((AttributeError, ValueError), match="'multiprocessors': did you mean MULTIPROC") as raised:
+            ask()
+        assert "CU_" not in str(raised.value)
+        name = str(raised.value).partition("did you mean ")[2].partition(",")[0]
+        assert device.attribute(name) == getattr(device.attributes, name) > 0

@@ -220,6 +220,14 @@ def test_0_10_if_the_array_refuses_too_the_first_exception_is_raised(kind):
     assert caught.value is error
 
 
+def test_an_array_of_numpy_is_refused_once():
+    """Its `__array__` returns the array itself, which is refused for the same reasons."""
+    numpy = pytest.importorskip("numpy")
+    with pytest.raises(ProtocolError, match="typestr '.O': means Python objects") as caught:
+        rawcuda.copy(array.array("f", [0]), numpy.array([None]))
+    assert not [note for note in getattr(caught.value, "__notes__", []) if note.startswith("__array__: ")]
+
+
 def test_an_array_that_is_assigned_is_no_number():
     numpy = pytest.importorskip("numpy")
 

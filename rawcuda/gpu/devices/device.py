@@ -297,7 +297,10 @@ class Device(Facts):
         return making.empty(self, shape, dtype, "device", stream)
 
     def zeros(self, shape: int | tuple[int, ...], dtype: object, *, stream: object = None) -> StridedView:
-        """Return a new array on this device, in C order, of which every byte is set to 0 when the stream reaches it."""
+        """Return a new array on this device, in C order, of which every byte is set to 0 when the stream reaches it.
+
+        stream  in whose order it is set; unlike empty(stream=), the memory is there at once, for every stream
+        """
         return making.zeros(self, shape, dtype, stream)
 
     def full(
@@ -306,12 +309,16 @@ class Device(Facts):
         """Return a new array on this device, in C order, whose elements are set to a value when the stream reaches it.
 
         fill_value  a number that the dtype can represent, or the bytes of one element
+        stream      as for zeros()
         raises      ValueError  the number does not fit
         """
         return making.full(self, shape, fill_value, dtype, stream)
 
     def upload(self, exporter: object, *, stream: object = None) -> StridedView:
-        """Copy an exporter's array into new memory on this device, in C order."""
+        """Copy an exporter's array into new memory on this device, in C order.
+
+        stream  in whose order it is copied; the memory is there at once, as for zeros()
+        """
         return making.upload(self, exporter, stream=stream)
 
     def empty_pitched(self, shape: int | tuple[int, ...], dtype: object) -> StridedView:

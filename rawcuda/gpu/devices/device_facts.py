@@ -205,9 +205,8 @@ def _attribute_number(name: str) -> int:
         import difflib
 
         near = difflib.get_close_matches(full, table, 3, 0.5)
-        raise ValueError(
-            f"unknown device attribute {worded(name)}" + (f": did you mean {', '.join(near)}?" if near else "")
-        )
+        short = ", ".join(each[len("CU_DEVICE_ATTRIBUTE_") :] for each in near)
+        raise ValueError(f"unknown device attribute {worded(name)}" + (f": did you mean {short}" if near else ""))
     return table[full]
 
 
