@@ -13,7 +13,7 @@ from math import isfinite
 
 from ..arguments import as_int
 from ..driver import is_emulator
-from ..errors import CudaError, Unsupported, a_kind, worded
+from ..errors import CudaError, Unsupported, a_kind, shown, worded
 from ..gpu.kernels.configuration import extents
 from ..gpu.kernels.kernel import Kernel
 
@@ -146,7 +146,7 @@ class Steps(Sequence):  # type: ignore[type-arg]  # of Step: Python 3.9 evaluate
             source = each.source
             lines.append(f"{each.line:5} {lane_text(each)} {'  ' * each.depth}{each.text}")
             lines += [f"{'':39}{'  ' * each.depth}{text}" for text in _effects(each)]
-        return "\n".join([*lines, *self._ends()])
+        return shown("\n".join([*lines, *self._ends()]))
 
     def as_dict(self) -> dict[str, Any]:
         """Return the steps as dictionaries, lists, numbers and strings, for json.dumps().
@@ -155,15 +155,16 @@ class Steps(Sequence):  # type: ignore[type-arg]  # of Step: Python 3.9 evaluate
         "nan". A step has the keys of its attributes; its registers are those that changed: all others are as in the
         step of the same function and depth before it. The value of an access of a vector is a list.
         """
-        before: dict[tuple[str, int], dict[str, Any]] = {}
+        held: dict[int, dict[str, Any]] = {}  # the registers of a call, by its record
+        last: dict[tuple[str, int], dict[str, Any]] = {}
         made = []
         for each in self._steps:
-            frame = each.function, each.depth
-            known = before.get(frame, {})
-            changed = {name: values for name, values in each.registers.items() if known.get(name) is not values}
-            changed.update({name: (None,) * _LANES for name in known if name not in each.registers})  # of another call
+            now, before = held.setdefault(id(each._log), {}), last.get((each.function, each.depth), {})
+            changed = dict(each.update(now))
+            if before is not now:  # another call
+                changed = {**dict.fromkeys(before, (None,) * _LANES), **now}
+            last[each.function, each.depth] = now
             made.append(_plain_step(each, changed))
-            before[frame] = each.registers
         return {
             "kernel": self.kernel,
             "block": list(self.block),
@@ -179,7 +180,7 @@ class Steps(Sequence):  # type: ignore[type-arg]  # of Step: Python 3.9 evaluate
         cell = 'style="text-align:left;padding:0 .6em;vertical-align:top;white-space:pre"'
         for each in self._steps[:_ROWS]:
             if each.source is not None and each.source != source:
-                said = escape(f"{each.source} | {each.source_text}")
+                said = escape(shown(f"{each.source} | {each.source_text}"))
                 rows.append(f'<tr><td colspan="4" {cell}><b>{said}</b></td></tr>')
             source = each.source
             effects = "<br>".join(escape(text) for text in _effects(each))
@@ -191,7 +192,7 @@ class Steps(Sequence):  # type: ignore[type-arg]  # of Step: Python 3.9 evaluate
         if len(self) > _ROWS:
             ends.append(f"{len(self) - _ROWS} more steps are not shown: print() shows all")
         head = escape(f"{self.kernel}(), warp {self.warp} of block {self.block}: {len(self)} steps")
-        below = "".join(f'<div style="white-space:pre-wrap">{escape(text)}</div>' for text in ends)
+        below = "".join(f'<div style="white-space:pre-wrap">{escape(shown(text))}</div>' for text in ends)
         return (
             f'<div style="{_MONO}"><div>{head}</div><div style="overflow:auto;max-height:36em">'
             f'<table style="{_MONO};border-collapse:collapse">{"".join(rows)}</table></div>{below}</div>'
@@ -224,8 +225,8 @@ def _lane_boxes(each: Step) -> str:
 
 def _effects(each: Step) -> list[str]:
     made = []
-    for name in each.written:
-        values = [value for value, acts in zip(each.registers[name], each.active) if acts and value is not None]
+    for name, held in each._values.items():
+        values = [value for value, acts in zip(held, each.active) if acts and value is not None]
         if values:
             made.append(f"{name} = {_run(values)}")
     groups: dict[tuple[str, str, int], list[Access]] = {}

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import sys
+import time
+import tracemalloc
 
 import numpy
 import pytest
@@ -282,3 +285,67 @@ def test_what_is_refused(device):
         rawcuda.step(kernel, x, 2.0, 4)
     with pytest.raises(TypeError, match="argument"):
         rawcuda.step(kernel, x, grid=1, block=4)
+
+
+def test_foreign_control_characters_are_shown_escaped(device):
+    text = body('.loc 1 2 1\nst.global.u32 [%rd1+4096], 1;\nret;\n')
+    text = text.replace("st.global", "ld.param.u64 %rd1, [x];\nst.global") + '.file 1 "/tmp/ev\x1b[31mil.cu"\n'
+    steps = rawcuda.step(kernel_of(device, text), device.zeros(4, "int32"), grid=1, block=32)
+    assert steps.error
+    for shown in (str(steps), steps._repr_html_()):
+        assert "\x1b" not in shown and "ev\\x1b[31mil.cu:2" in shown
+    device.reset(force=True)
+
+
+def adds(number, separator="\n"):
+    """Return a kernel that writes `number` registers, one after another."""
+    lines = [f"add.u32 %q{each + 1}, %q{each}, 1;" for each in range(number)]
+    return body(f".reg .b32 %q<{number + 1}>;\nmov.u32 %q0, 1;\n" + separator.join(lines) + "\nret;")
+
+
+def test_the_memory_of_a_record_is_in_proportion_to_its_steps(device):
+    taken = []
+    x = device.zeros(4, "int32")
+    for number in (200, 800):
+        kernel = kernel_of(device, adds(number))
+        rawcuda.step(kernel, x, grid=1, block=32)  # what is kept with the module
+        tracemalloc.start()
+        try:
+            steps = rawcuda.step(kernel, x, grid=1, block=32)
+            taken.append(tracemalloc.get_traced_memory()[0])
+        finally:
+            tracemalloc.stop()
+        assert steps[-2].registers[f"%q{number}"] == (number + 1,) * 32 and len(steps[-2].registers) == number + 1
+    assert taken[1] < 6 * taken[0]
+
+
+def test_the_statements_are_found_in_time_in_proportion_to_the_text(device):
+    calls = []
+    x = device.zeros(4, "int32")
+    for number in (100, 400):
+        text = adds(2 * number).replace("\nadd", "add").replace("1;add", "1; add").replace("mov", "bra.uni END;\nmov")
+        lines = text.replace("ret;", "END: ret;").replace("; add", ";\nadd").split("\nadd")
+        pairs = [" add".join(lines[at : at + 2]) for at in range(0, len(lines), 2)]  # two statements in a line
+        kernel = kernel_of(device, "\nadd".join(pairs))
+        count = [0]
+
+        def note(*_, count=count):
+            count[0] += 1
+
+        sys.setprofile(note)
+        try:
+            steps = rawcuda.step(kernel, x, grid=1, block=32)
+        finally:
+            sys.setprofile(None)
+        assert [each.text for each in steps] == ["bra.uni END;", "ret;"]
+        calls.append(count[0])
+    assert calls[1] < 6 * calls[0]
+
+
+def test_a_long_comment_takes_time_in_proportion_to_its_length(device):
+    text = body("mov.u32 %r1, 1; /* " + "/* " * 20_000 + "\n" * 45 + "*/\nret;")
+    kernel, x = kernel_of(device, text), device.zeros(4, "int32")
+    began = time.process_time()
+    steps = rawcuda.step(kernel, x, grid=1, block=32)
+    assert time.process_time() - began < 5
+    assert [each.text for each in steps] == ["mov.u32 %r1, 1;", "ret;"]

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from .lookups import Block, Launch
 
     Path = tuple[int, ...]
+    Log = list[tuple[frozenset[int], dict[str, tuple[Any, ...]]]]
     Kernel = Callable[[Launch, Block], Callable[..., Any]]
 
 __all__ = ["Access", "Recorder", "Step"]
@@ -101,14 +102,14 @@ class Step:
     active       for each lane whether it executed the instruction
     reached      for each lane whether it came here: a lane whose predicate was false came here and was not active
     registers    name -> a tuple of the values of the lanes after this instruction, None where a lane has none; of the
-                 function's registers, those that were written until now
+                 function's registers, those that were written until now. It is computed anew each time
     written      the names of the registers that this instruction wrote
     memory       a list of Access
     """
 
     __slots__ = (
-        "number", "function", "depth", "line", "text", "source", "source_text", "active", "reached", "registers",
-        "written", "memory",
+        "number", "function", "depth", "line", "text", "source", "source_text", "active", "reached", "memory",
+        "_values", "_log", "_at",
     )  # fmt: skip
     number: int
     function: str
@@ -119,12 +120,39 @@ class Step:
     source_text: str
     active: tuple[bool, ...]
     reached: tuple[bool, ...]
-    registers: dict[str, tuple[Any, ...]]
-    written: tuple[str, ...]
     memory: list[Access]
+    _values: dict[str, tuple[Any, ...]]  # what this step wrote
+    _log: Log  # of the function, in which this step is at _at: what each step adds to the ones before it
+    _at: int
+
+    @property
+    def written(self) -> tuple[str, ...]:
+        return tuple(self._values)
+
+    @property
+    def registers(self) -> dict[str, tuple[Any, ...]]:
+        made: dict[str, tuple[Any, ...]] = {}
+        for added in self._log[: self._at + 1]:
+            _add(made, *added)
+        return made
+
+    def update(self, registers: dict[str, tuple[Any, ...]]) -> dict[str, tuple[Any, ...]]:
+        """Bring registers from the step of this function before to this step, and return those that changed."""
+        return _add(registers, *self._log[self._at])
 
     def __repr__(self) -> str:
         return f"<step {self.number}: line {self.line}, {sum(self.active)} lanes: {self.text}>"
+
+
+def _add(
+    registers: dict[str, tuple[Any, ...]], fresh: frozenset[int], values: dict[str, tuple[Any, ...]]
+) -> dict[str, tuple[Any, ...]]:
+    """Add what a step did, and return the registers that changed: of lanes that entered the function, all."""
+    if fresh:
+        for name, held in registers.items():
+            registers[name] = tuple([None if lane in fresh else value for lane, value in enumerate(held)])
+    registers.update(values)
+    return registers if fresh else values
 
 
 class _Event:
@@ -137,6 +165,39 @@ class _Event:
         self.written: list[tuple[Written, Any]] | None = None  # None: it has not ended
         self.memory: list[Access] = []
         self.began, self.waited = began, 0  # numbers of passes of the scheduler; waited: 0 if it did not
+
+
+class _Frame:
+    """The registers of a function at one place of the stack.
+
+    entered  the step at which each lane entered it last
+    held     register -> the step at which each lane wrote it last, and the value
+    log      for each step the lanes that entered the function, and the registers that it wrote
+    """
+
+    __slots__ = ("entered", "held", "log")
+
+    def __init__(self) -> None:
+        self.entered = [0] * LANES
+        self.held: dict[str, list[tuple[int, Any]]] = {}
+        self.log: Log = []
+
+    def write(self, number: int, events: dict[int, _Event]) -> None:
+        """Add a step."""
+        fresh = frozenset([lane for lane, event in events.items() if event.fresh])
+        for lane in fresh:
+            self.entered[lane] = number
+        written: dict[str, list[tuple[int, Any]]] = {}
+        for lane, event in events.items():
+            for register, value in event.written or ():
+                held = written[register.name] = self.held.setdefault(register.name, [(-1, None)] * LANES)
+                held[lane] = number, _shown(register, value)
+        entered = self.entered
+        values = {
+            name: tuple([value if time >= entered[lane] else None for lane, (time, value) in enumerate(held)])
+            for name, held in written.items()
+        }
+        self.log.append((fresh, values))
 
 
 class _Lane:
@@ -318,7 +379,7 @@ class Recorder:
         """Yield the steps of the warp."""
         lanes, places = self._lanes, [0] * LANES
         left = Counter(event.waited for lane in lanes for event in lane.events if event.waited)
-        frames: dict[Path, dict[str, tuple[Any, ...]]] = {}
+        frames: dict[Path, _Frame] = {}
         sources: dict[int, tuple[str | None, str]] = {}
         for number in range(self.limit):
             here = [lane for lane in lanes if places[lane.number] < len(lane.events)]
@@ -346,7 +407,7 @@ class Recorder:
         self,
         number: int,
         events: dict[int, _Event],
-        frames: dict[Path, dict[str, tuple[Any, ...]]],
+        frames: dict[Path, _Frame],
         sources: dict[int, tuple[str | None, str]],
     ) -> Step:
         any_event = next(iter(events.values()))
@@ -354,26 +415,15 @@ class Recorder:
         if statement.line not in sources:
             quote = quotes_of(statement.line, self._module)[0]
             sources[statement.line] = (None, "") if quote.file == PTX else (quote.place, quote.text)
-        frame = frames.setdefault(any_event.path, {})
-        fresh = [lane for lane, event in events.items() if event.fresh]
-        changes: dict[str, dict[int, Any]] = {name: dict.fromkeys(fresh) for name in frame} if fresh else {}
-        written: dict[str, None] = {}
-        for lane, event in events.items():
-            for register, value in event.written or ():
-                written[register.name] = None
-                changes.setdefault(register.name, {})[lane] = _shown(register, value)
-        for name, values in changes.items():
-            whole = list(frame.get(name) or (None,) * LANES)
-            for lane, value in values.items():
-                whole[lane] = value
-            frame[name] = tuple(whole)
+        frame = frames.setdefault(any_event.path, _Frame())
+        frame.write(number, events)
         step = Step()
         step.number, step.function, step.depth = number, statement.function, len(any_event.path)
         step.line, step.text = statement.line, statement.text
         step.source, step.source_text = sources[statement.line]
         step.reached = tuple([lane in events for lane in range(LANES)])
         step.active = tuple([lane in events and events[lane].acts for lane in range(LANES)])
-        step.registers, step.written = dict(frame), tuple(written)
+        step._log, step._at, step._values = frame.log, len(frame.log) - 1, frame.log[-1][1]
         step.memory = [access for lane in sorted(events) for access in events[lane].memory]
         return step
 

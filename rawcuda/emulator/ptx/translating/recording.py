@@ -17,6 +17,7 @@ Read next    ../running/recorder.py
 from __future__ import annotations
 
 import re
+from collections import Counter
 
 from ..reading.syntax import BITS, Address, Instruction, Register, Sum, Symbol, Variable
 from .emitting.emit import Note
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["RecordingTracker", "RecordingWriter", "Script", "Statement", "Written"]
 
 _LEAVES = ("ret", "exit", "trap")
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
 _HEAD = re.compile(r"^(?:[\s{}]|[\w$%]+\s*:(?!:))+")  # a label, and the braces of scopes
 _LONGEST = 300  # characters of a statement
 _LINES = 40  # of a statement
@@ -98,12 +99,12 @@ class Script:
     def _divide(self, function: str, body: list[Instruction]) -> None:
         """Find the statement of each instruction: the parser makes several instructions of some statements."""
         line, texts, at = 0, [""], -1
+        counts = Counter([each.line for each in body])
         for instruction in body:
             if instruction.line != line:
                 line, at = instruction.line, -1
                 texts = self._texts(line)
-                count = sum(each.line == line for each in body) if len(texts) > 1 else 0
-                single = len(texts) == count
+                single = len(texts) == counts[line]
             begins = at < 0 or (len(texts) > 1 and (single or _opens(texts, at + 1, instruction)))
             if begins:
                 at += 1
