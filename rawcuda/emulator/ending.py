@@ -16,6 +16,7 @@ import atexit
 import ctypes
 import os
 import sys
+import time
 
 from .machine.codes import STICKY
 from .machine.space import say
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from .machine.reports import Report
 
 __all__ = ["watch_end"]
+
+_PATIENCE = 3.0  # seconds
 
 
 def watch_end(machine: Machine) -> None:
@@ -58,9 +61,10 @@ def _unnoticed(machine: Machine) -> list[Report]:
 
 
 def _complete(machine: Machine, contexts: list[Any]) -> None:
+    until = time.monotonic() + _PATIENCE  # a host function, or the thread that writes a value, may never end
     for context in contexts:
         if not context.state:
-            machine.queues.complete_context(context)
+            machine.queues.complete_context(context, until)
 
 
 def _exit_with(status: int) -> None:

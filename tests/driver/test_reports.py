@@ -209,6 +209,20 @@ def test_what_nobody_waited_for_is_reported_at_the_end(python: Any, name: str, m
     assert "Traceback" not in result.stderr or name == "an exception", "no frames of ours"
 
 
+def test_the_end_does_not_wait_for_a_value_that_a_daemon_thread_may_write(python: Any) -> None:
+    code = """
+import threading, time
+import rawcuda
+rawcuda.use("emulator", mode="lazy")
+device = rawcuda.Device(0)
+device.stream().wait_value(device.zeros(1, "int32"), 1)
+threading.Thread(target=time.sleep, args=(600,), daemon=True).start()
+print("end")
+"""
+    result = python(code, env={"RAWCUDA_EMULATOR": None, "RAWCUDA_DRIVER": None})
+    assert (result.returncode, result.stdout, result.stderr) == (0, "end\n", ""), result
+
+
 def test_a_setting_keeps_the_exit_status(python: Any) -> None:
     quiet = BEGIN.replace('use("emulator")', 'use("emulator", keep_status=True)')
     for code, words in ((quiet, ""), (BEGIN, "keep_status")):

@@ -373,15 +373,22 @@ class Queues:
 
     # -- waiting for work
 
-    def complete(self, work: Work | None) -> None:
-        """Run a piece of work and everything that it needs, and return when it is done."""
+    def complete(self, work: Work | None, until: float | None = None) -> None:
+        """Run a piece of work and everything that it needs, and return when it is done.
+
+        units   until: seconds of time.monotonic(); after it, this waits no more for values and host functions
+        """
         while work is not None and not work.done:
             self.refuse_inside_work()
             head = self._choose(work)
-            if head is None:
-                self._wait(None)
-            else:
+            if head is not None:
                 self._execute(head)
+            elif until is None:
+                self._wait(None)
+            elif time.monotonic() < until:
+                self._wait(until - time.monotonic())
+            else:
+                return
 
     def is_busy(self) -> bool:
         """Tell whether any work is pending."""
@@ -411,10 +418,10 @@ class Queues:
                     )
         return ""
 
-    def complete_context(self, context: Context) -> None:
-        """Finish all work of a context."""
+    def complete_context(self, context: Context, until: float | None = None) -> None:
+        """Finish all work of a context, as far as `complete` waits for it."""
         for stream in list(context.streams.values()):
-            self.complete(stream.last)
+            self.complete(stream.last, until)
 
     def nudge(self, work: Work | None) -> None:
         """Run some of the work that a query asks about, so that a loop of queries ends."""
