@@ -288,7 +288,7 @@ def test_what_is_refused(device):
 
 
 def test_foreign_control_characters_are_shown_escaped(device):
-    text = body('.loc 1 2 1\nst.global.u32 [%rd1+4096], 1;\nret;\n')
+    text = body(".loc 1 2 1\nst.global.u32 [%rd1+4096], 1;\nret;\n")
     text = text.replace("st.global", "ld.param.u64 %rd1, [x];\nst.global") + '.file 1 "/tmp/ev\x1b[31mil.cu"\n'
     steps = rawcuda.step(kernel_of(device, text), device.zeros(4, "int32"), grid=1, block=32)
     assert steps.error

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.driver.test_cluster import HEAD, kernel
+from tests.emulator import ptx_client
 from tests.emulator.ptx_client import Fault, Machine, rejection
 
 FAULTS = {
@@ -94,3 +95,43 @@ def test_forms_that_do_not_exist(body, words):
 def test_an_older_architecture_is_refused(instruction):
     old = HEAD.replace("sm_90", "sm_80")
     assert "requires .target sm_90 or higher" in rejection(kernel(instruction, head=old)).log
+
+
+ARRIVES_ELSEWHERE = """
+    mov.u32 %r3, barrier;
+    mbarrier.init.shared.b64 [%r3], 1;
+    fence.mbarrier_init.release.cluster;
+    barrier.cluster.arrive; barrier.cluster.wait;
+    xor.b32 %r4, %r1, 1;
+    mapa.shared::cluster.u32 %r5, mine, %r4;
+    mapa.shared::cluster.u32 %r6, barrier, %r4;
+    add.u32 %r7, %r1, 10;
+    st.shared::cluster.u32 [%r5], %r7;
+    {arrives}
+WAIT:
+    mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 %p1, [%r3], 0;
+    @!%p1 bra WAIT;
+    ld.shared.u32 %r8, [mine];
+    mul.wide.u32 %rd2, %r1, 4;
+    add.u64 %rd1, %rd1, %rd2;
+    st.global.u32 [%rd1], %r8;
+    barrier.cluster.arrive; barrier.cluster.wait;"""
+
+
+@pytest.mark.parametrize("right", [True, False])
+def test_an_arrival_at_the_barrier_of_another_block_orders_the_two_blocks(right, monkeypatch):
+    there = "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r6];"
+    here = "mbarrier.arrive.shared.b64 %rd9, [%r3];"
+    shared = ".shared .align 16 .b8 mine[64]; .shared .align 8 .b64 barrier;"
+    searched = ptx_client.space.Space()
+    searched.races = True
+    monkeypatch.setattr(ptx_client.space, "Space", lambda: searched)
+    machine = Machine(kernel(ARRIVES_ELSEWHERE.format(arrives=there if right else here), shared=shared))
+    out = machine.buffer("I", [0, 0])
+    packed = out.address.to_bytes(8, "little")
+    if right:
+        machine.code.entries["k"].run((2, 1, 1), (1, 1, 1), 0, packed, cluster=(2, 1, 1))
+        assert out.values() == [11, 10]
+        return
+    with pytest.raises(Fault, match="read after write|write after read"):
+        machine.code.entries["k"].run((2, 1, 1), (1, 1, 1), 0, packed, cluster=(2, 1, 1))

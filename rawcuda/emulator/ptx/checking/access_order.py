@@ -20,6 +20,7 @@ from bisect import bisect_left
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Any, Union
 
     from ..running.lookups import Block, Launch
@@ -145,11 +146,14 @@ class Order:
         now, self.time = self.time, self.time + 1
         self.arrivals.setdefault((block.number, barrier), []).append(({**self.knows(who), who: now}, shared))
 
-    def order(self) -> None:
-        """Record an instruction whose effect on the order is not modelled: it counts as a barrier of the block."""
+    def order(self, others: Iterable[Block] = ()) -> None:
+        """Record an instruction whose effect on the order is not modelled: it counts as a barrier of the block.
+
+        shape   others: blocks of the cluster whose threads take part in it, too
+        """
         block = self.launch.block
         if block is not None:
-            self.meet([block], None)
+            self.meet([block, *others], None)
 
     def leave(self, block: Block) -> None:
         """Forget the threads of a block that has ended."""

@@ -61,7 +61,7 @@ class Late:
     Why long  groups and barriers are two ways to wait for the same copies
     """
 
-    __slots__ = ("block", "groups", "open", "promised", "shared")
+    __slots__ = ("block", "groups", "open", "promised", "shared", "visitors")
 
     def __init__(self, block: Block) -> None:
         self.block = block
@@ -69,6 +69,7 @@ class Late:
         self.groups: dict[tuple[int, str], list[list[Any]]] = {}  # by thread and kind, oldest first
         self.open: dict[tuple[int, str], list[Any]] = {}  # not yet committed
         self.promised: dict[int, list[Callable[[], None]]] = {}  # by the place of a barrier
+        self.visitors: dict[int, dict[Block, None]] = {}  # other blocks that have arrived, by the place of a barrier
 
     # -- groups
 
@@ -243,7 +244,9 @@ class Late:
 
         raises  Fault   more arrivals than are pending, or .noComplete on the last one (719)
         """
-        _, view, place, parts = self._state(address, generic)
+        home, view, place, parts = self._state(address, generic)
+        if home is not self:
+            home.visitors.setdefault(place, {})[self.block] = None
         before = view[place >> 3]
         if not 0 < count <= parts[0]:
             raise Fault(
@@ -276,7 +279,7 @@ class Late:
             return False
         self._notice()
         if self.block.launch.history is not None:
-            self.block.launch.history.order()
+            self.block.launch.history.order(home.visitors.get(place, ()))
         return True
 
     def promise(self, address: int, generic: bool, work: Callable[[], None]) -> None:
