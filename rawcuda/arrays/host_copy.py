@@ -1,6 +1,6 @@
 """Arrays in new host memory, and copies between any two layouts of host memory, by C functions of Python itself.
 
-What it is   `Walk`, a copy whose dimensions are merged; `copy`, which performs one in host memory; `box_of`, the form in
+What it is   `Walk`, a copy whose dimensions are merged; `copy`, which performs one in host memory; `box_of`, the way in
              which a device copies one; and `empty_host`.
 What not     it converts no dtype, checks neither writability nor equality of shapes, and waits for no device.
 How          contiguous dimensions are merged, and a last dimension without gaps becomes one element. What remains

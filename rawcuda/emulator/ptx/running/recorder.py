@@ -127,17 +127,19 @@ class Step:
 
     @property
     def written(self) -> tuple[str, ...]:
+        """Return the names of the registers that this instruction wrote."""
         return tuple(self._values)
 
     @property
     def registers(self) -> dict[str, tuple[Any, ...]]:
+        """Return the values of the registers that were written until now; they are computed anew each time."""
         made: dict[str, tuple[Any, ...]] = {}
         for added in self._log[: self._at + 1]:
             _add(made, *added)
         return made
 
     def update(self, registers: dict[str, tuple[Any, ...]]) -> dict[str, tuple[Any, ...]]:
-        """Bring registers from the step of this function before to this step, and return those that changed."""
+        """Change the registers of the step before, of the same function, to those of this step; return what changed."""
         return _add(registers, *self._log[self._at])
 
     def __repr__(self) -> str:
