@@ -407,16 +407,20 @@ class Queues:
         They are for a report of memory that was never written, and "" if there is no such work.
         """
         with self._machine.lock:  # (it is released while a kernel runs)
-            pending = [work for stream in self._busy for work in stream.queue if not work.done]
-            running = {work.stream.running for work in pending}
-            for work in pending:
-                if work.names(allocation) and not _comes_after(work, running):
-                    site = f" at {work.site}" * bool(work.site)
-                    return (
-                        f"; {work.name}, submitted{site} to another stream, may write it and has not run: let this "
-                        "stream wait for the other one, stream.wait(other), or use one stream for both"
-                    )
-        return ""
+            work = self._missed(allocation)
+        if work is None:
+            return ""
+        site = f" at {work.site}" * bool(work.site)
+        return (
+            f"; {work.name}, submitted{site} to another stream, may write it and has not run: let this stream wait for "
+            "the other one, stream.wait(other), or use one stream for both"
+        )
+
+    def _missed(self, allocation: Allocation) -> Work | None:
+        pending = [work for stream in self._busy for work in stream.queue if not work.done]
+        running = {work.stream.running for work in pending}
+        found = [work for work in pending if work.names(allocation) and not _comes_after(work, running)]
+        return found[0] if found else None
 
     def complete_context(self, context: Context, until: float | None = None) -> None:
         """Finish all work of a context, as far as `complete` waits for it."""
