@@ -1,6 +1,7 @@
 // Run buttons below the blocks of code that can run in a browser. docs/make_site.py marks those blocks; worker.js runs
-// them, steps.js shows the steps of a warp. A page with files that can be edited is a playground: playground.js. The blocks of a page share one state, in the order of the page. A block that tests the one above it, a task, runs
-// together with it, and only if it is asked for; the solution of a task can be put into it.
+// them, steps.js shows the steps of a warp. A page with files that can be edited is a playground: playground.js. The
+// blocks of a page share one state, in the order of the page. A block that tests the one above it, a task, runs together
+// with it, and only if it is asked for; the solution of a task can be put into it.
 "use strict";
 (() => {
   const here = document.currentScript.src;

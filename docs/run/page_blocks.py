@@ -131,7 +131,7 @@ def _print_error(error: BaseException) -> None:
 def _show(value: object) -> None:
     """Show a value that a page can show: a picture, the steps of a warp, or a tuple of such."""
     for each in value if isinstance(value, tuple) else (value,):
-        if type(each).__name__ == "Steps":
+        if type(each).__module__ == "rawcuda.tools.steps":  # importing it here would import all of gpu/ for a picture
             found = each.as_dict()
             _tell[0]("steps", json.dumps({**found, "steps": found["steps"][:_STEPS]}))
         elif text := getattr(each, "_repr_svg_", str)():

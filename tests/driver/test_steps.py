@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import sys
 import time
 import tracemalloc
@@ -265,6 +266,22 @@ def test_the_command(device, tmp_path, monkeypatch, capsys, words, status, said)
     if "failed" in out:
         device.reset(force=True)
     assert got == status and said in out + err, (got, out, err)
+
+
+def test_the_command_reads_a_pipe(device, tmp_path, monkeypatch, capsys):
+    """Such a file can be read once."""
+    monkeypatch.delenv("RAWCUDA_DRIVER", raising=False)
+    monkeypatch.setattr(module("tools.commands.step"), "connect", lambda driver: None)  # the emulator is in use already
+    numpy.save(tmp_path / "x.npy", numpy.ones(8, "float32"))
+    end, start = os.pipe()
+    try:
+        with open(start, "w") as file:
+            file.write(SCALE)
+        words = ["step", f"/dev/fd/{end}", "scale", str(tmp_path / "x.npy"), "2.0", "4", "--grid", "1", "--block", "4"]
+        assert module("__main__").main(words) == 0
+    finally:
+        os.close(end)
+    assert "scale(), warp 0 of block (0, 0, 0): " in capsys.readouterr().out
 
 
 def test_what_is_refused(device):

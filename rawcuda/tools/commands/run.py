@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     import argparse
     from typing import Any
 
+    from ...gpu.kernels.kernel import Kernel
+
 __all__ = ["main", "make_parser"]
 
 _EPILOG = (
@@ -94,20 +96,21 @@ def read(options: argparse.Namespace) -> bytes:
             raise FileNotFoundError(ENOENT, os.strerror(ENOENT), options.file)
         _look_for(options.kernel, options.file, None)
         return b""
-    kind, data = _prepared(options)
+    code, kind, data = _prepared(options)
     _look_for(options.kernel, options.file, (kind, data))
-    return Path(options.file).read_bytes()
+    return code
 
 
-def _prepared(options: argparse.Namespace) -> tuple[str, bytes]:
-    """Return the kind and the bytes of a file that is not CUDA C."""
+def _prepared(options: argparse.Namespace) -> tuple[bytes, str, bytes]:
+    """Return the bytes of a file that is not CUDA C, its kind and its code; the file is read once: it may be a pipe."""
+    code = Path(options.file).read_bytes()
     try:
-        found = image.prepare(Path(options.file).read_bytes() + b"\n")  # a single line would be taken for a file's name
+        kind, data = image.prepare(code + b"\n")  # a single line would be taken for a file's name
     except ValueError as error:
         raise ValueError(f"{options.file}: {error}") from None
     if options.option:
         raise Refusal("--option is for the compiler: the file is not CUDA C, whose name ends in .cu")
-    return found
+    return code, kind, data
 
 
 def extents(options: argparse.Namespace) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -120,24 +123,28 @@ def extents(options: argparse.Namespace) -> tuple[tuple[int, ...], tuple[int, ..
 
 
 def load(device: Device, options: argparse.Namespace, code: bytes) -> Module:
-    """Load the code, or compile the CUDA C; the kernel may then be any name expression.
+    """Load the code, or compile the CUDA C; the kernel may then be any name expression."""
+    if code:
+        return Module(device, code)
+    names = [] if options.kernel.startswith("_Z") else [options.kernel]
+    with showing_warnings():
+        return device.compile(Path(options.file), options=options.option, names=names)
+
+
+def kernel_of(module: Module, options: argparse.Namespace) -> Kernel:
+    """Return the kernel.
 
     raises  Refusal  the number of arguments is wrong: before anything is uploaded
     """
-    if code:
-        module = Module(device, code)
-    else:
-        names = [] if options.kernel.startswith("_Z") else [options.kernel]
-        with showing_warnings():
-            module = device.compile(Path(options.file), options=options.option, names=names)
-    wanted, given = len(module[options.kernel].parameters), len(options.arguments)
+    kernel: Kernel = module[options.kernel]
+    wanted, given = len(kernel.parameters), len(options.arguments)
     if given != wanted:
         more = "; a grid of two dimensions is --grid 4x2" if given > wanted else ""
         raise Refusal(
             f"kernel {options.kernel} has {wanted} parameters, and {given} arguments were given; "
             f"{PROGRAM} run {options.file} lists them{more}"
         )
-    return module
+    return kernel
 
 
 def make_parser() -> Parser:
@@ -200,7 +207,7 @@ def _list(options: argparse.Namespace) -> int:
         with showing_warnings():
             kind, data = "ptx", compile(Path(path), options=options.option)
     else:
-        kind, data = _prepared(options)
+        _, kind, data = _prepared(options)
     if kind == "fatbin":
         raise ValueError(
             f"{path}: a fatbin is compressed, and only the driver can list its kernels: give the name of a kernel"
@@ -279,7 +286,7 @@ def _run(
         ) from None
     device = Device(options.device)
     with load(device, options, code) as module:
-        launch = module[options.kernel].configure(grid=grid, block=block, shared_bytes=options.shared)
+        launch = kernel_of(module, options).configure(grid=grid, block=block, shared_bytes=options.shared)
         values = [argument.place(device) for argument in arguments]
         with Progress(options.kernel) as progress, device.event(timing=True) as start, device.event(timing=True) as end:
             show_progress(loaded, progress)

@@ -24,9 +24,10 @@ def main(arguments: list[str]) -> int:
     connect("emulator")
     device = Device(0)
     with run.load(device, options, code) as module:
+        kernel = run.kernel_of(module, options)
         values = [operand.place(device) for operand in operands]
         made = steps.step(
-            module[options.kernel],
+            kernel,
             *values,
             grid=grid,
             block=block,
