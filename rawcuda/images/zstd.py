@@ -8,6 +8,8 @@ Read next    containers.py
 
 from __future__ import annotations
 
+import sys
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     Row = tuple[int, int, int]  # symbol, bits to read, and what to add to them for the next state
@@ -51,7 +53,7 @@ def decompress(data: bytes, most: int = _MOST) -> bytes:
         while data:
             frames = _counted(frames)
             frame = zstd.ZstdDecompressor()
-            found += frame.decompress(data, most - len(found) + 1)
+            found += frame.decompress(data, min(most - len(found) + 1, sys.maxsize))
             if len(found) > most:
                 raise _too_much(most)
             if not frame.eof:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import sys
 import types
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -77,6 +78,8 @@ def _handles(library: Any) -> dict[str, int]:
     Primary contexts are not counted, because they stay retained after their first use.
     """
     gc.collect()
+    if sys.platform == "emscripten":
+        module("dlpack").sweep()  # no destructor has freed what nobody consumed; the next export would do it
     module("ownership").drain()
     for point in tuple(module("gpu.core.points").retained):  # its event goes with the others
         if not point.is_reached():

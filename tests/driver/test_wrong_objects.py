@@ -8,6 +8,7 @@ words: Python's words do not say which argument is meant. Nothing may be left be
 from __future__ import annotations
 
 import array
+import ctypes
 import dis
 import inspect
 import os
@@ -46,7 +47,8 @@ class World:
         self.array = device.array((4, 4), "float32", surface=True)
         self.mipmapped = device.mipmapped_array((4, 4), "float32")
         self.texture, self.surface = device.texture(self.array), device.surface(self.array)
-        self.tensor_map = rawcuda.TensorMap.tiled(device.empty((64, 64), "float16"), box=(8, 64))
+        if ctypes.sizeof(ctypes.c_void_p) == 8:  # cuTensorMapEncodeTiled() takes a `void *`
+            self.tensor_map = rawcuda.TensorMap.tiled(device.empty((64, 64), "float16"), box=(8, 64))
         self.graph = device.graph()
         self.first = self.graph.fill(self.view, 1)
         self.kernel_node = self.graph.kernel(self.step["step"], self.words, 1, grid=1, block=1, after=self.first)

@@ -111,6 +111,7 @@ ARRIVES_ELSEWHERE = """
 WAIT:
     mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 %p1, [%r3], 0;
     @!%p1 bra WAIT;
+    {later}
     ld.shared.u32 %r8, [mine];
     mul.wide.u32 %rd2, %r1, 4;
     add.u64 %rd1, %rd1, %rd2;
@@ -118,18 +119,29 @@ WAIT:
     barrier.cluster.arrive; barrier.cluster.wait;"""
 
 
-@pytest.mark.parametrize("right", [True, False])
-def test_an_arrival_at_the_barrier_of_another_block_orders_the_two_blocks(right, monkeypatch):
-    there = "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r6];"
-    here = "mbarrier.arrive.shared.b64 %rd9, [%r3];"
+# Another write, and then a phase of the barrier in which the other block does not take part.
+ONCE_MORE = """
+    st.shared::cluster.u32 [%r5], %r7;
+    mbarrier.arrive.shared.b64 %rd9, [%r3];
+LATER:
+    mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 %p1, [%r3], 1;
+    @!%p1 bra LATER;"""
+
+
+@pytest.mark.parametrize("place, later", [("there", ""), ("here", ""), ("there", ONCE_MORE)])
+def test_an_arrival_at_the_barrier_of_another_block_orders_the_two_blocks(place, later, monkeypatch):
+    arrives = {
+        "there": "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r6];",
+        "here": "mbarrier.arrive.shared.b64 %rd9, [%r3];",
+    }
     shared = ".shared .align 16 .b8 mine[64]; .shared .align 8 .b64 barrier;"
     searched = ptx_client.space.Space()
     searched.races = True
     monkeypatch.setattr(ptx_client.space, "Space", lambda: searched)
-    machine = Machine(kernel(ARRIVES_ELSEWHERE.format(arrives=there if right else here), shared=shared))
+    machine = Machine(kernel(ARRIVES_ELSEWHERE.format(arrives=arrives[place], later=later), shared=shared))
     out = machine.buffer("I", [0, 0])
     packed = out.address.to_bytes(8, "little")
-    if right:
+    if place == "there" and not later:
         machine.code.entries["k"].run((2, 1, 1), (1, 1, 1), 0, packed, cluster=(2, 1, 1))
         assert out.values() == [11, 10]
         return

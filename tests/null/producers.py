@@ -11,6 +11,8 @@ import sys
 from collections import deque
 from typing import Any
 
+import pytest
+
 _api = ctypes.PyDLL(None) if sys.platform != "win32" else ctypes.PyDLL("", handle=sys.dllhandle)
 _new = _api["PyCapsule_New"]
 _new.restype, _new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
@@ -18,6 +20,7 @@ _get_name = _api["PyCapsule_GetName"]
 _get_name.restype, _get_name.argtypes = ctypes.c_char_p, [ctypes.py_object]
 _name_at = _api["PyCapsule_GetName"]
 _name_at.restype, _name_at.argtypes = ctypes.c_char_p, [ctypes.c_void_p]
+_VERSIONED = "@IIPPQ"  # what comes before the DLTensor: version, manager_ctx, deleter, flags
 _DELETER = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 _DESTRUCTOR = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
 NAMES = {
@@ -74,9 +77,9 @@ class Tensor:
         self._deleter = _DELETER(self._delete)
         deleter = 0 if null_deleter else ctypes.cast(self._deleter, ctypes.c_void_p).value
         if version is None:
-            raw = head + struct.pack("=QQ", 0, deleter)
+            raw = head + struct.pack("@PP", 0, deleter)
         else:
-            raw = struct.pack("=IIQQQ", *version, 0, deleter, flags) + head
+            raw = struct.pack(_VERSIONED, *version, 0, deleter, flags) + head
         self.versioned = version is not None
         self.struct = ctypes.create_string_buffer(raw, len(raw))
 
@@ -97,7 +100,12 @@ class Tensor:
         strides: int,
         byte_offset: int,
     ) -> bytes:
-        return struct.pack("=QiiiBBHQQQ", address, *device, ndim, *dtype, shape, strides, byte_offset)
+        try:
+            return struct.pack("@PiiiBBHPPQ", address, *device, ndim, *dtype, shape, strides, byte_offset)
+        except struct.error:
+            if struct.calcsize("P") == 8:
+                raise
+            pytest.skip("a pointer of 4 bytes cannot describe this memory")
 
     @property
     def address(self) -> int:
@@ -160,8 +168,8 @@ class Exporter:
     def _device(self) -> Any:
         if self.says is not None:
             return self.says
-        start = 32 if self.tensor.versioned else 0
-        return struct.unpack_from("=ii", self.tensor.struct, start + 8)
+        start = struct.calcsize(_VERSIONED) if self.tensor.versioned else 0
+        return struct.unpack_from("@ii", self.tensor.struct, start + struct.calcsize("@P"))
 
     def __dlpack__(self, **keywords: Any) -> Any:
         self.asked.append(keywords)

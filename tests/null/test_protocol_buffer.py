@@ -86,7 +86,7 @@ def address(thing):
     )
     get.argtypes = [ctypes.py_object, ctypes.c_void_p, ctypes.c_int]
     get(thing, ctypes.addressof(kept), 0x11C)
-    found = ctypes.c_uint64.from_buffer(kept).value
+    found = ctypes.c_void_p.from_buffer(kept).value
     release = (
         ctypes.PyDLL(None)["PyBuffer_Release"]
         if sys.platform != "win32"

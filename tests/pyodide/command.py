@@ -25,12 +25,11 @@ _TOGETHER = 1  # files of tests that one process runs: what a skipped test leave
 _MINUTES = 10  # that one process may take
 
 # Files of tests that are not run there, and why. (Single tests are skipped where they ask for what is missing.)
-_WIDE = "their exporters, callers and layouts have pointers of 8 bytes"
+_WIDE = "they are about layouts with pointers of 8 bytes, or about tables of C functions"
 _SAME = "they read the checkout, which is the same everywhere"
 LEFT_OUT = {
     **dict.fromkeys(
-        [f"tests/null/test_{name}.py" for name in ("cuda_h_types", "headers_reader", "protocol_hostile")]
-        + [f"tests/null/test_dlpack_{name}.py" for name in ("exchange", "import", "struct", "table")],
+        [f"tests/null/test_dlpack_{name}.py" for name in ("exchange", "struct", "table")],
         _WIDE,
     ),
     **dict.fromkeys(

@@ -27,6 +27,7 @@ __all__ = ["Limits"]
 
 _CACHE = ("none", "shared", "l1", "equal")  # CU_FUNC_CACHE_PREFER_...
 _BANKS = ("default", "four_byte", "eight_byte")  # CU_SHARED_MEM_CONFIG_..._BANK_SIZE
+_BITS = 8 * ctypes.sizeof(ctypes.c_size_t)
 
 
 def _limit(number: int, text: str) -> Any:
@@ -40,8 +41,8 @@ def _limit(number: int, text: str) -> Any:
     def put(self: Limits, value: int) -> None:
         name = _NUMBERS[number]
         size = as_int(name, value)
-        if not 0 <= size < 2**64:
-            raise ValueError(f"{name}={worded(size)}: give a number from 0 to 2**64-1")
+        if not 0 <= size < 2**_BITS:
+            raise ValueError(f"{name}={worded(size)}: give a number from 0 to 2**{_BITS}-1")
         self._ask("cuCtxSetLimit", number, ctypes.c_uint(number), ctypes.c_size_t(size))
 
     return property(get, put, doc=text)

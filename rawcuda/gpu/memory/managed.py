@@ -240,7 +240,8 @@ def _discard(ranges: list[Run], primary: PrimaryContext, stream: object) -> None
 def _arrays(ranges: list[Run]) -> tuple[object, ...]:
     """Return the addresses, the sizes and the number of ranges, as arguments of a batch."""
     count = len(ranges)
-    begins, sizes = [(ctypes.c_uint64 * count)(*[each[column] for each in ranges]) for column in (0, 1)]
+    begins = (ctypes.c_uint64 * count)(*[each[0] for each in ranges])
+    sizes = (ctypes.c_size_t * count)(*[each[1] for each in ranges])
     return byref(begins), byref(sizes), as_argument(count)
 
 

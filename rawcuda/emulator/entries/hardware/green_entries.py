@@ -12,14 +12,15 @@ from __future__ import annotations
 
 import struct
 
-from ...interface.thunks import entry, get_int, out, put_bytes, put_int, put_u64, put_word, read
+from ...interface.thunks import WORD, entry, get_int, out, put_bytes, put_int, put_u64, put_word, read
 from ...machine.codes import Refused
 from ...machine.machine import Context, Device, Machine
 from ...machine.queues import Event, Stream
 
 __all__ = ["GreenContext"]
 
-_RESOURCE = struct.Struct("<i4x QQQ 64x 3I 36x")  # type; device + 1, multiprocessors, call; count, smallest, alignment
+# type; device + 1, multiprocessors, call; count, smallest, alignment; the pointer at the end
+_RESOURCE = struct.Struct(f"<i4x QQQ 64x 3I 28x {WORD}x")
 _SM = 1
 _SMALLEST = 2  # multiprocessors of a part
 _REQUIRED, _NON_BLOCKING = 1, 1

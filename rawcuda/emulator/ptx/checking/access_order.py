@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     Knowledge = dict[int, int]
     Shared = dict[int, Knowledge]  # by scope
+    Arrival = tuple[Knowledge, list[Shared]]
     Released = list[tuple[int, int, Knowledge, int]]  # scope, thread, knowledge, time up to which the thread is known
     # a line of the PTX; in a function, also the generated lines above it
     Line = Union[int, tuple[int, tuple[int, ...]]]
@@ -68,7 +69,7 @@ class Order:
         self.fenced: set[int] = set()
         self.shared: dict[int, Shared] = {}
         self.publishes: dict[int, Released] = {}
-        self.arrivals: dict[tuple[int, int], list[tuple[Knowledge, list[Shared]]]] = {}
+        self.arrivals: dict[tuple[int, int], list[Arrival]] = {}
 
     def knows(self, who: int) -> Knowledge:
         """Return the knowledge of a thread."""
@@ -139,21 +140,26 @@ class Order:
 
     def arrive(self, block: Block, t: int, barrier: int) -> None:
         """Record that a thread has arrived at a barrier without waiting for it."""
+        self.arrivals.setdefault((block.number, barrier), []).append(self.arrival(block, t))
+
+    def arrival(self, block: Block, t: int) -> Arrival:
+        """Return what a thread gives to those who wait for it: its knowledge now, and what its fences cover."""
         who = block.number * THREADS + t
         shared = [self.shared[who]] if who in self.shared else []
         for scope, (known, time) in self.fences.get(who, {}).items():
             shared.append({scope: {**known, who: time}})
         now, self.time = self.time, self.time + 1
-        self.arrivals.setdefault((block.number, barrier), []).append(({**self.knows(who), who: now}, shared))
+        return {**self.knows(who), who: now}, shared
 
-    def order(self, others: Iterable[Block] = ()) -> None:
+    def order(self, arrived: Iterable[Arrival] = ()) -> None:
         """Record an instruction whose effect on the order is not modelled: it counts as a barrier of the block.
 
-        shape   others: blocks of the cluster whose threads take part in it, too
+        shape   arrived: what threads of other blocks of the cluster gave when they arrived
         """
         block = self.launch.block
         if block is not None:
-            self.meet([block, *others], None)
+            self.arrivals.setdefault((block.number, -1), []).extend(arrived)
+            self.meet([block], None)
 
     def leave(self, block: Block) -> None:
         """Forget the threads of a block that has ended."""

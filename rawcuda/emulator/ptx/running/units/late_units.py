@@ -26,6 +26,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable
 
+    from ...checking.access_order import Arrival
+
 __all__ = ["Late", "combine", "finish", "started"]
 
 MOST_ARRIVALS = (1 << 20) - 1
@@ -61,7 +63,7 @@ class Late:
     Why long  groups and barriers are two ways to wait for the same copies
     """
 
-    __slots__ = ("block", "groups", "open", "promised", "shared", "visitors")
+    __slots__ = ("block", "completed", "groups", "open", "promised", "shared", "visitors")
 
     def __init__(self, block: Block) -> None:
         self.block = block
@@ -69,7 +71,9 @@ class Late:
         self.groups: dict[tuple[int, str], list[list[Any]]] = {}  # by thread and kind, oldest first
         self.open: dict[tuple[int, str], list[Any]] = {}  # not yet committed
         self.promised: dict[int, list[Callable[[], None]]] = {}  # by the place of a barrier
-        self.visitors: dict[int, dict[Block, None]] = {}  # other blocks that have arrived, by the place of a barrier
+        # What threads of other blocks gave on arrival, by the place of a barrier: in this phase, and in the last one.
+        self.visitors: dict[int, list[Arrival]] = {}
+        self.completed: dict[int, list[Arrival]] = {}
 
     # -- groups
 
@@ -209,7 +213,8 @@ class Late:
         parts = [value & 0xFFFFF, value >> 20 & 0xFFFFF, (value >> 40 & 0x1FFFFF) - _BIAS, value >> 61 & 1]
         return started(block), view, place, parts
 
-    def _keep(self, view: memoryview, place: int, parts: list[int]) -> None:
+    def _keep(self, home: Late, view: memoryview, place: int, parts: list[int]) -> None:
+        """Store the state of a barrier; if nothing is pending any more, its next phase begins."""
         pending, expected, count, phase = parts
         if not -_BIAS < count < _BIAS:
             raise Fault(
@@ -217,6 +222,7 @@ class Late:
             )
         if not pending and not count:
             pending, phase = expected, phase ^ 1
+            home.completed[place] = home.visitors.pop(place, [])
         view[place >> 3] = pending | expected << 20 | count + _BIAS << 40 | phase << 61 | _MARK << 62
 
     def init(self, address: int, generic: bool, count: int) -> None:
@@ -245,8 +251,9 @@ class Late:
         raises  Fault   more arrivals than are pending, or .noComplete on the last one (719)
         """
         home, view, place, parts = self._state(address, generic)
-        if home is not self:
-            home.visitors.setdefault(place, {})[self.block] = None
+        history = self.block.launch.history
+        if home is not self and history is not None:
+            home.visitors.setdefault(place, []).append(history.arrival(self.block, self.block.running or 0))
         before = view[place >> 3]
         if not 0 < count <= parts[0]:
             raise Fault(
@@ -260,14 +267,14 @@ class Late:
             parts[1] -= count
         if not completes and not parts[0] and not parts[2]:
             raise Fault(LAUNCH_FAILED, "mbarrier.arrive.noComplete completes the phase")
-        self._keep(view, place, parts)
+        self._keep(home, view, place, parts)
         return before
 
     def transact(self, address: int, generic: bool, nbytes: int) -> None:
         """Add to the bytes that a barrier waits for."""
-        _, view, place, parts = self._state(address, generic)
+        home, view, place, parts = self._state(address, generic)
         parts[2] += nbytes
-        self._keep(view, place, parts)
+        self._keep(home, view, place, parts)
 
     def passed(self, address: int, generic: bool, given: int, by_parity: bool) -> bool:
         """Tell whether a phase of a barrier is complete; a state or a parity says which phase."""
@@ -279,7 +286,7 @@ class Late:
             return False
         self._notice()
         if self.block.launch.history is not None:
-            self.block.launch.history.order(home.visitors.get(place, ()))
+            self.block.launch.history.order(home.completed.get(place, ()))
         return True
 
     def promise(self, address: int, generic: bool, work: Callable[[], None]) -> None:
@@ -299,9 +306,9 @@ class Late:
         key = self._key("cp")
         started = [(copies, len(copies)) for copies in (*self.groups.get(key, ()), self.open.get(key, []))]
         if not counted:
-            _, view, place, parts = self._state(address, generic)
+            home, view, place, parts = self._state(address, generic)
             parts[0] += 1
-            self._keep(view, place, parts)
+            self._keep(home, view, place, parts)
 
         def work() -> None:
             for copies, count in started:
