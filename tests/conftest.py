@@ -180,6 +180,15 @@ def in_third(name: str, word: str) -> bool:
     return hashlib.sha256(f"{word} {name.partition('::')[0]}".encode()).digest()[0] % 3 == 0
 
 
+def third_of(config: pytest.Config, word: str) -> list[str]:
+    """Return the option for a rerun: a change runs null/ and a third of the other files, --heavy all.
+
+    The commits of some days select each file.
+    """
+    commit = config.getoption("change")
+    return [f"--third={commit}-{word}"] if commit else []
+
+
 def _takes_minutes(item: pytest.Item) -> bool:
     """Tell whether a test runs other tests."""
     return "rerun" in getattr(item, "fixturenames", ())

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Rerun
+from tests.conftest import Rerun, third_of
 
 pytestmark = pytest.mark.heavy
 
@@ -63,28 +63,27 @@ NEWEST = max((*PYTHONS, THIS), key=VERSIONS.index)
 OLDEST = min((*PYTHONS, THIS), key=VERSIONS.index)
 
 
-def run_all(rerun: Rerun, version: str, *options: str) -> None:
-    """Run the tests of null/, emulator/, driver/ and interop/ on another Python."""
-    command = [str(PYTHONS[version]), "-m", "tests", *FOLDERS, "--", "--numprocesses=0", *options]
+def run_all(rerun: Rerun, version: str, pytestconfig: pytest.Config, *options: str) -> None:
+    """Run the tests of null/, emulator/, driver/ and interop/ on another Python; for a change, a third of the files."""
+    third = third_of(pytestconfig, version)
+    command = [str(PYTHONS[version]), "-m", "tests", *FOLDERS, "--", "--numprocesses=0", *options, *third]
     assert f"-- Python {version}." in rerun(command, timeout=3600)
 
 
 @pytest.mark.every_change
 @pytest.mark.parametrize("version", sorted({OLDEST, NEWEST} - {THIS}, key=VERSIONS.index))
 def test_tests_pass_on_the_oldest_and_the_newest(rerun: Rerun, version: str, pytestconfig: pytest.Config) -> None:
-    """A change runs null/ and a third of the other files on each; the commits of some days select all of them."""
-    commit = pytestconfig.getoption("change")
-    run_all(rerun, version, "--again", *([f"--third={commit}-{version}"] if commit else []))
+    run_all(rerun, version, pytestconfig, "--again")
 
 
 @pytest.mark.parametrize("version", sorted(PYTHONS.keys() - {OLDEST, NEWEST}, key=VERSIONS.index))
-def test_tests_pass_on_those_between(rerun: Rerun, version: str) -> None:
-    run_all(rerun, version, "--again")
+def test_tests_pass_on_those_between(rerun: Rerun, version: str, pytestconfig: pytest.Config) -> None:
+    run_all(rerun, version, pytestconfig, "--again")
 
 
 @pytest.mark.skipif(NEWEST == THIS, reason="python3 -m tests runs them")
-def test_tests_that_depend_little_on_the_python_pass_on_the_newest(rerun: Rerun) -> None:
-    run_all(rerun, NEWEST)
+def test_tests_that_depend_little_on_the_python_pass_on_the_newest(rerun: Rerun, pytestconfig: pytest.Config) -> None:
+    run_all(rerun, NEWEST, pytestconfig)
 
 
 @pytest.mark.parametrize("version", sorted({OLDEST, THIS, NEWEST}))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Python, Rerun
+from tests.conftest import Python, Rerun, third_of
 
 from .conftest import NESTED
 
@@ -34,7 +34,16 @@ def test_a_renamed_copy_passes_a_sample_of_the_tests(rerun: Rerun, site: Path, p
 def test_a_renamed_copy_passes_the_tests_with_the_fast_paths_off(
     rerun: Rerun, site: Path, pytestconfig: pytest.Config
 ) -> None:
-    run_on_the_copy(rerun, site, pytestconfig, "tests/null", "tests/emulator", "tests/driver", "--plain")
+    run_on_the_copy(
+        rerun,
+        site,
+        pytestconfig,
+        "tests/null",
+        "tests/emulator",
+        "tests/driver",
+        "--plain",
+        *third_of(pytestconfig, "renamed"),
+    )
 
 
 def test_a_renamed_copy_runs_its_demo(python: Python, site: Path) -> None:
