@@ -522,7 +522,10 @@ def use(driver: str | Library, **settings: Any) -> None:
             raise RuntimeError(f"{_current!r} is in use already: choose before the first call, or in another process")
         if isinstance(driver, str):
             if driver != "nvidia" and not os.path.isabs(driver):
-                raise ValueError(f"driver {driver!r}: give 'nvidia', 'emulator', an absolute path, or a library object")
+                more = "; settings are keywords: use('emulator', checkers=...)" if "emulator" in driver else ""
+                raise ValueError(
+                    f"driver {worded(driver)}: give 'nvidia', 'emulator', an absolute path, or a library object{more}"
+                )
         elif not callable(getattr(driver, "address", None)):
             raise TypeError(f"a library needs a method address(symbol); {type(driver).__name__} has none")
         _chosen = driver

@@ -26,6 +26,15 @@ _COMPUTE = "a view computes nothing: compute with numpy.asarray(view.download())
 _LAUNCH = 'kernel.launch(..., grid=blocks, block=threads) with kernel = module["name"]'
 
 # kind: {names, separated by spaces: what to write instead}. A kind is a class, the package, or what takes keywords.
+_ARRAYS = {
+    "order": "the array is in C order; a transposed one is in Fortran order: device.empty(shape[::-1], dtype).T",
+    "kind memory memory_type pinned managed": (
+        'x = device.allocate(nbytes, kind="managed").view(dtype).reshape(shape), or kind="pinned"'
+    ),
+    "strides": "device.empty_pitched(shape, dtype) aligns the rows",
+    "device": "the method's object is the device: Device(1).empty(shape, dtype)",
+}
+
 HINTS: dict[str, dict[str, str]] = {
     "the package": {
         "upload array asarray ascontiguousarray to_device to_gpu from_numpy device_array_like": (
@@ -37,10 +46,11 @@ HINTS: dict[str, dict[str, str]] = {
         "asnumpy copy_to_host to_host memcpy memcpy_dtoh memcpy_htod memcpy_dtod": (
             "copy(dst, src) copies between any two arrays; view.download() copies to the host"
         ),
-        "mem_alloc malloc alloc cuda_malloc allocate DeviceAllocation Buffer": (
+        "mem_alloc malloc alloc cuda_malloc cudaMalloc allocate DeviceAllocation Buffer": (
             "Device(0).allocate(nbytes) allocates memory; .empty(shape, dtype) makes an array"
         ),
-        "pagelocked_empty pinned_array alloc_pinned_memory managed_empty managed_array": (
+        "pagelocked_empty pinned_array alloc_pinned_memory managed_empty managed_array pinned pinned_empty "
+        "empty_pinned alloc_pinned pin pinned_memory PinnedMemory PinnedArray managed empty_managed alloc_managed": (
             'Device(0).allocate(nbytes, kind="pinned") or kind="managed" allocates such memory'
         ),
         "jit njit vectorize guvectorize": ("kernels are CUDA C or PTX here: Device(0).compile(source) or .load(ptx)"),
@@ -57,6 +67,11 @@ HINTS: dict[str, dict[str, str]] = {
             "Device(0) is the first GPU, devices() lists them all; its context is made when it is needed"
         ),
         "device_count get_device_count getDeviceCount": "len(devices())",
+        "Out InOut": (
+            "an array that a kernel writes is on the device: x = Device(0).upload(a), launch with x, then x.copy_to(a)"
+        ),
+        "elapsed_time get_elapsed_time": "end.elapsed_ms(start) of events of Device(0).event(timing=True)",
+        "arange linspace eye random rand": "make the array with NumPy, and copy it: Device(0).upload(numpy.arange(n))",
         "stream current_stream default_stream get_current_stream": "Device(0).stream() makes a stream",
         "event": "Device(0).event() makes an event",
         "float16 float32 float64 int8 int16 int32 int64 uint8 uint16 uint32 uint64 bfloat16 complex64 complex128": (
@@ -65,8 +80,14 @@ HINTS: dict[str, dict[str, str]] = {
     },
     "Device": {
         "alloc malloc mem_alloc cuda_malloc allocate_memory": "device.allocate(nbytes)",
-        "pagelocked_empty alloc_pinned malloc_host": 'device.allocate(nbytes, kind="pinned")',
-        "malloc_managed alloc_managed managed_array": 'device.allocate(nbytes, kind="managed")',
+        "pagelocked_empty alloc_pinned malloc_host pinned pinned_empty empty_pinned allocate_pinned": (
+            'device.allocate(nbytes, kind="pinned")'
+        ),
+        "malloc_managed alloc_managed managed_array managed managed_empty empty_managed allocate_managed": (
+            'device.allocate(nbytes, kind="managed")'
+        ),
+        "arange linspace eye random rand": "device.upload(numpy.arange(n)) copies an array of NumPy into new memory",
+        "elapsed_time get_elapsed_time": "end.elapsed_ms(start) of events of device.event(timing=True)",
         "ones": "device.full(shape, 1, dtype)",
         "empty_like zeros_like device_array_like": "device.empty(x.shape, x.dtype) or device.zeros(x.shape, x.dtype)",
         "device_array ndarray": "device.empty(shape, dtype)",
@@ -160,6 +181,21 @@ HINTS: dict[str, dict[str, str]] = {
         "set upload": "memory.copy_from(x)",
         "memset memset_async": "memory.fill(value)",
         "address data device_ptr": "memory.ptr",
+    },
+    "allocate": {
+        "dtype shape": "device.empty(shape, dtype) makes an array",
+        "pinned managed memory memory_type type": 'write kind="pinned" or kind="managed"',
+    },
+    "empty": _ARRAYS,
+    "zeros": _ARRAYS,
+    "full": _ARRAYS | {"value": "the second argument is the value: device.full(shape, value, dtype)"},
+    "upload": {
+        "dtype": 'convert it first: device.upload(x.astype("float32"))',
+        "order": "an upload is in C order: device.upload(x.T).T is in Fortran order",
+        "kind memory pinned managed": (
+            'x = device.allocate(a.nbytes, kind="managed").view(a.dtype).reshape(a.shape), then x.copy_from(a)'
+        ),
+        "blocking async_ non_blocking": "with stream=... it waits only for memory that can be paged",
     },
     "launch": {
         "smem shared shared_memory sharedmem shmem dynamic_shared shared_size sharedMemBytes dynamic_shared_memory": (

@@ -181,6 +181,15 @@ def test_the_errors_for_structures_give_the_remedy(device):
     fields = [("a", "i4"), ("b", "f8")]
     with pytest.raises(ValueError, match=r"has 12 bytes, not 16: .* numpy\.dtype\(fields, align=True\)"):
         echoed(device, [16], numpy.array((1, 2), fields)[()])
+    wide = numpy.zeros(1, [("a", int), ("b", float)])[0]
+    with pytest.raises(
+        ValueError, match=r"has 16 bytes, not 8: the int and float of Python .* write \"i4\" and \"f4\""
+    ):
+        echoed(device, [8], wide)
+    with pytest.raises(ValueError, match=r"has 16 bytes, not 12$"):
+        echoed(device, [12], wide)
+    with pytest.raises(ValueError, match=r"has 12 bytes, not 16: struct\.pack\(\) adds no padding at the end"):
+        echoed(device, [16], struct.pack("<Qi", 1, 2))
     aligned = numpy.array((1, 2), numpy.dtype(fields, align=True))[()]
     assert echoed(device, [16], aligned)[0][:4] == struct.pack("<i", 1)
     for values in ((1.0, 2), [1.0, 2], {"a": 1}):

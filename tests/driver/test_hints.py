@@ -158,6 +158,39 @@ def test_a_compilation_for_a_device_refuses_the_keywords_of_others(device: Any) 
         device.compile("", extra_options=["-O3"])
 
 
+@pytest.mark.parametrize(
+    "make, words",
+    [
+        (
+            lambda d: d.empty(4, "float32", order="F"),
+            r"^empty\(\) has no option 'order': .*empty\(shape\[::-1\], dtype\)\.T",
+        ),
+        (
+            lambda d: d.zeros(4, "float32", kind="managed"),
+            r"^zeros\(\) has no option 'kind': x = device\.allocate\(nbytes, ",
+        ),
+        (lambda d: d.full(4, 1, "float32", device=1), r"^full\(\) has no option 'device': .* Device\(1\)\.empty"),
+        (lambda d: d.upload(b"1234", dtype="float32"), r"^upload\(\) has no option 'dtype': convert it first"),
+        (
+            lambda d: d.allocate(4, dtype="float32"),
+            r"^allocate\(\) has no option 'dtype': device\.empty\(shape, dtype\)",
+        ),
+        (lambda d: d.empty(4, "float32", steam=None), r"^empty\(\) has no option 'steam'$"),
+    ],
+)
+def test_new_arrays_and_memory_refuse_the_keywords_of_others(device: Any, make: Any, words: str) -> None:
+    with pytest.raises(TypeError, match=words):
+        make(device)
+
+
+def test_what_a_hint_about_new_arrays_says_works(device: Any) -> None:
+    transposed = device.empty((2, 3)[::-1], "float32").T
+    assert transposed.shape == (2, 3) and transposed.flags.f_contiguous
+    managed = device.allocate(24, kind="managed").view("float32").reshape((2, 3))
+    managed.fill(2)
+    assert managed.tolist() == [[2, 2, 2], [2, 2, 2]]
+
+
 def test_a_number_and_a_text_in_the_place_of_an_array(device: Any) -> None:
     with device.load(kernels.ADD) as loaded:
         add = loaded.kernel("add", ["pointer", "pointer", "pointer", "int32"])
@@ -458,7 +491,10 @@ def test_a_variable_of_a_module_is_not_set_by_its_name(device: Any) -> None:
 
 
 def test_a_grid_that_a_true_division_made(device: Any) -> None:
-    with device.load(kernels.ADD) as loaded, pytest.raises(TypeError, match="grid=2.5: give an int, with // for /, or"):
+    with (
+        device.load(kernels.ADD) as loaded,
+        pytest.raises(TypeError, match=r"grid=2.5: give an int, such as -\(-n // threads\), which rounds"),
+    ):
         loaded["add"].launch(None, None, None, 0, grid=10 / 4, block=1)
 
 

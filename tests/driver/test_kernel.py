@@ -299,7 +299,7 @@ def test_refused_before_anything_is_launched(device, kind, argument, error, word
 def test_host_memory_out_of_reach(device, argument):
     if device.attribute("PAGEABLE_MEMORY_ACCESS"):
         pytest.skip("this device reaches all host memory")
-    with pytest.raises(ValueError, match=r"host memory, which device 0 cannot access: device\.upload"):
+    with pytest.raises(ValueError, match=r"host memory, which device 0 cannot access: x = device\.upload\(it\) before"):
         echoed(device, [".u64"], argument)
 
 

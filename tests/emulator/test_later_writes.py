@@ -38,7 +38,7 @@ RACE = (
     r"racecheck: write after read in (?:.*\n)*"
     r"    {} writes address 0x\w+: .* which thread \((\d+), 0, 0\) read at ptx line \d+"
 )
-NEAR = "a barrier is missing between them, __syncwarp() or __syncthreads()"
+NEAR = "a barrier is missing between them, __syncthreads(), or __syncwarp() if all who take part are in one warp"
 
 
 def run(body: str, *, grid: int = 1, block: int = 32, **options: Any) -> tuple[int, list[int], list[str]]:

@@ -228,9 +228,17 @@ class Device(Facts):
         return Graph(self)
 
     def allocate(
-        self, nbytes: int, *, kind: str = "device", stream: object = None, pool: MemoryPool | None = None
+        self,
+        nbytes: int,
+        *,
+        kind: str = "device",
+        stream: object = None,
+        pool: MemoryPool | None = None,
+        **unknown: NoReturn,
     ) -> Memory:
         """Allocate "device", "pinned" or "managed" memory; if a stream or a pool is given, in the stream's order."""
+        if unknown:
+            raise no_such_option("allocate", unknown)
         if pool is not None:
             from ..memory.pool import allocate_from
 
@@ -289,22 +297,36 @@ class Device(Facts):
 
         return VirtualMemory(self, nbytes, reserve=reserve, peers=peers, shareable=shareable)
 
-    def empty(self, shape: int | tuple[int, ...], dtype: object, *, stream: object = None) -> StridedView:
+    def empty(
+        self, shape: int | tuple[int, ...], dtype: object, *, stream: object = None, **unknown: NoReturn
+    ) -> StridedView:
         """Return a new, uninitialized array on this device, in C order.
 
         stream  if given, the memory is allocated and freed in the order of this stream, as by allocate()
         """
+        if unknown:
+            raise no_such_option("empty", unknown)
         return making.empty(self, shape, dtype, "device", stream)
 
-    def zeros(self, shape: int | tuple[int, ...], dtype: object, *, stream: object = None) -> StridedView:
+    def zeros(
+        self, shape: int | tuple[int, ...], dtype: object, *, stream: object = None, **unknown: NoReturn
+    ) -> StridedView:
         """Return a new array on this device, in C order, of which every byte is set to 0 when the stream reaches it.
 
         stream  in whose order it is set; unlike empty(stream=), the memory is there at once, for every stream
         """
+        if unknown:
+            raise no_such_option("zeros", unknown)
         return making.zeros(self, shape, dtype, stream)
 
     def full(
-        self, shape: int | tuple[int, ...], fill_value: object, dtype: object, *, stream: object = None
+        self,
+        shape: int | tuple[int, ...],
+        fill_value: object,
+        dtype: object,
+        *,
+        stream: object = None,
+        **unknown: NoReturn,
     ) -> StridedView:
         """Return a new array on this device, in C order, whose elements are set to a value when the stream reaches it.
 
@@ -312,13 +334,17 @@ class Device(Facts):
         stream      as for zeros()
         raises      ValueError  the number does not fit
         """
+        if unknown:
+            raise no_such_option("full", unknown)
         return making.full(self, shape, fill_value, dtype, stream)
 
-    def upload(self, exporter: object, *, stream: object = None) -> StridedView:
+    def upload(self, exporter: object, *, stream: object = None, **unknown: NoReturn) -> StridedView:
         """Copy an exporter's array into new memory on this device, in C order.
 
         stream  in whose order it is copied; the memory is there at once, as for zeros()
         """
+        if unknown:
+            raise no_such_option("upload", unknown)
         return making.upload(self, exporter, stream=stream)
 
     def empty_pitched(self, shape: int | tuple[int, ...], dtype: object) -> StridedView:

@@ -117,7 +117,7 @@ def _numbers(name: str, given: object) -> list[Any]:
     try:
         return as_sequence(name, given)
     except TypeError:
-        how = ", with // for /" if isinstance(given, float) else ""
+        how = ", such as -(-n // threads), which rounds n / threads up" if isinstance(given, float) else ""
         raise TypeError(f"{name}={worded(given)}: give an int{how}, or a sequence of one to three ints") from None
 
 

@@ -341,7 +341,7 @@ def _check_dense(slot: Slot, argument: object, made: Description) -> None:
         other = "view(it).ptr to a kernel that calculates with strides"
     why = (
         f"is not in C order (its strides are {strides}), and a kernel gets only an address: give a copy in C order, "
-        f"such as view(it).copy(), or {other}"
+        f"c = view(it).copy(), and view(it).copy_from(c) after it if the kernel writes it; or {other}"
     )
     slot.refuse(ValueError, argument, why)
 
@@ -412,11 +412,26 @@ def _name(slot: Slot, error: Exception) -> None:
 def _pack_bytes(slot: Slot, argument: bytes, kept: Kept) -> bytes:
     size = bytes.__len__(argument)
     if size != slot.size:
-        slot.refuse(ValueError, argument, f"has {size} bytes, not {slot.size}")
+        lacks = slot.form == "bytes" and slot.size - 8 < size < slot.size and not size % 4
+        padding = ": struct.pack() adds no padding at the end, so add it, as x" if lacks else ""
+        slot.refuse(ValueError, argument, f"has {size} bytes, not {slot.size}{padding}")
     # A subclass may define __len__ and __bytes__ in any way: use the bytes that it contains.
     if type(argument) is bytes:
         return argument
     return bytes.__getitem__(argument, slice(None))
+
+
+def _other_size(dtype: Any, size: int) -> str:
+    """Return what to do about a structure of NumPy that has another size than that of C."""
+    import numpy
+
+    fields = [(name, dtype[name]) for name in dtype.names]
+    if numpy.dtype(fields, align=True).itemsize == size:
+        return ": a dtype has the padding of C with numpy.dtype(fields, align=True)"
+    narrow = [(name, f"{each.kind}4" if each.kind in "iuf" and each.itemsize == 8 else each) for name, each in fields]
+    if numpy.dtype(narrow, align=True).itemsize == size:
+        return ': the int and float of Python have 8 bytes, those of C 4: write "i4" and "f4" for the fields'
+    return ""
 
 
 def _pack_numpy_bytes(slot: Slot, argument: Any, kept: Kept) -> bytes:
@@ -424,7 +439,7 @@ def _pack_numpy_bytes(slot: Slot, argument: Any, kept: Kept) -> bytes:
     if len(data) != slot.size:
         padding = ""
         if argument.dtype.names:
-            padding = ": a dtype has the padding of C with numpy.dtype(fields, align=True)"
+            padding = _other_size(argument.dtype, slot.size)
         slot.refuse(ValueError, argument, f"({argument.dtype}) has {len(data)} bytes, not {slot.size}{padding}")
     if not argument.dtype.isnative:
         refuse_order(slot, argument, kept)

@@ -190,7 +190,8 @@ class Slot:
                 ValueError,
                 argument,
                 f"is in host memory, which device {self.ordinal} cannot access: "
-                'device.upload(it), or allocate it as "pinned" or "managed"'
+                "x = device.upload(it) before the launch, and x.copy_to(it) after it if the kernel writes it; or use "
+                'device.allocate(nbytes, kind="pinned")'
                 + ("; for the bytes of a structure, give bytes(it)" if self.form == "bytes" else ""),
             )
         remedy = f"Device({self.ordinal}).enable_peer_access(Device({ordinal}))"

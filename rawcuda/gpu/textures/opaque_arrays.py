@@ -305,7 +305,10 @@ class ArrayRegion(_Copies, Passed):
 def refuse_passing(array: object, slot: Slot) -> NoReturn:
     """Refuse an array as an argument of a kernel."""
     slot.refuse(
-        TypeError, array, "has no address: give a texture, device.texture(it), or a surface, device.surface(it)"
+        TypeError,
+        array,
+        "has no address: give a texture, device.texture(it), or a surface, device.surface(it); device.upload(x) makes "
+        "an array that has one",
     )
 
 

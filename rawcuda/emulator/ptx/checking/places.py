@@ -78,6 +78,6 @@ def _dynamic(launch: Launch) -> str:
 
 def barrier_missing(warp: bool, kind: str = "") -> str:
     """Return what to do about a race of two threads of a block; `warp` tells whether one warp has both."""
-    barrier = "__syncwarp() or __syncthreads()" if warp else "__syncthreads()"
+    barrier = "__syncthreads(), or __syncwarp() if all who take part are in one warp" if warp else "__syncthreads()"
     wrong = "; if each is to write an element of its own, an index is wrong, or the array is too small"
     return f"a barrier is missing between them, {barrier}{wrong if kind == 'write after write' else ''}"
