@@ -323,8 +323,10 @@ class _Reader:
         if self._taken("_"):
             return 0
         end = self.text.index("_", self.at)
-        number, self.at = int(self.text[self.at : end], 36) + 1, end + 1
-        return number
+        digits, self.at = self.text[self.at : end], end + 1
+        if not (digits.isascii() and digits.isalnum()):  # int() would take a sign
+            self._fail()
+        return int(digits, 36) + 1
 
     def _substitution(self) -> Any:
         self.at += 1

@@ -37,7 +37,11 @@ DONE:
 )
 
 
-pytestmark = [pytest.mark.emulator_only("a GPU does not show its instructions"), pytest.mark.once]
+pytestmark = [
+    pytest.mark.emulator_only("a GPU does not show its instructions"),
+    pytest.mark.once,
+    pytest.mark.usefixtures("only_new_objects"),
+]
 
 
 def kernel_of(device, text, name="k"):
