@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import argparse
 import configparser
+import contextlib
 import hashlib
 import importlib.util
 import os
@@ -36,6 +37,7 @@ import sys
 import tempfile
 import time
 import venv
+from collections.abc import Iterator
 from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parent.parent
@@ -160,8 +162,29 @@ def environment(needed: list[str] | None = None) -> str:
     folder = CHECKOUT / ".venv" / "{}.{}-{}".format(*sys.version_info[:2], key)
     python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     complete = folder / "complete"  # written last: an interrupted environment is made again
-    if complete.exists():
-        return str(python)
+    with alone(folder.with_suffix(".lock")):  # tests run in several processes
+        if not complete.exists():
+            make(folder, python, needed)
+            complete.touch()
+    return str(python)
+
+
+@contextlib.contextmanager
+def alone(path: Path) -> Iterator[None]:
+    """Wait until no other process is inside, where the system has such locks."""
+    try:
+        import fcntl
+    except ImportError:
+        yield
+        return
+    path.parent.mkdir(exist_ok=True)
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def make(folder: Path, python: Path, needed: list[str]) -> None:
+    """Make an environment with these packages; exit with the reason if that fails."""
     print(f"making the environment {folder.relative_to(CHECKOUT)} (once; it needs a package index)", flush=True)
     if importlib.util.find_spec("ensurepip") is None:
         sys.exit(
@@ -175,8 +198,6 @@ def environment(needed: list[str] | None = None) -> str:
             f"{said}\npip could not install {', '.join(needed)}; pip's messages are above. Without a network, install "
             "them by other means and run python3 -m tests --here"
         )
-    complete.touch()
-    return str(python)
 
 
 def installed(python: str, needed: list[str]) -> str | None:

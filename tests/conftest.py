@@ -190,8 +190,8 @@ def third_of(config: pytest.Config, word: str) -> list[str]:
 
 
 def _takes_minutes(item: pytest.Item) -> bool:
-    """Tell whether a test runs other tests."""
-    return "rerun" in getattr(item, "fixturenames", ())
+    """Tell whether a test runs other tests, or those of the site."""
+    return not {"rerun", "site"}.isdisjoint(getattr(item, "fixturenames", ()))
 
 
 @pytest.hookimpl(tryfirst=True)

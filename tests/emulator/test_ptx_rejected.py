@@ -52,6 +52,19 @@ def test_what_ptxas_refuses_is_rejected(instruction: str) -> None:
     assert reason.log.startswith(f"ptxas application ptx input, line {reason.line}; error   : ")
 
 
+def test_two_integers_of_16_bits_are_in_a_register_without_a_sign() -> None:
+    head = SM90.replace("7.8", "8.0")
+    Machine(head + one("add.u16x2 %r1, %r2, %r3;"))
+    for registers in ("%u1, %r2, %r3", "%r1, %s2, %r3", "%r1, %r2, %f3"):
+        assert "Arguments mismatch" in rejection(head + one(f"add.u16x2 {registers};")).log
+
+
+def test_a_tensor_map_is_changed_only_where_ptxas_has_the_instruction() -> None:
+    text = one("tensormap.replace.tile.rank.global.b1024.b32 [%rd1], %r1;")
+    assert "not supported on .target 'sm_90'" in rejection(SM90.replace("7.8", "8.3") + text).log
+    Machine(SM90.replace("7.8", "8.3").replace("sm_90", "sm_90a") + text)
+
+
 @together("instruction", judged("not here"))
 def test_what_is_refused_knowingly_is_said_so(instruction: str) -> None:
     assert re.search("not emulated|Illegal modifier '.v2'", rejection(SM90 + one(instruction)).log)

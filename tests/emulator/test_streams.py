@@ -117,6 +117,21 @@ def test_the_per_thread_stream_is_a_blocking_one_of_each_thread(client):
     assert idents[0] != idents[1]
 
 
+def test_the_per_thread_streams_of_ended_threads_do_not_stay(client):
+    def other():
+        client.do("cuCtxSetCurrent", client.context)
+        client.do("cuStreamQuery", 2)
+
+    streams = client.emulator._machine.handles[client.context].streams
+    other()
+    before = len(streams)
+    for _ in range(20):
+        thread = threading.Thread(target=other)
+        thread.start()
+        thread.join()
+    assert len(streams) <= before + 2
+
+
 def test_a_non_blocking_stream_does_not_join():
     client = Client("lazy")
     log, stream = Log(client), client.stream(1)

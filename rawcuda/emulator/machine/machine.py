@@ -17,7 +17,7 @@ import os
 import re
 import sys
 import threading
-from weakref import WeakValueDictionary
+from weakref import WeakValueDictionary, ref
 
 from ...errors import shown
 from .answers import Answers
@@ -53,7 +53,7 @@ _LISTED = 50  # how many leaks of a kind are listed one by one
 class Thread:
     """The state of one calling thread: its stack of current contexts, its capture mode, and what stream 0 means."""
 
-    __slots__ = ("stack", "capture_mode", "null")
+    __slots__ = ("stack", "capture_mode", "null", "__weakref__")
 
     def __init__(self) -> None:
         self.stack: list[Context] = []
@@ -107,7 +107,7 @@ class Context:
         self.heap = Heap()
         self.cache_config = 0
         self.legacy = self._stream()
-        self.per_thread: dict[Thread, Stream] = {}
+        self.per_thread: dict[ref[Thread], Stream] = {}
 
     def limit(self, number: int) -> int:
         """Return a limit, by the number of its CUlimit."""
@@ -125,10 +125,16 @@ class Context:
         return stream
 
     def thread_stream(self, thread: Thread) -> Stream:
-        """Return the per-thread default stream of a thread."""
-        stream = self.per_thread.get(thread)
+        """Return the per-thread default stream of a thread; the first call of a thread closes those of ended ones."""
+        stream = self.per_thread.get(ref(thread))
         if stream is None:
-            stream = self.per_thread[thread] = self._stream()
+            for each, left in list(self.per_thread.items()):
+                if each() is None and left.capture is None:
+                    del self.per_thread[each]
+                    left.closed = True
+                    if not left.queue and left.running is None:
+                        self.streams.pop(left.ident, None)
+            stream = self.per_thread[ref(thread)] = self._stream()
         return stream
 
     def check(self) -> None:

@@ -423,8 +423,7 @@ def _pack_bytes(slot: Slot, argument: bytes, kept: Kept) -> bytes:
 
 def _other_size(dtype: Any, size: int) -> str:
     """Return what to do about a structure of NumPy that has another size than that of C."""
-    import numpy
-
+    numpy: Any = sys.modules["numpy"]  # the caller's
     fields = [(name, dtype[name]) for name in dtype.names]
     if numpy.dtype(fields, align=True).itemsize == size:
         return ": a dtype has the padding of C with numpy.dtype(fields, align=True)"

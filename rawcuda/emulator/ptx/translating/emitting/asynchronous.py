@@ -305,7 +305,9 @@ class AsyncEmitter(ClusterEmitter):
         space = next(word for word in instruction.modifiers if word in ("global", "shared::cta")).partition("::")[0]
         field = next(word for word in instruction.modifiers if word in _FIELDS)
         number = operands[1] if len(operands) == 3 else None
-        if isinstance(number, Int) and not 0 <= number.value < 5:
+        if self.unit.module.target[-1] not in "af":
+            raise self.reject(f"Instruction 'tensormap.replace' not supported on .target '{self.unit.module.target}'")
+        if isinstance(number, Int) and not 0 <= number.value < (4 if field == "global_stride" else 5):
             raise self.reject(f"Ordinal '{number.value}' of 'tensormap.replace' out of range")
         at = number.value if isinstance(number, Int) else 0
         self.put(

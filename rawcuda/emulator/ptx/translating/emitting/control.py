@@ -52,6 +52,8 @@ class ControlEmitter(ConvertEmitter):
         """Write nothing for caches and breakpoints, and for a fence only the calls that tell the checkers of it."""
         if instruction.opcode in ("membar", "fence"):
             self.put_fence(instruction, shape)
+        elif instruction.opcode in ("prefetch", "prefetchu") and not shape.has("tensormap"):
+            self.space_of(instruction, shape)
 
     def do_setmaxnreg(self, instruction: Instruction, shape: Shape) -> None:
         """Write nothing: each thread always has all of its registers."""
@@ -315,6 +317,9 @@ class ControlEmitter(ConvertEmitter):
         """Write a search for the lanes with the same value."""
         self._check_pair(instruction, 32, True)
         target, source = instruction.operands[:2]
+        first = target.first if isinstance(target, Pair) else target
+        if isinstance(first, Register) and "f" in first.type:
+            raise self.mismatch(instruction)
         verb = "all" if "all" in shape.chosen else "any"
         if verb == "any" and isinstance(target, Pair):
             raise self.mismatch(instruction)

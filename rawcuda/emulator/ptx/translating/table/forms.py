@@ -420,6 +420,8 @@ def fits(held: str, wanted: str, relaxed: bool) -> bool:
     if have != want:
         plain = "f" not in wanted and "f" not in held
         return relaxed and have > want and (plain or _is_bits(held) or _is_bits(wanted))
+    if "x" in wanted:  # several elements in one register, which has no type, or that of two float16
+        return _is_bits(held) or held == "f16x2" and wanted in ("u16x2", "s16x2")
     return _is_bits(held) or _is_bits(wanted) or held[0] in "us" and wanted[0] in "us"
 
 

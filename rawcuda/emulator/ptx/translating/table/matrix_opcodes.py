@@ -12,7 +12,11 @@ if TYPE_CHECKING:
 
 __all__ = ["MATRICES"]
 
-_REGISTER = {"f32": "f32", "f64": "f64", "s32": "s32"}  # all others are b32
+# The types of the registers; all others are b32.
+_REGISTER = {
+    "f32": "f32", "f64": "f64", "s32": "s32", "f16": "f16x2", "bf16": "bf16x2", "tf32": "tf32",
+    "s8": "u32", "u8": "u32", "s8 u8": "u32",
+}  # fmt: skip
 _SMALL = "e4m3 e5m2 e2m3 e3m2 e2m1"
 
 
@@ -26,7 +30,7 @@ def _product(opcode: str, shape: str, d: str, ab: str, c: str, modifiers: str, s
 
 
 def _operand(types: str) -> str:
-    return "f64" if types == "f64" else "b32"
+    return _REGISTER.get(types, "b32")
 
 
 def _mma() -> list[Row]:
@@ -90,8 +94,8 @@ def _wmma() -> list[Row]:
             layouts = ".row .col" if ab in ("s4 u4", "b1") else ".alayout:row|col .blayout:row|col"
             if ab == "f16":  # the types of A and B are not written
                 rows += [
-                    (f"wmma .mma .sync .aligned {layouts} .{shape} .satfinite? {since}", f"{d} / {of}",
-                     f"d:{_REGISTER.get(d, 'b32')}+ a:b32+ b:b32+ c:{_REGISTER.get(of, 'b32')}+", "!mma", "")
+                    (f"wmma .mma .sync .aligned {layouts} .{shape} {since}", f"{d} / {of}",
+                     f"d:{_REGISTER.get(d, 'b32')}+ a:f16x2+ b:f16x2+ c:{_REGISTER.get(of, 'b32')}+", "!mma", "")
                     for d in ("f16", "f32") for of in ("f16", "f32")
                 ]  # fmt: skip
             elif ab == "b1":

@@ -19,19 +19,18 @@ def _cvt() -> list[Row]:
     rows: list[Row] = []
     flags = ".relu? .satfinite"
     for kinds, since in ((_EIGHT, "@7.8 @sm_89"), (_SIX, "@8.6 @sm_100"), (_FOUR, "@8.6 @sm_100")):
-        bits = "b8" if kinds == _FOUR else "b16"
         rows += [
-            (f"cvt .rn {flags} {since}", f"{kinds} / f32", f"d:{bits} a:f32 b:f32", "!cvt_small", ""),
-            (f"cvt .rn .relu? {since}", f"f16x2 / {kinds}", f"d:b32 a:{bits}!", "!cvt_small", ""),
+            (f"cvt .rn {flags} {since}", f"{kinds} / f32", "d a:f32 b:f32", "!cvt_small", ""),
+            (f"cvt .rn .relu? {since}", f"f16x2 / {kinds}", "d a:T2!", "!cvt_small", ""),
         ]
     rows += [
-        (f"cvt .rn {flags} @7.8 @sm_89", f"{_EIGHT} / f16x2", "d:b16 a:b32!", "!cvt_small", ""),
-        (f"cvt .rs {flags} @8.7 @sm_100", "e4m3x4 e5m2x4 e2m3x4 e3m2x4 / f32", "d:u32 a:f32+ e:u32", "!cvt_small", ""),
-        (f"cvt .rs {flags} @8.7 @sm_100", "e2m1x4 / f32", "d:b16 a:f32+ e:u32", "!cvt_small", ""),
-        ("cvt .rz|rp .satfinite? @8.6 @sm_100", "ue8m0x2 / f32", "d:b16 a:f32 b:f32", "!cvt_small", ""),
+        (f"cvt .rn {flags} @7.8 @sm_89", f"{_EIGHT} / f16x2", "d a:T2!", "!cvt_small", ""),
+        (f"cvt .rs {flags} @8.7 @sm_100", "e4m3x4 e5m2x4 e2m3x4 e3m2x4 / f32", "d a:f32+ e:u32", "!cvt_small", ""),
+        (f"cvt .rs {flags} @8.7 @sm_100", "e2m1x4 / f32", "d a:f32+ e:u32", "!cvt_small", ""),
+        ("cvt .rz|rp .satfinite? @8.6 @sm_100", "ue8m0x2 / f32", "d a:f32 b:f32", "!cvt_small", ""),
         ("cvt .rz|rp .satfinite? @8.6 @sm_100", "ue8m0x2 / bf16x2", "d:b16 a:b32!", "!cvt_small", ""),
-        ("cvt .rn @8.6 @sm_100", "bf16x2 / ue8m0x2", "d:b32 a:b16!", "!cvt_small", ""),
-        ("cvt .rs .relu? .satfinite? @8.7 @sm_100", "f16x2 bf16x2 / f32", "d:u32 a:f32 b:f32 e:u32", "!cvt_random", ""),
+        ("cvt .rn @8.6 @sm_100", "bf16x2 / ue8m0x2", "d:b32 a:T2!", "!cvt_small", ""),
+        ("cvt .rs .relu? .satfinite? @8.7 @sm_100", "f16x2 bf16x2 / f32", "d a:f32 b:f32 e:u32", "!cvt_random", ""),
     ]
     return rows
 
