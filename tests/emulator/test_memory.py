@@ -43,6 +43,16 @@ def test_device_memory(client):
     assert client.allocate(100) != memory  # an address is not used again
 
 
+def test_a_copy_of_host_memory_does_not_list_all_allocations(client, monkeypatch):
+    """Each copy took time in proportion to the number of live allocations."""
+    memory = client.allocate(4)
+    listed = []
+    space = client.emulator._machine.space
+    monkeypatch.setattr(type(space), "live", lambda self: listed.append(self) or [])
+    client.do("cuMemcpyHtoD_v2", memory, b"data", 4)
+    assert not listed
+
+
 def test_fresh_memory_is_not_zero(client):
     assert any(client.download(client.allocate(64), 64))
 

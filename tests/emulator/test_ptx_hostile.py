@@ -113,6 +113,7 @@ TEXTS = {
     "sums": lambda n: kernel("", f".global .b32 x = 1{'+1' * n};\n"),
     "lines": lambda n: kernel(".loc 1 5 0\n" * n, '.file 1 "x.cu"\n'),
     "modifiers": lambda n: kernel(f"add{'.s32' * n} %r1, %r1, 1;"),
+    "kernels": lambda n: HEAD + "".join(f".entry k{i}() {{ ret; }}\n.const .b8 c{i}[1];\n" for i in range(n)),
     "comments": lambda n: kernel("/* */ // x\n" * n),
 }
 

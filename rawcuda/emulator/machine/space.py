@@ -459,10 +459,14 @@ class Space:
         return f"{self.explain(address, nbytes)}, to which this device was given no access"
 
     def _neighbour(self, address: int, nbytes: int) -> str:
-        live = self.live()
-        at = bisect_right([each.base for each in live], address)
-        near = [(address - each.base - each.size, each) for each in live[max(at - 1, 0) : at]]
-        near += [(each.base - address, each) for each in live[at : at + 1]]
+        with self.lock:  # a copy of pageable memory asks for each address: see only the two next to it
+            bases = self._ordered()
+            at = bisect_right(bases, address)
+            before, after = (
+                [self._live[base] for base in part] for part in (bases[max(at - 1, 0) : at], bases[at : at + 1])
+            )
+        near = [(address - each.base - each.size, each) for each in before]
+        near += [(each.base - address, each) for each in after]
         near = [each for each in near if each[0] < GAP]
         if not near:
             if address < FIRST_ADDRESS:

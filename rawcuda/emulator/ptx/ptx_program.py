@@ -83,10 +83,8 @@ class Entry:
         self.parameters = [(variable.offset, variable.size) for variable in function.parameters]
         self.parameter_bytes = max((offset + size for offset, size in self.parameters), default=0)
         self.static_shared, self.shared_names = translated.shared_size, translated.shared_names
-        self.local_bytes = sum(
-            t.frame_size for t in code.translated if t.prepared.function.name in translated.prepared.reaches
-        )
-        self.constant_bytes = sum(v.size for v in code.module.variables.values() if v.space == "const")
+        self.local_bytes = sum(code.frames.get(name, 0) for name in translated.prepared.reaches)
+        self.constant_bytes = code.constant_bytes
         limits = function.limits
         most = min([255, *limits.get("maxnreg", ()), code.most_registers or 255])
         estimated = min(most, max(16, (8 + translated.registers // 2 + 7) // 8 * 8))
@@ -106,7 +104,6 @@ class Entry:
         self.most_in_cluster = limits.get("maxclusterrank", (0,))[0]  # 0: the kernel sets no limit
         self.ptx_version = code.ptx_version
         self.target = code.target
-        self.variable_names = list(code.variables)
         self.waits = translated.prepared.waits  # whether a block can wait for any other one
         self._arrays: Arrays | None = None
         self._orders: bool | None = None
@@ -318,6 +315,8 @@ class Code:
         except BaseException:
             self.unload()
             raise
+        self.frames = {t.prepared.function.name: t.frame_size for t in self.translated}  # bytes of local memory
+        self.constant_bytes = sum(v.size for v in self.module.variables.values() if v.space == "const")
         self.entries = {
             t.prepared.function.name: Entry(self, t.prepared.function, t)
             for t in self.translated
