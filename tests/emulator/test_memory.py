@@ -43,14 +43,12 @@ def test_device_memory(client):
     assert client.allocate(100) != memory  # an address is not used again
 
 
-def test_a_copy_of_host_memory_does_not_list_all_allocations(client, monkeypatch):
-    """Each copy took time in proportion to the number of live allocations."""
-    memory = client.allocate(4)
+def test_a_question_for_a_host_address_does_not_list_all_allocations(client, monkeypatch):
+    """Copies of pageable memory ask it, and took time in proportion to the number of live allocations."""
+    client.allocate(4)
     listed = []
-    space = client.emulator._machine.space
-    monkeypatch.setattr(type(space), "live", lambda self: listed.append(self) or [])
-    client.do("cuMemcpyHtoD_v2", memory, b"data", 4)
-    assert not listed
+    monkeypatch.setattr(type(client.emulator._machine.space), "live", lambda self: listed.append(self) or [])
+    assert client.code("cuPointerGetAttribute", OUT, 2, ctypes.addressof(OUT)) == 1 and not listed
 
 
 def test_fresh_memory_is_not_zero(client):
