@@ -295,3 +295,13 @@ def test_a_copy_of_what_was_never_written_is_told(python: Any) -> None:
     assert result.stderr.startswith("emulator: initcheck: cu") and result.stderr.count("\n") == 1
     assert "copies 40 bytes to the host, of which 40 were never written" in result.stderr
     assert result.stderr.endswith("; the call is at <string>:7\n")
+
+
+def test_a_copy_of_an_array_that_was_never_written_names_the_array(python: Any) -> None:
+    code = """
+        from tests.subject import rawcuda
+        rawcuda.use("emulator")
+        rawcuda.Device(0).array((4, 4), "float32").tolist()
+        """
+    said = python(code, env={"RAWCUDA_EMULATOR": "", "RAWCUDA_DRIVER": None}, check=True).stderr
+    assert "of which 64 were never written, the first at byte 0 of the 64 bytes of a CUDA array" in said

@@ -272,6 +272,14 @@ def test_the_command(device, tmp_path, monkeypatch, capsys, words, status, said)
     assert got == status and said in out + err, (got, out, err)
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/zero"), reason="Linux's places")
+def test_the_command_refuses_a_file_without_an_end(device, monkeypatch, capsys):
+    monkeypatch.delenv("RAWCUDA_DRIVER", raising=False)
+    monkeypatch.setattr(module("tools.commands.step"), "connect", lambda driver: None)
+    assert module("__main__").main(["step", "/dev/zero", "k", "--grid", "1", "--block", "1"]) == 1
+    assert "/dev/zero has more than 256 MiB" in capsys.readouterr().err
+
+
 def test_the_command_reads_a_pipe(device, tmp_path, monkeypatch, capsys):
     """Such a file can be read once."""
     monkeypatch.delenv("RAWCUDA_DRIVER", raising=False)

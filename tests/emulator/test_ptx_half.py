@@ -231,6 +231,15 @@ def test_comparisons_flush_what_is_subnormal() -> None:
     assert run("set.ne.ftz.u32.f16 D, A, B", "rhh", [(1, 2), (0x400, 2)]) == [0, 0xFFFFFFFF]
 
 
+def test_signs_flush_what_is_subnormal() -> None:
+    halves = [(0x0001,), (0x83FF,), (0x0400,), (0x8000,), (0xFC00,)]
+    assert run("abs.ftz.f16 D, A", "hh", halves) == [0, 0, 0x0400, 0, 0x7C00]
+    assert run("neg.ftz.f16 D, A", "hh", halves) == [0x8000, 0, 0x8400, 0, 0x7C00]
+    pairs = [(0x0001BC00,), (0x83FF0001,), (0x04008000,)]
+    assert run("abs.ftz.f16x2 D, A", "rr", pairs) == [0x3C00, 0, 0x04000000]
+    assert run("neg.ftz.f16x2 D, A", "rr", pairs) == [0x80003C00, 0x8000, 0x84000000]
+
+
 def test_modifiers() -> None:
     assert run("add.sat.f16 D, A, B", "hhh", [(0x3C00, 0x3C00), (0xBC00, 0), (NAN, 0)]) == [0x3C00, 0, 0]
     assert run("mul.ftz.f16 D, A, B", "hhh", [(0x0001, 0x7000), (0x0400, 0x3800)]) == [0, 0]

@@ -313,23 +313,25 @@ def test_video_instructions_on_all_lanes(count: int, types: str) -> None:
 
 
 def test_sums_of_products_of_parts() -> None:
-    """`vmad` adds numbers of 65 bits before it shifts and saturates."""
-    for types, negative in itertools.product(("u32.u32.u32", "s32.s32.s32", "s32.u32.s32"), ("", "a", "c")):
+    """`vmad` adds numbers of 65 bits before it shifts and saturates; the result's sign is that of the operands."""
+    kinds = ("u32.u32.u32", "s32.s32.s32", "s32.u32.s32", "s32.u32.u32", "u32.s32.s32")
+    for types, negative in itertools.product(kinds, ("", "a", "c")):
         for more, shift in (("", 0), (".sat", 0), (".shr7", 7), (".sat.shr15", 15), (".po.sat.shr7", 7)):
-            if negative and (types[:3] == "u32" or ".po" in more):
-                continue
             d, a, b = types.split(".")
+            if negative and ".po" in more or negative == "c" and "s32" not in (a, b):
+                continue
 
             def expected(
                 x: int, y: int, z: int, more: str = more, shift: int = shift, types: tuple[str, str, str] = (d, a, b),
                 negative: str = negative,
             ) -> int:  # fmt: skip
                 d, a, b = types
-                third = signed(z, 32, "s" if "s32" in (a, b) else "u")
+                is_signed = "s32" in (a, b) or negative == "a"
+                third = signed(z, 32, "s" if is_signed else "u")
                 value = signed(x, 32, a) * signed(y, 32, b) * (-1 if negative == "a" else 1)
                 value = value + third * (-1 if negative == "c" else 1) + (".po" in more) >> shift
                 if ".sat" in more:
-                    low, high = (-(1 << 31), (1 << 31) - 1) if d == "s32" else (0, (1 << 32) - 1)
+                    low, high = (-(1 << 31), (1 << 31) - 1) if is_signed else (0, (1 << 32) - 1)
                     value = min(max(value, low), high)
                 return value & 0xFFFFFFFF
 

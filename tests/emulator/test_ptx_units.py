@@ -993,3 +993,23 @@ def test_zeros_in_bulk() -> None:
     out = code.buffer("I", [1] * 12)
     code.run("k", out, block=3)
     assert out.values() == [7] * 4 + [0] * 4 + [7] * 4
+
+
+@pytest.mark.parametrize(
+    "opcode",
+    ["mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64.{}", "wmma.mma.sync.aligned.row.col.m8n8k4.{}.f64.f64.f64.f64"],
+)
+@pytest.mark.parametrize(
+    "mode, sign, bits", [("rn", "3", 0), ("rz", "3", 0), ("rp", "3", 1), ("rm", "3", 0), ("rm", "B", 1), ("rp", "B", 0)]
+)
+def test_a_product_of_float64_is_rounded_as_it_says(opcode: str, mode: str, sign: str, bits: int) -> None:
+    """1 + 2**-60, or the negative of it: only the rounding away from 0 gives the next number."""
+    body = f"""mov.u32 %r1, %tid.x; and.b32 %r2, %r1, 3; setp.eq.u32 %p1, %r2, 0;
+    mov.f64 %g1, 0d0000000000000000; @%p1 mov.f64 %g1, 0d3E10000000000000; mov.f64 %g2, %g1;
+    @%p1 mov.f64 %g2, 0d{sign}E10000000000000; mov.f64 %g3, 0d{sign}FF0000000000000; mov.f64 %g4, %g3;
+    {opcode.format(mode)} {{%g5,%g6}}, {{%g1}}, {{%g2}}, {{%g3,%g4}};
+    setp.eq.u32 %p1, %r1, 0; @%p1 st.global.f64 [%out], %g5;"""
+    machine = Machine(kernel(body, ".param .u64 out").replace(".target sm_75", ".target sm_80"))
+    out = machine.buffer("Q", 1)
+    machine.run("k", out, block=32)
+    assert out.values()[0] & 1 == bits

@@ -103,7 +103,10 @@ def read(options: argparse.Namespace) -> bytes:
 
 def _prepared(options: argparse.Namespace) -> tuple[bytes, str, bytes]:
     """Return the bytes of a file that is not CUDA C, its kind and its code; the file is read once: it may be a pipe."""
-    code = Path(options.file).read_bytes()
+    with open(options.file, "rb") as file:
+        code = file.read(_MOST_BYTES + 1)
+    if len(code) > _MOST_BYTES:
+        raise ValueError(f"{options.file} has more than {_MOST_BYTES >> 20} MiB: give a file with one module")
     try:
         kind, data = image.prepare(code + b"\n")  # a single line would be taken for a file's name
     except ValueError as error:
@@ -311,6 +314,7 @@ def _times(extents: tuple[int, ...]) -> str:
 
 
 _MOST = 1 << 20  # elements that a summary reads
+_MOST_BYTES = 1 << 28  # of a file
 
 
 def summary(array: Any) -> str:

@@ -53,11 +53,12 @@ def _entry() -> str:
 
 def _look(machine: Machine, source: Box, extents: tuple[int, int, int], name: str, site: str) -> None:
     """Report the bytes of a source that were never written, once for each line of the program."""
-    first, missing = 0, 0
+    missing, held, at = 0, source.allocation, 0  # the first of the missing bytes is `at` bytes into `held`
     for piece, begin, end in _ranges(source, extents):
         if piece.alive and piece.written is not None:
             count = piece.written.count(0, begin, end)
-            first = first or count and piece.base + piece.written.find(0, begin, end)
+            if count and not missing:
+                held, at = piece, piece.written.find(0, begin, end)
             missing += count
     space, width = machine.space, extents[0]
     key = f"{name} at {site}", 0
@@ -65,15 +66,20 @@ def _look(machine: Machine, source: Box, extents: tuple[int, int, int], name: st
     if not missing or missing < total and not space.copies or key in space.told:
         return
     space.told.add(key)
-    found = space.find(first)
+    assert held is not None
+    first, found = held.base + at, space.find(held.base + at)
+    if found is held:
+        place, words = space.whereabouts(first, 1), space.explain(first, 1)
+    else:
+        place = words = f"byte {at} of the {held.size} bytes of a CUDA array, whose order is the device's own"
     hint = "" if found is None else space.missed(found)
     if not hint and missing < total:
         hint = "; a kernel whose grid is too small, or too small in one dimension, leaves a part unwritten"
     text = (
         f"initcheck: {name} copies {total} bytes to the host, of which {missing} were never "
-        f"written, the first at {space.explain(first, 1)}{hint}" + (f"; the call is at {site}" if site else "")
+        f"written, the first at {words}{hint}" + (f"; the call is at {site}" if site else "")
     )
-    report = Report(text, checker="initcheck", address=first, allocation=space.whereabouts(first, 1))
+    report = Report(text, checker="initcheck", address=first, allocation=place)
     (space.warnings if space.copies else machine.reports).append(report)
     say(report)
 

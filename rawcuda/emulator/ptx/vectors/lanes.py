@@ -114,9 +114,11 @@ def video(
     x, y = _selected(a, sa.strip("-"), types[1]), _selected(b, sb.strip("-"), types[2])
     type, third = types[0], c.astype(np.i8)
     if verb == "vmad":
-        signed = "s32" in types[1:]
+        negated = (sa[:1] == "-") != (sb[:1] == "-")
+        signed = "s32" in types[1:] or negated  # C, and with a negated C the result, too
         third = c.view(np.i4).astype(np.i8) if signed else third
-        return _multiplied(x, y, (sa[:1] == "-") != (sb[:1] == "-"), -third if way == "-" else third, words, type)
+        type = "s32" if signed or way == "-" else "u32"
+        return _multiplied(x, y, negated, -third if way == "-" else third, words, type)
     bits = 32 if not target else 8 if target[0] == "b" else 16
     if verb in ("vshl", "vshr"):
         y = np.minimum(y, 32) if "clamp" in words else y & 31

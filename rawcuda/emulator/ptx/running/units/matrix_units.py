@@ -17,6 +17,7 @@ from functools import lru_cache
 from operator import mul
 
 from ..half import to_half
+from ..rounding import directed_fma
 from .small_units import numbers
 
 TYPE_CHECKING = False
@@ -78,7 +79,7 @@ class Plan:
             of all lanes; results: for each element of C and D, lane by lane, its group and its place in the product
     """
 
-    __slots__ = ("types", "rows", "columns", "results", "saturates", "combine")
+    __slots__ = ("types", "rows", "columns", "results", "saturates", "combine", "mode")
 
     def __init__(self, text: str) -> None:
         words = text.split(".")
@@ -87,6 +88,7 @@ class Plan:
         m, n, k = shape_of(shape)
         self.saturates = "satfinite" in words
         self.combine = "xor" if "xor" in words else "and"
+        self.mode = next((word for word in words if word in ("rz", "rm", "rp")), "rn")
         layouts = [word for word in words if word in ("row", "col")]
         volta = words[0] == "mma" and shape == "m8n8k4" and types[1] == "f16"
         counts = [m * k, k * n, m * n]
@@ -177,12 +179,18 @@ def multiply(text: str, operands: Sequence[tuple[Any, ...]]) -> list[tuple[Any, 
     for rows, columns in zip(plan.rows, plan.columns):
         left = [[a[at] for at in row] for row in rows]
         right = [[b[at] for at in column] for column in columns]
-        if a_type == "b1":
+        if plan.mode != "rn":
+            product = []  # each product is rounded with what was added up before
+        elif a_type == "b1":
             product = _of_bits(left, right, plan.combine)
         else:
             product = [sum(map(mul, row, column)) for row in left for column in right]
         made.append(product)
-    sums = [made[number][at] + c[place] for place, (number, at) in enumerate(plan.results)]
+    sums: list[Any]
+    if plan.mode == "rn":
+        sums = [made[number][at] + c[place] for place, (number, at) in enumerate(plan.results)]
+    else:
+        sums = _directed(plan, a, b, c)
     each = len(sums) // 32
     if d_type == "s32":
         if plan.saturates:
@@ -195,6 +203,18 @@ def multiply(text: str, operands: Sequence[tuple[Any, ...]]) -> list[tuple[Any, 
     elif d_type == "f32":
         sums = _singles(sums)
     return [tuple(sums[lane * each : lane * each + each]) for lane in range(32)]
+
+
+def _directed(plan: Plan, a: Sequence[float], b: Sequence[float], c: Sequence[float]) -> list[float]:
+    """Return the sums of float64 with a directed rounding: a chain of fused multiplications and additions."""
+    sums = []
+    for place, (number, at) in enumerate(plan.results):
+        columns = plan.columns[number]
+        total = c[place]
+        for left, right in zip(plan.rows[number][at // len(columns)], columns[at % len(columns)]):
+            total = directed_fma(64, plan.mode, a[left], b[right], total)
+        sums.append(total)
+    return sums
 
 
 def _singles(values: list[float]) -> list[float]:

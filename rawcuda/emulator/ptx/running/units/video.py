@@ -77,10 +77,11 @@ def _multiplied(
     """Return the function of a product and a sum."""
     first, second = _reader(sa.strip("-"), types[1]), _reader(sb.strip("-"), types[2])
     sign = -1 if (sa[:1] == "-") != (sb[:1] == "-") else 1
-    third = _reader("", "s32" if "s32" in types[1:] else "u32")
+    is_signed = "s32" in types[1:] or sign < 0  # C, and with a negated C the result, too
+    third = _reader("", "s32" if is_signed else "u32")
     sign_c, more = -1 if way == "-" else 1, int("po" in words)
     shift = 7 if "shr7" in words else 15 if "shr15" in words else 0
-    low, high = _limits(32, types[0])
+    low, high = _limits(32, "s32" if is_signed or sign_c < 0 else "u32")
 
     def compute(a: int, b: int, c: int) -> int:
         value = sign * first(a) * second(b) + sign_c * third(c) + more >> shift

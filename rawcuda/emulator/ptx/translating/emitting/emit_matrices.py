@@ -73,7 +73,7 @@ class MatrixEmitter(ControlEmitter):
         if name == "m8n8k4" and groups == 4 and types[0] == "f16" and types[3] == "f32":
             raise self.reject("Illegal matrix types specified for instruction 'mma'")
         layouts = [word for word in instruction.modifiers if word in ("row", "col")]
-        flags = [word for word in ("satfinite", "xor", "and") if word in instruction.modifiers]
+        flags = [word for word in ("satfinite", "xor", "and", "rz", "rm", "rp") if word in instruction.modifiers]
         text = ".".join([instruction.opcode, name, *layouts, *flags, *types])
         self.put(f"x = yield 'mma', {text!r}, 0xffffffff, {self.line}, ({', '.join(given)})")
         self._spread(targets, made)

@@ -34,6 +34,7 @@ _B = "b16 b32 b64"
 _MEMORY = "b8 b16 b32 b64 u8 u16 u32 u64 s8 s16 s32 s64 f32 f64 b128"
 _WIDE, _WORDS = "b64 u64 s64 f64", "b32 u32 s32 f32"
 _HALF, _BRAIN = "f16 f16x2", "bf16 bf16x2"
+_NORMAL = "(({a} >> 10 & 0x1f001f) + 0x1f001f >> 5 & 0x10001) * 0x7fff"  # all but the sign, of halves that are normal
 _ANY = "b16 b32 b64 u16 u32 u64 s16 s32 s64 f32 f64"
 
 INTEGERS: list[Row] = [
@@ -324,14 +325,17 @@ FLOATS: list[Row] = [
     ("tanh .approx @7.0 @sm_75", f"{_HALF} {_BRAIN}", "d a", "half", "tanh"),
     ("abs .ftz?", "f32", "d a", "float", "abs({a})"),
     ("abs", "f64", "d a", "float", "abs({a})"),
-    ("abs .ftz? @6.5 @sm_53", "f16", "d a", "exact", "{a} & 0x7fff"),
-    ("abs .ftz? @6.5 @sm_53", "f16x2", "d a", "exact", "{a} & 0x7fff7fff"),
+    ("abs @6.5 @sm_53", "f16", "d a", "exact", "{a} & 0x7fff"),
+    ("abs @6.5 @sm_53", "f16x2", "d a", "exact", "{a} & 0x7fff7fff"),
+    ("abs .ftz @6.5 @sm_53", "f16 f16x2", "d a", "exact", f"{{a}} & {_NORMAL}"),
     ("abs @7.0 @sm_80", "bf16", "d a", "exact", "{a} & 0x7fff"),
     ("abs @7.0 @sm_80", "bf16x2", "d a", "exact", "{a} & 0x7fff7fff"),
     ("neg .ftz?", "f32", "d a", "float", "-{a}"),
     ("neg", "f64", "d a", "float", "-{a}"),
-    ("neg .ftz? @6.0 @sm_53", "f16", "d a", "exact", "{a} ^ 0x8000"),
-    ("neg .ftz? @6.0 @sm_53", "f16x2", "d a", "exact", "{a} ^ 0x80008000"),
+    ("neg @6.0 @sm_53", "f16", "d a", "exact", "{a} ^ 0x8000"),
+    ("neg @6.0 @sm_53", "f16x2", "d a", "exact", "{a} ^ 0x80008000"),
+    ("neg .ftz @6.0 @sm_53", "f16", "d a", "exact", f"{{a}} & (0x8000 | {_NORMAL}) ^ 0x8000"),
+    ("neg .ftz @6.0 @sm_53", "f16x2", "d a", "exact", f"{{a}} & (0x80008000 | {_NORMAL}) ^ 0x80008000"),
     ("neg @7.0 @sm_80", "bf16", "d a", "exact", "{a} ^ 0x8000"),
     ("neg @7.0 @sm_80", "bf16x2", "d a", "exact", "{a} ^ 0x80008000"),
     ("min .ftz? .NaN? .abs?", "f32", "d a b c?", "float", "minimum({a}, {b})"),
