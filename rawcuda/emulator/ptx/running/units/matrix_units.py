@@ -186,7 +186,6 @@ def multiply(text: str, operands: Sequence[tuple[Any, ...]]) -> list[tuple[Any, 
         else:
             product = [sum(map(mul, row, column)) for row in left for column in right]
         made.append(product)
-    sums: list[Any]
     if plan.mode == "rn":
         sums = [made[number][at] + c[place] for place, (number, at) in enumerate(plan.results)]
     else:
@@ -205,9 +204,9 @@ def multiply(text: str, operands: Sequence[tuple[Any, ...]]) -> list[tuple[Any, 
     return [tuple(sums[lane * each : lane * each + each]) for lane in range(32)]
 
 
-def _directed(plan: Plan, a: Sequence[float], b: Sequence[float], c: Sequence[float]) -> list[float]:
+def _directed(plan: Plan, a: Sequence[float], b: Sequence[float], c: Sequence[float]) -> list[Any]:
     """Return the sums of float64 with a directed rounding: a chain of fused multiplications and additions."""
-    sums = []
+    sums: list[Any] = []
     for place, (number, at) in enumerate(plan.results):
         columns = plan.columns[number]
         total = c[place]
