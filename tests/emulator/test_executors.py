@@ -647,3 +647,28 @@ def test_bits_that_no_number_has(executor, body, python):
         env={"RAWCUDA_DRIVER": "emulator", "RAWCUDA_EMULATOR": f"executor={executor}"},
         check=True,
     )
+
+
+@pytest.mark.parametrize("place", ["global", "generic global", "shared", "generic shared"])
+@pytest.mark.parametrize("returns", [True, False])
+def test_sums_of_float32_flush_subnormal_numbers_in_global_memory_only(place: str, returns: bool) -> None:
+    """ptxas makes ATOMG.E.ADD.F32.FTZ.RN or REDG of them for global memory, and FADD with a CAS for shared memory."""
+    tiny = 0x00400000  # half of the smallest normal number
+    where = "%d1" if "global" in place else "%d4"
+    space = "" if "generic" in place else f".{place}"
+    add = f"atom{space}.add.f32 %f3, [{where}], %f2;" if returns else f"red{space}.add.f32 [{where}], %f2;"
+    text = kernel(
+        f"""mov.u32 %r1, %tid.x; mul.wide.u32 %d2, %r1, 4; ld.param.u64 %d3, [in]; add.u64 %d3, %d3, %d2;
+        ld.global.f32 %f2, [%d3]; mov.f32 %f3, 0f00000000; add.u64 %d1, %out, %d2;
+        .shared .align 4 .b8 held[256]; mov.u64 %d4, held; {"cvta.shared.u64 %d4, %d4;" * (not space)}
+        add.u64 %d4, %d4, %d2; ld.global.f32 %f4, [%d1];
+        mov.u64 %d5, held; add.u64 %d5, %d5, %d2; st.shared.f32 [%d5], %f4;
+        {add}
+        {"" if "global" in place else "ld.shared.f32 %f4, [%d5]; st.global.f32 [%d1], %f4;"}""",
+        ".param .u64 out, .param .u64 in",
+    )
+    held = np.array([tiny, 0x80400000, 0x3F800000, 0x00C00000] * 16, "u4")
+    given = np.array([tiny, 0, tiny, 0x80800000] * 16, "u4")
+    kept, flushed = [0x00800000, 0x80400000, 0x3F800000, tiny], [0, 0, 0x3F800000, 0]
+    got = agree(text, [held.tobytes(), given.tobytes()], block=64)
+    assert np.frombuffer(got.memory[0], "u4")[:4].tolist() == (flushed if "global" in place else kept)

@@ -76,9 +76,24 @@ def test_memory_goes_back_the_way_it_came(client, made, freed, wrong):
     memory = client.get(made, 64)
     for name in wrong:
         assert client.code(name, memory) in (1, 713)
-    assert client.code("cuMemFreeAsync", memory, 0) == 1
+    if made != "cuMemAlloc_v2":
+        assert client.code("cuMemFreeAsync", memory, 0) == 1
     client.do(freed, memory)
     assert not client.live()
+
+
+def test_device_memory_is_freed_in_stream_order_too(client):
+    free, total = ctypes.c_size_t(), ctypes.c_size_t()
+    client.do("cuMemGetInfo_v2", free, total)
+    before, stream, memory = free.value, client.stream(), client.allocate(64)
+    client.do("cuMemsetD32Async", memory, 1, 16, stream)
+    assert client.code("cuMemFreeAsync", memory + 4, stream) == 1
+    client.do("cuMemFreeAsync", memory, stream)
+    assert client.code("cuMemFreeAsync", memory, stream) == 1 and client.code("cuMemFree_v2", memory) == 1
+    client.do("cuStreamSynchronize", stream)
+    client.do("cuStreamDestroy_v2", stream)
+    client.do("cuMemGetInfo_v2", free, total)
+    assert not client.live() and free.value == before
 
 
 def test_registered_memory_is_the_caller_s(client):

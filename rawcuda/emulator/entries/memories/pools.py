@@ -83,7 +83,7 @@ def alloc_from_pool(machine: Machine, address: int, nbytes: int, pool: int, hand
 
 @entry("cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream)", since=11020)
 def free_async(machine: Machine, address: int, handle: int) -> None:
-    """Free memory in stream order."""
+    """Free memory in stream order; it may also be memory that was not allocated so (programming guide)."""
     stream = machine.stream(handle)
     memory = machine.graph_memory.get(address)
     if stream.capture is not None:
@@ -95,8 +95,8 @@ def free_async(machine: Machine, address: int, handle: int) -> None:
     if not address:  # what an allocation of zero bytes returns
         return
     holding = holding_at(machine, address)
-    if holding.pool is None or holding.allocation.base != address:
-        raise Refused(1, f"{address:#x} is not the start of memory that was allocated in stream order")
+    if holding.pool is None and holding.flavour != "device" or holding.allocation.base != address:
+        raise Refused(1, f"{address:#x} is not the start of device memory, or of memory of a pool")
     if holding.released:
         raise Refused(1, f"{address:#x} was already freed, in stream order")
     holding.released, where = True, machine.caller()

@@ -404,9 +404,8 @@ class ControlEmitter(ConvertEmitter):
             self.indent += 1
             self._put_atom(view, type, values[1], note)
             self.indent -= 1
-        elif type == "f32":
-            self.put(f"T4[0] = {new}; y = T4[0]")
-            self.put(f"{view}[j] = y if y == y else NAN", note)
+        elif type == "f32" and verb == "add":
+            self._put_sum(space, address, view, "j", "x", values[0], note)
         else:
             self._put_atom(view, type, new, note)
         if returns and not isinstance(operands[0], Sink):
@@ -417,6 +416,23 @@ class ControlEmitter(ConvertEmitter):
             self.put(f"{view}[j] = ({value}) & {mask(64)}; {view}[j + 1] = ({value}) >> 64", note)
         else:
             self.put(f"{view}[j] = {value}", note)
+
+    def _put_sum(
+        self, space: str, address: Address, view: str, index: str, old: str, value: str, note: Note
+    ) -> None:  # fmt: skip
+        """Write an addition of float32. In global memory it flushes subnormal numbers; in shared memory, it does not.
+
+        Source  ptxas 13.0: ATOMG.E.ADD.F32.FTZ.RN for global memory, FADD and a compare-and-swap for shared memory
+        """
+        plain = f"T4[0] = {old} + {value}; y = T4[0]"
+        flushing = f"T4[0] = {self.flushed(old)} + {self.flushed(value)}; y = T4[0]; y = {self.flushed('y')}"
+        if space:
+            self.put(flushing if space == "global" else plain)
+        else:
+            base, offset = self._address(address)
+            self.put(f"if 0 <= {base} + {offset - self.unit.WINDOWS['shared']} < {1 << 32:#x}: {plain}")
+            self.put(f"else: {flushing}")
+        self.put(f"{view}[{index}] = y if y == y else NAN", note)
 
     def do_atom_vector(self, instruction: Instruction, shape: Shape) -> None:
         """Write a vector of atomic operations."""
@@ -447,8 +463,7 @@ class ControlEmitter(ConvertEmitter):
         self.put(f"x = {view}[j:j + {count}].tolist()", note)
         for at, value in enumerate(values):
             if type == "f32":
-                self.put(f"T4[0] = x[{at}] + {value}; y = T4[0]")
-                self.put(f"{view}[j + {at}] = y if y == y else NAN", note)
+                self._put_sum(space, address, view, f"j + {at}", f"x[{at}]", value, note)
             else:
                 self.put(f"{view}[j + {at}] = HALVES['{verb} {type} '](x[{at}], {value})", note)
         if isinstance(targets, Vector):

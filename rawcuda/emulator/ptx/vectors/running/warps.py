@@ -15,7 +15,7 @@ from __future__ import annotations
 from ...running.half import HALVES
 from ...translating.unit import SHARED_WINDOW
 from .. import halves
-from ..floats import maximum, minimum
+from ..floats import flushed, maximum, minimum
 from ..late_numpy import np
 from ..numeric import count_bits
 from .allocations import Trouble
@@ -116,6 +116,8 @@ class Threads(AllMemory):
             marks[index] = np.WRITTEN[width]
         array = held.view(width, width)[0]
         self.keep(held, array, index)
+        if kind == "f4" and verb == "add" and (_is_tiny(values[0]) or _is_tiny(array.view(kind)[index])):
+            return _add_flushing(array, np.broadcast_to(index, count), np.broadcast_to(values[0], count))
         return _apply(array, index, count, kind, verb, values, returns)
 
     def atomic_shared(
@@ -424,6 +426,22 @@ def _apply(
         typed[here] = _updated(verb, old[places], [value[places] for value in given])
         _plain_nan(array, typed, here, kind)
     return old.view(bits)
+
+
+def _is_tiny(value: Array) -> bool:
+    """Tell whether a number is so small that sums with it may be subnormal."""
+    return bool(((value != 0) & (np.abs(value) < np.f4(2.0**-100))).any())
+
+
+def _add_flushing(array: Array, index: Array, values: Array) -> Array:
+    """Add float32 in order, as global memory does, which flushes subnormal numbers; return the old ones as bits."""
+    typed = array.view("f4")
+    old = np.empty(len(index), "f4")
+    for place, (at, value) in enumerate(zip(index.tolist(), flushed(values))):
+        old[place] = typed[at]
+        typed[at : at + 1] = flushed(flushed(typed[at : at + 1]) + value)
+    _plain_nan(array, typed, index, "f4")
+    return old.view(array.dtype)
 
 
 def _plain_nan(array: Array, typed: Array, index: Array, kind: str) -> None:
