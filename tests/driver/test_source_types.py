@@ -109,7 +109,7 @@ def test_an_array_in_another_order_is_refused(kernels: Any) -> None:
     wide, right = floats(device, 16), floats(device)
     for given in (wide[::2], wide[::-1], wide.reshape((4, 4))[:, :2]):
         with pytest.raises(
-            ValueError, match=r"'out' is float32.*not in C order.*view\(it\).copy\(\), or view\(it\).ptr"
+            ValueError, match=r"'out' is float32.*not in C order.*view\(it\)\.copy\(\), and .* or view\(it\).ptr"
         ):
             module["twice"].launch(given, right, 8, grid=1, block=8)
     square = wide.reshape((4, 4))
