@@ -31,8 +31,6 @@ _ARRAYS = {
     "kind memory memory_type pinned managed": (
         'x = device.allocate(nbytes, kind="managed").view(dtype).reshape(shape), or kind="pinned"'
     ),
-    "strides": "device.empty_pitched(shape, dtype) aligns the rows",
-    "device": "the method's object is the device: Device(1).empty(shape, dtype)",
 }
 
 HINTS: dict[str, dict[str, str]] = {
@@ -71,7 +69,6 @@ HINTS: dict[str, dict[str, str]] = {
             "an array that a kernel writes is on the device: x = Device(0).upload(a), launch with x, then x.copy_to(a)"
         ),
         "elapsed_time get_elapsed_time": "end.elapsed_ms(start) of events of Device(0).event(timing=True)",
-        "arange linspace eye random rand": "make the array with NumPy, and copy it: Device(0).upload(numpy.arange(n))",
         "stream current_stream default_stream get_current_stream": "Device(0).stream() makes a stream",
         "event": "Device(0).event() makes an event",
         "float16 float32 float64 int8 int16 int32 int64 uint8 uint16 uint32 uint64 bfloat16 complex64 complex128": (
@@ -195,7 +192,6 @@ HINTS: dict[str, dict[str, str]] = {
         "kind memory pinned managed": (
             'x = device.allocate(a.nbytes, kind="managed").view(a.dtype).reshape(a.shape), then x.copy_from(a)'
         ),
-        "blocking async_ non_blocking": "with stream=... it waits only for memory that can be paged",
     },
     "launch": {
         "smem shared shared_memory sharedmem shmem dynamic_shared shared_size sharedMemBytes dynamic_shared_memory": (
