@@ -103,7 +103,7 @@ class Entry:
         self.blocks_are_clusters = "blocksareclusters" in limits
         self.most_in_cluster = limits.get("maxclusterrank", (0,))[0]  # 0: the kernel sets no limit
         self.ptx_version = code.ptx_version
-        self.target = code.target
+        self.target: int = code.target
         self.waits = translated.prepared.waits  # whether a block can wait for any other one
         self._arrays: Arrays | None = None
         self._orders: bool | None = None
@@ -302,7 +302,7 @@ class Code:
         self.module = module
         self._dump = dump
         self.ptx_version = module.version[0] * 10 + module.version[1]
-        self.target = module.architecture[0] * 10 + module.architecture[1]
+        self.target: int = module.architecture[0] * 10 + module.architecture[1]
         self.variables: dict[str, Allocation] = {}
         self._memory: dict[int, Allocation] = {}  # by the id of the variable
         self._tracked: dict[int, tuple[Callable[..., Any], dict[int, int]]] = {}  # see tracked()
