@@ -38,7 +38,7 @@ class MatrixEmitter(ControlEmitter):
         for item in operand.items:
             if read and isinstance(item, (Int, Float)):
                 check_read(instruction, item, held, False)
-            elif not isinstance(item, Register) or held == "b32" and item.type == "f32":
+            elif not isinstance(item, Register):
                 raise self.mismatch(instruction)
         return list(operand.items)
 

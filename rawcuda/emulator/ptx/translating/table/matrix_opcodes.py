@@ -113,5 +113,5 @@ MATRICES: list[Row] = [
     *_wmma(),
     ("ldmatrix .sync .aligned .m8n8 .x1|x2|x4 .trans? .incta? @6.5 @sm_75", "b16", "d:b32+ m:mem", "!ldmatrix", ""),
     ("stmatrix .sync .aligned .m8n8 .x1|x2|x4 .trans? .incta? @7.8 @sm_90", "b16", "m:mem a:b32+", "!stmatrix", ""),
-    ("movmatrix .sync .aligned .m8n8 .trans @7.8 @sm_75", "b16", "d:u32 a:u32!", "!movmatrix", ""),
+    ("movmatrix .sync .aligned .m8n8 .trans @7.8 @sm_75", "b16", "d:b32 a:b32!", "!movmatrix", ""),
 ]  # fmt: skip
