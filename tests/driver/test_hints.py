@@ -485,6 +485,12 @@ def test_names_of_other_libraries_for_what_a_device_makes(device: Any) -> None:
         rawcuda.upload
 
 
+def test_events_are_not_subtracted(device: Any) -> None:
+    start, end = device.event(timing=True), device.event(timing=True)
+    with pytest.raises(TypeError, match=r"^events are not subtracted: end\.elapsed_ms\(start\)"):
+        end - start
+
+
 def test_a_variable_of_a_module_is_not_set_by_its_name(device: Any) -> None:
     with device.load(CODE) as loaded, pytest.raises(TypeError, match=r"module\.global_\('W'\)\.copy_from\(array\)"):
         loaded["W"] = [1.0]

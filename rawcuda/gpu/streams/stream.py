@@ -12,7 +12,7 @@ import ctypes
 
 from ...arguments import as_bool, as_int
 from ...errors import CudaError, a_kind, worded
-from ...hints import hinted
+from ...hints import hinted, of
 from ...interpreter.cpython import facts
 from ...ownership import _nothing, drain, dropped
 from ..core.calls import Explained
@@ -35,7 +35,7 @@ from ..core.stream_arguments import (
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable
-    from typing import Any, ClassVar
+    from typing import Any, ClassVar, NoReturn
 
     from ...gpu.devices.device import Device
     from ...gpu.graphs.graph import Graph
@@ -488,6 +488,9 @@ class Event(InContext):
         with _RECORDED:
             self._calls.cuEventElapsedTime(ctypes.byref(elapsed), start, end)
         return elapsed.value
+
+    def __sub__(self, start: object) -> NoReturn:
+        raise TypeError(f"events are not subtracted: {of('Event', 'elapsed_time')}")
 
     def share(self, *, timeout: float = 30.0) -> SharedHandle:
         """Offer the event to other processes of this machine and user, and return a handle to send to them.
