@@ -330,15 +330,19 @@ def pointer_attributes(machine: Machine, count: int, attributes: int, data: int,
     if not count:
         raise Refused(1)
     out(attributes, data)
+    found = machine.space.find(address)
+    holding = None if found is None else found.context
     for index, target in enumerate(take(data, count)):
         number = get_int(attributes + 4 * index)
         if number not in _POINTER_ATTRIBUTES:
             raise Refused(1)
         width, look_up = _POINTER_ATTRIBUTES[number]
-        try:
-            value = look_up(holding_at(machine, address), address, context)
-        except Refused:
-            value = -2 if number == 9 else 0
+        value = -2 if number == 9 else 0
+        if holding is not None:
+            try:
+                value = look_up(holding, address, context)
+            except Refused:  # a host pointer of device memory, or a device pointer without access
+                pass
         _put_attribute(target, width, value)
 
 

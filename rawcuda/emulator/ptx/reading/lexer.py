@@ -22,13 +22,13 @@ TOKEN_LIMIT = 4_000_000  # about 30 MB of text; no real module has more
 
 _TOKEN = re.compile(
     r"""
-      (?P<space> (?: [ \t\r\n\f\v]+ | //[^\n]* | /\*.*?\*/ )+ )
-    | (?P<word> \. [A-Za-z_] \w* (?: :: [\w$.]+ )* | [%A-Za-z_$] [\w$.]* (?: :: [\w$.]+ )* )
+      (?P<word> \. [A-Za-z_] \w* (?: :: [\w$.]+ )* | [%A-Za-z_$] [\w$.]* (?: :: [\w$.]+ )* )
+    | (?P<punctuation> [][{}(),;:=+\-*&|^~!@<>?] | /(?![/*]) )
+    | (?P<space> (?: [ \t\r\n\f\v]+ | //[^\n]* | /\*.*?\*/ )+ )
     | (?P<number> 0[fF][0-9a-fA-F]{8}\b | 0[dD][0-9a-fA-F]{16}\b | 0[xX][0-9a-fA-F]+U?\b | 0[bB][01]+U?\b
                 | (?:[0-9]+\.[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)? | [0-9]+[eE][+-]?[0-9]+ | [0-9]+U?\b )
     | (?P<string> "(?:[^"\\\n]|\\.)*" )
-    | (?P<open> /\* )
-    | (?P<punctuation> [][{}(),;:=+\-*/&|^~!@<>?] )
+    | (?P<stray> . )
     """,
     re.VERBOSE | re.DOTALL | re.ASCII,
 )
@@ -56,26 +56,30 @@ class Tokens:
         self.text = self.texts[0]
 
     def _scan(self, text: str) -> None:
+        at: int | None = 0
+        while at is not None:
+            at = self._scan_from(text, at)
+        self.kinds.append(EOF)
+        self.texts.append("")
+        self.places.append(len(text))
+
+    def _scan_from(self, text: str, at: int) -> int | None:
+        """Add the tokens from an offset on to the end, or to a debug section; return the offset after it, or None."""
         kinds, texts, places = self.kinds, self.texts, self.places
-        match = _TOKEN.match
-        at, end = 0, len(text)
-        while at < end:
-            found = match(text, at)
-            kind = found.lastgroup if found is not None else None
-            if found is None or kind is None or kind == "open":
-                raise self._stray(at)
-            if kind != "space":
-                kinds.append(kind)
-                texts.append(found.group())
-                places.append(at)
-            at = found.end()
-            if kind == "word" and texts[-1] == ".section":
-                at = self._after_section(at)
+        for found in _TOKEN.finditer(text, at):
+            kind = found.lastgroup
+            if kind == "space":
+                continue
+            if kind is None or kind == "stray":
+                raise self._stray(found.start())
+            kinds.append(kind)
+            texts.append(found.group())
+            places.append(found.start())
             if len(kinds) > TOKEN_LIMIT:
-                raise Rejected.at(self.line_of(at), f"More than {TOKEN_LIMIT} tokens")
-        kinds.append(EOF)
-        texts.append("")
-        places.append(end)
+                raise Rejected.at(self.line_of(found.end()), f"More than {TOKEN_LIMIT} tokens")
+            if texts[-1] == ".section":
+                return self._after_section(found.end())
+        return None
 
     def _stray(self, at: int) -> Rejected:
         text = self.source
