@@ -60,6 +60,8 @@ def shared(**settings: Any) -> Emulator:
 
 def _known(settings: dict[str, Any]) -> dict[str, Any]:
     """Return settings by the names that the constructor has for them."""
+    if not settings:
+        return {}
     from inspect import signature
 
     there = [*signature(Emulator).parameters, "checkers"]

@@ -415,7 +415,7 @@ def test_isolated_children_find_the_emulator(python, flags) -> None:
 
 def test_a_package_in_a_folder_with_a_strange_name_serves_children(python, tmp_path) -> None:
     home = tmp_path / "a 'quoted' \"ä\" {folder}"
-    shutil.copytree(FOLDER, home / "another", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(FOLDER, home / "another")
     code = "import ctypes; print(ctypes.CDLL('libcuda.so.1').cuInit(0))"
     result = python(["-m", "another", "emulate", "-c", code], env={"PYTHONPATH": str(home)}, check=True)
     assert (result.stdout, result.stderr) == ("0\n", "")
@@ -731,7 +731,7 @@ def test_a_process_with_a_real_libcuda_is_refused(python, tmp_path) -> None:
 
 
 def test_two_copies_cannot_both_impersonate(python, tmp_path) -> None:
-    shutil.copytree(FOLDER, tmp_path / "another", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(FOLDER, tmp_path / "another")
     result = python(
         BEGIN
         + """

@@ -60,6 +60,7 @@ FORMATS = {
 }
 
 
+@functools.lru_cache(1 << 17)
 def value_of(format: Format, bits: int) -> Number:
     """Return the number with these bits."""
     sign, size = bits >> format.bits - 1 & 1, bits & (1 << format.bits - 1) - 1
@@ -69,14 +70,20 @@ def value_of(format: Format, bits: int) -> Number:
     if not size:
         return MINUS_ZERO if sign else Fraction(0)
     whole = rest + (1 << format.fraction) if exponent else rest
-    made = whole * Fraction(2) ** (max(exponent, 1) - format.bias - format.fraction)
+    made = whole * power_of_two(max(exponent, 1) - format.bias - format.fraction)
     return -made if sign else made
+
+
+@functools.lru_cache(None)
+def power_of_two(exponent: int) -> Fraction:
+    """Return 2 to the power of a number."""
+    return Fraction(2) ** exponent
 
 
 def power_below(value: Fraction) -> int:
     """Return the exponent of the largest power of two that is not above a positive number."""
     power = value.numerator.bit_length() - value.denominator.bit_length()
-    return power if Fraction(2) ** power <= value else power - 1
+    return power if power_of_two(power) <= value else power - 1
 
 
 def rounded_units(units: Fraction, mode: str, negative: bool, random_bits: Fraction) -> int:
@@ -107,7 +114,7 @@ def bits_of(format: Format, number: Number, mode: str, finite: bool = False, ext
     largest = value_of(format, format.largest)
     assert isinstance(largest, Fraction)
     exponent = max(power_below(size), 1 - format.bias)
-    unit = Fraction(2) ** (exponent - format.fraction)
+    unit = power_of_two(exponent - format.fraction)
     if mode == "rs":  # the discarded bits of the source, cut to as many as there are random bits
         units = size / unit
         size = (math.floor(units) + Fraction(math.floor((units % 1) * (1 << extra[1])), 1 << extra[1])) * unit
@@ -144,7 +151,7 @@ def integer_range(type: str) -> tuple[int, int]:
 
 def flushed(number: Number) -> Number:
     """Flush a subnormal float32 to a zero of the same sign."""
-    if isinstance(number, Fraction) and 0 < abs(number) < Fraction(2) ** -126:
+    if isinstance(number, Fraction) and 0 < abs(number) < power_of_two(-126):
         return MINUS_ZERO if number < 0 else Fraction(0)
     return number
 
@@ -256,9 +263,9 @@ def interesting(type: str) -> list[int]:
         for other in FORMATS.values():
             largest, least = value_of(other, other.largest), value_of(other, 1)
             assert isinstance(largest, Fraction) and isinstance(least, Fraction)
-            half = Fraction(2) ** (power_below(largest) - other.fraction) / 2
+            half = power_of_two(power_below(largest) - other.fraction) / 2
             limits += [largest, largest + half, largest + 2 * half, least, least / 2, least * Fraction(3, 2), least / 4]
-            limits += [Fraction(2) ** (1 - other.bias), Fraction(2) ** (1 - other.bias) - least / 2]
+            limits += [power_of_two(1 - other.bias), power_of_two(1 - other.bias) - least / 2]
         for limit in limits:
             middle = bits_of(format, limit, "rn", True)
             found |= {max(middle - 1, 0), middle, min(middle + 1, format.largest)}
@@ -588,7 +595,7 @@ def test_scales(executor: str) -> None:
                 assert made & 0xFF == (0xFE if finite else 0xFF)
             elif isinstance(number, Fraction) and number:
                 power = power_below(abs(number))
-                power += mode == "rp" and abs(number) != Fraction(2) ** power
+                power += mode == "rp" and abs(number) != power_of_two(power)
                 wanted = min(max(power + 127, 0), 0xFE if finite else 0xFF)
                 assert made & 0xFF == wanted, (hex(bits), mode, finite)
     rows = [bits << 8 | (bits * 5 & 0xFF) for bits in range(256)]
@@ -596,5 +603,5 @@ def test_scales(executor: str) -> None:
     for bits, made in zip(rows, _through(body, rows, executor)):
         for shift in (1, 0):
             code, half = bits >> 8 * shift & 0xFF, made >> 16 * shift & 0xFFFF
-            wanted = NAN if code == 0xFF else Fraction(2) ** (code - 127)
+            wanted = NAN if code == 0xFF else power_of_two(code - 127)
             assert value_of(FORMATS["bf16"], half) == wanted, (hex(bits), hex(made))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import bisect
+import functools
 import math
 import random
 import struct
@@ -26,18 +28,19 @@ def number(kind: str, bits: int) -> float:
     return struct.unpack("<e", struct.pack("<H", bits))[0]
 
 
+@functools.lru_cache(None)
+def numbers(kind: str) -> list[Fraction]:
+    """Return the positive numbers of a format, in the order of their bits."""
+    return [Fraction(number(kind, bits)) for bits in range(INFINITY[kind])]
+
+
 def rounded(kind: str, value: Fraction, mode: str, zero_sign: int = 0) -> int:
     """Round by a binary search over the bits, whose order is that of the numbers."""
-    low, high, size = 0, INFINITY[kind], abs(value)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if Fraction(number(kind, middle)) <= size else (low, middle)
-    step = (
-        Fraction(number(kind, low)) - Fraction(number(kind, low - 1))
-        if high == INFINITY[kind]
-        else Fraction(number(kind, high)) - Fraction(number(kind, low))
-    )
-    below = size - Fraction(number(kind, low))
+    there, size = numbers(kind), abs(value)
+    low = bisect.bisect_right(there, size) - 1
+    high = low + 1
+    step = there[low] - there[low - 1] if high == INFINITY[kind] else there[high] - there[low]
+    below = size - there[low]
     above = step - below
     away = {
         "rn": above < below or above == below and low & 1 == 1,

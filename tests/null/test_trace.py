@@ -477,9 +477,7 @@ def test_a_part_without_forms_and_pictures_still_hears(tmp_path, python, missing
 
     from tests.subject import FOLDER
 
-    shutil.copytree(
-        FOLDER, tmp_path / "part", ignore=shutil.ignore_patterns("__pycache__", "pictures", "trace_forms.py")
-    )
+    shutil.copytree(FOLDER, tmp_path / "part", ignore=shutil.ignore_patterns("pictures", "trace_forms.py"))
     for name in ("tools/pictures", "tools/trace_forms"):
         (tmp_path / "part" / f"{name}.py").write_text(missing)
     result = python(

@@ -13,7 +13,6 @@ Read next    entries/tasks/launch_entries.py
 from __future__ import annotations
 
 from ...machine.answers import Capability, capability_of
-from ...ptx.ptx_program import REGISTERS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,6 +42,8 @@ def _block_limit(function: Function, limits: Capability, most: int) -> int:
 
 def blocks_per_multiprocessor(function: Function, threads: int, shared: int) -> int:
     """Return how many blocks of a kernel fit on one multiprocessor."""
+    from ...ptx.ptx_program import REGISTERS  # imported here, because programs that load no kernel need no compiler
+
     limits = capability_of(function.module.machine.architecture)
     if not 0 < threads <= function.max_threads:
         return 0

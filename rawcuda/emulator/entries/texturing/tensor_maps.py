@@ -14,7 +14,7 @@ import struct
 from ...interface.thunks import entry, out, put_bytes
 from ...machine.codes import Refused
 from ...machine.machine import Machine
-from ...ptx.running.units.tensors import LAYOUT, MAGIC, SIZE, SIZES
+from ...machine.tensor_map_layout import LAYOUT, MAGIC, SIZE, SIZES
 
 __all__: list[str] = []
 

@@ -1,7 +1,7 @@
 """Tensor maps: what their bytes mean, and the copies of boxes that they describe.
 
-What it is   `LAYOUT`, the 128 bytes, which only this emulator reads; `tensor_in` and `tensor_out`, copies of a box
-             between global and shared memory; changes that a kernel makes to a map.
+What it is   `tensor_in` and `tensor_out`, copies of a box between global and shared memory; changes that a kernel
+             makes to a map.
 How          A copy to shared memory fills the elements outside the tensor, and a copy from it leaves them out. A
              swizzle permutes the 16-byte parts of each 128 bytes or less of shared memory by the bits of the address
              above them.
@@ -17,6 +17,7 @@ from itertools import product
 
 from ....machine.codes import LAUNCH_FAILED
 from ....machine.space import Fault
+from ....machine.tensor_map_layout import LAYOUT, MAGIC, SIZE, SIZES
 from ...checking.places import shared_fault
 from .late_units import Late, combine
 from .span_units import span
@@ -29,10 +30,6 @@ if TYPE_CHECKING:
     from ..thread import Thread
 
 __all__ = [
-    "LAYOUT",
-    "MAGIC",
-    "SIZE",
-    "SIZES",
     "TensorMap",
     "tensor_in",
     "tensor_map_copy",
@@ -42,10 +39,6 @@ __all__ = [
 
 # magic; type, rank, interleave, swizzle, promotion, fill, the least rank of the form; address; extents; strides; steps;
 # and the box
-LAYOUT = struct.Struct("<I 7B x Q 5Q 4Q 5B 5H")
-MAGIC = 0x70614D52
-SIZE = 128
-SIZES = (1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4)  # bytes of an element, by CUtensorMapDataType
 _TYPES = ("", "", "u32", "s32", "u64", "s64", "f16", "f32", "f64", "bf16", "f32", "f32", "f32")
 _NAN = {2: b"\xff\x7f", 4: b"\xff\xff\xff\x7f", 8: b"\xff\xff\xff\xff\xff\xff\xff\x7f"}
 
