@@ -231,7 +231,7 @@ _REMEDIES: dict[int, tuple[type[CudaError], str]] = {
     214: (ContextLost, "The memory failed its error check: restart this process, and see nvidia-smi."),
     215: (Unsupported, "This device does not have this limit: see Device.limits."),
     217: (Unsupported, "These devices cannot reach each other's memory: copy through the host."),
-    218: (CompileFailed, "Correct the PTX at the line that the log names."),
+    218: (CompileFailed, "Correct the PTX as the log says."),
     220: (ContextLost, "A link between devices failed: restart this process."),
     221: (
         Unsupported,

@@ -149,7 +149,9 @@ HINTS: dict[str, dict[str, str]] = {
     "Module": {
         "get get_function get_kernel function get_entry": 'module["name"] is a kernel',
         "launch run": 'module["name"] is a kernel: module["name"].launch(..., grid=blocks, block=threads)',
-        "get_global get_variable get_texref": 'module.global_("name") is a variable; Device.texture() makes a texture',
+        "get_global get_variable get_texref": (
+            'module.global_("name") is a variable, .copy_from(x) sets it; Device.texture() makes a texture'
+        ),
         "unload": "module.close()",
         "kernels functions": "module.names, or iterate over the module",
     },

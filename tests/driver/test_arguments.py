@@ -121,7 +121,7 @@ def test_whatever_is_no_number_is_refused_with_a_remedy(device, kind):
     numpy = pytest.importorskip("numpy")
     arrays = numpy.zeros(1), numpy.complex64(1), numpy.str_("1"), numpy.datetime64("2020"), numpy.zeros(1, "i4,i4")[0]
     for argument in (*NO_NUMBERS, *arrays, *([1.5, numpy.float32(1), None] if kind == ".u32" else [None])):
-        with pytest.raises(TypeError, match="parameter 'p0' is .*: (give|round|make|declare) ") as raised:
+        with pytest.raises(TypeError, match="parameter 'p0' is .*: (give|look|make|declare) ") as raised:
             echoed(device, [kind], argument)
         is_complex = isinstance(argument, (complex, numpy.complex64))
         assert ("its .real" in str(raised.value)) == is_complex, str(raised.value)
@@ -239,7 +239,7 @@ def test_numpy_scalars(device):
                 continue  # on such a device, an address of host memory is legal
             with pytest.raises((TypeError, ValueError), match="kernel echo: parameter 'p0' is "):
                 echoed(device, [kind], argument)
-    with pytest.raises(TypeError, match="round it, or"):
+    with pytest.raises(TypeError, match="or round it"):
         echoed(device, [".u32"], numpy.longdouble(1))
 
 

@@ -485,6 +485,14 @@ def test_names_of_other_libraries_for_what_a_device_makes(device: Any) -> None:
         rawcuda.upload
 
 
+def test_too_much_static_shared_memory(device: Any) -> None:
+    text = CODE + ".visible .entry k() { .shared .b8 s[65536]; st.shared.u32 [s], 1; ret; }"
+    words = "uses too much shared data.*\n.*`extern __shared__ float s"
+    with pytest.raises(rawcuda.CompileFailed, match=words) as caught:
+        device.load(text)
+    assert "extern __shared__" not in caught.value.log
+
+
 def test_events_are_not_subtracted(device: Any) -> None:
     start, end = device.event(timing=True), device.event(timing=True)
     with pytest.raises(TypeError, match=r"^events are not subtracted: end\.elapsed_ms\(start\)"):

@@ -1,7 +1,8 @@
 """Locations of memory, and access rights of devices: the words that users give, and the numbers of the driver.
 
 What it is   `Location`: a device, the host or a NUMA node of the host; the access rights of a device: "none", "read",
-             "readwrite"; and `Devices`, a set of devices that is stored in the driver.
+             "readwrite"; `Devices`, a set of devices that is stored in the driver; `PeerAccess`, the part of memory and
+             of pools that has such a set.
 What not     the calls that take them: gpu/memory/pool.py.
 Source       CUDA Driver API, "Data types used by CUDA driver": CUmemLocation, CUmemAccessDesc, CUmemAccess_flags
 Read next    gpu/memory/pool.py
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Devices",
     "Location",
+    "PeerAccess",
     "device_from",
     "finish_work",
     "location_from",
@@ -245,6 +247,33 @@ class Devices(MutableSet):  # type: ignore[type-arg]
 
     def __repr__(self) -> str:
         return f"{{{', '.join(map(repr, self._read()))}}}"
+
+
+class PeerAccess:
+    """The part of memory, and of a pool, that says which other devices have access.
+
+    A class has _peers(), which returns these devices, and _set_access(devices, flags).
+    """
+
+    __slots__ = ()
+
+    @property
+    def peer_accessible_by(self: Any) -> Any:
+        """Return the set of the other devices that have access, which can be changed, or replaced by assignment."""
+        self.handle
+        return Devices(self._peers, self._change_peers)
+
+    @peer_accessible_by.setter
+    def peer_accessible_by(self: Any, devices: object) -> None:
+        given = as_list("peer_accessible_by", devices, "devices")
+        Devices(self._peers, self._change_peers).replace([device_from(ordinal_from(device)) for device in given])
+
+    def _change_peers(self: Any, added: list[object], removed: list[object]) -> None:
+        for device in (*added, *removed):
+            if ordinal_from(device) == self._primary.ordinal:
+                raise ValueError(f"{device!r} is the device of this memory, not a peer of it")
+        self._set_access(removed, 0)
+        self._set_access(added, 3)
 
 
 def _public(given: object) -> object:

@@ -108,7 +108,7 @@ def _refuse_number(slot: Slot, argument: object, wanted: str) -> NoReturn:
     elif isinstance(argument, str):
         remedy = "give " + ("float(it)" if wanted == "a float" else "int(it)")
     elif not _is_array(argument) and wanted == "an integer" and hasattr(type(argument), "__float__"):
-        remedy = "round it, or pass it for another parameter"
+        remedy = "look at the order of the arguments, or round it"
     else:
         remedy = "give a number"
         if hasattr(argument, "item"):

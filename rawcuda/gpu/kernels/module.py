@@ -57,6 +57,7 @@ _LOG_BYTES = 64 << 10
 _INFO, _INFO_SIZE, _ERROR, _ERROR_SIZE = 3, 4, 5, 6  # CU_JIT_INFO_LOG_BUFFER and its size, the same for errors
 _IS_MANAGED = 8  # CU_POINTER_ATTRIBUTE_IS_MANAGED
 _LAZY = 2  # CU_MODULE_LAZY_LOADING
+_MORE_SHARED = "\nMore is there as dynamic shared memory: `extern __shared__ float s[];`, and shared_bytes= of a launch"
 # the driver could not make code from the image
 _JIT_CODES = (
     INVALID_IMAGE,
@@ -480,7 +481,8 @@ def loaded_with_logs(load: Callable[[Logs], object], logs: Logs, driver: Driver,
         if error.code not in _JIT_CODES or not log:
             raise
         name, text = driver.describe(error.code)
-        told = from_code(error.code, name, text, error.call, error.arguments, log)
+        more = _MORE_SHARED if "uses too much shared data" in log else ""
+        told = from_code(error.code, name, text, error.call, error.arguments, log + more)
         if isinstance(told, CompileFailed):
             told.log, told.source = log, data[:-1].decode("utf-8", "replace") if kind == "ptx" else ""
         try:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import ctypes
 from ctypes import byref
 
-from ...arguments import SetOnce, as_bool, as_choice, as_int, as_list
+from ...arguments import SetOnce, as_bool, as_choice, as_int
 from ...driver import as_argument
 from ...errors import NotFound, OutOfMemory, Unsupported, a_kind, worded
 from ...headers import cuda_h
@@ -28,7 +28,7 @@ from .memory import Memory, blank, size_of
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Any, NoReturn
+    from typing import NoReturn
 
     from ...gpu.devices.device import Device
 
@@ -125,7 +125,7 @@ class PoolAttributes:
         return f"<attributes of a pool: {', '.join(f'{name}={self[name]}' for name in self)}>"
 
 
-class MemoryPool(SetOnce, Owned):
+class MemoryPool(SetOnce, locations.PeerAccess, Owned):
     """A pool from which memory is allocated in the order of a stream.
 
     Freed memory stays in the pool for later allocations. If the pool has reserved more than `release_threshold` bytes
@@ -336,34 +336,9 @@ class MemoryPool(SetOnce, Owned):
             each.location, each.flags = locations.Location(_DEVICE, ordinal).struct(), flags
         self._primary.calls.cuMemPoolSetAccess(handle, byref(wanted), as_argument(len(ordinals)))
 
-    @property
-    def peer_accessible_by(self) -> Any:
-        """Return the set of the other devices that have access, which can be changed, or replaced by assignment.
-
-        calls   cuMemPoolGetAccess, cuMemPoolSetAccess
-        """
-        self.handle
-        return locations.Devices(self._peers, self._change_peers)
-
-    @peer_accessible_by.setter
-    def peer_accessible_by(self, devices: object) -> None:
-        given = as_list("peer_accessible_by", devices, "devices")
-        locations.Devices(self._peers, self._change_peers).replace(
-            [locations.device_from(locations.ordinal_from(device)) for device in given]
-        )
-
     def _peers(self) -> list[Device]:
         others = [ordinal for ordinal in range(count()) if ordinal != self._primary.ordinal]
         return [locations.device_from(ordinal) for ordinal in others if self.access(ordinal) != "none"]
-
-    def _change_peers(self, added: list[object], removed: list[object]) -> None:
-        for device in (*added, *removed):
-            if locations.ordinal_from(device) == self._primary.ordinal:
-                raise ValueError(f"{device!r} is the pool's own device, not a peer of it")
-        if removed:
-            self._set_access(removed, 0)
-        if added:
-            self._set_access(added, 3)
 
     def _argument(self) -> object:
         """Return the handle as an argument of prepared calls; raises Closed."""

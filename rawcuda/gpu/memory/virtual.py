@@ -31,7 +31,6 @@ from .memory import Lease, Memory, size_of
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from typing import Any
 
     from ...arrays.strided import StridedView
     from ...gpu.devices.device import Device
@@ -73,7 +72,7 @@ def _part(rights: dict[int, int], ordinals: Iterable[int]) -> dict[int, int]:
 
 
 @facts("granularity", "reserved", "shareable")
-class VirtualMemory(Memory):
+class VirtualMemory(locations.PeerAccess, Memory):
     """Memory at reserved addresses: it can grow without moving, also with the memory of other devices.
 
     `nbytes` is the size of the memory that is mapped without a gap from the first address on; `reserved` is the size to
@@ -421,29 +420,9 @@ class VirtualMemory(Memory):
         self.handle
         return locations.right_of(self._reservation.rights.get(locations.ordinal_from(device), 0))
 
-    @property
-    def peer_accessible_by(self) -> Any:
-        """Return the set of the other devices that have access, which can be changed, or replaced by assignment."""
-        self.handle
-        return locations.Devices(self._peers, self._change_peers)
-
-    @peer_accessible_by.setter
-    def peer_accessible_by(self, devices: object) -> None:
-        given = as_list("peer_accessible_by", devices, "devices")
-        locations.Devices(self._peers, self._change_peers).replace(
-            [locations.device_from(locations.ordinal_from(device)) for device in given]
-        )
-
     def _peers(self) -> list[Device]:
         rights, own = self._reservation.rights, self._primary.ordinal
         return [locations.device_from(each) for each, flags in rights.items() if flags and each != own]
-
-    def _change_peers(self, added: list[object], removed: list[object]) -> None:
-        for device in (*added, *removed):
-            if locations.ordinal_from(device) == self._primary.ordinal:
-                raise ValueError(f"{device!r} is the device of this memory, not a peer of it")
-        self._set_access(removed, 0)
-        self._set_access(added, 3)
 
     def _access_from(self, ordinal: int) -> int:
         return self._reservation.rights.get(ordinal, 0)

@@ -219,7 +219,7 @@ def _kind(code: int, text: str) -> str:
 _BETWEEN = ", with no barrier in between: "
 _ATOMIC = (
     ": several threads read, change and write the same address. An atomic operation does that in one step, such as "
-    "atomicAdd(); a barrier does not help"
+    "atomicAdd(); a barrier does not help. If each thread should have elements of its own, look at its index and stride"
 )
 _NEAR = 20  # PTX lines from the read of an update to its write
 
