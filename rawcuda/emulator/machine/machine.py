@@ -322,6 +322,13 @@ class Machine:
             raise Refused(400, f"{handle:#x} is not the handle of {_worded(kind)}: it refers to {what}")
         return thing
 
+    def usable(self, kind: type[T], handle: int) -> T:
+        """Return the object of a handle whose context can be used; refuse it without a current context."""
+        self.context()
+        thing = self.get(kind, handle)
+        thing.context.check()  # type: ignore[attr-defined]
+        return thing
+
     def device(self, ordinal: int) -> Device:
         """Return the device of an ordinal, or refuse the ordinal."""
         if not 0 <= ordinal < len(self.devices):

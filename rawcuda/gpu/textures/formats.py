@@ -19,11 +19,13 @@ from ...errors import Unsupported, a_kind, worded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from ...arrays.strided import StridedView
     from ...elements.dtypes import DType
     from ..devices.device import Device
 
-__all__ = ["FORMATS", "Form", "channels_of", "choice", "data_of", "element_of", "as_bool", "limit", "limited"]
+__all__ = ["FORMATS", "Form", "Formed", "channels_of", "choice", "data_of", "element_of", "as_bool", "limit", "limited"]
 
 # dtype -> CUarray_format
 FORMATS = {
@@ -97,6 +99,30 @@ def data_of(view: StridedView, dtype: DType, channels: int) -> StridedView:
         itemsize = component.itemsize
         return view._derived(view.ptr, (*view.shape, lanes), (*view.strides, itemsize), component)
     return view
+
+
+class Formed:
+    """The facts of every array that has a `form`."""
+
+    __slots__ = ()
+
+    @property
+    def shape(self: Any) -> tuple[int, ...]:
+        """Return the extents in elements (those of level 0, if it has levels), the width last."""
+        shape: tuple[int, ...] = self.form.shape
+        return shape
+
+    @property
+    def dtype(self: Any) -> DType:
+        """Return the dtype of a channel."""
+        dtype: DType = self.form.dtype
+        return dtype
+
+    @property
+    def channels(self: Any) -> int:
+        """Return the number of channels of an element: 1, 2 or 4."""
+        channels: int = self.form.channels
+        return channels
 
 
 class Form:

@@ -16,7 +16,7 @@ from ...headers import cuda_h
 from ..core.handles import MIPMAPPED, shown_handle
 from ..core.stream_arguments import InContext
 from ..kernels.declared_parameters import Passed
-from .formats import Form
+from .formats import Form, Formed
 from .opaque_arrays import OpaqueArray, _check_device, descriptor_of, refuse_passing
 
 TYPE_CHECKING = False
@@ -24,15 +24,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import NoReturn
 
-    from ...elements.dtypes import DType
     from ...gpu.devices.device import Device
     from ..kernels.parameters import Slot
-    from .formats import Form
 
 __all__ = ["MipmappedArray"]
 
 
-class MipmappedArray(SetOnce, InContext, Passed):
+class MipmappedArray(SetOnce, Formed, InContext, Passed):
     """A mipmapped array: `shape` (of level 0), `dtype`, `channels`, `num_levels`; made by Device.mipmapped_array().
 
     `mipmapped[0]` is the largest level, and each of the following ones has half its extents, rounded down, at least 1.
@@ -69,21 +67,6 @@ class MipmappedArray(SetOnce, InContext, Passed):
         descriptor = ctypes.byref(descriptor_of(form))
         made._create(device, MIPMAPPED, (descriptor, ctypes.c_uint(made.num_levels)))
         return made
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Return the extents of level 0 in elements, the width last."""
-        return self.form.shape
-
-    @property
-    def dtype(self) -> DType:
-        """Return the dtype of a channel."""
-        return self.form.dtype
-
-    @property
-    def channels(self) -> int:
-        """Return the number of channels of an element: 1, 2 or 4."""
-        return self.form.channels
 
     def level(self, number: int) -> OpaqueArray:
         """Return a level; it can be used until this object is closed.

@@ -23,7 +23,7 @@ from ..core.context import PrimaryContext, is_device, primary_of
 from ..core.handles import ARRAY, shown_handle
 from ..core.stream_arguments import InContext
 from ..kernels.declared_parameters import Passed
-from .formats import DTYPES, Form, vector_of
+from .formats import DTYPES, Form, Formed, vector_of
 from .transfers import Box, load, move, store
 
 TYPE_CHECKING = False
@@ -128,7 +128,7 @@ class _Copies(Unaddressed):
     __contains__ = None
 
 
-class OpaqueArray(SetOnce, _Copies, InContext, Passed):
+class OpaqueArray(SetOnce, _Copies, Formed, InContext, Passed):
     """A CUDA array: `shape`, `dtype`, `channels`, `device`; made by Device.array(), or a level of a MipmappedArray.
 
     >>> device = Device(0)
@@ -214,21 +214,6 @@ class OpaqueArray(SetOnce, _Copies, InContext, Passed):
         refuse_passing(self, slot)
 
     # -- facts
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Return the extents in elements, the width last."""
-        return self.form.shape
-
-    @property
-    def dtype(self) -> DType:
-        """Return the dtype of a channel."""
-        return self.form.dtype
-
-    @property
-    def channels(self) -> int:
-        """Return the number of channels of an element: 1, 2 or 4."""
-        return self.form.channels
 
     @property
     def ndim(self) -> int:

@@ -114,13 +114,6 @@ class Link:
         self.made = b""
 
 
-def _link(machine: Machine, handle: int) -> Link:
-    machine.context()
-    link = machine.get(Link, handle)
-    link.context.check()
-    return link
-
-
 @entry(
     "cuLinkCreate_v2(unsigned int numOptions, CUjit_option *options, void **optionValues, CUlinkState *stateOut)",
     since=6050,
@@ -145,7 +138,7 @@ def add_data(
     machine: Machine, handle: int, kind: int, data: int, size: int, name: int, count: int, options: int, values: int
 ) -> None:
     """Add an image in memory."""
-    link = _link(machine, handle)
+    link = machine.usable(Link, handle)
     out(data)
     Options(count, options, values)
     _add(machine, link, kind, ctypes.string_at(data, size), text(name) if name else "<input>")
@@ -158,7 +151,7 @@ def add_data(
 )
 def add_file(machine: Machine, handle: int, kind: int, path: int, count: int, options: int, values: int) -> None:
     """Add an image in a file."""
-    link = _link(machine, handle)
+    link = machine.usable(Link, handle)
     Options(count, options, values)
     try:
         with open(text(path), "rb") as file:
@@ -245,7 +238,7 @@ def complete(machine: Machine, handle: int, address: int, size: int) -> None:
     """Link what was added, and write the address and size of the image; it is valid until the link is destroyed."""
     from ...ptx import Rejected
 
-    link = _link(machine, handle)
+    link = machine.usable(Link, handle)
     out(address)
     if not link.merger.units:
         raise Refused(1, "nothing was added to this link: add at least one input")
@@ -265,6 +258,6 @@ def complete(machine: Machine, handle: int, address: int, size: int) -> None:
 @entry("cuLinkDestroy(CUlinkState state)", since=5050)
 def destroy(machine: Machine, handle: int) -> None:
     """Destroy a link."""
-    link = _link(machine, handle)
+    link = machine.usable(Link, handle)
     del machine.handles[handle], link.context.owned[handle]
     link.close()

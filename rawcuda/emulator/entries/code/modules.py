@@ -292,17 +292,10 @@ def load_file(machine: Machine, address: int, name: int) -> None:
     _load_module(machine, address, read_file(name, machine.architecture), Options(0, 0, 0))
 
 
-def _module(machine: Machine, handle: int) -> Module:
-    machine.context()
-    module = machine.get(Module, handle)
-    module.context.check()
-    return module
-
-
 @entry("cuModuleUnload(CUmodule hmod)", since=2000)
 def unload(machine: Machine, handle: int) -> None:
     """Unload a module after the context's work."""
-    module = _module(machine, handle)
+    module = machine.usable(Module, handle)
     if module.part_of is not None:
         raise Refused(1, "this module belongs to a library: unload the library (cuLibraryUnload)")
     machine.queues.complete_context(module.context)
@@ -318,13 +311,13 @@ def unload(machine: Machine, handle: int) -> None:
 def get_function(machine: Machine, address: int, handle: int, name: int) -> None:
     """Write the handle of a kernel."""
     out(address, name)
-    put_word(address, _module(machine, handle).function(text(name)).handle)
+    put_word(address, machine.usable(Module, handle).function(text(name)).handle)
 
 
 @entry("cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUmodule hmod, const char *name)", since=3020)
 def get_global(machine: Machine, address: int, size: int, handle: int, name: int) -> None:
     """Write address and size of a variable; either pointer may be NULL."""
-    write_variable(_module(machine, handle), address, size, name)
+    write_variable(machine.usable(Module, handle), address, size, name)
 
 
 def write_variable(module: Module, address: int, size: int, name: int) -> None:
@@ -348,7 +341,7 @@ def write_variable(module: Module, address: int, size: int, name: int) -> None:
 def function_count(machine: Machine, address: int, handle: int) -> None:
     """Write the number of a module's kernels."""
     out(address)
-    put_uint(address, len(_module(machine, handle).code.entries))
+    put_uint(address, len(machine.usable(Module, handle).code.entries))
 
 
 @entry("cuModuleEnumerateFunctions(CUfunction *functions, unsigned int numFunctions, CUmodule mod)", since=12040)
@@ -356,7 +349,7 @@ def enumerate_functions(machine: Machine, address: int, count: int, handle: int)
     """Write the handles of a module's kernels, as many as fit."""
     if count:
         out(address)
-    module = _module(machine, handle)
+    module = machine.usable(Module, handle)
     for index, name in enumerate(list(module.code.entries)[:count]):
         put_word(address + WORD * index, module.function(name).handle)
 

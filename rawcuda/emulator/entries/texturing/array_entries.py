@@ -109,24 +109,17 @@ def array_3d_create(machine: Machine, address: int, descriptor: int) -> None:
     _create(machine, address, (width, height, depth), number, channels, flags)
 
 
-def _array(machine: Machine, handle: int) -> Array:
-    machine.context()
-    found = machine.get(Array, handle)
-    found.context.check()
-    return found
-
-
 @entry("cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR *pArrayDescriptor, CUarray hArray)", since=3020)
 def array_descriptor(machine: Machine, address: int, handle: int) -> None:
     """Write width, height, format and channels."""
-    found = _array(machine, handle)
+    found = machine.usable(Array, handle)
     put_bytes(address, _ARRAY_2D.pack(found.width, found.height, found.format.number, found.channels))
 
 
 @entry("cuArray3DGetDescriptor_v2(CUDA_ARRAY3D_DESCRIPTOR *pArrayDescriptor, CUarray hArray)", since=3020)
 def array_3d_descriptor(machine: Machine, address: int, handle: int) -> None:
     """Write everything with which an array was created."""
-    found = _array(machine, handle)
+    found = machine.usable(Array, handle)
     put_bytes(
         address,
         _ARRAY_3D.pack(found.width, found.height, found.depth, found.format.number, found.channels, found.flags),
@@ -136,7 +129,7 @@ def array_3d_descriptor(machine: Machine, address: int, handle: int) -> None:
 @entry("cuArrayDestroy(CUarray hArray)", since=2000)
 def array_destroy(machine: Machine, handle: int) -> None:
     """Destroy an array."""
-    found = _array(machine, handle)
+    found = machine.usable(Array, handle)
     if found.parent is not None:
         raise Refused(400, "a level of a mipmapped array cannot be destroyed: destroy the mipmapped array")
     del machine.handles[handle], found.context.owned[handle]
@@ -147,7 +140,7 @@ def array_destroy(machine: Machine, handle: int) -> None:
 def array_plane(machine: Machine, address: int, handle: int, plane: int) -> None:
     """Refuse the plane of an array, since no emulated format has planes."""
     out(address)
-    raise Refused(1, f"an {_array(machine, handle).describe()} has no planes")
+    raise Refused(1, f"an {machine.usable(Array, handle).describe()} has no planes")
 
 
 @entry(
@@ -157,7 +150,7 @@ def array_plane(machine: Machine, address: int, handle: int, plane: int) -> None
 def array_sparse(machine: Machine, address: int, handle: int) -> None:
     """Refuse the properties of a sparse array, since no emulated array is sparse."""
     out(address)
-    raise Refused(1, f"an {_array(machine, handle).describe()} is not sparse (CUDA_ARRAY3D_SPARSE)")
+    raise Refused(1, f"an {machine.usable(Array, handle).describe()} is not sparse (CUDA_ARRAY3D_SPARSE)")
 
 
 @entry(
@@ -169,7 +162,7 @@ def array_requirements(machine: Machine, address: int, handle: int, device: int)
     out(address)
     machine.device(device)
     raise Refused(
-        1, f"an {_array(machine, handle).describe()} has its own memory: it has no CUDA_ARRAY3D_DEFERRED_MAPPING"
+        1, f"an {machine.usable(Array, handle).describe()} has its own memory: it has no CUDA_ARRAY3D_DEFERRED_MAPPING"
     )
 
 
@@ -201,20 +194,13 @@ def mipmapped_create(machine: Machine, address: int, descriptor: int, levels: in
     put_word(address, made.handle)
 
 
-def _mipmapped(machine: Machine, handle: int) -> MipmappedArray:
-    machine.context()
-    found = machine.get(MipmappedArray, handle)
-    found.context.check()
-    return found
-
-
 @entry(
     "cuMipmappedArrayGetLevel(CUarray *pLevelArray, CUmipmappedArray hMipmappedArray, unsigned int level)", since=5000
 )
 def mipmapped_level(machine: Machine, address: int, handle: int, level: int) -> None:
     """Write the array of a level."""
     out(address)
-    found = _mipmapped(machine, handle)
+    found = machine.usable(MipmappedArray, handle)
     if level >= len(found.levels):
         raise Refused(1, f"there is no level {level}: this array has {len(found.levels)}, numbered from 0")
     put_word(address, found.levels[level].handle)
@@ -223,7 +209,7 @@ def mipmapped_level(machine: Machine, address: int, handle: int, level: int) -> 
 @entry("cuMipmappedArrayDestroy(CUmipmappedArray hMipmappedArray)", since=5000)
 def mipmapped_destroy(machine: Machine, handle: int) -> None:
     """Destroy a mipmapped array with all of its levels."""
-    found = _mipmapped(machine, handle)
+    found = machine.usable(MipmappedArray, handle)
     del machine.handles[handle], found.context.owned[handle]
     found.close()
 
@@ -235,7 +221,7 @@ def mipmapped_destroy(machine: Machine, handle: int) -> None:
 def mipmapped_sparse(machine: Machine, address: int, handle: int) -> None:
     """Refuse the properties of a sparse array, since no emulated array is sparse."""
     out(address)
-    _mipmapped(machine, handle)
+    machine.usable(MipmappedArray, handle)
     raise Refused(1, "the mipmapped array is not sparse (CUDA_ARRAY3D_SPARSE)")
 
 
@@ -248,7 +234,7 @@ def mipmapped_requirements(machine: Machine, address: int, handle: int, device: 
     """Refuse the requirements of a mipmapped array, since each has its own memory."""
     out(address)
     machine.device(device)
-    _mipmapped(machine, handle)
+    machine.usable(MipmappedArray, handle)
     raise Refused(1, "the mipmapped array has its own memory: it has no CUDA_ARRAY3D_DEFERRED_MAPPING")
 
 

@@ -195,36 +195,29 @@ def texture_create(machine: Machine, address: int, resource: int, texture: int, 
     put_u64(address, made.handle)
 
 
-def _texture(machine: Machine, handle: int) -> Texture:
-    machine.context()
-    found = machine.get(Texture, handle)
-    found.context.check()
-    return found
-
-
 @entry("cuTexObjectDestroy(CUtexObject texObject)", since=5000)
 def texture_destroy(machine: Machine, handle: int) -> None:
     """Destroy a texture object."""
-    found = _texture(machine, handle)
+    found = machine.usable(Texture, handle)
     del machine.handles[handle], found.context.owned[handle]
 
 
 @entry("cuTexObjectGetResourceDesc(CUDA_RESOURCE_DESC *pResDesc, CUtexObject texObject)", since=5000)
 def texture_resource(machine: Machine, address: int, handle: int) -> None:
     """Write the structure that describes the resource."""
-    put_bytes(address, _texture(machine, handle).descriptors[0])
+    put_bytes(address, machine.usable(Texture, handle).descriptors[0])
 
 
 @entry("cuTexObjectGetTextureDesc(CUDA_TEXTURE_DESC *pTexDesc, CUtexObject texObject)", since=5000)
 def texture_sampling(machine: Machine, address: int, handle: int) -> None:
     """Write the structure that describes the sampling."""
-    put_bytes(address, _texture(machine, handle).descriptors[1])
+    put_bytes(address, machine.usable(Texture, handle).descriptors[1])
 
 
 @entry("cuTexObjectGetResourceViewDesc(CUDA_RESOURCE_VIEW_DESC *pResViewDesc, CUtexObject texObject)", since=5000)
 def texture_view(machine: Machine, address: int, handle: int) -> None:
     """Write the structure of the resource view."""
-    found = _texture(machine, handle).descriptors[2]
+    found = machine.usable(Texture, handle).descriptors[2]
     if not found:
         raise Refused(1, "this texture object was created without a resource view")
     put_bytes(address, found)
@@ -247,21 +240,14 @@ def surface_create(machine: Machine, address: int, resource: int) -> None:
     put_u64(address, made.handle)
 
 
-def _surface(machine: Machine, handle: int) -> Surface:
-    machine.context()
-    found = machine.get(Surface, handle)
-    found.context.check()
-    return found
-
-
 @entry("cuSurfObjectDestroy(CUsurfObject surfObject)", since=5000)
 def surface_destroy(machine: Machine, handle: int) -> None:
     """Destroy a surface object."""
-    found = _surface(machine, handle)
+    found = machine.usable(Surface, handle)
     del machine.handles[handle], found.context.owned[handle]
 
 
 @entry("cuSurfObjectGetResourceDesc(CUDA_RESOURCE_DESC *pResDesc, CUsurfObject surfObject)", since=5000)
 def surface_resource(machine: Machine, address: int, handle: int) -> None:
     """Write the structure that describes the resource."""
-    put_bytes(address, _surface(machine, handle).descriptor)
+    put_bytes(address, machine.usable(Surface, handle).descriptor)
