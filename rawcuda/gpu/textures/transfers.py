@@ -145,6 +145,19 @@ def _begin(box: Box, stream: object) -> tuple[int, PrimaryContext]:
     return handle, primary
 
 
+def _ends(box: Box, data: StridedView, stream: object) -> tuple[int, PrimaryContext, Side, bool, _Rows | None]:
+    """Return both ends of a copy: handle and context of the array; side, whether it is on another device, and rows."""
+    handle, primary = _begin(box, stream)
+    side = copying.examine(data)
+    copying._check_usable(side, data)
+    there = side.kind == "device" and side.primary is not primary
+    if there:
+        rows = None
+    else:
+        rows = _rows_of(data, box, side.kind in _HOST_KINDS)
+    return handle, primary, side, there, rows
+
+
 def store(box: Box, source: object, stream: object) -> None:
     """Copy an exporter's elements into part of an array; they are broadcast to its shape.
 
@@ -159,14 +172,7 @@ def store(box: Box, source: object, stream: object) -> None:
             data = data.broadcast_to(wanted)
         except ValueError:
             raise ValueError(f"could not broadcast source of shape {data.shape} into shape {wanted}") from None
-    handle, primary = _begin(box, stream)
-    side = copying.examine(data)
-    copying._check_usable(side, data)
-    there = side.kind == "device" and side.primary is not primary
-    if there:
-        rows = None
-    else:
-        rows = _rows_of(data, box, side.kind in _HOST_KINDS)
+    handle, primary, side, there, rows = _ends(box, data, stream)
     if rows is None:
         aside = _aside(box, side, there)
         copying.copy(aside, data, stream=stream)
@@ -194,14 +200,7 @@ def load(box: Box, target: object, stream: object) -> None:
         raise ValueError(f"the target has shape {data.shape}, and the elements to copy have {wanted}: reshape() one")
     if data.readonly:
         raise refusal(data.protocol, "readonly", True, "the memory must not be written to; copy into another array")
-    handle, primary = _begin(box, stream)
-    side = copying.examine(data)
-    copying._check_usable(side, data)
-    there = side.kind == "device" and side.primary is not primary
-    if there:
-        rows = None
-    else:
-        rows = _rows_of(data, box, side.kind in _HOST_KINDS)
+    handle, primary, side, there, rows = _ends(box, data, stream)
     if rows is None:
         aside = _aside(box, side, False)
         inner = _rows_of(aside, box, side.kind in _HOST_KINDS)
