@@ -12,6 +12,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+from itertools import islice
 from math import isfinite
 
 from ..elements import layout
@@ -67,6 +68,8 @@ def as_type(view: Any, dtype: Any, always: bool) -> Any:
 def _host(view: Any, shape: Ints, dtype: DType, data: bytes) -> Any:
     """Return an array in host memory with these bytes."""
     made = view._plain_kind._empty_host(shape, dtype)
+    if len(data) != made.nbytes:
+        raise ValueError(f"{len(data)} bytes are not those of {layout.size(shape)} elements of {dtype}")
     ctypes.memmove(made.ptr, data, len(data))
     return made
 
@@ -140,33 +143,30 @@ def _is_number(value: Any) -> bool:
 
 
 def _array_of(part: Any, values: Any) -> Any:
-    """Return an array in host memory, of a view's dtype, with the values of a nested list."""
+    """Return an array in host memory, of a view's dtype, with the values of a nested list.
+
+    Each list is read once, since another thread, or the list itself, may change it in between.
+    """
     shape: list[int] = []
-    first = values
-    while isinstance(first, (list, tuple, range)):
-        shape.append(len(first))
-        if not first or len(shape) > layout.MAX_NDIM:
-            break
-        first = first[0]
-    leaves: list[Any] = []
-    _collect(values, shape, 0, leaves)
+    level, most, nested = [values], layout.size(part.shape), True
+    while nested and len(shape) <= layout.MAX_NDIM:
+        lists = [[*islice(each, most + 1)] for each in level]
+        lengths = sorted({len(each) for each in lists})
+        if len(lengths) > 1:
+            found = " and of ".join(map(str, lengths))
+            raise ValueError(f"the nested list is ragged: dimension {len(shape)} has lists of {found} values")
+        shape += lengths
+        level = [value for each in lists for value in each]
+        if len(level) > most:
+            raise ValueError(f"could not broadcast a list of more than {most} values into shape {part.shape}")
+        kinds = {isinstance(value, (list, tuple, range)) for value in level}
+        if len(kinds) > 1:
+            raise ValueError(f"the nested list is ragged: dimension {len(shape) - 1} contains both lists and numbers")
+        nested = True in kinds
+    if nested:
+        raise ValueError(f"the list is nested more than {layout.MAX_NDIM} times")
     dtype = part.dtype
-    return _host(part, tuple(shape), dtype, b"".join([encode(dtype, _leaf(leaf)) for leaf in leaves]))
-
-
-def _collect(values: Any, shape: list[int], depth: int, leaves: list[Any]) -> None:
-    if len(values) != shape[depth]:
-        raise ValueError(
-            f"the nested list is ragged: dimension {depth} has lists of {shape[depth]} values and of {len(values)}"
-        )
-    for value in values:
-        nested = isinstance(value, (list, tuple, range))
-        if nested != (depth + 1 < len(shape)):
-            raise ValueError(f"the nested list is ragged: dimension {depth} contains both lists and numbers")
-        if nested:
-            _collect(value, shape, depth + 1, leaves)
-        else:
-            leaves.append(value)
+    return _host(part, tuple(shape), dtype, b"".join([encode(dtype, _leaf(leaf)) for leaf in level]))
 
 
 def _leaf(value: Any) -> Any:

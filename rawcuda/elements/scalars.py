@@ -196,9 +196,10 @@ def encode(dtype: DType, value: Any) -> bytes:
              ValueError   out of range, or bytes of the wrong length
     """
     if isinstance(value, (bytes, bytearray)):
-        if len(value) != dtype.itemsize:
-            raise ValueError(f"an element of {dtype} has {dtype.itemsize} bytes, not {len(value)}")
-        return bytes(value)
+        data = bytes(value)  # another length than len(value) if a subclass says so
+        if len(data) != dtype.itemsize:
+            raise ValueError(f"an element of {dtype} has {dtype.itemsize} bytes, not {len(data)}")
+        return data
     if dtype.lanes > 1 and dtype.kind != "opaque":
         raise TypeError(f"{dtype} is a vector: give the {dtype.itemsize} bytes of one element")
     if dtype.kind == "opaque" or dtype.name in ("float128", "complex256"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import array
 import copy
 import math
@@ -180,6 +181,39 @@ def test_assignments_that_are_refused_change_nothing():
         v[:] = deep
     with pytest.raises(rawcuda.ProtocolError, match="readonly"):
         view(b"abc")[:] = [1, 2, 3]
+
+
+def test_a_list_that_changes_or_lies_while_it_is_read():
+    """What is stored is what one reading of the list gave, never bytes beside it."""
+
+    class Longer(list):
+        def __iter__(self):
+            return iter([7] * 100_000)
+
+    class Appends:
+        """Its class is asked for between two readings."""
+
+        @property
+        def __class__(self):
+            values.extend([5] * 1000)
+            return int
+
+        def __index__(self):
+            return 4
+
+    class Lies(bytes):
+        def __len__(self):
+            return 2
+
+    v = view(numpy.zeros(3, "i2"))
+    for values in (Longer([1, 2, 3]), [1, Appends(), 3], [Lies(1000), 1, 2], [Lies(), 1, 2]):
+        with contextlib.suppress(ValueError):
+            v[:] = values
+        assert not {*v.tolist()} - {0, 1, 3, 4, 5}
+    with pytest.raises(ValueError, match="has 2 bytes, not 1000"):
+        v[:] = [Lies(1000), 1, 2]
+    with pytest.raises(ValueError, match="more than 3 values"):
+        v[:] = range(1 << 40)
 
 
 # -- fields
