@@ -898,6 +898,15 @@ def test_libraries_are_not_put_where_others_could_exchange_them(tmp_path, monkey
         loading._new_folder()
 
 
+@pytest.mark.parametrize("name", ["john doe", "a\tb", "$ORIGIN", "a:b", "a;b"])
+def test_libraries_are_not_put_where_the_loader_would_read_another_path(tmp_path, monkeypatch, name):
+    (tmp_path / name).mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / name))
+    folder = module("emulator.impersonating.loading")._new_folder()
+    os.rmdir(folder)
+    assert not folder.startswith(str(tmp_path))
+
+
 def test_no_folder_is_left_when_it_cannot_be_filled(tmp_path, monkeypatch):
     loading = module("emulator.impersonating.loading")
 

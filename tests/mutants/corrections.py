@@ -163,8 +163,8 @@ CORRECTIONS = [
     Correction(
         "close_under_export",
         "the same by the array interface of the Memory itself",
-        "gpu/memory/memory.py",
-        old="if self._shown:",
+        "gpu/memory/leases.py",
+        old="if shown:",
         new="if False:",
         test="driver/test_memory.py::test_an_array_interface_of_a_memory_keeps_its_bytes[__array_interface__-pinned]",
     ),
@@ -179,8 +179,8 @@ CORRECTIONS = [
     Correction(
         "close_under_export",
         "close() frees memory that has exports",
-        "gpu/memory/memory.py",
-        old="if lease is None or self._release is None:",
+        "gpu/memory/leases.py",
+        old="if not leases or self._release is None:",
         new="if True:",
         test="driver/test_memory.py::test_leased_memory_is_freed_when_the_last_lease_goes[pinned]",
     ),

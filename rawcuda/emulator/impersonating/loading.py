@@ -16,6 +16,7 @@ import atexit
 import ctypes
 import itertools
 import os
+import re
 import sys
 import threading
 from functools import partial
@@ -167,8 +168,8 @@ def _new_folder() -> str:
         try:
             if os.statvfs(place).f_flag & os.ST_NOEXEC:
                 raise OSError("it is mounted noexec")
-            if ":" in place or ";" in place:
-                raise OSError("LD_LIBRARY_PATH cannot contain it")
+            if re.search(r"[\s:;$]", place):
+                raise OSError("LD_LIBRARY_PATH and LD_PRELOAD divide at white space, ':' and ';', and replace '$'")
             refuse_planted(place)
             return mkdtemp(prefix="emulated-", dir=place)
         except OSError as error:

@@ -18,9 +18,11 @@ import gc
 from ...errors import InvalidUse
 from ...ownership import Owned, drain, dropped, forked, invalidate
 from ..core.context import peers, release
-from ..core.handles import GREEN, GREEN_STREAM, MANAGED, PINNED, POOLED, Lifetime
+from ..core.handles import GREEN, GREEN_STREAM, MANAGED, MODULE, PINNED, POOLED, Lifetime
 from ..core.points import Point, capturing, forget, sweep
 from ..core.stream_arguments import failed
+from ..kernels.module import Module
+from ..memory.leases import Lender
 from ..memory.memory import Memory
 from ..memory.ordering import finish_context
 from .peers import forget_links
@@ -108,16 +110,23 @@ def _refuse_used(primary: PrimaryContext) -> None:
 
 def _used(primary: PrimaryContext) -> list[str]:
     """Describe the pinned and managed memory that was exported, if the export may still be used."""
-    users: list[object] = [
-        user for user in tuple(primary.users) if type(user) is Lifetime and user.kind in (PINNED, MANAGED, POOLED)
-    ]
+    kinds = PINNED, MANAGED, POOLED, MODULE
+    users: list[object] = [each for each in tuple(primary.users) if type(each) is Lifetime and each.kind in kinds]
+    owners = _owners_of(users, primary)
+    lent = [memory for owner in owners if isinstance(owner, Lender) for memory in owner._borrowed()]
     return [
-        f"the {each.kind} memory of {each.nbytes} bytes at {each._release.value:#x}"  # type: ignore[union-attr]
-        for each in (_owners_of(users) if users else ())
+        f"the {each.kind} memory of {each.nbytes} bytes{_where(each)}"
+        for each in (*owners, *lent)
         if isinstance(each, Memory)
         and each.kind != "device"
         and (each._shown or any([lease() for lease in each._leases]))
     ]
+
+
+def _where(memory: Memory) -> str:
+    """Return the address of memory as text, also after its close()."""
+    address = memory._handle or getattr(memory._release, "value", None)
+    return f" at {address:#x}" if address else ""
 
 
 def _forget_failures(ordinal: int) -> None:
@@ -139,7 +148,7 @@ def _end_objects(primary: PrimaryContext) -> None:
     peers.difference_update([pair for pair in peers if primary.ordinal in pair])
     users: list[Any] = [user for user in tuple(primary.users) if not getattr(user, "survives", False)]
     users.sort(key=lambda user: getattr(user, "kind", None) is GREEN)  # after their streams
-    owners = _owners_of(users)
+    owners = _owners_of(users, primary)
     for user in users:
         if type(user) in (object, Point):  # a call in another thread that waits for the context
             continue
@@ -149,21 +158,36 @@ def _end_objects(primary: PrimaryContext) -> None:
         else:
             user.release(late=True)
     for owner in owners:
+        ended: Any = owner._release
         owner._handle, owner._release = None, _Ended(primary.ordinal)
+        if hasattr(ended, "parts"):  # opened by a handle of another process, which is told now
+            ended.release(late=True)
         if not owner._closing():  # otherwise its finalizer, which releases nothing any more, keeps what was registered
             owner.__del__ = _nothing
 
 
-def _owners_of(users: list[object]) -> list[Owned]:
-    """Find the objects whose release is one of these.
+def _owners_of(users: list[object], primary: PrimaryContext) -> list[Owned]:
+    """Find the objects whose release is one of these, and the modules in a context that libraries release.
 
     It searches all objects of the interpreter. A reference from each release to its owner would make the creation of
     every object slower, for a call that few programs make.
     """
     gc.unfreeze()  # objects that gc.freeze() has set aside would not be listed
     wanted = {id(user) for user in users}
-    things = gc.get_objects()
-    return [each for each in things if issubclass(type(each), Owned) and id(getattr(each, "_release", None)) in wanted]
+    owners = [each for each in gc.get_objects() if issubclass(type(each), Owned)]
+    return [
+        each
+        for each in owners
+        if not wanted.isdisjoint(map(id, _released_by(getattr(each, "_release", None))))
+        or isinstance(each, Module)
+        and each.borrowed
+        and each._device._primary is primary
+    ]
+
+
+def _released_by(release: Any) -> list[object]:
+    """Return a release, and the releases that it consists of if the object was opened by a handle."""
+    return [release, *getattr(release, "parts", ())]
 
 
 _nothing = "".__len__

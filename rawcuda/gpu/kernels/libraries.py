@@ -17,8 +17,9 @@ from ... import driver
 from ...errors import CudaError, ForkedAfterInit, a_kind
 from ...headers import cuda_h
 from ...interpreter.cpython import facts
-from ...ownership import Owned, drain, dropped, invalidate
+from ...ownership import drain, dropped, invalidate
 from ..core.calls import relaxed
+from ..memory.leases import Lender
 from . import image
 from .module import Logs, Module, loaded_with_logs, other_names, read_code
 
@@ -62,7 +63,7 @@ class _Loaded(ctypes.c_void_p):
 
 
 @facts("info_log")
-class Library(Owned):
+class Library(Lender):
     """Code for all devices: `library.module(device)` is a Module, which is loaded once for each device.
 
     It is made with its own name.
@@ -90,6 +91,7 @@ class Library(Owned):
         self._kind, self._data = read_code(code)
         self._names = other_names(names)
         self._modules: dict[int, ref[Module]] = {}  # a module keeps its library alive
+        self._borrowers = ()
         self._info_log, self._logs = "", Logs()
         loaded = driver.current()
         if dropped:
@@ -127,6 +129,7 @@ class Library(Owned):
         made = known() if known is not None else None
         if made is None or made.closed or made.device.closed:
             made = self._on(device)
+            self._lend(made)
             self._modules[device.ordinal] = ref(made)
         return made
 
@@ -141,7 +144,7 @@ class Library(Owned):
 
         self._info_log = loaded_with_logs(load, self._logs, loaded, self._kind, self._data)
         made: Module = object.__new__(Module)
-        made._kind, made._device, made._info_log = self._kind, device, self.info_log
+        made._kind, made._device, made._info_log, made._borrowers = self._kind, device, self.info_log, ()
         made._own(handle.value or 0, None)
         made._know(self._data, self._names, self)
         return made
@@ -185,13 +188,9 @@ class Library(Owned):
     def __len__(self) -> int:
         return len(self.names)
 
-    def _closing(self) -> None:
-        modules, self._modules = self._modules, {}
-        for known in modules.values():
-            module = known()
-            if module is not None:
-                module.close()
+    def _closing(self) -> bool:
         invalidate()
+        return super()._closing()
 
     def __repr__(self) -> str:
         if self.closed:

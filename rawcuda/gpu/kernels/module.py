@@ -28,9 +28,10 @@ from ...headers.status import (
 from ...hints import hinted
 from ...images import mangled, outline
 from ...interpreter.cpython import facts
-from ...ownership import Owned, invalidate
+from ...ownership import invalidate
 from ..core.context import is_device, no_device
 from ..core.handles import MODULE, make, shown_handle
+from ..memory.leases import Lender
 from ..memory.memory import ManagedMemory, Memory
 from . import image
 from .declared_parameters import declared
@@ -71,7 +72,7 @@ _JIT_CODES = (
 
 @hinted
 @facts("device", "info_log")
-class Module(Owned):
+class Module(Lender):
     """Code loaded on a device; `module[name]` is a kernel, and iteration yields the names of the kernels.
 
     Device.compile() makes a module of CUDA C, and Device.load() of PTX, a cubin or a fatbin.
@@ -124,7 +125,7 @@ class Module(Owned):
         if not is_device(device):
             raise no_device("Module", device, "device.load(code), or device.compile(source),")
         self._kind, data = read_code(code)
-        self._device = device
+        self._device, self._borrowers = device, ()
         device.context
         self._info_log = _load(self, device._primary, self._kind, data)
         self._know(data, names, None)
@@ -358,8 +359,9 @@ class Module(Owned):
         self.device._primary.driver.cuModuleGetLoadingMode(ctypes.byref(mode))
         return "lazy" if mode.value == _LAZY else "eager"
 
-    def _closing(self) -> None:
+    def _closing(self) -> bool:
         invalidate()
+        return super()._closing()
 
     def __repr__(self) -> str:
         if self.closed:

@@ -19,11 +19,12 @@ from ...driver import as_argument
 from ...errors import a_kind, worded
 from ...hints import hinted
 from ...interpreter.cpython import facts
-from ...ownership import Once, Owned, _nothing
+from ...ownership import Once, Owned
 from ...protocols.description import Bytes
 from ..core.context import PrimaryContext, context_of, is_device, primary_of, reaches
 from ..core.handles import DEVICE, MANAGED, ORDERED, PINNED, POOLED, Kind, Leased, Lifetime, make, shown_handle
 from ..core.stream_arguments import Ordering, StreamHandle, is_elsewhere
+from .leases import Lease, Lender
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,24 +34,10 @@ if TYPE_CHECKING:
     from ...gpu.devices.device import Device
     from ...gpu.processes.shared_handles import SharedHandle
 
-__all__ = ["Lease", "ManagedMemory", "Memory", "allocate", "blank", "size_of"]
+__all__ = ["ManagedMemory", "Memory", "allocate", "blank", "size_of"]
 
 _DEVICE = "device"
 _KINDS = {_DEVICE: DEVICE, "pinned": PINNED, "managed": MANAGED}
-
-
-class Lease:
-    """An object that keeps the bytes of a Memory after its close(), until this object is deleted."""
-
-    # __del__ is a slot, as in Owned: it receives the Memory's finalizer when the Memory is closed
-    __slots__ = ("memory", "__del__", "__weakref__")
-
-    if TYPE_CHECKING:
-        memory: object  # after close() another Lease, if that has to live as long
-        __del__: Callable[[], object]
-
-    def __init__(self, memory: Memory) -> None:
-        self.memory, self.__del__ = memory, _nothing  # (an object whose finalizer is not set takes longer to delete)
 
 
 class _OfManaged:
@@ -70,7 +57,7 @@ class _OfManaged:
 
 @hinted
 @facts("nbytes", "kind", "device", "stream")
-class Memory(Owned, Bytes):
+class Memory(Lender, Bytes):
     """A run of bytes: `ptr` (its address), `nbytes`, `kind`, `device`, and `stream` when it is stream-ordered.
 
     If work is pending, close() waits for it, or frees the memory in the order of its stream. While an array of another
@@ -130,13 +117,15 @@ class Memory(Owned, Bytes):
         borrowed._describe(device, nbytes, kind, None)
         borrowed._keeps = owner
         borrowed._own(address, None)
+        if isinstance(owner, Lender):
+            owner._lend(borrowed)
         return borrowed
 
     def _describe(self, device: Any, nbytes: int, kind: str, stream: object) -> None:
         self._device, self._nbytes, self._kind, self._stream = device, nbytes, kind, stream
         self._primary = device._primary
         self._keeps = None
-        self._leases, self._uses, self._shown, self._side = [], [], False, None
+        self._leases, self._uses, self._shown, self._side, self._borrowers = [], [], False, None, ()
 
     def lease(self) -> Lease:
         """Return an object that keeps the bytes: while it exists, close() closes this Memory, but does not free them.
@@ -162,7 +151,7 @@ class Memory(Owned, Bytes):
                 if lease is not None:
                     if self._handle is None:  # tested after the lease was added; close() looks for leases afterwards
                         self.handle  # raises Closed
-                    release = self._release
+                    release = self._lender()._release
                     if type(release) is Lifetime and release.stream is not None and type(release.stream) is not Leased:
                         release.stream = Leased(release.stream)
                     return lease
@@ -252,21 +241,19 @@ class Memory(Owned, Bytes):
             self._keeps.handle
         return self.handle
 
-    def _closing(self) -> bool:
-        if self._shown:  # users of an array interface keep this object, whose finalizer frees the bytes
-            return True
-        leases, uses = self._leases, self._uses
-        lease = leases[0]() if leases else None
-        use = uses[0]() if uses else None
-        if use is not None:
-            if lease is not None:
-                lease.memory = use  # so that it ends after both
-            lease = use
-        if lease is None or self._release is None:
-            return False
-        if self.__del__ is not _nothing:  # (an interrupted close() may have done this already)
-            lease.__del__, self.__del__ = self.__del__, _nothing
-        return True
+    def _lender(self) -> Owned:
+        """Return the owner of ours that frees the bytes: this object, or the one from which it borrows them."""
+        found: Any = self
+        while isinstance(getattr(found, "_keeps", None), Lender):
+            found = found._keeps
+        return found  # type: ignore[no-any-return]
+
+    def _held_by(self) -> list[Lease]:
+        first = [lease() for lease in (*self._leases[:1], *self._uses[:1])]
+        return [lease for lease in first if lease is not None]
+
+    def _is_shown(self) -> bool:
+        return self._shown
 
     def is_accessible_from(self, device: object) -> bool:
         """Tell whether kernels on a device may use the memory.
@@ -363,8 +350,7 @@ class Memory(Owned, Bytes):
 
     def _show(self, interface: dict[str, Any]) -> dict[str, Any]:
         """Return an array interface. Its users keep this object, so from now on only the finalizer frees the bytes."""
-        if self._release is not None:
-            self._shown = True
+        self._shown = True
         return interface
 
     def __array__(self, dtype: object = None, copy: bool | None = None) -> Any:
@@ -596,7 +582,7 @@ def blank(
     memory._device, memory._primary, memory._nbytes = device, primary, nbytes
     memory._kind, memory._stream = kind, stream
     memory._keeps, memory._leases, memory._uses = None, [], []
-    memory._shown, memory._side = False, None
+    memory._shown, memory._side, memory._borrowers = False, None, ()
     if nbytes == 0:
         memory._own(0, Once(_release_nothing))
     return memory

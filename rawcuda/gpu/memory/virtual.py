@@ -11,7 +11,6 @@ Read next    memory.py
 from __future__ import annotations
 
 from _thread import RLock
-from _weakref import ref
 from ctypes import byref
 
 from ...arguments import as_bool, as_list
@@ -26,11 +25,12 @@ from ..core.context import context_of, no_device, primary_of
 from ..core.handles import shown_handle
 from ..core.points import sweep
 from ..core.reservation import NO_FLAGS, Piece, Reservation, common_grain, granularity, properties
-from .memory import Lease, Memory, size_of
+from .memory import Memory, size_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from typing import Any
 
     from ...arrays.strided import StridedView
     from ...gpu.devices.device import Device
@@ -44,17 +44,6 @@ class _Window(Memory):
     """The part of virtual memory that was mapped when a view was made, for that view and those derived from it."""
 
     __slots__ = ()
-
-    def lease(self) -> Lease:
-        """Return an object that keeps the virtual memory mapped."""
-        self.handle  # raises Closed
-        lease: Lease = self._keeps.lease()
-        return lease
-
-    def _lease_for_work(self) -> Lease:
-        self.handle  # raises Closed
-        lease: Lease = self._keeps._lease_for_work()
-        return lease
 
     def _access_from(self, ordinal: int) -> int:
         return self._keeps._access_from(ordinal)  # type: ignore[no-any-return]
@@ -98,7 +87,7 @@ class VirtualMemory(locations.PeerAccess, Memory):
     Why long  growing, mapping, shrinking and unmapping change the same pieces, and undo each other if one fails
     """
 
-    __slots__ = ("_granularity", "_reserved", "_shareable", "_reservation", "_windows", "_lock")
+    __slots__ = ("_granularity", "_reserved", "_shareable", "_reservation", "_lock")
     borrow = Memory.borrow  # it returns a Memory: only addresses that this package reserved can grow
 
     granularity: int
@@ -106,7 +95,6 @@ class VirtualMemory(locations.PeerAccess, Memory):
     shareable: bool
     if TYPE_CHECKING:
         _reservation: Reservation
-        _windows: list[ref[_Window]]
         _lock: RLock  # held while mappings or rights change
 
     def __init__(
@@ -140,7 +128,7 @@ class VirtualMemory(locations.PeerAccess, Memory):
             drain()
         self._describe(device, 0, "device", None)
         self._shareable = bool(shareable)
-        self._windows, self._lock = [], RLock()
+        self._lock = RLock()
         self._granularity = granularity(primary)
         self._reserved = -(-room // self.granularity) * self.granularity
         reservation = self._reservation = Reservation(primary, self.reserved)
@@ -339,12 +327,12 @@ class VirtualMemory(locations.PeerAccess, Memory):
 
     def _check_unused(self, begin: int) -> None:
         """Check that no view and no export uses the bytes from an offset on."""
-        if self._uses:  # a copy on a stream of another device may hold one: complete such copies
+        views: Any = self._borrowed()
+        if any(each._uses for each in (self, *views)):  # a copy on a stream of another device may hold one: complete it
             self._reservation.wait()
             sweep(now=True)
-        windows = [window for window in (each() for each in self._windows) if window is not None]
-        used = max((window.nbytes for window in windows), default=0)
-        leased = any(lease() is not None for lease in self._leases + self._uses)
+        used = max(((each._handle or 0) + each.nbytes - self.handle for each in views), default=0)
+        leased = any(each._held_by() for each in (self, *views))
         if used > begin or leased:
             raise ValueError(
                 f"the bytes from {begin} on cannot be unmapped: "
@@ -442,27 +430,15 @@ class VirtualMemory(locations.PeerAccess, Memory):
     def _window(self) -> _Window:
         """Return the owner of views of the present size."""
         address, size = self.handle, self.nbytes
-        for each in tuple(self._windows):
-            window = each()
-            if window is None:
-                self._windows.remove(each)
-            elif window.nbytes == size and window._handle is not None:
+        for window in self._borrowed():
+            if type(window) is _Window and window.nbytes == size and window._handle is not None:
                 return window
         made: _Window = _Window.__new__(_Window)
         made._describe(self.device, size, "device", None)
         made._keeps = self
         made._own(address if size else 0, None)
-        self._windows.append(ref(made))
-        self.handle  # tested after the window was added; close() looks for windows after it has closed
+        self._lend(made)
         return made
-
-    def _closing(self) -> bool:
-        leased = super()._closing()
-        for each in tuple(self._windows):
-            window = each()
-            if window is not None:
-                window._handle = None
-        return leased
 
     def __repr__(self) -> str:
         where = shown_handle(self)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from ...errors import Unsupported
 from ...headers.status import INVALID_DEVICE
+from ...ownership import drain
 from ...protocols.device_memory import gpu
 from . import server
 from .shared_handles import SharedHandle, checked_timeout, handle_from
@@ -64,6 +65,7 @@ def begin(given: object, kind: str, timeout: object) -> Opened:
     seconds = checked_timeout(timeout)
     handle = handle_from(given, kind)
     opened = Opened(handle)
+    drain()  # what was dropped is not open any more
     if _open_here.setdefault(handle._key, opened) is not opened:
         raise ValueError(f"{handle!r} is open in this process already: use that object, or close it first")
     try:

@@ -1,0 +1,154 @@
+"""What is closed with its owner, and what exports keep: variables of modules and libraries, and borrowed memory."""
+
+from __future__ import annotations
+
+import gc
+from typing import Any
+
+import pytest
+
+from tests.conftest import Python
+from tests.subject import rawcuda
+
+numpy = pytest.importorskip("numpy")
+
+WAYS = {
+    "DLPack": numpy.from_dlpack,
+    "the array interface": numpy.asarray,
+    "a memoryview": lambda view: numpy.frombuffer(view.memoryview(), "u4"),
+}
+COUNT = 1 << 16
+
+
+def code(managed: bool) -> str:
+    return (
+        ".version 7.0 .target sm_70 .address_size 64 .visible .global "
+        f"{'.attribute(.managed) ' * managed}.align 4 .u32 G[{COUNT}];\n"
+        ".visible .entry k(.param .u64 x) { .reg .b64 %x; .reg .b32 %r; ld.param.u64 %x, [x];\n"
+        "cvta.to.global.u64 %x, %x; ld.global.u32 %r, [%x]; st.global.u32 [%x], %r; ret; }"
+    )
+
+
+def lent(device: Any, kind: str, where: str) -> tuple[Any, Any]:
+    """Return an owner and memory that it lends: a variable of a module or a library, or a part of a Memory."""
+    if kind == "memory":
+        owner = device.allocate(4 * COUNT, kind=where)
+        return owner, rawcuda.Memory.borrow(device, owner.ptr, owner.nbytes, kind=where, owner=owner)
+    text = code(where == "managed")
+    if kind == "module":
+        owner = device.load(text)
+        return owner, owner.global_("G")
+    owner = rawcuda.Library(text)
+    return owner, owner.module(device).global_("G")
+
+
+def taken(device: Any, where: str) -> None:
+    """Allocate what was freed, so that somebody else's bytes stand there."""
+    for _ in range(8):
+        with device.allocate(4 * COUNT, kind=where) as memory:
+            memory.fill(7)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    "kind, where", [("module", "managed"), ("library", "managed"), ("memory", "managed"), ("memory", "pinned")]
+)
+def test_an_export_keeps_the_bytes_after_the_close_of_their_owner(device: Any, kind: str, where: str, way: str) -> None:
+    owner, memory = lent(device, kind, where)
+    memory.fill(1)
+    device.synchronize()
+    array = WAYS[way](memory.view("u4"))
+    with pytest.raises(rawcuda.InvalidUse, match=rf"^Device\.reset\(\) frees the {where} memory of {4 * COUNT} bytes"):
+        device.reset()
+    owner.close()
+    assert memory.closed
+    taken(device, where)
+    assert array[0] == array[-1] == 0x01010101
+    del array
+    gc.collect()
+    device.synchronize()
+    device.reset()  # is not refused any more
+
+
+@pytest.mark.parametrize("end", ["close", "reset"])
+@pytest.mark.parametrize(
+    "kind, where", [("module", "device"), ("module", "managed"), ("library", "device"), ("memory", "device")]
+)
+def test_a_view_is_closed_with_the_owner_of_the_bytes(device: Any, kind: str, where: str, end: str) -> None:
+    owner, memory = lent(device, kind, where)
+    view, other = memory.view("u4"), device.zeros(COUNT, "u4")
+    kernel = device.load(code(False))["k"]
+    kernel.launch(view, grid=1, block=1)
+    device.synchronize()
+    if end == "close":
+        owner.close()
+    else:
+        del other
+        device.reset()
+        kernel = device.load(code(False))["k"]
+        other = device.zeros(COUNT, "u4")
+    for use in (
+        lambda: kernel.launch(view, grid=1, block=1),
+        lambda: kernel.launch(memory, grid=1, block=1),
+        lambda: rawcuda.copy(other, view),
+        lambda: view.fill(1),
+        lambda: view.tolist(),
+        lambda: view.__dlpack__(),
+        lambda: memory.ptr,
+        lambda: memory.lease(),
+    ):
+        with pytest.raises(rawcuda.Closed):
+            use()
+    device.synchronize()
+
+
+def test_a_graph_keeps_a_variable(device: Any) -> None:
+    module = device.load(code(False))
+    graph, source = device.graph(), device.upload(numpy.arange(COUNT, dtype="u4"))
+    target = device.zeros(COUNT, "u4")
+    variable = module.global_("G")
+    graph.copy(target, variable.view(), after=[graph.copy(variable.view(), source)])
+    module.close()
+    graph.launch()
+    device.synchronize()
+    assert target.tolist()[:3] == [0, 1, 2]
+
+
+def test_a_module_with_many_variables_that_come_and_go(device: Any) -> None:
+    with device.load(code(False)) as module:
+        for _ in range(100):
+            module.global_("G")
+        assert len(module._borrowers) <= 1
+        kept = [module.global_("G") for _ in range(10)]
+        assert len(module._borrowers) == 10
+    assert all(each.closed for each in kept)
+    with pytest.raises(rawcuda.Closed):
+        rawcuda.Memory.borrow(device, 16, 16, owner=module)
+
+
+OPENED = """
+import gc, sys
+from tests.subject import rawcuda
+device = rawcuda.Device(0)
+handles = [bytes.fromhex(each) for each in sys.argv[1:]]
+openers = [rawcuda.Memory.from_handle, rawcuda.Event.from_handle]
+for handle, opener in zip(handles, openers):
+    for _ in range(3):  # what was dropped can be opened again at once
+        opener(handle)
+        gc.collect()
+opened = [opener(handle) for handle, opener in zip(handles, openers)]
+device.reset()
+assert all(each.closed for each in opened)
+again = [opener(handle) for handle, opener in zip(handles, openers)]
+assert again[0].view().tolist()[0] == 7
+print("right")
+"""
+
+
+def test_what_was_opened_by_a_handle_is_closed_by_reset_and_can_be_opened_again(device: Any, python: Python) -> None:
+    memory, event = device.allocate(64), device.event(shareable=True)
+    memory.fill(7)
+    device.synchronize()
+    with memory.share(timeout=5) as first, event.share(timeout=5) as second:
+        result = python(OPENED, bytes(first).hex(), bytes(second).hex())
+    assert result.stdout == "right\n", result.stderr
