@@ -606,3 +606,44 @@ def test_repr(graph, word, step):
     assert repr(executable) == "<Executable closed>"
     with pytest.raises(errors.Closed):
         executable.launch()
+
+
+# -- modules and events that a graph uses, and that are closed
+
+NOTHING = ".version 7.0 .target sm_70 .address_size 64 .visible .entry k() { ret; }"
+
+
+def embedding(graph):
+    outer = graph.device.graph()
+    outer.embed(graph)
+    return outer
+
+
+def capturing(graph):
+    stream = graph.device.stream()
+    with stream.capture() as outer:
+        graph.launch(stream)
+    return outer
+
+
+@pytest.mark.parametrize("way", [lambda graph: graph, lambda graph: graph.clone(), embedding, capturing])
+@pytest.mark.parametrize("launched", [False, True])
+@pytest.mark.parametrize("what", ["module", "event"])
+def test_what_a_graph_uses_is_closed(device, what, launched, way):
+    """Neither an instantiation nor a launch gives the driver a handle that has ended."""
+    graph = device.graph()
+    if what == "module":
+        used = device.load(NOTHING)
+        graph.kernel(used["k"], grid=1, block=1)
+    else:
+        used = device.event()
+        graph.record(used)
+    made = way(graph)
+    if launched:
+        made.launch()
+    used.close()
+    with pytest.raises(rawcuda.Closed, match="^a node of this graph uses .*, which is closed"):
+        made.launch()
+    with pytest.raises(rawcuda.Closed, match="uses"):
+        made.instantiate()
+    device.synchronize()

@@ -401,3 +401,20 @@ def test_a_call_that_the_driver_refuses_keeps_nothing(device, whose, monkeypatch
         if whose == "theirs":
             rawcuda.cu.cuStreamEndCapture(cuda_h.CUstream(stream.handle), ctypes.byref(graph))
             rawcuda.cu.cuGraphDestroy(graph)
+
+
+def test_only_the_last_exceptions_wait_to_be_raised(device, monkeypatch):
+    """Nobody waits for a stream that was closed, so the exceptions of its functions would be kept for ever."""
+    printed = []
+    monkeypatch.setattr("sys.excepthook", lambda kind, error, traceback: printed.append(error))
+    most = module("gpu.core.host_functions")._MOST_KEPT
+    for number in range(most + 3):
+        with device.stream() as stream:
+            stream.call(raiser(Broken(number)))
+            stream.record().synchronize()
+    assert [error.args[0] for error in printed] == [0, 1, 2]
+    for number in range(most):
+        with pytest.raises(Broken) as caught:
+            device.synchronize()
+        assert caught.value.args == (number + 3,)
+    device.synchronize()

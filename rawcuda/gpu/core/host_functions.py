@@ -79,6 +79,7 @@ _forever: list[_Call] = []  # those of graphs of other software
 _origins: dict[tuple[int, int, int], Origin] = {}  # by device, stream and, for a per-thread stream, thread
 _in_graphs: dict[int, Origin] = {}  # by device: for functions in graphs, which any stream may launch
 _numbers = count(1)
+_MOST_KEPT = 100  # exceptions that wait to be raised; an older one is printed
 _thunk: list[object] = []  # the C function, as an argument, after it was first needed
 _addresses: list[int] = []  # its address
 
@@ -96,6 +97,8 @@ def _run(number: int | None) -> None:
         made.function(*made.arguments)
     except BaseException as error:  # even SystemExit: there is no caller to end
         failed.append((made.origin, error))
+        if len(failed) > _MOST_KEPT:  # nobody waits for their streams
+            _print(failed.pop(0)[1])
     finally:
         careful.remove(_run)
         serving.remove(ident)
@@ -234,9 +237,12 @@ def _finish() -> None:
                 primary.calls.cuCtxSynchronize()
             except (CudaError, ForkedAfterInit) as lost:
                 current().unnoticed(lost)
-    if failed:
-        import sys
+    while failed:
+        _print(failed.pop(0)[1])
 
-        while failed:
-            error = failed.pop(0)[1]
-            sys.excepthook(type(error), error, error.__traceback__)
+
+def _print(error: BaseException) -> None:
+    """Print an exception that will not be raised."""
+    import sys
+
+    sys.excepthook(type(error), error, error.__traceback__)

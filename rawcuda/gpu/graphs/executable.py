@@ -26,7 +26,7 @@ from .updates import update
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from ...gpu.graphs.graph import Graph
     from ...gpu.graphs.nodes import Node
@@ -52,6 +52,8 @@ class Executable(Owned):
         self._primary = primary = graph._primary
         self._graph, self._version = ref(graph), graph._version
         self._kept: dict[object, Sequence[object]] = dict(graph._kept)
+        self._note()
+        self._check_open()  # the driver must not see a function of a module that is closed
         with graph._lock:
             recording = graph._recording()
             if recording is not None and recording.is_in_progress:
@@ -59,19 +61,16 @@ class Executable(Owned):
             with explained(graph, _ONE):
                 make(self, EXECUTABLE, primary, (as_argument(graph.handle), ctypes.c_uint64(flags)))
             self._nodes = _nodes_of(graph)  # for the error of an update with other nodes
-        self._note()
 
     def _note(self) -> None:
         """Collect the objects that launches must keep alive, and those that must be open."""
         self._keeping = tuple(filter(None, self._kept.values()))
-        self._owners = tuple(
-            {
-                id(owner): owner
-                for things in self._keeping
-                for owner in things
-                if isinstance(owner, Owned) and not isinstance(owner, Bytes)  # (a lease keeps the bytes of a Memory)
-            }.values()
-        )
+        self._owners = tuple({id(owner): owner for owner in _owners_in(self._keeping)}.values())
+
+    def _check_open(self) -> None:
+        for owner in self._owners:
+            if owner._handle is None:
+                raise Closed(f"a node of this graph uses {owner!r}, which is closed: update that node, or keep it open")
 
     def launch(self, stream: object = None) -> None:
         """Run the work in the order of a stream; None is the legacy default stream.
@@ -83,9 +82,7 @@ class Executable(Owned):
         """
         executable, queue = cuda_h.CUgraphExec(self.handle), work_handle(stream)
         home = home_of(stream, self._primary)  # the end of the launch is an event there
-        for owner in self._owners:
-            if owner._handle is None:
-                raise Closed(f"a node of this graph uses {owner!r}, which is closed: update that node, or keep it open")
+        self._check_open()
         calls, argument = self._primary.calls, queue_of(queue)
         try:
             calls.cuGraphLaunch(executable, argument)
@@ -130,6 +127,15 @@ class Executable(Owned):
 
 
 _ONE = "can have one executable graph only: close() the Executable that instantiate() returned, or launch that"
+
+
+def _owners_in(things: Iterable[object]) -> Iterator[Owned]:
+    """Yield the modules and events among what nodes use; a captured launch of a graph has a tuple of its own."""
+    for thing in things:
+        if isinstance(thing, (tuple, list)):
+            yield from _owners_in(thing)
+        elif isinstance(thing, Owned) and not isinstance(thing, Bytes):  # (a lease keeps the bytes of a Memory)
+            yield thing
 
 
 def _nodes_of(graph: Graph) -> tuple[int, ...]:

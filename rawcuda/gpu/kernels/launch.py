@@ -5,7 +5,8 @@ What it is   `Launch`, the callable that Kernel.configure returns. Its function 
              common. `Packing` is what all launches of a kernel have in common.
 How          A call takes a buffer from the pool of its Prepared, packs the arguments into it, and asks the driver which
              context is current. If it is the kernel's, the call makes one more foreign call, the launch; otherwise it
-             makes the context current around that. Our own memory is not retained: its release waits for the work.
+             makes the context current around that. Our own memory is not retained: its release waits for the work, and
+             that of stream-ordered memory is ordered by its own stream.
              Each call in progress has a buffer of its own, so several threads may use one Launch: deque.pop and
              deque.append are atomic. The foreign functions have no argument types, because their conversions would take
              most of the time.

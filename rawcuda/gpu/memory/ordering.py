@@ -172,7 +172,8 @@ def keep(primary: PrimaryContext, stream: object, thing: Description | Memory, s
     """Keep the memory of a side until a stream has completed its work, if its close() would not wait for that.
 
     The close() of our memory waits for the work of its own device, and for the work that this waits for; a copy on a
-    default stream makes the default streams of both devices wait. A stream of another device needs a lease.
+    default stream makes the default streams of both devices wait. A stream of another device needs a lease. Memory that
+    was allocated on a stream is freed in the order of that stream: who uses it on another one orders the two.
     """
     if not side.ours:
         keep_foreign(primary, stream, thing)
