@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import array
+import contextlib
 import copy
 import math
 import operator
