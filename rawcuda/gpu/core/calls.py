@@ -102,11 +102,12 @@ class Calls:
                 mode = modes.pop()
             except IndexError:
                 mode = _relaxed_mode()
-            exchange(*mode)
             try:
+                exchange(*mode)
                 return call(*arguments)
             finally:
-                exchange(*mode)
+                if mode[0]._obj.value != _RELAXED:  # the mode from before, unless an interrupt came before the exchange
+                    exchange(*mode)
                 modes.append(mode)
 
         return relaxed_call
