@@ -97,6 +97,10 @@ TEXTS = {
     "tangle": lambda n: kernel(
         PREDICATE + "".join(f"@%p1 bra L{(i * 7919 + 13) % n};\nL{i}: add.u32 %r1, %r1, 1;\n" for i in range(n))
     ),
+    "early exits": lambda n: kernel(PREDICATE + "@%p1 bra E; add.u32 %r1, %r1, 1;\n" * n + "E:"),
+    "exits from joins": lambda n: kernel(
+        PREDICATE + "".join(f"@%p1 bra J{i}; @%p2 bra E; J{i}: add.u32 %r1, %r1, 1;\n" for i in range(n)) + "E:"
+    ),
     "labels": repeated("L#:\n"),
     "sections": lambda n: kernel("", ".section .x { }\n" * n),
     "globals": declared(".global .b8 g#[1];\n"),
