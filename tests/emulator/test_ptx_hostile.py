@@ -101,6 +101,7 @@ TEXTS = {
     "exits from joins": lambda n: kernel(
         PREDICATE + "".join(f"@%p1 bra J{i}; @%p2 bra E; J{i}: add.u32 %r1, %r1, 1;\n" for i in range(n)) + "E:"
     ),
+    "branches over one table": lambda n: shared_table(n + 20),  # refused, and soon
     "labels": repeated("L#:\n"),
     "sections": lambda n: kernel("", ".section .x { }\n" * n),
     "globals": declared(".global .b8 g#[1];\n"),

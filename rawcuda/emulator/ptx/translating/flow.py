@@ -57,9 +57,10 @@ class Block:
 def blocks_of(function: Function) -> list[Block]:
     """Divide a function's body into basic blocks.
 
-    raises  Rejected   a branch to an unknown label
+    raises  Rejected   a branch to an unknown label; too many targets of brx.idx
     """
     body = function.body or []
+    _limit_tables(function, body)
     used = _branched_to(body)
     made = [Block(0)]
     for item in body:
@@ -92,15 +93,22 @@ def blocks_of(function: Function) -> list[Block]:
             if branch.guard is not None:
                 raise Rejected.at(branch.line, "A guarded 'brx' is not emulated")
         block.line = branch.line if branch is not None else 0
-    switches = [_table(block.branch) for block in made if block.kind == "switch" and block.branch is not None]
+    if sum(len(block.targets) for block in made) > MOST_EDGES:
+        raise Rejected.at(function.line, f"More than {MOST_EDGES} branch targets in one function")
+    return _reachable(_join(made))
+
+
+def _limit_tables(function: Function, body: list[Instruction | Label]) -> None:
+    """Refuse a function whose brx.idx have far more targets than its tables, before anything is done for each target.
+
+    raises  Rejected   as it says
+    """
+    switches = [_table(item) for item in body if isinstance(item, Instruction) and item.opcode == "brx"]
     written = sum(len(table) for table in {id(table): table for table in switches}.values())
     total = sum(map(len, switches))
     if total > MOST_SHARED * written + FREE_EDGES:
         text = f"'brx.idx' with {total} targets in one function, whose tables have {written}, are not emulated"
         raise Rejected.at(function.line, text)
-    if sum(len(block.targets) for block in made) > MOST_EDGES:
-        raise Rejected.at(function.line, f"More than {MOST_EDGES} branch targets in one function")
-    return _reachable(_join(made))
 
 
 def _branched_to(body: list[Instruction | Label]) -> set[int]:
