@@ -345,7 +345,7 @@ def _without_directives(text: str, macros: dict[str, list[list[str]]]) -> str:
     A macro that is removed, or defined only under a condition other than #ifndef, gets a second meaning: its own name.
     """
     lines, skipped = [], 0
-    conditions: list[str] = []
+    doubts = [False]  # for each open condition, the outermost first: whether what is defined there may stay undefined
     for line in re.sub(r"\\\r?\n", " ", text).splitlines():
         directive = re.match(r"\s*#\s*(\w+)\s*(.*)", line)
         if directive is None:
@@ -359,25 +359,25 @@ def _without_directives(text: str, macros: dict[str, list[list[str]]]) -> str:
             elif word == "endif" or skipped == 1 and word in ("else", "elif"):
                 skipped -= 1
                 if word == "endif" and not skipped:
-                    conditions.pop()
+                    doubts.pop()
         elif word == "if" and rest.strip() == "0":
             skipped = 1
-            conditions.append("ifndef")  # what #else has is certain
+            doubts.append(doubts[-1])  # what #else has is as certain as what stands around it
         elif word == "define":
             defined = re.match(r"(\w+)(\()?\s*(.*)", rest)
             if defined is not None and not defined[2]:
                 found = macros.setdefault(defined[1], [])
                 found.append(_TOKEN.findall(defined[3]))
-                if any(each != "ifndef" for each in conditions):
+                if doubts[-1]:
                     found.append([defined[1]])
         elif word == "undef":
             macros.setdefault(rest.strip(), []).append([rest.strip()])
         elif word.startswith("if"):
-            conditions.append(word)
-        elif word.startswith("el") and conditions:
-            conditions[-1] = word
-        elif word == "endif" and conditions:
-            conditions.pop()
+            doubts.append(doubts[-1] or word != "ifndef")
+        elif word.startswith("el") and len(doubts) > 1:
+            doubts[-1] = True
+        elif word == "endif" and len(doubts) > 1:
+            doubts.pop()
     return "\n".join(lines)
 
 

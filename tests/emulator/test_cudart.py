@@ -569,6 +569,32 @@ assert words[0] == 40, words[0]
     )
 
 
+def test_the_state_of_ended_threads_does_not_stay(run) -> None:  # type: ignore[no-untyped-def]
+    run(
+        """
+import gc
+memory, stream = allocate(64), ctypes.c_void_p(2)  # the per-thread default stream
+def work():
+    check(cuda.cudaMemsetAsync(memory, 0, ctypes.c_size_t(64), stream)), check(cuda.cudaStreamSynchronize(stream))
+    check(cuda.cudaSetDevice(5), 101)
+    begin.wait(), begin.wait()
+    check(cuda.cudaGetLastError(), 101), check(cuda.cudaGetLastError())  # the error of this thread alone
+for _ in range(5):
+    begin = threading.Barrier(3)
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    [thread.start() for thread in threads]
+    begin.wait()
+    check(cuda.cudaGetLastError())
+    begin.wait()
+    [thread.join() for thread in threads]
+gc.collect()
+state = next(each for each in gc.get_objects() if type(each).__name__ == "Runtime")
+primary = emulator._machine.devices[0].primary
+assert len(state._threads) == 1 and len(primary.per_thread) <= 2, (len(state._threads), len(primary.per_thread))
+"""
+    )
+
+
 def test_versions_have_states_of_their_own_and_share_the_device(run) -> None:  # type: ignore[no-untyped-def]
     run(
         """

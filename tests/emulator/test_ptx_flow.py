@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import random
 import struct
+import sys
+from typing import Any
 
 import pytest
 
 from tests.emulator.ptx_client import HEAD, Machine, kernel, module, rejection
 
 STEPS = 60
+flow = module("emulator.ptx.translating.flow")
 
 
 def graph(seed: int) -> list[list[int]]:
@@ -112,6 +115,80 @@ def test_random_graphs(seeds: range, waits: bool, monkeypatch: pytest.MonkeyPatc
             here.run("k", out, block=8)
             assert out.values() == want, f"seed {seed}, {'numbered' if numbered else 'nested'}"
     assert nested > len(seeds) // 4
+
+
+def blocks_with(targets: list[list[int]]) -> Any:
+    made = [flow.Block(number) for number in range(len(targets))]
+    for block, given in zip(made, targets):
+        block.targets = given
+        block.kind = ("go", "if", "switch")[min(len(given), 3) - 1] if given else "end"
+    return made
+
+
+def dominators(targets: list[list[int]]) -> dict[int, int]:
+    """Return the immediate dominator of each block, for a graph without jumps back."""
+    order = flow.reverse_postorder(blocks_with(targets))
+    rank = {number: at for at, number in enumerate(order)}
+    before: list[list[int]] = [[] for _ in targets]
+    for number in order:
+        for target in dict.fromkeys(targets[number]):
+            before[target].append(number)
+    return flow._dominators(order, rank, before).above  # type: ignore[no-any-return]
+
+
+def reached(targets: list[list[int]], without: int) -> set[int]:
+    found, work = {without}, [0]
+    while work:
+        number = work.pop()
+        if number not in found:
+            found.add(number)
+            work += targets[number]
+    return found - {without}
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_dominators_are_those_of_their_definition(seed: int) -> None:
+    """A block dominates others if they cannot be reached without it."""
+    rng = random.Random(seed)
+    n = 40
+    near = rng.randrange(2, n)
+    targets = [[min(n - 1, at + rng.randrange(1, near)) for _ in range(rng.randrange(1, 4))] for at in range(n - 1)]
+    targets.append([])
+    everything = reached(targets, -1)
+    above = dominators(targets)
+    assert above.keys() == everything and above[0] == 0
+    dominated = {number: everything - reached(targets, number) for number in everything}
+    for number in everything - {0}:
+        over = [each for each in everything if number in dominated[each] and each != number]
+        assert above[number] == min(over, key=lambda each: len(dominated[each]))
+
+
+def test_dominators_far_above_are_found_in_few_steps() -> None:
+    """A chain, and blocks to which both one of its upper blocks and one of its lower blocks jump."""
+
+    def steps(n: int) -> int:
+        count = 0
+
+        def line(frame: Any, event: str, _: object) -> Any:
+            nonlocal count
+            count += 1
+            return line
+
+        chain = [[at + 1] for at in range(2 * n)]
+        for at in range(n):
+            chain[at].append(2 * n + 1 + at)
+            chain[2 * n - 1 - at].append(2 * n + 1 + at)
+        was = sys.gettrace()
+        sys.settrace(lambda frame, *_: line if frame.f_code.co_filename == flow.__file__ else None)
+        try:
+            above = dominators([*chain, [], *([] for _ in range(n))])
+        finally:
+            sys.settrace(was)
+        assert all(above[2 * n + 1 + at] == at for at in range(n))
+        return count
+
+    few, many = steps(100), steps(1000)
+    assert many < 20 * few, (few, many)
 
 
 def test_loops_nested_and_left_at_every_level() -> None:

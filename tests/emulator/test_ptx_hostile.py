@@ -97,6 +97,11 @@ TEXTS = {
     "tangle": lambda n: kernel(
         PREDICATE + "".join(f"@%p1 bra L{(i * 7919 + 13) % n};\nL{i}: add.u32 %r1, %r1, 1;\n" for i in range(n))
     ),
+    "early exits": lambda n: kernel(PREDICATE + "@%p1 bra E; add.u32 %r1, %r1, 1;\n" * n + "E:"),
+    "exits from joins": lambda n: kernel(
+        PREDICATE + "".join(f"@%p1 bra J{i}; @%p2 bra E; J{i}: add.u32 %r1, %r1, 1;\n" for i in range(n)) + "E:"
+    ),
+    "branches over one table": lambda n: shared_table(n + 20),  # refused, and soon
     "labels": repeated("L#:\n"),
     "sections": lambda n: kernel("", ".section .x { }\n" * n),
     "globals": declared(".global .b8 g#[1];\n"),
@@ -115,6 +120,21 @@ TEXTS = {
     "modifiers": lambda n: kernel(f"add{'.s32' * n} %r1, %r1, 1;"),
     "kernels": lambda n: HEAD + "".join(f".entry k{i}() {{ ret; }}\n.const .b8 c{i}[1];\n" for i in range(n)),
     "comments": lambda n: kernel("/* */ // x\n" * n),
+    "kernels over one chain": lambda n: (
+        HEAD
+        + ".func f0() { .shared .b32 s; .reg .b32 %r; bar.sync 0; ld.shared.u32 %r, [s]; ret; }\n"
+        + "".join(f".func f{i}() {{ call f{i - 1}; ret; }}\n" for i in range(1, n))
+        + "".join(f".entry k{i}() {{ call f{n - 1}; ret; }}\n" for i in range(n))
+    ),
+    "calls through pointers": lambda n: (
+        HEAD
+        + ".shared .b32 s;\n"
+        + "".join(f".func f{i}() {{ bar.sync 0; st.shared.u32 [s], 1; ret; }}\n" for i in range(n))
+        + "".join(
+            f".entry k{i}() {{ .reg .b64 %d; mov.u64 %d, f0; P: .callprototype _ (); call %d, (), P; ret; }}\n"
+            for i in range(n)
+        )
+    ),
 }
 
 
@@ -171,6 +191,25 @@ def test_a_table_that_many_branches_share_is_refused() -> None:
     assert time.process_time() - started < 30
     for text in (shared_table(12), shared_table(4, of=40)):
         module("emulator.ptx").load(text.encode(), module("emulator.machine.space").Space())
+
+
+def test_shared_variables_that_too_many_functions_reach_are_refused() -> None:
+    """Each kernel has a table of all the shared variables that it reaches, also in the functions that it calls."""
+
+    def chain(n: int) -> str:
+        functions = (
+            f".func f{i}() {{ .shared .b8 s[1]; .reg .b32 %r; mov.b32 %r, s; {f'call f{i - 1};' * (i > 0)} ret; }}\n"
+            for i in range(n)
+        )
+        return kernel(f"call f{n - 1};", "".join(functions))
+
+    load, started = module("emulator.ptx").load, time.process_time()
+    with pytest.raises(module("emulator.ptx").Rejected) as caught:
+        load(chain(2000).encode(), module("emulator.machine.space").Space())
+    assert "pairs of a shared variable and a function that reaches it are not emulated" in caught.value.log
+    assert time.process_time() - started < 20
+    code = load(chain(600).encode(), module("emulator.machine.space").Space())
+    assert code.entries["k"].static_shared == 600 and len(set(code.translated[-1].shared.values())) == 600
 
 
 def test_sections_that_nobody_closes_are_refused_soon() -> None:

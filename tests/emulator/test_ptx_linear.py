@@ -53,6 +53,12 @@ KINDS: dict[str, Callable[[int], str]] = {
     "functions": lambda n: kernel(
         "call f0;", n, many(n + 1, ".func f#;") + many(n, ".func f#{ call f+; ret; }") + f".func f{n}{{ ret; }}\n"
     ),
+    "kernels that reach the same functions": lambda n: (
+        HEAD
+        + ".func f0{ .shared .b32 s; .reg .b32 %r; mov.b32 %r, s; ret; }"
+        + many(n, ".func f+{ call f#; ret; }")
+        + many(n, f".entry k#(){{ call f{n}; ret; }}")
+    ),
     "kernels": lambda n: HEAD + many(n, ".entry k#(.param .u32 a){ .reg .b32 %r; ld.param.u32 %r, [a]; ret; }"),
     "prototypes": lambda n: kernel(
         "mov.u64 %d1, f;" + many(n, "{ P: .callprototype _ (.param .b32 a); .param .b32 x; call %d1, (x), P; }"),

@@ -760,6 +760,18 @@ def test_past_the_kernels_own_is_not_the_reserved_memory(past: int, how: str) ->
         Machine(kernel(body, head=RESERVED)).run("k", 0)
 
 
+@pytest.mark.parametrize("first", ["names", "calls"])
+def test_only_kernels_that_reach_the_name_have_the_reserved_memory(first: str) -> None:
+    """A function that both kernels call does not pass it on."""
+    kernels = {
+        "names": ".entry names() { .reg .b32 %r; mov.b32 %r, %reserved_smem_offset_1; call f; ret; }\n",
+        "calls": ".entry calls() { call f; ret; }\n",
+    }
+    text = RESERVED + ".func f() { ret; }\n" + kernels.pop(first) + "".join(kernels.values())
+    prepared = Machine(text).code._unit.prepared
+    assert {name: made.reserves for name, made in prepared.items()} == {"names": True, "calls": False, "f": True}
+
+
 @pytest.mark.parametrize("name", ["begin", "end", "cap", "0", "1"])
 def test_reserved_shared_memory_needs_sm_80(name: str) -> None:
     body = f"mov.b32 %r1, %reserved_smem_offset_{name}; st.global.u32 [%out], %r1;"

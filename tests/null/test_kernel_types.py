@@ -187,6 +187,47 @@ def test_a_macro_that_may_not_be_defined_says_nothing() -> None:
     assert of_source(f"#ifdef A\n#endif\n#define T float\n{kernel}", sizes=[8]) == ["float *x"]
 
 
+def test_only_what_stands_below_a_doubtful_condition_is_doubtful() -> None:
+    kernel = "__global__ void k(T *x) {}"
+    for text, type in (
+        ("#ifndef A\n#ifndef B\n#define T float\n#endif\n#endif\n", "float *x"),
+        ("#if 0\n#else\n#define T float\n#endif\n", "float *x"),
+        ("#ifdef A\n#ifndef B\n#define T float\n#endif\n#endif\n", "? x"),
+        ("#ifdef A\n#if 0\n#else\n#define T float\n#endif\n#endif\n", "? x"),
+        ("#ifndef A\n#else\n#ifndef B\n#define T float\n#endif\n#endif\n", "? x"),
+        ("#ifdef A\n#ifndef B\n#endif\n#endif\n#define T float\n", "float *x"),
+        ("#ifndef A\n#ifdef B\n#endif\n#define T float\n#endif\n", "float *x"),
+        ("#else\n#endif\n#endif\n#define T float\n", "float *x"),
+    ):
+        assert of_source(text + kernel, sizes=[8]) == [type], text
+
+
+@pytest.mark.parametrize(
+    "text", ["#ifndef X\n#define A 1\n", "#ifndef X\n#define A 1\n#endif\n", "#if 0\n#else\n#define A 1\n"]
+)
+def test_directives_are_read_in_linear_time(text: str) -> None:
+    """Ten times the text takes at most 12 times the steps."""
+
+    def steps(n: int) -> int:
+        count = 0
+
+        def line(*_: Any) -> Any:
+            nonlocal count
+            count += 1
+            return line
+
+        was = sys.gettrace()
+        sys.settrace(lambda frame, *_: line if frame.f_code.co_filename == declarations.__file__ else None)
+        try:
+            declarations.Declarations([text * n])
+        finally:
+            sys.settrace(was)
+        return count
+
+    few, many = steps(50), steps(500)
+    assert many <= 12 * few, (few, many)
+
+
 def test_what_has_no_end_says_nothing() -> None:
     """What comes after it may be part of it, and what comes before may be declared again there."""
     assert of_source("__global__ void k(float *x) {} __global__ void k(double", sizes=[8]) == ["float *x"]

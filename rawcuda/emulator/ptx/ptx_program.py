@@ -83,7 +83,6 @@ class Entry:
         self.parameters = [(variable.offset, variable.size) for variable in function.parameters]
         self.parameter_bytes = max((offset + size for offset, size in self.parameters), default=0)
         self.static_shared, self.shared_names = translated.shared_size, translated.shared_names
-        self.local_bytes = sum(code.frames.get(name, 0) for name in translated.prepared.reaches)
         self.constant_bytes = code.constant_bytes
         limits = function.limits
         most = min([255, *limits.get("maxnreg", ()), code.most_registers or 255])
@@ -107,9 +106,21 @@ class Entry:
         self.waits = translated.prepared.waits  # whether a block can wait for any other one
         self._arrays: Arrays | None = None
         self._orders: bool | None = None
+        self._local_bytes: int | None = None
 
     def __repr__(self) -> str:
         return f"<kernel {self.name}>"
+
+    @property
+    def local_bytes(self) -> int:
+        """Return the size of the local memory of a thread, with that of all functions that the kernel reaches."""
+        if self._local_bytes is None:
+            self._local_bytes = sum(self._code.frames.get(name, 0) for name in self._reached())
+        return self._local_bytes
+
+    def _reached(self) -> set[str]:
+        """Return the names of the kernel and of all functions that it reaches; this is not kept, for it can be much."""
+        return self._code._unit.below([self.name])
 
     def run(
         self,
@@ -209,8 +220,7 @@ class Entry:
         """Tell whether the kernel contains an instruction that may order the accesses of different blocks."""
         if self._orders is None:
             prepared = self._code._unit.prepared
-            names = {self._translated.prepared.function.name, *self._translated.prepared.reaches}
-            self._orders = orders_blocks([prepared[name] for name in names if name in prepared])
+            self._orders = orders_blocks([prepared[name] for name in self._reached() if name in prepared])
         return self._orders
 
     def _may_be_divided(self) -> bool:
@@ -432,7 +442,8 @@ class Code:
         """
         wanted = self._wanted.get(kernel)
         if wanted is None:
-            called = [self.module.functions[name] for name in kernel.prepared.reaches if name in self._unit.prepared]
+            reached = self._unit.below([kernel.prepared.function.name])
+            called = [self.module.functions[name] for name in reached if name in self._unit.prepared]
             wanted = self._wanted[kernel] = [function for function in called if not function.entry]
         if wanted:
             launch.shared_at = [kernel.shared.get(id(variable), 0) for variable in self._unit.shared_variables]

@@ -12,6 +12,7 @@ Read next    code.py, serving.py
 from __future__ import annotations
 
 import ctypes
+from weakref import WeakKeyDictionary
 
 from ..interface.thunks import ENTRIES, wrapped
 from ..machine.codes import Refused
@@ -81,7 +82,7 @@ class Runtime:
         self.kernels: dict[int, Kernel] = {}  # by the address of the function on the host
         self.variables: dict[int, Variable] = {}  # by the address of the variable on the host
         self.begun = False  # whether the driver is initialized
-        self._threads: dict[Thread, RuntimeThread] = {}
+        self._threads: WeakKeyDictionary[Thread, RuntimeThread] = WeakKeyDictionary()  # those that have not ended
         self._driver: dict[str, Callable[..., int]] = {}
 
     def thread(self) -> RuntimeThread:

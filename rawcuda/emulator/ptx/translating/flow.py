@@ -11,7 +11,8 @@ it; a loop becomes a loop, and the blocks after it follow. A jump is then one of
 Irreducible control flow (a loop with two entries) and control flow that nests too deeply for Python become numbered
 blocks in one loop, which is slower but always possible.
 
-Source       Norman Ramsey, "Beyond Relooper" (ICFP 2022); for dominators, Cooper, Harvey and Kennedy
+Source       Norman Ramsey, "Beyond Relooper" (ICFP 2022); for dominators, Cooper, Harvey and Kennedy, "A Simple, Fast
+             Dominance Algorithm"; for long ways up their tree, Myers, "An applicative random-access stack"
 Read next    translate.py, which writes the source by the plan
 """
 
@@ -56,9 +57,10 @@ class Block:
 def blocks_of(function: Function) -> list[Block]:
     """Divide a function's body into basic blocks.
 
-    raises  Rejected   a branch to an unknown label
+    raises  Rejected   a branch to an unknown label; too many targets of brx.idx
     """
     body = function.body or []
+    _limit_tables(function, body)
     used = _branched_to(body)
     made = [Block(0)]
     for item in body:
@@ -91,15 +93,22 @@ def blocks_of(function: Function) -> list[Block]:
             if branch.guard is not None:
                 raise Rejected.at(branch.line, "A guarded 'brx' is not emulated")
         block.line = branch.line if branch is not None else 0
-    switches = [_table(block.branch) for block in made if block.kind == "switch" and block.branch is not None]
+    if sum(len(block.targets) for block in made) > MOST_EDGES:
+        raise Rejected.at(function.line, f"More than {MOST_EDGES} branch targets in one function")
+    return _reachable(_join(made))
+
+
+def _limit_tables(function: Function, body: list[Instruction | Label]) -> None:
+    """Refuse a function whose brx.idx have far more targets than its tables, before anything is done for each target.
+
+    raises  Rejected   as it says
+    """
+    switches = [_table(item) for item in body if isinstance(item, Instruction) and item.opcode == "brx"]
     written = sum(len(table) for table in {id(table): table for table in switches}.values())
     total = sum(map(len, switches))
     if total > MOST_SHARED * written + FREE_EDGES:
         text = f"'brx.idx' with {total} targets in one function, whose tables have {written}, are not emulated"
         raise Rejected.at(function.line, text)
-    if sum(len(block.targets) for block in made) > MOST_EDGES:
-        raise Rejected.at(function.line, f"More than {MOST_EDGES} branch targets in one function")
-    return _reachable(_join(made))
 
 
 def _branched_to(body: list[Instruction | Label]) -> set[int]:
@@ -187,6 +196,7 @@ class Plan:
         self.inside: list[list[int]] = [[] for _ in range(count)]
         self.after: list[list[int]] = [[] for _ in range(count)]
         self.parent: list[tuple[str, int, int]] = [("root", 0, 0)] * count
+        self._next: list[tuple[str, int, int]] = []  # where _walk goes after each block and all that is nested in it
         self.loops: set[int] = set()  # headers
         self.bodies: dict[int, set[int]] = {}  # header -> the blocks of its loop
         self.numbered: set[int] = set()  # blocks that test `at`
@@ -229,24 +239,34 @@ class Plan:
         self.numbered.update(passed)
         self._jumps[source, target] = (statement, bool(passed), left)
 
+    def find_ways(self, order: list[int]) -> None:
+        """Find where control goes after each block, when all have their places; order: parents before children.
+
+        Blocks after which nothing follows are passed here, so that a jump out of many of them takes one step.
+        """
+        self._next = list(self.parent)
+        for number in order[1:]:
+            part, above, at = self.parent[number]
+            part, at = ("inside", 0) if part == "inline" else (part, at + 1)
+            follows = part == "inside" and (at < len(self.inside[above]) or above in self.loops or self.after[above])
+            if follows or part == "after" and at < len(self.after[above]):
+                self._next[number] = part, above, at
+            else:
+                self._next[number] = self._next[above]
+
     def _walk(self, number: int) -> Iterator[tuple[bool, int]]:
         """Return where control goes after a block: (False, block), or (True, header) at the end of a loop."""
         part, at = "inside", 0
-        while True:
+        while part != "root":
             if part == "inside":
-                for passed in self.inside[number][at:]:
-                    yield False, passed
+                for place in range(at, len(self.inside[number])):
+                    yield False, self.inside[number][place]
                 if number in self.loops:
                     yield True, number
                 at = 0
-            for passed in self.after[number][at:]:
-                yield False, passed
-            part, number, at = self.parent[number]
-            at += 1
-            if part == "root":
-                return
-            if part == "inline":
-                part, at = "inside", 0
+            for place in range(at, len(self.after[number])):
+                yield False, self.after[number][place]
+            part, number, at = self._next[number]
 
 
 def plan(blocks: list[Block]) -> Plan | None:
@@ -261,24 +281,23 @@ def plan(blocks: list[Block]) -> Plan | None:
         for target in dict.fromkeys(block.targets):
             if target != EXIT:
                 before[target].append(block.number)
-    dominator = _dominators(order, rank, before)
-    depth = _depths(order, dominator)
+    tree = _dominators(order, rank, before)
     bodies = made.bodies
     for number in order:
         for target in blocks[number].targets:
             if target != EXIT and rank[target] <= rank[number]:
-                if not _dominates(target, number, dominator, depth):
+                if tree.meet(target, number) != target:
                     return None
                 _natural_loop(bodies.setdefault(target, {target}), number, before)
                 made.steps += len(bodies[target])
                 if made.steps > MOST_STEPS:
                     return None
     made.loops.update(bodies)
-    chains = _loop_chains(order, bodies, dominator)
+    chains = _loop_chains(order, bodies, tree.above)
     if chains is None:
         return None
     for number in order[1:]:
-        above = dominator[number]
+        above = tree.above[number]
         ways = sum(blocks[source].targets.count(number) for source in before[number] if rank[source] < rank[number])
         left = [header for header in chains[above] if number not in bodies[header]]
         if left:
@@ -289,6 +308,7 @@ def plan(blocks: list[Block]) -> Plan | None:
             made.inside[above].append(number)
         else:
             made.parent[number] = ("inline", above, 0)
+    made.find_ways(order)
     for block in blocks:
         for target in dict.fromkeys(block.targets):
             if target != EXIT and not made.is_inline(block.number, target):
@@ -331,42 +351,53 @@ def reverse_postorder(blocks: list[Block]) -> list[int]:
     return order[::-1]
 
 
-def _dominators(order: list[int], rank: dict[int, int], before: list[list[int]]) -> dict[int, int]:
-    dominator = {order[0]: order[0]}
-    changed = True
-    while changed:
-        changed = False
-        for number in order[1:]:
-            new = -1
-            for source in before[number]:
-                if source in dominator:
-                    new = source if new < 0 else _meet(source, new, dominator, rank)
-            if dominator.get(number) != new:
-                dominator[number] = new
-                changed = True
-    return dominator
+class _Tree:
+    """The tree of dominators, which grows from its root.
+
+    shape   above: the dominator of each block; far: a block further up, by which long ways up take few steps
+    """
+
+    def __init__(self, root: int) -> None:
+        self.above, self.far, self.depth = {root: root}, {root: root}, {root: 0}
+
+    def add(self, number: int, above: int) -> None:
+        """Add a block below its dominator.
+
+        It jumps as far as its dominator does twice, if both of those jumps have the same length, else by one.
+        """
+        middle = self.far[above]
+        end = self.far[middle]
+        same = self.depth[above] - self.depth[middle] == self.depth[middle] - self.depth[end]
+        self.above[number], self.far[number], self.depth[number] = above, end if same else above, self.depth[above] + 1
+
+    def meet(self, a: int, b: int) -> int:
+        """Return the lowest block that dominates two blocks; each dominates itself."""
+        if self.depth[a] < self.depth[b]:
+            a, b = b, a
+        while self.depth[a] > self.depth[b]:
+            a = self.far[a] if self.depth[self.far[a]] >= self.depth[b] else self.above[a]
+        while a != b:  # blocks of the same depth jump equally far
+            if self.far[a] != self.far[b]:
+                a, b = self.far[a], self.far[b]
+            else:
+                a, b = self.above[a], self.above[b]
+        return a
 
 
-def _meet(a: int, b: int, dominator: dict[int, int], rank: dict[int, int]) -> int:
-    while a != b:
-        while rank[a] > rank[b]:
-            a = dominator[a]
-        while rank[b] > rank[a]:
-            b = dominator[b]
-    return a
+def _dominators(order: list[int], rank: dict[int, int], before: list[list[int]]) -> _Tree:
+    """Return the tree of dominators, of all ways without jumps back.
 
-
-def _depths(order: list[int], dominator: dict[int, int]) -> dict[int, int]:
-    depth = {order[0]: 0}
+    The other ways change nothing, if each jump back goes to a block that dominates its source in this tree: a way
+    with such a jump has passed its target before. If one does not, control flow is irreducible, and there is no plan.
+    """
+    tree = _Tree(order[0])
     for number in order[1:]:
-        depth[number] = depth[dominator[number]] + 1
-    return depth
-
-
-def _dominates(a: int, b: int, dominator: dict[int, int], depth: dict[int, int]) -> bool:
-    while depth[b] > depth[a]:
-        b = dominator[b]
-    return a == b
+        sources = [source for source in before[number] if rank[source] < rank[number]]
+        above = sources[0]
+        for source in sources[1:]:
+            above = tree.meet(source, above)
+        tree.add(number, above)
+    return tree
 
 
 def _natural_loop(body: set[int], latch: int, before: list[list[int]]) -> None:

@@ -26,7 +26,8 @@ from .waits import is_watched, spins_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterable, Iterator
+    from typing import Callable
 
 __all__ = ["CLUSTER_BITS", "CODE_BASE", "LOCAL_WINDOW", "PARAMETER_WINDOW", "SHARED_WINDOW", "Unit"]
 
@@ -45,6 +46,7 @@ _BLOCKING = frozenset(
 
 LEAST_FRAME = 16  # bytes of a function that may call itself
 MOST_CALLS = 1000  # nested calls of such functions; each is a call of Python, and uses its stack
+MOST_SHARED_USES = 1_000_000  # pairs of a shared variable and a function that reaches it, itself or by calls
 
 
 class Prepared:
@@ -59,9 +61,9 @@ class Prepared:
         "blocking",
         "nests",
         "spins",
-        "reaches",
         "waits",
         "reserves",
+        "shared",
     )
 
     def __init__(self, function: Function, blocks: list[Block], shapes: dict[int, Shape]) -> None:
@@ -73,8 +75,8 @@ class Prepared:
         self.blocking = False
         self.nests = False  # whether it may call itself, directly or through others
         self.spins: set[int] = set()  # the loops that wait: see waits.py
-        self.reaches: set[str] = set()
-        self.waits = False  # whether a kernel reaches such a loop: it can then wait for any block of its grid
+        self.waits = False  # whether it reaches such a loop: a kernel can then wait for any block of its grid
+        self.shared: list[Variable] = []  # the shared variables that a kernel reaches
         # whether it runs in kernels whose shared memory has a part that the system reserves, because they name it
         self.reserves = any(
             isinstance(o, Special) and o.name.startswith("reserved_smem")
@@ -115,10 +117,14 @@ class Unit:
             function.python = python_name("k" if function.entry else "f", function.name, function.index, False)
             if function.body is not None:
                 self.prepared[function.name] = self._prepare(function)
+        self._functions = [name for name, made in self.prepared.items() if not made.function.entry]
+        self._kernels = [name for name, made in self.prepared.items() if made.function.entry]
+        self._callers = self._find_callers()
         self._find_spins()
         self._spread_blocking()
         self._spread_reserves()
         self._find_nests()
+        self._find_shared()
         self.delays = delays and any(map(_communicates, self.prepared.values()))
         self.granules = dict.fromkeys(self.prepared, 0)
         if watch and any(variable.space == "shared" for variable in self._all_shared()):
@@ -138,13 +144,19 @@ class Unit:
     def _find_granules(self) -> None:
         """Find the granule of each function; kernels that call the same function have the same granule."""
         widths = {name: self._shared_widths(made) for name, made in self.prepared.items()}
+        links: dict[str, list[str]] = {}  # functions that kernels reach, in both directions of each call
+        for name in self.below(self._kernels):
+            for called in self._called(name):
+                if called in self.prepared or called == "*":
+                    links.setdefault(name, []).append(called)
+                    links.setdefault(called, []).append(name)
         groups: list[set[str]] = []
-        for name, made in self.prepared.items():
-            together = {name} | (made.reaches & set(self.prepared))
-            for group in [group for group in groups if group & together]:
-                groups.remove(group)
-                together |= group
-            groups.append(together)
+        grouped: set[str] = set()
+        for name in self.prepared:
+            if name not in grouped:
+                group = _closure([name], lambda each: links.get(each, ()))
+                groups.append(group - {"*"})
+                grouped |= group
         least = min((width for each in widths.values() for width in each), default=0)
         for group in groups:
             granule = min((width for name in group for width in widths[name]), default=least)
@@ -218,31 +230,45 @@ class Unit:
 
     def _find_spins(self) -> None:
         """Find the loops that wait, including those that wait by a read in a function that they call."""
-        watchers: set[str] = set()
-        work: list[str] = []
-        for name, made in self.prepared.items():
-            if any(is_watched(instruction, watchers) for block in made.blocks for instruction in block.instructions):
-                work.append(name)
-        callers = self._callers()
-        while work:
-            name = work.pop()
-            if name not in watchers:
-                watchers.add(name)
-                work += callers.get(name, ())
-                if not self.prepared[name].function.entry and "*" not in watchers:
-                    watchers.add("*")
-                    work += callers.get("*", ())
+        nothing: set[str] = set()
+        reading = [
+            name
+            for name, made in self.prepared.items()
+            if any(is_watched(instruction, nothing) for block in made.blocks for instruction in block.instructions)
+        ]
+        watchers = self._above(reading)
         for made in self.prepared.values():
             made.spins = spins_of(made, watchers)
             made.blocking = made.blocking or bool(made.spins)
 
-    def _callers(self) -> dict[str, list[str]]:
+    def _find_callers(self) -> dict[str, list[str]]:
         """Return the functions that call each function; "*" stands for a call through a pointer."""
         found: dict[str, list[str]] = {}
         for name, made in self.prepared.items():
             for called in made.calls:
                 found.setdefault(called, []).append(name)
         return found
+
+    def _called(self, name: str) -> Collection[str]:
+        """Return what a function calls; "*" stands for all functions that a pointer may point to, and calls them."""
+        if name == "*":
+            return self._functions
+        made = self.prepared.get(name)
+        return made.calls if made is not None else ()
+
+    def below(self, names: Iterable[str]) -> set[str]:
+        """Return functions and all that they reach by calls; names that are not in `prepared` may be among them."""
+        return _closure(names, self._called)
+
+    def _above(self, names: Iterable[str]) -> set[str]:
+        """Return functions and all that reach one of them by calls; "*" is among them if a pointer may lead there."""
+
+        def callers(name: str) -> Iterable[str]:
+            made = self.prepared.get(name)
+            through_pointers = made is not None and not made.function.entry
+            return [*self._callers.get(name, ()), *(["*"] if through_pointers else [])]
+
+        return _closure(names, callers)
 
     def callee(self, instruction: Instruction) -> Function | None:
         """Return the callee of a call, or None for a call through a register."""
@@ -263,43 +289,22 @@ class Unit:
 
     def _spread_blocking(self) -> None:
         """Find the functions that can wait, themselves or in a callee; a pointer may point to any function."""
-        everything = {name for name, made in self.prepared.items() if not made.function.entry}
-        callers = self._callers()
-        waiting = [name for name, made in self.prepared.items() if made.blocking]
-        while waiting:
-            name = waiting.pop()
-            above = callers.get(name, [])
-            if name in everything:
-                above = above + callers.get("*", [])
-            for caller in above:
-                if not self.prepared[caller].blocking:
-                    self.prepared[caller].blocking = True
-                    waiting.append(caller)
-        for made in self.prepared.values():
-            if not made.function.entry:
-                continue
-            work = [made.function.name]
-            while work:
-                name = work.pop()
-                if name not in made.reaches:
-                    made.reaches.add(name)
-                    below = self.prepared.get(name)
-                    if below is not None:
-                        made.waits = made.waits or bool(below.spins)
-                        work += everything if "*" in below.calls else below.calls
+        for name in self._above([name for name, made in self.prepared.items() if made.blocking]) - {"*"}:
+            self.prepared[name].blocking = True
+        for name in self._above([name for name, made in self.prepared.items() if made.spins]) - {"*"}:
+            self.prepared[name].waits = True
 
     def _spread_reserves(self) -> None:
         """Find the functions that run in kernels with reserved shared memory."""
-        for made in [made for made in self.prepared.values() if made.function.entry]:
-            reached = [self.prepared[name] for name in made.reaches if name in self.prepared]
-            if any(each.reserves for each in reached):
-                for each in reached:
-                    each.reserves = True
+        naming = self._above([name for name, made in self.prepared.items() if made.reserves])
+        for name in self.below(name for name in self._kernels if name in naming):
+            if name in self.prepared:
+                self.prepared[name].reserves = True
 
     def _find_nests(self) -> None:
         """Find functions that may call themselves, by removing those without callees until there are no more."""
         left = {name: sum(called in self.prepared for called in made.calls) for name, made in self.prepared.items()}
-        callers, ends = self._callers(), [name for name, count in left.items() if not count]
+        callers, ends = self._callers, [name for name, count in left.items() if not count]
         while ends:
             for caller in callers.get(ends.pop(), ()):
                 left[caller] -= 1
@@ -310,30 +315,34 @@ class Unit:
 
     # -- shared memory
 
+    def _find_shared(self) -> None:
+        """Find the shared variables of each kernel: its own, and those of the functions that it reaches.
+
+        raises  Rejected   there are too many
+        """
+        users: dict[int, tuple[Variable, list[str]]] = {}  # by the id of the variable
+        for name, made in self.prepared.items():
+            for key, variable in _shared_in(made.function).items():
+                users.setdefault(key, (variable, []))[1].append(name)
+        uses = 0
+        for variable, names in users.values():
+            reaching = self._above(names)
+            uses += len(reaching)
+            if uses > MOST_SHARED_USES:
+                message = f"More than {MOST_SHARED_USES} pairs of a shared variable and a function that reaches it"
+                raise Rejected.at(variable.line, f"{message} are not emulated")
+            for name in reaching - {"*"}:
+                self.prepared[name].shared.append(variable)
+
     def shared_layout(self, kernel: Prepared) -> tuple[dict[int, int], int, list[Variable]]:
         """Lay out the shared variables of a kernel and its callees.
 
         returns   their offsets by id of the variable, the total size, and the variables
         """
-        wanted: dict[int, Variable] = {}
-        for name in kernel.reaches:
-            made = self.prepared.get(name)
-            if made is None:
-                continue
-            for variable in made.function.variables:
-                if variable.space == "shared":
-                    wanted[id(variable)] = variable
-            for item in made.function.body or ():
-                if isinstance(item, Instruction):
-                    for operand in item.operands:
-                        symbol = getattr(operand, "base", operand)
-                        target = symbol.target if isinstance(symbol, Symbol) else None
-                        if isinstance(target, Variable) and target.space == "shared":
-                            wanted[id(target)] = target
         offset = 0
         placed: dict[int, int] = {}
         dynamic: list[Variable] = []
-        for variable in sorted(wanted.values(), key=lambda each: each.line):
+        for variable in sorted(kernel.shared, key=lambda each: each.line):
             if variable.linkage == "extern" or not variable.size:
                 dynamic.append(variable)
             else:
@@ -345,7 +354,32 @@ class Unit:
             start = max(start, -(-offset // variable.alignment) * variable.alignment)
         for variable in dynamic:
             placed[id(variable)] = start
-        return placed, start if dynamic else offset, list(wanted.values())
+        return placed, start if dynamic else offset, kernel.shared
+
+
+def _closure(names: Iterable[str], more: Callable[[str], Iterable[str]]) -> set[str]:
+    """Return names, and all to which they lead."""
+    found: set[str] = set()
+    work = list(names)
+    while work:
+        name = work.pop()
+        if name not in found:
+            found.add(name)
+            work += more(name)
+    return found
+
+
+def _shared_in(function: Function) -> dict[int, Variable]:
+    """Return the shared variables that a function declares or names, by their ids."""
+    found = {id(variable): variable for variable in function.variables if variable.space == "shared"}
+    for item in function.body or ():
+        if isinstance(item, Instruction):
+            for operand in item.operands:
+                symbol = getattr(operand, "base", operand)
+                target = symbol.target if isinstance(symbol, Symbol) else None
+                if isinstance(target, Variable) and target.space == "shared":
+                    found[id(target)] = target
+    return found
 
 
 def _communicates(made: Prepared) -> bool:

@@ -51,7 +51,7 @@ class Arrays:
         self._slower = 0  # consecutive launches that were slower as arrays
         self._dear = SECONDS_OF_TRANSLATION + SECONDS_OF_INSTRUCTION * sum(
             len(block.instructions)
-            for name in translated.prepared.reaches
+            for name in unit.below([translated.prepared.function.name])
             for block in (unit.prepared[name].blocks if name in unit.prepared else ())
         )
         self.slow = 0  # launches of up to so many threads were slower as arrays
