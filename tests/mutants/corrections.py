@@ -528,8 +528,8 @@ CORRECTIONS = [
         "sigint_context_left_pushed",
         "the capture mode stays relaxed after a block",
         "gpu/core/calls.py",
-        old="                exchange(*mode)\n                modes.append(mode)",
-        new="                modes.append(mode)",
+        old="                    exchange(*mode)\n                modes.append(mode)",
+        new="                    pass\n                modes.append(mode)",
         test="driver/test_capture_unsafe.py::test_the_capture_mode_is_as_before",
     ),
     Correction(
@@ -989,8 +989,8 @@ CORRECTIONS = [
         "real drivers 1, 8",
         "code that is loaded, or an event that is queried, while a stream is captured breaks the capture",
         "gpu/core/calls.py",
-        old="            exchange(*mode)\n            try:",
-        new="            try:",
+        old="                exchange(*mode)\n                return call(",
+        new="                return call(",
         test="driver/test_capture_unsafe.py::test_a_strided_copy_loads_its_kernel_in_a_capture[global]",
     ),
     Correction(

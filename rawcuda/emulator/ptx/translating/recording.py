@@ -145,7 +145,7 @@ def _with_branches(made: Prepared) -> Prepared:
             copy.instructions.append(block.branch)
         blocks.append(copy)
     copied = Prepared(made.function, blocks, made.shapes)
-    for name in ("calls", "blocking", "nests", "spins", "reaches", "waits", "reserves"):
+    for name in ("calls", "blocking", "nests", "spins", "waits", "reserves", "shared"):
         setattr(copied, name, getattr(made, name))
     return copied
 
