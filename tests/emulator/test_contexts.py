@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import sys
 import threading
 
 import pytest
@@ -320,3 +321,56 @@ def test_gaps_are_pairs_of_what_and_why():
     for what, why in gaps:
         assert what and len(why) > 15
     assert len({what for what, _ in gaps}) == len(gaps)
+
+
+# -- threads that C code starts
+
+
+class NativeThread:
+    """A thread of the system, in which one function runs as a callback."""
+
+    def __init__(self, work):
+        self.libc = ctypes.CDLL(None)
+        self.work = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)(lambda _: work())
+        self.handle = ctypes.c_ulong()
+        assert self.libc.pthread_create(ctypes.byref(self.handle), None, self.work, None) == 0
+
+    def join(self):
+        assert self.libc.pthread_join(self.handle, None) == 0
+
+
+needs_pthreads = pytest.mark.skipif(sys.platform != "linux", reason="threads are made by pthread_create of Linux")
+
+
+@needs_pthreads
+def test_a_thread_with_the_number_of_an_ended_one_has_a_state_of_its_own(client, monkeypatch):
+    monkeypatch.setattr(threading, "get_native_id", lambda: 7)  # after 32,768 threads, the system gives it again
+    context, current = client.get("cuDevicePrimaryCtxRetain", 1), []
+
+    def work():
+        current.append(client.get("cuCtxGetCurrent"))
+        client.do("cuCtxSetCurrent", context)
+        current.append(client.get("cuCtxGetCurrent"))
+
+    for _ in range(3):
+        NativeThread(work).join()
+    assert current == [0, context] * 3
+
+
+@needs_pthreads
+def test_the_states_of_ended_threads_of_c_do_not_stay(client):
+    begin, end, machine = threading.Event(), threading.Event(), client.emulator._machine
+    kept = []
+
+    def stay():
+        kept.append(machine.thread())
+        begin.set(), end.wait()
+
+    staying = NativeThread(stay)
+    begin.wait()
+    for _ in range(300):
+        NativeThread(lambda: client.code("cuCtxSynchronize")).join()
+    known = [thread for _, thread in machine._native_threads._known.values()]
+    assert len(known) < 150 and kept[0] in known
+    end.set()
+    staying.join()

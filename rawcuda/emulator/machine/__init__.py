@@ -2,9 +2,9 @@
 
 What it is   codes: the status codes; answers: other answers of real drivers, as data; reports: the texts of errors;
              space: every allocation; recovery: consistency after an interrupt; queues: streams of work; machine:
-             devices, contexts and handles; host_access, host_thread, holdings, failures and device_arrays: parts of the
-             machine; tensor_map_layout: the bytes of tensor maps.
+             devices, contexts and handles; host_access, host_thread, native_threads, holdings, failures and
+             device_arrays: parts of the machine; tensor_map_layout: the bytes of tensor maps.
 Order        tensor_map_layout, reports, space, codes, answers, recovery, device_arrays, failures, host_access,
-             host_thread, queues, sharing, holdings, machine
+             host_thread, native_threads, queues, sharing, holdings, machine
 Read next    machine.py, space.py
 """

@@ -4,7 +4,7 @@ What it is   the objects behind the entry points, and the look-ups with which ne
 How          a handle is a number that one dictionary maps to an object. It is not an address (dereferencing it crashes
              the process) and is never reused. One lock protects everything in this module. Each thread has its own
              stack of current contexts. In a thread that C code started, every callback into Python sees a new
-             threading.local, so such threads are identified by the number that the system gives them.
+             threading.local, so native_threads.py has the states of such threads.
 Source       CUDA Driver API, "Context Management", "Primary Context Management"
 Read next    queues.py, entries/hardware/contexts.py
 """
@@ -27,6 +27,7 @@ from .failures import Failures
 from .holdings import Heap, Holding, Pool
 from .host_access import HostAccess
 from .host_thread import HostThread
+from .native_threads import NativeThreads
 from .queues import Event, Queues, Stream
 from .recovery import Interrupts
 from .reports import Report
@@ -287,7 +288,7 @@ class Machine:
         # the current pool of each (type of allocation, type of location, its id), except of devices' own memory
         self.current_pools: dict[tuple[int, int, int], Pool] = {}
         self._local = threading.local()
-        self._foreign: dict[int, Thread] = {}
+        self._native_threads = NativeThreads(Thread)
         self.topology = peers
         self.profiling = False  # between cuProfilerStart and cuProfilerStop
         self.count = devices  # the number of all devices; CUDA_VISIBLE_DEVICES may hide some of them
@@ -347,7 +348,7 @@ class Machine:
         if any(thread.ident == ident and type(thread) is not _DUMMY for thread in threading.enumerate()):
             thread = Thread()  # a Python thread, for which threading.local works
         else:
-            thread = self._foreign.setdefault(threading.get_native_id(), Thread())
+            thread = self._native_threads.calling()
         self._local.thread = thread
         return thread
 
