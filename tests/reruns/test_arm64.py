@@ -55,8 +55,10 @@ def _done(command: list[str], **options: object) -> str:
 
 
 @pytest.fixture(scope="module")
-def root() -> Path:
+def root(pytestconfig: pytest.Config) -> Path:
     """Return the root of a Debian for arm64; make it if there is none."""
+    if pytestconfig.getoption("change"):
+        pytest.skip("this takes too long for each change: `python3 -m tests --heavy reruns -- -k arm64` runs it")
     if not sys.platform.startswith("linux") or os.geteuid():
         pytest.skip("only root on Linux can make and enter the root of another system")
     missing = [name for name in ("debootstrap", "dpkg-deb", "unshare", "chroot") if shutil.which(name) is None]
