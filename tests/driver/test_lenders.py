@@ -12,6 +12,8 @@ from tests.subject import rawcuda
 
 numpy = pytest.importorskip("numpy")
 
+pytestmark = pytest.mark.usefixtures("only_new_objects")
+
 WAYS = {
     "DLPack": numpy.from_dlpack,
     "the array interface": numpy.asarray,

@@ -79,8 +79,7 @@ def reset(device: Device, force: bool) -> None:
     if dropped:
         drain()
     with primary._lock:
-        _refuse_used(primary)
-        _end_objects(primary)
+        _end_objects(primary, _refuse_used(primary))
         _forget_failures(primary.ordinal)
         release(primary.driver, "cuDevicePrimaryCtxReset_v2", primary.ordinal)
         primary._handle, primary.closing = None, True
@@ -89,30 +88,34 @@ def reset(device: Device, force: bool) -> None:
     invalidate()
 
 
-def _refuse_used(primary: PrimaryContext) -> None:
-    """Refuse the reset if the host may still use pinned or managed memory through an array.
+def _refuse_used(primary: PrimaryContext) -> list[Owned]:
+    """Refuse the reset if the host may still use pinned or managed memory through an array; return all owned objects.
 
     raises  InvalidUse
     """
-    found = _used(primary)
+    owned = _all_owned()
+    found = _used(primary, owned)
     if found:  # perhaps only by work, or by garbage
+        owned.clear()
         finish_context(primary)
         sweep(now=True)
         gc.collect()
-        found = _used(primary)
+        owned = _all_owned()
+        found = _used(primary, owned)
     if found:
         raise InvalidUse(
             f"Device.reset() frees {found[0]}{f' (and {len(found) - 1} more)' if found[1:] else ''}, which arrays "
             "still use: drop them, or copy them first, also after an error of a kernel. A Memory or a view whose array "
             "interface was read counts as such an array, so drop it, too"
         )
+    return owned
 
 
-def _used(primary: PrimaryContext) -> list[str]:
+def _used(primary: PrimaryContext, owned: list[Owned]) -> list[str]:
     """Describe the pinned and managed memory that was exported, if the export may still be used."""
     kinds = PINNED, MANAGED, POOLED, MODULE
     users: list[object] = [each for each in tuple(primary.users) if type(each) is Lifetime and each.kind in kinds]
-    owners = _owners_of(users, primary)
+    owners = _owners_of(users, primary, owned)
     lent = [memory for owner in owners if isinstance(owner, Lender) for memory in owner._borrowed()]
     return [
         f"the {each.kind} memory of {each.nbytes} bytes{_where(each)}"
@@ -135,7 +138,7 @@ def _forget_failures(ordinal: int) -> None:
         failed[:] = [entry for entry in failed if entry[0].ordinal != ordinal]
 
 
-def _end_objects(primary: PrimaryContext) -> None:
+def _end_objects(primary: PrimaryContext, owned: list[Owned]) -> None:
     """Close every object of a context; do not release the handles that the context destroys."""
     invalidate()
     primary.kept.clear()
@@ -148,7 +151,7 @@ def _end_objects(primary: PrimaryContext) -> None:
     peers.difference_update([pair for pair in peers if primary.ordinal in pair])
     users: list[Any] = [user for user in tuple(primary.users) if not getattr(user, "survives", False)]
     users.sort(key=lambda user: getattr(user, "kind", None) is GREEN)  # after their streams
-    owners = _owners_of(users, primary)
+    owners = _owners_of(users, primary, owned)
     for user in users:
         if type(user) in (object, Point):  # a call in another thread that waits for the context
             continue
@@ -166,18 +169,22 @@ def _end_objects(primary: PrimaryContext) -> None:
             owner.__del__ = _nothing
 
 
-def _owners_of(users: list[object], primary: PrimaryContext) -> list[Owned]:
-    """Find the objects whose release is one of these, and the modules in a context that libraries release.
+def _all_owned() -> list[Owned]:
+    """Find all objects that own handles.
 
     It searches all objects of the interpreter. A reference from each release to its owner would make the creation of
     every object slower, for a call that few programs make.
     """
     gc.unfreeze()  # objects that gc.freeze() has set aside would not be listed
+    return [each for each in gc.get_objects() if issubclass(type(each), Owned)]
+
+
+def _owners_of(users: list[Any], primary: PrimaryContext, owned: list[Owned]) -> list[Owned]:
+    """Return the objects whose release is one of these, and the modules in a context that libraries release."""
     wanted = {id(user) for user in users}
-    owners = [each for each in gc.get_objects() if issubclass(type(each), Owned)]
     return [
         each
-        for each in owners
+        for each in owned
         if not wanted.isdisjoint(map(id, _released_by(getattr(each, "_release", None))))
         or isinstance(each, Module)
         and each.borrowed
