@@ -128,6 +128,34 @@ def test_a_module_with_many_variables_that_come_and_go(device: Any) -> None:
         rawcuda.Memory.borrow(device, 16, 16, owner=module)
 
 
+OLD = """
+import gc, numpy
+from tests.subject import rawcuda, module
+from tests.driver.test_lenders import code
+device, emulator = rawcuda.Device(0), module("emulator").shared()
+library = rawcuda.Library(code(True))
+variable = library.module(device).global_("G")
+variable.fill(1)
+device.synchronize()
+array = numpy.from_dlpack(variable.view("u4"))
+before = emulator.live_handles()["module"]
+library.close()
+assert array[0] == 0x01010101 and emulator.live_handles()["module"] == before == 1
+del array, variable
+gc.collect()
+device.synchronize()
+assert emulator.live_handles().get("module", 0) == 0, emulator.live_handles()
+print("right")
+"""
+
+
+@pytest.mark.emulator_only("a driver before CUDA 12.0, which has no libraries")
+def test_a_library_of_an_old_driver_unloads_its_modules_after_the_last_export(python: Python) -> None:
+    """The module is an owner, too: the export has to release both."""
+    result = python(OLD, env={"RAWCUDA_EMULATOR": "cuda=11.4"})
+    assert result.stdout == "right\n", result.stderr
+
+
 OPENED = """
 import gc, sys
 from tests.subject import rawcuda

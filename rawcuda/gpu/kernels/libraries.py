@@ -91,7 +91,7 @@ class Library(Lender):
         self._kind, self._data = read_code(code)
         self._names = other_names(names)
         self._modules: dict[int, ref[Module]] = {}  # a module keeps its library alive
-        self._borrowers = ()
+        self._borrowers = {}
         self._info_log, self._logs = "", Logs()
         loaded = driver.current()
         if dropped:
@@ -144,7 +144,7 @@ class Library(Lender):
 
         self._info_log = loaded_with_logs(load, self._logs, loaded, self._kind, self._data)
         made: Module = object.__new__(Module)
-        made._kind, made._device, made._info_log, made._borrowers = self._kind, device, self.info_log, ()
+        made._kind, made._device, made._info_log, made._borrowers = self._kind, device, self.info_log, {}
         made._own(handle.value or 0, None)
         made._know(self._data, self._names, self)
         return made

@@ -125,7 +125,7 @@ class Module(Lender):
         if not is_device(device):
             raise no_device("Module", device, "device.load(code), or device.compile(source),")
         self._kind, data = read_code(code)
-        self._device, self._borrowers = device, ()
+        self._device, self._borrowers = device, {}
         device.context
         self._info_log = _load(self, device._primary, self._kind, data)
         self._know(data, names, None)

@@ -125,7 +125,7 @@ class Memory(Lender, Bytes):
         self._device, self._nbytes, self._kind, self._stream = device, nbytes, kind, stream
         self._primary = device._primary
         self._keeps = None
-        self._leases, self._uses, self._shown, self._side, self._borrowers = [], [], False, None, ()
+        self._leases, self._uses, self._shown, self._side, self._borrowers = [], [], False, None, {}
 
     def lease(self) -> Lease:
         """Return an object that keeps the bytes: while it exists, close() closes this Memory, but does not free them.
@@ -582,7 +582,7 @@ def blank(
     memory._device, memory._primary, memory._nbytes = device, primary, nbytes
     memory._kind, memory._stream = kind, stream
     memory._keeps, memory._leases, memory._uses = None, [], []
-    memory._shown, memory._side, memory._borrowers = False, None, ()
+    memory._shown, memory._side, memory._borrowers = False, None, {}
     if nbytes == 0:
         memory._own(0, Once(_release_nothing))
     return memory
