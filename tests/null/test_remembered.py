@@ -39,7 +39,7 @@ REGISTERS = {
     "gpu.graphs.executable": "Executable._kept",
     "gpu.graphs.recording": "Recording._kept",
     "gpu.kernels.launch": "Prepared.pool",
-    "gpu.kernels.libraries": "Library._modules",
+    "gpu.kernels.libraries": "Library._modules Library._borrowers",
     "gpu.kernels.module": "Module._functions",
     "gpu.kernels.options": "Reading.uses",
     "gpu.memory.registered": "still_locked",
