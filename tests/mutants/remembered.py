@@ -157,13 +157,6 @@ GUARDS: list[tuple[str, str, str, str, str]] = [
         "if type(value) is not int:  #",
         "if not isinstance(value, (int, float)):  #",
     ),
-    (
-        "Examined._side",
-        "another owner that may free the bytes",
-        "arrays/copying.py",
-        "    if is_final:\n",
-        "    if True:\n",
-    ),
     ("_templates", "the strides", "arrays/exporting.py", "key = shape, view.strides, dtype", "key = shape, dtype"),
     (
         "_templates",
