@@ -104,6 +104,21 @@ def test_a_view_is_closed_with_the_owner_of_the_bytes(device: Any, kind: str, wh
     device.synchronize()
 
 
+def test_a_copy_after_the_end_of_an_owner_that_lends_nothing(device: Any) -> None:
+    """A copy remembers what it knows of memory, unless an owner that closes no borrowers may end."""
+    owner, source = device.event(), device.allocate(64)
+    memory, target = rawcuda.Memory.borrow(device, source.ptr, 64, owner=owner), device.allocate(64)
+    view = memory.view()
+    for _ in range(2):
+        rawcuda.copy(target, memory)
+        rawcuda.copy(target.view(), view)
+    device.synchronize()
+    owner.close()
+    for thing in memory, view:
+        with pytest.raises(rawcuda.Closed):
+            rawcuda.copy(target.view(), thing)
+
+
 def test_a_graph_keeps_a_variable(device: Any) -> None:
     module = device.load(code(False))
     graph, source = device.graph(), device.upload(numpy.arange(COUNT, dtype="u4"))
