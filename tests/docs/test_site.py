@@ -53,6 +53,8 @@ def texts(picture: Path) -> list[str]:
     return [re.sub(r"0x[0-9a-f]+|\d+\.\d+|\d+ us", "#", " ".join(text.split())) for text in found if text.strip()]
 
 
+@pytest.mark.heavy
+@pytest.mark.every_change
 def test_the_pictures_are_those_that_the_script_draws(drawn: Path) -> None:
     assert sorted(path.name for path in PICTURES.iterdir()) == sorted(path.name for path in drawn.iterdir())
     stale = [path.name for path in PICTURES.iterdir() if texts(path) != texts(drawn / path.name)]

@@ -335,7 +335,7 @@ def adds(number, separator="\n"):
 def test_the_memory_of_a_record_is_in_proportion_to_its_steps(device):
     taken = []
     x = device.zeros(4, "int32")
-    for number in (200, 800):
+    for number in (100, 400):
         kernel = kernel_of(device, adds(number))
         rawcuda.step(kernel, x, grid=1, block=32)  # what is kept with the module
         tracemalloc.start()

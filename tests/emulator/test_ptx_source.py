@@ -117,9 +117,16 @@ def load(text: str, tracked: bool = True) -> str:
 
 
 @pytest.mark.skipif(NAME != "rawcuda", reason="this depends on the texts, not on the name of the package")
-def test_only_integers_and_checked_names() -> None:
+@pytest.mark.parametrize(
+    "files",
+    [
+        pytest.param(FILES[::3], id="a third"),
+        pytest.param(FILES, id="all", marks=[pytest.mark.heavy, pytest.mark.every_change]),
+    ],
+)
+def test_only_integers_and_checked_names(files: list[Path]) -> None:
     strings, attributes = set(), set()
-    for number, path in enumerate(FILES):
+    for number, path in enumerate(files):
         found = examined(load(path.read_text(), tracked=number % 12 == 0))  # that form takes four times as long
         strings |= found[0]
         attributes |= found[1]
