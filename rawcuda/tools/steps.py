@@ -264,7 +264,11 @@ def _number(value: Any) -> str:
         return f"{value:.9g}"
     if isinstance(value, int) and value >= 1 << 32:
         return f"{value:#x}"
-    return f"({', '.join(map(_number, value))})" if isinstance(value, tuple) else "?" if value is None else str(value)
+    if isinstance(value, tuple):
+        return f"({', '.join(map(_number, value))})"
+    if value is None:
+        return "?"
+    return str(value)
 
 
 # -- as data

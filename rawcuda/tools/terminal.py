@@ -29,14 +29,16 @@ def width(stream: Any = None) -> int:
 
     units  characters
     """
-    stream = sys.stdout if stream is None else stream
+    stream = stream or sys.stdout
     said = os.environ.get("COLUMNS", "")
     if said.isdecimal() and int(said):
         return max(int(said), 20)
     try:
         found = os.get_terminal_size(stream.fileno()).columns
     except (OSError, ValueError, AttributeError):  # no terminal, closed, or no file at all
-        found = 100 if not stream_is_terminal(stream) else shutil.get_terminal_size((100, 24)).columns
+        found = 100
+        if stream_is_terminal(stream):
+            found = shutil.get_terminal_size((100, 24)).columns
     return max(found or 100, 20)  # some terminals say 0
 
 
@@ -59,7 +61,7 @@ def colours(stream: Any = None) -> bool:
         return False
     if os.environ.get("FORCE_COLOR", "") not in ("", "0"):
         return True
-    stream = sys.stdout if stream is None else stream
+    stream = stream or sys.stdout
     can = sys.platform != "win32" or "WT_SESSION" in os.environ or "ANSICON" in os.environ
     return can and os.environ.get("TERM", "") != "dumb" and stream_is_terminal(stream)
 
@@ -75,7 +77,7 @@ def say(*pieces: str | tuple[str, str], end: str = "\n", stream: Any = None, flu
 
     pieces  texts, which are joined; or (text, kind), which is shown in the colour of this kind as by painted()
     """
-    stream = sys.stdout if stream is None else stream
+    stream = stream or sys.stdout
     line = "".join(shown(each) if isinstance(each, str) else painted(*each, stream) for each in pieces)
     print(line, end=end, file=stream, flush=flush)
 
@@ -86,15 +88,17 @@ def folded(text: str, indent: str = "", first: str | None = None, columns: int |
 
     size = columns or width()
     made: list[str] = []
+    begin = indent if first is None else first
     for line in text.splitlines() or [""]:
         made += textwrap.wrap(
             line,
             max(size - 1, 10),
-            initial_indent=(indent if first is None else first) if not made else indent,
+            initial_indent=begin,
             subsequent_indent=indent,
             break_long_words=size < 72,  # a path in one piece can be copied; a narrow terminal would break it, too
             break_on_hyphens=False,
-        ) or [indent if first is None or made else first]
+        ) or [begin]
+        begin = indent
     return "\n".join(made)
 
 

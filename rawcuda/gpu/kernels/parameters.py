@@ -95,18 +95,18 @@ class Slot:
     ) -> None:
         self.table: Any = None
         self.kernel, self.parameter, self.device, self.ordinal = kernel, parameter, device, device.ordinal
-        self.type = kind = parameter.type if wanted is None else wanted.type
         self.size = size = parameter.size
-        self.element = None if wanted is None else wanted.element
-        self.others = () if wanted is None else wanted.others
-        self.known = wanted is not None and wanted.known
-        if self.element is None:
-            self.dense = None
+        if wanted is not None:
+            self.type, self.element, self.others = wanted.type, wanted.element, wanted.others
+            self.known, self.signed = wanted.known, wanted.signed
         else:
+            self.type, self.element, self.others, self.known, self.signed = parameter.type, None, (), False, None
+        kind, signed = self.type, self.signed
+        self.dense = None
+        if self.element is not None:
             self.dense = (self.element.itemsize,)
         self.converts = wanted is not None and bool(kind)
         self.reads = reads or wanted is not None and wanted.reads
-        self.signed = signed = None if wanted is None else wanted.signed
         self.words = self._words(wanted)
         half = 1 << size * 8 - 1
         self.low, self.high = 0 if signed is False else -half, half - 1 if signed else 2 * half - 1
