@@ -899,7 +899,7 @@ def test_libraries_are_not_put_where_others_could_exchange_them(tmp_path, monkey
 
 
 @pytest.mark.parametrize("name", ["john doe", "a\tb", "$ORIGIN", "a:b", "a;b"])
-def test_libraries_are_not_put_where_the_loader_would_read_another_path(tmp_path, monkeypatch, name):
+def test_libraries_are_put_where_the_loader_reads_one_path(tmp_path, monkeypatch, name):
     (tmp_path / name).mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / name))
     folder = module("emulator.impersonating.loading")._new_folder()

@@ -23,6 +23,7 @@ DECLARED = """
 """
 VARIABLES = ".global .u32 gv; .shared .u32 sv; .const .u32 cv;\n"
 SM90 = ".version 7.8\n.target sm_90\n.address_size 64\n" + VARIABLES
+SM100A = ".version 8.8\n.target sm_100a\n.address_size 64\n" + VARIABLES
 
 
 def one(instruction: str, name: str = "k") -> str:
@@ -30,9 +31,9 @@ def one(instruction: str, name: str = "k") -> str:
     return f".visible .entry {name}(.param .u64 a)\n{{{DECLARED}{instruction}\nret;\n}}\n"
 
 
-def judged(verdict: str) -> list[str]:
+def judged(verdict: str, file: str = "judged.txt") -> list[str]:
     """Return the instructions for which ptxas gave this verdict."""
-    lines = (DATA / "judged.txt").read_text().splitlines()
+    lines = (DATA / file).read_text().splitlines()
     return [line[10:] for line in lines if line[:9].strip() == verdict]
 
 
@@ -50,6 +51,16 @@ def test_what_ptxas_refuses_is_rejected(instruction: str) -> None:
     reason = rejection(SM90 + one(instruction))
     assert reason.code == 218 and reason.line in range(8, 12)
     assert reason.log.startswith(f"ptxas application ptx input, line {reason.line}; error   : ")
+
+
+@together("instruction", judged("takes", "judged_100a.txt"))
+def test_what_ptxas_takes_for_an_architecture_of_its_own_is_taken(instruction: str) -> None:
+    Machine(SM100A + one(instruction), architecture=(10, 0))
+
+
+@together("instruction", judged("refuses", "judged_100a.txt"))
+def test_what_ptxas_refuses_for_an_architecture_of_its_own_is_rejected(instruction: str) -> None:
+    assert rejection(SM100A + one(instruction), architecture=(10, 0)).line in range(8, 12)
 
 
 def test_two_integers_of_16_bits_are_in_a_register_without_a_sign() -> None:
@@ -71,20 +82,21 @@ def test_what_is_refused_knowingly_is_said_so(instruction: str) -> None:
 
 
 @needs_ptxas
-def test_ptxas_still_says_so(tmp_path: Path) -> None:
+@pytest.mark.parametrize("target, head, file", [("sm_90", SM90, "judged.txt"), ("sm_100a", SM100A, "judged_100a.txt")])
+def test_ptxas_still_says_so(tmp_path: Path, target: str, head: str, file: str) -> None:
     """Accepted instructions are checked in one module; of the rejected ones, one in ten is checked, each alone."""
     path = tmp_path / "x.ptx"
 
     def takes(text: str) -> bool:
-        path.write_text(text)
+        path.write_text(head + text)
         done = subprocess.run(
-            ["ptxas", "-arch=sm_90", "-O0", str(path), "-o", str(tmp_path / "out")], capture_output=True
+            ["ptxas", f"-arch={target}", "-O0", str(path), "-o", str(tmp_path / "out")], capture_output=True
         )
         return done.returncode == 0
 
-    kernels = [one(text, f"k{at}") for at, text in enumerate(judged("takes")) if not re.search(r"\bk\b", text)]
-    assert takes(SM90 + "".join(kernels))
-    assert not [text for text in judged("refuses")[::10] if takes(SM90 + one(text))]
+    taken = [text for text in judged("takes", file) if not re.search(r"\bk\b", text)]
+    assert takes("".join(one(text, f"k{at}") for at, text in enumerate(taken)))
+    assert not [text for text in judged("refuses", file)[::10] if takes(one(text))]
 
 
 # -- the image as a whole

@@ -464,9 +464,9 @@ def test_a_whole_warp_must_take_part() -> None:
 class Watched(Machine):
     """A module in a space that finds what is read before it is written."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, **options: Any) -> None:
         self.space = space.Space(watch=True)
-        self.code = ptx.load(text.encode(), self.space)
+        self.code = ptx.load(text.encode(), self.space, **options)
 
 
 def copies(body: str, watch: bool = False) -> Machine:
@@ -979,17 +979,22 @@ def test_atomics_of_128_bits() -> None:
         assert out.values() == [1 << 63, 3, 5, 6, 7, 1 << 63]
 
 
-def test_zeros_in_bulk() -> None:
+@pytest.mark.parametrize("watch", [False, True])
+@pytest.mark.parametrize("space", [".shared::cta", ""])
+def test_zeros_in_bulk(space: str, watch: bool) -> None:
     body = f"""
     mov.b32 %r5, 7; st.shared.v4.b32 [%r33], {{%r5, %r5, %r5, %r5}};
     mov.u64 %d5, 16; cvt.u64.u32 %d6, %r33; setp.eq.u32 %p1, %r30, 1;
-    @%p1 st.bulk.weak.shared::cta [%d6], %d5, 0;
+    @%p1 st.bulk.weak{space} [%d6], %d5, 0;
     {READ}
     """
     before = ".shared .align 128 .b8 s[1024];\n"
     start = "mov.u32 %r30, %tid.x; shl.b32 %r31, %r30, 4; cvt.u64.u32 %d2, %r31; add.s64 %d4, %out, %d2;"
-    text = kernel(f"{start} mov.u32 %r32, s; add.u32 %r33, %r32, %r31; {body}", head=head("100"), before=before)
-    code = machine(text, "100")
+    start += "mov.u32 %r32, s; add.u32 %r33, %r32, %r31;"
+    if not space:  # the address is generic
+        body = body.replace("cvt.u64.u32 %d6, %r33;", "cvt.u64.u32 %d6, %r33; cvta.shared.u64 %d6, %d6;")
+    text = kernel(f"{start} {body}", head=head("100"), before=before)
+    code = Watched(text, architecture=(10, 0)) if watch else machine(text, "100")
     out = code.buffer("I", [1] * 12)
     code.run("k", out, block=3)
     assert out.values() == [7] * 4 + [0] * 4 + [7] * 4

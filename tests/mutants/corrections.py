@@ -118,7 +118,7 @@ CORRECTIONS = [
         "emulator/impersonating/loading.py",
         old=r'r"[\s:;$]"',
         new='r"[:;]"',
-        test="emulator/test_impersonation.py::test_libraries_are_not_put_where_the_loader_would_read_another_path[$ORIGIN]",
+        test="emulator/test_impersonation.py::test_libraries_are_put_where_the_loader_reads_one_path[$ORIGIN]",
     ),
     Correction(
         "close, reset and lists that lie",

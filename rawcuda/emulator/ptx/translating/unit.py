@@ -130,7 +130,7 @@ class Unit:
         if watch and any(variable.space == "shared" for variable in self._all_shared()):
             self._find_granules()
         if races:
-            self.grain = min((*self._widths(), 8))
+            self.grain = min(self._widths(), default=8)
 
     def _widths(self) -> Iterator[int]:
         """Yield the widths of accesses to memory that other threads may access."""
@@ -139,7 +139,7 @@ class Unit:
                 for instruction in block.instructions:
                     if instruction.opcode in ("ld", "ldu", "st", "atom", "red"):
                         if not {"local", "param", "const"} & set(instruction.modifiers):
-                            yield BITS[made.shapes[id(instruction)].type] // 8
+                            yield _width(made.shapes[id(instruction)])
 
     def _find_granules(self) -> None:
         """Find the granule of each function; kernels that call the same function have the same granule."""
@@ -169,10 +169,10 @@ class Unit:
             for instruction in block.instructions:
                 self.copies = self.copies or "async" in instruction.modifiers
                 if instruction.opcode in ("ld", "ldu", "st", "atom", "red"):
-                    chosen = made.shapes[id(instruction)].chosen
-                    space = (chosen.get("space") or chosen.get("atomspace") or "").split("::")[0]
+                    shape = made.shapes[id(instruction)]
+                    space = (shape.chosen.get("space") or shape.chosen.get("atomspace") or "").split("::")[0]
                     if space in ("", "shared"):
-                        widths.add(min(BITS[made.shapes[id(instruction)].type] // 8, 8))
+                        widths.add(_width(shape))
                 elif instruction.opcode in ("cp", "ldmatrix", "stmatrix", "wmma"):
                     widths.add(4)
         return widths
@@ -380,6 +380,11 @@ def _shared_in(function: Function) -> dict[int, Variable]:
                 if isinstance(target, Variable) and target.space == "shared":
                     found[id(target)] = target
     return found
+
+
+def _width(shape: Shape) -> int:
+    """Return the bytes of an access, or of an element of it, at most 8; st.bulk, which has no type, writes 8 each."""
+    return min(BITS[shape.type] // 8, 8) if shape.type else 8
 
 
 def _communicates(made: Prepared) -> bool:

@@ -46,9 +46,7 @@ class AsyncEmitter(ClusterEmitter):
                 )
             return self.symbol(Symbol(base.target, base.offset + address.offset)), False
         if not isinstance(base, Register):
-            if not named:
-                raise self.mismatch(instruction)
-            return str(address.offset & 0xFFFFFFFF), False
+            raise self.reject("Immediate addresses allowed only for .local state space")
         if base.type[0] == "f" or BITS[base.type] not in (32, 64) or not named and BITS[base.type] != 64:
             raise self.mismatch(instruction)
         text = self.value(base, f"b{BITS[base.type]}")
@@ -282,6 +280,8 @@ class AsyncEmitter(ClusterEmitter):
 
     def do_policy(self, instruction: Instruction, shape: Shape) -> None:
         """Write a policy of the cache, which has no effect."""
+        if shape.has("range"):
+            self.space_of(instruction, shape)
         self.assign(instruction.operands[0], "b64", "0")
 
     def do_st_bulk(self, instruction: Instruction, shape: Shape) -> None:
@@ -289,6 +289,12 @@ class AsyncEmitter(ClusterEmitter):
         self.needs_thread = True
         target, size, _ = instruction.operands
         assert isinstance(target, Address)
+        if "incta" in shape.chosen and not isinstance(target.base, Register):
+            raise self.reject("Argument 0 of instruction 'st.bulk': must be register")
+        if isinstance(size, Int) and size.value % 8:
+            raise self.reject(
+                f"Argument 1 of instruction 'st.bulk': unexpected value '{size.value}', expected to be multiple of 8"
+            )
         where = self.everywhere(instruction, target, "shared" if "incta" in shape.chosen else "")
         self.put(f"store_zeros(T, {where}, {self.value(size, 'u64')}, {self.line})", Note("shared", "write", 8, "", 0))
 
@@ -343,6 +349,8 @@ class AsyncEmitter(ClusterEmitter):
         target, given, barrier = instruction.operands
         type = shape.type
         items = self._elements(instruction, shape, given, type)
+        if any(isinstance(item, Register) and BITS[item.type] != BITS[type] for item in items):
+            raise self.mismatch(instruction)
         code = ("f" if type == "f32" else "d") if type in FLOAT_TYPES else "I" if BITS[type] == 32 else "Q"
         values = ", ".join(self.value(item, type) for item in items)
         place, at, generic = self._places(instruction, target, barrier, shape)

@@ -52,8 +52,10 @@ class ControlEmitter(ConvertEmitter):
         """Write nothing for caches and breakpoints, and for a fence only the calls that tell the checkers of it."""
         if instruction.opcode in ("membar", "fence"):
             self.put_fence(instruction, shape)
-        elif instruction.opcode in ("prefetch", "prefetchu") and not shape.has("tensormap"):
-            self.space_of(instruction, shape)
+        elif any(isinstance(operand, Address) for operand in instruction.operands):
+            space = self.space_of(instruction, shape)
+            if instruction.opcode == "prefetchu" and space not in ("", "global"):
+                raise self.reject("Non-generic address is not supported as operand for prefetchu instruction")
 
     def do_setmaxnreg(self, instruction: Instruction, shape: Shape) -> None:
         """Write nothing: each thread always has all of its registers."""

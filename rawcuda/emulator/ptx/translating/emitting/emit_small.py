@@ -41,6 +41,7 @@ class SmallEmitter(ControlEmitter):
                 held = f"b{BITS[source.type]}"
             values.append(self.value(source, held))
         if "rs" in shape.chosen:
+            self._check_random(instruction)
             values[-1] = self.value(sources[-1], "b32")
         mode = next((word for word in ("rn", "rz", "rp", "rs") if word in shape.chosen.values()), "rn")
         flags = ",".join(word for word in ("relu", "satfinite") if word in shape.chosen)
@@ -51,10 +52,17 @@ class SmallEmitter(ControlEmitter):
     def do_cvt_random(self, instruction: Instruction, shape: Shape) -> None:
         """Write a conversion to two halves that rounds with random bits."""
         self._specific(instruction, shape)
+        self._check_random(instruction)
         target, a, b, extra = instruction.operands
         flags = ",".join(word for word in ("relu", "satfinite") if word in shape.chosen)
         values = f"{self.value(a, 'f32')}, {self.value(b, 'f32')}, {self.value(extra, 'b32')}"
         self.assign(target, "b32", f"to_half_randomly({shape.type[:-2]!r}, {values}, {flags!r})")
+
+    def _check_random(self, instruction: Instruction) -> None:
+        """Reject random bits that are not in a register, or in one of another type, as ptxas does."""
+        extra = instruction.operands[-1]
+        if not isinstance(extra, Register) or extra.type not in ("b32", "f32"):
+            raise self.mismatch(instruction)
 
     def _specific(self, instruction: Instruction, shape: Shape) -> None:
         """Reject formats and modes that only the targets of one architecture or family have."""
