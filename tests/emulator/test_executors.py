@@ -627,7 +627,7 @@ def test_an_interrupt_during_the_import_of_numpy_does_not_break_it(python: Any) 
     "body",
     [
         ".reg .b32 %x, %y; ld.global.s16 %x, [g]; add.f32 %y, %x, %x; st.global.f32 [o], %y; ret;",
-        ".reg .b32 %x; mov.b32 %x, {0, 0f00000001}; st.global.b32 [o], %x; ret;",
+        ".reg .b16 %h; .reg .b32 %x; mov.b16 %h, 0; mov.b32 %x, {%h, 0f00000001}; st.global.b32 [o], %x; ret;",
     ],
     ids=["a negative number read into a register of floats", "a float as half of a register"],
 )

@@ -11,7 +11,7 @@ Read next    parser.py
 
 from __future__ import annotations
 
-from .syntax import BITS, Address, Instruction, Rejected, Vector
+from .syntax import BITS, Address, Instruction, Rejected, Symbol, Variable, Vector
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,12 +28,15 @@ def _like(made: Instruction, modifiers: tuple[str, ...], operands: list[Operand]
 def divided_move(made: Instruction) -> list[Instruction]:
     """Return the moves of the elements of `mov.v2` or `mov.v4`.
 
-    raises  Rejected   operands that are not vectors of this length
+    raises  Rejected   operands that are not vectors of this length, or arrays in them
     """
     count = int(made.modifiers[0][1:])
     items = [each.items for each in made.operands if isinstance(each, Vector) and not each.round]
     if len(made.operands) != 2 or [len(each) for each in items] != [count, count]:
         raise Rejected.at(made.line, "Argument vector size mismatch for instruction 'mov'")
+    for item in items[1]:
+        if isinstance(item, Symbol) and isinstance(item.target, Variable) and not item.target.scalar:
+            raise Rejected.at(made.line, f"Illegal expression '{item.target.name[:80]}'")
     if any(target is source for at, target in enumerate(items[0]) for source in items[1][at + 1 :]):
         return [made]  # the translation of this instruction reads all sources before it writes
     return [_like(made, made.modifiers[1:], [target, source]) for target, source in zip(*items)]

@@ -162,14 +162,8 @@ class AccessEmitter(CheckEmitter):
         return list(items)
 
     def _check_alike(self, instruction: Instruction, given: list[Operand], type: str) -> None:
-        """Check the registers of a vector: each fits the next one, and one of them the instruction, as in ptxas."""
-        for pair in zip(given, given[1:]):
-            types = [item.type for item in pair if isinstance(item, Register)]
-            alike = len(types) < 2 or fits(types[0], types[1], False)
-            if not alike or len(types) == 1 and "f" in types[0] and any(isinstance(item, Int) for item in pair):
-                raise self.reject(
-                    f"Vector with elements of different types are not allowed in {instruction.opcode} instruction"
-                )
+        """Check the items of a vector: each fits the next one, and one register the instruction, as in ptxas."""
+        self.check_neighbours(instruction, given)
         held = [item.type for item in given if isinstance(item, Register)]
         if not given:
             raise self.mismatch(instruction)
@@ -178,6 +172,25 @@ class AccessEmitter(CheckEmitter):
             mixed = "f" not in whole if type in FLOAT_TYPES else whole == "f16x2"
             if not fits(whole, f"b{BITS[type]}" if mixed and BITS[whole] == BITS[type] else type, True):
                 raise self.mismatch(instruction)
+
+    def check_neighbours(self, instruction: Instruction, items: list[Operand]) -> None:
+        """Check that each item of a vector is of the type of the next one: ptxas compares these pairs alone."""
+        for pair in zip(items, items[1:]):
+            types = [item.type for item in pair if isinstance(item, Register)]
+            whole = any(isinstance(item, Int) for item in pair)
+            real = any(isinstance(item, Float) for item in pair)
+            if (
+                len(types) == 2
+                and not fits(types[0], types[1], False)
+                or whole
+                and (real or "f" in "".join(types))
+                or real
+                and types
+                and types[0][0] in "us"
+            ):
+                raise self.reject(
+                    f"Vector with elements of different types are not allowed in {instruction.opcode} instruction"
+                )
 
     # -- addresses
 

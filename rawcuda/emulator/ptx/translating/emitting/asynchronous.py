@@ -6,7 +6,7 @@ Read next    ptx/running/units/late_units.py
 
 from __future__ import annotations
 
-from ...reading.syntax import BITS, Address, Int, Not, Register, Sink, Symbol, Texel, Variable
+from ...reading.syntax import BITS, Address, Float, Int, Not, Register, Sink, Symbol, Texel, Variable
 from ..table.forms import check_read
 from .emit import FLOAT_TYPES, Note
 from .emit_clusters import ClusterEmitter
@@ -250,7 +250,8 @@ class AsyncEmitter(ClusterEmitter):
             raise self.mismatch(instruction)
         for item in items:
             check_read(instruction, item, "s32", False)
-        where = self.everywhere(instruction, Address(texel.base, texel.offset), "")
+        space = "global" if isinstance(texel.base, Symbol) else ""
+        where = self.everywhere(instruction, Address(texel.base, texel.offset), space)
         return where, f"({''.join(self.signed(item, 's32') + ', ' for item in items)})"
 
     def do_tensor(self, instruction: Instruction, shape: Shape) -> None:
@@ -280,9 +281,18 @@ class AsyncEmitter(ClusterEmitter):
 
     def do_policy(self, instruction: Instruction, shape: Shape) -> None:
         """Write a policy of the cache, which has no effect."""
+        target = instruction.operands[0]
+        if isinstance(target, Register) and target.type == "f64":
+            raise self.mismatch(instruction)
         if shape.has("range"):
             self.space_of(instruction, shape)
-        self.assign(instruction.operands[0], "b64", "0")
+            first, all_of_it = instruction.operands[2:]
+            if isinstance(first, Int) and isinstance(all_of_it, Int) and first.value % 2**32 > all_of_it.value % 2**32:
+                raise self.reject(
+                    f"Argument 3 of instruction 'createpolicy.range': value '{first.value}' must be less than or equal "
+                    f"to the value '{all_of_it.value}' of argument 4"
+                )
+        self.assign(target, "b64", "0")
 
     def do_st_bulk(self, instruction: Instruction, shape: Shape) -> None:
         """Write zeros to a range of shared memory."""
@@ -308,6 +318,8 @@ class AsyncEmitter(ClusterEmitter):
         operands = instruction.operands
         address, value = operands[0], operands[-1]
         assert isinstance(address, Address)
+        if isinstance(value, Float) or isinstance(value, Register) and value.type[0] == "f":
+            raise self.mismatch(instruction)
         space = next(word for word in instruction.modifiers if word in ("global", "shared::cta")).partition("::")[0]
         field = next(word for word in instruction.modifiers if word in _FIELDS)
         number = operands[1] if len(operands) == 3 else None

@@ -56,6 +56,10 @@ class ControlEmitter(ConvertEmitter):
             space = self.space_of(instruction, shape)
             if instruction.opcode == "prefetchu" and space not in ("", "global"):
                 raise self.reject("Non-generic address is not supported as operand for prefetchu instruction")
+            size = instruction.operands[1] if instruction.opcode == "cp" else None
+            if isinstance(size, Int) and size.value % 16:
+                words = f"unexpected value '{size.value}', expected to be multiple of 16"
+                raise self.reject(f"Argument 1 of instruction 'cp.async.bulk.prefetch': {words}")
 
     def do_setmaxnreg(self, instruction: Instruction, shape: Shape) -> None:
         """Write nothing: each thread always has all of its registers."""
@@ -289,7 +293,7 @@ class ControlEmitter(ConvertEmitter):
             if may_sink and isinstance(second, Register) and second.type == "pred":
                 return
             raise self.reject(f"Result discard mode is not allowed for instruction '{instruction.opcode}'")
-        if BITS[first.type] != bits:
+        if BITS[first.type] != bits or may_sink and "f" in first.type:
             raise self.mismatch(instruction)
         if isinstance(second, Register) and second.type != "pred":
             raise self.mismatch(instruction)
@@ -319,9 +323,6 @@ class ControlEmitter(ConvertEmitter):
         """Write a search for the lanes with the same value."""
         self._check_pair(instruction, 32, True)
         target, source = instruction.operands[:2]
-        first = target.first if isinstance(target, Pair) else target
-        if isinstance(first, Register) and "f" in first.type:
-            raise self.mismatch(instruction)
         verb = "all" if "all" in shape.chosen else "any"
         if verb == "any" and isinstance(target, Pair):
             raise self.mismatch(instruction)

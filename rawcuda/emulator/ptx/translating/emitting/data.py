@@ -447,6 +447,7 @@ class DataEmitter(AccessEmitter):
 
     def _pieces(self, instruction: Instruction, vector: Vector, type: str) -> int:
         count = len(vector.items)
+        self.check_neighbours(instruction, vector.items)
         if type[0] != "b" or count not in (1, 2, 4) or vector.round or BITS[type] // count < 8:
             raise self.mismatch(instruction)
         bits = BITS[type] // count
@@ -468,6 +469,12 @@ class DataEmitter(AccessEmitter):
 
     def _unpack(self, instruction: Instruction, target: Vector, source: Operand, type: str) -> None:
         bits = self._pieces(instruction, target, type)
+        if any(isinstance(item, (Int, Float)) for item in target.items):
+            raise self.reject("Result register required for instruction 'mov'")
+        if all(isinstance(item, Sink) for item in target.items):
+            raise self.mismatch(instruction)
+        if isinstance(source, Float):
+            check_read(instruction, source, type, False)
         if (
             not isinstance(source, (Register, Int, Float))
             or isinstance(source, Register)

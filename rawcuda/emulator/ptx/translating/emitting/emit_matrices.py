@@ -65,7 +65,10 @@ class MatrixEmitter(ControlEmitter):
             if fragments and at in (1, 2):
                 per_lane = 8 if type == "f16" else per_lane
             held = {"f32": "f32", "f64": "f64"}.get(type, "b32")
-            items = self._items(instruction, operands[at], max(per_lane, 1), held, read=at > 0)
+            items = self._items(instruction, operands[at], max(per_lane, 1), held, read=at == 3)
+            reals = [item for item in items if isinstance(item, Register) and item.type == "f32"]
+            if reals and held == "b32" and at in (1, 2):
+                raise self.mismatch(instruction)
             if not at:
                 targets, made = items, held
             else:
@@ -155,7 +158,7 @@ class MatrixEmitter(ControlEmitter):
         """Write the store of matrices whose rows the lanes name."""
         address, source = instruction.operands
         count, verb, where = self._rows(instruction, shape, address)
-        items = self._items(instruction, source, count, read=True)
+        items = self._items(instruction, source, count)
         values = "".join(f"{self.value(item, 'b32')}, " for item in items)
         self.put(f"x = yield 'stmatrix', {verb!r}, 0xffffffff, {self.line}, ({values})")
         self.put(f"store_row(T, {where}, x, {self.line})", Note("shared", "write", 16, "", 0))

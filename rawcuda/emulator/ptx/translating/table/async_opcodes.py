@@ -21,6 +21,7 @@ _STORED = "b32 b64 u32 u64 s32 s64 f32 f64"
 
 
 def _mbarrier() -> list[Row]:
+    count = f"u32>0<{1 << 32}"  # a constant is at least 1
     rows: list[Row] = [
         ("mbarrier .init .incta? @7.0 @sm_80", "b64", "m:mem a:u32", "!mbarrier", ""),
         ("mbarrier .inval .incta? @7.0 @sm_80", "b64", "m:mem", "!mbarrier", ""),
@@ -30,17 +31,19 @@ def _mbarrier() -> list[Row]:
         for order, since in (("", "@7.0 @sm_80"), (" .release .scope:ctas", "@8.0 @sm_90"),
                              (" .relaxed .scope:ctas", "@8.0 @sm_90")):  # fmt: skip
             rows += [
-                (f"mbarrier .{verb}{order} .incta? {since}", "b64", "d:u64_ m:mem a?:u32", "!mbarrier", ""),
-                (f"mbarrier .{verb}{order} .shared::cluster @8.0 @sm_90", "b64", "d:sink m:mem a?:u32", "!mbarrier",
-                 ""),
+                (f"mbarrier .{verb}{order} .incta? {since}", "b64", f"d:u64_ m:mem a?:{count}", "!mbarrier", ""),
+                (f"mbarrier .{verb}{order} .shared::cluster @8.0 @sm_90", "b64", f"d:sink m:mem a?:{count}",
+                 "!mbarrier", ""),
                 (f"mbarrier .{verb} .expect_tx{order} .incta? @8.0 @sm_90", "b64", "d:u64_ m:mem a:u32", "!mbarrier",
                  ""),
                 (f"mbarrier .{verb} .expect_tx{order} .shared::cluster @8.0 @sm_90", "b64", "d:sink m:mem a:u32",
                  "!mbarrier", ""),
             ]  # fmt: skip
-        rows.append((f"mbarrier .{verb} .noComplete .incta? @7.0 @sm_80", "b64", "d:u64_ m:mem a:u32", "!mbarrier", ""))
         rows.append(
-            (f"mbarrier .{verb} .noComplete .release .cta .incta? @8.0 @sm_80", "b64", "d:u64_ m:mem a:u32",
+            (f"mbarrier .{verb} .noComplete .incta? @7.0 @sm_80", "b64", f"d:u64_ m:mem a:{count}", "!mbarrier", "")
+        )
+        rows.append(
+            (f"mbarrier .{verb} .noComplete .release .cta .incta? @8.0 @sm_80", "b64", f"d:u64_ m:mem a:{count}",
              "!mbarrier", "")
         )  # fmt: skip
     for verb in ("expect_tx", "complete_tx"):
@@ -143,7 +146,7 @@ ASYNCHRONOUS: list[Row] = [
     ("prefetch .space:param|const? .tensormap @8.0 @sm_90", "", "m:mem", "!nothing", ""),
     (f"createpolicy .range .space:global? .{_LEVELS} .L2::evict_first|L2::evict_unchanged? @7.4 @sm_80", "b64",
      "d m:mem a:u32 b:u32", "!policy", ""),
-    ("createpolicy .cvt .L2 @7.4 @sm_80", "b64", "d a:u64", "exact", "0"),
+    ("createpolicy .cvt .L2 @7.4 @sm_80", "b64", "d a:u64", "!policy", ""),
     ("st .bulk .weak? .incta? @8.6 @sm_100", "", "m:mem a:u64 b:constant<1", "!st_bulk", ""),
     ("applypriority .space:global? .L2::evict_normal @7.4 @sm_80", "", "m:mem a:constant>127<129", "!nothing", ""),
     ("tensormap .replace .tile .global_address .map_space @8.3 @sm_90", "b1024 / b64", "m:mem a:b64",

@@ -303,12 +303,16 @@ def check(instruction: Instruction, shape: Shape, version: tuple[int, int], arch
                 raise Rejected.at(instruction.line, f"Feature '.{word}' requires .target sm_{wide}{narrow} or higher")
     if not form.least <= len(operands) <= form.most:
         raise _mismatch(instruction)
+    if instruction.opcode == "cvt" and shape.result != "!cvt" and any(isinstance(each, Special) for each in operands):
+        raise _no_special(instruction)
     for slot, type, operand in zip(form.slots, shape.wanted, operands):
         if slot.vector:
             _check_vector(instruction, slot, type, operand)
         elif type in _OTHER:
             if not isinstance(operand, _OTHER[type]):
                 raise _mismatch(instruction)
+            if type == "pair" and isinstance(operand, Pair) and not isinstance(operand.second, (Register, Sink)):
+                raise Rejected.at(instruction.line, f"Predicate output expected for instruction '{instruction.opcode}'")
             _check_bounds(instruction, slot, operand)
         elif slot.written:
             if not (slot.discards and isinstance(operand, Sink)):
@@ -367,6 +371,11 @@ def _mismatch(instruction: Instruction) -> Rejected:
     return Rejected.at(instruction.line, f"Arguments mismatch for instruction '{instruction.opcode}'")
 
 
+def _no_special(instruction: Instruction) -> Rejected:
+    words = f"Special register argument not allowed for instruction '{instruction.opcode}'"
+    return Rejected.at(instruction.line, words)
+
+
 def check_written(instruction: Instruction, operand: Operand, type: str, relaxed: bool) -> None:
     """Check the type of a destination."""
     if isinstance(operand, Register) and not (isinstance(operand, Sum) and instruction.operands[1] is not operand.of):
@@ -403,9 +412,7 @@ def check_read(instruction: Instruction, operand: Operand, type: str, relaxed: b
     elif isinstance(operand, Special):
         is_predicate = type == "pred" and instruction.opcode == "mov" and operand.name == "is_explicit_cluster"
         if instruction.opcode != "cvt" and not is_predicate:
-            raise Rejected.at(
-                instruction.line, f"Special register argument not allowed for instruction '{instruction.opcode}'"
-            )
+            raise _no_special(instruction)
     else:
         raise _mismatch(instruction)
 

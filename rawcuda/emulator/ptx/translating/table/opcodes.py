@@ -119,7 +119,7 @@ INTEGERS: list[Row] = [
      "signed_field({sa}, {b}, {c})"),
     ("bfi", "b32 b64", "d a b c:u32<256 e:u32<256", "exact", "insert_field({a}, {b}, {c} & 0xff, {e} & 0xff, {W})",
      "insert({a}, {b}, {c}, {e})"),
-    ("bmsk .clampwrap @7.6 @sm_70", "b32", "d a:u32 b:u32", "exact", "bit_mask({a}, {b}, '{clampwrap}')"),
+    ("bmsk .clampwrap @7.6 @sm_70", "b32", "d:u32 a:u32 b:u32", "exact", "bit_mask({a}, {b}, '{clampwrap}')"),
     ("szext .clampwrap @7.6 @sm_70", "u32", "d a b:u32", "exact", "zero_extend({a}, {b}, '{clampwrap}')"),
     ("szext .clampwrap @7.6 @sm_70", "s32", "d a b:u32", "exact", "sign_extend({a}, {b}, '{clampwrap}')"),
     ("dp4a @5.0 @sm_61", "u32 s32 / u32 s32", "d:s32 a:u32 b:u32 c:s32", "wrap", "{c} + dot4({a}, {b}, '{T}', '{T2}')",
@@ -168,11 +168,12 @@ MOVES: list[Row] = [
     ("set .cmp .bool?", "bf16x2 / bf16x2", "d a:T2 b:T2 c?:pred", "!set", ""),
     ("cvta .space:window", "u64", "d a:any", "!cvta", ""),
     ("cvta .to .space:window", "u64", "d a", "!cvta", ""),
-    ("isspacep .space:window", "", "d:pred a:b64", "!isspacep", ""),
+    ("isspacep .space:window", "", "d:pred a:u64", "!isspacep", ""),
     ("cvt .anyrnd? .ftz? .sat?",
      "u8 u16 u32 u64 s8 s16 s32 s64 f16 f32 f64 bf16 / u8 u16 u32 u64 s8 s16 s32 s64 f16 f32 "
      "f64 bf16", "d:T^ a:T2^", "!cvt", ""),
-    ("cvt .rnd:rn|rz .relu? .satfinite? @7.0 @sm_80", "f16x2 bf16x2 / f32", "d a:T2^ b:T2^", "!cvt_pair", ""),
+    ("cvt .rnd:rn|rz .relu? .satfinite? @7.0 @sm_80", "f16x2 / f32", "d a:T2^ b:T2^", "!cvt_pair", ""),
+    ("cvt .rnd:rn|rz .relu? .satfinite? @7.0 @sm_80", "bf16x2 / f32", "d a:T2 b:T2", "!cvt_pair", ""),
     ("cvt .pack .sat @6.5 @sm_72", "u16 s16 / s32", "d:u32^ a:T2^ b:T2^", "exact", "packed('{T}', 0, {sa}, {sb})"),
     ("cvt .pack .sat @6.5 @sm_72", "u8 s8 / s32 / b32", "d:u32^ a:T2^ b:T2^ c:b32^", "exact",
      "packed('{T}', {c}, {sa}, {sb})"),
@@ -377,7 +378,7 @@ REFUSED_MODIFIERS = {
 _LEVELS = "L2::evict_last|L2::evict_normal|L2::evict_first|L2::evict_unchanged"
 POLICIES: list[Row] = [
     (f"createpolicy .fractional .{_LEVELS} .L2::evict_unchanged|L2::evict_first? @7.4 @sm_80", "b64", "d a?:f32",
-     "exact", "0"),
+     "!policy", ""),
     *((f"{text} .L2::cache_hint @7.4 @sm_80", types, f"{slots} p:u64", result, value)
       for text, types, slots, result, value, *_ in
       ((each[0].replace(".space?", ".space:global?").replace(".atomspace?", ".global?"), *each[1:]) for each in MOVES)
