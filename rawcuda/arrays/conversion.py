@@ -150,15 +150,18 @@ def _array_of(part: Any, values: Any) -> Any:
     shape: list[int] = []
     level, most, nested = [values], layout.size(part.shape), True
     while nested and len(shape) <= layout.MAX_NDIM:
-        lists = [[*islice(each, most + 1)] for each in level]
+        lists, left = [], most + 1
+        for each in level:
+            lists.append([*islice(each, left)])
+            left -= len(lists[-1])
+        if left <= 0:
+            raise ValueError(f"could not broadcast a list of more than {most} values into shape {part.shape}")
         lengths = sorted({len(each) for each in lists})
         if len(lengths) > 1:
             found = " and of ".join(map(str, lengths))
             raise ValueError(f"the nested list is ragged: dimension {len(shape)} has lists of {found} values")
         shape += lengths
         level = [value for each in lists for value in each]
-        if len(level) > most:
-            raise ValueError(f"could not broadcast a list of more than {most} values into shape {part.shape}")
         kinds = {isinstance(value, (list, tuple, range)) for value in level}
         if len(kinds) > 1:
             raise ValueError(f"the nested list is ragged: dimension {len(shape) - 1} contains both lists and numbers")

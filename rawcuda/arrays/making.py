@@ -29,17 +29,16 @@ _KINDS = {"device": "cuda", "pinned": "cuda_host", "managed": "cuda_managed"}
 
 def _over(memory: Memory, shape: tuple[int, ...], strides: tuple[int, ...], dtype: DType) -> StridedView:
     """Return a view of a Memory."""
+    home = ordinal = memory._primary.ordinal
     if memory.kind == "pinned":
         ordinal = 0
-    else:
-        ordinal = memory._primary.ordinal
     made: StridedView = _MemoryView()
     address = None
     if memory._keeps is None:
         address = memory._handle
     made._ptr = address or memory.ptr  # (which asks the owner of the bytes, too)
     made._shape, made._strides, made._dtype = shape, strides, dtype
-    made._place = place((_KINDS[memory.kind], ordinal), memory.readonly, "memory")
+    made._place = place((_KINDS[memory.kind], ordinal), memory.readonly, "memory", home=home)
     made._owner, made.stream, made._side = memory, memory.stream, None
     return made
 

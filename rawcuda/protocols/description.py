@@ -57,6 +57,11 @@ class Bytes(Examined):
     if TYPE_CHECKING:
         _handle: Any
         handle: Any
+        device: Any
+        _primary: Any
+        _lease_for_work: Any
+        _remedy: Any
+        is_accessible_from: Any
 
         def view(self) -> Any:
             """Return the memory as an array of bytes."""
@@ -110,13 +115,14 @@ class Place:
     kind      "host" (pageable), "pinned", "device" or "managed"
     is_host   pageable host memory, which needs nothing of a driver
     label     the (type, id) of such memory in DLPack, or None while the device is unknown
+    home      the ordinal of the device whose close() of our memory waits, None for memory that is not ours
     frozen    the same Place, but explicitly declared read-only
     """
 
-    __slots__ = ("device", "readonly", "protocol", "unsaid", "kind", "is_host", "label", "frozen")
+    __slots__ = ("device", "readonly", "protocol", "unsaid", "home", "kind", "is_host", "label", "frozen")
 
-    def __init__(self, device: Where, readonly: bool, protocol: str, unsaid: bool) -> None:
-        self.device, self.readonly, self.protocol, self.unsaid = device, readonly, protocol, unsaid
+    def __init__(self, device: Where, readonly: bool, protocol: str, unsaid: bool, home: int | None) -> None:
+        self.device, self.readonly, self.protocol, self.unsaid, self.home = device, readonly, protocol, unsaid, home
         self.kind, self.is_host = "device", device == HOST
         if device is not None:
             self.kind = _MEMORY_KINDS[device[0]]
@@ -124,18 +130,18 @@ class Place:
         if readonly and not unsaid:
             self.frozen = self
         else:
-            self.frozen = place(device, True, protocol)
+            self.frozen = place(device, True, protocol, home=home)
 
 
-_places: Remembered[tuple[Where, bool, str, bool], Place] = Remembered(1000)
+_places: Remembered[tuple[Where, bool, str, bool, int | None], Place] = Remembered(1000)
 
 
-def place(device: Where, readonly: bool, protocol: str, unsaid: bool = False) -> Place:
+def place(device: Where, readonly: bool, protocol: str, unsaid: bool = False, home: int | None = None) -> Place:
     """Return the one Place with these properties, so that Places can be compared with `is`."""
-    key = device, readonly, protocol, unsaid
+    key = device, readonly, protocol, unsaid, home
     found = _places.answers.get(key)
     if found is None:
-        found = _places.keep(key, Place(device, readonly, protocol, unsaid))
+        found = _places.keep(key, Place(device, readonly, protocol, unsaid, home))
     return found
 
 

@@ -43,6 +43,9 @@ KINDS: dict[str, Callable[[int], str]] = {
     ),
     "registers and blocks": lambda n: kernel(many(n, "@%p1 bra L#; mov.u32 %r#, #; L#:"), n),
     "loops": lambda n: kernel(many(n, "A#: add.u32 %r0,%r0,1; @%p1 bra A#;"), n),
+    "waits in a loop": lambda n: kernel(
+        "H:" + many(n, "A#: ld.volatile.global.u32 %r0,[%d1]; setp.eq.u32 %p2,%r0,#; @%p2 bra A#;") + "@%p1 bra H;", n
+    ),
     "crossing jumps": lambda n: kernel(many(n, "@%p1 bra L~; L#: add.u32 %r0,%r0,1;"), n),
     "cases": lambda n: kernel(
         f"T: .branchtargets {many(n, 'L#', ',')};\nbrx.idx %r0, T;\n"

@@ -7,6 +7,7 @@ import contextlib
 import copy
 import math
 import operator
+import tracemalloc
 import warnings
 from decimal import Decimal
 from fractions import Fraction
@@ -214,6 +215,14 @@ def test_a_list_that_changes_or_lies_while_it_is_read():
         v[:] = [Lies(1000), 1, 2]
     with pytest.raises(ValueError, match="more than 3 values"):
         v[:] = range(1 << 40)
+    wide = view(numpy.zeros(2000, "i2"))
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match="more than 2000 values"):
+            wide[:] = [range(1 << 30)] * 2000  # no list is longer than 2000 by itself, as far as it is read
+        assert tracemalloc.get_traced_memory()[1] < 1e6
+    finally:
+        tracemalloc.stop()
 
 
 # -- fields

@@ -18,10 +18,11 @@ from ...headers import cuda_h
 from ...interpreter.cpython import facts
 from ...ownership import Owned, invalidate, tokens
 from ...protocols.cuda_stream import handle_from as _protocol_handle
+from ...protocols.description import Bytes
 from ...remembered import Remembered
 from .context import PrimaryContext, any_calls, context_of, held_contexts, no_device, primary_of
 from .handles import Lifetime, destroying, make
-from .points import REACHED, Point, mark_end, take_event
+from .points import REACHED, Point, mark_end, retain, take_event
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -231,6 +232,19 @@ def home_of(stream: object, primary: PrimaryContext) -> PrimaryContext:
         if held._handle == context.value:
             return held
     return _foreign_home(primary, context.value, handle)
+
+
+def keep_ours(primary: PrimaryContext, stream: object, thing: Any) -> None:
+    """Keep our memory until a stream has completed its work, if the stream is not of the device of the memory.
+
+    The close() of our memory waits for the work of its own device only.
+    primary  the context of a default stream
+    thing    a Memory, or a view whose owner is one
+    """
+    owner = thing if isinstance(thing, Bytes) else thing._owner
+    home = home_of(stream, primary)
+    if home is not owner._primary:
+        retain(home, work_handle(stream), owner._lease_for_work())
 
 
 def _foreign_home(primary: PrimaryContext, context: int, handle: int) -> PrimaryContext:

@@ -17,7 +17,7 @@ import gc
 
 from ...errors import InvalidUse
 from ...ownership import Owned, drain, dropped, forked, invalidate
-from ..core.context import peers, release
+from ..core.context import held_contexts, peers, release
 from ..core.handles import GREEN, GREEN_STREAM, MANAGED, MODULE, PINNED, POOLED, Lifetime
 from ..core.points import Point, capturing, forget, sweep
 from ..core.stream_arguments import failed
@@ -79,7 +79,9 @@ def reset(device: Device, force: bool) -> None:
     if dropped:
         drain()
     with primary._lock:
-        _end_objects(primary, _refuse_used(primary))
+        owned = _refuse_used(primary)
+        _finish_elsewhere(primary, owned)
+        _end_objects(primary, owned)
         _forget_failures(primary.ordinal)
         release(primary.driver, "cuDevicePrimaryCtxReset_v2", primary.ordinal)
         primary._handle, primary.closing = None, True
@@ -124,6 +126,15 @@ def _used(primary: PrimaryContext, owned: list[Owned]) -> list[str]:
         and each.kind != "device"
         and (each._shown or any([lease() for lease in each._leases]))
     ]
+
+
+def _finish_elsewhere(primary: PrimaryContext, owned: list[Owned]) -> None:
+    """Wait for the other devices if work uses memory of this one; graphs hold such leases, too."""
+    here = [each for each in owned if isinstance(each, Memory) and getattr(each, "_primary", None) is primary]
+    if any([lease() for each in here for lease in each._uses]):
+        for other in held_contexts():
+            if other is not primary:
+                finish_context(other)
 
 
 def _where(memory: Memory) -> str:

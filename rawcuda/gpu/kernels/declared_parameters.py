@@ -86,6 +86,10 @@ class Passed:
         """Return the value for the kernel, after checking that the object is open and that the parameter takes it."""
         raise NotImplementedError
 
+    def _source(self) -> object:
+        """Return the view or the array whose elements the kernel accesses through this object."""
+        return None
+
 
 class Declared:
     """A declared parameter: `type` (a PTX type, "pointer", "" for bytes), `size`, `alignment`, `reads`.

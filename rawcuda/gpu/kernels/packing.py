@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
     Packer = Callable[[Slot, Any, "Kept"], Any]
 
-__all__ = ["Kept", "Packers", "table_for"]
+__all__ = ["RAN", "Kept", "Packers", "table_for"]
 
 
 class Kept(list):  # type: ignore[type-arg]
@@ -133,6 +133,8 @@ class Packers:
         if form in ("address", "typed"):
             return _ADDRESS.get(sort, refuse_address)
         if form == "real":
+            if sort in ("integral", "float") and kind is not float:
+                return _pack_real_of_a_subclass
             return _REAL.get(sort, refuse_real)
         return _INTEGER.get(sort, refuse_integer)
 
@@ -148,6 +150,9 @@ def table_for(slot: Slot) -> Packers:
     if found is None:
         found = _tables.keep(key, Packers(*key))
     return found
+
+
+RAN = None  # in a Kept: code of an argument ran, after which the others are checked again
 
 
 # -- numbers
@@ -233,8 +238,7 @@ def _pack_memory(slot: Slot, argument: Memory, kept: Kept) -> int:
             slot.refuse_place(argument, ("cuda", argument.device.ordinal), argument)
         if access != 3 and not slot.reads:  # (CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
             slot.refuse(ValueError, argument, "is read-only here: wrap it in In(...) if the kernel only reads it")
-        if argument.device.ordinal != slot.ordinal and argument._handle is not None:
-            kept.append(argument._lease_for_work())  # its close() waits for the work of its own device only
+        _keep_elsewhere(slot, argument, kept)
     address = argument._handle
     if address is not None and argument._keeps is None:  # (memory with an owner checks that, too)
         return address
@@ -280,6 +284,10 @@ def _pack_passed(slot: Slot, argument: Passed, kept: Kept) -> bytes | int:
         _name(slot, error)
         raise
     kept.append(argument)
+    source = argument._source()
+    owner = getattr(source, "_owner", source)
+    if isinstance(owner, Memory):
+        _keep_elsewhere(slot, owner, kept)
     return value
 
 
@@ -374,6 +382,7 @@ def _innermost(slot: Slot, given: object) -> object:
 
 
 def _pack_other_address(slot: Slot, argument: object, kept: Kept) -> int:
+    kept.append(RAN)
     if not is_exporter(argument) and hasattr(type(argument), "__index__"):
         return _pack_index(slot, argument, kept)
     try:
@@ -387,18 +396,29 @@ def _pack_other_address(slot: Slot, argument: object, kept: Kept) -> int:
 def _check_place(slot: Slot, made: Description, given: object, kept: Kept) -> None:
     """Check that the kernel may use the memory of a view, and store its Place if that is always true."""
     place = made._place
-    where = place.device or ("cuda", None)
-    owner = None
-    if isinstance(made.owner, Memory) and where[0] == "cuda":
-        owner = made.owner
-    if not (slot.can_reach(where) if owner is None else owner.is_accessible_from(slot.ordinal)):
-        slot.refuse_place(given, where, owner)
-    if place.readonly and not slot.reads:
+    where, access, owner = place.device or ("cuda", None), 3, made.owner
+    if not isinstance(owner, Memory):
+        owner = None
+        if not slot.can_reach(where):
+            slot.refuse_place(given, where)
+    elif owner._handle is not None:  # (the address of closed memory raises Closed)
+        access = owner._access_from(slot.ordinal)
+        if not access:
+            slot.refuse_place(given, ("cuda", owner.device.ordinal), owner)
+    if (place.readonly or access != 3) and not slot.reads:
         slot.refuse(ValueError, given, "is read-only: wrap it in In(...) if the kernel only reads it")
-    if owner is not None and where[1] != slot.ordinal:
-        kept.append(owner._lease_for_work())  # its close() waits for the work of its own device only
+    if owner is not None:
+        _keep_elsewhere(slot, owner, kept)
+    if owner is not None and place.home != slot.ordinal:  # other memory of this Place may need another answer
+        return
     if where[0] in ("cuda_host", "cuda_managed") or where == ("cuda", slot.ordinal):
         slot.suitable.keep(place, True)
+
+
+def _keep_elsewhere(slot: Slot, memory: Memory, kept: Kept) -> None:
+    """Keep our memory of another device until the launch is done: close() waits for the work of its own device only."""
+    if memory.device.ordinal != slot.ordinal and memory._handle is not None:
+        kept.append(memory._lease_for_work())
 
 
 def _name(slot: Slot, error: Exception) -> None:
@@ -451,12 +471,14 @@ def _pack_address_bytes(slot: Slot, argument: object, kept: Kept) -> bytes:
 
 
 def _pack_other_bytes(slot: Slot, argument: object, kept: Kept) -> bytes:
+    kept.append(RAN)
     if slot.size == 8 and is_exporter(argument):
         return _pack_foreign(slot, argument, kept).to_bytes(8, "little")
     refuse_bytes(slot, argument, kept)
 
 
 def _pack_other_converted(slot: Slot, argument: object, kept: Kept) -> bytes:
+    kept.append(RAN)
     if is_exporter(argument):
         refuse_bytes(slot, argument, kept)
     return _CONVERTERS.get(slot.type, _pack_complex)(slot, argument, kept)
@@ -491,12 +513,20 @@ _CONVERTERS = {"bf16": _pack_bfloat16}  # the other types are complex
 
 
 def _pack_other_integer(slot: Slot, argument: object, kept: Kept) -> int:
+    kept.append(RAN)
     if hasattr(type(argument), "__index__") and not is_exporter(argument):
         return _pack_index(slot, argument, kept)
     refuse_integer(slot, argument, kept)
 
 
+def _pack_real_of_a_subclass(slot: Slot, argument: object, kept: Kept) -> float:
+    """Pack a number whose class may have a __float__ of its own."""
+    kept.append(RAN)
+    return _pack_real(slot, argument, kept)
+
+
 def _pack_other_real(slot: Slot, argument: object, kept: Kept) -> float:
+    kept.append(RAN)
     kind = type(argument)
     if (hasattr(kind, "__float__") or hasattr(kind, "__index__")) and not is_exporter(argument):
         return _pack_real(slot, argument, kept)

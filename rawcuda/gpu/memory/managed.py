@@ -19,7 +19,7 @@ from ...headers.status import NOT_SUPPORTED
 from ...protocols.description import Bytes
 from ..core import locations
 from ..core.context import count
-from ..core.stream_arguments import LEGACY, home_of, queue_of, work_handle
+from ..core.stream_arguments import LEGACY, home_of, keep_ours, queue_of, work_handle
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ _NEW_LOCATIONS = 5, 6, 7, 8  # the same as a type and an id each; from CUDA 13.0
 
 def _range(memory: Any, offset: object, nbytes: object) -> tuple[int, int]:
     """Return the address and the size of a part of managed memory."""
-    address = memory.ptr
+    memory.ptr  # raises Closed
     if memory.kind != "managed":
         raise ValueError(
             f"{memory!r} does not move: advice, prefetches and discards are for managed memory, "
@@ -79,7 +79,7 @@ def _range(memory: Any, offset: object, nbytes: object) -> tuple[int, int]:
             f"nbytes={worded(size)} from offset={worded(begin)} on are not a part of {memory!r}, which has "
             f"{memory.nbytes} bytes"
         )
-    return address + begin, size
+    return memory.ptr + begin, size
 
 
 def _check_concurrent(where: Location) -> None:
@@ -122,10 +122,12 @@ def advise(memory: Memory, advice: str, location: object, offset: object, nbytes
 
 def prefetch(memory: Memory, location: object, stream: object, offset: object, nbytes: object) -> None:
     """Move managed memory to where it will be used, in the order of a stream; see ManagedMemory.prefetch."""
+    queue = queue_of(stream)  # (whose code may close the memory)
     begin, size = _range(memory, offset, nbytes)
     where = locations.location_from(location)
     _check_concurrent(where)
-    _prefetch([(begin, size, where)], memory._primary, stream)
+    _prefetch([(begin, size, where)], memory._primary, queue, stream)
+    keep_ours(memory._primary, stream, memory)
 
 
 def prefetch_batch(memories: Iterable[Memory], location: object, *, stream: object = None) -> None:
@@ -135,13 +137,17 @@ def prefetch_batch(memories: Iterable[Memory], location: object, *, stream: obje
     calls     cuMemPrefetchBatchAsync
     raises    TypeError, ValueError, Unsupported  as ManagedMemory.prefetch(); the message names the run
     """
-    ranges, primary = _several(memories, location, True)
+    queue, given = queue_of(stream), as_list("memories", memories, "Memory objects")
+    ranges, primary = _several(given, location, True)
     if ranges:
-        _prefetch(ranges, home_of(stream, primary), stream)
+        _prefetch(ranges, home_of(stream, primary), queue, stream)
+        for memory in given:
+            keep_ours(primary, stream, memory)
 
 
 def discard(memory: Memory, location: object, stream: object, offset: object, nbytes: object) -> None:
     """Discard the content of managed memory; with a location, prefetch the pages there, without content."""
+    queue = queue_of(stream)
     begin, size = _range(memory, offset, nbytes)
     if location is None:
         where = None
@@ -149,7 +155,8 @@ def discard(memory: Memory, location: object, stream: object, offset: object, nb
         where = locations.location_from(location)
     if where is not None:
         _check_concurrent(where)
-    _discard([(begin, size, where)], memory._primary, stream)
+    _discard([(begin, size, where)], memory._primary, queue, stream)
+    keep_ours(memory._primary, stream, memory)
 
 
 def discard_batch(memories: Iterable[Memory], location: object = None, *, stream: object) -> None:
@@ -159,14 +166,17 @@ def discard_batch(memories: Iterable[Memory], location: object = None, *, stream
     calls     cuMemDiscardBatchAsync, cuMemDiscardAndPrefetchBatchAsync
     raises    TypeError, ValueError, Unsupported  as ManagedMemory.discard(); the message names the run
     """
-    ranges, primary = _several(memories, location, False)
+    queue, given = queue_of(stream), as_list("memories", memories, "Memory objects")
+    ranges, primary = _several(given, location, False)
     if ranges:
-        _discard(ranges, home_of(stream, primary), stream)
+        _discard(ranges, home_of(stream, primary), queue, stream)
+        for memory in given:
+            keep_ours(primary, stream, memory)
 
 
-def _several(memories: object, location: object, is_needed: bool) -> tuple[list[Run], Any]:
+def _several(given: list[Any], location: object, is_needed: bool) -> tuple[list[Run], Any]:
     """Check several Memory objects and their locations; return the runs that have bytes, and a context."""
-    ranges, primary, given = [], None, as_list("memories", memories, "Memory objects")
+    ranges, primary = [], None
     if isinstance(location, (list, tuple)):
         each = location
     else:
@@ -188,19 +198,18 @@ def _several(memories: object, location: object, is_needed: bool) -> tuple[list[
         except Exception as error:
             error.args = (f"memory {number}: {error}", *error.args[1:])
             raise
-        primary = primary or memory._primary  # type: ignore[attr-defined]
+        primary = primary or memory._primary
         if size:
             ranges.append((begin, size, where))
     return ranges, primary
 
 
-def _prefetch(ranges: list[Run], primary: PrimaryContext, stream: object) -> None:
+def _prefetch(ranges: list[Run], primary: PrimaryContext, queue: Any, stream: object) -> None:
     """Prefetch ranges, each an address, a size and a Location: together if the driver can, else one by one.
 
     calls   cuMemPrefetchBatchAsync, cuMemPrefetchAsync_v2, cuMemPrefetchAsync
     """
-    calls, queue = primary.calls, queue_of(stream)
-    has = primary.driver.has
+    calls, has = primary.calls, primary.driver.has
     if len(ranges) > 1 and work_handle(stream) != LEGACY and has("cuMemPrefetchBatchAsync"):
         calls.cuMemPrefetchBatchAsync(*_arrays(ranges), *_places(ranges), ctypes.c_ulonglong(0), queue)
         return
@@ -213,15 +222,15 @@ def _prefetch(ranges: list[Run], primary: PrimaryContext, stream: object) -> Non
             calls.cuMemPrefetchAsync(as_argument(begin), as_argument(size), ctypes.c_int(where.device()), queue)
 
 
-def _discard(ranges: list[Run], primary: PrimaryContext, stream: object) -> None:
+def _discard(ranges: list[Run], primary: PrimaryContext, queue: Any, stream: object) -> None:
     """Discard the content of ranges, each an address, a size and a Location or None.
 
     calls   cuMemDiscardBatchAsync, cuMemDiscardAndPrefetchBatchAsync
     """
     if work_handle(stream) == LEGACY:
         raise ValueError("stream: the legacy default stream cannot discard memory: give another stream")
-    calls, queue = primary.calls, queue_of(stream)
-    ranges, none = [each for each in ranges if each[1]], ctypes.c_ulonglong(0)
+    calls, none = primary.calls, ctypes.c_ulonglong(0)
+    ranges = [each for each in ranges if each[1]]
     if not ranges:
         return
     try:

@@ -22,7 +22,16 @@ from ...protocols.device_memory import gpu
 from ..core.calls import relaxed
 from ..core.context import PrimaryContext, context_of, held_contexts
 from ..core.points import capture_number, capturing, retain, retained, sweep
-from ..core.stream_arguments import NO_SYNC, PER_THREAD, StreamHandle, handle_of, home_of, queue_of, work_handle
+from ..core.stream_arguments import (
+    NO_SYNC,
+    PER_THREAD,
+    StreamHandle,
+    handle_of,
+    home_of,
+    keep_ours,
+    queue_of,
+    work_handle,
+)
 from ..streams.stream import record_and_wait
 from .memory import Memory
 
@@ -180,10 +189,7 @@ def keep(primary: PrimaryContext, stream: object, thing: Description | Memory, s
         return
     handle = work_handle(stream)
     if handle > PER_THREAD and (side.primary is not primary or getattr(stream, "_primary", None) is not primary):
-        home = home_of(stream, primary)
-        if home is not side.primary:
-            owner = thing if isinstance(thing, Memory) else thing._owner
-            retain(home, handle, owner._lease_for_work())
+        keep_ours(primary, stream, thing)
 
 
 def finish_context(primary: PrimaryContext) -> None:

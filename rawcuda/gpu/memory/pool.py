@@ -248,8 +248,8 @@ class MemoryPool(SetOnce, locations.PeerAccess, Owned):
         raises  OutOfMemory  not enough memory is free, or the pool would exceed its max_size
                 Closed       after close()
         """
-        handle, primary = self.handle, self._primary
-        nbytes = size_of("nbytes", nbytes)
+        self.handle  # raises Closed
+        nbytes, primary = size_of("nbytes", nbytes), self._primary
         if stream is None:
             stream = Stream.legacy
         if isinstance(stream, StreamHandle) and stream._primary is primary:
@@ -260,7 +260,7 @@ class MemoryPool(SetOnce, locations.PeerAccess, Owned):
         if nbytes:
             queue = queue_of(stream if ordering is stream else ordering.handle)
             try:
-                make(memory, POOLED, primary, (as_argument(nbytes), as_argument(handle), queue), ordering)
+                make(memory, POOLED, primary, (as_argument(nbytes), as_argument(self.handle), queue), ordering)
             except OutOfMemory as error:
                 if not self.max_size:
                     raise

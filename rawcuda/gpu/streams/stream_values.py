@@ -19,8 +19,10 @@ from ...driver import as_argument
 from ...errors import Unsupported, refusal, worded
 from ...headers import cuda_h
 from ...headers.status import NOT_SUPPORTED
+from ...protocols.description import Bytes
 from ..core.context import context_of, reaches
 from ..core.points import retain
+from ..core.stream_arguments import keep_ours
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,6 +46,11 @@ class _Operation:
     def __init__(self, kind: int, address: int = 0, value: int = 0, flags: int = 0, width: int = 4) -> None:
         self.kind, self.address, self.value, self.flags, self.width = kind, address, value, flags, width
         self.seen: StridedView | None = None
+
+    def reread(self) -> None:
+        """Raise Closed if the code of a later argument has closed the memory."""
+        if self.seen is not None:
+            self.seen.ptr
 
 
 def wait_value(stream: StreamHandle, where: object, value: object, how: object, bits: int | None, flush: bool) -> None:
@@ -79,6 +86,7 @@ def batch(stream: StreamHandle, operations: Iterable[object]) -> None:
         return
     array = (cuda_h.CUstreamBatchMemOpParams * len(steps))()
     for parameters, step in zip(array, steps):
+        step.reread()
         parameters.operation = step.kind
         if step.kind != _BARRIER:
             one = parameters.waitValue if step.kind in _WAIT.values() else parameters.writeValue
@@ -149,11 +157,12 @@ def _place(stream: StreamHandle, where: object, value: object, bits: int | None)
         width = _width_of(seen, bits)
         _check_place(stream, seen)
         address = seen.ptr
+    number = _number(value, width)
     if address % width:
         raise ValueError(f"address {address:#x} is not a multiple of {width}, as a value of {8 * width} bits requires")
     if width == 8:
         _require(stream, "CAN_USE_64_BIT_STREAM_MEM_OPS", "a value of 64 bits")
-    step = _Operation(0, address, _number(value, width), width=width)
+    step = _Operation(0, address, number, width=width)
     step.seen = seen
     return step
 
@@ -189,15 +198,17 @@ def _check_place(stream: StreamHandle, seen: StridedView) -> None:
             "the value is in managed memory, where the driver cannot wait for it or write it: use pinned memory"
         )
     ours, owner = stream._primary, seen.owner
-    if kind != "cuda" or ours is None or ordinal is None or ordinal == ours.ordinal:
+    if ours is None:
         return
-    knows = hasattr(owner, "is_accessible_from")  # our Memory, which may be from a pool
-    if not (owner.is_accessible_from(ours.ordinal) if knows else reaches(ours.ordinal, ordinal)):
+    if isinstance(owner, Bytes):
+        if owner._handle is None or owner.is_accessible_from(ours.ordinal):  # (a closed one has no address)
+            return
+        ordinal, remedy = owner.device.ordinal, owner._remedy(ours.ordinal)
+    else:
+        if kind != "cuda" or ordinal is None or ordinal == ours.ordinal or reaches(ours.ordinal, ordinal):
+            return
         remedy = f"Device({ours.ordinal}).enable_peer_access(Device({ordinal}))"
-        raise ValueError(
-            f"the value is on device {ordinal}, to which device {ours.ordinal} was not given access: "
-            f"{owner._remedy(ours.ordinal) if knows else remedy}"
-        )
+    raise ValueError(f"the value is on device {ordinal}, to which device {ours.ordinal} was not given access: {remedy}")
 
 
 def _number(value: object, width: int) -> int:
@@ -221,16 +232,21 @@ def _require(stream: StreamHandle, attribute: str, what: str) -> None:
 
 def _queue(stream: StreamHandle, symbol: str, step: _Operation) -> None:
     queue = stream._argument or stream._prepare()
+    step.reread()
     value = ctypes.c_uint(step.value) if step.width == 4 else ctypes.c_uint64(step.value)
     getattr(stream._calls, symbol)(queue, as_argument(step.address), value, ctypes.c_uint(step.flags))
     _keep(stream, step)
 
 
 def _keep(stream: StreamHandle, step: _Operation) -> None:
-    """Keep memory of another library alive until the stream has completed the operation."""
-    if step.seen is None or step.seen.protocol == "memory":
+    """Keep memory alive until the stream has completed the operation, if its close() would not wait for that."""
+    seen = step.seen
+    if seen is None:
         return
-    ordinal = step.seen.device[1]
+    if isinstance(seen.owner, Bytes):
+        keep_ours(seen.owner._primary, stream, seen)
+        return
+    ordinal = seen.device[1]
     primary = stream._primary or (context_of(ordinal) if ordinal is not None else None)
     if primary is not None:
-        retain(primary, stream.handle, step.seen.owner)
+        retain(primary, stream.handle, seen.owner)

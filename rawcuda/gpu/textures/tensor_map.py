@@ -300,6 +300,9 @@ class TensorMap(SetOnce, Passed):
             )
         return bytes(self)
 
+    def _source(self) -> object:
+        return self.view
+
     def __copy__(self) -> NoReturn:
         raise TypeError("a TensorMap cannot be copied: use the object itself, or make another one")
 

@@ -417,6 +417,9 @@ class TextureObject(SetOnce, InContext, Passed):
         check_passing(self, slot, self.resource)
         return self.handle
 
+    def _source(self) -> object:
+        return self.resource
+
     def __repr__(self) -> str:
         where = shown_handle(self)
         options = self.options

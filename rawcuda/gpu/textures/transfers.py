@@ -22,7 +22,7 @@ from ...headers import cuda_h
 from ...ownership import drain
 from ...protocols.description import Bytes
 from ..core.points import retain, sweep
-from ..core.stream_arguments import StreamHandle, queue_of, work_handle
+from ..core.stream_arguments import StreamHandle, keep_ours, queue_of, work_handle
 from ..memory.ordering import end_work, keep_foreign, make_ready
 from .formats import data_of
 
@@ -298,7 +298,9 @@ def _run(
             calls.cuStreamSynchronize(queue)
         else:
             retain(primary, handle, box.array)
-            if not side.ours:
+            if side.ours:
+                keep_ours(primary, stream, thing)
+            else:
                 keep_foreign(primary, stream, thing)
     except BaseException as error:
         end_work(error, primary, queue_of(stream), thing, box.array)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["is_watched", "spins_of"]
 
-MOST_STEPS = 1_000_000  # of the search in one loop; above that, the loop counts as one that waits
+MOST_STEPS = 10_000, 10  # of the search in a loop, and for each instruction; above that, the loop counts as waiting
 NUMBERED = -1  # in place of a loop's header, for a function whose blocks are not nested
 _STRONG = frozenset(("volatile", "acquire", "relaxed", "mmio", "cv", "cg"))
 _PRIVATE = frozenset(("local", "param", "const", "nc"))  # memory that no other thread writes
@@ -85,6 +85,7 @@ class _Loop:
         self.inside = [(i, block) for block in self.blocks for i in block.instructions]
         self._deciding: dict[int, list[Block]] = {}
         self.steps = 0
+        self.most = MOST_STEPS[0] + MOST_STEPS[1] * len(self.inside)
 
     def waits(self) -> bool:
         """Tell whether an exit of the loop depends on memory that other threads may write."""
@@ -107,14 +108,14 @@ class _Loop:
             guards = [i.guard.index for i in block.instructions if i.opcode in _LEAVING and i.guard is not None]
             if leaves or guards:
                 wanted = {*guards, *(_asked(block) if leaves else ()), *self._decides(block)}
-                if self._depends(wanted, again):
+                if self._depends(wanted, again) or self.steps > self.most:
                     return True
         return False
 
     def _depends(self, wanted: set[int], again: bool) -> bool:
         """Tell whether values depend on a watched read, or on nothing but weak reads of the same place."""
         reads, sources = self._follow(wanted)
-        if self.steps > MOST_STEPS:
+        if self.steps > self.most:
             return True
         for instruction in sources:
             if is_watched(instruction, self.watchers) and not self._counts(instruction):
@@ -130,7 +131,7 @@ class _Loop:
         reads: dict[int, set[int]] = {}
         sources: list[Instruction] = []
         work = list(wanted)
-        while work and self.steps <= MOST_STEPS:
+        while work and self.steps <= self.most:
             number = work.pop()
             if number not in reads:
                 reads[number] = set()
@@ -187,11 +188,14 @@ class _Loop:
         A branch that leaves the loop instead is judged as an exit of its own.
         """
         found = self._deciding.get(block.number)
+        if found is None and self.steps > self.most:
+            return []
         if found is None:
             leading = self._leading_to([block.number], None)
             ends = [each.number for each in self.blocks if each is not block and self.header in each.targets]
-            passing = self._leading_to(ends, block.number)
-            found = [each for each in self.blocks if len(each.targets) > 1 and each.number in leading & passing]
+            both = leading & self._leading_to(ends, block.number)
+            found = [each for each in self.blocks if len(each.targets) > 1 and each.number in both]
+            self.steps += len(self.blocks)
             self._deciding[block.number] = found
         return found
 
