@@ -133,10 +133,10 @@ _places: Remembered[tuple[Where, bool, str, bool], Place] = Remembered(1000)
 def place(device: Where, readonly: bool, protocol: str, unsaid: bool = False) -> Place:
     """Return the one Place with these properties, so that Places can be compared with `is`."""
     key = device, readonly, protocol, unsaid
-    found = _places.answers.get(key)
-    if found is None:
-        found = _places.keep(key, Place(device, readonly, protocol, unsaid))
-    return found
+    try:
+        return _places.answers[key]
+    except KeyError:
+        return _places.keep(key, Place(device, readonly, protocol, unsaid))
 
 
 class Description(Examined):
