@@ -38,6 +38,8 @@ class Remembered(Generic[Key, Answer]):
 
     answers  the dict, for look-ups; it is emptied, but never replaced. (A subclass of dict is looked up in twice the
              time: that would be 4 % of a view)
+             Hot paths look up answers[key]: in CPython 3.13 without the GIL, get() locks the dict twice if another
+             thread made the key or the answer, and so waits for itself.
     """
 
     __slots__ = ("answers", "most")

@@ -112,7 +112,11 @@ def checked_size(shape: Sequence[int], itemsize: int) -> int:
 def c_layout(shape: object, itemsize: int) -> tuple[Ints, Ints, int]:
     """Return the shape, the strides and the number of bytes of a new row-major array; raises ValueError, TypeError."""
     extents = as_extents(shape)
-    return _c_layouts.answers.get((extents, itemsize)) or _new_c_layout(extents, itemsize)
+    try:
+        return _c_layouts.answers[extents, itemsize]
+    except KeyError:
+        pass
+    return _new_c_layout(extents, itemsize)
 
 
 def _new_c_layout(shape: Ints, itemsize: int) -> tuple[Ints, Ints, int]:

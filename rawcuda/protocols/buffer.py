@@ -285,7 +285,10 @@ def buffer_at(
     obj       the id of the object that keeps the memory alive
     """
     key = shape, strides, id(dtype), readonly
-    rest, kept = _layouts.answers.get(key) or _new_layout(key, dtype)
+    try:
+        rest, kept = _layouts.answers[key]
+    except KeyError:
+        rest, kept = _new_layout(key, dtype)
     return _begin(address, obj) + rest, kept
 
 

@@ -139,10 +139,10 @@ _places: Remembered[tuple[Where, bool, str, bool, int | None], Place] = Remember
 def place(device: Where, readonly: bool, protocol: str, unsaid: bool = False, home: int | None = None) -> Place:
     """Return the one Place with these properties, so that Places can be compared with `is`."""
     key = device, readonly, protocol, unsaid, home
-    found = _places.answers.get(key)
-    if found is None:
-        found = _places.keep(key, Place(device, readonly, protocol, unsaid, home))
-    return found
+    try:
+        return _places.answers[key]
+    except KeyError:
+        return _places.keep(key, Place(device, readonly, protocol, unsaid, home))
 
 
 class Description(Examined):

@@ -64,10 +64,11 @@ def dtype_of(format: str | None, itemsize: int) -> DType:
     format   None means "B"
     raises   ProtocolError   Python objects, pointers, or numbers in non-native byte order
     """
-    found = _known.answers.get((format, itemsize))
-    if found is None:
-        found = _known.keep((format, itemsize), _read("B" if format is None else format, itemsize))
-    return found
+    try:
+        return _known.answers[format, itemsize]
+    except KeyError:
+        pass
+    return _known.keep((format, itemsize), _read("B" if format is None else format, itemsize))
 
 
 class _Unreadable(Exception):

@@ -488,9 +488,13 @@ def mutated(chance: random.Random, seeds: list[bytes]) -> bytes:
 def cost(reader: Reader, data: bytes) -> tuple[float, int]:
     """Return the processor time and the most memory that a reader takes; it may refuse the data."""
     gc.collect()
-    begun = time.thread_time()
-    quietly(reader, data)
-    took = time.thread_time() - begun
+    gc.disable()  # a collection takes time for each object of the process, without the GIL even for frozen ones
+    try:
+        begun = time.thread_time()
+        quietly(reader, data)
+        took = time.thread_time() - begun
+    finally:
+        gc.enable()
     tracemalloc.start()
     try:
         quietly(reader, data)

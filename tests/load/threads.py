@@ -1,16 +1,17 @@
 """The operations of the load, as often in 8 threads together as in one thread after the other, and both times.
 
-    python3 -m tests.load.threads [ROUNDS] [REPEATS]
+    python3 -m tests.load.threads [ROUNDS] [REPEATS] [--minutes MINUTES]
 
 Each of 8 workers does ROUNDS operations (200 if not given), which its seed chooses, and compares its results. First one
-thread does the work of all 8, then 8 threads do the same work; REPEATS times (3). The report is printed as JSON: the
-operations in each way, the seconds and those of processors, the ratios of both, and what is left at the end. This is
-meant for free-threaded Python (PYTHON_GIL=0), where only the package's own locks keep threads apart, and works on every
-Python.
+thread does the work of all 8, then 8 threads do the same work; REPEATS times (3), or until the 8 threads have worked
+for MINUTES in total. The report is printed as JSON: the operations in each way, the seconds and those of processors,
+the ratios of both, and what is left at the end. This is meant for free-threaded Python (PYTHON_GIL=0), where only the
+package's own locks keep threads apart, and works on every Python.
 """
 
 from __future__ import annotations
 
+import argparse
 import gc
 import json
 import os
@@ -103,7 +104,12 @@ def measured(way: Callable[[Load, int, int], None], *arguments: Any) -> tuple[fl
 
 def main() -> None:
     """Do the work in both ways, and print the report."""
-    rounds, repeats = (int(word) for word in (sys.argv[1:] + ["200", "3"][len(sys.argv) - 1 :])[:2])
+    parser = argparse.ArgumentParser("python3 -m tests.load.threads")
+    parser.add_argument("rounds", nargs="?", type=int, default=200)
+    parser.add_argument("repeats", nargs="?", type=int, default=3)
+    parser.add_argument("--minutes", type=float, default=0)
+    given = parser.parse_args()
+    rounds = given.rounds
     library = module("emulator").Emulator(devices=2)
     rawcuda.use(library)
     load = Load(library)
@@ -112,10 +118,16 @@ def main() -> None:
         for name in first.names:  # what is imported and loaded once is not measured
             getattr(first, name)(load.devices[first.at])
     together(load, rounds, -100)  # the emulator's list of what was freed is full afterwards, which slows it down
-    alone, in_threads = [], []
-    for number in range(repeats):
-        alone.append(measured(one_after_the_other, load, rounds, 100 * number))
-        in_threads.append(measured(together, load, rounds, 100 * number))
+    alone: list[tuple[float, float]] = []
+    in_threads: list[tuple[float, float]] = []
+    while not load.errors and (
+        sum(seconds for seconds, _ in in_threads) < 60 * given.minutes
+        if given.minutes
+        else len(in_threads) < given.repeats
+    ):
+        seed = 100 * len(in_threads)
+        alone.append(measured(one_after_the_other, load, rounds, seed))
+        in_threads.append(measured(together, load, rounds, seed))
     while load.handed:
         load.handed.popleft().close()
     for loaded in load.modules:
@@ -127,7 +139,7 @@ def main() -> None:
     report = {
         "python": sys.version.split()[0],
         "gil": getattr(sys, "_is_gil_enabled", lambda: True)(),
-        "operations": THREADS * rounds * repeats,
+        "operations": THREADS * rounds * len(in_threads),
         "one after the other": alone,
         "together": in_threads,
         "ratio": [round(sum(both) / sum(one), 2) for one, both in zip(zip(*alone), zip(*in_threads))],

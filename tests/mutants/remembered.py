@@ -97,8 +97,8 @@ GUARDS: list[tuple[str, str, str, str, str]] = [
         "pep3118._known",
         "the format",
         "protocols/pep3118.py",
-        "found = _known.answers.get((format, itemsize))",
-        "found = next((one for key, one in _known.answers.items() if key[1] == itemsize), None)",
+        "return _known.answers[format, itemsize]",
+        "return {key[1]: one for key, one in _known.answers.items()}[itemsize]",
     ),
     (
         "_places",
@@ -118,8 +118,8 @@ GUARDS: list[tuple[str, str, str, str, str]] = [
         "buffer._layouts",
         "read-only",
         "protocols/buffer.py",
-        "rest, kept = _layouts.answers.get(key) or",
-        "rest, kept = _layouts.answers.get((*key[:3], not readonly)) or _layouts.answers.get(key) or",
+        "rest, kept = _layouts.answers[key]",
+        "rest, kept = _layouts.answers.get((*key[:3], not readonly)) or _layouts.answers[key]",
     ),
     ("dtypes._known", "a name that may change", "elements/dtypes.py", "in _BY_NAME and _stays(spec):", "in _BY_NAME:"),
     (
@@ -140,8 +140,8 @@ GUARDS: list[tuple[str, str, str, str, str]] = [
         "_c_layouts",
         "the size of an element",
         "elements/layout.py",
-        "_c_layouts.answers.get((extents, itemsize))",
-        "next((one for key, one in _c_layouts.answers.items() if key[0] == extents), None)",
+        "return _c_layouts.answers[extents, itemsize]",
+        "return {key[0]: one for key, one in _c_layouts.answers.items()}[extents]",
     ),
     (
         "copying._forms",
@@ -222,8 +222,8 @@ GUARDS: list[tuple[str, str, str, str, str]] = [
         "packing._tables",
         "type and conversion",
         "gpu/kernels/packing.py",
-        "found = _tables.answers.get(key)",
-        "found = next((one for a, one in _tables.answers.items() if (a[0], a[2]) == (form, slot.size)), None)",
+        "return _tables.answers[key]",
+        "return {(a[0], a[2]): one for a, one in _tables.answers.items()}[form, slot.size]",
     ),
     (
         "Packers.packers",

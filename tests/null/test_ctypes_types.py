@@ -12,6 +12,7 @@ import weakref
 
 import pytest
 
+from tests.conftest import frees_classes
 from tests.subject import module, rawcuda
 
 types, errors, choosing, buffer = (
@@ -308,6 +309,7 @@ def test_a_memoryview_that_was_cast_has_its_own_type():
     assert sliced["a"].tolist() == [3, 1] and sliced.strides == (-16,)
 
 
+@frees_classes
 def test_nothing_keeps_a_class_alive():
     kind = type("Brief", (ctypes.Structure,), {"_fields_": [("a", ctypes.c_int8), ("b", ctypes.c_int64)]})
     assert view(kind())["b"].item() == 0

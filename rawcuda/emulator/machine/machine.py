@@ -317,7 +317,10 @@ class Machine:
 
     def get(self, kind: type[T], handle: int) -> T:
         """Return the object of a handle, or refuse the handle."""
-        thing = self.handles.get(handle)
+        try:
+            thing = self.handles[handle]  # (in 3.13 without the GIL, get() of another thread's handle is slow)
+        except KeyError:
+            thing = None
         if type(thing) is not kind:
             what = _worded(type(thing)) if thing is not None else "no object, or to an object that was destroyed"
             raise Refused(400, f"{handle:#x} is not the handle of {_worded(kind)}: it refers to {what}")

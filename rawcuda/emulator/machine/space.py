@@ -390,8 +390,8 @@ class Space:
         """
         bases = self._bases
         try:
-            found = self._live.get(bases[bisect_right(bases, address) - 1])
-        except IndexError:  # another thread removed an element
+            found = self._live[bases[bisect_right(bases, address) - 1]]
+        except (IndexError, KeyError):  # another thread removed an element
             found = None
         if found is not None and 0 <= address - found.base < found.size:
             return found

@@ -116,7 +116,10 @@ class Facts(Owned):
         """
         known = None
         if type(which) is str:
-            known = self._primary.attributes.get(which)
+            try:
+                known = self._primary.attributes[which]
+            except KeyError:
+                pass
         if known is None or self._handle is None:
             known = self._ask_attribute(which)
         return known

@@ -146,10 +146,10 @@ def table_for(slot: Slot) -> Packers:
     """Return the table of a slot, which equal slots share."""
     form = slot.form
     key = form, slot.type if form in ("bytes", "real") else "", slot.size, slot.converts and form == "bytes"
-    found = _tables.answers.get(key)
-    if found is None:
-        found = _tables.keep(key, Packers(*key))
-    return found
+    try:
+        return _tables.answers[key]
+    except KeyError:
+        return _tables.keep(key, Packers(*key))
 
 
 RAN = None  # in a Kept: code of an argument ran, after which the others are checked again

@@ -366,7 +366,10 @@ def function_at(machine: Machine, handle: int) -> Function:
 
 def launched_function(machine: Machine, handle: int) -> Function:
     """Return the function of a handle for a launch, and load it; its context need not be current."""
-    kernel = machine.handles.get(handle)
+    try:
+        kernel = machine.handles[handle]
+    except KeyError:
+        kernel = None
     function = kernel.function() if isinstance(kernel, LibraryKernel) else machine.get(Function, handle)
     function.loaded = True
     return function

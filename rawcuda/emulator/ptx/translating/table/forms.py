@@ -247,9 +247,10 @@ class Table:
         raises  Rejected   an unknown opcode, or an unknown form of it
         """
         text = instruction.text
-        known = self._shapes.get(text)
-        if known is not None:
-            return known
+        try:
+            return self._shapes[text]
+        except KeyError:
+            pass
         opcode = instruction.opcode
         forms = self._forms.get(opcode)
         if forms is None:
