@@ -4,7 +4,7 @@ What it is   `drivers()`, which unpacks libcuda of several generations; and, run
              them, whose answers it prints as JSON.
 What not     an installation: nothing outside of the folder .venv/libcuda of the checkout is written, but cuInit of a
              real driver makes /dev/nvidiactl if root calls it; `Nodes` removes it again.
-Source       the packages libcuda1 of Debian (non-free)
+Source       the packages libcuda1, libnvidia-tesla-cuda1 and libnvidia-tesla-470-cuda1 of Debian (non-free)
 Read next    test_real_libcuda.py
 """
 
@@ -21,8 +21,15 @@ import subprocess
 import sys
 from pathlib import Path
 
-SUITES = ("bookworm", "trixie", "experimental")  # of Debian; their drivers are of CUDA 12.2, 12.4 and 12.5
-PACKAGES = ("libcuda1", "libnvidia-ptxjitcompiler1")
+# The suite of Debian, and what its packages have in their names behind "nvidia-". The drivers are of CUDA 11.4, 12.0,
+# 12.2, 12.4 and 12.5; no suite has a newer one.
+DRIVERS = {
+    "tesla-470": ("bookworm", "tesla-470-"),
+    "tesla": ("bookworm", "tesla-"),
+    "bookworm": ("bookworm", ""),
+    "trixie": ("trixie", ""),
+    "experimental": ("experimental", ""),
+}
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 VARIABLE = "CUDA_DRIVERS"  # more files libcuda.so.1, separated as in PATH
 
@@ -37,10 +44,11 @@ def drivers(cache):
     if mirror is None or not KEYRING.is_file():
         return found, "apt's sources name no archive of Debian"
     reason = ""
-    for suite in SUITES:
-        folder = cache / suite
-        if not folder.exists() and not reason:  # after a failure, the next suite would only take time
-            reason = _unpack(folder, suite, mirror)
+    for name, (suite, kind) in DRIVERS.items():
+        folder = cache / name
+        if not folder.exists() and not reason:  # after a failure, the next one would only take time
+            packages = [f"libnvidia-{kind}{what}" for what in ("cuda1", "ptxjitcompiler1")]
+            reason = _unpack(folder, suite, [name.replace("nvidia-cuda1", "cuda1") for name in packages], mirror)
         found += sorted(folder.glob("root/**/libcuda.so.1"))
     return found, reason
 
@@ -53,9 +61,9 @@ def _mirror():
     return found[0] if found else None
 
 
-def _unpack(target, suite, mirror):
-    """Download the packages of a suite and unpack them; return "" or the reason why it was not possible."""
-    folder = target.with_name(f"{suite}.{os.getpid()}")  # renamed when it is complete
+def _unpack(target, suite, packages, mirror):
+    """Download packages of a suite and unpack them; return "" or the reason why it was not possible."""
+    folder = target.with_name(f"{target.name}.{os.getpid()}")  # renamed when it is complete
     for name in ("lists/partial", "cache/archives/partial", "deb"):
         (folder / name).mkdir(parents=True)
     sources = folder / "list.sources"
@@ -74,7 +82,7 @@ def _unpack(target, suite, mirror):
     }
     apt = ["apt-get", "-q", *(f"-o{name}={value}" for name, value in options.items())]
     try:
-        for command in ([*apt, "update"], [*apt, "download", "-t", suite, *PACKAGES]):
+        for command in ([*apt, "update"], [*apt, "download", "-t", suite, *packages]):
             subprocess.run(command, cwd=folder / "deb", check=True, capture_output=True, timeout=300)
         for package in (folder / "deb").glob("*.deb"):
             subprocess.run(["dpkg-deb", "-x", package, folder / "root"], check=True, capture_output=True, timeout=300)
@@ -154,9 +162,9 @@ def call(function, form):
 
 
 def resolve(library, name, version, flags, places):
-    """Return [code, symbol] of cuGetProcAddress, and [code, symbol, status] of cuGetProcAddress_v2."""
+    """Return [code, symbol] of cuGetProcAddress, and [code, symbol, status] of cuGetProcAddress_v2 if it is there."""
     found = []
-    for number in (1, 2):
+    for number in (1, 2) if hasattr(library, "cuGetProcAddress_v2") else (1,):
         place, status = ctypes.c_void_p(1), ctypes.c_int(-1)
         arguments = [name.encode(), ctypes.byref(place), ctypes.c_int(version), ctypes.c_uint64(flags)]
         if number == 1:
