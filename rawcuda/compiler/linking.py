@@ -358,7 +358,7 @@ def _failure(linked: Linked, linker: NvJitLink, target: Target, options: Options
     kind: type[CudaError] | None = None
     if status in _ARCHITECTURE:
         kind, text = Unsupported, f"{about} does not know {target}: {short}"
-    elif status in (1, 11) and call == "nvJitLinkCreate":
+    elif status in (1, 11) and call == "nvJitLinkCreate" or "is an unsupported option" in log:
         kind, text = InvalidUse, f"{about}: {short}. The options were: {' '.join(options) or 'none'}"
     elif status == 7:
         kind, text = OutOfMemory, f"{about}: it could not start its threads: {short}"
