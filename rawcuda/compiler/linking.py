@@ -356,7 +356,7 @@ def _failure(linked: Linked, linker: NvJitLink, target: Target, options: Options
     short = " ".join(log.split()).rstrip(".")[:1000] or linked.reason
     about = f"{call} ({_about(linker)})"
     kind: type[CudaError] | None = None
-    if status in _ARCHITECTURE:
+    if status in _ARCHITECTURE or "is not defined for option 'gpu-name'" in log:  # by its ptxas, before CUDA 13
         kind, text = Unsupported, f"{about} does not know {target}: {short}"
     elif status in (1, 11) and call == "nvJitLinkCreate" or "is an unsupported option" in log:
         kind, text = InvalidUse, f"{about}: {short}. The options were: {' '.join(options) or 'none'}"

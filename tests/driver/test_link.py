@@ -118,9 +118,23 @@ def test_an_old_nvjitlink_is_not_asked_to_destroy_what_it_did_not_make(
         assert called[0] == "nvJitLinkCreate" and ("nvJitLinkDestroy" in called) == is_destroyed, called
 
 
-def test_an_option_that_the_linker_does_not_know_for_lto_ir(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As nvJitLink 12.0 to 12.2 refuse -O3."""
-    log = "ERROR in nvvmCompileProgram: NVVM_ERROR_INVALID_OPTION\nlibnvvm : error: -O3 is an unsupported option"
+@pytest.mark.parametrize(
+    "log, kind, words",
+    [
+        (  # 12.0 to 12.2, for LTO-IR
+            "ERROR in nvvmCompileProgram: NVVM_ERROR_INVALID_OPTION\nlibnvvm : error: -O3 is an unsupported option",
+            "InvalidUse",
+            "-O3 is an unsupported option. The options were: -O3",
+        ),
+        (  # 12.9, for PTX
+            "ptxas fatal   : Value 'sm_35' is not defined for option 'gpu-name'\nERROR NVJITLINK_ERROR_PTX_COMPILE",
+            "Unsupported",
+            "does not know sm_35: ptxas fatal",
+        ),
+    ],
+)
+def test_what_older_linkers_say_late(monkeypatch: pytest.MonkeyPatch, log: str, kind: str, words: str) -> None:
+    """About an option or an architecture, when they compile."""
 
     class Old:
         path, version = "/a/linker", (12, 0)
@@ -132,8 +146,8 @@ def test_an_option_that_the_linker_does_not_know_for_lto_ir(monkeypatch: pytest.
             return nvjitlink.Linked(b"", log, "", 5, "NVJITLINK_ERROR_NVVM_COMPILE", "nvJitLinkComplete")
 
     monkeypatch.setattr(linking, "_loaded", [Old()])
-    with pytest.raises(rawcuda.InvalidUse, match="-O3 is an unsupported option. The options were: -O3"):
-        rawcuda.link([kernels.ADD], options=["-O3"])
+    with pytest.raises(getattr(rawcuda, kind), match=words):
+        rawcuda.link([kernels.ADD], "sm_35", options=["-O3"])
 
 
 def test_a_missing_symbol_is_named(device: Any, code: Code) -> None:
