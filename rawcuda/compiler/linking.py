@@ -312,11 +312,12 @@ def _find() -> list[NvJitLink]:
     lines = [f"  {path}  ({why}): {said}" for path, why, said in tried]
     folders = locate.searched()
     lines += [f"  {path}  ({why})" for path, why in folders]
+    remedy = locate.needs_glibc() or (
+        "Install it: pip install nvidia-nvjitlink (or, for a driver older than CUDA 13, pip install "
+        "nvidia-nvjitlink-cu12)"
+    )
     raise LinkerNotFound(
-        "no linker was found: nvJitLink. Looked in:\n"
-        + "\n".join(lines)
-        + "\nInstall it: pip install nvidia-nvjitlink (or, for a driver older than CUDA 13, pip install "
-        "nvidia-nvjitlink-cu12)",
+        "no linker was found: nvJitLink. Looked in:\n" + "\n".join([*lines, remedy]),
         tried=[*tried, *((path, why, "has no nvJitLink") for path, why in folders)],
     )
 
