@@ -1,7 +1,7 @@
 """NVIDIA's own drivers, unpacked from packages, and what they answer on a machine without a GPU.
 
-What it is   `drivers()`, which unpacks libcuda of several generations; and, run as a program, the questions to one of
-             them, whose answers it prints as JSON.
+What it is   `drivers()`, which unpacks libcuda of several generations; `unpack()`, which does that with any package;
+             and, run as a program, the questions to one of them, whose answers it prints as JSON.
 What not     an installation: nothing outside of the folder .venv/libcuda of the checkout is written, but cuInit of a
              real driver makes /dev/nvidiactl if root calls it; `Nodes` removes it again.
 Source       the packages libcuda1, libnvidia-tesla-cuda1 and libnvidia-tesla-470-cuda1 of Debian (non-free)
@@ -38,17 +38,12 @@ VARIABLE = "CUDA_DRIVERS"  # more files libcuda.so.1, separated as in PATH
 def drivers(cache):
     """Return the real libcuda.so.1 files, and the reason why there are not more."""
     found = [Path(path) for path in os.environ.get(VARIABLE, "").split(os.pathsep) if path]
-    mirror = _mirror()
-    if shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:
-        return found, "there is no apt-get here to unpack drivers with"
-    if mirror is None or not KEYRING.is_file():
-        return found, "apt's sources name no archive of Debian"
     reason = ""
     for name, (suite, kind) in DRIVERS.items():
         folder = cache / name
         if not folder.exists() and not reason:  # after a failure, the next one would only take time
             packages = [f"libnvidia-{kind}{what}" for what in ("cuda1", "ptxjitcompiler1")]
-            reason = _unpack(folder, suite, [name.replace("nvidia-cuda1", "cuda1") for name in packages], mirror)
+            reason = unpack(folder, suite, [name.replace("nvidia-cuda1", "cuda1") for name in packages])
         found += sorted(folder.glob("root/**/libcuda.so.1"))
     return found, reason
 
@@ -61,14 +56,23 @@ def _mirror():
     return found[0] if found else None
 
 
-def _unpack(target, suite, packages, mirror):
-    """Download packages of a suite and unpack them; return "" or the reason why it was not possible."""
+def unpack(target, suite, packages, *, source=False):
+    """Download packages of a suite and unpack them below target/root; return "" or the reason why it was not possible.
+
+    source  whether to unpack their source, each into target/root/PACKAGE, without Debian's changes
+    """
+    mirror, programs = _mirror(), ("apt-get", "dpkg-source" if source else "dpkg-deb")
+    missing = [program for program in programs if shutil.which(program) is None]
+    if missing:
+        return f"there is no {missing[0]} here to unpack packages with"
+    if mirror is None or not KEYRING.is_file():
+        return "apt's sources name no archive of Debian"
     folder = target.with_name(f"{target.name}.{os.getpid()}")  # renamed when it is complete
-    for name in ("lists/partial", "cache/archives/partial", "deb"):
+    for name in ("lists/partial", "cache/archives/partial", "deb", "root"):
         (folder / name).mkdir(parents=True)
-    sources = folder / "list.sources"
+    sources, kind = folder / "list.sources", "deb-src" if source else "deb"
     sources.write_text(
-        f"Types: deb\nURIs: {mirror}\nSuites: {suite}\nComponents: main non-free\nSigned-By: {KEYRING}\n", "utf-8"
+        f"Types: {kind}\nURIs: {mirror}\nSuites: {suite}\nComponents: main non-free\nSigned-By: {KEYRING}\n", "utf-8"
     )
     options = {
         "Dir::Etc::sourcelist": sources,
@@ -81,11 +85,16 @@ def _unpack(target, suite, packages, mirror):
         "Acquire::Retries": 1,
     }
     apt = ["apt-get", "-q", *(f"-o{name}={value}" for name, value in options.items())]
+    download = ["source", "--download-only"] if source else ["download", "-t", suite]
     try:
-        for command in ([*apt, "update"], [*apt, "download", "-t", suite, *packages]):
+        for command in ([*apt, "update"], [*apt, *download, *packages]):
             subprocess.run(command, cwd=folder / "deb", check=True, capture_output=True, timeout=300)
-        for package in (folder / "deb").glob("*.deb"):
-            subprocess.run(["dpkg-deb", "-x", package, folder / "root"], check=True, capture_output=True, timeout=300)
+        for package in (folder / "deb").glob("*.dsc" if source else "*.deb"):
+            command = ["dpkg-deb", "-x", package, folder / "root"]
+            if source:
+                place = folder / "root" / package.name.partition("_")[0]
+                command = ["dpkg-source", "--no-check", "--skip-patches", "-x", package, place]
+            subprocess.run(command, check=True, capture_output=True, timeout=300)
     except (OSError, subprocess.SubprocessError) as error:
         said = (getattr(error, "stderr", b"") or b"").decode("utf-8", "replace").strip().splitlines()
         shutil.rmtree(folder)
