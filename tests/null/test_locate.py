@@ -58,6 +58,7 @@ def test_folders_that_cannot_be_read_are_passed_over(tmp_path, monkeypatch):
     assert all(str(tmp_path) not in path for path, _ in locate.nvrtc() + locate.ptxas())
 
 
+@pytest.mark.skipif(bool(locate.needs_glibc()), reason="glibc's library")
 def test_mapped_file_tells_what_the_loader_chose():
     if not os.path.exists("/proc/self/maps"):
         pytest.skip("no /proc here")
