@@ -658,8 +658,9 @@ def _load(which: Library | str) -> Library:
         except OSError as error:
             tried.append((path, why, str(error)))
     lines = "\n".join(f"  {path}  ({why}): {said}" for path, why, said in tried)
+    remedy = locate.needs_glibc() or "Install NVIDIA's driver"
     raise DriverNotFound(
-        f"no CUDA driver could be loaded. Tried:\n{lines}\nInstall NVIDIA's driver, or run on the emulator instead: "
+        f"no CUDA driver could be loaded. Tried:\n{lines}\n{remedy}, or run on the emulator instead: "
         f"use('emulator') before the first call, or the environment variable RAWCUDA_DRIVER=emulator",
         tried=tried,
     )

@@ -36,6 +36,7 @@ __all__ = [
     "refuse_planted",
     "mapped_file",
     "hidden_gpus",
+    "needs_glibc",
 ]
 
 _WSL = "/usr/lib/wsl/lib/libcuda.so.1"
@@ -372,6 +373,21 @@ def hidden_gpus(*, real: bool = True) -> list[str]:
         elif not any(name.startswith("nvidia") and name[6:].isdigit() for name in os.listdir("/dev")):
             found.append(f"there is no /dev/nvidia0: run nvidia-modprobe; {in_container}")
     return found
+
+
+def needs_glibc() -> str:
+    """Return what keeps this Python from loading NVIDIA's libraries, with the remedy, or "".
+
+    They are made for glibc: a Python for another C library, such as Alpine's for musl, finds them and cannot load them.
+    """
+    if not sys.platform.startswith("linux"):
+        return ""
+    try:
+        if os.confstr("CS_GNU_LIBC_VERSION"):
+            return ""
+    except (OSError, ValueError):  # what musl does not know
+        pass
+    return "NVIDIA's libraries need glibc, and this Python uses another C library, such as musl: use a Python for glibc"
 
 
 def load(path: str) -> tuple[str, ctypes.CDLL]:

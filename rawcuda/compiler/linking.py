@@ -312,11 +312,12 @@ def _find() -> list[NvJitLink]:
     lines = [f"  {path}  ({why}): {said}" for path, why, said in tried]
     folders = locate.searched()
     lines += [f"  {path}  ({why})" for path, why in folders]
+    remedy = locate.needs_glibc() or (
+        "Install it: pip install nvidia-nvjitlink (or, for a driver older than CUDA 13, pip install "
+        "nvidia-nvjitlink-cu12)"
+    )
     raise LinkerNotFound(
-        "no linker was found: nvJitLink. Looked in:\n"
-        + "\n".join(lines)
-        + "\nInstall it: pip install nvidia-nvjitlink (or, for a driver older than CUDA 13, pip install "
-        "nvidia-nvjitlink-cu12)",
+        "no linker was found: nvJitLink. Looked in:\n" + "\n".join([*lines, remedy]),
         tried=[*tried, *((path, why, "has no nvJitLink") for path, why in folders)],
     )
 
@@ -356,9 +357,9 @@ def _failure(linked: Linked, linker: NvJitLink, target: Target, options: Options
     short = " ".join(log.split()).rstrip(".")[:1000] or linked.reason
     about = f"{call} ({_about(linker)})"
     kind: type[CudaError] | None = None
-    if status in _ARCHITECTURE:
+    if status in _ARCHITECTURE or "is not defined for option 'gpu-name'" in log:  # by its ptxas, before CUDA 13
         kind, text = Unsupported, f"{about} does not know {target}: {short}"
-    elif status in (1, 11) and call == "nvJitLinkCreate":
+    elif status in (1, 11) and call == "nvJitLinkCreate" or "is an unsupported option" in log:
         kind, text = InvalidUse, f"{about}: {short}. The options were: {' '.join(options) or 'none'}"
     elif status == 7:
         kind, text = OutOfMemory, f"{about}: it could not start its threads: {short}"

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["Input", "Linked", "NvJitLink"]
 
 _KINDS = {"cubin": 1, "ptx": 2, "ltoir": 3, "fatbin": 4, "object": 5, "library": 6}  # nvJitLinkInputType
+_DESTROYS_WHAT_FAILED = 12, 8  # older versions crash when a link is destroyed whose creation failed
 _CODES = {"cubin": "Cubin", "ptx": "Ptx", "ltoir": "LTOIR"}
 
 
@@ -138,7 +139,7 @@ class NvJitLink:
         return _in_one_thread(work)
 
     def _link(self, handle: Any, inputs: Sequence[Input], options: list[str], output: str) -> Linked:
-        """Create the link, which the caller must destroy, and complete it."""
+        """Create the link, which the caller must destroy if there is one afterwards, and complete it."""
         given = (ctypes.c_char_p * len(options))(*map(os.fsencode, options))
         added: Input | None = None
         code = b""
@@ -159,6 +160,8 @@ class NvJitLink:
                 self._bytes(f"nvJitLinkGet{which}Log", handle).rstrip(b"\0").decode("utf-8", "replace")
                 for which in ("Error", "Info")
             )
+        if failed.call == "nvJitLinkCreate" and self.version < _DESTROYS_WHAT_FAILED:
+            handle.value = None  # so that it is not destroyed
         if output == "ptx":
             code = code.rstrip(b"\0")
         return Linked(code, log, info, failed.status, _status_name(failed.status), failed.call, added)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["Nvrtc", "load"]
 
 _OLDEST = (11, 2)  # the first with nvrtcGetSupportedArchs
+_CPP_17 = (12, 0)  # the first whose default is C++17, which is nvcc's since 11.0; before, it is C++03
 _NOWHERE = b"/a-folder-that-is-not-there/"  # of a source that is not a file
 _CODES = {"ptx": "PTX", "cubin": "CUBIN", "ltoir": "LTOIR"}
 
@@ -104,6 +105,8 @@ class Nvrtc:
         """Return the options for a request: the user's own, the target, and the folders of headers."""
         target = f"{request.target.number}{request.target.suffix}"
         made = [*request.options]
+        if self.version < _CPP_17 and not any(option.startswith(("-std", "--std")) for option in made):
+            made.append("--std=c++17")
         made.append(f"--gpu-architecture={'compute' if request.output == 'ptx' else 'sm'}_{target}")
         if request.output == "ltoir":
             made.append("-dlto")

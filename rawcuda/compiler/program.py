@@ -210,11 +210,12 @@ def _find() -> list[Nvrtc | Nvcc]:
     folders = locate.searched()
     lines += [f"  {path}  ({why})" for path, why in folders]
     tried += [(path, why, "has neither NVRTC nor nvcc") for path, why in folders]
+    remedy = locate.needs_glibc() or (
+        "Install NVRTC: pip install nvidia-cuda-nvrtc (or, for a driver older than CUDA 13, pip install "
+        "nvidia-cuda-nvrtc-cu12)"
+    )
     raise CompilerNotFound(
-        "no compiler for CUDA C was found: neither NVRTC nor nvcc. Looked in:\n"
-        + "\n".join(lines)
-        + "\nInstall NVRTC: pip install nvidia-cuda-nvrtc (or, for a driver older than CUDA 13, pip install "
-        "nvidia-cuda-nvrtc-cu12)",
+        "no compiler for CUDA C was found: neither NVRTC nor nvcc. Looked in:\n" + "\n".join([*lines, remedy]),
         tried=tried,
     )
 

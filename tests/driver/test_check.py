@@ -113,8 +113,18 @@ def test_the_first_report_from_a_system(
     report, check = module("tools.checking.report"), module("tools.checking.check")
     for function, answer in ("system", system), ("machine", machine), ("libc_ver", (libc, "")), ("release", release):
         monkeypatch.setattr(report.platform, function, lambda answer=answer: answer)
-    assert report.untested_system() == name
+    assert report.untested_system(on_gpu=False) == name
     assert ("first one from " + name in check._why_send(name)) == bool(name)
+    with_gpu = report.untested_system(on_gpu=True)
+    assert with_gpu == (name or "Linux on x86_64") + " with a GPU"
+
+
+def test_the_report_says_whether_it_is_the_first_one(python: Python, tmp_path: Path) -> None:
+    """On Linux on x86-64, only a GPU makes a report the first one."""
+    result = python([*CHECK, "memory", "--json", "report.json"], timeout=120)
+    made = json.loads((tmp_path / "report.json").read_text("utf-8"))
+    assert made["untested"] == module("tools.checking.report").untested_system(on_gpu=made["driver"] == "nvidia")
+    assert ("it is the first one from" in " ".join(result.stdout.split())) == bool(made["untested"])
 
 
 def test_it_needs_nothing_that_is_installed(python: Python) -> None:

@@ -271,6 +271,20 @@ def test_an_old_nvrtc_makes_no_lto_ir(monkeypatch: pytest.MonkeyPatch) -> None:
         rawcuda.compile(SOURCE, output="ltoir")
 
 
+def test_an_old_nvrtc_compiles_the_same_language() -> None:
+    """C++17; before CUDA 12.0, its own default is C++03."""
+    for version, given, wanted in (
+        ((11, 8), (), ["--std=c++17"]),
+        ((11, 8), ("-std=c++14",), []),
+        ((11, 8), ("--std", "c++11"), []),
+        ((12, 0), (), []),
+    ):
+        old = object.__new__(nvrtc.Nvrtc)
+        old.version = version
+        asked = request.Request(b"", "x.cu", False, given, {}, (), request.Target(80), "ptx")
+        assert old.options(asked, []) == [*given, *wanted, "--gpu-architecture=compute_80"]
+
+
 def test_of_several_compilers_the_newest_that_the_driver_accepts(monkeypatch: pytest.MonkeyPatch) -> None:
     known = [Known((13, 5), 75, 90, 121), Known((13, 0), 75, 90), Known((12, 4), 50, 90), Known((11, 8), 35, 89)]
     monkeypatch.setattr(program, "_loaded", known)

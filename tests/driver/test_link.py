@@ -103,6 +103,53 @@ def test_options_that_the_linker_does_not_know(device: Any, code: Code) -> None:
             device.link([code("main"), code("other")], options=options)
 
 
+@needs_nvjitlink
+def test_an_old_nvjitlink_is_not_asked_to_destroy_what_it_did_not_make(
+    code: Code, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before 12.8, it crashes then."""
+    [linker, *_] = linking.linkers()
+    images = [code("main"), code("other")]
+    for version, is_destroyed in (((12, 6), False), ((12, 8), True)):
+        monkeypatch.setattr(linker, "version", version)
+        called: list[str] = []
+        with rawcuda.trace(lambda event: called.append(event.name)), pytest.raises(rawcuda.InvalidUse):
+            rawcuda.link(images, options=["-nonsense"])
+        assert called[0] == "nvJitLinkCreate" and ("nvJitLinkDestroy" in called) == is_destroyed, called
+
+
+@pytest.mark.parametrize(
+    "log, kind, words",
+    [
+        (  # 12.0 to 12.2, for LTO-IR
+            "ERROR in nvvmCompileProgram: NVVM_ERROR_INVALID_OPTION\nlibnvvm : error: -O3 is an unsupported option",
+            "InvalidUse",
+            "-O3 is an unsupported option. The options were: -O3",
+        ),
+        (  # 12.9, for PTX
+            "ptxas fatal   : Value 'sm_35' is not defined for option 'gpu-name'\nERROR NVJITLINK_ERROR_PTX_COMPILE",
+            "Unsupported",
+            "does not know sm_35: ptxas fatal",
+        ),
+    ],
+)
+def test_what_older_linkers_say_late(monkeypatch: pytest.MonkeyPatch, log: str, kind: str, words: str) -> None:
+    """About an option or an architecture, when they compile."""
+
+    class Old:
+        path, version = "/a/linker", (12, 0)
+
+        def makes(self, output: str) -> bool:
+            return True
+
+        def link(self, *given: Any) -> Any:
+            return nvjitlink.Linked(b"", log, "", 5, "NVJITLINK_ERROR_NVVM_COMPILE", "nvJitLinkComplete")
+
+    monkeypatch.setattr(linking, "_loaded", [Old()])
+    with pytest.raises(getattr(rawcuda, kind), match=words):
+        rawcuda.link([kernels.ADD], "sm_35", options=["-O3"])
+
+
 def test_a_missing_symbol_is_named(device: Any, code: Code) -> None:
     with pytest.raises(rawcuda.LinkFailed, match="no image defines '_Z5twicef', 'table': link the one") as raised:
         device.link({"main.ptx": code("main")})

@@ -1,10 +1,10 @@
 """NVIDIA's own drivers, unpacked from packages, and what they answer on a machine without a GPU.
 
-What it is   `drivers()`, which unpacks libcuda of several generations; and, run as a program, the questions to one of
-             them, whose answers it prints as JSON.
+What it is   `drivers()`, which unpacks libcuda of several generations; `unpack()`, which does that with any package;
+             and, run as a program, the questions to one of them, whose answers it prints as JSON.
 What not     an installation: nothing outside of the folder .venv/libcuda of the checkout is written, but cuInit of a
              real driver makes /dev/nvidiactl if root calls it; `Nodes` removes it again.
-Source       the packages libcuda1 of Debian (non-free)
+Source       the packages libcuda1, libnvidia-tesla-cuda1 and libnvidia-tesla-470-cuda1 of Debian (non-free)
 Read next    test_real_libcuda.py
 """
 
@@ -21,8 +21,15 @@ import subprocess
 import sys
 from pathlib import Path
 
-SUITES = ("bookworm", "trixie", "experimental")  # of Debian; their drivers are of CUDA 12.2, 12.4 and 12.5
-PACKAGES = ("libcuda1", "libnvidia-ptxjitcompiler1")
+# The suite of Debian, and what its packages have in their names behind "nvidia-". The drivers are of CUDA 11.4, 12.0,
+# 12.2, 12.4 and 12.5; no suite has a newer one.
+DRIVERS = {
+    "tesla-470": ("bookworm", "tesla-470-"),
+    "tesla": ("bookworm", "tesla-"),
+    "bookworm": ("bookworm", ""),
+    "trixie": ("trixie", ""),
+    "experimental": ("experimental", ""),
+}
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 VARIABLE = "CUDA_DRIVERS"  # more files libcuda.so.1, separated as in PATH
 
@@ -31,16 +38,12 @@ VARIABLE = "CUDA_DRIVERS"  # more files libcuda.so.1, separated as in PATH
 def drivers(cache):
     """Return the real libcuda.so.1 files, and the reason why there are not more."""
     found = [Path(path) for path in os.environ.get(VARIABLE, "").split(os.pathsep) if path]
-    mirror = _mirror()
-    if shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:
-        return found, "there is no apt-get here to unpack drivers with"
-    if mirror is None or not KEYRING.is_file():
-        return found, "apt's sources name no archive of Debian"
     reason = ""
-    for suite in SUITES:
-        folder = cache / suite
-        if not folder.exists() and not reason:  # after a failure, the next suite would only take time
-            reason = _unpack(folder, suite, mirror)
+    for name, (suite, kind) in DRIVERS.items():
+        folder = cache / name
+        if not folder.exists() and not reason:  # after a failure, the next one would only take time
+            packages = [f"libnvidia-{kind}{what}" for what in ("cuda1", "ptxjitcompiler1")]
+            reason = unpack(folder, suite, [name.replace("nvidia-cuda1", "cuda1") for name in packages])
         found += sorted(folder.glob("root/**/libcuda.so.1"))
     return found, reason
 
@@ -53,14 +56,23 @@ def _mirror():
     return found[0] if found else None
 
 
-def _unpack(target, suite, mirror):
-    """Download the packages of a suite and unpack them; return "" or the reason why it was not possible."""
-    folder = target.with_name(f"{suite}.{os.getpid()}")  # renamed when it is complete
-    for name in ("lists/partial", "cache/archives/partial", "deb"):
+def unpack(target, suite, packages, *, source=False):
+    """Download packages of a suite and unpack them below target/root; return "" or the reason why it was not possible.
+
+    source  whether to unpack their source, each into target/root/PACKAGE, without Debian's changes
+    """
+    mirror, programs = _mirror(), ("apt-get", "dpkg-source" if source else "dpkg-deb")
+    missing = [program for program in programs if shutil.which(program) is None]
+    if missing:
+        return f"there is no {missing[0]} here to unpack packages with"
+    if mirror is None or not KEYRING.is_file():
+        return "apt's sources name no archive of Debian"
+    folder = target.with_name(f"{target.name}.{os.getpid()}")  # renamed when it is complete
+    for name in ("lists/partial", "cache/archives/partial", "deb", "root"):
         (folder / name).mkdir(parents=True)
-    sources = folder / "list.sources"
+    sources, kind = folder / "list.sources", "deb-src" if source else "deb"
     sources.write_text(
-        f"Types: deb\nURIs: {mirror}\nSuites: {suite}\nComponents: main non-free\nSigned-By: {KEYRING}\n", "utf-8"
+        f"Types: {kind}\nURIs: {mirror}\nSuites: {suite}\nComponents: main non-free\nSigned-By: {KEYRING}\n", "utf-8"
     )
     options = {
         "Dir::Etc::sourcelist": sources,
@@ -73,11 +85,16 @@ def _unpack(target, suite, mirror):
         "Acquire::Retries": 1,
     }
     apt = ["apt-get", "-q", *(f"-o{name}={value}" for name, value in options.items())]
+    download = ["source", "--download-only"] if source else ["download", "-t", suite]
     try:
-        for command in ([*apt, "update"], [*apt, "download", "-t", suite, *PACKAGES]):
+        for command in ([*apt, "update"], [*apt, *download, *packages]):
             subprocess.run(command, cwd=folder / "deb", check=True, capture_output=True, timeout=300)
-        for package in (folder / "deb").glob("*.deb"):
-            subprocess.run(["dpkg-deb", "-x", package, folder / "root"], check=True, capture_output=True, timeout=300)
+        for package in (folder / "deb").glob("*.dsc" if source else "*.deb"):
+            command = ["dpkg-deb", "-x", package, folder / "root"]
+            if source:
+                place = folder / "root" / package.name.partition("_")[0]
+                command = ["dpkg-source", "--no-check", "--skip-patches", "-x", package, place]
+            subprocess.run(command, check=True, capture_output=True, timeout=300)
     except (OSError, subprocess.SubprocessError) as error:
         said = (getattr(error, "stderr", b"") or b"").decode("utf-8", "replace").strip().splitlines()
         shutil.rmtree(folder)
@@ -154,9 +171,9 @@ def call(function, form):
 
 
 def resolve(library, name, version, flags, places):
-    """Return [code, symbol] of cuGetProcAddress, and [code, symbol, status] of cuGetProcAddress_v2."""
+    """Return [code, symbol] of cuGetProcAddress, and [code, symbol, status] of cuGetProcAddress_v2 if it is there."""
     found = []
-    for number in (1, 2):
+    for number in (1, 2) if hasattr(library, "cuGetProcAddress_v2") else (1,):
         place, status = ctypes.c_void_p(1), ctypes.c_int(-1)
         arguments = [name.encode(), ctypes.byref(place), ctypes.c_int(version), ctypes.c_uint64(flags)]
         if number == 1:

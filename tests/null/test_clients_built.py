@@ -9,6 +9,10 @@ from pathlib import Path
 import pytest
 
 from tests.clients import built, command
+from tests.subject import module
+
+loading = module("emulator.impersonating.loading")
+pytestmark = pytest.mark.skipif(bool(loading.unusable()), reason=loading.unusable())
 
 CALL = (
     "import ctypes; cu = ctypes.CDLL('libcuda.so.1'); cu.cuInit(0); "

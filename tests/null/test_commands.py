@@ -326,10 +326,8 @@ def test_run_never_takes_the_emulator_by_itself(python, files):
     ]
     result = python(NO_GPU, *words, env={"RAWCUDA_DRIVER": None})
     assert (result.returncode, result.stdout) == (1, "")
-    assert (
-        result.stderr.startswith("error: no GPU can be used: /nowhere/libcuda.so.1: ")
-        and result.stderr.count("\n") == 2
-    )
+    assert re.match(r"error: no GPU can be used: .*/nowhere/libcuda\.so\.1: ", result.stderr)
+    assert result.stderr.count("\n") == 2
     assert "add --driver emulator" in result.stderr and "doctor shows what was tried" in result.stderr
     assert not (files / "r.npy").exists()
 
@@ -338,7 +336,8 @@ def test_demo_says_why_it_is_not_on_the_gpu(python):
     result = python(NO_GPU, "demo", env={"RAWCUDA_DRIVER": None})
     assert result.returncode == 0, result.stderr
     first = result.stdout.splitlines()[0]
-    assert first.startswith("On the emulator (no GPU can be used: /nowhere/libcuda.so.1: ")
+    assert first.startswith("On the emulator (no GPU can be used: ")
+    assert "/nowhere/libcuda.so.1: " in result.stdout
 
 
 @pytest.mark.parametrize(
@@ -363,7 +362,8 @@ def test_doctor_without_a_gpu(python):
     result = python(NO_GPU, "doctor", env={"RAWCUDA_DRIVER": None})
     assert result.returncode == 1 and not result.stderr
     assert "/nowhere/libcuda.so.1  (the test says so)" in result.stdout
-    assert "cannot open shared object file" in result.stdout or sys.platform != "linux"
+    loader = ("cannot open shared object file", "Error loading shared library")  # of glibc and musl
+    assert any(words in result.stdout for words in loader) or sys.platform != "linux"
     out = " ".join(result.stdout.split())
     assert "No kernel ran" in out and "demo --driver emulator" in out
     assert result.stdout.startswith("No kernel ran") and "--limits" in result.stdout

@@ -58,6 +58,7 @@ def test_folders_that_cannot_be_read_are_passed_over(tmp_path, monkeypatch):
     assert all(str(tmp_path) not in path for path, _ in locate.nvrtc() + locate.ptxas())
 
 
+@pytest.mark.skipif(bool(locate.needs_glibc()), reason="glibc's library")
 def test_mapped_file_tells_what_the_loader_chose():
     if not os.path.exists("/proc/self/maps"):
         pytest.skip("no /proc here")
@@ -282,3 +283,31 @@ def test_headers_that_every_user_could_have_planted_are_not_used(tmp_path, monke
     assert locate.headers(77) == [str(include)]
     include.chmod(0o777)
     assert locate.headers(77) == []
+
+
+def _confstr(name):
+    raise ValueError("unrecognized configuration name")  # as with musl
+
+
+@pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="elsewhere, NVIDIA's libraries are made for the system"
+)
+def test_with_another_c_library_the_remedy_is_another_python(monkeypatch, tmp_path):
+    driver, program, linking = (module(name) for name in ("driver", "compiler.program", "compiler.linking"))
+    monkeypatch.setattr(os, "confstr", _confstr, raising=False)
+    monkeypatch.setattr(program, "_loaded", [])
+    monkeypatch.setattr(linking, "_loaded", [])
+    for kind in ("nvrtc", "nvcc", "nvjitlink"):
+        monkeypatch.setattr(locate, kind, list)
+    for search in (lambda: driver._load(str(tmp_path / "libcuda.so.1")), program.compiler, linking.linkers):
+        with pytest.raises(module("errors").RawCudaError) as raised:
+            search()
+        assert "need glibc" in str(raised.value) and "use a Python for glibc" in str(raised.value)
+        assert "nstall" not in str(raised.value)
+
+
+@pytest.mark.parametrize("system", ["win32", "darwin", "emscripten"])
+def test_only_on_linux_glibc_is_needed(monkeypatch, system):
+    monkeypatch.setattr(sys, "platform", system)
+    monkeypatch.setattr(os, "confstr", _confstr, raising=False)
+    assert not locate.needs_glibc()

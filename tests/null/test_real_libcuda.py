@@ -73,7 +73,7 @@ def answers(path: Path) -> dict[str, Any]:
     return json.loads(done.stdout)  # type: ignore[no-any-return]
 
 
-@pytest.fixture(params=range(3), ids=real_drivers.SUITES)
+@pytest.fixture(params=range(len(real_drivers.DRIVERS)), ids=real_drivers.DRIVERS)
 def driver(request: pytest.FixtureRequest) -> Path:
     """A real libcuda.so.1."""
     if sys.platform != "linux" or sys.maxsize < 2**32 or os.uname().machine != "x86_64":
@@ -95,7 +95,7 @@ def test_the_driver_exports_what_the_table_says(real: dict[str, Any]) -> None:
     _, version = real["driver version"]
     wanted = {name for name, prototype in cuda_h.prototypes().items() if number(prototype.since) <= version}
     exported = {name for name in real["symbols"] if not OTHERS.match(name)}
-    assert len(wanted) > 550 and sorted(wanted ^ exported) == []
+    assert len(wanted) > 450 and sorted(wanted ^ exported) == []
 
 
 def test_the_emulator_names_and_describes_codes_as_the_driver_does(real: dict[str, Any]) -> None:
@@ -124,7 +124,7 @@ def test_the_emulator_finds_the_abi_that_the_driver_finds(real: dict[str, Any]) 
             continue
         symbol, status = abis.symbol_of(name, asked, flags)
         ours = [0, symbol, 0, symbol, 0] if symbol else [500, "untouched", 0, "", status]
-        if ours != theirs:
+        if ours[: len(theirs)] != theirs:  # before CUDA 12.0, there is one form only
             wrong[name, asked, flags] = ours, theirs
     assert len(real["addresses"]) > 5000 and not wrong
 
@@ -154,9 +154,9 @@ def test_the_emulator_answers_questions_for_addresses_as_the_driver_does(real: d
             continue  # the newest ABI is newer than this driver
         ours = real_drivers.resolve(Library, name, asked, flags, places)
         lacks = theirs[1] not in ("", "untouched") and of(theirs[1]) is None
-        wanted = [500, "untouched", 0, "", 1] if lacks else theirs
+        wanted = [500, "untouched", 0, "", 1][: len(theirs)] if lacks else theirs
         served += theirs[0] == 0 and not lacks
-        if ours != wanted:
+        if ours[: len(theirs)] != wanted:
             wrong[name, asked, flags] = ours, wanted
     assert served > 1000 and not wrong, dict(list(wrong.items())[:20])
 
@@ -175,7 +175,8 @@ def test_before_cuinit_the_emulator_refuses_what_the_driver_refuses(real: dict[s
 
 def test_the_version(real: dict[str, Any], driver: Path) -> None:
     code, version = real["driver version"]
-    assert code == 0 and version in (12020, 12040, 12050) or str(driver) in os.environ.get("CUDA_DRIVERS", "")
+    known = (11040, 12000, 12020, 12040, 12050)
+    assert code == 0 and version in known or str(driver) in os.environ.get("CUDA_DRIVERS", "")
 
 
 # -- what a user is told who has a driver and no GPU
@@ -203,7 +204,7 @@ def without_gpu(driver: Path) -> Any:
 
 TELLING = (
     "CUDA_ERROR_NO_DEVICE (100): no CUDA-capable device is detected",
-    "A driver for CUDA 12.",
+    "A driver for CUDA 1",
     "was loaded, but it sees no GPU",
     "use('emulator')",
     "RAWCUDA_DRIVER=emulator",
@@ -236,11 +237,11 @@ def test_doctor_says_that_the_driver_is_there_and_sees_no_gpu(without_gpu: Any, 
     done = without_gpu("-m", NAME, "doctor")
     assert done.returncode == 1 and not done.stderr, done.stderr
     out = " ".join(done.stdout.split())
-    for words in (*TELLING, "libcuda.so.1 (the system loader's search", "loads", "CUDA version 12.", "entry points"):
+    for words in (*TELLING, "libcuda.so.1 (the system loader's search", "loads", "CUDA version 1", "entry points"):
         assert words in out, words
     version = re.search(r"CUDA version +(\d+)\.(\d+)", done.stdout)
     assert version and f"came after CUDA {version[1]}.{version[2]}" in out and "it lacks" not in out
-    assert "No kernel ran: a driver for CUDA 12." in out and "demo --driver emulator" in out and done.stdout.isascii()
+    assert "No kernel ran: a driver for CUDA 1" in out and "demo --driver emulator" in out and done.stdout.isascii()
 
 
 def test_demo_runs_on_the_emulator_or_says_why_it_does_not(without_gpu: Any, driver: Path) -> None:
@@ -252,7 +253,7 @@ def test_demo_runs_on_the_emulator_or_says_why_it_does_not(without_gpu: Any, dri
     for words in (("--driver", "nvidia"), ("--driver", str(driver))):
         refused = without_gpu("-m", NAME, "demo", *words)
         assert (refused.returncode, refused.stdout, refused.stderr.count("\n")) == (1, "", 1)
-        assert refused.stderr.startswith("error: a driver for CUDA 12.") and "sees no GPU" in refused.stderr
+        assert refused.stderr.startswith("error: a driver for CUDA 1") and "sees no GPU" in refused.stderr
         assert "doctor shows more, and --driver emulator needs no GPU" in refused.stderr
 
 

@@ -21,6 +21,7 @@ import sys
 import threading
 from functools import partial
 
+from ... import locate
 from ...errors import shown
 from ..emulated_library import shared
 from ..machine.recovery import undivided
@@ -84,16 +85,9 @@ def unusable() -> str:
         what = f"this is {os.uname().machine} with {sys.maxsize.bit_length() + 1}-bit pointers"
     elif sys.implementation.name != "cpython":
         what = f"this is {sys.implementation.name}"
-    elif "CS_GNU_LIBC_VERSION" not in os.confstr_names or not _glibc():
+    elif locate.needs_glibc():
         what = "the C library is not glibc (musl does not find a loaded object by its SONAME)"
     return what and f"{what}: impersonation needs CPython and glibc on 64-bit Linux, on x86-64 or arm64"
-
-
-def _glibc() -> str | None:
-    try:
-        return os.confstr("CS_GNU_LIBC_VERSION")
-    except (OSError, ValueError):
-        return None
 
 
 def object_for(key: str, soname: str, folder: str) -> bytes:

@@ -42,7 +42,7 @@ def report(loaded: driver.Driver, told: Sequence[rows.Outcome] = (), seed: int |
         "version": __version__,
         "python": platform.python_version(),
         "system": platform.platform(),
-        "untested": untested_system(),
+        "untested": untested_system(on_gpu=not is_emulator(loaded)),
         "driver": "emulator" if is_emulator(loaded) else "nvidia",
         "cuda": loaded.version,
         "build": _tried(_build),
@@ -58,8 +58,11 @@ def report(loaded: driver.Driver, told: Sequence[rows.Outcome] = (), seed: int |
     }
 
 
-def untested_system() -> str:
-    """Return the name of this system if the tests have never run on one like it, or ""."""
+def untested_system(*, on_gpu: bool) -> str:
+    """Return the name of this system if nobody has reported a run on one like it, or "".
+
+    on_gpu  whether the driver is NVIDIA's: so far, the only reports are from the emulator on Linux on x86-64
+    """
     name, machine = platform.system() or sys.platform, platform.machine()
     name = {"Darwin": "macOS"}.get(name, name)
     if name == "Linux":
@@ -67,7 +70,9 @@ def untested_system() -> str:
             name = "Linux inside Windows (WSL)"
         elif platform.libc_ver()[0] != "glibc":
             name = "Linux without glibc"
-    return "" if (name, machine) == ("Linux", "x86_64") else f"{name} on {machine}"
+    if (name, machine) == ("Linux", "x86_64") and not on_gpu:
+        return ""
+    return f"{name} on {machine}" + (" with a GPU" if on_gpu else "")
 
 
 def _is_wsl() -> bool:

@@ -17,6 +17,7 @@ import sys
 import time
 
 from ... import __version__, driver, locate
+from ...compiler.nvjitlink import NvJitLink
 from ...errors import CudaError, DriverNotFound, RawCudaError
 from ...gpu.devices.device import Device, devices
 from ...headers import cuda_h
@@ -326,15 +327,20 @@ def _tools(facts: _Facts) -> None:
 
 
 def _nvjitlink_version(path: str) -> str:
-    return _nvrtc_version(path, "nvJitLinkVersion")
+    try:
+        locate.refuse_planted(path)
+        major, minor = NvJitLink(path).version
+    except OSError as error:
+        return str(error)
+    return f"{major}.{minor}"
 
 
-def _nvrtc_version(path: str, function: str = "nvrtcVersion") -> str:
+def _nvrtc_version(path: str) -> str:
     major, minor = ctypes.c_int(), ctypes.c_int()
     try:
         locate.refuse_planted(path)
         library = ctypes.CDLL(path)
-        library[function](ctypes.byref(major), ctypes.byref(minor))
+        library["nvrtcVersion"](ctypes.byref(major), ctypes.byref(minor))
     except (OSError, AttributeError) as error:
         return str(error)
     return f"{major.value}.{minor.value}"
