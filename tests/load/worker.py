@@ -107,7 +107,8 @@ class Gate:
         finally:
             with self.changed:
                 self.alone, self.working = False, self.working - 1
-                self.changed.notify_all()
+                if not self.working:  # nobody waits for less
+                    self.changed.notify_all()
 
 
 class Load:

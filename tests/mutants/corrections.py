@@ -49,6 +49,14 @@ REMEMBERED = "driver/test_remembered.py::test_what_is_remembered_is_what_would_b
 CORRECTIONS = [
     # -- lifetime
     Correction(
+        "reader_in_c",
+        "an entry is not identified by a method that the class got later",
+        "protocols/dlpack_capsule.py",
+        old="its.__dlpack__ is not ask",
+        new="its is None",
+        test="null/test_view_numpy.py::test_a_subclass_that_changes_is_read_anew",
+    ),
+    Correction(
         "memory of device 0 for work of device 1",
         "the memory of a view is freed while a kernel of another device uses it",
         "gpu/kernels/packing.py",

@@ -45,13 +45,6 @@ GUARDS: list[tuple[str, str, str, str, str]] = [
         "exporter",
     ),
     (
-        "reader_in_c",
-        "a method that the class got later",
-        "protocols/dlpack_capsule.py",
-        "its.__dlpack__ is not ask",
-        "its.__dlpack__ is None",
-    ),
-    (
         "describe_for",
         "the code of the method",
         "protocols/dlpack_capsule.py",
