@@ -24,7 +24,19 @@ from struct import error as StructError
 from . import tracing
 from .errors import refusal
 from .interpreter.callback import available, callback
-from .interpreter.cpython import IS_NARROW, POINTER, address_of, bind, c_string, immortal, reader, unpacker, window
+from .interpreter.cpython import (
+    IS_NARROW,
+    POINTER,
+    address_of,
+    bind,
+    c_string,
+    free_after_fork,
+    immortal,
+    reader,
+    unpacker,
+    watch_locks,
+    window,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -204,7 +216,8 @@ _read_legacy_deleter, _read_versioned_deleter = (
 )
 _read_name = unpacker("19s")
 Capsule = type(_new_capsule(1, None, None))
-taking = RLock()  # held from the first look at a capsule until it is renamed: two threads may try to consume it
+# Held from the first look at a capsule until it is renamed: two threads may try to consume it.
+taking = free_after_fork(RLock())
 
 
 def is_capsule(thing: object) -> bool:
@@ -363,11 +376,12 @@ class _Exports:
 
 
 _exports: _Exports | None = None
-_beginning = RLock()  # what is made below may start a garbage collection, in which something is exported
+_beginning = free_after_fork(RLock())  # what is made below may start a garbage collection, which may export
 
 
 def _begin() -> _Exports:
     global _exports
+    watch_locks()
     with _beginning:
         made = _exports or _Exports()
         if _exports is None:

@@ -31,7 +31,7 @@ from .errors import (
 )
 from .headers import cuda_h
 from .headers.status import INVALID_CONTEXT, INVALID_HANDLE, NO_DEVICE, NOT_READY, SUCCESS
-from .interpreter.cpython import IS_NARROW, as_argument, converting, in_subinterpreter
+from .interpreter.cpython import IS_NARROW, as_argument, converting, free_after_fork, in_subinterpreter, watch_locks
 from .locate import SharedLibrary
 from .ownership import forked, is_serving, watch_forks
 
@@ -484,7 +484,7 @@ def _refuse_argument(error: ctypes.ArgumentError, name: str, names: list[str]) -
 
 # -- the one driver of this process
 
-_lock = _thread.RLock()  # garbage collection while it is held may re-enter
+_lock = free_after_fork(_thread.RLock())  # garbage collection while it is held may re-enter
 _chosen: Library | str | None = None
 _current: Driver | None = None
 
@@ -603,6 +603,7 @@ def _start() -> Driver:
             raise
         raise driver.error(error.code, "cuInit", ["Flags"], (0,), _why_no_gpu(driver)) from None
     watch_forks()
+    watch_locks()
     _current = _current or driver
     tracing.in_use[:] = (_current,)
     return _current

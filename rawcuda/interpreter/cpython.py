@@ -12,6 +12,7 @@ Read next    callback.py, dlpack.py
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
 from struct import Struct
 
@@ -36,6 +37,7 @@ __all__ = [
     "callbacks_return",
     "converting",
     "facts",
+    "free_after_fork",
     "has_plain_attributes",
     "immortal",
     "in_subinterpreter",
@@ -44,6 +46,8 @@ __all__ = [
     "reader",
     "type_with_slots",
     "unpacker",
+    "watch_locks",
+    "watched",
     "window",
 ]
 
@@ -234,6 +238,28 @@ def facts(*names: str) -> Callable[[type[_Type]], type[_Type]]:
         return kind
 
     return decorate
+
+
+watched: list[bool] = []
+_locks: list[Any] = []
+
+
+def free_after_fork(lock: Any) -> Any:
+    """Return a lock that is free in the children of fork() after watch_locks(), whichever thread held it then."""
+    _locks.append(lock)
+    return lock
+
+
+def watch_locks() -> None:
+    """Free these locks in the children of this process from now on; called when they are first used."""
+    if not watched and hasattr(os, "register_at_fork"):
+        watched.append(True)
+        os.register_at_fork(after_in_child=_free_locks)
+
+
+def _free_locks() -> None:
+    for lock in _locks:
+        lock._at_fork_reinit()
 
 
 _T_OBJECT_EX, _READONLY = 16, 1

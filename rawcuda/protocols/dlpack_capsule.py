@@ -35,7 +35,7 @@ from ..dlpack import (
 )
 from ..elements.layout import MAX_NDIM
 from ..errors import ProtocolError, refusal
-from ..interpreter.cpython import POINTER, has_plain_attributes, partial, unpacker, window
+from ..interpreter.cpython import POINTER, has_plain_attributes, partial, unpacker, watch_locks, watched, window
 from ..remembered import Remembered
 from ..tracing import listeners
 from .description import Description, place
@@ -76,6 +76,8 @@ def describe_capsule(capsule: Any, kind: type[Description] = Description, stream
     """
     if not is_capsule(capsule):
         return None
+    if not watched:
+        watch_locks()
     with taking:
         address, versioned = identify(capsule)
         made = describe_tensor(kind, BY_CAPSULE, None, address, None if versioned else LEGACY)
@@ -274,6 +276,8 @@ def describe(
             capsule = _ask_again(ask, first, {})
     shared = getrefcount(capsule) > _ALONE  # something else could consume it
     if shared:
+        if not watched:
+            watch_locks()
         taking.acquire()  # two threads may have got the same capsule
     try:
         address, versioned = identify(capsule)

@@ -49,6 +49,22 @@ REMEMBERED = "driver/test_remembered.py::test_what_is_remembered_is_what_would_b
 CORRECTIONS = [
     # -- lifetime
     Correction(
+        "fork and host functions",
+        "a child of fork() waits for a lock that another thread of its parent held",
+        "interpreter/cpython.py",
+        old="        lock._at_fork_reinit()",
+        new="        pass",
+        test="driver/test_fork_locks.py::test_a_child_does_not_wait_for_locks_of_its_parent",
+    ),
+    Correction(
+        "fork and host functions",
+        "reset() in a host function closes everything before it is refused",
+        "gpu/devices/resetting.py",
+        old="    if is_serving():\n        raise",
+        new="    if False:\n        raise",
+        test="driver/test_fork_locks.py::test_a_reset_in_a_host_function_closes_nothing",
+    ),
+    Correction(
         "reader_in_c",
         "an entry is not identified by a method that the class got later",
         "protocols/dlpack_capsule.py",

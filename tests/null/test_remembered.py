@@ -55,6 +55,7 @@ REGISTERS = {
     "interpreter.buffer_type": "_made",
     "interpreter.callback": "_kinds",
     "ownership": "serving tokens dropped forked _watched",
+    "interpreter.cpython": "_locks watched",
     "protocols.choosing": "_types",
     "protocols.dlpack_c_exchange": "_spare",
     "remembered": "Remembered.answers",

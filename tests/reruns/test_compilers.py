@@ -188,7 +188,7 @@ def test_the_pages_run(version: str, page: str, tmp_path: Path) -> None:
         assert failed and all(any(words in each for words in allowed) for each in failed), done.stdout
 
 
-def test_the_tests_of_compiler_and_linker_pass(version: str) -> None:
+def test_the_tests_of_compiler_and_linker_pass(version: str, tmp_path: Path) -> None:
     files = [f"tests/driver/test_{name}.py" for name in ("compile", "link")]
     left_out = VERSIONS[version].left_out
     collected = run(version, "-m", "pytest", *files, "--collect-only", "-q", "-o", "addopts=").stdout.splitlines()
@@ -201,6 +201,7 @@ def test_the_tests_of_compiler_and_linker_pass(version: str) -> None:
         "no:cacheprovider",
         "-o",
         "addopts=",
+        f"--basetemp={tmp_path / 'inner'}",
         *(f"--deselect={each}" for each in without),
     ]
     done = run(version, "-m", "pytest", *files, *words, timeout=1800)

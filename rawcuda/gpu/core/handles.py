@@ -17,7 +17,7 @@ from _thread import RLock, allocate_lock
 from ctypes import byref
 
 from ...errors import CudaError, ForkedAfterInit
-from ...interpreter.cpython import Cell
+from ...interpreter.cpython import Cell, free_after_fork
 from ...ownership import Owned, bound, drain, dropped
 from .context import PrimaryContext
 from .points import beginning, capture_number, capturing, finish_context
@@ -65,7 +65,7 @@ __all__ = [
 
 _drop = dropped.append
 # Held while a stream is destroyed, and while memory is freed on a stream: two threads may close the two.
-destroying = RLock()
+destroying = free_after_fork(RLock())
 
 
 class Kind:

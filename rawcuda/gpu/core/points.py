@@ -23,6 +23,7 @@ from ctypes import byref
 from ...driver import as_argument
 from ...errors import Closed, CudaError, ForkedAfterInit, InvalidUse
 from ...headers.status import NOT_PERMITTED
+from ...interpreter.cpython import free_after_fork
 from ...ownership import forked
 from .calls import relaxed
 from .context import PrimaryContext
@@ -58,7 +59,7 @@ captured_on: dict[int, int] = {}  # the number of each of our captures in progre
 # A wait for a whole context is possible only if there is no capture, and would break a capture that begins meanwhile.
 # So each wait is noted in `waiting`, and a capture begins when there is none. The lock is held while either begins.
 waiting: set[object] = set()
-beginning = _thread.RLock()
+beginning = free_after_fork(_thread.RLock())
 
 retained: list[Point] = []  # every Point that keeps something alive; appending and removing are atomic
 _newest: dict[tuple[int, int, int], Point] = {}  # that takes more objects, by device, stream and thread

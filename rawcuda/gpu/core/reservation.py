@@ -19,6 +19,7 @@ from ctypes import byref
 from ...driver import as_argument, current
 from ...errors import CudaError, ForkedAfterInit
 from ...headers import cuda_h
+from ...interpreter.cpython import free_after_fork
 from .calls import relaxed
 from .context import PrimaryContext
 from .locations import Location, finish_work
@@ -66,7 +67,7 @@ class Piece:
                 attempt(primary.calls.cuMemRelease, handle)
 
 
-_undoing = RLock()
+_undoing = free_after_fork(RLock())
 
 
 def attempt(call: Callable[..., object], *arguments: object) -> None:

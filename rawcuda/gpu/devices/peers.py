@@ -18,6 +18,7 @@ from collections import namedtuple
 from ...errors import CudaError, ForkedAfterInit
 from ...headers import cuda_h
 from ...headers.status import INVALID_VALUE, PEER_ACCESS_ALREADY_ENABLED
+from ...interpreter.cpython import free_after_fork
 from ...ownership import Owned, invalidate
 from ..core.context import peers
 from ..core.points import capturing, finish_context
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PeerAccess", "PeerAttributes", "attributes_of", "disable", "enable", "forget_links"]
 
-_lock = _thread.RLock()  # re-entrant, because garbage collection may run while it is held
+_lock = free_after_fork(_thread.RLock())  # re-entrant, because garbage collection may run while it is held
 
 
 class _Link:

@@ -19,7 +19,7 @@ from time import perf_counter_ns
 from ... import locate, tracing
 from ...arguments import as_int, is_suspended
 from ...errors import a_kind, worded
-from ...interpreter.cpython import immortal
+from ...interpreter.cpython import free_after_fork, immortal
 from ...tracing import listeners
 
 TYPE_CHECKING = False
@@ -104,7 +104,7 @@ class _Profiler:
 
 
 _found: list[_Profiler] = []  # the profiler, after it was looked for
-_lock = _thread.RLock()
+_lock = free_after_fork(_thread.RLock())
 
 
 def _profiler() -> _Profiler:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import gc
 
 from ...errors import InvalidUse
-from ...ownership import Owned, drain, dropped, forked, invalidate
+from ...ownership import Owned, drain, dropped, forked, invalidate, is_serving
 from ..core.context import held_contexts, peers, release
 from ..core.handles import GREEN, GREEN_STREAM, MANAGED, MODULE, PINNED, POOLED, Lifetime
 from ..core.points import Point, capturing, forget, sweep
@@ -76,6 +76,10 @@ def reset(device: Device, force: bool) -> None:
         )
     if capturing:
         raise InvalidUse("a stream is being captured: end the capture before you call reset()")
+    if is_serving():
+        raise InvalidUse(
+            "a host function must not call Device.reset(), which the driver would refuse: call it afterwards"
+        )
     if dropped:
         drain()
     with primary._lock:
