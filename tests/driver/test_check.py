@@ -44,8 +44,8 @@ def test_every_row_passes_or_says_why_not(python: Python, tmp_path: Path, pytest
     "words",
     [
         "cuda=11.0,sm=50",
-        "cuda=11.4,sm=75,mig",
-        "random=5,cuda=12.4,sm=89,devices=2",
+        pytest.param("cuda=11.4,sm=75,mig", marks=[pytest.mark.heavy, pytest.mark.every_change]),
+        pytest.param("random=5,cuda=12.4,sm=89,devices=2", marks=[pytest.mark.heavy, pytest.mark.every_change]),
         "lazy,sm=120,cma=0,deferred,devices=2",
     ],
 )

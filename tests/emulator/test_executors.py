@@ -221,7 +221,13 @@ def forms() -> list[tuple[str, list[str]]]:
     return found
 
 
-@pytest.mark.parametrize("share", range(12 if EXECUTOR == "numpy" else 3))
+@pytest.mark.parametrize(
+    "share",
+    [
+        pytest.param(share, marks=[pytest.mark.heavy, pytest.mark.every_change] if share else [])
+        for share in range(12 if EXECUTOR == "numpy" else 3)
+    ],
+)
 def test_every_instruction_on_registers(share: int) -> None:
     """Each form with its modifiers, for 64 triples of numbers; a quarter of them, unless all tests run with arrays."""
     seen = alone = 0

@@ -94,6 +94,8 @@ def committed() -> dict[str, str]:
 COMMITTED = committed() if NAME == "rawcuda" and PTXAS else {}
 
 
+@pytest.mark.heavy
+@pytest.mark.every_change
 @pytest.mark.parametrize("name", sorted(COMMITTED))
 def test_ptxas_takes_what_is_here(name: str, tmp_path: Path) -> None:
     text = COMMITTED[name]
