@@ -12,7 +12,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Callable
 
-__all__ = ["NUMBERS", "browser_command", "quotient", "rest", "run_threads", "together", "wrap"]
+import pytest
+
+__all__ = ["NUMBERS", "browser_command", "quotient", "rest", "run_threads", "sampled", "together", "wrap"]
 
 NUMBERS = (  # the dtypes of numbers that NumPy and this package have
     "bool",
@@ -33,6 +35,15 @@ NUMBERS = (  # the dtypes of numbers that NumPy and this package have
 
 
 # -- sweeps
+
+
+def sampled(values: Iterable[Any], first: int = 3) -> list[Any]:
+    """Return the parameters of a sweep: every third value is tested in the suite, and all others with each change.
+
+    first  how many values there are for each that is in the suite
+    """
+    later = [pytest.mark.heavy, pytest.mark.every_change]
+    return [pytest.param(value, marks=later if number % first else []) for number, value in enumerate(values)]
 
 
 def together(name: str, values: Iterable[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:

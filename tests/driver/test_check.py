@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Python
+from tests.shared import sampled
 from tests.subject import CHECKOUT, NAME, module, rawcuda
 
 CHECK = ["-m", NAME, "check"]
@@ -42,12 +43,14 @@ def test_every_row_passes_or_says_why_not(python: Python, tmp_path: Path, pytest
 @pytest.mark.emulator_only("modes, drivers and devices that it stands for")
 @pytest.mark.parametrize(
     "words",
-    [
-        "cuda=11.0,sm=50",
-        pytest.param("cuda=11.4,sm=75,mig", marks=[pytest.mark.heavy, pytest.mark.every_change]),
-        pytest.param("random=5,cuda=12.4,sm=89,devices=2", marks=[pytest.mark.heavy, pytest.mark.every_change]),
-        "lazy,sm=120,cma=0,deferred,devices=2",
-    ],
+    sampled(
+        [
+            "lazy,sm=120,cma=0,deferred,devices=2",
+            "cuda=11.4,sm=75,mig",
+            "random=5,cuda=12.4,sm=89,devices=2",
+            "cuda=11.0,sm=50",
+        ]
+    ),
 )
 def test_other_modes_drivers_and_devices_in_a_random_order(python: Python, tmp_path: Path, words: str) -> None:
     """What they lack is not here: no row fails on a driver or a device that works.

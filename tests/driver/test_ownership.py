@@ -11,6 +11,7 @@ import weakref
 import pytest
 
 from tests.driver import kernels
+from tests.shared import sampled
 from tests.subject import FOLDER, module, rawcuda
 
 errors, owned, streams = module("errors"), module("ownership"), module("gpu.streams.stream")
@@ -75,7 +76,7 @@ def close(thing):
         thing.close()
 
 
-@pytest.mark.parametrize("first", NAMES)
+@pytest.mark.parametrize("first", sampled(NAMES))
 def test_every_pair_in_both_orders_and_twice(first):
     for second in NAMES:
         world = everything()

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.driver.race_pairs import is_same_pair
+from tests.shared import sampled
 
 pytestmark = [pytest.mark.emulator_only("a GPU does not write such reports"), pytest.mark.once]
 TEXT = """.version 7.8
@@ -84,7 +85,7 @@ def run(earlier: str, later: str, other: int, between: str, shared: bool, **opti
     return code or client.code("cuCtxSynchronize"), client.emulator.reports
 
 
-@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("relation", sampled(RELATIONS))
 def test_two_accesses(relation: str) -> None:
     other, between, unordered = RELATIONS[relation]
     for earlier, later in itertools.product(KINDS, KINDS):

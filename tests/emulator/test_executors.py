@@ -22,6 +22,7 @@ import pytest
 np = pytest.importorskip("numpy", minversion="2.0")
 
 from tests.emulator.ptx_client import EXECUTOR, Fault, kernel, module, ptx, space, three  # noqa: E402
+from tests.shared import sampled  # noqa: E402
 from tests.subject import CHECKOUT  # noqa: E402
 
 pytestmark = pytest.mark.once  # with other Pythons and modes, they would show the same
@@ -221,13 +222,7 @@ def forms() -> list[tuple[str, list[str]]]:
     return found
 
 
-@pytest.mark.parametrize(
-    "share",
-    [
-        pytest.param(share, marks=[pytest.mark.heavy, pytest.mark.every_change] if share else [])
-        for share in range(12 if EXECUTOR == "numpy" else 3)
-    ],
-)
+@pytest.mark.parametrize("share", sampled(range(12 if EXECUTOR == "numpy" else 3)))
 def test_every_instruction_on_registers(share: int) -> None:
     """Each form with its modifiers, for 64 triples of numbers; a quarter of them, unless all tests run with arrays."""
     seen = alone = 0

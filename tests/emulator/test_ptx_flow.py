@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.emulator.ptx_client import HEAD, Machine, kernel, module, rejection
+from tests.shared import sampled
 
 STEPS = 60
 flow = module("emulator.ptx.translating.flow")
@@ -96,15 +97,7 @@ def text(blocks: list[list[int]], waits: bool) -> str:
 
 @pytest.mark.parametrize("waits", [False, True], ids=["plain", "waiting"])
 @pytest.mark.parametrize(
-    "seeds",
-    [
-        pytest.param(
-            range(start, start + 60),
-            id=str(start),
-            marks=[pytest.mark.heavy, pytest.mark.every_change] if start >= 120 else [],
-        )
-        for start in range(0, 360, 60)
-    ],
+    "seeds", sampled(range(start, start + 60) for start in range(0, 360, 60)), ids=lambda seeds: str(seeds[0])
 )
 def test_random_graphs(seeds: range, waits: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     unit = module("emulator.ptx.translating.unit")
