@@ -80,5 +80,6 @@ def test_a_reset_in_a_host_function_closes_nothing(device: Any) -> None:
     assert "a host function must not call Device.reset()" in str(caught[0])
     assert not memory.closed and not stream.closed
     memory.fill(1, stream=stream)
+    stream.synchronize()
     assert memory.view().tolist()[0] == 1
     stream.close(), memory.close()
