@@ -33,7 +33,7 @@ from .headers import cuda_h
 from .headers.status import INVALID_CONTEXT, INVALID_HANDLE, NO_DEVICE, NOT_READY, SUCCESS
 from .interpreter.cpython import IS_NARROW, as_argument, converting, free_after_fork, in_subinterpreter, watch_locks
 from .locate import SharedLibrary
-from .ownership import forked, is_serving, watch_forks
+from .ownership import calling, forked, is_serving, watch_forks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -604,6 +604,8 @@ def _start() -> Driver:
         raise driver.error(error.code, "cuInit", ["Flags"], (0,), _why_no_gpu(driver)) from None
     watch_forks()
     watch_locks()
+    if hasattr(driver.libcuda, "is_calling"):  # only the emulator has this attribute
+        calling[:] = [driver.libcuda.is_calling]
     _current = _current or driver
     tracing.in_use[:] = (_current,)
     return _current

@@ -43,11 +43,13 @@ __all__ = [
     "Once",
     "Owned",
     "bound",
+    "calling",
     "drain",
     "dropped",
     "forked",
     "invalidate",
     "is_serving",
+    "releases_later",
     "serving",
     "token",
     "tokens",
@@ -89,6 +91,8 @@ dropped: deque[Release] = deque()  # the pending releases: of objects collected 
 # Not empty in a child of fork(): the handles belong to the parent, and the driver does not work here.
 forked: list[bool] = []
 serving: list[int] = []  # the threads that run a host function now: they may not call the driver
+# A driver that is written in Python adds a function here, which tells whether this thread is inside one of its calls.
+calling: list[Callable[[], bool]] = []
 _watched: list[bool] = []
 
 
@@ -106,13 +110,24 @@ def _note_fork() -> None:
 
 
 def is_serving() -> bool:
-    """Tell whether this thread runs a host function: what is closed in it is released later."""
+    """Tell whether this thread runs a host function, in which the driver may not be called."""
     return bool(serving) and get_ident() in serving
+
+
+def releases_later() -> bool:
+    """Tell whether what is closed in this thread now is released later, by the next drain().
+
+    It is in a host function, and if a garbage collection or a signal handler closes it inside a call of a driver that
+    is written in Python: other threads may wait for the end of that call, and hold the locks that the release takes.
+    """
+    if not serving and not calling:
+        return False
+    return is_serving() or any(inside() for inside in calling)
 
 
 def drain() -> None:
     """Do the pending releases; called where our own calls create or release a handle, or have waited."""
-    if is_serving():
+    if releases_later():
         return
     later: list[Release] = []
     try:
@@ -210,7 +225,7 @@ class Owned:
         try:
             self._handle = None
             if not self._closing() and release is not None:
-                if not forked and (is_serving() or release.release(False) is False):
+                if not forked and (releases_later() or release.release(False) is False):
                     dropped.append(release)
                 self.__del__ = _nothing
         except ImportError:  # the interpreter ends and imports nothing more: the driver releases everything

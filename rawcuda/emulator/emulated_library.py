@@ -284,6 +284,10 @@ class Emulator:
             made._machine.failures.read(failure)
         return made
 
+    def is_calling(self) -> bool:
+        """Tell whether this thread is inside a call of the emulator or runs its work, as a __del__ may be."""
+        return bool(self._machine.lock._is_owned()) or self._machine.queues.inside_work()  # type: ignore[attr-defined]
+
     def fail(self, name: str, which: int = 1, code: int = 2) -> None:
         """Make a driver call fail although nothing is wrong, to test how a program handles the error.
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+from _weakref import ref
 from struct import Struct
 
 TYPE_CHECKING = False
@@ -241,12 +242,12 @@ def facts(*names: str) -> Callable[[type[_Type]], type[_Type]]:
 
 
 watched: list[bool] = []
-_locks: list[Any] = []
+_locks: dict[ref[Any], None] = {}
 
 
 def free_after_fork(lock: Any) -> Any:
     """Return a lock that is free in the children of fork() after watch_locks(), whichever thread held it then."""
-    _locks.append(lock)
+    _locks[ref(lock, _locks.pop)] = None
     return lock
 
 
@@ -258,8 +259,10 @@ def watch_locks() -> None:
 
 
 def _free_locks() -> None:
-    for lock in _locks:
-        lock._at_fork_reinit()
+    for each in tuple(_locks):
+        lock = each()
+        if lock is not None:
+            lock._at_fork_reinit()
 
 
 _T_OBJECT_EX, _READONLY = 16, 1

@@ -11,7 +11,7 @@ from tests.conftest import Python
 from tests.subject import rawcuda
 
 FORK = """
-import os, signal, threading, time, warnings
+import os, signal, threading, time, traceback, warnings
 import numpy
 from tests.subject import module, rawcuda
 warnings.simplefilter("ignore")  # about fork() in a process with threads
@@ -24,6 +24,11 @@ names = {
     "gpu.devices.ranges": ("_lock",),
 }
 locks = [getattr(module(each), name) for each in names for name in names[each]]
+graph.empty(), graph.close()
+graph = device.graph()
+graph.empty()
+reserved = device.virtual_memory(1, reserve=1 << 22)
+locks += [graph._lock, reserved._lock, device._primary._lock]
 held, end = threading.Event(), threading.Event()
 
 def hold():
@@ -43,15 +48,19 @@ if not child:
         assert rawcuda.view(source.__dlpack__()).tolist() == source.tolist()
         assert numpy.from_dlpack(rawcuda.view(source)).tolist() == source.tolist()
         stream.close()
-        for call in (lambda: stream.capture().__enter__(), lambda: device.stream(), lambda: device.allocate(4)):
+        for call in (
+            lambda: stream.capture().__enter__(), device.stream, lambda: device.allocate(4), graph.empty,
+            lambda: reserved.grow(1 << 22), lambda: rawcuda.Device(1),
+        ):
             try:
                 call()
             except (rawcuda.ForkedAfterInit, rawcuda.Closed):
                 pass
             else:
-                raise AssertionError("accepted")
+                raise AssertionError(f"{call} was accepted")
         code = 0
     finally:
+        traceback.print_exc()
         os._exit(code)
 print(os.waitpid(child, 0)[1])
 end.set(), thread.join()
@@ -83,3 +92,28 @@ def test_a_reset_in_a_host_function_closes_nothing(device: Any) -> None:
     stream.synchronize()
     assert memory.view().tolist()[0] == 1
     stream.close(), memory.close()
+
+
+FORKING = """
+import os, signal, time
+from tests.subject import rawcuda
+stream, children = rawcuda.Device(0).stream(), []
+
+def work():
+    child = os.fork()
+    if child:
+        children.append(child)
+    else:
+        signal.alarm(20)  # ends the child if it waits
+
+stream.call(work)
+stream.synchronize()
+print(os.waitpid(children[0], 0)[1])
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork()")
+@pytest.mark.emulator_only("in a child of fork(), the thread of a GPU's driver does what it likes")
+def test_a_child_that_returns_from_a_host_function_ends(python: Python) -> None:
+    result = python(FORKING)
+    assert result.stdout == "0\n", result.stdout + result.stderr

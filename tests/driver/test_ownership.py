@@ -314,6 +314,55 @@ def test_collections_inside_every_call(device):
         gc.set_threshold(*before)
 
 
+@pytest.mark.emulator_only("a collection cannot begin inside a call of compiled code")
+@pytest.mark.parametrize("dropped", [False, True])
+def test_close_inside_a_call_of_the_emulator_waits_for_no_lock(device, monkeypatch, dropped):
+    """A __del__ that a collection calls there may close; another thread may hold our locks, and wait for that call."""
+    handles, points, peers = module("gpu.core.handles"), module("gpu.core.points"), module("gpu.devices.peers")
+    space = module("emulator.machine.space").Space
+    world = everything()
+    world["executable"] = world["graph"].instantiate()
+    world["access"] = device.peer_access(rawcuda.Device(1))
+    rawcuda.synchronize()
+    locks = [handles.destroying, points.beginning, peers._lock, world["virtual"]._lock, world["graph"]._lock]
+    held, end, closed, allocate = threading.Event(), threading.Event(), [], space.allocate
+
+    def hold():
+        for lock in locks:
+            lock.acquire()
+        held.set(), end.wait(WAIT)
+        for lock in locks:
+            lock.release()
+
+    def close_all():
+        for name in [*world]:
+            thing = world.pop(name)
+            if not dropped:
+                close(thing)
+            del thing
+            device.event().close()  # (close() releases what was dropped, too)
+            closed.append(name)
+
+    def collect_and_allocate(*arguments, **named):
+        if world and threading.current_thread() is threading.main_thread():
+            caller = threading.Timer(WAIT / 6, end.set)  # ends a wait, so that the test fails and does not hang
+            caller.start()
+            close_all()
+            caller.cancel()
+        return allocate(*arguments, **named)
+
+    thread = threading.Thread(target=hold)
+    thread.start(), held.wait(WAIT)
+    monkeypatch.setattr(space, "allocate", collect_and_allocate)
+    memory = device.allocate(64)
+    waited, _ = end.is_set(), end.set()
+    thread.join(WAIT)
+    memory.close()
+    assert len(closed) > len(NAMES) and not waited
+    rawcuda.synchronize()
+    assert not owned.dropped
+
+
 # -- work pending
 
 

@@ -54,7 +54,7 @@ REGISTERS = {
     "gpu.core.host_functions": "_calls _graph_calls _forever _origins _in_graphs _thunk _addresses",
     "interpreter.buffer_type": "_made",
     "interpreter.callback": "_kinds",
-    "ownership": "serving tokens dropped forked _watched",
+    "ownership": "calling serving tokens dropped forked _watched",
     "interpreter.cpython": "_locks watched",
     "protocols.choosing": "_types",
     "protocols.dlpack_c_exchange": "_spare",

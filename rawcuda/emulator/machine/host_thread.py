@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import _thread
 import ctypes
+import os
 import queue
 import threading
 from collections import deque
@@ -74,6 +75,8 @@ class HostThread:
                 try:
                     work.begun = True
                     work.run()
+                    if os.getpid() != self._machine.pid:  # a child of fork() has returned from a host function
+                        return
                     with self._machine.lock:
                         self.given.popleft()
                         self._machine.queues.finish_host(work)

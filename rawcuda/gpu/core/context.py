@@ -18,6 +18,7 @@ from ... import driver
 from ...driver import of_thread
 from ...errors import Closed, CudaError, ForkedAfterInit, Unsupported, a_kind
 from ...headers import cuda_h
+from ...interpreter.cpython import free_after_fork
 from ...ownership import forked
 from ...tracing import careful
 from .calls import Calls, report
@@ -114,7 +115,7 @@ class PrimaryContext:
         self.pool: list[Event] = []
         self.events: list[Event] = []
         self.attributes: dict[object, Any] = {}  # constant facts about the device, for Device
-        self._lock = _thread.RLock()  # re-entrant, because garbage collection may run while it is held
+        self._lock = free_after_fork(_thread.RLock())  # re-entrant, because garbage collection may run while it is held
 
     def hold(self, user: object) -> int:
         """Add a user and return the context's handle; the context is retained if necessary.

@@ -16,7 +16,7 @@ from ...driver import as_argument
 from ...errors import CudaError, worded
 from ...headers import cuda_h
 from ...interpreter.cpython import facts
-from ...ownership import Owned, invalidate, tokens
+from ...ownership import Owned, invalidate, releases_later, tokens
 from ...protocols.cuda_stream import handle_from as _protocol_handle
 from ...protocols.description import Bytes
 from ...remembered import Remembered
@@ -132,7 +132,7 @@ class StreamHandle(InContext):
         release, primary = self._release, self._primary
         if self._argument is None:  # no view, copy or allocation was ordered by it; launches alone do not count
             self._end = REACHED
-        elif type(release) is Lifetime and release.value and primary is not None:
+        elif type(release) is Lifetime and release.value and primary is not None and not releases_later():
             with destroying:
                 if not release.taken.locked():  # otherwise another thread closes it, too, and is ahead
                     self._end = mark_end(primary, release)

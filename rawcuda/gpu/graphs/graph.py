@@ -25,7 +25,7 @@ from ...driver import as_argument
 from ...errors import Closed, CudaError, InvalidUse, a_kind
 from ...headers import cuda_h
 from ...hints import hinted
-from ...interpreter.cpython import facts
+from ...interpreter.cpython import facts, free_after_fork
 from ...ownership import Owned, drain, dropped, invalidate
 from ..core.context import PrimaryContext, no_device, primary_of
 from ..core.handles import CLONE, GRAPH, make, shown_handle
@@ -131,7 +131,7 @@ class Graph(Owned):
         self._primary, self._device, self._state = primary, device, state
         self._outer: Graph | None = None
         self._parent: Node | None = None  # the node that this graph belongs to
-        self._lock = _thread.RLock()
+        self._lock = free_after_fork(_thread.RLock())
         # By the handle of a node: what it uses, what it does, and a weak reference to its Node.
         self._kept: dict[object, Sequence[object]] = {}
         self._given: dict[int, Given] = {}

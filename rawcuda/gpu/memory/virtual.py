@@ -18,7 +18,7 @@ from ...arrays import making
 from ...driver import as_argument
 from ...errors import CudaError, worded
 from ...headers import cuda_h
-from ...interpreter.cpython import facts
+from ...interpreter.cpython import facts, free_after_fork
 from ...ownership import drain, dropped
 from ..core import locations
 from ..core.context import context_of, no_device, primary_of
@@ -128,7 +128,7 @@ class VirtualMemory(locations.PeerAccess, Memory):
             drain()
         self._describe(device, 0, "device", None)
         self._shareable = bool(shareable)
-        self._lock = RLock()
+        self._lock = free_after_fork(RLock())
         self._granularity = granularity(primary)
         self._reserved = -(-room // self.granularity) * self.granularity
         reservation = self._reservation = Reservation(primary, self.reserved)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import ctypes
 import os
 import re
+from uuid import NAMESPACE_OID, UUID, uuid5
 
 from ...interface.abis import NOT_FOUND, symbol_of
 from ...interface.thunks import entry, out, put_address_of, put_bytes, put_int, put_word, text
@@ -19,10 +20,6 @@ from ...machine.codes import Refused
 from ...machine.machine import Machine
 from ...machine.sharing import is_supported
 from ...machine.space import say
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from uuid import UUID
 
 __all__ = ["FUNCTION", "bus_id_of", "uuid_of", "visible"]
 
@@ -100,8 +97,6 @@ def uuid_of(index: int, is_instance: bool = False) -> str:
 
 
 def _uuid(index: int, is_instance: bool) -> UUID:
-    from uuid import NAMESPACE_OID, uuid5
-
     return uuid5(NAMESPACE_OID, f"emulated {'instance' if is_instance else 'device'} {index}")
 
 
