@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import compileall
+import contextlib
 import gc
 import hashlib
 import os
@@ -12,6 +13,7 @@ import sys
 import textwrap
 from collections import defaultdict
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Callable
 
 import pytest
@@ -266,22 +268,38 @@ def python(pytestconfig: pytest.Config, tmp_path: os.PathLike[str]) -> Python:
             **os.environ,
             "PYTHONPATH": os.pathsep.join(dict.fromkeys((str(ROOT), str(CHECKOUT)))),
             "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTHONFAULTHANDLER": "1",
+            "PYTEST_DEBUG_TEMPROOT": tmp,  # pytest deletes old folders beside its own, which may take a minute
             "TESTED_PACKAGE": NAME,
             "RAWCUDA_DRIVER": driver,
             "RAWCUDA_EMULATOR": ",".join((f"random={seed}" if mode == "random" else mode, "devices=2")),
             **(env or {}),
         }
         command = ["-c", textwrap.dedent(code)] if isinstance(code, str) else code
-        result = subprocess.run(
+        with subprocess.Popen(
             [executable, *flags, *command, *arguments],
             cwd=cwd or tmp,
-            timeout=timeout,
             text=True,
             errors="backslashreplace",
             stdin=subprocess.DEVNULL,
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             env={name: value for name, value in variables.items() if value is not None},
-        )
+        ) as process:
+            try:
+                out, error = process.communicate(timeout=timeout)
+            except subprocess.TimeoutExpired:
+                _show_stacks(process.pid)
+                try:
+                    out, error = process.communicate(timeout=10)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    out, error = process.communicate()
+                pytest.fail(f"it did not end within {timeout} s:\n{out}\n{error}")
+            except BaseException:
+                process.kill()
+                raise
+        result = subprocess.CompletedProcess(process.args, process.returncode, out, error)
         if check and result.returncode:
             pytest.fail(f"exit status {result.returncode}\n{result.stdout}{result.stderr}")
         return result
@@ -289,11 +307,23 @@ def python(pytestconfig: pytest.Config, tmp_path: os.PathLike[str]) -> Python:
     return run
 
 
+def _show_stacks(process: int) -> None:
+    """End a process and its children by a signal at which Python prints the stacks of all threads to stderr."""
+    try:
+        tasks = [each.read_text("ascii") for each in Path(f"/proc/{process}/task").glob("*/children")]
+    except OSError:  # it has ended, or the system has no /proc
+        tasks = []
+    for child in " ".join(tasks).split():
+        _show_stacks(int(child))
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(process, signal.SIGABRT)
+
+
 Rerun = Callable[..., str]
 
 
 @pytest.fixture
-def rerun(request: pytest.FixtureRequest) -> Rerun:
+def rerun(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Rerun:
     """Run other tests from the checkout in a new process; fail with their output, or return it.
 
     Their last line is printed at the end of this run.
@@ -309,7 +339,7 @@ def rerun(request: pytest.FixtureRequest) -> Rerun:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            env={**os.environ, **(env or {})},
+            env={**os.environ, "PYTEST_DEBUG_TEMPROOT": str(tmp_path_factory.getbasetemp()), **(env or {})},
         )
         closing = (result.stdout.strip() or "no output").splitlines()[-1].strip("= ")
         request.node.user_properties.append(("told", f"{request.node.nodeid}: {closing}"))

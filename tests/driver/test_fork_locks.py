@@ -92,28 +92,3 @@ def test_a_reset_in_a_host_function_closes_nothing(device: Any) -> None:
     stream.synchronize()
     assert memory.view().tolist()[0] == 1
     stream.close(), memory.close()
-
-
-FORKING = """
-import os, signal, time
-from tests.subject import rawcuda
-stream, children = rawcuda.Device(0).stream(), []
-
-def work():
-    child = os.fork()
-    if child:
-        children.append(child)
-    else:
-        signal.alarm(20)  # ends the child if it waits
-
-stream.call(work)
-stream.synchronize()
-print(os.waitpid(children[0], 0)[1])
-"""
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork()")
-@pytest.mark.emulator_only("in a child of fork(), the thread of a GPU's driver does what it likes")
-def test_a_child_that_returns_from_a_host_function_ends(python: Python) -> None:
-    result = python(FORKING)
-    assert result.stdout == "0\n", result.stdout + result.stderr

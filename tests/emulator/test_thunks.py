@@ -544,3 +544,27 @@ def _seconds(call, argument, count=200):
 def test_a_failed_call_says_which():
     with pytest.raises(Failed, match="cuMemAlloc_v2: 3"):
         Client(start=False).do("cuMemAlloc_v2", ctypes.c_uint64(), 16)
+
+
+FORKING = """
+import os, signal, time
+from tests.subject import rawcuda
+stream, children = rawcuda.Device(0).stream(), []
+
+def work():
+    child = os.fork()
+    if child:
+        children.append(child)
+    else:
+        signal.alarm(20)  # ends the child if it waits
+
+stream.call(work)
+stream.synchronize()
+print(os.waitpid(children[0], 0)[1])
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork()")
+def test_a_child_that_returns_from_a_host_function_ends(python):
+    result = python(FORKING)
+    assert result.stdout == "0\n", result.stdout + result.stderr

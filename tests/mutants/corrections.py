@@ -62,7 +62,7 @@ CORRECTIONS = [
         "emulator/machine/host_thread.py",
         old="if os.getpid() != self._machine.pid:",
         new="if False:",
-        test="driver/test_fork_locks.py::test_a_child_that_returns_from_a_host_function_ends",
+        test="emulator/test_thunks.py::test_a_child_that_returns_from_a_host_function_ends",
     ),
     Correction(
         "close inside a call of the emulator",
