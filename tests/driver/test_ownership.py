@@ -517,6 +517,41 @@ def test_closing_while_this_thread_captures(device, mode):
         graph.close()
 
 
+@pytest.mark.parametrize("after", ["cuStreamBeginCapture_v2", "cuStreamEndCapture"])
+def test_closing_in_a_collection_while_a_capture_begins_or_ends(device, monkeypatch, after):
+    class Owner:
+        def __init__(self):
+            self.me, self.memory = self, device.allocate(64, kind="pinned")
+
+        def __del__(self):
+            self.memory.close()  # would wait for the context, which breaks a capture
+
+    calls = device._primary.calls
+    call = getattr(calls, after)
+
+    def call_and_collect(*arguments):
+        code = call(*arguments)
+        gc.collect()
+        return code
+
+    with device.load(kernels.GLOBALS) as loaded, device.stream() as stream:
+        launch = loaded["nothing"].configure(grid=1, block=1, stream=stream)
+        gc.collect()
+        gc.disable()
+        try:
+            Owner()
+            monkeypatch.setitem(vars(calls), after, call_and_collect)
+            with stream.capture() as graph:
+                launch()
+        finally:
+            gc.enable()
+        graph.launch(stream)
+        stream.synchronize()
+        graph.close()
+    rawcuda.synchronize()
+    assert not owned.dropped
+
+
 def test_what_a_stream_that_joined_the_capture_uses_lives_as_long_as_the_graph(device):
     class Exporter:
         alive = 0

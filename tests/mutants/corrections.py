@@ -74,6 +74,15 @@ CORRECTIONS = [
         hangs=True,
     ),
     Correction(
+        "captures",
+        "a collection that closes pinned memory while a capture begins breaks the capture",
+        "gpu/graphs/recording.py",
+        old="                capturing[_NEXT] = self._kept\n",
+        new="                capturing[_NEXT] = self._kept\n                capturing.clear()\n",
+        test="driver/test_ownership.py::"
+        "test_closing_in_a_collection_while_a_capture_begins_or_ends[cuStreamBeginCapture_v2]",
+    ),
+    Correction(
         "close inside a call of the emulator",
         "close() of a stream marks the end of its work inside a call of the emulator",
         "gpu/core/stream_arguments.py",

@@ -36,6 +36,7 @@ __all__ = ["Recording", "changing", "no_recording"]
 
 # After this time, the call of a thread that waits for a context has begun: a capture does not disturb it.
 _PATIENCE_S = 0.25
+_NEXT = -1  # stands for the number of the capture that begins now
 _MODES = {"global": 0, "thread_local": 1, "relaxed": 2}  # CU_STREAM_CAPTURE_MODE_...
 
 
@@ -125,10 +126,15 @@ class Recording:
             with beginning:  # no wait begins from here on, and those that have begun end
                 _let_waits_end()
                 self._state = "begun"
-                getattr(primary.calls, symbol)(queue, *arguments, mode)
-                self._number = capture_number(primary, stream.handle) or 0
-                captured_on[self._number] = primary.ordinal
-                capturing[self._number] = self._kept
+                # A __del__ of the program may close something in this thread before the number is known.
+                capturing[_NEXT] = self._kept
+                try:
+                    getattr(primary.calls, symbol)(queue, *arguments, mode)
+                    self._number = capture_number(primary, stream.handle) or 0
+                    captured_on[self._number] = primary.ordinal
+                    capturing[self._number] = self._kept
+                finally:
+                    capturing.pop(_NEXT, None)
         except CudaError:
             self._state = "over"
             raise
