@@ -11,7 +11,9 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, TypeVar
+
+    AnyCudaError = TypeVar("AnyCudaError", bound="CudaError")
 
 __all__ = [
     "RawCudaError",
@@ -33,6 +35,8 @@ __all__ = [
     "ProtocolError",
     "PtxError",
     "from_code",
+    "unsupported",
+    "reworded",
     "refusal",
     "protecting",
     "worded",
@@ -101,6 +105,16 @@ class NotFound(InvalidUse, KeyError):
 
 class Unsupported(CudaError, NotImplementedError):
     """This device, this driver or this copy of the package does not support the operation."""
+
+
+def unsupported(message: str, call: str = "") -> Unsupported:
+    """Return the error for what the device or the driver does not support, where a check of ours finds that out."""
+    return Unsupported(message, code=801, name="CUDA_ERROR_NOT_SUPPORTED", call=call)
+
+
+def reworded(error: CudaError, message: str, kind: type[AnyCudaError]) -> AnyCudaError:
+    """Return an error of this class for the same call and code, with a message that says more."""
+    return kind(message, code=error.code, name=error.name, call=error.call, arguments=error.arguments)
 
 
 class CompileFailed(CudaError):

@@ -25,9 +25,10 @@ from ..errors import (
     OutOfMemory,
     Unsupported,
     a_kind,
+    unsupported,
     worded,
 )
-from ..headers.status import INVALID_IMAGE, NOT_SUPPORTED
+from ..headers.status import INVALID_IMAGE
 from ..images import containers
 from ..images.outline import declarations
 from .messages import pin
@@ -325,10 +326,8 @@ def _find() -> list[NvJitLink]:
 def link_with(linker: NvJitLink, inputs: Sequence[Input], target: Target, output: str, options: Options) -> Linked:
     """Link with nvJitLink; the exceptions are those of link()."""
     if not linker.makes(output):
-        raise Unsupported(
+        raise unsupported(
             f"{_about(linker)} makes no {output}: CUDA 13.3 introduced it",
-            code=NOT_SUPPORTED,
-            name="CUDA_ERROR_NOT_SUPPORTED",
             call="link",
         )
     more = []

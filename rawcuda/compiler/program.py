@@ -12,8 +12,8 @@ import os
 from contextlib import suppress
 
 from .. import locate
-from ..errors import CompilerNotFound, CudaError, NotFound, Unsupported, shown, worded
-from ..headers.status import NOT_FOUND, NOT_SUPPORTED, UNSUPPORTED_PTX_VERSION
+from ..errors import CompilerNotFound, CudaError, NotFound, Unsupported, reworded, shown, unsupported, worded
+from ..headers.status import NOT_FOUND, UNSUPPORTED_PTX_VERSION
 from ..hints import no_such_option
 from .cache import Store
 from .messages import diagnostics, failure, pin
@@ -68,15 +68,12 @@ class Built:
         if error.code != UNSUPPORTED_PTX_VERSION:
             return error
         driver = driver_version // 1000, driver_version % 1000 // 10
-        return Unsupported(
+        message = (
             f"{error.call}: {error.name} ({error.code}): {_about(self.compiler)} makes PTX that is newer than the "
             f"driver, which is of CUDA {_dotted(driver)}. Update the driver, or install the compiler of its version: "
-            f"pip install {pin('nvidia-cuda-nvrtc', driver)}",
-            code=error.code,
-            name=error.name,
-            call=error.call,
-            arguments=error.arguments,
+            f"pip install {pin('nvidia-cuda-nvrtc', driver)}"
         )
+        return reworded(error, message, Unsupported)
 
 
 def compile(
@@ -246,10 +243,8 @@ def _check_known(target: Target, loaded: Nvrtc | Nvcc) -> None:
     if target.number < min(loaded.architectures, default=0):
         raise _too_new(target, loaded)
     listed = ", ".join(f"sm_{number}" for number in loaded.architectures)
-    raise Unsupported(
+    raise unsupported(
         f"{_about(loaded)} does not know {target}; it knows {listed}. Take one of these, or install a newer compiler",
-        code=NOT_SUPPORTED,
-        name="CUDA_ERROR_NOT_SUPPORTED",
         call="compile",
     )
 
@@ -260,11 +255,9 @@ def _too_new(target: Target, loaded: Nvrtc | Nvcc) -> Unsupported:
         for number, version in (*_LAST_FOR, (1000, (0, 0)))
         if target.number < number
     )
-    return Unsupported(
+    return unsupported(
         f"{_about(loaded)} is too new for {target}: the oldest that it knows is sm_{min(loaded.architectures)}"
         + (remedy if target.number >= _OLDEST else ""),
-        code=NOT_SUPPORTED,
-        name="CUDA_ERROR_NOT_SUPPORTED",
         call="compile",
     )
 
@@ -274,10 +267,8 @@ def _too_new(target: Target, loaded: Nvrtc | Nvcc) -> Unsupported:
 
 def _compile(request: Request, loaded: Nvrtc | Nvcc, cache: Any) -> Outcome:
     if request.output == "ltoir" and loaded.version < (12, 0):
-        raise Unsupported(
+        raise unsupported(
             f"{_about(loaded)} makes no LTO-IR: CUDA 12.0 introduced it",
-            code=NOT_SUPPORTED,
-            name="CUDA_ERROR_NOT_SUPPORTED",
             call="compile",
         )
     store = None if cache is None else Store(cache)
@@ -328,11 +319,9 @@ def _check_names(request: Request, outcome: Outcome, loaded: Nvrtc | Nvcc) -> No
     if not missing:
         return
     if any("<" in name for name in missing) or request.output != "ptx":
-        raise Unsupported(
+        raise unsupported(
             f"names={missing!r}: nvcc does not report the names of templates; NVRTC does: pip install "
             f"{pin('nvidia-cuda-nvrtc', loaded.version)}",
-            code=NOT_SUPPORTED,
-            name="CUDA_ERROR_NOT_SUPPORTED",
             call="nvcc",
         )
     raise NotFound(

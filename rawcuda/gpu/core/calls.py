@@ -23,7 +23,7 @@ from time import perf_counter_ns
 
 from ... import tracing
 from ...driver import of_thread
-from ...errors import CudaError, InvalidUse
+from ...errors import CudaError, InvalidUse, reworded
 from ...headers import behaviour, cuda_h
 from ...tracing import careful
 
@@ -206,10 +206,4 @@ class Explained:
 
     def __exit__(self, kind: object, error: Any, traceback: object) -> None:
         if isinstance(error, CudaError) and error.code == self._code:
-            raise InvalidUse(
-                self._meaning,
-                code=error.code,
-                name=error.name,
-                call=error.call,
-                arguments=error.arguments,
-            ) from None
+            raise reworded(error, self._meaning, InvalidUse) from None

@@ -16,7 +16,7 @@ import ctypes
 
 from ... import driver
 from ...driver import of_thread
-from ...errors import Closed, CudaError, ForkedAfterInit, Unsupported, a_kind
+from ...errors import Closed, CudaError, ForkedAfterInit, a_kind, unsupported
 from ...headers import cuda_h
 from ...ownership import forked
 from ...tracing import careful
@@ -61,7 +61,6 @@ __all__ = [
     "release",
     "require",
     "some_context",
-    "unsupported",
 ]
 
 
@@ -465,11 +464,6 @@ def no_device(what: str, given: object, maker: str) -> TypeError:
 # -- checks of what the driver and the device support
 
 
-def unsupported(message: str, call: str = "cuLaunchKernelEx") -> Unsupported:
-    """Return the error for what the device or the driver does not support."""
-    return Unsupported(message, code=801, name="CUDA_ERROR_NOT_SUPPORTED", call=call)
-
-
 def require(of: OnDevice, option: str, attribute: str) -> int:
     """Return the device attribute that tells whether the device supports an option.
 
@@ -477,9 +471,8 @@ def require(of: OnDevice, option: str, attribute: str) -> int:
     """
     found: int = of.device.attribute(attribute)
     if not found:
-        raise unsupported(
-            f"{option}: device {of.device.ordinal} does not support it: its attribute {attribute} is {found}"
-        )
+        why = f"{option}: device {of.device.ordinal} does not support it: its attribute {attribute} is {found}"
+        raise unsupported(why, "cuLaunchKernelEx")
     return found
 
 
@@ -496,7 +489,8 @@ def check_version(of: OnDevice, what: str, since: int) -> None:
     """Raise Unsupported if the driver is too old for an option."""
     version = driver_version(of)
     if version < since:
-        raise unsupported(f"{what} needs a driver of CUDA {_words(since)}; this one is of CUDA {_words(version)}")
+        why = f"{what} needs a driver of CUDA {_words(since)}; this one is of CUDA {_words(version)}"
+        raise unsupported(why, "cuLaunchKernelEx")
 
 
 def _words(version: int) -> str:

@@ -20,9 +20,8 @@ from math import gcd
 
 from ...arguments import SetOnce, as_int
 from ...driver import as_argument
-from ...errors import Unsupported, a_kind, worded
+from ...errors import a_kind, unsupported, worded
 from ...headers import cuda_h
-from ...headers.status import NOT_SUPPORTED
 from ...ownership import drain, dropped
 from ..core.handles import GREEN, GREEN_STREAM, shown_handle
 from ..core.stream_arguments import InContext
@@ -181,11 +180,9 @@ def split(device: Device, sm_counts: tuple[object, ...], rest: bool) -> Split:
     loaded = device._primary.driver
     if not loaded.has(_SINCE[0]):
         version = loaded.version
-        raise Unsupported(
+        raise unsupported(
             f"green contexts need a driver of CUDA {_SINCE[1] // 1000}.{_SINCE[1] % 1000 // 10} or newer; the loaded "
             f"one is of CUDA {version // 1000}.{version % 1000 // 10}",
-            code=NOT_SUPPORTED,
-            name="CUDA_ERROR_NOT_SUPPORTED",
         )
     wanted = [_count(each) for each in sm_counts]
     if not wanted:

@@ -12,7 +12,7 @@ import ctypes
 from ctypes import byref
 
 from ...arguments import SetOnce, as_int
-from ...errors import InvalidUse, Unsupported, worded
+from ...errors import InvalidUse, Unsupported, reworded, unsupported, worded
 from ...headers import cuda_h
 from ...headers.status import INVALID_VALUE, NOT_SUPPORTED
 
@@ -31,10 +31,8 @@ _NEEDED = "cuGraphConditionalHandleCreate"
 def refused(driver: Driver, what: str, since: str) -> Unsupported:
     """Return the error for a driver that is too old for conditional nodes, or for some of them."""
     version = driver.version
-    return Unsupported(
+    return unsupported(
         f"{what} need a driver of CUDA {since}, and this is one of {version // 1000}.{version % 1000 // 10}",
-        code=NOT_SUPPORTED,
-        name="CUDA_ERROR_NOT_SUPPORTED",
         call=_NEEDED,
     )
 
@@ -127,10 +125,8 @@ class explained:
             return
         found = sorted({node.kind for node in self.graph.nodes} & _SPECIAL)
         if found:
-            raise type(error)(
-                f"{error}\nA graph with {' and '.join(found)} nodes {self.what}",
-                code=error.code, name=error.name, call=error.call, arguments=error.arguments,
-            ) from None  # fmt: skip
+            message = f"{error}\nA graph with {' and '.join(found)} nodes {self.what}"
+            raise reworded(error, message, type(error)) from None
 
 
 _REFUSED = INVALID_VALUE, NOT_SUPPORTED

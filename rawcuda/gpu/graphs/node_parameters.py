@@ -19,7 +19,7 @@ from ...arguments import as_int
 from ...arrays import copying
 from ...arrays.host_copy import LARGEST_PITCH, box_of
 from ...driver import as_argument
-from ...errors import InvalidUse, a_kind, worded
+from ...errors import InvalidUse, a_kind, reworded, worded
 from ...headers import cuda_h
 from ...headers.status import INVALID_VALUE
 from ...protocols.description import Bytes, Description, Unaddressed
@@ -123,11 +123,11 @@ class Given:
         except InvalidUse as error:
             if error.code != INVALID_VALUE or self.kind not in ("copy", "fill"):
                 raise
-            raise InvalidUse(
+            message = (
                 f"{error}\nA {self.kind} of an executable graph keeps its shape and the kind of its memory: update the "
-                "node of the graph, and instantiate the graph again",
-                code=error.code, name=error.name, call=error.call, arguments=error.arguments,
-            ) from None  # fmt: skip
+                "node of the graph, and instantiate the graph again"
+            )
+            raise reworded(error, message, InvalidUse) from None
 
     def _set_attributes(self, driver: Driver, node: object) -> None:
         for attribute in self.packed.attributes if self.packed is not None else ():

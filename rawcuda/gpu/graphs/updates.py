@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 from ctypes import byref
 
-from ...errors import CudaError, InvalidUse, a_kind
+from ...errors import CudaError, InvalidUse, a_kind, reworded
 from ...headers import cuda_h
 from ...headers.status import GRAPH_EXEC_UPDATE_FAILURE
 from . import node_parameters
@@ -179,11 +179,8 @@ def _refusal(error: CudaError, graph: object, where: str, result: int) -> Invali
     reason = _REASONS.get(int(result), "it differs")
     if where.startswith("which"):
         reason = "update() does not change nodes and edges"
-    return InvalidUse(
+    message = (
         f"{error.call}: this executable graph cannot be updated from {graph!r}, {where}{': ' * bool(where)}{reason}. "
-        "Instantiate the graph instead.",
-        code=error.code,
-        name=error.name,
-        call=error.call,
-        arguments=error.arguments,
+        "Instantiate the graph instead."
     )
+    return reworded(error, message, InvalidUse)

@@ -14,7 +14,7 @@ import os
 from ...arguments import as_list
 from ...arrays import making
 from ...elements.dtypes import of
-from ...errors import CompileFailed, CudaError, NotFound, a_kind, from_code, worded
+from ...errors import CompileFailed, CudaError, NotFound, a_kind, from_code, reworded, worded
 from ...headers import cuda_h
 from ...headers.status import (
     INVALID_IMAGE,
@@ -231,13 +231,8 @@ class Module(Lender):
                 there = self._no_kernel(name) or f"it has {_listed(self.names, name, self._other_names)}"
             else:
                 there = f"it has {_listed(list(self._declared()), name, {})}; a static variable may have no name there"
-            raise NotFound(
-                f"no {what} {worded(name, 500)} in this module: {there}",
-                code=error.code,
-                name=error.name,
-                call=call,
-                arguments=error.arguments,
-            ) from None
+            message = f"no {what} {worded(name, 500)} in this module: {there}"
+            raise reworded(error, message, NotFound) from None
 
     def _no_kernel(self, name: str) -> str:
         """Return what a name means that is not that of a kernel, as text for an error, or ""."""

@@ -20,8 +20,7 @@ from __future__ import annotations
 import errno
 import os
 
-from ...errors import Closed, Unsupported
-from ...headers.status import NOT_SUPPORTED
+from ...errors import Closed, unsupported
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -84,10 +83,8 @@ def check_system() -> None:
     import sys
 
     if not sys.platform.startswith("linux"):
-        raise Unsupported(
+        raise unsupported(
             f"sharing between processes needs Linux, and this is {sys.platform}: send copies, which pickle makes",
-            code=NOT_SUPPORTED,
-            name="CUDA_ERROR_NOT_SUPPORTED",
         )
 
 
