@@ -12,6 +12,7 @@ import ctypes
 from ctypes import byref
 
 from ...arguments import SetOnce, as_int
+from ...driver import dotted
 from ...errors import InvalidUse, Unsupported, reworded, unsupported, worded
 from ...headers import cuda_h
 from ...headers.status import INVALID_VALUE, NOT_SUPPORTED
@@ -30,9 +31,8 @@ _NEEDED = "cuGraphConditionalHandleCreate"
 
 def refused(driver: Driver, what: str, since: str) -> Unsupported:
     """Return the error for a driver that is too old for conditional nodes, or for some of them."""
-    version = driver.version
     return unsupported(
-        f"{what} need a driver of CUDA {since}, and this is one of {version // 1000}.{version % 1000 // 10}",
+        f"{what} need a driver of CUDA {since}, and this is one of {dotted(driver.version)}",
         call=_NEEDED,
     )
 

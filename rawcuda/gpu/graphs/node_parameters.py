@@ -24,7 +24,7 @@ from ...headers import cuda_h
 from ...headers.status import INVALID_VALUE
 from ...protocols.description import Bytes, Description, Unaddressed
 from ...protocols.device_memory import gpu
-from ..core.context import release
+from ..core.context import attempt
 from ..core.host_functions import for_graph
 from ..core.stream_arguments import LEGACY, InContext
 from .conditions import Condition, refused
@@ -94,7 +94,7 @@ class Given:
         try:
             self._set_attributes(driver, node)
         except Exception:
-            release(driver, "cuGraphDestroyNode", node)
+            attempt(driver.cuGraphDestroyNode, node)
             raise
 
     def options(self) -> dict[int, bytes]:

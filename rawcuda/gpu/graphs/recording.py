@@ -126,7 +126,7 @@ class Recording:
                 _let_waits_end()
                 self._state = "begun"
                 getattr(primary.calls, symbol)(queue, *arguments, mode)
-                self._number = capture_number(primary, stream.handle) or 0
+                self._number = capture_number(primary.calls, stream.handle) or 0
                 captured_on[self._number] = primary.ordinal
                 capturing[self._number] = self._kept
         except CudaError:

@@ -13,7 +13,7 @@ import ctypes
 from ctypes import byref
 
 from ...arguments import SetOnce, as_bool, as_choice, as_int
-from ...driver import as_argument
+from ...driver import as_argument, dotted
 from ...errors import NotFound, OutOfMemory, a_kind, reworded, unsupported, worded
 from ...headers import cuda_h
 from ...ownership import Owned
@@ -427,8 +427,7 @@ def _require(primary: PrimaryContext, kind: str, where: locations.Location) -> N
             attribute = "HOST_MEMORY_POOLS_SUPPORTED"
         locations.require(primary, attribute, "pools of host memory")
     elif primary.driver.version < 13000:
-        version = primary.driver.version
         raise unsupported(
-            f"pools of managed memory exist from CUDA 13.0 on, and this driver is of CUDA {version // 1000}."
-            f"{version % 1000 // 10}: use device.allocate(nbytes, kind='managed'), or update the driver",
+            "pools of managed memory exist from CUDA 13.0 on, and this driver is of CUDA "
+            f"{dotted(primary.driver.version)}: use device.allocate(nbytes, kind='managed'), or update the driver",
         )

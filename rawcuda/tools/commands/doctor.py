@@ -197,7 +197,7 @@ def _library(facts: _Facts, loaded: driver.Driver) -> None:
     facts.add("loaded", repr(loaded).strip("<>"))
     if not is_emulator(loaded):
         facts.add("mapped file", locate.mapped_file() or "unknown: this system does not tell")
-    version = f"{loaded.version // 1000}.{loaded.version % 1000 // 10}"
+    version = driver.dotted(loaded.version)
     facts.add("CUDA version", version)
     known = [each for each in cuda_h.prototypes().values() if not each.old and not each.name.endswith(FORMS)]
     newer = [each.name for each in known if each.since[0] * 1000 + each.since[1] * 10 > loaded.version]
