@@ -11,9 +11,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, TypeVar
-
-    AnyCudaError = TypeVar("AnyCudaError", bound="CudaError")
+    from typing import Any
 
 __all__ = [
     "RawCudaError",
@@ -36,7 +34,6 @@ __all__ = [
     "PtxError",
     "from_code",
     "unsupported",
-    "reworded",
     "refusal",
     "protecting",
     "worded",
@@ -49,14 +46,16 @@ class RawCudaError(Exception):
     """The base class of every exception that this package defines."""
 
 
-class DriverNotFound(RawCudaError, OSError):
-    """No CUDA driver could be loaded; `tried` is a list of (path, why it was tried, the loader's message)."""
-
+class _NothingFound(RawCudaError, OSError):
     def __init__(
         self, message: str, *, tried: list[tuple[str, str, str]] | tuple[tuple[str, str, str], ...] = ()
     ) -> None:
         super().__init__(message)
         self.tried = list(tried)
+
+
+class DriverNotFound(_NothingFound):
+    """No CUDA driver could be loaded; `tried` is a list of (path, why it was tried, the loader's message)."""
 
 
 class SymbolNotFound(RawCudaError, NotImplementedError, AttributeError):
@@ -108,13 +107,8 @@ class Unsupported(CudaError, NotImplementedError):
 
 
 def unsupported(message: str, call: str = "") -> Unsupported:
-    """Return the error for what the device or the driver does not support, where a check of ours finds that out."""
+    """Return the error for what the device or the driver does not support."""
     return Unsupported(message, code=801, name="CUDA_ERROR_NOT_SUPPORTED", call=call)
-
-
-def reworded(error: CudaError, message: str, kind: type[AnyCudaError]) -> AnyCudaError:
-    """Return an error of this class for the same call and code, with a message that says more."""
-    return kind(message, code=error.code, name=error.name, call=error.call, arguments=error.arguments)
 
 
 class CompileFailed(CudaError):
@@ -130,14 +124,8 @@ class CompileFailed(CudaError):
     text: str = ""
 
 
-class CompilerNotFound(RawCudaError, OSError):
+class CompilerNotFound(_NothingFound):
     """No compiler for CUDA C was found; `tried` is a list of (place, why it was tried, what was wrong)."""
-
-    def __init__(
-        self, message: str, *, tried: list[tuple[str, str, str]] | tuple[tuple[str, str, str], ...] = ()
-    ) -> None:
-        super().__init__(message)
-        self.tried = list(tried)
 
 
 class CacheDamaged(RawCudaError, OSError):

@@ -12,14 +12,14 @@ import os
 from contextlib import suppress
 
 from .. import locate
-from ..errors import CompilerNotFound, CudaError, NotFound, Unsupported, reworded, shown, unsupported, worded
+from ..errors import CompilerNotFound, CudaError, NotFound, Unsupported, shown, unsupported, worded
 from ..headers.status import NOT_FOUND, UNSUPPORTED_PTX_VERSION
 from ..hints import no_such_option
 from .cache import Store
-from .messages import diagnostics, failure, pin
+from .messages import diagnostics, failure, not_found, pin
 from .nvcc import Nvcc
 from .nvrtc import Nvrtc
-from .request import OUTPUTS, Outcome, Request, Target, given_target, read_source, read_target, strings, texts
+from .request import OUTPUTS, Outcome, Request, Target, about, given_target, read_source, read_target, strings, texts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -68,12 +68,15 @@ class Built:
         if error.code != UNSUPPORTED_PTX_VERSION:
             return error
         driver = driver_version // 1000, driver_version % 1000 // 10
-        message = (
-            f"{error.call}: {error.name} ({error.code}): {_about(self.compiler)} makes PTX that is newer than the "
+        return Unsupported(
+            f"{error.call}: {error.name} ({error.code}): {about(self.compiler)} makes PTX that is newer than the "
             f"driver, which is of CUDA {_dotted(driver)}. Update the driver, or install the compiler of its version: "
-            f"pip install {pin('nvidia-cuda-nvrtc', driver)}"
+            f"pip install {pin('nvidia-cuda-nvrtc', driver)}",
+            code=error.code,
+            name=error.name,
+            call=error.call,
+            arguments=error.arguments,
         )
-        return reworded(error, message, Unsupported)
 
 
 def compile(
@@ -203,22 +206,8 @@ def _find() -> list[Nvrtc | Nvcc]:
                 tried.append((path, why, str(error)))
         if found:
             return sorted(found, key=lambda each: each.version, reverse=True)
-    lines = [f"  {path}  ({why}): {said}" for path, why, said in tried]
-    folders = locate.searched()
-    lines += [f"  {path}  ({why})" for path, why in folders]
-    tried += [(path, why, "has neither NVRTC nor nvcc") for path, why in folders]
-    remedy = locate.needs_glibc() or (
-        "Install NVRTC: pip install nvidia-cuda-nvrtc (or, for a driver older than CUDA 13, pip install "
-        "nvidia-cuda-nvrtc-cu12)"
-    )
-    raise CompilerNotFound(
-        "no compiler for CUDA C was found: neither NVRTC nor nvcc. Looked in:\n" + "\n".join([*lines, remedy]),
-        tried=tried,
-    )
-
-
-def _about(loaded: Nvrtc | Nvcc) -> str:
-    return f"{loaded.kind} {_dotted(loaded.version)} ({loaded.path})"
+    what, lacks = "no compiler for CUDA C was found: neither NVRTC nor nvcc", "has neither NVRTC nor nvcc"
+    raise not_found(CompilerNotFound, what, tried, lacks, "NVRTC: pip install nvidia-cuda-nvrtc")
 
 
 def _dotted(version: tuple[int, int]) -> str:
@@ -244,7 +233,7 @@ def _check_known(target: Target, loaded: Nvrtc | Nvcc) -> None:
         raise _too_new(target, loaded)
     listed = ", ".join(f"sm_{number}" for number in loaded.architectures)
     raise unsupported(
-        f"{_about(loaded)} does not know {target}; it knows {listed}. Take one of these, or install a newer compiler",
+        f"{about(loaded)} does not know {target}; it knows {listed}. Take one of these, or install a newer compiler",
         call="compile",
     )
 
@@ -256,7 +245,7 @@ def _too_new(target: Target, loaded: Nvrtc | Nvcc) -> Unsupported:
         if target.number < number
     )
     return unsupported(
-        f"{_about(loaded)} is too new for {target}: the oldest that it knows is sm_{min(loaded.architectures)}"
+        f"{about(loaded)} is too new for {target}: the oldest that it knows is sm_{min(loaded.architectures)}"
         + (remedy if target.number >= _OLDEST else ""),
         call="compile",
     )
@@ -268,7 +257,7 @@ def _too_new(target: Target, loaded: Nvrtc | Nvcc) -> Unsupported:
 def _compile(request: Request, loaded: Nvrtc | Nvcc, cache: Any) -> Outcome:
     if request.output == "ltoir" and loaded.version < (12, 0):
         raise unsupported(
-            f"{_about(loaded)} makes no LTO-IR: CUDA 12.0 introduced it",
+            f"{about(loaded)} makes no LTO-IR: CUDA 12.0 introduced it",
             call="compile",
         )
     store = None if cache is None else Store(cache)

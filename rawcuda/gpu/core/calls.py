@@ -23,7 +23,7 @@ from time import perf_counter_ns
 
 from ... import tracing
 from ...driver import of_thread
-from ...errors import CudaError, InvalidUse, reworded
+from ...errors import CudaError, InvalidUse
 from ...headers import behaviour, cuda_h
 from ...tracing import careful
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
             """Call a function in the context, which is not current, and return the code."""
 
 
-__all__ = ["Calls", "Explained", "relaxed", "report"]
+__all__ = ["Calls", "Explained", "relaxed", "reworded", "report"]
 
 _NOT_READY = 600
 _QUERIES = ("cuStreamQuery", "cuEventQuery")  # for these NOT_READY is not an error
@@ -191,6 +191,11 @@ def _number_in(text: str) -> int:
     """Return the number in <cparam 'P' (0x7f00)> or <cparam 'I' (5)>: ctypes shows it in no other way."""
     digits = text.rpartition("' (")[2].rstrip(")>")
     return 0 if "nil" in digits else int(digits, 0)
+
+
+def reworded(error: CudaError, message: str, kind: type[CudaError]) -> CudaError:
+    """Return an error of this class for the same call and code, with a message that says more."""
+    return kind(message, code=error.code, name=error.name, call=error.call, arguments=error.arguments)
 
 
 class Explained:

@@ -11,9 +11,10 @@ from __future__ import annotations
 import ctypes
 
 from ...arguments import as_int
-from ...errors import CudaError, NotFound, Unsupported, reworded, worded
+from ...errors import CudaError, NotFound, Unsupported, worded
 from ...headers.behaviour import answers
 from ...headers.status import UNSUPPORTED_LIMIT
+from ..core.calls import reworded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -13,9 +13,10 @@ from ctypes import byref
 
 from ...arguments import SetOnce, as_int
 from ...driver import dotted
-from ...errors import InvalidUse, Unsupported, reworded, unsupported, worded
+from ...errors import InvalidUse, Unsupported, unsupported, worded
 from ...headers import cuda_h
 from ...headers.status import INVALID_VALUE, NOT_SUPPORTED
+from ..core.calls import reworded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -19,11 +19,12 @@ from ...arguments import as_int
 from ...arrays import copying
 from ...arrays.host_copy import LARGEST_PITCH, box_of
 from ...driver import as_argument
-from ...errors import InvalidUse, a_kind, reworded, worded
+from ...errors import InvalidUse, a_kind, worded
 from ...headers import cuda_h
 from ...headers.status import INVALID_VALUE
 from ...protocols.description import Bytes, Description, Unaddressed
 from ...protocols.device_memory import gpu
+from ..core.calls import reworded
 from ..core.context import attempt
 from ..core.host_functions import for_graph
 from ..core.stream_arguments import LEGACY, InContext

@@ -9,9 +9,10 @@ from __future__ import annotations
 import ctypes
 from ctypes import byref
 
-from ...errors import CudaError, InvalidUse, a_kind, reworded
+from ...errors import CudaError, InvalidUse, a_kind
 from ...headers import cuda_h
 from ...headers.status import GRAPH_EXEC_UPDATE_FAILURE
+from ..core.calls import reworded
 from . import node_parameters
 
 TYPE_CHECKING = False
@@ -175,7 +176,7 @@ def _differing(executable: Executable, graph: Graph) -> str:
     return said
 
 
-def _refusal(error: CudaError, graph: object, where: str, result: int) -> InvalidUse:
+def _refusal(error: CudaError, graph: object, where: str, result: int) -> CudaError:
     reason = _REASONS.get(int(result), "it differs")
     if where.startswith("which"):
         reason = "update() does not change nodes and edges"

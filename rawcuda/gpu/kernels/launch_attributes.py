@@ -8,8 +8,9 @@ Read next    occupancy.py
 from __future__ import annotations
 
 from ...arguments import as_bool, as_enumerator, as_int
-from ...errors import Closed, CudaError, InvalidUse, NotFound, reworded, worded
+from ...errors import Closed, CudaError, InvalidUse, NotFound, worded
 from ...headers.status import NOT_PERMITTED
+from ..core.calls import reworded
 from ..core.context import check_version, driver_version, require
 from .configuration import extents
 

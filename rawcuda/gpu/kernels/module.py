@@ -14,7 +14,7 @@ import os
 from ...arguments import as_list
 from ...arrays import making
 from ...elements.dtypes import of
-from ...errors import CompileFailed, CudaError, NotFound, a_kind, from_code, reworded, worded
+from ...errors import CompileFailed, CudaError, NotFound, a_kind, from_code, worded
 from ...headers import cuda_h
 from ...headers.status import (
     INVALID_IMAGE,
@@ -29,6 +29,7 @@ from ...hints import hinted
 from ...images import mangled, outline
 from ...interpreter.cpython import facts
 from ...ownership import invalidate
+from ..core.calls import reworded
 from ..core.context import is_device, no_device
 from ..core.handles import MODULE, make, shown_handle
 from ..memory.leases import Lender
@@ -454,16 +455,23 @@ class Logs:
 
     A driver that compiles a library later, when a device first needs it, writes into them then. So they live as long as
     the library.
+    more    other CUjit_options, and their values
     """
 
     __slots__ = ("info", "errors", "options", "values")
 
-    def __init__(self) -> None:
+    def __init__(self, more: Mapping[int, int] | None = None) -> None:
         self.info, self.errors = (ctypes.create_string_buffer(_LOG_BYTES) for _ in range(2))
-        places = ctypes.addressof(self.info), ctypes.addressof(self.errors)
-        self.options = (ctypes.c_uint * 4)(_INFO, _INFO_SIZE, _ERROR, _ERROR_SIZE)
         # A size is passed as the pointer itself; the driver overwrites it with the log's length.
-        self.values = (ctypes.c_void_p * 4)(places[0], _LOG_BYTES, places[1], _LOG_BYTES)
+        chosen = {
+            _INFO: ctypes.addressof(self.info),
+            _INFO_SIZE: _LOG_BYTES,
+            _ERROR: ctypes.addressof(self.errors),
+            _ERROR_SIZE: _LOG_BYTES,
+            **(more or {}),
+        }
+        self.options = (ctypes.c_uint * len(chosen))(*chosen)
+        self.values = (ctypes.c_void_p * len(chosen))(*chosen.values())
 
 
 def loaded_with_logs(load: Callable[[Logs], object], logs: Logs, driver: Driver, kind: str, data: bytes) -> str:

@@ -14,10 +14,11 @@ from ctypes import byref
 
 from ...arguments import SetOnce, as_bool, as_choice, as_int
 from ...driver import as_argument, dotted
-from ...errors import NotFound, OutOfMemory, a_kind, reworded, unsupported, worded
+from ...errors import NotFound, OutOfMemory, a_kind, unsupported, worded
 from ...headers import cuda_h
 from ...ownership import Owned
 from ..core import locations
+from ..core.calls import reworded
 from ..core.context import PrimaryContext, count, is_device, no_device, primary_of
 from ..core.handles import POOL, POOLED, make, shown_handle
 from ..core.stream_arguments import Ordering, StreamHandle, queue_of
