@@ -1050,7 +1050,7 @@ CORRECTIONS = [
         "explain_hostile",
         "a number is taken for the address of an exchange table",
         "protocols/dlpack_c_exchange.py",
-        old=" and _is_readable(offered):",
+        old=" and peek(offered, 56):",
         new=":",
         test="null/test_dlpack_exchange.py::test_an_address_that_is_no_table",
     ),
