@@ -17,7 +17,7 @@ from operator import mul
 from sys import byteorder
 
 from ...arrays import host_copy
-from ...arrays.host_copy import Walk, box_of
+from ...arrays.host_copy import LARGEST_PITCH, Walk, box_of
 from ...driver import as_argument
 from ...elements import layout
 from ..core.context import PrimaryContext, attempt
@@ -26,7 +26,7 @@ from ..memory.memory import allocate
 from ..memory.ordering import PAGEABLE, end_work, keep, make_ready, refuse_capture, wait_on_host
 from ..streams.stream import record_and_wait
 from . import transfer
-from .contiguous import FILLS_OF_ROWS, LARGEST_PITCH
+from .contiguous import FILLS_OF_ROWS
 from .peer_copy import copy_across
 from .strided_kernel import launch_of as strided_launch
 from .strided_kernel import run as run_kernel
