@@ -50,6 +50,7 @@ __all__ = [
     "SharedLibrary",
     "use",
     "current",
+    "dotted",
     "chosen_library",
     "is_emulator",
     "is_loaded",
@@ -61,6 +62,11 @@ __all__ = [
 
 _QUERIES = ("cuStreamQuery", "cuStreamQuery_ptsz", "cuEventQuery")  # for these NOT_READY is not an error
 WRONG_CONTEXT = (INVALID_CONTEXT, INVALID_HANDLE)  # no context is current, or another one
+
+
+def dotted(version: int) -> str:
+    """Return a version of CUDA as text: "12.4" for 12040."""
+    return f"{version // 1000}.{version % 1000 // 10}"
 
 
 _C: Any = ctypes  # (the types of ctypes leave these names out)
@@ -128,7 +134,7 @@ class Driver(Calls):
             return address
         since = cuda_h.prototypes()[symbol].since
         loaded = self.version
-        words, added = f"CUDA {loaded // 1000}.{loaded % 1000 // 10}", f"CUDA {since[0]}.{since[1]}"
+        words, added = f"CUDA {dotted(loaded)}", f"CUDA {since[0]}.{since[1]}"
         if since[0] * 1000 + since[1] * 10 > loaded:
             text = f"the loaded driver is of {words} and lacks it; it was added in {added}: update the driver, or do "
             text += "without it"
@@ -627,7 +633,7 @@ def _why_no_gpu(driver: Driver) -> str:
     """Return lines that say which driver was loaded, and what may hide the GPU from it."""
     version, path = driver.version, getattr(driver.libcuda, "path", "")
     where = f" ({path})" if path else ""
-    lines = [f"A driver for CUDA {version // 1000}.{version % 1000 // 10} was loaded, but it sees no GPU{where}."]
+    lines = [f"A driver for CUDA {dotted(version)} was loaded, but it sees no GPU{where}."]
     lines += [f"{fact[0].upper()}{fact[1:]}." for fact in locate.hidden_gpus(real=bool(path))]
     if path:
         lines.append("To run without a GPU: use('emulator') before the first call, or RAWCUDA_DRIVER=emulator.")

@@ -33,6 +33,7 @@ __all__ = [
     "ProtocolError",
     "PtxError",
     "from_code",
+    "unsupported",
     "refusal",
     "protecting",
     "worded",
@@ -45,14 +46,16 @@ class RawCudaError(Exception):
     """The base class of every exception that this package defines."""
 
 
-class DriverNotFound(RawCudaError, OSError):
-    """No CUDA driver could be loaded; `tried` is a list of (path, why it was tried, the loader's message)."""
-
+class _NothingFound(RawCudaError, OSError):
     def __init__(
         self, message: str, *, tried: list[tuple[str, str, str]] | tuple[tuple[str, str, str], ...] = ()
     ) -> None:
         super().__init__(message)
         self.tried = list(tried)
+
+
+class DriverNotFound(_NothingFound):
+    """No CUDA driver could be loaded; `tried` is a list of (path, why it was tried, the loader's message)."""
 
 
 class SymbolNotFound(RawCudaError, NotImplementedError, AttributeError):
@@ -103,6 +106,11 @@ class Unsupported(CudaError, NotImplementedError):
     """This device, this driver or this copy of the package does not support the operation."""
 
 
+def unsupported(message: str, call: str = "") -> Unsupported:
+    """Return the error for what the device or the driver does not support."""
+    return Unsupported(message, code=801, name="CUDA_ERROR_NOT_SUPPORTED", call=call)
+
+
 class CompileFailed(CudaError):
     """A compiler rejected CUDA C or PTX: `log` is its log, `source` the text.
 
@@ -116,14 +124,8 @@ class CompileFailed(CudaError):
     text: str = ""
 
 
-class CompilerNotFound(RawCudaError, OSError):
+class CompilerNotFound(_NothingFound):
     """No compiler for CUDA C was found; `tried` is a list of (place, why it was tried, what was wrong)."""
-
-    def __init__(
-        self, message: str, *, tried: list[tuple[str, str, str]] | tuple[tuple[str, str, str], ...] = ()
-    ) -> None:
-        super().__init__(message)
-        self.tried = list(tried)
 
 
 class CacheDamaged(RawCudaError, OSError):

@@ -10,7 +10,6 @@ Read next    copying.py
 from __future__ import annotations
 
 import ctypes
-import os
 import sys
 from itertools import islice
 from math import isfinite
@@ -19,7 +18,8 @@ from ..elements import layout
 from ..elements.dtypes import of
 from ..elements.scalars import converted, decode, encode
 from ..errors import worded
-from ..interpreter.cpython import bytes_at, partial
+from ..interpreter.cpython import bytes_at
+from ..interpreter.peeking import peek
 from ..protocols.choosing import OFFERS
 from ..protocols.description import Bytes, Description
 from .copying import copy, download, duplicate, fill
@@ -198,34 +198,10 @@ def shown(view: Any) -> str:
     places = [view.ptr]
     for extent, stride in zip(few, view.strides):
         places = [place + i * stride for place in places for i in range(extent)]
-    data = _peek(places, dtype.itemsize)
-    if data is None:
+    data = [peek(place, dtype.itemsize) for place in places]
+    if None in data:
         return ""
-    return _listed(iter(decode(dtype, data)), few, shape)
-
-
-def _peek(places: list[int], nbytes: int) -> bytes | None:
-    """Read bytes at addresses through a pipe, because the system refuses an address that cannot be read."""
-    try:
-        write = ctypes.CDLL(None)["write"]
-        back, forth = os.pipe()
-    except (OSError, AttributeError, TypeError):  # another system: Windows
-        return None
-    try:
-        write.restype, write.argtypes = ctypes.c_ssize_t, (ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t)
-        return _read_through(partial(write, forth), back, places, nbytes)
-    finally:
-        os.close(back)
-        os.close(forth)
-
-
-def _read_through(write: Any, back: int, places: list[int], nbytes: int) -> bytes | None:
-    read = []
-    for place in places:
-        if write(place, nbytes) != nbytes:
-            return None
-        read.append(os.read(back, nbytes))
-    return b"".join(read)
+    return _listed(iter(decode(dtype, b"".join(filter(None, data)))), few, shape)
 
 
 def _listed(values: Any, few: Ints, shape: Ints) -> str:

@@ -25,14 +25,15 @@ from ..errors import (
     OutOfMemory,
     Unsupported,
     a_kind,
+    unsupported,
     worded,
 )
-from ..headers.status import INVALID_IMAGE, NOT_SUPPORTED
+from ..headers.status import INVALID_IMAGE
 from ..images import containers
 from ..images.outline import declarations
-from .messages import pin
+from .messages import not_found, pin
 from .nvjitlink import Input, Linked, NvJitLink
-from .request import OUTPUTS, Target, encoded, given_target, read_target, strings
+from .request import OUTPUTS, Target, about, encoded, given_target, read_target, strings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -166,9 +167,8 @@ def _kind_of(data: bytes, is_text: bool) -> str:
     if is_text and b"\n" not in text and len(text) < 4096:
         raise ValueError(f"{worded(text.decode(), 200)} is not PTX; to link a file, give a pathlib.Path")
     hint = ""
-    if b"__global__" in text:
+    if b"__global__" in text or b"__device__" in text:
         hint = ": CUDA C must be compiled first, with options=['-rdc=true']"
-    hint = hint or (": CUDA C must be compiled first, with options=['-rdc=true']" if b"__device__" in text else "")
     raise ValueError(f"it is neither PTX, a cubin, a fatbin, LTO-IR, a host object nor an archive{hint}")
 
 
@@ -309,26 +309,15 @@ def _find() -> list[NvJitLink]:
             tried.append((path, why, str(error)))
     if found:
         return sorted(found, key=lambda each: each.version, reverse=True)
-    lines = [f"  {path}  ({why}): {said}" for path, why, said in tried]
-    folders = locate.searched()
-    lines += [f"  {path}  ({why})" for path, why in folders]
-    remedy = locate.needs_glibc() or (
-        "Install it: pip install nvidia-nvjitlink (or, for a driver older than CUDA 13, pip install "
-        "nvidia-nvjitlink-cu12)"
-    )
-    raise LinkerNotFound(
-        "no linker was found: nvJitLink. Looked in:\n" + "\n".join([*lines, remedy]),
-        tried=[*tried, *((path, why, "has no nvJitLink") for path, why in folders)],
-    )
+    what = "no linker was found: nvJitLink"
+    raise not_found(LinkerNotFound, what, tried, "has no nvJitLink", "it: pip install nvidia-nvjitlink")
 
 
 def link_with(linker: NvJitLink, inputs: Sequence[Input], target: Target, output: str, options: Options) -> Linked:
     """Link with nvJitLink; the exceptions are those of link()."""
     if not linker.makes(output):
-        raise Unsupported(
-            f"{_about(linker)} makes no {output}: CUDA 13.3 introduced it",
-            code=NOT_SUPPORTED,
-            name="CUDA_ERROR_NOT_SUPPORTED",
+        raise unsupported(
+            f"{about(linker)} makes no {output}: CUDA 13.3 introduced it",
             call="link",
         )
     more = []
@@ -346,33 +335,30 @@ def link_with(linker: NvJitLink, inputs: Sequence[Input], target: Target, output
     return linked
 
 
-def _about(linker: NvJitLink) -> str:
-    return f"nvJitLink {linker.version[0]}.{linker.version[1]} ({linker.path})"
-
-
 def _failure(linked: Linked, linker: NvJitLink, target: Target, options: Options) -> CudaError:
     """Return the exception for a failed link."""
     log, status, added = linked.log.strip(), linked.status, linked.added
     call = linked.call or "nvJitLinkComplete"
     short = " ".join(log.split()).rstrip(".")[:1000] or linked.reason
-    about = f"{call} ({_about(linker)})"
+    which = f"{call} ({about(linker)})"
     kind: type[CudaError] | None = None
     if status in _ARCHITECTURE or "is not defined for option 'gpu-name'" in log:  # by its ptxas, before CUDA 13
-        kind, text = Unsupported, f"{about} does not know {target}: {short}"
+        kind, text = Unsupported, f"{which} does not know {target}: {short}"
     elif status in (1, 11) and call == "nvJitLinkCreate" or "is an unsupported option" in log:
-        kind, text = InvalidUse, f"{about}: {short}. The options were: {' '.join(options) or 'none'}"
+        kind, text = InvalidUse, f"{which}: {short}. The options were: {' '.join(options) or 'none'}"
     elif status == 7:
-        kind, text = OutOfMemory, f"{about}: it could not start its threads: {short}"
+        kind, text = OutOfMemory, f"{which}: it could not start its threads: {short}"
     elif added is not None and added.kind != "ptx" and (status == 14 or "newer version of nvJitLink" in log):
         kind = Unsupported
         text = (
-            f"{about}: the LTO-IR in {added.name} was made by another major version of CUDA, or by a newer one: link "
-            f"it with the nvJitLink of the compiler that made it, or compile again with {_nvrtc(linker)}. {short}"
+            f"{which}: the LTO-IR in {added.name} was made by another major version of CUDA, or by a newer one: link "
+            f"it with the nvJitLink of the compiler that made it, or compile again with "
+            f"{pin('nvidia-cuda-nvrtc', linker.version)}. {short}"
         )
     elif "Unsupported .version" in log:
         kind = Unsupported
         where = f" in {added.name}" if added is not None else ""
-        text = f"{about}: the PTX{where} is newer than the linker: pip install --upgrade nvidia-nvjitlink. {short}"
+        text = f"{which}: the PTX{where} is newer than the linker: pip install --upgrade nvidia-nvjitlink. {short}"
     if kind is not None:
         return kind(text, code=status, name=linked.reason, call=call)
     missing = [match[1] or match[3] for match in _UNDEFINED.finditer(log)]
@@ -388,11 +374,7 @@ def _failure(linked: Linked, linker: NvJitLink, target: Target, options: Options
         remedy = f"{added.name} is PTX that does not compile for {target}"
     else:
         remedy = ""
-    return link_failed(call, log or short, remedy, missing or twice, status, linked.reason, _about(linker))
-
-
-def _nvrtc(linker: NvJitLink) -> str:
-    return f"{pin('nvidia-cuda-nvrtc', linker.version)}"
+    return link_failed(call, log or short, remedy, missing or twice, status, linked.reason, about(linker))
 
 
 def link_failed(
@@ -402,7 +384,7 @@ def link_failed(
     symbols: Sequence[str],
     code: int = INVALID_IMAGE,
     name: str = "CUDA_ERROR_INVALID_IMAGE",
-    about: str = "",
+    by: str = "",
 ) -> LinkFailed:
     """Return the exception for images that cannot be linked; it is not raised."""
     lines = [line for line in log.splitlines() if line.strip()]
@@ -410,7 +392,7 @@ def link_failed(
         f"\n  ... and {len(lines) - 20} more lines; .log has all" if len(lines) > 20 else ""
     )
     error = LinkFailed(
-        f"{call}{f' ({about})' if about else ''}: {remedy or 'the images cannot be linked'}.\n  {shown}",
+        f"{call}{f' ({by})' if by else ''}: {remedy or 'the images cannot be linked'}.\n  {shown}",
         code=code,
         name=name,
         call=call,

@@ -12,7 +12,17 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from ..errors import CompileFailed, CudaError, InvalidUse, NotFound, OutOfMemory, Unsupported, worded
+from .. import locate
+from ..errors import (
+    CompileFailed,
+    CompilerNotFound,
+    CudaError,
+    InvalidUse,
+    NotFound,
+    OutOfMemory,
+    Unsupported,
+    worded,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +30,7 @@ if TYPE_CHECKING:
     from .nvrtc import Nvrtc
     from .request import Outcome, Request
 
-__all__ = ["Diagnostic", "diagnostics", "failure", "pin"]
+__all__ = ["Diagnostic", "diagnostics", "failure", "not_found", "pin"]
 
 # "file(3): error: text" of NVIDIA's front end; "file:3:10: fatal error: text" of the host compiler
 _LINE = re.compile(
@@ -208,3 +218,22 @@ def pin(package: str, version: tuple[int, int], *, exact: bool = True) -> str:
     if exact:
         return f'"{name}=={version[0]}.{version[1]}.*"'
     return f'"{name}"'
+
+
+def not_found(
+    kind: type[CompilerNotFound], what: str, tried: list[tuple[str, str, str]], lacks: str, install: str
+) -> CompilerNotFound:
+    """Return the exception for compilers or linkers of which none can be used; it lists all places.
+
+    tried    (file, why it was tried, what was wrong)
+    lacks    what is wrong with each folder that was searched
+    install  what to install, and how
+    """
+    folders = locate.searched()
+    package = install.rpartition(" ")[2]
+    remedy = f"Install {install} (or, for a driver older than CUDA 13, pip install {package}-cu12)"
+    lines = [f"  {path}  ({why}): {said}" for path, why, said in tried]
+    lines += [f"  {path}  ({why})" for path, why in folders] + [locate.needs_glibc() or remedy]
+    return kind(
+        f"{what}. Looked in:\n" + "\n".join(lines), tried=[*tried, *((path, why, lacks) for path, why in folders)]
+    )

@@ -19,7 +19,7 @@ import os
 from typing import NamedTuple
 
 from ..headers import nvjitlink_h
-from .request import reported
+from .request import CallFailed, ToolLibrary
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -69,23 +69,13 @@ class Linked(NamedTuple):
     added: Input | None = None
 
 
-class _Failed(Exception):
-    """A failed call; the arguments are the name of the function and its status."""
-
-    def __init__(self, call: str, status: int) -> None:
-        super().__init__(call, status)
-        self.call, self.status = call, status
-
-
-class NvJitLink:
+class NvJitLink(ToolLibrary):
     """A loaded nvJitLink.
 
-    path     its file
-    version  (major, minor)
     raises   OSError  it cannot be loaded, or is not nvJitLink
     """
 
-    kind = "nvJitLink"
+    kind, _header, _results = "nvJitLink", nvjitlink_h, "nvJitLinkResult"
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -99,25 +89,19 @@ class NvJitLink:
         try:
             self._call("nvJitLinkVersion", ctypes.byref(major), ctypes.byref(minor))
             self.version = major.value, minor.value
-        except (AttributeError, _Failed):  # before CUDA 12.3
+        except (AttributeError, CallFailed):  # before CUDA 12.3
             if not self._suffix:
                 raise OSError("this is not nvJitLink: it does not export nvJitLinkVersion") from None
             _, *numbers = self._suffix.split("_")
             self.version = int(numbers[0]), int(numbers[1])
 
-    def _call(self, name: str, *arguments: Any) -> None:
-        try:
-            if self._suffix:
-                function = self._library[f"__{name}{self._suffix}"]
-            else:
-                function = self._library[name]
-        except AttributeError:
-            function = self._library[name]
-        parameters = nvjitlink_h.prototypes()[name].parameters
-        function.argtypes, function.restype = [kind for _, kind in parameters], ctypes.c_int
-        status = reported(name, [parameter for parameter, _ in parameters], function, arguments, _status_name)
-        if status:
-            raise _Failed(name, status)
+    def _function(self, name: str) -> Any:
+        if self._suffix:
+            try:
+                return self._library[f"__{name}{self._suffix}"]
+            except AttributeError:
+                pass
+        return super()._function(name)
 
     def link(self, inputs: Sequence[Input], target: str, output: str, options: Sequence[str]) -> Linked:
         """Link, and return a Linked, also after a failure.
@@ -143,7 +127,7 @@ class NvJitLink:
         given = (ctypes.c_char_p * len(options))(*map(os.fsencode, options))
         added: Input | None = None
         code = b""
-        failed = _Failed("", 0)
+        failed = CallFailed("", 0)
         try:
             self._call("nvJitLinkCreate", ctypes.byref(handle), len(options), given)
             for added in inputs:
@@ -152,7 +136,7 @@ class NvJitLink:
             added = None
             self._call("nvJitLinkComplete", handle)
             code = self._bytes(f"nvJitLinkGetLinked{_CODES[output]}", handle)
-        except _Failed as error:
+        except CallFailed as error:
             failed = error
         log = info = ""
         if handle:
@@ -164,22 +148,11 @@ class NvJitLink:
             handle.value = None  # so that it is not destroyed
         if output == "ptx":
             code = code.rstrip(b"\0")
-        return Linked(code, log, info, failed.status, _status_name(failed.status), failed.call, added)
-
-    def _bytes(self, call: str, handle: Any) -> bytes:
-        size = ctypes.c_size_t()
-        self._call(f"{call}Size", handle, ctypes.byref(size))
-        data = ctypes.create_string_buffer(max(1, size.value))
-        if size.value:
-            self._call(call, handle, data)
-        return data.raw[: size.value]
+        return Linked(code, log, info, failed.status, self._status_name(failed.status), failed.call, added)
 
     def makes(self, output: str) -> bool:
         """Tell whether this version can make a kind of code."""
         return output != "ltoir" or self.version >= nvjitlink_h.prototypes()["nvJitLinkGetLinkedLTOIR"].since
-
-    def __repr__(self) -> str:
-        return f"<nvJitLink {self.version[0]}.{self.version[1]} {self.path}>"
 
 
 def _in_one_thread(work: Callable[[], Linked]) -> Linked:
@@ -228,8 +201,3 @@ def _queue() -> Any:
 
             threading.Thread(target=serve, name="nvJitLink", daemon=True).start()
     return known
-
-
-def _status_name(status: int) -> str:
-    names = {number: name for name, number in nvjitlink_h.enum("nvJitLinkResult").items()}
-    return names.get(status, f"NVJITLINK_ERROR {status}")

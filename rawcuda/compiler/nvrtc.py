@@ -16,7 +16,7 @@ import sys
 
 from .. import locate
 from ..headers import nvrtc_h
-from .request import Outcome, encoded, reported
+from .request import CallFailed, Outcome, ToolLibrary, encoded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,24 +53,14 @@ def load(path: str) -> ctypes.CDLL:
     return library
 
 
-class _Failed(Exception):
-    """A failed call; the arguments are the name of the function and its status."""
-
-    def __init__(self, call: str, status: int) -> None:
-        super().__init__(call, status)
-        self.call, self.status = call, status
-
-
-class Nvrtc:
+class Nvrtc(ToolLibrary):
     """A loaded NVRTC.
 
-    path           its file
-    version        (major, minor)
     architectures  those that it compiles for, in ascending order: 90 is sm_90
     raises  OSError  it cannot be loaded, is not NVRTC, or is older than CUDA 11.2
     """
 
-    kind = "NVRTC"
+    kind, _header, _results = "NVRTC", nvrtc_h, "nvrtcResult"
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -84,17 +74,9 @@ class Nvrtc:
             self._call("nvrtcGetNumSupportedArchs", ctypes.byref(count))
             numbers = (ctypes.c_int * count.value)()
             self._call("nvrtcGetSupportedArchs", numbers)
-        except (AttributeError, _Failed) as error:
+        except (AttributeError, CallFailed) as error:
             raise OSError(f"this is not NVRTC: {error}") from None
         self.architectures = sorted(numbers)
-
-    def _call(self, name: str, *arguments: Any) -> None:
-        function = self._library[name]  # each access makes a new object: other users of the library set other types
-        parameters = nvrtc_h.prototypes()[name].parameters
-        function.argtypes, function.restype = [kind for _, kind in parameters], ctypes.c_int
-        status = reported(name, [parameter for parameter, _ in parameters], function, arguments, _status_name)
-        if status:
-            raise _Failed(name, status)
 
     def identity(self) -> str:
         """Return a text that changes if this compiler could produce different code."""
@@ -144,34 +126,20 @@ class Nvrtc:
             try:
                 self._call("nvrtcCompileProgram", program, len(options), options)
             finally:
-                log = self._bytes("ProgramLog", program).replace(_NOWHERE, b"").rstrip(b"\0").decode("utf-8", "replace")
-            code = self._bytes(_CODES[request.output], program)
+                raw = self._bytes("nvrtcGetProgramLog", program).replace(_NOWHERE, b"")
+                log = raw.rstrip(b"\0").decode("utf-8", "replace")
+            code = self._bytes(f"nvrtcGet{_CODES[request.output]}", program)
             lowered = {each: self._lowered(program, each) for each in expressions}
-        except _Failed as failed:
-            return Outcome(b"", log, {}, failed.status, _status_name(failed.status), failed.call)
+        except CallFailed as failed:
+            return Outcome(b"", log, {}, failed.status, self._status_name(failed.status), failed.call)
         if request.output == "ptx":
             code = code.rstrip(b"\0")
         return Outcome(code, log, {each.decode(): there for each, there in lowered.items()})
-
-    def _bytes(self, what: str, program: Any) -> bytes:
-        size = ctypes.c_size_t()
-        self._call(f"nvrtcGet{what}Size", program, ctypes.byref(size))
-        data = ctypes.create_string_buffer(max(1, size.value))
-        self._call(f"nvrtcGet{what}", program, data)
-        return data.raw[: size.value]
 
     def _lowered(self, program: Any, name: bytes) -> str:
         there = ctypes.c_char_p()
         self._call("nvrtcGetLoweredName", program, name, ctypes.byref(there))
         return (there.value or b"").decode("utf-8", "replace")
-
-    def __repr__(self) -> str:
-        return f"<NVRTC {self.version[0]}.{self.version[1]} {self.path}>"
-
-
-def _status_name(status: int) -> str:
-    names = {number: name for name, number in nvrtc_h.enum("nvrtcResult").items()}
-    return names.get(status, f"NVRTC_ERROR {status}")
 
 
 def _strings(values: Any) -> Any:

@@ -12,14 +12,14 @@ import os
 from contextlib import suppress
 
 from .. import locate
-from ..errors import CompilerNotFound, CudaError, NotFound, Unsupported, shown, worded
-from ..headers.status import NOT_FOUND, NOT_SUPPORTED, UNSUPPORTED_PTX_VERSION
+from ..errors import CompilerNotFound, CudaError, NotFound, Unsupported, shown, unsupported, worded
+from ..headers.status import NOT_FOUND, UNSUPPORTED_PTX_VERSION
 from ..hints import no_such_option
 from .cache import Store
-from .messages import diagnostics, failure, pin
+from .messages import diagnostics, failure, not_found, pin
 from .nvcc import Nvcc
 from .nvrtc import Nvrtc
-from .request import OUTPUTS, Outcome, Request, Target, given_target, read_source, read_target, strings, texts
+from .request import OUTPUTS, Outcome, Request, Target, about, given_target, read_source, read_target, strings, texts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Built:
             return error
         driver = driver_version // 1000, driver_version % 1000 // 10
         return Unsupported(
-            f"{error.call}: {error.name} ({error.code}): {_about(self.compiler)} makes PTX that is newer than the "
+            f"{error.call}: {error.name} ({error.code}): {about(self.compiler)} makes PTX that is newer than the "
             f"driver, which is of CUDA {_dotted(driver)}. Update the driver, or install the compiler of its version: "
             f"pip install {pin('nvidia-cuda-nvrtc', driver)}",
             code=error.code,
@@ -206,22 +206,8 @@ def _find() -> list[Nvrtc | Nvcc]:
                 tried.append((path, why, str(error)))
         if found:
             return sorted(found, key=lambda each: each.version, reverse=True)
-    lines = [f"  {path}  ({why}): {said}" for path, why, said in tried]
-    folders = locate.searched()
-    lines += [f"  {path}  ({why})" for path, why in folders]
-    tried += [(path, why, "has neither NVRTC nor nvcc") for path, why in folders]
-    remedy = locate.needs_glibc() or (
-        "Install NVRTC: pip install nvidia-cuda-nvrtc (or, for a driver older than CUDA 13, pip install "
-        "nvidia-cuda-nvrtc-cu12)"
-    )
-    raise CompilerNotFound(
-        "no compiler for CUDA C was found: neither NVRTC nor nvcc. Looked in:\n" + "\n".join([*lines, remedy]),
-        tried=tried,
-    )
-
-
-def _about(loaded: Nvrtc | Nvcc) -> str:
-    return f"{loaded.kind} {_dotted(loaded.version)} ({loaded.path})"
+    what, lacks = "no compiler for CUDA C was found: neither NVRTC nor nvcc", "has neither NVRTC nor nvcc"
+    raise not_found(CompilerNotFound, what, tried, lacks, "NVRTC: pip install nvidia-cuda-nvrtc")
 
 
 def _dotted(version: tuple[int, int]) -> str:
@@ -246,10 +232,8 @@ def _check_known(target: Target, loaded: Nvrtc | Nvcc) -> None:
     if target.number < min(loaded.architectures, default=0):
         raise _too_new(target, loaded)
     listed = ", ".join(f"sm_{number}" for number in loaded.architectures)
-    raise Unsupported(
-        f"{_about(loaded)} does not know {target}; it knows {listed}. Take one of these, or install a newer compiler",
-        code=NOT_SUPPORTED,
-        name="CUDA_ERROR_NOT_SUPPORTED",
+    raise unsupported(
+        f"{about(loaded)} does not know {target}; it knows {listed}. Take one of these, or install a newer compiler",
         call="compile",
     )
 
@@ -260,11 +244,9 @@ def _too_new(target: Target, loaded: Nvrtc | Nvcc) -> Unsupported:
         for number, version in (*_LAST_FOR, (1000, (0, 0)))
         if target.number < number
     )
-    return Unsupported(
-        f"{_about(loaded)} is too new for {target}: the oldest that it knows is sm_{min(loaded.architectures)}"
+    return unsupported(
+        f"{about(loaded)} is too new for {target}: the oldest that it knows is sm_{min(loaded.architectures)}"
         + (remedy if target.number >= _OLDEST else ""),
-        code=NOT_SUPPORTED,
-        name="CUDA_ERROR_NOT_SUPPORTED",
         call="compile",
     )
 
@@ -274,10 +256,8 @@ def _too_new(target: Target, loaded: Nvrtc | Nvcc) -> Unsupported:
 
 def _compile(request: Request, loaded: Nvrtc | Nvcc, cache: Any) -> Outcome:
     if request.output == "ltoir" and loaded.version < (12, 0):
-        raise Unsupported(
-            f"{_about(loaded)} makes no LTO-IR: CUDA 12.0 introduced it",
-            code=NOT_SUPPORTED,
-            name="CUDA_ERROR_NOT_SUPPORTED",
+        raise unsupported(
+            f"{about(loaded)} makes no LTO-IR: CUDA 12.0 introduced it",
             call="compile",
         )
     store = None if cache is None else Store(cache)
@@ -328,11 +308,9 @@ def _check_names(request: Request, outcome: Outcome, loaded: Nvrtc | Nvcc) -> No
     if not missing:
         return
     if any("<" in name for name in missing) or request.output != "ptx":
-        raise Unsupported(
+        raise unsupported(
             f"names={missing!r}: nvcc does not report the names of templates; NVRTC does: pip install "
             f"{pin('nvidia-cuda-nvrtc', loaded.version)}",
-            code=NOT_SUPPORTED,
-            name="CUDA_ERROR_NOT_SUPPORTED",
             call="nvcc",
         )
     raise NotFound(

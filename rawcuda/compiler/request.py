@@ -8,6 +8,7 @@ Read next    nvrtc.py
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 import time
@@ -25,10 +26,13 @@ if TYPE_CHECKING:
     Status = TypeVar("Status")
 
 __all__ = [
+    "CallFailed",
     "OUTPUTS",
     "Outcome",
     "Request",
     "Target",
+    "ToolLibrary",
+    "about",
     "given_target",
     "read_source",
     "read_target",
@@ -122,6 +126,61 @@ def reported(
     shown = {parameter: _shown(value) for parameter, value in zip(parameters, arguments)}
     tracing.emit(tracing.Call(name, shown, worded_status(status), elapsed, began))
     return status
+
+
+class CallFailed(Exception):
+    """A failed call of a compiler or linker; the arguments are the name of the function and its status."""
+
+    def __init__(self, call: str, status: int) -> None:
+        super().__init__(call, status)
+        self.call, self.status = call, status
+
+
+class ToolLibrary:
+    """A loaded library that compiles or links.
+
+    path     its file
+    version  (major, minor)
+    """
+
+    kind = ""  # its name
+    _header: Any  # the module of headers/ that declares its functions
+    _results: str  # the enumeration of its statuses
+    path: str
+    version: tuple[int, int]
+    _library: Any
+
+    def _function(self, name: str) -> Any:
+        return self._library[name]  # each access makes a new object: other users of the library set other types
+
+    def _call(self, name: str, *arguments: Any) -> None:
+        function = self._function(name)
+        parameters = self._header.prototypes()[name].parameters
+        function.argtypes, function.restype = [kind for _, kind in parameters], ctypes.c_int
+        status = reported(name, [parameter for parameter, _ in parameters], function, arguments, self._status_name)
+        if status:
+            raise CallFailed(name, status)
+
+    def _bytes(self, call: str, handle: Any) -> bytes:
+        """Return what a function of a name writes, whose size another one says."""
+        size = ctypes.c_size_t()
+        self._call(f"{call}Size", handle, ctypes.byref(size))
+        data = ctypes.create_string_buffer(max(1, size.value))
+        if size.value:
+            self._call(call, handle, data)
+        return data.raw[: size.value]
+
+    def _status_name(self, status: int) -> str:
+        names: dict[int, str] = {number: name for name, number in self._header.enum(self._results).items()}
+        return names.get(status, f"{self.kind.upper()}_ERROR {status}")
+
+    def __repr__(self) -> str:
+        return f"<{self.kind} {self.version[0]}.{self.version[1]} {self.path}>"
+
+
+def about(tool: Any) -> str:
+    """Return the name, the version and the file of a compiler or linker, as text for an error."""
+    return f"{tool.kind} {tool.version[0]}.{tool.version[1]} ({tool.path})"
 
 
 def _shown(value: Any) -> str:

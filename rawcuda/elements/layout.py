@@ -30,7 +30,6 @@ __all__ = [
     "as_extents",
     "as_shape",
     "broadcast",
-    "broadcast_shape",
     "c_layout",
     "c_strides",
     "checked_size",
@@ -305,19 +304,6 @@ def broadcast(shape: Sequence[int], strides: Sequence[int], wanted: Sequence[int
         axis += 1
     if extra < 0 or axis < len(shape):
         raise ValueError(f"cannot broadcast a view of shape {tuple(shape)} to shape {tuple(wanted)}")
-    return tuple(out)
-
-
-def broadcast_shape(*shapes: Sequence[int]) -> Ints:
-    """Return the shape to which all given shapes broadcast; raises ValueError."""
-    out: list[int] = []
-    for shape in shapes:
-        out[:0] = [1] * (len(shape) - len(out))
-        for i, n in enumerate(reversed(shape), 1):
-            if out[-i] == 1:
-                out[-i] = n
-            elif n not in (1, out[-i]):
-                raise ValueError("shapes do not broadcast together: " + " ".join(str(tuple(s)) for s in shapes))
     return tuple(out)
 
 

@@ -20,7 +20,7 @@ from ..protocols.cuda_array_interface import UNORDERED
 from ..protocols.description import Description, Place, place
 from ..remembered import Remembered
 from .copies.contiguous import copy_run, fill_run
-from .core.context import any_calls, count, some_context
+from .core.context import ANY_CALLS, context_of, some_context
 from .core.stream_arguments import NO_SYNC, handle_of, queue_of
 from .devices.device import Device
 from .memory.ordering import device_of, make_wait, pending_handle, wait_between, wait_for, wait_on_host
@@ -82,7 +82,7 @@ def _asker() -> Asker:
         ctypes.byref(pointers),
         cell,
     )
-    return cell, words, partial(any_calls(for_default=False).cuPointerGetAttributes, *arguments)
+    return cell, words, partial(ANY_CALLS[False].cuPointerGetAttributes, *arguments)
 
 
 def _read(answer: bytes) -> tuple[str, int] | None:
@@ -239,14 +239,9 @@ def device_around(ordinal: int) -> AbstractContextManager[object] | None:
     """
     if not driver.is_loaded():
         return None
-    if not _counts:
-        _counts.append(count())
-    if ordinal == 0 and _counts[0] == 1:
+    if ordinal == 0 and context_of(0).is_alone:
         return None
     return Device(ordinal).current()
-
-
-_counts: list[int] = []  # the number of devices, once it was asked for
 
 
 def synchronize_device(ordinal: int) -> bool:

@@ -258,15 +258,21 @@ def fatbins(data: bytes) -> list[bytes]:
     return [data[at:end] for at, _, end in _fatbins(data)]
 
 
+def fatbin_header(data: bytes, at: int = 0) -> tuple[int, int]:
+    """Return the sizes of the header and of the body of the fatbin that begins here; raises ValueError."""
+    if len(data) - at < 16:
+        raise ValueError(f"a truncated fatbin: it has {len(data) - at} bytes, but the header alone has 16")
+    _, _, header, body = struct.unpack_from("<IHHQ", data, at)
+    if header < 16 or header + body > len(data) - at:  # a driver would misread such a header, or read beyond the end
+        raise ValueError(f"a truncated fatbin: its header says {header + body} bytes, but it has {len(data) - at}")
+    return header, body
+
+
 def _fatbins(data: bytes) -> Iterator[tuple[int, int, int]]:
     """Yield where each fatbin begins, the size of its header, and where it ends."""
     at = 0
     while data[at : at + 4] == FATBIN:
-        if len(data) - at < 16:
-            raise ValueError(f"a truncated fatbin: it has {len(data) - at} bytes, but the header alone has 16")
-        _, _, header, body = struct.unpack_from("<IHHQ", data, at)
-        if header < 16 or header + body > len(data) - at:
-            raise ValueError(f"a truncated fatbin: its header says {header + body} bytes, but it has {len(data) - at}")
+        header, body = fatbin_header(data, at)
         yield at, header, at + header + body
         at += header + body
         at += -at % 8

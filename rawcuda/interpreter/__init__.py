@@ -2,8 +2,8 @@
 
 What it is   cpython: the C API by a private binding, and reading memory; callback: C functions made from Python
              functions, which preserve a pending exception; buffer_type: memoryviews of any memory that keep an object
-             alive.
+             alive; peeking: addresses that may be wrong.
 What not     Nothing here knows CUDA or an array protocol.
-Order        cpython, callback, buffer_type
+Order        cpython, callback, buffer_type, peeking
 Read next    cpython.py
 """

@@ -14,7 +14,6 @@ Read next     arrays/strided.py
 from __future__ import annotations
 
 import ctypes
-import os
 import sys
 
 from .. import tracing
@@ -28,6 +27,7 @@ from ..dlpack import (
 )
 from ..errors import protecting, refusal
 from ..interpreter.cpython import bind, reader
+from ..interpreter.peeking import peek
 from ..remembered import Remembered
 from .description import HOST, Description, describe_as, place
 from .tensor import BY_CAPSULE, BY_TABLE, LEGACY, Moved, describe_tensor
@@ -95,7 +95,7 @@ def table_of(kind: type) -> Table | None:
             raise refusal(
                 NAME, "capsule.name", offered, 'is not "dlpack_exchange_api"; the exporter is at fault'
             ) from None
-    elif isinstance(offered, int) and 0xFFF < offered < 2**63 and _is_readable(offered):
+    elif isinstance(offered, int) and 0xFFF < offered < 2**63 and peek(offered, 56):
         address = offered
     else:
         raise refusal(NAME, "__dlpack_c_exchange_api__", offered, "must be a capsule; the exporter is at fault")
@@ -113,22 +113,6 @@ def table_of(kind: type) -> Table | None:
 
 # The tables in capsules, by the id of the capsule, which the Table keeps alive. Making one takes 3,000 ns.
 _tables: Remembered[int, Table] = Remembered(64)
-
-
-def _is_readable(address: int) -> bool:
-    """Tell whether a table may lie at an address that was given as an int; True if the system cannot tell."""
-    if sys.platform == "win32":
-        return True
-    try:
-        memory = os.open("/proc/self/mem", os.O_RDONLY)
-    except OSError:
-        return True
-    try:
-        return len(os.pread(memory, 56, address)) == 56
-    except OSError:
-        return False
-    finally:
-        os.close(memory)
 
 
 # -- torch

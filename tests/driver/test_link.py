@@ -137,7 +137,7 @@ def test_what_older_linkers_say_late(monkeypatch: pytest.MonkeyPatch, log: str, 
     """About an option or an architecture, when they compile."""
 
     class Old:
-        path, version = "/a/linker", (12, 0)
+        kind, path, version = "nvJitLink", "/a/linker", (12, 0)
 
         def makes(self, output: str) -> bool:
             return True

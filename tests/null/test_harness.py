@@ -120,7 +120,7 @@ def test_a_code_that_the_package_keeps_to_itself_fails_a_test(suite: Suite) -> N
     status, output = suite("""
         context, calls, header = (module(name) for name in ("gpu.core.context", "gpu.core.calls", "headers.cuda_h"))
         def test_caught(device, driver):
-            assert not context.release(driver, "cuEventDestroy_v2", header.CUevent(64))
+            assert not context.attempt(driver.cuEventDestroy_v2, header.CUevent(64))
         def test_ignored(device, driver):
             calls.report(driver, driver.raw("cuStreamDestroy_v2"), (ctypes.c_void_p(64),))
         def test_raised(device, driver):
@@ -132,7 +132,7 @@ def test_a_code_that_the_package_keeps_to_itself_fails_a_test(suite: Suite) -> N
                 event.elapsed_ms(event)
         def test_planned(device, driver, library):
             library.fail("cuDeviceGetCount", 1, 999)
-            assert not context.release(driver, "cuDeviceGetCount", None)
+            assert not context.attempt(driver.cuDeviceGetCount, None)
             library.fail_no_more()
         def test_asked_in_the_test(driver):
             assert driver.raw("cuDeviceGetCount")(None) == 1

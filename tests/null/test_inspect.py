@@ -360,7 +360,7 @@ def test_pointers_that_lead_nowhere_are_not_followed(python):
 
 
 def test_peek():
-    peek = module("tools.explaining.offers").peek
+    peek = module("interpreter.peeking").peek
     data = ctypes.create_string_buffer(b"0123456789", 5000)
     assert peek(ctypes.addressof(data), 10) == b"0123456789" and len(peek(ctypes.addressof(data), 4096)) == 4096
     for address, count in (

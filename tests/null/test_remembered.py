@@ -29,7 +29,7 @@ REGISTERS = {
     "driver": "_chosen _current Driver._raw Driver._names Driver._exact",
     "elements.dtypes": "_BY_NAME _BY_TYPESTR _BY_DLPACK",
     "elements.scalars": "_tables",
-    "gpu.core.context": "_any_calls _contexts peers PrimaryContext.users PrimaryContext.kept PrimaryContext.pool "
+    "gpu.core.context": "_contexts peers PrimaryContext.users PrimaryContext.kept PrimaryContext.pool "
     "PrimaryContext.events",
     "gpu.for_arrays": "_askers",
     "gpu.devices.device": "_known",

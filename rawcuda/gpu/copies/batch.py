@@ -71,7 +71,7 @@ def copy_batch(pairs: Any, *, stream: Any = None, source_order: str = "stream", 
         return
     primary.open()
     home = home_of(stream, primary)
-    captured = capture_number(home, handle) is not None
+    captured = capture_number(home.calls, handle) is not None
     if captured and order == _ORDERS["during_api_call"]:
         raise ValueError("source_order 'during_api_call': a capture reads its sources when the graph is launched")
     if captured and any("host" in (each.to.kind, each.of.kind) for each in copies):

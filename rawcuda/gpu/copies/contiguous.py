@@ -14,6 +14,7 @@ from __future__ import annotations
 from sys import byteorder
 
 from ...arrays.copying import pattern_of, widest
+from ...arrays.host_copy import LARGEST_PITCH
 from ...driver import as_argument
 from ...ownership import drain, dropped
 from ..core.context import reaches
@@ -29,9 +30,7 @@ if TYPE_CHECKING:
     from ...arrays.copying import Form, Side
     from ..core.context import PrimaryContext
 
-__all__ = ["FILLS_OF_ROWS", "LARGEST_PITCH", "copy_run", "fill_run"]
-
-LARGEST_PITCH = 2**31 - 1  # CU_DEVICE_ATTRIBUTE_MAX_PITCH of all devices so far
+__all__ = ["FILLS_OF_ROWS", "copy_run", "fill_run"]
 
 
 def copy_run(dst: Any, src: Any, to: Side, of: Side, stream: Any) -> bool:
@@ -161,12 +160,6 @@ def _number(word: bytes) -> Any:
     return as_argument(int.from_bytes(word, byteorder))
 
 
-def _call_each(calls: Any, fills: Any, start: int, queue: Any) -> None:
-    """Make the calls of a fill: functions, with the offset and the arguments of each."""
-    for function, offset, arguments in fills:
-        getattr(calls, function)(as_argument(start + offset), *arguments, queue)
-
-
 def fill_run(target: Any, to: Side, value: Any, stream: Any) -> bool:
     """Fill a run of bytes, or rows of them at a pitch, with an element's bytes; tell whether that was possible.
 
@@ -197,16 +190,15 @@ def fill_run(target: Any, to: Side, value: Any, stream: Any) -> bool:
     if before is not None and before is not stream:
         make_ready(primary, using, target)
         target.ptr
-    if to.ours:
+    try:
         for function, offset, arguments in fills:
             getattr(calls, function)(as_argument(start + offset), *arguments, queue)
-    else:
-        try:
-            _call_each(calls, fills, start, queue)
+        if not to.ours:
             keep(primary, using, target, to)
-        except BaseException as error:
+    except BaseException as error:
+        if not to.ours:
             end_work(error, primary, queue, target)
-            raise
+        raise
     if form.dtype is not None:
         target.stream = stream
     if retained:

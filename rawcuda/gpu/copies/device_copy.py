@@ -17,16 +17,16 @@ from operator import mul
 from sys import byteorder
 
 from ...arrays import host_copy
-from ...arrays.host_copy import Walk, box_of
+from ...arrays.host_copy import LARGEST_PITCH, Walk, box_of
 from ...driver import as_argument
 from ...elements import layout
-from ..core.context import PrimaryContext
+from ..core.context import PrimaryContext, attempt
 from ..core.stream_arguments import PER_THREAD, home_of, queue_of, settled, work_handle
 from ..memory.memory import allocate
-from ..memory.ordering import PAGEABLE, end_work, finish_context, keep, make_ready, refuse_capture, wait_on_host
+from ..memory.ordering import PAGEABLE, end_work, keep, make_ready, refuse_capture, wait_on_host
 from ..streams.stream import record_and_wait
 from . import transfer
-from .contiguous import FILLS_OF_ROWS, LARGEST_PITCH
+from .contiguous import FILLS_OF_ROWS
 from .peer_copy import copy_across
 from .strided_kernel import launch_of as strided_launch
 from .strided_kernel import run as run_kernel
@@ -72,7 +72,7 @@ def copy_on_device(target: Any, source: Any, to: Side, of: Side, walk: Walk, str
         if both:
             record_and_wait(other, handle, handle, device)
     except BaseException:
-        finish_context(home)
+        attempt(home.calls.cuCtxSynchronize)
         raise
 
 

@@ -66,11 +66,11 @@ def _copy_directly(walk: Walk, to: PrimaryContext, of: PrimaryContext, stream: A
     return True
 
 
-def _copy_packed(walk: Walk, to: PrimaryContext, of: PrimaryContext, stream: Any) -> None:
+def _copy_packed(walk: Walk, to: Any, of: Any, stream: Any) -> None:
     """Pack on the source's device, copy one run, unpack on the target's device; wait, and free the buffers."""
     size = layout.size(walk.shape) * walk.nbytes
     packed = layout.c_strides(walk.shape, walk.nbytes)
-    with allocate(of, size) as first, allocate(to, size) as second, _stream(of) as sending, _stream(to) as receiving:
+    with allocate(of, size) as first, allocate(to, size) as second, Stream(of) as sending, Stream(to) as receiving:
         record_and_wait(to, stream, sending)
         run_kernel(
             Walk(walk.nbytes, walk.shape, first.ptr, packed, walk.source, walk.source_strides), of, sending.handle
@@ -81,7 +81,3 @@ def _copy_packed(walk: Walk, to: PrimaryContext, of: PrimaryContext, stream: Any
             Walk(walk.nbytes, walk.shape, walk.target, walk.target_strides, second.ptr, packed), to, receiving.handle
         )
         receiving.synchronize()
-
-
-def _stream(primary: Any) -> Stream:
-    return Stream(primary)

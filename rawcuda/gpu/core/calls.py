@@ -45,7 +45,7 @@ if TYPE_CHECKING:
             """Call a function in the context, which is not current, and return the code."""
 
 
-__all__ = ["Calls", "Explained", "relaxed", "report"]
+__all__ = ["Calls", "Explained", "relaxed", "reworded", "report"]
 
 _NOT_READY = 600
 _QUERIES = ("cuStreamQuery", "cuEventQuery")  # for these NOT_READY is not an error
@@ -193,6 +193,11 @@ def _number_in(text: str) -> int:
     return 0 if "nil" in digits else int(digits, 0)
 
 
+def reworded(error: CudaError, message: str, kind: type[CudaError]) -> CudaError:
+    """Return an error of this class for the same call and code, with a message that says more."""
+    return kind(message, code=error.code, name=error.name, call=error.call, arguments=error.arguments)
+
+
 class Explained:
     """A context manager that replaces the driver's error with this code by an InvalidUse that explains it."""
 
@@ -206,10 +211,4 @@ class Explained:
 
     def __exit__(self, kind: object, error: Any, traceback: object) -> None:
         if isinstance(error, CudaError) and error.code == self._code:
-            raise InvalidUse(
-                self._meaning,
-                code=error.code,
-                name=error.name,
-                call=error.call,
-                arguments=error.arguments,
-            ) from None
+            raise reworded(error, self._meaning, InvalidUse) from None

@@ -16,7 +16,7 @@ import ctypes
 
 from ... import driver
 from ...driver import of_thread
-from ...errors import Closed, CudaError, ForkedAfterInit, Unsupported, a_kind
+from ...errors import Closed, CudaError, ForkedAfterInit, a_kind, unsupported
 from ...headers import cuda_h
 from ...interpreter.cpython import free_after_fork
 from ...ownership import forked
@@ -45,24 +45,24 @@ if TYPE_CHECKING:
 
 
 __all__ = [
+    "ANY_CALLS",
     "AnyContext",
     "Current",
     "PrimaryContext",
-    "any_calls",
+    "attempt",
     "any_context",
     "check_version",
     "context_of",
     "count",
     "driver_version",
+    "forget_peers",
     "held_contexts",
     "no_device",
     "peers",
     "primary_of",
     "reaches",
-    "release",
     "require",
     "some_context",
-    "unsupported",
 ]
 
 
@@ -168,8 +168,8 @@ class PrimaryContext:
                 self.forget()
             if not self.users and self.closing and self._handle is not None:
                 self._handle = None
-                _forget_peers(self.ordinal)
-                release(self.driver, "cuDevicePrimaryCtxRelease_v2", self.ordinal)
+                forget_peers(self.ordinal)
+                attempt(self.driver.cuDevicePrimaryCtxRelease_v2, self.ordinal)
 
     def forget(self) -> None:
         """Close the kept modules and destroy the events; they are made again when next needed."""
@@ -180,10 +180,7 @@ class PrimaryContext:
             event = self.events.pop()
             argument, event.argument = event.argument, None
             if self._handle is not None:
-                try:
-                    self.calls.cuEventDestroy_v2(argument)
-                except (CudaError, ForkedAfterInit) as error:
-                    self.driver.unnoticed(error)
+                attempt(self.calls.cuEventDestroy_v2, argument)
 
     @property
     def handle(self) -> int:
@@ -361,7 +358,19 @@ class _AnyContext:
 
 
 class _AnyCalls(Calls):
-    """The prepared calls for an unknown context: which one is current does not matter, if there is one."""
+    """The prepared calls for borrowed streams, which belong to an unknown context.
+
+    Which context is current does not matter, if there is one. The driver is loaded at the first call.
+    """
+
+    def __init__(self, for_default: bool) -> None:
+        self._context = _AnyContext(for_default)
+
+    def __getattr__(self, symbol: str) -> Any:
+        if symbol == "_driver":
+            self._driver = driver.current()
+            return self._driver
+        return super().__getattr__(symbol)
 
     def _prepare(self, function: Callable[..., int]) -> Callable[..., int]:
         ask, context, answer, call_carefully = self._driver.ask_current, self._context, self.answer, self.call_carefully
@@ -379,24 +388,16 @@ class _AnyCalls(Calls):
         return call
 
 
-_any_calls: dict[bool, Calls] = {}
+ANY_CALLS = _AnyCalls(for_default=False), _AnyCalls(for_default=True)
 
 
-def any_calls(for_default: bool) -> Calls:
-    """Return the prepared calls for borrowed streams, which belong to an unknown context."""
-    made = _any_calls.get(for_default)
-    if made is None:
-        made = _any_calls.setdefault(for_default, _AnyCalls(driver.current(), _AnyContext(for_default)))
-    return made
-
-
-def release(loaded: driver.Driver, call: str, *arguments: object) -> bool:
-    """Call a releasing function, and tell whether it succeeded; raise no error, which would hide an earlier one."""
+def attempt(call: Callable[..., object], *arguments: object) -> bool:
+    """Make a call that releases or waits, and tell whether it succeeded; an error of it would hide an earlier one."""
     try:
-        getattr(loaded, call)(*arguments)
+        call(*arguments)
         return True
     except (CudaError, ForkedAfterInit) as error:
-        loaded.unnoticed(error)
+        driver.current().unnoticed(error)
         return False
 
 
@@ -416,7 +417,8 @@ def held_contexts() -> list[PrimaryContext]:
     return [primary for primary in tuple(_contexts.values()) if primary._handle is not None]
 
 
-def _forget_peers(ordinal: int) -> None:
+def forget_peers(ordinal: int) -> None:
+    """Forget the access from and to a device whose context ends."""
     peers.difference_update([pair for pair in peers if ordinal in pair])
 
 
@@ -466,11 +468,6 @@ def no_device(what: str, given: object, maker: str) -> TypeError:
 # -- checks of what the driver and the device support
 
 
-def unsupported(message: str, call: str = "cuLaunchKernelEx") -> Unsupported:
-    """Return the error for what the device or the driver does not support."""
-    return Unsupported(message, code=801, name="CUDA_ERROR_NOT_SUPPORTED", call=call)
-
-
 def require(of: OnDevice, option: str, attribute: str) -> int:
     """Return the device attribute that tells whether the device supports an option.
 
@@ -478,9 +475,8 @@ def require(of: OnDevice, option: str, attribute: str) -> int:
     """
     found: int = of.device.attribute(attribute)
     if not found:
-        raise unsupported(
-            f"{option}: device {of.device.ordinal} does not support it: its attribute {attribute} is {found}"
-        )
+        why = f"{option}: device {of.device.ordinal} does not support it: its attribute {attribute} is {found}"
+        raise unsupported(why, "cuLaunchKernelEx")
     return found
 
 
@@ -497,8 +493,5 @@ def check_version(of: OnDevice, what: str, since: int) -> None:
     """Raise Unsupported if the driver is too old for an option."""
     version = driver_version(of)
     if version < since:
-        raise unsupported(f"{what} needs a driver of CUDA {_words(since)}; this one is of CUDA {_words(version)}")
-
-
-def _words(version: int) -> str:
-    return f"{version // 1000}.{version % 1000 // 10}"
+        why = f"{what} needs a driver of CUDA {driver.dotted(since)}; this one is of CUDA {driver.dotted(version)}"
+        raise unsupported(why, "cuLaunchKernelEx")

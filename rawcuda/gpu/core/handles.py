@@ -155,7 +155,7 @@ def make(
         raise
     owner._handle = lifetime.value
     if capturing and stream is not None:
-        lifetime.capture = capture_number(primary, arguments[-1])
+        lifetime.capture = capture_number(primary.calls, arguments[-1])
     return lifetime
 
 
@@ -199,7 +199,7 @@ class Lifetime(Cell):  # type: ignore[misc]
             pass
         if type(self) is not Lifetime:
             self._released(failed)
-        self._let_go()
+        self.primary.let_go(self)
         return True
 
     def _released(self, code: int) -> None:
@@ -261,7 +261,7 @@ class Lifetime(Cell):  # type: ignore[misc]
         primary, status = self.primary, ctypes.c_uint()
         try:
             primary.calls.cuStreamIsCapturing(queue, byref(status))
-            if status.value and (self.capture is None or capture_number(primary, queue) != self.capture):
+            if status.value and (self.capture is None or capture_number(primary.calls, queue) != self.capture):
                 return False  # it would be freed in each launch of the graph, which does not allocate it
             primary.calls.cuMemFreeAsync(self, queue)
         except CudaError as error:  # a stream of other software that was destroyed: memory was not freed
@@ -273,14 +273,8 @@ class Lifetime(Cell):  # type: ignore[misc]
     def give_away(self) -> bool:
         """Make later calls release nothing; return False if the handle was already released or given away."""
         first: bool = self.taken.acquire(False)
-        self._let_go()
+        self.primary.let_go(self)
         return first
-
-    def _let_go(self) -> None:
-        primary = self.primary
-        primary.users.discard(self)
-        if primary.closing:
-            primary.let_go(self)
 
 
 _CAPTURE_UNSUPPORTED = 900

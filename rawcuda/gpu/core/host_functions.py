@@ -23,13 +23,13 @@ from functools import partial
 from itertools import count
 
 from ...arguments import as_function
-from ...driver import as_argument, current
-from ...errors import CudaError, ForkedAfterInit
+from ...driver import as_argument
+from ...errors import CudaError
 from ...interpreter.cpython import immortal
 from ...ownership import forked, invalidate, serving
 from ...tracing import careful
-from .context import held_contexts
-from .points import capturing
+from .context import attempt, held_contexts
+from .points import capture_number, capturing
 from .stream_arguments import PER_THREAD, failed
 
 TYPE_CHECKING = False
@@ -141,7 +141,7 @@ def call(stream: StreamHandle, function: Callable[..., object], arguments: tuple
         ordinal = _ANY
     else:
         ordinal = stream._primary.ordinal
-    captured = _capture_of(stream, queue)
+    captured = capture_number(stream._calls, queue)
     if captured is None:
         number = next(_numbers)
         _calls[number] = _Call(function, arguments, _origin_of(stream, ordinal))
@@ -168,17 +168,6 @@ def for_graph(ordinal: int, function: Callable[..., object], arguments: tuple[ob
     number, made = _in_graph(ordinal, function, arguments)
     _function()
     return _addresses[0], number, made
-
-
-def _capture_of(stream: StreamHandle, queue: object) -> int | None:
-    """Return the number of the capture that a stream takes part in, or None."""
-    status, number = ctypes.c_uint(), ctypes.c_uint64()
-    try:
-        stream._calls.cuStreamGetCaptureInfo(queue, ctypes.byref(status), ctypes.byref(number))
-    except CudaError as error:  # a default stream during a capture: the call that follows is refused as well
-        current().unnoticed(error)
-        return None
-    return number.value if status.value else None
 
 
 def _origin_of(stream: StreamHandle, ordinal: int) -> Origin:
@@ -233,10 +222,7 @@ def _finish() -> None:
         return
     if _calls or _graph_calls:
         for primary in held_contexts():
-            try:
-                primary.calls.cuCtxSynchronize()
-            except (CudaError, ForkedAfterInit) as lost:
-                current().unnoticed(lost)
+            attempt(primary.calls.cuCtxSynchronize)
     while failed:
         _print(failed.pop(0)[1])
 

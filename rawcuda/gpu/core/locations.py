@@ -13,9 +13,8 @@ from __future__ import annotations
 from collections.abc import MutableSet
 
 from ...arguments import as_int, as_list
-from ...errors import Unsupported, a_kind, worded
+from ...errors import Unsupported, a_kind, unsupported, worded
 from ...headers import cuda_h
-from ...headers.status import NOT_SUPPORTED
 from ...protocols.device_memory import gpu
 from ..core.context import PrimaryContext, context_of, count, is_device
 from ..core.points import finish_context
@@ -69,10 +68,8 @@ class Location:
         raises  Unsupported  a NUMA node, for which there is no number
         """
         if self.kind in (_NUMA, _CURRENT):
-            raise Unsupported(
+            raise unsupported(
                 f"{self.text()!r}: drivers before CUDA 12.2 have no NUMA nodes: give 'host', or update the driver",
-                code=NOT_SUPPORTED,
-                name="CUDA_ERROR_NOT_SUPPORTED",
             )
         return self.number if self.kind == _DEVICE else _CPU
 
@@ -172,10 +169,8 @@ def require(primary: PrimaryContext, attribute: str, what: str) -> None:
     except ValueError:  # (also InvalidUse) the driver is older than the attribute
         has = 0
     if not has:
-        raise Unsupported(
+        raise unsupported(
             f"device {primary.ordinal} or its driver has no {what}: the device attribute {attribute} is 0",
-            code=NOT_SUPPORTED,
-            name="CUDA_ERROR_NOT_SUPPORTED",
         )
 
 

@@ -20,13 +20,13 @@ import ctypes
 from _thread import get_ident
 from ctypes import byref
 
-from ...driver import as_argument
+from ...driver import as_argument, current
 from ...errors import Closed, CudaError, ForkedAfterInit, InvalidUse
 from ...headers.status import NOT_PERMITTED
 from ...interpreter.cpython import free_after_fork
 from ...ownership import forked
 from .calls import relaxed
-from .context import PrimaryContext
+from .context import PrimaryContext, attempt
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ def finish_context(primary: PrimaryContext) -> bool:
     return True
 
 
-def capture_number(primary: PrimaryContext, stream: object) -> int | None:
+def capture_number(calls: Any, stream: object) -> int | None:
     """Return the number of the capture that a stream takes part in, or None if it is not being captured.
 
     stream  a handle, or one as an argument
@@ -177,9 +177,9 @@ def capture_number(primary: PrimaryContext, stream: object) -> int | None:
     status, number = ctypes.c_uint(), ctypes.c_uint64()
     queue = as_argument(stream) if type(stream) is int else stream
     try:
-        primary.calls.cuStreamGetCaptureInfo(queue, byref(status), byref(number))
+        calls.cuStreamGetCaptureInfo(queue, byref(status), byref(number))
     except CudaError as error:  # a default stream during a capture: the call that follows is refused as well
-        primary.driver.unnoticed(error)
+        current().unnoticed(error)
         return None
     return number.value if status.value else None
 
@@ -194,7 +194,7 @@ def refuse_wait(primary: PrimaryContext, what: str, stream: object = None) -> No
     if stream is None:
         is_captured, which = primary.ordinal in captured_on.values(), "a stream of this device"
     else:
-        is_captured, which = capture_number(primary, stream) is not None, "this stream"
+        is_captured, which = capture_number(primary.calls, stream) is not None, "this stream"
     if is_captured:
         raise InvalidUse(
             f"{what}: {which} is being captured, so its work does not run, and waiting for it would break the capture: "
@@ -217,7 +217,7 @@ def mark_end(primary: PrimaryContext, stream: object) -> Point | None:
     if forked:
         return None
     try:
-        if capturing and capture_number(primary, stream) is not None:
+        if capturing and capture_number(primary.calls, stream) is not None:
             return None
         with relaxed(primary.driver):
             if not primary.calls.cuStreamQuery(stream):
@@ -247,7 +247,7 @@ def retain(device: Any, stream: int, things: object) -> None:
     else:
         primary = device._primary
     if capturing:
-        kept = capturing.get(capture_number(primary, stream) or 0)
+        kept = capturing.get(capture_number(primary.calls, stream) or 0)
         if kept is not None:
             kept.append(things)
             return
@@ -265,10 +265,7 @@ def retain(device: Any, stream: int, things: object) -> None:
             retained.append(point)
             _newest[key] = point
     except BaseException:  # the work is queued: its memory must outlive it in any case
-        try:
-            primary.calls.cuCtxSynchronize()
-        except CudaError:
-            pass
+        attempt(primary.calls.cuCtxSynchronize)
         raise
     if not len(point.things) % _SWEEP_EVERY:
         sweep(now=True)

@@ -16,19 +16,18 @@ import ctypes
 from _thread import RLock, allocate_lock
 from ctypes import byref
 
-from ...driver import as_argument, current
-from ...errors import CudaError, ForkedAfterInit
+from ...driver import as_argument
 from ...headers import cuda_h
 from ...interpreter.cpython import free_after_fork
 from .calls import relaxed
-from .context import PrimaryContext
+from .context import PrimaryContext, attempt
 from .locations import Location, finish_work
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable
+    from typing import Any
 
-__all__ = ["NO_FLAGS", "Piece", "Reservation", "common_grain", "granularity", "properties"]
+__all__ = ["NO_FLAGS", "Piece", "Reservation", "granularity", "properties"]
 
 _DEVICE, _PINNED, _MINIMUM = 1, 1, 0  # CU_MEM_LOCATION_TYPE_DEVICE, CU_MEM_ALLOCATION_TYPE_PINNED, ..._MINIMUM
 NO_FLAGS = ctypes.c_ulonglong(0)
@@ -70,14 +69,6 @@ class Piece:
 _undoing = free_after_fork(RLock())
 
 
-def attempt(call: Callable[..., object], *arguments: object) -> None:
-    """Make a prepared call, and raise no error: the context is lost, or there was nothing to undo."""
-    try:
-        call(*arguments)
-    except (CudaError, ForkedAfterInit) as error:
-        current().unnoticed(error)
-
-
 class Reservation:
     """The release of virtual memory: of its pieces, then of its addresses.
 
@@ -107,13 +98,7 @@ class Reservation:
         if self.address.value:
             with relaxed(primary.driver):
                 attempt(primary.calls.cuMemAddressFree, self.address, as_argument(self.size))
-        self._let_go()
-
-    def _let_go(self) -> None:
-        primary = self.primary
-        primary.users.discard(self)
-        if primary.closing:
-            primary.let_go(self)
+        primary.let_go(self)
 
     def mapped(self) -> list[Piece]:
         """Return the pieces that are mapped, by offset."""
@@ -135,7 +120,7 @@ class Reservation:
         for piece in self.pieces:
             piece.kept = True
             piece.undo(self.primary)
-        self._let_go()
+        self.primary.let_go(self)
         return first
 
 
@@ -165,10 +150,3 @@ def granularity(primary: PrimaryContext) -> int:
 
 
 _KEY = ("granularity of virtual memory",)
-
-
-def common_grain(one: int, other: int) -> int:
-    """Return the smallest multiple of two granularities."""
-    from math import gcd
-
-    return one * other // gcd(one, other)

@@ -20,7 +20,7 @@ from ...ownership import Owned, invalidate, releases_later, tokens
 from ...protocols.cuda_stream import handle_from as _protocol_handle
 from ...protocols.description import Bytes
 from ...remembered import Remembered
-from .context import PrimaryContext, any_calls, context_of, held_contexts, no_device, primary_of
+from .context import ANY_CALLS, PrimaryContext, context_of, held_contexts, no_device, primary_of
 from .handles import Lifetime, destroying, make
 from .points import REACHED, Point, mark_end, retain, take_event
 
@@ -90,20 +90,6 @@ class InContext(Owned):
         self._argument = None
 
 
-class _BorrowedCalls:
-    """The prepared calls for borrowed streams, each bound on first use; the driver is loaded at the first call."""
-
-    def __init__(self, for_default: bool) -> None:
-        self._for_default = for_default
-
-    def __getattr__(self, symbol: str) -> Any:
-        prepared = self.__dict__[symbol] = getattr(any_calls(self._for_default), symbol)
-        return prepared
-
-
-_BORROWED = _BorrowedCalls(False), _BorrowedCalls(True)
-
-
 class StreamHandle(InContext):
     """The part of a stream that is needed to queue work on it."""
 
@@ -115,7 +101,7 @@ class StreamHandle(InContext):
 
     def _borrow(self, handle: int, owner: object) -> None:
         self._device = self._primary = self._argument = None
-        self._calls = _BORROWED[handle in (LEGACY, PER_THREAD)]
+        self._calls = ANY_CALLS[handle in (LEGACY, PER_THREAD)]
         self._own(handle, None)
         self._owner, self._number, self._end = owner, handle, None
 

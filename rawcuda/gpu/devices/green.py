@@ -19,14 +19,13 @@ from functools import partial
 from math import gcd
 
 from ...arguments import SetOnce, as_int
-from ...driver import as_argument
-from ...errors import Unsupported, a_kind, worded
+from ...driver import as_argument, dotted
+from ...errors import a_kind, unsupported, worded
 from ...headers import cuda_h
-from ...headers.status import NOT_SUPPORTED
 from ...ownership import drain, dropped
 from ..core.handles import GREEN, GREEN_STREAM, shown_handle
 from ..core.stream_arguments import InContext
-from ..streams.stream import Event, Stream
+from ..streams.stream import Event, Stream, priority_from
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -115,18 +114,10 @@ class GreenContext(SetOnce, InContext):
 
         calls   cuGreenCtxStreamCreate
         """
-        if isinstance(priority, bool) or not hasattr(type(priority), "__index__"):
-            raise TypeError(f"priority must be an int, not {a_kind(priority)}")
-        number = int.__index__(priority.__index__())
-        if not -(2**31) <= number < 2**31:
-            raise ValueError(f"priority={worded(number)}: a priority must be a small number, such as -1 or 0")
+        number = priority_from(priority)
         made = Stream.__new__(Stream)
         made._owner = self  # a stream must not outlive its green context
-        made._create(
-            self.device,
-            GREEN_STREAM,
-            (self._argument or self._prepare(), GREEN_STREAM.numbers[0], ctypes.c_int(number)),
-        )
+        made._create(self.device, GREEN_STREAM, (self._argument or self._prepare(), GREEN_STREAM.numbers[0], number))
         self._streams = [each for each in self._streams if (alive := each()) is not None and not alive.closed]
         self._streams.append(ref(made))
         if self._handle is None:  # closed by another thread in the meantime
@@ -180,12 +171,9 @@ def split(device: Device, sm_counts: tuple[object, ...], rest: bool) -> Split:
     """Make green contexts with at least these numbers of multiprocessors, and one of the rest; see Device.split()."""
     loaded = device._primary.driver
     if not loaded.has(_SINCE[0]):
-        version = loaded.version
-        raise Unsupported(
-            f"green contexts need a driver of CUDA {_SINCE[1] // 1000}.{_SINCE[1] % 1000 // 10} or newer; the loaded "
-            f"one is of CUDA {version // 1000}.{version % 1000 // 10}",
-            code=NOT_SUPPORTED,
-            name="CUDA_ERROR_NOT_SUPPORTED",
+        raise unsupported(
+            f"green contexts need a driver of CUDA {dotted(_SINCE[1])} or newer; the loaded one is of CUDA "
+            f"{dotted(loaded.version)}",
         )
     wanted = [_count(each) for each in sm_counts]
     if not wanted:

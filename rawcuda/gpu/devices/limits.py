@@ -14,6 +14,7 @@ from ...arguments import as_int
 from ...errors import CudaError, NotFound, Unsupported, worded
 from ...headers.behaviour import answers
 from ...headers.status import UNSUPPORTED_LIMIT
+from ..core.calls import reworded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -104,14 +105,8 @@ class Limits:
             if error.code != UNSUPPORTED_LIMIT:
                 raise
             capability = ".".join(map(str, self._device.compute_capability))
-            raise Unsupported(
-                f"device {self._device.ordinal}, of compute capability {capability}, has no limit "
-                f"{_NUMBERS[number]}: {error}",
-                code=error.code,
-                name=error.name,
-                call=error.call,
-                arguments=error.arguments,
-            ) from None
+            which = f"device {self._device.ordinal}, of compute capability {capability}"
+            raise reworded(error, f"{which}, has no limit {_NUMBERS[number]}: {error}", Unsupported) from None
 
     @property
     def cache_config(self) -> str:

@@ -17,14 +17,13 @@ import gc
 
 from ...errors import InvalidUse
 from ...ownership import Owned, drain, dropped, forked, invalidate, is_serving
-from ..core.context import held_contexts, peers, release
+from ..core.context import attempt, forget_peers, held_contexts
 from ..core.handles import GREEN, GREEN_STREAM, MANAGED, MODULE, PINNED, POOLED, Lifetime
 from ..core.points import Point, capturing, forget, sweep
 from ..core.stream_arguments import failed
 from ..kernels.module import Module
 from ..memory.leases import Lender
 from ..memory.memory import Memory
-from ..memory.ordering import finish_context
 from .peers import forget_links
 
 TYPE_CHECKING = False
@@ -87,9 +86,9 @@ def reset(device: Device, force: bool) -> None:
         _finish_elsewhere(primary, owned)
         _end_objects(primary, owned)
         _forget_failures(primary.ordinal)
-        release(primary.driver, "cuDevicePrimaryCtxReset_v2", primary.ordinal)
+        attempt(primary.driver.cuDevicePrimaryCtxReset_v2, primary.ordinal)
         primary._handle, primary.closing = None, True
-        release(primary.driver, "cuDevicePrimaryCtxRelease_v2", primary.ordinal)
+        attempt(primary.driver.cuDevicePrimaryCtxRelease_v2, primary.ordinal)
         primary._open()
     invalidate()
 
@@ -103,7 +102,7 @@ def _refuse_used(primary: PrimaryContext) -> list[Owned]:
     found = _used(primary, owned)
     if found:  # perhaps only by work, or by garbage
         owned.clear()
-        finish_context(primary)
+        attempt(primary.calls.cuCtxSynchronize)
         sweep(now=True)
         gc.collect()
         owned = _all_owned()
@@ -138,7 +137,7 @@ def _finish_elsewhere(primary: PrimaryContext, owned: list[Owned]) -> None:
     if any([lease() for each in here for lease in each._uses]):
         for other in held_contexts():
             if other is not primary:
-                finish_context(other)
+                attempt(other.calls.cuCtxSynchronize)
 
 
 def _where(memory: Memory) -> str:
@@ -163,7 +162,7 @@ def _end_objects(primary: PrimaryContext, owned: list[Owned]) -> None:
         event.argument = None  # it ends with the context
     primary.events.clear()
     forget_links(primary.ordinal)
-    peers.difference_update([pair for pair in peers if primary.ordinal in pair])
+    forget_peers(primary.ordinal)
     users: list[Any] = [user for user in tuple(primary.users) if not getattr(user, "survives", False)]
     users.sort(key=lambda user: getattr(user, "kind", None) is GREEN)  # after their streams
     owners = _owners_of(users, primary, owned)

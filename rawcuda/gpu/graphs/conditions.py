@@ -12,9 +12,11 @@ import ctypes
 from ctypes import byref
 
 from ...arguments import SetOnce, as_int
-from ...errors import InvalidUse, Unsupported, worded
+from ...driver import dotted
+from ...errors import InvalidUse, Unsupported, unsupported, worded
 from ...headers import cuda_h
 from ...headers.status import INVALID_VALUE, NOT_SUPPORTED
+from ..core.calls import reworded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,11 +32,8 @@ _NEEDED = "cuGraphConditionalHandleCreate"
 
 def refused(driver: Driver, what: str, since: str) -> Unsupported:
     """Return the error for a driver that is too old for conditional nodes, or for some of them."""
-    version = driver.version
-    return Unsupported(
-        f"{what} need a driver of CUDA {since}, and this is one of {version // 1000}.{version % 1000 // 10}",
-        code=NOT_SUPPORTED,
-        name="CUDA_ERROR_NOT_SUPPORTED",
+    return unsupported(
+        f"{what} need a driver of CUDA {since}, and this is one of {dotted(driver.version)}",
         call=_NEEDED,
     )
 
@@ -127,10 +126,8 @@ class explained:
             return
         found = sorted({node.kind for node in self.graph.nodes} & _SPECIAL)
         if found:
-            raise type(error)(
-                f"{error}\nA graph with {' and '.join(found)} nodes {self.what}",
-                code=error.code, name=error.name, call=error.call, arguments=error.arguments,
-            ) from None  # fmt: skip
+            message = f"{error}\nA graph with {' and '.join(found)} nodes {self.what}"
+            raise reworded(error, message, type(error)) from None
 
 
 _REFUSED = INVALID_VALUE, NOT_SUPPORTED

@@ -21,7 +21,7 @@ from ..core.handles import EXECUTABLE, make, shown_handle
 from ..core.points import retain
 from ..core.stream_arguments import home_of, queue_of, work_handle
 from .conditions import explained
-from .nodes import ExecutableNode, node_at
+from .nodes import ExecutableNode, node_at, node_handles
 from .updates import update
 
 TYPE_CHECKING = False
@@ -60,7 +60,7 @@ class Executable(Owned):
                 raise ValueError(f"{recording!r} is in progress: instantiate the graph after its with block")
             with explained(graph, _ONE):
                 make(self, EXECUTABLE, primary, (as_argument(graph.handle), ctypes.c_uint64(flags)))
-            self._nodes = _nodes_of(graph)  # for the error of an update with other nodes
+            self._nodes = node_handles(graph)  # for the error of an update with other nodes
 
     def _note(self) -> None:
         """Collect the objects that launches must keep alive, and those that must be open."""
@@ -136,13 +136,3 @@ def _owners_in(things: Iterable[object]) -> Iterator[Owned]:
             yield from _owners_in(thing)
         elif isinstance(thing, Owned) and not isinstance(thing, Bytes):  # (a lease keeps the bytes of a Memory)
             yield thing
-
-
-def _nodes_of(graph: Graph) -> tuple[int, ...]:
-    """Return the handles of the nodes of a graph."""
-    ask, handle, count = graph._primary.driver.cuGraphGetNodes, cuda_h.CUgraph(graph.handle), ctypes.c_size_t()
-    ask(handle, None, ctypes.byref(count))
-    found = (cuda_h.CUgraphNode * max(count.value, 1))()
-    if count.value:
-        ask(handle, found, ctypes.byref(count))
-    return tuple([getattr(node, "value", node) or 0 for node in found[: count.value]])

@@ -32,7 +32,7 @@ from ..core.handles import CLONE, GRAPH, make, shown_handle
 from ..core.stream_arguments import StreamHandle
 from .conditions import Condition, explained
 from .executable import Executable
-from .nodes import Node, add, array_of, check_node, handles, node_at, path, word
+from .nodes import Node, add, array_of, check_node, node_at, node_handles, path, word
 from .recording import Recording, changing, no_recording
 
 TYPE_CHECKING = False
@@ -421,9 +421,9 @@ class Graph(Owned):
 
         calls   cuGraphGetNodes
         """
-        driver, handle = self._primary.driver, cuda_h.CUgraph(self.handle)
+        self.handle  # raises Closed
         with self._asking():
-            return [node_at(self, found) for found in handles(lambda *given: driver.cuGraphGetNodes(handle, *given))]
+            return [node_at(self, found) for found in node_handles(self)]
 
     @property
     def edges(self) -> list[tuple[Node, Node]]:

@@ -24,7 +24,8 @@ from ...headers import cuda_h
 from ...headers.status import INVALID_VALUE
 from ...protocols.description import Bytes, Description, Unaddressed
 from ...protocols.device_memory import gpu
-from ..core.context import release
+from ..core.calls import reworded
+from ..core.context import attempt
 from ..core.host_functions import for_graph
 from ..core.stream_arguments import LEGACY, InContext
 from .conditions import Condition, refused
@@ -94,7 +95,7 @@ class Given:
         try:
             self._set_attributes(driver, node)
         except Exception:
-            release(driver, "cuGraphDestroyNode", node)
+            attempt(driver.cuGraphDestroyNode, node)
             raise
 
     def options(self) -> dict[int, bytes]:
@@ -123,11 +124,11 @@ class Given:
         except InvalidUse as error:
             if error.code != INVALID_VALUE or self.kind not in ("copy", "fill"):
                 raise
-            raise InvalidUse(
+            message = (
                 f"{error}\nA {self.kind} of an executable graph keeps its shape and the kind of its memory: update the "
-                "node of the graph, and instantiate the graph again",
-                code=error.code, name=error.name, call=error.call, arguments=error.arguments,
-            ) from None  # fmt: skip
+                "node of the graph, and instantiate the graph again"
+            )
+            raise reworded(error, message, InvalidUse) from None
 
     def _set_attributes(self, driver: Driver, node: object) -> None:
         for attribute in self.packed.attributes if self.packed is not None else ():

@@ -462,6 +462,15 @@ def handles(ask: Callable[..., object]) -> list[int]:
     return [word(found[index]) for index in range(count.value)]
 
 
+def node_handles(graph: Graph) -> list[int]:
+    """Return the handles of the nodes of a graph, in the order in which they were added.
+
+    calls   cuGraphGetNodes
+    """
+    driver, handle = graph._primary.driver, cuda_h.CUgraph(graph.handle)
+    return handles(lambda *given: driver.cuGraphGetNodes(handle, *given))
+
+
 _SUBCLASSES: dict[str, type[Node]] = {"graph": ChildNode, "allocation": AllocationNode, "conditional": ConditionalNode}
 
 

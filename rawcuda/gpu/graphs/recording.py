@@ -130,7 +130,7 @@ class Recording:
                 capturing[_NEXT] = self._kept
                 try:
                     getattr(primary.calls, symbol)(queue, *arguments, mode)
-                    self._number = capture_number(primary, stream.handle) or 0
+                    self._number = capture_number(primary.calls, stream.handle) or 0
                     captured_on[self._number] = primary.ordinal
                     capturing[self._number] = self._kept
                 finally:

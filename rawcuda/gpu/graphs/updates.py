@@ -12,6 +12,7 @@ from ctypes import byref
 from ...errors import CudaError, InvalidUse, a_kind
 from ...headers import cuda_h
 from ...headers.status import GRAPH_EXEC_UPDATE_FAILURE
+from ..core.calls import reworded
 from . import node_parameters
 
 TYPE_CHECKING = False
@@ -175,15 +176,12 @@ def _differing(executable: Executable, graph: Graph) -> str:
     return said
 
 
-def _refusal(error: CudaError, graph: object, where: str, result: int) -> InvalidUse:
+def _refusal(error: CudaError, graph: object, where: str, result: int) -> CudaError:
     reason = _REASONS.get(int(result), "it differs")
     if where.startswith("which"):
         reason = "update() does not change nodes and edges"
-    return InvalidUse(
+    message = (
         f"{error.call}: this executable graph cannot be updated from {graph!r}, {where}{': ' * bool(where)}{reason}. "
-        "Instantiate the graph instead.",
-        code=error.code,
-        name=error.name,
-        call=error.call,
-        arguments=error.arguments,
+        "Instantiate the graph instead."
     )
+    return reworded(error, message, InvalidUse)

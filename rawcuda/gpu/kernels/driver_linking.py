@@ -32,19 +32,17 @@ from ...errors import CudaError, InvalidUse, LinkerNotFound, LinkFailed, Unsuppo
 from ...headers import cuda_h
 from ...ownership import Owned
 from ..core.handles import LINK, make
+from .module import Logs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
 
     from ...driver import Driver
     from ..devices.device import Device
 
 __all__ = ["link_for"]
 
-_LOG_BYTES = 64 << 10
-_INFO, _INFO_SIZE, _ERROR, _ERROR_SIZE = 3, 4, 5, 6  # CU_JIT_INFO_LOG_BUFFER and its size, the same for errors
 _KINDS = {"cubin": 0, "ptx": 1, "fatbin": 2, "object": 3, "library": 4}  # CUjitInputType
 _JIT = (  # options of nvJitLink, and the CUjit_option with the same meaning
     (re.compile(r"-maxrregcount=(\d+)"), 0),
@@ -149,25 +147,15 @@ def _by_driver(device: Device, inputs: Sequence[Input], given: Sequence[str]) ->
     raises  LinkFailed  it failed, with the driver's log
             InvalidUse  an option that the driver does not know
     """
-    info, errors = (ctypes.create_string_buffer(_LOG_BYTES) for _ in range(2))
-    chosen = {
-        _INFO: ctypes.addressof(info),
-        _INFO_SIZE: _LOG_BYTES,
-        _ERROR: ctypes.addressof(errors),
-        _ERROR_SIZE: _LOG_BYTES,
-        **_jit_options(given),
-    }
-    options = (ctypes.c_uint * len(chosen))(*chosen)
-    values = (ctypes.c_void_p * len(chosen))(*chosen.values())
-    loaded, linker = device._primary.driver, _Linker()
+    logs, loaded, linker = Logs(_jit_options(given)), device._primary.driver, _Linker()
     image, size = ctypes.c_void_p(), ctypes.c_size_t()
     with device.current():
         created = make(linker, LINK, device._primary, None)
         try:
             loaded.cuLinkCreate_v2(
-                len(chosen),
-                ctypes.cast(options, ctypes.POINTER(ctypes.c_uint)),
-                _first(values),
+                len(logs.options),
+                ctypes.cast(logs.options, ctypes.POINTER(ctypes.c_uint)),
+                ctypes.cast(logs.values, ctypes.POINTER(ctypes.c_void_p)),
                 ctypes.cast(ctypes.byref(created), ctypes.POINTER(cuda_h.CUlinkState)),
             )
             linker._handle = created.value
@@ -176,7 +164,7 @@ def _by_driver(device: Device, inputs: Sequence[Input], given: Sequence[str]) ->
             loaded.cuLinkComplete(state, ctypes.byref(image), ctypes.byref(size))
             return ctypes.string_at(image.value or 0, size.value)
         except CudaError as error:
-            log = errors.value.decode("utf-8", "replace").strip("\n")
+            log = logs.errors.value.decode("utf-8", "replace").strip("\n")
             if not log or not str(error.call).startswith("cuLink"):
                 raise
             told = _told(error, log)
@@ -214,10 +202,6 @@ def _told(error: CudaError, log: str) -> CudaError:
     return link_failed(
         error.call, log, remedy, missing or twice or NO_SYMBOLS, error.code, error.name, "the driver's linker"
     )
-
-
-def _first(array: Any) -> Any:
-    return ctypes.cast(array, ctypes.POINTER(array._type_))
 
 
 def _jit_options(given: Sequence[str]) -> dict[int, int]:

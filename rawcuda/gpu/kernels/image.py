@@ -9,10 +9,8 @@ Read next    signature.py
 
 from __future__ import annotations
 
-import struct
-
 from ...errors import PtxError
-from ...images.containers import ELF, FATBIN, cubin_parameters, fatbin, sections, symbols
+from ...images.containers import ELF, FATBIN, cubin_parameters, fatbin, fatbin_header, sections, symbols
 from . import signature
 from .signature import Parameter
 
@@ -49,7 +47,7 @@ def prepare(code: str | bytes | bytearray | memoryview) -> tuple[str, bytes]:
         sections(data)
         return "cubin", data + b"\0"
     if data[:4] == FATBIN and not isinstance(code, str):
-        _check_fatbin(data)
+        fatbin_header(data)
         return "fatbin", data + b"\0"
     if data[:4] == _FATBIN_WRAPPER:
         raise ValueError(
@@ -68,14 +66,6 @@ def prepare(code: str | bytes | bytearray | memoryview) -> tuple[str, bytes]:
             hint = ": CUDA C must be compiled first, by Device.compile() or nvcc -ptx"
         raise ValueError(f"the code is not PTX (no .version), cubin or fatbin{hint}")
     return "ptx", data + b"\0"
-
-
-def _check_fatbin(data: bytes) -> None:
-    if len(data) < 16:
-        raise ValueError(f"a truncated fatbin: it has {len(data)} bytes, but the header alone has 16")
-    _, _, header, body = struct.unpack_from("<IHHQ", data)
-    if header < 16 or header + body > len(data):  # a driver would misread such a header, or read beyond the end
-        raise ValueError(f"a truncated fatbin: its header says {header + body} bytes, but it has {len(data)}")
 
 
 def cubin_kernels(data: bytes) -> list[str]:

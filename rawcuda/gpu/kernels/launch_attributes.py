@@ -10,6 +10,7 @@ from __future__ import annotations
 from ...arguments import as_bool, as_enumerator, as_int
 from ...errors import Closed, CudaError, InvalidUse, NotFound, worded
 from ...headers.status import NOT_PERMITTED
+from ..core.calls import reworded
 from ..core.context import check_version, driver_version, require
 from .configuration import extents
 
@@ -114,10 +115,8 @@ class KernelAttributes:
         except CudaError as error:
             if error.code != NOT_PERMITTED:
                 raise
-            raise InvalidUse(
-                f"{name} of kernel {self._kernel.name} cannot be set: the kernel was compiled with a cluster size",
-                code=error.code, name=error.name, call=error.call, arguments=error.arguments,
-            ) from None  # fmt: skip
+            why = f"{name} of kernel {self._kernel.name} cannot be set: the kernel was compiled with a cluster size"
+            raise reworded(error, why, InvalidUse) from None
 
     def _set_cluster(self, given: object) -> None:
         """Set the three dimensions of the required cluster; after an error, all have their old values."""

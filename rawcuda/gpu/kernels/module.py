@@ -29,6 +29,7 @@ from ...hints import hinted
 from ...images import mangled, outline
 from ...interpreter.cpython import facts
 from ...ownership import invalidate
+from ..core.calls import reworded
 from ..core.context import is_device, no_device
 from ..core.handles import MODULE, make, shown_handle
 from ..memory.leases import Lender
@@ -231,13 +232,8 @@ class Module(Lender):
                 there = self._no_kernel(name) or f"it has {_listed(self.names, name, self._other_names)}"
             else:
                 there = f"it has {_listed(list(self._declared()), name, {})}; a static variable may have no name there"
-            raise NotFound(
-                f"no {what} {worded(name, 500)} in this module: {there}",
-                code=error.code,
-                name=error.name,
-                call=call,
-                arguments=error.arguments,
-            ) from None
+            message = f"no {what} {worded(name, 500)} in this module: {there}"
+            raise reworded(error, message, NotFound) from None
 
     def _no_kernel(self, name: str) -> str:
         """Return what a name means that is not that of a kernel, as text for an error, or ""."""
@@ -459,16 +455,23 @@ class Logs:
 
     A driver that compiles a library later, when a device first needs it, writes into them then. So they live as long as
     the library.
+    more    other CUjit_options, and their values
     """
 
     __slots__ = ("info", "errors", "options", "values")
 
-    def __init__(self) -> None:
+    def __init__(self, more: Mapping[int, int] | None = None) -> None:
         self.info, self.errors = (ctypes.create_string_buffer(_LOG_BYTES) for _ in range(2))
-        places = ctypes.addressof(self.info), ctypes.addressof(self.errors)
-        self.options = (ctypes.c_uint * 4)(_INFO, _INFO_SIZE, _ERROR, _ERROR_SIZE)
         # A size is passed as the pointer itself; the driver overwrites it with the log's length.
-        self.values = (ctypes.c_void_p * 4)(places[0], _LOG_BYTES, places[1], _LOG_BYTES)
+        chosen = {
+            _INFO: ctypes.addressof(self.info),
+            _INFO_SIZE: _LOG_BYTES,
+            _ERROR: ctypes.addressof(self.errors),
+            _ERROR_SIZE: _LOG_BYTES,
+            **(more or {}),
+        }
+        self.options = (ctypes.c_uint * len(chosen))(*chosen)
+        self.values = (ctypes.c_void_p * len(chosen))(*chosen.values())
 
 
 def loaded_with_logs(load: Callable[[Logs], object], logs: Logs, driver: Driver, kind: str, data: bytes) -> str:

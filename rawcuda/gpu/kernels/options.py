@@ -13,9 +13,9 @@ from __future__ import annotations
 from struct import pack
 
 from ...arguments import as_bool, as_enumerator, as_int
-from ...errors import worded
+from ...errors import unsupported, worded
 from ...hints import of
-from ..core.context import check_version, require, unsupported
+from ..core.context import check_version, require
 from ..streams.settings import value_of_domain, value_of_domains, value_of_priority, value_of_window
 from .configuration import Asked, ask, extents
 
@@ -229,5 +229,6 @@ def _check_support(kernel: Kernel, name: str, since: int, attribute: str) -> Non
     if name in _PROGRAMMATIC and major < 9:
         raise unsupported(
             f"{name}: device {kernel.device.ordinal} does not support it: it needs compute capability 9.0, and the "
-            f"attribute COMPUTE_CAPABILITY_MAJOR is {major}"
+            f"attribute COMPUTE_CAPABILITY_MAJOR is {major}",
+            "cuLaunchKernelEx",
         )

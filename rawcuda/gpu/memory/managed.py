@@ -13,9 +13,8 @@ from ctypes import byref
 
 from ...arguments import as_int, as_list
 from ...driver import as_argument
-from ...errors import SymbolNotFound, Unsupported, a_kind, worded
+from ...errors import SymbolNotFound, a_kind, unsupported, worded
 from ...headers import cuda_h
-from ...headers.status import NOT_SUPPORTED
 from ...protocols.description import Bytes
 from ..core import locations
 from ..core.context import count
@@ -239,10 +238,8 @@ def _discard(ranges: list[Run], primary: PrimaryContext, queue: Any, stream: obj
         else:
             calls.cuMemDiscardAndPrefetchBatchAsync(*_arrays(ranges), *_places(ranges), none, queue)
     except SymbolNotFound as error:
-        raise Unsupported(
+        raise unsupported(
             f"discarding managed memory needs a driver of CUDA 13.0: {error}",
-            code=NOT_SUPPORTED,
-            name="CUDA_ERROR_NOT_SUPPORTED",
         ) from None
 
 

@@ -12,8 +12,6 @@ Read next    copies/device_copy.py
 
 from __future__ import annotations
 
-import ctypes
-
 from ... import driver
 from ...driver import as_argument
 from ...errors import Closed, ContextLost, CudaError, ForkedAfterInit, InvalidUse, refusal
@@ -46,7 +44,6 @@ if TYPE_CHECKING:
 __all__ = [
     "device_of",
     "end_work",
-    "finish_context",
     "forget_closed",
     "hold_back",
     "keep",
@@ -127,8 +124,8 @@ def _finish_closed(stream: StreamHandle) -> None:
 
 def _is_outside(primary: PrimaryContext, stream: object, working: object) -> bool:
     """Tell whether a stream is in one of our captures, and another stream is not."""
-    number = capture_number(primary, work_handle(stream))
-    return number in capturing and capture_number(home_of(working, primary), handle_of(working)) != number
+    number = capture_number(primary.calls, work_handle(stream))
+    return number in capturing and capture_number(home_of(working, primary).calls, handle_of(working)) != number
 
 
 def refuse_capture(primary: PrimaryContext, stream: object, why: str) -> None:
@@ -137,7 +134,7 @@ def refuse_capture(primary: PrimaryContext, stream: object, why: str) -> None:
     why     the work, why it cannot be captured, and the remedy
     raises  InvalidUse  the stream is being captured
     """
-    if capturing and capture_number(primary, work_handle(stream)) is not None:
+    if capturing and capture_number(primary.calls, work_handle(stream)) is not None:
         raise InvalidUse(f"the stream is being captured, and {why}")
 
 
@@ -192,17 +189,6 @@ def keep(primary: PrimaryContext, stream: object, thing: Description | Memory, s
         keep_ours(primary, stream, thing)
 
 
-def finish_context(primary: PrimaryContext) -> None:
-    """Wait for all work of a context after an exception, and raise no other error.
-
-    calls   cuCtxSynchronize
-    """
-    try:
-        primary.calls.cuCtxSynchronize()
-    except CudaError:
-        pass
-
-
 _unfinished: dict[int, object] = {}
 _INVALID_HANDLE = 400
 
@@ -244,7 +230,7 @@ def wait_for(thing: Any, side: Side, stream: object) -> bool:
     if primary is None:  # it is not ours
         wait_on_host(thing)
         return True
-    if capturing and capture_number(primary, work_handle(stream)) is not None:
+    if capturing and capture_number(primary.calls, work_handle(stream)) is not None:
         return False
     before = thing.stream
     if before is not None and before is not stream:
@@ -277,7 +263,7 @@ def make_wait(consumer: int, view: Description) -> None:
     working = _LEGACY if view.stream is None else pending_handle(view)
     device = device_of(view)
     if working is not None and device is not None and working != consumer:
-        if working > 2 and _is_capturing(working, device):
+        if working > 2 and capture_number(device.calls, working) is not None:
             raise refusal(
                 "dlpack",
                 "stream",
@@ -286,12 +272,6 @@ def make_wait(consumer: int, view: Description) -> None:
                 "before the capture, or request it with stream=-1",
             )
         record_and_wait(device, working, consumer)
-
-
-def _is_capturing(stream: int, primary: PrimaryContext) -> bool:
-    status = ctypes.c_uint()
-    primary.calls.cuStreamIsCapturing(as_argument(stream), ctypes.byref(status))
-    return status.value != 0
 
 
 def hold_back(views: Iterable[object], using: int, device: object) -> None:

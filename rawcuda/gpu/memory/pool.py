@@ -13,12 +13,12 @@ import ctypes
 from ctypes import byref
 
 from ...arguments import SetOnce, as_bool, as_choice, as_int
-from ...driver import as_argument
-from ...errors import NotFound, OutOfMemory, Unsupported, a_kind, worded
+from ...driver import as_argument, dotted
+from ...errors import NotFound, OutOfMemory, a_kind, unsupported, worded
 from ...headers import cuda_h
-from ...headers.status import NOT_SUPPORTED
 from ...ownership import Owned
 from ..core import locations
+from ..core.calls import reworded
 from ..core.context import PrimaryContext, count, is_device, no_device, primary_of
 from ..core.handles import POOL, POOLED, make, shown_handle
 from ..core.stream_arguments import Ordering, StreamHandle, queue_of
@@ -265,11 +265,11 @@ class MemoryPool(SetOnce, locations.PeerAccess, Owned):
                 if not self.max_size:
                     raise
                 used = self.attributes.used_mem_current
-                raise OutOfMemory(
+                message = (
                     f"{error}\n{self!r} was made with max_size={self.max_size}, of which {used} bytes are in use: "
-                    "close memory from it, or make a larger pool",
-                    code=error.code, name=error.name, call=error.call, arguments=error.arguments,
-                ) from None  # fmt: skip
+                    "close memory from it, or make a larger pool"
+                )
+                raise reworded(error, message, OutOfMemory) from None
         return memory
 
     def trim(self, keep: int = 0) -> None:
@@ -428,10 +428,7 @@ def _require(primary: PrimaryContext, kind: str, where: locations.Location) -> N
             attribute = "HOST_MEMORY_POOLS_SUPPORTED"
         locations.require(primary, attribute, "pools of host memory")
     elif primary.driver.version < 13000:
-        version = primary.driver.version
-        raise Unsupported(
-            f"pools of managed memory exist from CUDA 13.0 on, and this driver is of CUDA {version // 1000}."
-            f"{version % 1000 // 10}: use device.allocate(nbytes, kind='managed'), or update the driver",
-            code=NOT_SUPPORTED,
-            name="CUDA_ERROR_NOT_SUPPORTED",
+        raise unsupported(
+            "pools of managed memory exist from CUDA 13.0 on, and this driver is of CUDA "
+            f"{dotted(primary.driver.version)}: use device.allocate(nbytes, kind='managed'), or update the driver",
         )

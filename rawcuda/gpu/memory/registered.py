@@ -15,8 +15,8 @@ from _thread import allocate_lock
 from ...arrays import copying
 from ...arrays.strided import view
 from ...driver import as_argument, current
-from ...errors import CudaError, Unsupported, a_kind, refusal
-from ...headers.status import HOST_MEMORY_NOT_REGISTERED, NOT_SUPPORTED, SUCCESS
+from ...errors import CudaError, a_kind, refusal, unsupported
+from ...headers.status import HOST_MEMORY_NOT_REGISTERED, SUCCESS
 from ...ownership import Owned, drain, dropped
 from ...protocols.device_memory import gpu
 from ..core.context import PrimaryContext, context_of, held_contexts, primary_of
@@ -109,11 +109,9 @@ def _check_same_address(memory: Memory) -> None:
     try:
         calls.cuMemHostGetDevicePointer_v2(ctypes.byref(address), as_argument(handle), ctypes.c_uint(0))
         if address.value != handle:
-            raise Unsupported(
+            raise unsupported(
                 f"device {memory._primary.ordinal} sees the page-locked memory at {address.value:#x} instead of "
                 f"{handle:#x}: its attribute CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM is 0; allocate pinned memory",
-                code=NOT_SUPPORTED,
-                name="CUDA_ERROR_NOT_SUPPORTED",
             )
     except BaseException:
         memory.close()

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from _thread import RLock
 from ctypes import byref
+from math import lcm
 
 from ...arguments import as_bool, as_list
 from ...arrays import making
@@ -24,7 +25,7 @@ from ..core import locations
 from ..core.context import context_of, no_device, primary_of
 from ..core.handles import shown_handle
 from ..core.points import sweep
-from ..core.reservation import NO_FLAGS, Piece, Reservation, common_grain, granularity, properties
+from ..core.reservation import NO_FLAGS, Piece, Reservation, granularity, properties
 from .memory import Memory, size_of
 
 TYPE_CHECKING = False
@@ -169,7 +170,7 @@ class VirtualMemory(locations.PeerAccess, Memory):
         self._begin()
         wanted = size_of("nbytes", nbytes)
         ordinal = self._ordinal(device)
-        grain = common_grain(self.granularity, granularity(context_of(ordinal)))
+        grain = lcm(self.granularity, granularity(context_of(ordinal)))
         begin = self.nbytes
         if begin % grain:
             raise ValueError(
@@ -203,7 +204,7 @@ class VirtualMemory(locations.PeerAccess, Memory):
         self._begin()
         begin, size = size_of("offset", offset), size_of("nbytes", nbytes)
         ordinal = self._ordinal(device)
-        grain = common_grain(self.granularity, granularity(context_of(ordinal)))
+        grain = lcm(self.granularity, granularity(context_of(ordinal)))
         for name, number in (("offset", begin), ("nbytes", size)):
             if number % grain:
                 raise ValueError(

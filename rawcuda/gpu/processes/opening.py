@@ -11,6 +11,7 @@ from ...errors import Unsupported
 from ...headers.status import INVALID_DEVICE
 from ...ownership import drain
 from ...protocols.device_memory import gpu
+from ..core.context import count
 from . import server
 from .shared_handles import SharedHandle, checked_timeout, handle_from
 
@@ -81,7 +82,7 @@ def device_with(uuid: str, what: str) -> Device:
 
     raises  Unsupported   this process does not see it
     """
-    for ordinal in range(gpu.count()):
+    for ordinal in range(count()):
         device: Device = gpu.Device(ordinal)
         if device.uuid[4:] == uuid[4:]:  # a handle does not say whether it is the UUID of a GPU or of a MIG instance
             return device

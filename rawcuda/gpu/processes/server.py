@@ -20,8 +20,7 @@ from __future__ import annotations
 import errno
 import os
 
-from ...errors import Closed, Unsupported
-from ...headers.status import NOT_SUPPORTED
+from ...errors import Closed, unsupported
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,7 +42,7 @@ class Answer:
 
     __slots__ = ("payload", "descriptors", "connection")
 
-    def __init__(self, payload: bytes, descriptors: list[int], connection: _Connection) -> None:
+    def __init__(self, payload: bytes, descriptors: list[int], connection: socket) -> None:
         self.payload, self.descriptors, self.connection = payload, descriptors, connection
 
     def close_descriptors(self) -> None:
@@ -52,8 +51,9 @@ class Answer:
             os.close(self.descriptors.pop())
 
     def close(self) -> None:
-        """Close the descriptors and the connection."""
+        """Close the descriptors and the connection: so the owner learns that this process does not use it any more."""
         self.close_descriptors()
+        _asked.discard(self.connection)
         self.connection.close()
 
 
@@ -84,10 +84,8 @@ def check_system() -> None:
     import sys
 
     if not sys.platform.startswith("linux"):
-        raise Unsupported(
+        raise unsupported(
             f"sharing between processes needs Linux, and this is {sys.platform}: send copies, which pickle makes",
-            code=NOT_SUPPORTED,
-            name="CUDA_ERROR_NOT_SUPPORTED",
         )
 
 
@@ -368,7 +366,7 @@ def ask(address: str, key: bytes, pid: int, timeout: float) -> Answer:
     except BaseException:
         connection.close()
         raise
-    answer = Answer(said[1:], list(descriptors), _Connection(connection))
+    answer = Answer(said[1:], list(descriptors), connection)
     if said[:1] != b"+":
         answer.close()
         raise _gone(pid)
@@ -382,20 +380,6 @@ def ask(address: str, key: bytes, pid: int, timeout: float) -> Answer:
         os.register_at_fork(after_in_child=_forked)
     _asked.add(connection)
     return answer
-
-
-class _Connection:
-    """The connection to an owner."""
-
-    __slots__ = ("_socket",)
-
-    def __init__(self, socket: socket) -> None:
-        self._socket = socket
-
-    def close(self) -> None:
-        """Tell the owner that this process does not use it any more."""
-        _asked.discard(self._socket)
-        self._socket.close()
 
 
 def _gone(pid: int) -> Closed:

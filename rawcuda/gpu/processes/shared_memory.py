@@ -17,9 +17,8 @@ import struct
 from ctypes import byref
 
 from ...driver import as_argument
-from ...errors import Unsupported
+from ...errors import unsupported
 from ...headers import cuda_h
-from ...headers.status import NOT_SUPPORTED
 from ..core.handles import IPC_MEMORY, POOL, POOLED
 from ..core.reservation import NO_FLAGS, Piece, Reservation, granularity
 from . import server
@@ -106,10 +105,8 @@ def _export(memory: Memory, address: int, nbytes: int, descriptors: list[int]) -
             remedy = "make it with shareable=True"
         else:
             remedy = "only the process that allocated it can share it; this process can share a copy"
-        raise Unsupported(
+        raise unsupported(
             f"{memory!r} cannot be shared: {remedy}",
-            code=NOT_SUPPORTED,
-            name="CUDA_ERROR_NOT_SUPPORTED",
             call="cuIpcGetMemHandle",
         )
     base, _ = _range(primary, address)

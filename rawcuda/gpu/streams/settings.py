@@ -11,7 +11,6 @@ Read next    stream_attributes.py
 
 from __future__ import annotations
 
-import ctypes
 from collections import namedtuple
 from struct import pack
 
@@ -39,7 +38,6 @@ PROPERTIES = ("normal", "streaming", "persisting")  # CU_ACCESS_PROPERTY_...
 DOMAINS = ("default", "remote")  # CU_LAUNCH_MEM_SYNC_DOMAIN_...
 _WINDOW = "memory", "hit_ratio", "hit", "miss"
 _LARGEST_WINDOW = "MAX_ACCESS_POLICY_WINDOW_SIZE"
-_PRIORITIES = ("priorities",)  # a key besides the device attributes
 
 
 class AccessPolicyWindow(namedtuple("AccessPolicyWindow", "address nbytes hit_ratio hit miss")):
@@ -61,23 +59,11 @@ def value_of_priority(of: OnDevice, name: str, given: object) -> bytes:
     raises  ValueError  the device does not have it
     """
     number = as_int(name, given)
-    least, greatest = (2**31 - 1, -(2**31)) if of.device is None else _priorities(of)
+    least, greatest = (2**31 - 1, -(2**31)) if of.device is None else of.device.stream_priorities
     if not greatest <= number <= least:
         where = "a driver" if of.device is None else f"device {of.device.ordinal}"
         raise ValueError(f"{name}={worded(number)}: {where} has the priorities {greatest} (the highest) to {least}")
     return pack("<i", number)
-
-
-def _priorities(of: OnDevice) -> tuple[int, int]:
-    """Return the lowest and the highest priority of the device, as numbers; the highest is the smallest number."""
-    facts = of._primary.attributes
-    known: tuple[int, int] | None = facts.get(_PRIORITIES)
-    if known is None:
-        least, greatest = ctypes.c_int(), ctypes.c_int()
-        with of.device.current():
-            of._primary.driver.cuCtxGetStreamPriorityRange(ctypes.byref(least), ctypes.byref(greatest))
-        known = facts[_PRIORITIES] = least.value, greatest.value
-    return known
 
 
 def value_of_domain(_: object, name: str, given: object) -> bytes:

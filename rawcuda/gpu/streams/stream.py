@@ -50,6 +50,7 @@ __all__ = [
     "Stream",
     "capturing",
     "handle_of",
+    "priority_from",
     "record_and_wait",
     "retain",
     "retained",
@@ -104,7 +105,7 @@ class Stream(StreamHandle):
         if type(priority) is int and priority == 0 and kept_apart:
             self._create(device, STREAM, STREAM.numbers)
         else:
-            self._create(device, STREAM, (_NON_BLOCKING if kept_apart else _NO_FLAGS, _priority(priority)))
+            self._create(device, STREAM, (_NON_BLOCKING if kept_apart else _NO_FLAGS, priority_from(priority)))
 
     @classmethod
     def from_handle(cls, handle: Any) -> Stream:
@@ -347,7 +348,8 @@ _CAPTURED = Explained(1, "external=True is for a stream that is being captured, 
 _RECORDED = Explained(400, "an event was not recorded, so there is no time to measure: record() both events before")
 
 
-def _priority(given: Any) -> ctypes.c_int:
+def priority_from(given: object) -> ctypes.c_int:
+    """Return the priority of a new stream as an argument of prepared calls; raises TypeError or ValueError."""
     number = as_int("priority", given)
     if not -(2**31) <= number < 2**31:
         raise ValueError(f"priority={worded(number)}: a priority must be a small number, such as -1 or 0")

@@ -16,9 +16,8 @@ import ctypes
 from ...arguments import as_bool, as_int, as_list
 from ...arrays.strided import StridedView, view
 from ...driver import as_argument
-from ...errors import Unsupported, refusal, worded
+from ...errors import refusal, unsupported, worded
 from ...headers import cuda_h
-from ...headers.status import NOT_SUPPORTED
 from ...protocols.description import Bytes
 from ..core.context import context_of, reaches
 from ..core.points import retain
@@ -223,10 +222,8 @@ def _require(stream: StreamHandle, attribute: str, what: str) -> None:
     """Raise Unsupported if the stream's device lacks a feature; for a borrowed stream, only the driver can tell."""
     device = stream.device
     if device is not None and not device.attribute(attribute):
-        raise Unsupported(
+        raise unsupported(
             f"{what}: device {device.ordinal} does not support it (its attribute {attribute} is 0)",
-            code=NOT_SUPPORTED,
-            name="CUDA_ERROR_NOT_SUPPORTED",
         )
 
 

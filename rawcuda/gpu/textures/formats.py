@@ -19,13 +19,14 @@ from ...errors import Unsupported, a_kind, worded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
 
     from ...arrays.strided import StridedView
     from ...elements.dtypes import DType
     from ..devices.device import Device
 
-__all__ = ["FORMATS", "Form", "Formed", "channels_of", "choice", "data_of", "element_of", "as_bool", "limit", "limited"]
+__all__ = ["FORMATS", "Form", "Formed", "channels_of", "choice", "data_of", "element_of", "as_bool", "limited"]
 
 # dtype -> CUarray_format
 FORMATS = {
@@ -63,9 +64,9 @@ def channels_of(channels: object) -> int:
     return count
 
 
-def choice(name: str, value: object, choices: dict[str, int]) -> int:
-    """Return the number of a word; raises TypeError or ValueError."""
-    if not isinstance(value, str):
+def choice(name: str, value: Any, choices: Mapping[Any, int]) -> int:
+    """Return the number of a word, or of None if that is a choice; raises TypeError or ValueError."""
+    if not isinstance(value, str) and not (value is None and None in choices):
         raise TypeError(f"{name} must be one of {', '.join(map(repr, choices))}, not {a_kind(value)}")
     if value not in choices:
         raise ValueError(f"{name}={worded(str(value))}: give one of {', '.join(map(repr, choices))}")
@@ -276,14 +277,8 @@ def _extents(shape: object) -> tuple[int, ...]:
     return extents
 
 
-def limit(device: Device, name: str) -> int:
-    """Return a device attribute by its name."""
-    found: int = device.attribute(name)
-    return found
-
-
 def limited(what: str, value: int, device: Device, name: str) -> None:
     """Refuse a value above that of a device attribute."""
-    most = limit(device, name)
+    most = device.attribute(name)
     if value > most:
         raise ValueError(f"{what} of {value}: this device permits {most} ({name})")

@@ -17,13 +17,13 @@ from ...arguments import SetOnce, as_int, as_sequence
 from ...arrays import copying
 from ...arrays.strided import StridedView, view
 from ...elements.dtypes import of
-from ...errors import Unsupported, a_kind, worded
+from ...errors import Unsupported, worded
 from ...headers import cuda_h
 from ..kernels.declared_parameters import Passed
+from .formats import choice
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from typing import Any, NoReturn
 
     from ..core.context import PrimaryContext
@@ -176,10 +176,10 @@ class TensorMap(SetOnce, Passed):
         made.view, made.kind = seen, word
         made._primary, made._ordinal = _place_of(seen)
         interleave, swizzle, promotion, fill = modes
-        made._interleave = _choice("interleave", interleave, _INTERLEAVE)
-        _choice("swizzle", swizzle, _SWIZZLE)
-        _choice("l2_promotion", promotion, _PROMOTION)
-        _choice("fill", fill, _FILL)
+        made._interleave = choice("interleave", interleave, _INTERLEAVE)
+        choice("swizzle", swizzle, _SWIZZLE)
+        choice("l2_promotion", promotion, _PROMOTION)
+        choice("fill", fill, _FILL)
         kind = _type_of(seen, dtype)
         least = max(least, 3 if made._interleave else 1)
         if not least <= len(seen.shape) <= 5:
@@ -356,14 +356,6 @@ def _type_of(seen: StridedView, dtype: object) -> tuple[int, int, bool]:
     if found[1] != seen.dtype.itemsize:
         raise ValueError(f"dtype={name!r} has {found[1]} bytes, the elements of the view have {seen.dtype.itemsize}")
     return found
-
-
-def _choice(name: str, value: object, choices: Mapping[str | None, int]) -> int:
-    if value is not None and not isinstance(value, str):
-        raise TypeError(f"{name} must be one of {', '.join(map(repr, choices))}, not {a_kind(value)}")
-    if value not in choices:
-        raise ValueError(f"{name}={worded(value)}: give one of {', '.join(map(repr, choices))}")
-    return choices[value]
 
 
 def _ints(name: str, given: object, count: int, least: int, most: int) -> Ints:

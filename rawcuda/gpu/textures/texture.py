@@ -23,7 +23,7 @@ from ..core.context import is_device
 from ..core.handles import TEXTURE, shown_handle
 from ..core.stream_arguments import InContext
 from ..kernels.declared_parameters import Passed
-from .formats import FORMATS, channels_of, choice, data_of, element_of, limit, limited, vector_of
+from .formats import FORMATS, channels_of, choice, data_of, element_of, limited, vector_of
 from .mipmapped import MipmappedArray
 from .opaque_arrays import ArrayRegion, OpaqueArray
 
@@ -312,7 +312,7 @@ class _Source:
                 f"strides {strides}: the elements of a row must lie without gaps, {size} bytes from one to the next; "
                 "copy the data into an array, device.array(view)"
             )
-        alignment = limit(device, "TEXTURE_ALIGNMENT")
+        alignment = device.attribute("TEXTURE_ALIGNMENT")
         if data.ptr % alignment:
             raise ValueError(
                 f"the memory begins at {data.ptr:#x}, which is not a multiple of {alignment} (TEXTURE_ALIGNMENT): give "
@@ -333,7 +333,7 @@ class _Source:
         else:
             limited("a width", shape[1], device, "MAXIMUM_TEXTURE2D_LINEAR_WIDTH")
             limited("a height", shape[0], device, "MAXIMUM_TEXTURE2D_LINEAR_HEIGHT")
-            unit = limit(device, "TEXTURE_PITCH_ALIGNMENT")
+            unit = device.attribute("TEXTURE_PITCH_ALIGNMENT")
             row = shape[1] * size
             pitch = strides[0] if shape[0] > 1 else -(-row // unit) * unit
             if pitch < row:

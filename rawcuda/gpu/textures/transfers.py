@@ -17,6 +17,7 @@ import ctypes
 from ...arrays import copying, making
 from ...arrays.host_copy import LARGEST_PITCH
 from ...arrays.strided import StridedView, view
+from ...elements import layout
 from ...errors import refusal
 from ...headers import cuda_h
 from ...ownership import drain
@@ -114,10 +115,10 @@ def _seen(thing: object, box: Box, stream: object) -> tuple[Any, StridedView]:
     form, wanted = box.array.form, _wanted(box)
     if isinstance(thing, Bytes):
         whole = making.over_memory(thing, form.dtype)  # type: ignore[arg-type]
-        if whole.size != _product(wanted):
+        if whole.size != layout.size(wanted):
             raise ValueError(
-                f"{whole.nbytes} bytes cannot hold {_product(wanted) * form.dtype.itemsize}: with a Memory all bytes "
-                "are copied; use a part of memory.view()"
+                f"{whole.nbytes} bytes cannot hold {layout.size(wanted) * form.dtype.itemsize}: with a Memory all "
+                "bytes are copied; use a part of memory.view()"
             )
         return thing, whole.reshape(wanted)
     if isinstance(thing, StridedView):
@@ -128,13 +129,6 @@ def _seen(thing: object, box: Box, stream: object) -> tuple[Any, StridedView]:
     if form.channels == 1 and data.shape == (*wanted, 1):
         data = data.squeeze(len(wanted))
     return made, data
-
-
-def _product(shape: Ints) -> int:
-    total = 1
-    for extent in shape:
-        total *= extent
-    return total
 
 
 def _begin(box: Box, stream: object) -> tuple[int, PrimaryContext]:

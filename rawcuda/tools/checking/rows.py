@@ -16,7 +16,7 @@ import time
 from array import array
 from typing import NamedTuple
 
-from ...driver import current
+from ...driver import current, dotted
 from ...errors import CudaError, SymbolNotFound
 from ...gpu.devices.device import Device, devices
 from ..commands.console import is_emulator
@@ -219,7 +219,7 @@ def outcome(one: Row, given: Given) -> Outcome:
     try:
         version = current().version
         if version < one.since:
-            raise Missing(f"it came with CUDA {one.since // 1000}.{one.since % 1000 // 10}")
+            raise Missing(f"it came with CUDA {dotted(one.since)}")
         if one.needs and not given.device.attribute(one.needs):
             raise Missing(f"the device attribute {one.needs} is 0")
         state, remark = OK, one.run(given) or ""

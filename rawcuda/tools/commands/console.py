@@ -223,7 +223,7 @@ def first_line(loaded: driver.Driver, why: str = "") -> str:
     major, minor = device.compute_capability
     return (
         f"On {device.name}, compute capability {major}.{minor}, "
-        f"driver for CUDA {loaded.version // 1000}.{loaded.version % 1000 // 10}{f' ({why})' if why else ''}."
+        f"driver for CUDA {driver.dotted(loaded.version)}{f' ({why})' if why else ''}."
     )
 
 

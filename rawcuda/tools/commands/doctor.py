@@ -15,9 +15,11 @@ import struct
 import subprocess
 import sys
 import time
+from functools import partial
 
 from ... import __version__, driver, locate
 from ...compiler.nvjitlink import NvJitLink
+from ...compiler.nvrtc import Nvrtc
 from ...errors import CudaError, DriverNotFound, RawCudaError
 from ...gpu.devices.device import Device, devices
 from ...headers import cuda_h
@@ -197,7 +199,7 @@ def _library(facts: _Facts, loaded: driver.Driver) -> None:
     facts.add("loaded", repr(loaded).strip("<>"))
     if not is_emulator(loaded):
         facts.add("mapped file", locate.mapped_file() or "unknown: this system does not tell")
-    version = f"{loaded.version // 1000}.{loaded.version % 1000 // 10}"
+    version = driver.dotted(loaded.version)
     facts.add("CUDA version", version)
     known = [each for each in cuda_h.prototypes().values() if not each.old and not each.name.endswith(FORMS)]
     newer = [each.name for each in known if each.since[0] * 1000 + each.since[1] * 10 > loaded.version]
@@ -315,8 +317,8 @@ def _run_kernel(device: Device) -> str:
 def _tools(facts: _Facts) -> None:
     facts.section("compilers (for CUDA C: nvrtc or nvcc; the driver compiles PTX) and linkers (or the driver)")
     for what, places, version in (
-        ("nvrtc", locate.nvrtc(), _nvrtc_version),
-        ("nvjitlink", locate.nvjitlink(), _nvjitlink_version),
+        ("nvrtc", locate.nvrtc(), partial(_version_of, Nvrtc)),
+        ("nvjitlink", locate.nvjitlink(), partial(_version_of, NvJitLink)),
         ("nvcc", locate.nvcc(), _release),
         ("ptxas", locate.ptxas(), _release),
     ):
@@ -326,24 +328,13 @@ def _tools(facts: _Facts) -> None:
             facts.add(what, "not found")
 
 
-def _nvjitlink_version(path: str) -> str:
+def _version_of(kind: type[Nvrtc | NvJitLink], path: str) -> str:
     try:
         locate.refuse_planted(path)
-        major, minor = NvJitLink(path).version
+        major, minor = kind(path).version
     except OSError as error:
         return str(error)
     return f"{major}.{minor}"
-
-
-def _nvrtc_version(path: str) -> str:
-    major, minor = ctypes.c_int(), ctypes.c_int()
-    try:
-        locate.refuse_planted(path)
-        library = ctypes.CDLL(path)
-        library["nvrtcVersion"](ctypes.byref(major), ctypes.byref(minor))
-    except (OSError, AttributeError) as error:
-        return str(error)
-    return f"{major.value}.{minor.value}"
 
 
 def _release(path: str) -> str:

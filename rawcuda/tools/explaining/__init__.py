@@ -10,14 +10,15 @@ Read next    offers.py, quirks.py
 from __future__ import annotations
 
 import struct
-import textwrap
 
 from ... import _HOMES as HOMES
 from ... import __name__ as _PACKAGE
 from ...dlpack import is_capsule
 from ...elements import layout
 from ...errors import shown, worded
-from .offers import ASKED, Finding, peek, raised
+from ...interpreter.peeking import peek
+from ..terminal import folded
+from .offers import ASKED, Finding, raised
 from .quirks import quirks
 
 TYPE_CHECKING = False
@@ -99,18 +100,8 @@ class Explanation:
 
 
 def _wrapped(texts: list[str], mark: str = "- ") -> list[str]:
-    return [
-        line
-        for text in texts
-        for line in textwrap.wrap(
-            text,
-            116,
-            initial_indent=mark,
-            subsequent_indent=" " * len(mark),
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
-    ]
+    made = [folded(" ".join(text.splitlines()), " " * len(mark), mark, 117) for text in texts]
+    return "\n".join(made).split("\n") if made else []
 
 
 def _sections(obj: Any, found: Found, made: Description | None) -> list[tuple[str, list[str]]]:

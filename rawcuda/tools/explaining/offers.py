@@ -9,7 +9,6 @@ Read next    quirks.py
 from __future__ import annotations
 
 import ctypes
-import os
 import sys
 from struct import unpack
 
@@ -26,6 +25,7 @@ from ...dlpack import (
 from ...dlpack import name_of as name_of_capsule
 from ...errors import worded
 from ...interpreter.cpython import POINTER, bind
+from ...interpreter.peeking import peek
 from ...protocols import array_interface, arrow, buffer, choosing, cuda_array_interface, cuda_stream, dlpack_c_exchange
 from ...protocols.choosing import ARROW
 from ...protocols.description import Description, describe_as
@@ -86,30 +86,6 @@ def raised(error: BaseException) -> str:
 
 
 # -- bytes
-
-
-def peek(address: int, nbytes: int) -> bytes | None:
-    """Return a copy of at most 4096 bytes at an address, or None if they cannot be read.
-
-    Reading through a bad pointer ends the process; writing from it into a pipe only returns an error.
-    """
-    if not (0 < nbytes <= 4096 and 0 < address < 2**63 - nbytes):
-        return None
-    if sys.platform == "win32":
-        try:
-            return ctypes.string_at(address, nbytes)  # on Windows, ctypes turns an access violation into an OSError
-        except OSError:
-            return None
-    source, sink = os.pipe()
-    try:
-        if os.write(sink, (ctypes.c_char * nbytes).from_address(address)) == nbytes:
-            return os.read(source, nbytes)
-        return None
-    except OSError:  # EFAULT
-        return None
-    finally:
-        os.close(source)
-        os.close(sink)
 
 
 def _int64s(raw: bytes | None) -> tuple[int, ...] | None:

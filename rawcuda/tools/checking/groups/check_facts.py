@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import re
 
-from ....driver import current
+from ....driver import current, dotted
 from ....gpu.devices.device import Device, devices
 from ....headers import cuda_h
 from ..rows import Given, expect, row
@@ -24,7 +24,7 @@ def _driver_version(given: Given) -> str:
     loaded = current()
     loaded.cuDriverGetVersion(ctypes.byref(found))
     expect("the version, asked again", found.value, loaded.version)
-    return f"CUDA {found.value // 1000}.{found.value % 1000 // 10}"
+    return f"CUDA {dotted(found.value)}"
 
 
 @row("device", "list of devices")
