@@ -167,8 +167,12 @@ def type_with_slots(name: str, base: type, flags: int, *slots: tuple[int, int | 
 
 
 # An address is an offset into a buffer that begins at 0, so struct reads C memory without a foreign call. Nothing is
-# copied, and nothing is accessed until an offset is read; the window is read-only.
+# copied, and nothing is accessed until an offset is read; the window is read-only. Without the GIL there is no window:
+# CPython 3.13 counts the slices of a memoryview without a lock. If threads slice it at once, the count may reach 0 too
+# early, and every later use of it fails with "operation forbidden on released memoryview object".
 def _open_window() -> memoryview | None:
+    if not getattr(sys, "_is_gil_enabled", lambda: True)():
+        return None
     try:
         window = memoryview((ctypes.c_char * (2**63 - 1)).from_address(0)).toreadonly()
         probe = ctypes.c_uint64(0x0123456789ABCDEF)
