@@ -167,9 +167,8 @@ def type_with_slots(name: str, base: type, flags: int, *slots: tuple[int, int | 
 
 
 # An address is an offset into a buffer that begins at 0, so struct reads C memory without a foreign call. Nothing is
-# copied, and nothing is accessed until an offset is read; the window is read-only. Without the GIL there is no window:
-# CPython 3.13 counts the slices of a memoryview without a lock. If threads slice it at once, the count may reach 0 too
-# early, and every later use of it fails with "operation forbidden on released memoryview object".
+# copied, and nothing is accessed until an offset is read; the window is read-only. Without the GIL there is none:
+# CPython 3.13 counts the slices of a memoryview without a lock, and at 0 it can no longer be used.
 def _open_window() -> memoryview | None:
     if not getattr(sys, "_is_gil_enabled", lambda: True)():
         return None
