@@ -168,8 +168,11 @@ def type_with_slots(name: str, base: type, flags: int, *slots: tuple[int, int | 
 
 
 # An address is an offset into a buffer that begins at 0, so struct reads C memory without a foreign call. Nothing is
-# copied, and nothing is accessed until an offset is read; the window is read-only.
+# copied, and nothing is accessed until an offset is read; the window is read-only. Without the GIL there is none:
+# CPython 3.13 counts the slices of a memoryview without a lock, and at 0 it can no longer be used.
 def _open_window() -> memoryview | None:
+    if not getattr(sys, "_is_gil_enabled", lambda: True)():
+        return None
     try:
         window = memoryview((ctypes.c_char * (2**63 - 1)).from_address(0)).toreadonly()
         probe = ctypes.c_uint64(0x0123456789ABCDEF)

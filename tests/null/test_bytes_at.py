@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ctypes
+import sys
+import threading
 
 import pytest
 
 from tests.subject import module
 
 cpython = module("interpreter.cpython")
+HAS_GIL = getattr(sys, "_is_gil_enabled", lambda: True)()
 
 
 @pytest.mark.parametrize("has_window", [True, False])
@@ -21,3 +24,28 @@ def test_bytes_at_copies_and_reads_nothing_of_nothing(monkeypatch, has_window):
     memory[1] = b"x"
     assert type(copied) is bytes and copied == b"bc\0de"
     assert cpython.bytes_at(0, 0) == cpython.bytes_at(start, 0) == b""
+
+
+def test_threads_copy_bytes_at_once():
+    memory, rounds = ctypes.create_string_buffer(bytes(range(64)), 64), 1_000 if HAS_GIL else 100_000
+    start, copied, together = ctypes.addressof(memory), [], threading.Barrier(8)
+
+    def copy():
+        together.wait()
+        for _ in range(rounds):
+            if cpython.bytes_at(start, 64) != memory.raw:
+                break
+        else:
+            copied.append(cpython.bytes_at(start, 64))
+
+    threads = [threading.Thread(target=copy) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert copied == [memory.raw] * 8
+
+
+@pytest.mark.skipif(HAS_GIL, reason="threads take turns")
+def test_threads_share_no_memoryview_without_the_gil():
+    assert cpython.window is None  # the test above finds the mistake only in most runs
