@@ -34,7 +34,7 @@ from .interpreter.cpython import (
     immortal,
     reader,
     unpacker,
-    watch_locks,
+    watch_forks,
     window,
 )
 
@@ -381,7 +381,7 @@ _beginning = free_after_fork(RLock())  # what is made below may start a garbage 
 
 def _begin() -> _Exports:
     global _exports
-    watch_locks()
+    watch_forks()
     with _beginning:
         made = _exports or _Exports()
         if _exports is None:

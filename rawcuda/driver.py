@@ -30,10 +30,10 @@ from .errors import (
     worded,
 )
 from .headers import cuda_h
-from .headers.status import INVALID_CONTEXT, INVALID_HANDLE, NO_DEVICE, NOT_READY, SUCCESS
-from .interpreter.cpython import IS_NARROW, as_argument, converting, free_after_fork, in_subinterpreter, watch_locks
+from .headers.status import NO_DEVICE, NOT_READY, SUCCESS
+from .interpreter.cpython import IS_NARROW, as_argument, converting, free_after_fork, in_subinterpreter, watch_forks
 from .locate import SharedLibrary
-from .ownership import calling, forked, is_serving, watch_forks
+from .ownership import calling, forked, is_serving, note_fork
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -57,11 +57,9 @@ __all__ = [
     "show",
     "as_argument",
     "of_thread",
-    "WRONG_CONTEXT",
 ]
 
 _QUERIES = ("cuStreamQuery", "cuStreamQuery_ptsz", "cuEventQuery")  # for these NOT_READY is not an error
-WRONG_CONTEXT = (INVALID_CONTEXT, INVALID_HANDLE)  # no context is current, or another one
 
 
 def dotted(version: int) -> str:
@@ -608,8 +606,7 @@ def _start() -> Driver:
         if error.code != NO_DEVICE:
             raise
         raise driver.error(error.code, "cuInit", ["Flags"], (0,), _why_no_gpu(driver)) from None
-    watch_forks()
-    watch_locks()
+    watch_forks(note_fork)
     if hasattr(driver.libcuda, "is_calling"):  # only the emulator has this attribute
         calling[:] = [driver.libcuda.is_calling]
     _current = _current or driver

@@ -9,12 +9,11 @@ At the end   Nothing is released when the process ends: the driver does that. In
              because the handles belong to the parent.
              A signal may raise KeyboardInterrupt between any two lines. So a step that must not be divided is one call
              of a C function, and every other step may be repeated: a release may be called twice, and releases once.
-Read next    tracing.py, gpu/core/handles.py
+Read next    tracing.py, gpu/core/handles.py; gpu/core/__init__.py says what hold, retain, lease and drop mean
 """
 
 from __future__ import annotations
 
-import os
 from _thread import allocate_lock, get_ident
 from collections import deque
 
@@ -49,6 +48,7 @@ __all__ = [
     "forked",
     "invalidate",
     "is_serving",
+    "note_fork",
     "releases_later",
     "serving",
     "token",
@@ -65,7 +65,7 @@ def token() -> list[bool]:
     """Return a token that is true until it is invalidated. Take it before you run the checks that it vouches for."""
     if invalidate not in tracing.observers:
         tracing.observers.append(invalidate)
-    for current in tokens[-1:]:
+    for current in tokens[-1:]:  # (another thread may empty the list now)
         return current  # (if another thread invalidates it now, it is false, and vouches for nothing)
     made = [True]
     tokens.append(made)
@@ -93,17 +93,10 @@ forked: list[bool] = []
 serving: list[int] = []  # the threads that run a host function now: they may not call the driver
 # A driver that is written in Python adds a function here, which tells whether this thread is inside one of its calls.
 calling: list[Callable[[], bool]] = []
-_watched: list[bool] = []
 
 
-def watch_forks() -> None:
-    """Set `forked` in the children of this process from now on; called when a driver is initialized."""
-    if not _watched and hasattr(os, "register_at_fork"):
-        _watched.append(True)
-        os.register_at_fork(after_in_child=_note_fork)
-
-
-def _note_fork() -> None:
+def note_fork() -> None:
+    """Set `forked`: this is a child of a process that has initialized a driver."""
     forked.append(True)
     tracing.careful.append(forked)
     invalidate()
@@ -126,7 +119,7 @@ def releases_later() -> bool:
 
 
 def drain() -> None:
-    """Do the pending releases; called where our own calls create or release a handle, or have waited."""
+    """Do the pending releases; called where our own calls create or release a handle, launch, or have waited."""
     if releases_later():
         return
     later: list[Release] = []
@@ -168,7 +161,7 @@ class Once:
         return first
 
 
-# bound(function, x)() calls function(x) without Python code; making it takes 40 ns, a partial 70
+# types.MethodType: bound(function, x)() calls function(x) without Python code. Making it takes 40 ns, a partial 70
 bound: Any = type(Once(bool).release)
 
 

@@ -47,7 +47,7 @@ __all__ = [
     "reader",
     "type_with_slots",
     "unpacker",
-    "watch_locks",
+    "watch_forks",
     "watched",
     "window",
 ]
@@ -245,27 +245,32 @@ def facts(*names: str) -> Callable[[type[_Type]], type[_Type]]:
 
 
 watched: list[bool] = []
+_in_children: list[Callable[[], object]] = []
 _locks: dict[ref[Any], None] = {}
 
 
 def free_after_fork(lock: Any) -> Any:
-    """Return a lock that is free in the children of fork() after watch_locks(), whichever thread held it then."""
+    """Return a lock that is free in the children of fork() after watch_forks(), whichever thread held it then."""
     _locks[ref(lock, _locks.pop)] = None
     return lock
 
 
-def watch_locks() -> None:
-    """Free these locks in the children of this process from now on; called when they are first used."""
+def watch_forks(in_child: Callable[[], object] | None = None) -> None:
+    """Free these locks in the children of fork() from now on, and call a function there; called on first use."""
+    if in_child is not None and in_child not in _in_children:
+        _in_children.append(in_child)
     if not watched and hasattr(os, "register_at_fork"):
         watched.append(True)
-        os.register_at_fork(after_in_child=_free_locks)
+        os.register_at_fork(after_in_child=_begin_child)
 
 
-def _free_locks() -> None:
+def _begin_child() -> None:
     for each in tuple(_locks):
         lock = each()
         if lock is not None:
             lock._at_fork_reinit()
+    for function in _in_children:
+        function()
 
 
 _T_OBJECT_EX, _READONLY = 16, 1

@@ -31,7 +31,7 @@ from ..dlpack import taking
 from ..elements import layout
 from ..elements.dtypes import DType, of
 from ..errors import ProtocolError, protecting, refusal
-from ..interpreter.cpython import POINTER, bind, reader, watch_locks, watched
+from ..interpreter.cpython import POINTER, bind, reader, watch_forks, watched
 from .description import Description, describe_as, place
 from .device_memory import gpu
 from .refusals import InChunks, means_another
@@ -147,7 +147,7 @@ def describe(exporter: Any, kind: type[Description] = Description, stream: Any =
             tracing.emit(tracing.Step("arrow", f"{type(exporter).__name__}.__arrow_c_stream__()", _told(described)))
         return _only(described, element, kind)
     if not watched:
-        watch_locks()
+        watch_forks()
     with taking:  # two threads may use one capsule at the same time
         described = [_described(made, 0, element, kind)]
         described[0]._owner = _move(made.arrays[0], _SIZE_OF_ARRAY, _RELEASE_OF_ARRAY)
@@ -231,7 +231,7 @@ def _open(ask: Any) -> tuple[Moved, Moved]:
         raise refusal("arrow", "capsule", capsule, "must be a PyCapsule with the name 'arrow_array_stream'")
     address = _pointer_of(capsule, b"arrow_array_stream")
     if not watched:
-        watch_locks()
+        watch_forks()
     with taking:
         if not _read_stream(address)[3]:
             raise refusal("arrow", "release", 0, "means that the stream was released or taken already; export it again")

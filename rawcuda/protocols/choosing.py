@@ -47,8 +47,8 @@ PROTOCOLS = {
 ARROW = "__arrow_c_array__", "__arrow_c_device_array__", "__arrow_c_stream__"
 # every attribute by which memory is offered, the most common first
 OFFERS = "__dlpack__", "__cuda_array_interface__", "__array_interface__", "__dlpack_c_exchange_api__", *ARROW
-_TRIED = tuple(PROTOCOLS)
-_UNASKED = _TRIED[1:]  # the default; the exchange table is for torch's tensors, or if it is named
+_ALL = tuple(PROTOCOLS)
+_USUAL = _ALL[1:]  # what is tried if no protocol is named; the exchange table is for torch's tensors, or if it is named
 # protocol, or None if all are tried -> id of a type -> the reader of its objects. Nothing here keeps a type alive:
 # when one is freed, `_types` removes its entries before its id can be another type's.
 _MOST = 500  # types in a table: the number of classes in a program is unlimited
@@ -167,49 +167,51 @@ def learn(exporter: Any, protocol: Any) -> Any:
     raises    ValueError      no such protocol
     """
     if protocol is not None and (not isinstance(protocol, str) or protocol not in PROTOCOLS):
-        raise ValueError(f"protocol {worded(protocol)}: give one of {', '.join(map(repr, PROTOCOLS))}")
-    kind = type(exporter)
-    steps = [_Step(name, make) for name, make in _makers_of(kind, exporter, protocol).items()]
+        raise ValueError(f"protocol {worded(protocol)}: give one of {', '.join(map(repr, PROTOCOLS))}") from None
+    type_ = type(exporter)
+    steps = [_Step(name, make) for name, make in _makers_of(type_, exporter, protocol).items()]
     read = _in_turn(steps, protocol)
-    if protocol is None and issubclass(kind, Description):
-        read = kind._viewed_again  # type: ignore[attr-defined]
-    elif protocol is None and issubclass(kind, Bytes):
+    if protocol is None and issubclass(type_, Description):
+        read = type_._viewed_again  # type: ignore[attr-defined]
+    elif protocol is None and issubclass(type_, Bytes):
         read = _view_memory
-    elif protocol is None and issubclass(kind, _of_module("numpy.ma", "MaskedArray")):
+    elif protocol is None and issubclass(type_, _of_module("numpy.ma", "MaskedArray")):
         read = _refuse_mask
     else:
-        read = _reader_for(kind, exporter, steps, protocol, read) or read
+        read = _reader_for(type_, exporter, steps, protocol, read) or read
     if len(_types) >= _MOST:
         forget()
-    number = id(kind)
+    number = id(type_)
     if number not in _types:
-        _types[number] = ref(kind, partial(_forget_type, number))
+        _types[number] = ref(type_, partial(_forget_type, number))
     readers[protocol].answers[number] = read
     if number not in _types:  # another thread has just forgotten all: nothing would remove this entry
         readers[protocol].answers.pop(number, None)
     return read
 
 
-def _reader_for(kind: type, exporter: Any, steps: list[_Step], protocol: str | None, read_any: Reader) -> Reader | None:
+def _reader_for(
+    type_: type, exporter: Any, steps: list[_Step], protocol: str | None, read_any: Reader
+) -> Reader | None:
     """Return the reader that the module of the first protocol that a type offers has for it, or None."""
     own = getattr(exporter, "__dict__", None)
     first = ""
     for step in steps:
         name = PROTOCOLS[step.name]
-        if not name or hasattr(kind, name) or isinstance(own, dict) and name in own:
+        if not name or hasattr(type_, name) or isinstance(own, dict) and name in own:
             first = step.name
             break
     rest = [step for step in steps if step.name != first]
     after = _in_turn(rest, protocol)
     read: Reader | None = None
-    if issubclass(kind, _of_module("torch", "Tensor")):
-        if first == "dlpack_c_exchange" and _module(first).is_torch(kind):
-            read = _module("dlpack_c_exchange").reader_for_torch(kind, read_any)
+    if issubclass(type_, _of_module("torch", "Tensor")):
+        if first == "dlpack_c_exchange" and _module(first).is_torch(type_):
+            read = _module("dlpack_c_exchange").reader_for_torch(type_, read_any)
         elif first == "dlpack":
-            read = _module("dlpack_c_exchange").reader_by_capsule(kind, read_any)
+            read = _module("dlpack_c_exchange").reader_by_capsule(type_, read_any)
     elif first == "dlpack":
-        read = _module(first).reader_in_c(kind, exporter, read_any, after)
-    elif first == "array_interface" and issubclass(kind, _of_module("numpy", "generic")):
+        read = _module(first).reader_in_c(type_, exporter, read_any, after)
+    elif first == "array_interface" and issubclass(type_, _of_module("numpy", "generic")):
         read = None  # its dict does not name every dtype
     elif first in ("cuda_array_interface", "array_interface"):
         read = _module(first).reader_for(read_any, after, steps[0].name == "dlpack")
@@ -230,36 +232,36 @@ def _forget_type(number: int, _: object) -> None:
         table.answers.pop(number, None)
 
 
-def _makers_of(kind: type, exporter: Any, protocol: str | None) -> dict[str, Callable[[], Reader]]:
+def _makers_of(type_: type, exporter: Any, protocol: str | None) -> dict[str, Callable[[], Reader]]:
     """Return the protocols to try on objects of a type, in order, with functions that return the readers."""
     names: Any
     if protocol is None:
-        names = _UNASKED
+        names = _USUAL
     else:
         names = (protocol,)
-    if kind.__name__ == "PyCapsule" and _module("dlpack").is_capsule(exporter):
+    if type_.__name__ == "PyCapsule" and _module("dlpack").is_capsule(exporter):
         if "dlpack" in names:
             return {"dlpack": lambda: _module("dlpack").describe_capsule}
         return {}
-    if issubclass(kind, type):  # the class has the property; only its instances have memory
+    if issubclass(type_, type):  # the class has the property; only its instances have memory
         return {}
-    if issubclass(kind, _of_module("torch", "Tensor")):
-        if protocol is None and _module("dlpack_c_exchange").is_torch(kind):
-            names = _TRIED
+    if issubclass(type_, _of_module("torch", "Tensor")):
+        if protocol is None and _module("dlpack_c_exchange").is_torch(type_):
+            names = _ALL
         return {name: partial(_checked, name) for name in names}
-    if protocol in (None, "buffer") and issubclass(kind, _of_module("numpy", "generic")):
-        return {"buffer": partial(_describe_scalar, ref(kind))}  # its __array_interface__ would make another array
-    if protocol is None and _is_fixed(kind):
-        names = [name for name in names if _may_offer(kind, name)]
-        if issubclass(kind, _of_module("numpy", "ndarray")):
+    if protocol in (None, "buffer") and issubclass(type_, _of_module("numpy", "generic")):
+        return {"buffer": partial(_describe_scalar, ref(type_))}  # its __array_interface__ would make another array
+    if protocol is None and _is_fixed(type_):
+        names = [name for name in names if _may_offer(type_, name)]
+        if issubclass(type_, _of_module("numpy", "ndarray")):
             # NumPy takes 2,700 ns to make the array interface of a structured array, and 220 ns to export its buffer.
             names = [*[name for name in names if name != "array_interface"], "array_interface"]
             return {name: _describe_array if name == "buffer" else partial(_describe_of, name) for name in names}
     made: dict[str, Callable[[], Reader]] = {name: partial(_describe_of, name) for name in names}
-    if "buffer" in made and issubclass(kind, _module("buffer").DATA):
-        made["buffer"] = partial(_describe_ctypes, ref(kind))
-    if "dlpack" in made and hasattr(kind, "__dlpack__"):
-        describe = _module("dlpack").describe_for(kind)
+    if "buffer" in made and issubclass(type_, _module("buffer").DATA):
+        made["buffer"] = partial(_describe_ctypes, ref(type_))
+    if "dlpack" in made and hasattr(type_, "__dlpack__"):
+        describe = _module("dlpack").describe_for(type_)
         made["dlpack"] = lambda: describe
     return made
 

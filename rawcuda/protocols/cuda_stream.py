@@ -14,10 +14,6 @@ from __future__ import annotations
 from .. import tracing
 from ..errors import refusal
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    pass
-
 __all__ = ["handle_from"]
 
 _LEGACY = 1

@@ -30,7 +30,7 @@ from ..interpreter.cpython import bind, reader
 from ..interpreter.peeking import peek
 from ..remembered import Remembered
 from .description import HOST, Description, describe_as, place
-from .tensor import BY_CAPSULE, BY_TABLE, LEGACY, Moved, describe_tensor
+from .tensor import BY_CAPSULE, BY_TABLE, NO_FLAGS, Moved, describe_tensor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -253,7 +253,7 @@ def reader_by_capsule(type_: type, read_any: Any) -> Any:
                     capsule = to_dlpack(tensor)
             if capsule is not None:
                 address, versioned = identify(capsule)
-                made = describe_tensor(kind, BY_CAPSULE, capsule, address, None if versioned else LEGACY)
+                made = describe_tensor(kind, BY_CAPSULE, capsule, address, None if versioned else NO_FLAGS)
                 if made._place.is_host:
                     made._place = _WRITABLE
                     return made

@@ -35,13 +35,13 @@ from ..dlpack import (
 )
 from ..elements.layout import MAX_NDIM
 from ..errors import ProtocolError, refusal
-from ..interpreter.cpython import POINTER, has_plain_attributes, partial, unpacker, watch_locks, watched, window
+from ..interpreter.cpython import POINTER, has_plain_attributes, partial, unpacker, watch_forks, watched, window
 from ..remembered import Remembered
 from ..tracing import listeners
 from .description import Description, place
 from .device_memory import gpu
 from .refusals import means_another
-from .tensor import BY_CAPSULE, LEGACY, MOST_LAYOUTS, describe_tensor, learn, read_versioned
+from .tensor import BY_CAPSULE, MOST_LAYOUTS, NO_FLAGS, describe_tensor, learn, read_versioned
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -77,10 +77,10 @@ def describe_capsule(capsule: Any, kind: type[Description] = Description, stream
     if not is_capsule(capsule):
         return None
     if not watched:
-        watch_locks()
+        watch_forks()
     with taking:
         address, versioned = identify(capsule)
-        made = describe_tensor(kind, BY_CAPSULE, None, address, None if versioned else LEGACY)
+        made = describe_tensor(kind, BY_CAPSULE, None, address, None if versioned else NO_FLAGS)
         made._owner = consume(capsule, (address, versioned))
     return made
 
@@ -182,7 +182,7 @@ def reader_in_c(type_: type, array: Any, read_any: Any, read_others: Any) -> Any
 # NumPy's own function makes a new capsule at each call, with shape and strides directly after the tensor. So its
 # capsules are not examined further, one read gets all fields, and one look-up finds their meaning. This saves 250 ns of
 # 740 against describe_tensor() and the checks of capsules from other functions.
-# (what, flags, shape and strides) ->
+# (what, flags, shape and strides) -> shape, strides, dtype, Place
 _numpy_layouts: Remembered[Any, tuple[tuple[int, ...], tuple[int, ...], Any, Any]] = Remembered(MOST_LAYOUTS)
 
 
@@ -277,11 +277,11 @@ def describe(
     shared = getrefcount(capsule) > _ALONE  # something else could consume it
     if shared:
         if not watched:
-            watch_locks()
+            watch_forks()
         taking.acquire()  # two threads may have got the same capsule
     try:
         address, versioned = identify(capsule)
-        made = describe_tensor(kind, BY_CAPSULE, capsule, address, None if versioned else LEGACY)
+        made = describe_tensor(kind, BY_CAPSULE, capsule, address, None if versioned else NO_FLAGS)
         if said != made._place.label or not versioned or listeners:
             _check_fetched(exporter, made, address, versioned, said)
         if shared:

@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     Kind = tuple[int, Any, Remembered[Any, Layout], Callable[[Any], Layout], Callable[[int, int], Any]]
     Kinds = Remembered[Any, Kind]
 
-__all__ = ["BY_CAPSULE", "BY_TABLE", "LEGACY", "MOST_LAYOUTS", "Moved", "describe_tensor", "learn", "read_versioned"]
+__all__ = ["BY_CAPSULE", "BY_TABLE", "NO_FLAGS", "MOST_LAYOUTS", "Moved", "describe_tensor", "learn", "read_versioned"]
 
 MOST_LAYOUTS = 8000  # in a table, which then takes about 3 MB
-LEGACY = -1  # the flags of a tensor without flags: whether it is read-only is unknown
+NO_FLAGS = -1  # the flags of a tensor without flags: whether it is read-only is unknown
 _CPU, _CUDA, _CUDA_HOST, _ROCM_HOST, _CUDA_MANAGED = 1, 2, 3, 11, 13
 
 # One read for a whole struct: (major, flags,) data, 16 bytes with device, ndim and dtype, shape, strides, byte_offset
@@ -62,7 +62,7 @@ def describe_tensor(
     kinds     BY_CAPSULE or BY_TABLE: the protocol by which it was obtained
     owner     the object that keeps the tensor's memory alive
     address   of a DLManagedTensorVersioned; if `flags` is given, of a DLTensor, which has no flags of its own
-    flags     DLPack's flags, or LEGACY: the memory is treated as read-only
+    flags     DLPack's flags, or NO_FLAGS: the memory is treated as read-only
     within    a torch storage that must contain all elements; it is checked after the tensor was read
     raises    ProtocolError   another major version, or a field that is not possible in a view
               Moved           the elements are not within the storage
@@ -129,7 +129,7 @@ def learn(kinds: Kinds, flags: int, what: bytes, distance: int) -> Any:
     """
     type_, id_, ndim, code, bits, lanes = unpack("iiiBBH", what)
     protocol = _protocol_of(kinds)
-    legacy = flags == LEGACY
+    legacy = flags == NO_FLAGS
     if not 0 <= ndim <= layout.MAX_NDIM:
         raise refusal(protocol, "ndim", ndim, f"must be in 0 .. {layout.MAX_NDIM}")
     dtype = from_dlpack(code, bits, lanes, not legacy and bool(flags & 4))

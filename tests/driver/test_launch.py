@@ -771,3 +771,13 @@ def test_threads_on_a_default_stream_each_see_their_own_context(device):
         for thread in threads:
             thread.join()
         assert not wrong
+
+
+def test_the_function_of_a_launch_whose_module_was_collected(device):
+    loaded = device.load(kernels.GLOBALS)
+    call = loaded["nothing"].configure(grid=1, block=1).func
+    call()
+    del loaded
+    gc.collect()
+    with pytest.raises(errors.Closed, match="the module of kernel nothing is closed"):
+        call()

@@ -74,6 +74,14 @@ CORRECTIONS = [
         hangs=True,
     ),
     Correction(
+        "launch.func",
+        "a module that is collected unloads, and launches that know it do not look again",
+        "gpu/core/handles.py",
+        old="if tokens and self.kind is MODULE:",
+        new="if False:",
+        test="driver/test_launch.py::test_the_function_of_a_launch_whose_module_was_collected",
+    ),
+    Correction(
         "captures",
         "a collection that closes pinned memory while a capture begins breaks the capture",
         "gpu/graphs/recording.py",
@@ -287,7 +295,7 @@ CORRECTIONS = [
         "read by a stranger",
         "what is closed in a capture is released without a wait for the work that may use it",
         "gpu/core/handles.py",
-        old="if self.kind.waits and not late and self.stream is None:",
+        old="if self.kind.needs_idle and not late and self.stream is None:",
         new="if False:",
         test="driver/test_capture_order.py::test_what_other_streams_may_use_is_released_after_the_capture[texture]",
     ),

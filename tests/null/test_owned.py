@@ -137,7 +137,7 @@ def test_a_forked_child_releases_nothing(python):
         import os, sys
         from tests.subject import module
         owned = module("ownership")
-        owned.watch_forks()
+        module("interpreter.cpython").watch_forks(owned.note_fork)
         class Thing(owned.Owned):
             def __init__(self):
                 self._own(7, owned.Once(lambda late: os.write(1, b"released ")))

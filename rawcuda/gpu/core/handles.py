@@ -18,9 +18,9 @@ from ctypes import byref
 
 from ...errors import CudaError, ForkedAfterInit
 from ...interpreter.cpython import Cell, free_after_fork
-from ...ownership import Owned, bound, drain, dropped
+from ...ownership import Owned, bound, drain, dropped, invalidate, tokens
 from .context import PrimaryContext
-from .points import beginning, capture_number, capturing, finish_context
+from .points import capture_number, capturing, finish_context
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,8 +56,6 @@ __all__ = [
     "SURFACE",
     "TEXTURE",
     "TIMED_EVENT",
-    "beginning",
-    "capturing",
     "destroying",
     "make",
     "shown_handle",
@@ -71,16 +69,16 @@ destroying = free_after_fork(RLock())
 class Kind:
     """A row of the table.
 
-    create     the function that creates the handle: (pointer to the handle, ..., numbers)
-    numbers    its usual last arguments, prepared
-    release    the function that releases the handle: (handle)
-    waits      whether the context's work must be complete before the release: cuMemFreeHost and cuModuleUnload wait for
-               it themselves, although this is not documented; the functions that destroy arrays and textures may not
-               wait for it, and cuMemFree_v2 does not if the memory comes from a pool
-    is_stream  whether the handle is a stream
+    create      the function that creates the handle: (pointer to the handle, ..., numbers)
+    numbers     its usual last arguments, prepared
+    release     the function that releases the handle: (handle)
+    needs_idle  whether the context's work must be complete before the release: cuMemFreeHost and cuModuleUnload wait
+                for it themselves, although this is not documented; the functions that destroy arrays and textures may
+                not wait for it, and cuMemFree_v2 does not if the memory comes from a pool
+    is_stream   whether the handle is a stream
     """
 
-    __slots__ = ("create", "numbers", "release", "waits", "is_stream")
+    __slots__ = ("create", "numbers", "release", "needs_idle", "is_stream")
 
     def __init__(
         self,
@@ -88,11 +86,11 @@ class Kind:
         numbers: tuple[int, ...],
         release: str,
         *,
-        waits: bool = False,
+        needs_idle: bool = False,
     ) -> None:
         self.create, self.release = create, release
         self.numbers = tuple(map(ctypes.c_uint.from_param, numbers))
-        self.waits, self.is_stream = waits, release == "cuStreamDestroy_v2"
+        self.needs_idle, self.is_stream = needs_idle, release == "cuStreamDestroy_v2"
 
 
 STREAM = Kind("cuStreamCreateWithPriority", (1, 0), "cuStreamDestroy_v2")  # CU_STREAM_NON_BLOCKING, priority 0
@@ -102,26 +100,26 @@ SHARED_EVENT = Kind("cuEventCreate", (2 | 4,), "cuEventDestroy_v2")  # also CU_E
 DEVICE = Kind("cuMemAlloc_v2", (), "cuMemFree_v2")
 # Stream-ordered memory is released by cuMemFreeAsync; see Lifetime. Where cuMemFree_v2 is called instead, the CPU waits
 # first, because that function does not wait for work that uses such memory.
-ORDERED = Kind("cuMemAllocAsync", (), "cuMemFree_v2", waits=True)
-POOLED = Kind("cuMemAllocFromPoolAsync", (), "cuMemFree_v2", waits=True)
+ORDERED = Kind("cuMemAllocAsync", (), "cuMemFree_v2", needs_idle=True)
+POOLED = Kind("cuMemAllocFromPoolAsync", (), "cuMemFree_v2", needs_idle=True)
 POOL = Kind("cuMemPoolCreate", (), "cuMemPoolDestroy")
 # CU_MEMHOSTALLOC_PORTABLE, CU_MEMHOSTALLOC_DEVICEMAP
-PINNED = Kind("cuMemHostAlloc", (1 | 2,), "cuMemFreeHost", waits=True)
-REGISTERED = Kind("cuMemHostRegister_v2", (), "cuMemHostUnregister", waits=True)
+PINNED = Kind("cuMemHostAlloc", (1 | 2,), "cuMemFreeHost", needs_idle=True)
+REGISTERED = Kind("cuMemHostRegister_v2", (), "cuMemHostUnregister", needs_idle=True)
 MANAGED = Kind("cuMemAllocManaged", (1,), "cuMemFree_v2")  # CU_MEM_ATTACH_GLOBAL
 PITCHED = Kind("cuMemAllocPitch_v2", (), "cuMemFree_v2")
-IPC_MEMORY = Kind("cuIpcOpenMemHandle_v2", (), "cuIpcCloseMemHandle", waits=True)
+IPC_MEMORY = Kind("cuIpcOpenMemHandle_v2", (), "cuIpcCloseMemHandle", needs_idle=True)
 IPC_EVENT = Kind("cuIpcOpenEventHandle", (), "cuEventDestroy_v2")
-ARRAY = Kind("cuArray3DCreate_v2", (), "cuArrayDestroy", waits=True)
-MIPMAPPED = Kind("cuMipmappedArrayCreate", (), "cuMipmappedArrayDestroy", waits=True)
-TEXTURE = Kind("cuTexObjectCreate", (), "cuTexObjectDestroy", waits=True)
-SURFACE = Kind("cuSurfObjectCreate", (), "cuSurfObjectDestroy", waits=True)
+ARRAY = Kind("cuArray3DCreate_v2", (), "cuArrayDestroy", needs_idle=True)
+MIPMAPPED = Kind("cuMipmappedArrayCreate", (), "cuMipmappedArrayDestroy", needs_idle=True)
+TEXTURE = Kind("cuTexObjectCreate", (), "cuTexObjectDestroy", needs_idle=True)
+SURFACE = Kind("cuSurfObjectCreate", (), "cuSurfObjectDestroy", needs_idle=True)
 LINK = Kind("cuLinkCreate_v2", (), "cuLinkDestroy")
-MODULE = Kind("cuModuleLoadDataEx", (), "cuModuleUnload", waits=True)
+MODULE = Kind("cuModuleLoadDataEx", (), "cuModuleUnload", needs_idle=True)
 GRAPH = Kind("cuGraphCreate", (0,), "cuGraphDestroy")
 CLONE = Kind("cuGraphClone", (), "cuGraphDestroy")
 EXECUTABLE = Kind("cuGraphInstantiateWithFlags", (0,), "cuGraphExecDestroy")
-GREEN = Kind("cuGreenCtxCreate", (1,), "cuGreenCtxDestroy", waits=True)  # CU_GREEN_CTX_DEFAULT_STREAM
+GREEN = Kind("cuGreenCtxCreate", (1,), "cuGreenCtxDestroy", needs_idle=True)  # CU_GREEN_CTX_DEFAULT_STREAM
 GREEN_STREAM = Kind("cuGreenCtxStreamCreate", (1, 0), "cuStreamDestroy_v2")  # CU_STREAM_NON_BLOCKING, priority 0
 
 
@@ -188,6 +186,8 @@ class Lifetime(Cell):  # type: ignore[misc]
         if not self.taken.acquire(False):
             return True
         failed = 0
+        if tokens and self.kind is MODULE:  # it may have been collected, and a function of one of its kernels not
+            invalidate()
         try:
             if self.value is not None and not self._free(late):
                 self.taken.release()
@@ -207,7 +207,8 @@ class Lifetime(Cell):  # type: ignore[misc]
 
     def _free(self, late: bool) -> bool:
         """Make the releasing call; return False if a capture forbids it now."""
-        if self.kind.waits and not late and self.stream is None:
+        # What was collected is used by no work that retains it, so a late release need not wait for the context.
+        if self.kind.needs_idle and not late and self.stream is None:
             self.stream = Leased(None)  # it may be used on any stream; also if drain() has to try again
         if self.stream is not None:
             return self._free_in_order(late)

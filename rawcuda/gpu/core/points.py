@@ -81,8 +81,7 @@ class Event:
 def take_event(primary: PrimaryContext) -> Event:
     """Return an event of the context's pool; append it to primary.pool afterwards."""
     try:
-        event = primary.pool.pop()  # (atomic: no lock is needed, and a wait between streams is a hot path)
-        return event
+        return primary.pool.pop()  # (atomic: no lock is needed, and a wait between streams is a hot path)
     except IndexError:
         return Event(primary)
 

@@ -121,7 +121,6 @@ class Declared:
         self.signed, self.words = signed, words
 
 
-_REALS = "f16", "f32", "f64", "bf16", "c64", "c128"
 # Names of NumPy types, and the PTX types that they declare.
 _NAMES = {
     "bool": "u8",

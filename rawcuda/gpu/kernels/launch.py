@@ -5,8 +5,9 @@ What it is   `Launch`, the callable that Kernel.configure returns. Its function 
              common. `Packing` is what all launches of a kernel have in common.
 How          A call takes a buffer from the pool of its Prepared, packs the arguments into it, and asks the driver which
              context is current. If it is the kernel's, the call makes one more foreign call, the launch; otherwise it
-             makes the context current around that. Our own memory is not retained: its release waits for the work, and
-             that of stream-ordered memory is ordered by its own stream.
+             makes the context current around that. Our own memory is not retained: its release waits for the work.
+             Stream-ordered memory is freed in the order of the stream on which it was allocated, and a launch on
+             another stream does not delay that: the program keeps the memory, or orders the two streams.
              Each call in progress has a buffer of its own, so several threads may use one Launch: deque.pop and
              deque.append are atomic. The foreign functions have no argument types, because their conversions would take
              most of the time.
@@ -39,8 +40,8 @@ Arguments    Every parameter takes every kind of argument by one rule: the type 
 
              stream  None, a Stream, a handle, 1, 2, or an object with __cuda_stream__: see `stream_handle`
              grid    a number or up to three: see configuration.py
-Interrupts   A call that is interrupted loses its buffer, and the next call makes another. The arrays that the kernel
-             may use are retained before the interrupt is passed on.
+Interrupts   A call that raises an exception loses its buffer, and the next call makes another. The arrays that the
+             kernel may use are retained before the interrupt is passed on.
 Source       CUDA Driver API, "Execution Control": cuLaunchKernelEx, cuLaunchKernel, cuLaunchCooperativeKernel
 Read next    packing.py
 """
@@ -109,7 +110,7 @@ class Packing:
     slots    a Slot for each parameter
     names    the names of the parameters in a signature
     here     the Place of our own device memory, which most arrays have
-    entry    the name of the driver's function that launches, and the function; ("", None) before CUDA 11.8
+    launch   the function cuLaunchKernelEx; None before CUDA 11.8
     ask      the function that tells which context is current
     make     the function that makes the function of a launch, for this signature
     """
@@ -127,7 +128,7 @@ class Packing:
         "pack_pointers",
         "frame_type",
         "function",
-        "entry",
+        "launch",
         "ask",
         "make",
     )
@@ -155,9 +156,7 @@ class Packing:
         self.pack_pointers = struct.Struct(f"{len(self.offsets)}P").pack_into
         self.frame_type = ctypes.c_char * (self.pointers_at + 8 * max(len(self.offsets), 1))
         self.function = as_argument(kernel.handle)
-        self.entry = ("", None)
-        if self.driver.has("cuLaunchKernelEx"):
-            self.entry = "cuLaunchKernelEx", self.driver.raw("cuLaunchKernelEx")
+        self.launch = self.driver.raw("cuLaunchKernelEx") if self.driver.has("cuLaunchKernelEx") else None
         self.ask = self.driver.ask_current
         self.make = maker_for(self.name, self.names, self.slots)
 
@@ -197,7 +196,7 @@ def make(prepared):
             raise prepared.wrong_count({count} + len(surplus))
         try:
             buffer = pool.pop()
-        except IndexError:  # other threads use them all
+        except IndexError:  # none is free: the first call, calls of other threads, or an error in an earlier one
             buffer = prepared.new_buffer()
         storage, given, kept, ask_into, current = buffer
 {packing}\
@@ -300,9 +299,8 @@ def text_for(kernel: str, names: Sequence[str], slots: Sequence[Slot]) -> str:
         if slot.format[0] == "f":  # struct writes a number that is too large as infinity
             bound = f" and {name} < {slot.limit!r} and {name} > {-slot.limit!r}"
         table = _TABLE.format(n=number, x=name)
-        form = (
-            slot.form if slot.signed is None else "integer"
-        )  # (of 8 bytes, too: a number is more usual than an array)
+        # A parameter that is declared as an integer usually gets a number, also one of 8 bytes.
+        form = slot.form if slot.signed is None else "integer"
         value = _INLINE[form].format(n=number, x=name, low=low, high=high, bound=bound, table=table)
         values.append(f"                {value},\n")
     unpacked = "".join([f"slot_{number}, " for number in range(len(names))])
@@ -400,7 +398,7 @@ class Prepared:
         self.token: list[bool] = []
         self.context: int | None = None
         self.shape: Shape = (0, 0, 0, 0, 0, 0, 0)  # set when it is written to `words`
-        symbol, call = packing.entry
+        call = packing.launch
         cooperative = asked is not None and asked.given == _ONLY_COOPERATIVE
         self.words: Any
         self.config: Any
@@ -411,10 +409,10 @@ class Prepared:
             self.words = config_of(handle, asked)
             self.config = ctypes.byref(self.words)
         else:
-            self.symbol = symbol = "cuLaunchCooperativeKernel" if cooperative else "cuLaunchKernel"
+            self.symbol = "cuLaunchCooperativeKernel" if cooperative else "cuLaunchKernel"
             self.words = (ctypes.c_uint * 7)()
             self.config = [ctypes.c_uint.from_buffer(self.words, 4 * number) for number in range(7)]
-            self.call = _call_of_old(packing.driver.raw(symbol), as_argument(handle), not cooperative)
+            self.call = _like_launch_ex(packing.driver.raw(self.symbol), as_argument(handle), not cooperative)
         self.pool: deque[Buffer] = deque()  # (a list that becomes empty gives up its memory in every call: 25 ns)
 
     def new_buffer(self) -> Buffer:
@@ -551,10 +549,10 @@ class Prepared:
         return list(facts), tuple(facts.values())
 
 
-_ONLY_COOPERATIVE = {"cooperative": True}  # drivers before 11.8 have functions for these
+_ONLY_COOPERATIVE = {"cooperative": True}  # drivers before 11.8 have a function for this
 
 
-def _call_of_old(function: Callable[..., int], stream: object, takes_extra: bool) -> Callable[..., int]:
+def _like_launch_ex(function: Callable[..., int], stream: object, takes_extra: bool) -> Callable[..., int]:
     """Return a function for drivers before 11.8 with the parameters of cuLaunchKernelEx; config is seven numbers."""
 
     def call(config: list[object], kernel: object, pointers: object, extra: None) -> int:
@@ -592,7 +590,12 @@ class Launch(_Callable):
     """A kernel with its grid, block and stream; call it with the arguments, in any number of threads.
 
     A call returns immediately. `func` is the function itself, without this object around it: calling that takes a fifth
-    less. (A partial is the thinnest object that can be called: its C code passes the arguments on.)
+    less, but it does not keep the module loaded. (A partial is the thinnest object that can be called: its C code
+    passes the arguments on.)
+
+    The memory of an argument must stay allocated until the kernel has run. close() of our memory waits for that, and
+    arrays of other libraries are kept. Memory in stream order is freed in the order of its own stream: if the launch is
+    on another one, keep the memory, or order the two streams.
 
     Kernel.configure() makes a launch.
 

@@ -50,6 +50,7 @@ class _Loaded(ctypes.c_void_p):
         """
         if not self.value or not self.taken.acquire(False):
             return
+        invalidate()
         try:
             with relaxed(self.driver):
                 self.driver.cuLibraryUnload(cuda_h.CUlibrary(self.value))

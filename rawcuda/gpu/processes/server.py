@@ -21,6 +21,7 @@ import errno
 import os
 
 from ...errors import Closed, unsupported
+from ...interpreter.cpython import watch_forks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,7 +35,6 @@ _MOST_DESCRIPTORS = 200  # the system passes at most 253 with a message
 _LONGEST = 1 << 16
 _FOREVER = 1e6  # seconds: the longest wait that the system takes
 _running: list[Server] = []  # the server of this process, if there is one
-_watched: list[bool] = []
 
 
 class Answer:
@@ -99,9 +99,7 @@ def publish(payload: bytes, descriptors: list[int], keeps: object) -> Offer:
             f"this memory consists of {len(descriptors)} mappings, and {_MOST_DESCRIPTORS} can be shared at once: map "
             "larger pieces"
         )
-    if not _watched:
-        _watched.append(True)
-        os.register_at_fork(after_in_child=_forked)
+    watch_forks(_forked)
     while True:
         try:
             server = _running[-1]
@@ -375,9 +373,7 @@ def ask(address: str, key: bytes, pid: int, timeout: float) -> Answer:
         raise ValueError(
             f"the answer of process {pid} did not arrive as a whole: has this process too many open files?"
         )
-    if not _watched:
-        _watched.append(True)
-        os.register_at_fork(after_in_child=_forked)
+    watch_forks(_forked)
     _asked.add(connection)
     return answer
 

@@ -29,7 +29,7 @@ from ...interpreter.peeking import peek
 from ...protocols import array_interface, arrow, buffer, choosing, cuda_array_interface, cuda_stream, dlpack_c_exchange
 from ...protocols.choosing import ARROW
 from ...protocols.description import Description, describe_as
-from ...protocols.tensor import BY_CAPSULE, LEGACY, describe_tensor
+from ...protocols.tensor import BY_CAPSULE, NO_FLAGS, describe_tensor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ def _tensor(finding: Finding, capsule: Any) -> None:
                 return
             if numbers:
                 finding.lines.append(f"  {name} at {said[name]:#x}: {numbers} {unit}")
-    flags = None if versioned else LEGACY
+    flags = None if versioned else NO_FLAGS
     finding.read(lambda: describe_tensor(Description, BY_CAPSULE, None, address, flags))
 
 
