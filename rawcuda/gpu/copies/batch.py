@@ -14,7 +14,7 @@ from __future__ import annotations
 import ctypes
 from ctypes import byref
 
-from ...arguments import as_bool, as_list
+from ...arguments import as_bool, as_choice, as_list
 from ...arrays.copying import CheckedCopy
 from ...arrays.host_copy import box_of
 from ...driver import as_argument
@@ -53,11 +53,7 @@ def copy_batch(pairs: Any, *, stream: Any = None, source_order: str = "stream", 
                     ValueError  an unknown source_order; "during_api_call" in a capture
                     InvalidUse  a capture, and pageable host memory or a copy that a graph cannot contain
     """
-    order = None
-    if isinstance(source_order, str):
-        order = _ORDERS.get(source_order)
-    if order is None:
-        raise ValueError(f"source_order {worded(source_order)}: give one of {', '.join(map(repr, _ORDERS))}")
+    order = _ORDERS[as_choice("source_order", source_order, _ORDERS)]
     prefer_overlap = as_bool("prefer_overlap", prefer_overlap)
     copies = [_checked(number, pair, stream) for number, pair in enumerate(as_list("pairs", pairs, "pairs"))]
     copies = [each for each in copies if not each.walk.is_empty()]

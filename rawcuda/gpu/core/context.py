@@ -63,6 +63,7 @@ __all__ = [
     "reaches",
     "require",
     "some_context",
+    "uuid_text",
 ]
 
 
@@ -463,6 +464,12 @@ def no_device(what: str, given: object, maker: str) -> TypeError:
     """Return the error for what is given, or not given, in the place of the Device of a new object."""
     instead = "" if given is None else f", not {a_kind(given)}"
     return TypeError(f"{what} needs a Device{instead}: {maker} makes one")
+
+
+def uuid_text(raw: bytes, kind: str = "GPU") -> str:
+    """Return a UUID as nvidia-smi writes it; kind: "GPU" or "MIG"."""
+    digits = raw.hex()
+    return "-".join((kind, digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
 
 
 # -- checks of what the driver and the device support

@@ -102,7 +102,7 @@ class Reservation:
 
     def mapped(self) -> list[Piece]:
         """Return the pieces that are mapped, by offset."""
-        return sorted((piece for piece in self.pieces if piece.is_there), key=_offset_of)
+        return sorted((piece for piece in self.pieces if piece.is_there), key=lambda piece: piece.offset)
 
     def tidy(self) -> None:
         """Undo every piece that is not mapped, or only in part."""
@@ -122,10 +122,6 @@ class Reservation:
             piece.undo(self.primary)
         self.primary.let_go(self)
         return first
-
-
-def _offset_of(piece: Piece) -> int:
-    return piece.offset
 
 
 def properties(ordinal: int, shareable: bool = False) -> Any:

@@ -17,7 +17,7 @@ from ...headers import cuda_h
 from ...headers.status import INVALID_DEVICE, INVALID_VALUE
 from ...interpreter.cpython import facts
 from ...ownership import Owned
-from ..core.context import Current, PrimaryContext, count
+from ..core.context import Current, PrimaryContext, count, uuid_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -82,9 +82,8 @@ class Facts(Owned):
             for name in names:
                 raw = cuda_h.CUuuid()
                 getattr(self._primary.driver, name)(ctypes.byref(raw), self.handle)
-                answers.append(bytes(raw).hex())
-            digits, kind = answers[-1], "GPU" if answers[0] == answers[-1] else "MIG"
-            known = "-".join((kind, digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+                answers.append(bytes(raw))
+            known = uuid_text(answers[-1], "GPU" if answers[0] == answers[-1] else "MIG")
             self._primary.attributes[_UUID] = known
         return known
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import ctypes
 from ctypes import byref
 
-from ...arguments import as_int, as_list
+from ...arguments import as_choice, as_int, as_list
 from ...driver import as_argument
 from ...errors import SymbolNotFound, a_kind, unsupported, worded
 from ...headers import cuda_h
@@ -93,10 +93,7 @@ def advise(memory: Memory, advice: str, location: object, offset: object, nbytes
 
     calls   cuMemAdvise_v2, cuMemAdvise
     """
-    row = _ADVICE.get(advice) if isinstance(advice, str) else None
-    if row is None:
-        raise ValueError(f"advice {worded(advice)}: give one of {', '.join(map(repr, _ADVICE))}")
-    number, needs = row
+    number, needs = _ADVICE[as_choice("advice", advice, _ADVICE)]
     begin, size = _range(memory, offset, nbytes)
     if needs and location is None:
         raise ValueError(f"advice {advice!r} needs a location: a Device, 'host' or 'numa:0'")

@@ -13,7 +13,7 @@ import ctypes
 from _weakref import ref
 from functools import partial
 
-from ...arguments import as_bool, as_int
+from ...arguments import as_bool, as_choice, as_int
 from ...arrays import copying, making
 from ...driver import as_argument
 from ...errors import a_kind, worded
@@ -22,7 +22,7 @@ from ...interpreter.cpython import facts
 from ...ownership import Once, Owned
 from ...protocols.description import Bytes
 from ..core.context import PrimaryContext, context_of, is_device, primary_of, reaches
-from ..core.handles import DEVICE, MANAGED, ORDERED, PINNED, POOLED, Kind, Leased, Lifetime, make, shown_handle
+from ..core.handles import DEVICE, MANAGED, ORDERED, PINNED, POOLED, Leased, Lifetime, make, shown_handle
 from ..core.stream_arguments import Ordering, StreamHandle, is_elsewhere
 from .leases import Lease, Lender
 
@@ -105,7 +105,7 @@ class Memory(Lender, Bytes):
         owner   kept alive as long as this Memory
         raises  ValueError  an unknown kind, or an impossible address or size
         """
-        _kind_of(kind)
+        as_choice("kind", kind, _KINDS)
         if not is_device(device):
             raise TypeError(f"memory needs a Device, not {a_kind(device)}")
         address, nbytes = as_int("address", address), as_int("nbytes", nbytes)
@@ -523,13 +523,6 @@ def _ordinal_of(device: object) -> int:
     return device.ordinal
 
 
-def _kind_of(kind: object) -> Kind:
-    row = _KINDS.get(kind) if isinstance(kind, str) else None
-    if row is None:
-        raise ValueError(f"kind {worded(kind)}: give one of {', '.join(map(repr, _KINDS))}")
-    return row
-
-
 def allocate(device: object, nbytes: int, kind: str = "device", stream: object = None) -> Memory:
     """Allocate memory.
 
@@ -542,7 +535,7 @@ def allocate(device: object, nbytes: int, kind: str = "device", stream: object =
     raises  OutOfMemory  not enough memory is free
             ValueError   a negative or impossible size, an unknown kind, a stream with another kind than "device"
     """
-    row = DEVICE if kind is _DEVICE else _kind_of(kind)
+    row = DEVICE if kind is _DEVICE else _KINDS[as_choice("kind", kind, _KINDS)]
     if type(nbytes) is not int or not 0 <= nbytes < 2**63:
         nbytes = size_of("nbytes", nbytes)
     primary = getattr(device, "_held", None)

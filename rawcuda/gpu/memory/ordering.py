@@ -292,14 +292,16 @@ def wait_on_host(view: Description) -> None:
 
     Managed memory of a device without concurrent access may be used by the host only while no work at all is pending.
 
-    calls   cuStreamSynchronize, cuCtxSynchronize
+    calls   cuStreamSynchronize, cuCtxSynchronize, cuDeviceGetAttribute
     """
     if not driver.is_loaded():
         return
     device = view._place.device
-    if device is not None and device[0] == "cuda_managed" and not _is_concurrent(context_of(device[1] or 0)):
-        _finish_device(context_of(device[1] or 0))
-        return
+    if device is not None and device[0] == "cuda_managed":
+        ordinal = device[1] or 0
+        if not gpu.Device(ordinal).attribute("CONCURRENT_MANAGED_ACCESS"):
+            _finish_device(context_of(ordinal))
+            return
     working = pending_handle(view)
     if working is None:
         return
@@ -308,14 +310,6 @@ def wait_on_host(view: Description) -> None:
         synchronize_contexts()
     else:
         primary.calls.cuStreamSynchronize(as_argument(working))
-
-
-def _is_concurrent(primary: PrimaryContext) -> bool:
-    """Tell whether the host may use managed memory while a device works.
-
-    calls   cuDeviceGetAttribute
-    """
-    return bool(gpu.Device(primary.ordinal).attribute("CONCURRENT_MANAGED_ACCESS"))
 
 
 _told: list[int] = []  # the devices about which the user was told

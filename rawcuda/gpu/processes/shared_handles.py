@@ -13,6 +13,7 @@ import os
 import struct
 
 from ...errors import a_kind, worded
+from ..core.context import uuid_text
 from . import server
 
 TYPE_CHECKING = False
@@ -101,7 +102,7 @@ class SharedHandle:
                 "sender's version of this package here"
             )
         made = cls.__new__(cls)
-        made.kind, made.pid, made.nbytes, made.device = _KINDS[kind], pid, nbytes, _uuid_text(uuid)
+        made.kind, made.pid, made.nbytes, made.device = _KINDS[kind], pid, nbytes, uuid_text(uuid)
         made._machine, made._address, made._key, made._nonce = machine, address.hex(), key, nonce
         made.timeout, made._offer = 0.0, None
         return made
@@ -189,11 +190,6 @@ def _checksum(data: bytes) -> int:
     from zlib import crc32
 
     return crc32(data[:-4])
-
-
-def _uuid_text(raw: bytes) -> str:
-    digits = raw.hex()
-    return "GPU-" + "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
 
 
 def machine_id() -> bytes:
