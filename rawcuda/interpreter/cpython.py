@@ -264,9 +264,13 @@ def _free_locks() -> None:
 
 _T_OBJECT_EX, _READONLY = 16, 1
 
+# Without the GIL, threads must not slice the window at once: CPython 3.13 counts the slices of a memoryview without a
+# lock, and at 0 it can no longer be used.
+_sliced = window if getattr(sys, "_is_gil_enabled", lambda: True)() else None
+
 
 def bytes_at(address: int, nbytes: int) -> bytes:
     """Return a copy of the bytes at an address, which may be 0 if there are none."""
-    if window is None:
+    if _sliced is None:
         return ctypes.string_at(address, nbytes) if nbytes else b""
-    return window[address : address + nbytes].tobytes()  # a foreign call takes 150 ns more
+    return _sliced[address : address + nbytes].tobytes()  # a foreign call takes 150 ns more
