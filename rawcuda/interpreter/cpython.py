@@ -168,11 +168,8 @@ def type_with_slots(name: str, base: type, flags: int, *slots: tuple[int, int | 
 
 
 # An address is an offset into a buffer that begins at 0, so struct reads C memory without a foreign call. Nothing is
-# copied, and nothing is accessed until an offset is read; the window is read-only. Without the GIL there is none:
-# CPython 3.13 counts the slices of a memoryview without a lock, and at 0 it can no longer be used.
+# copied, and nothing is accessed until an offset is read; the window is read-only.
 def _open_window() -> memoryview | None:
-    if not getattr(sys, "_is_gil_enabled", lambda: True)():
-        return None
     try:
         window = memoryview((ctypes.c_char * (2**63 - 1)).from_address(0)).toreadonly()
         probe = ctypes.c_uint64(0x0123456789ABCDEF)
@@ -275,9 +272,13 @@ def _begin_child() -> None:
 
 _T_OBJECT_EX, _READONLY = 16, 1
 
+# Without the GIL, threads must not slice the window at once: CPython 3.13 counts the slices of a memoryview without a
+# lock, and at 0 it can no longer be used.
+_sliced = window if getattr(sys, "_is_gil_enabled", lambda: True)() else None
+
 
 def bytes_at(address: int, nbytes: int) -> bytes:
     """Return a copy of the bytes at an address, which may be 0 if there are none."""
-    if window is None:
+    if _sliced is None:
         return ctypes.string_at(address, nbytes) if nbytes else b""
-    return window[address : address + nbytes].tobytes()  # a foreign call takes 150 ns more
+    return _sliced[address : address + nbytes].tobytes()  # a foreign call takes 150 ns more

@@ -6,7 +6,6 @@ import argparse
 import json
 import os
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -57,11 +56,12 @@ def test_other_modes_drivers_and_devices_in_a_random_order(python: Python, tmp_p
 
     Rows that crash or reset the device have processes of their own, so the order does not matter.
     """
-    begin = time.monotonic()
+    before = os.times()
     command = [*CHECK, "--seed", "31", "--json", "report.json"]
     result = python(command, env={"RAWCUDA_EMULATOR": words}, timeout=120)
     assert result.returncode == 0 and "0 failed" in result.stdout, result.stdout + result.stderr
-    assert time.monotonic() - begin < 60
+    now = os.times()  # of the processors: other processes of the machine may take most of the elapsed time
+    assert now.children_user + now.children_system - before.children_user - before.children_system < 60
     report = json.loads((tmp_path / "report.json").read_text("utf-8"))
     names = [row["name"] for row in report["rows"]]
     assert report["seed"] == 31 and names.index("the process ends") == len(names) - 1 > 80
