@@ -157,8 +157,12 @@ def _end(here: PrimaryContext, there: PrimaryContext, link: _Link, late: bool = 
 def forget_links(ordinal: int) -> None:
     """Forget the access from and to a device whose context was destroyed."""
     with _lock:
-        for pair in [pair for pair in _links if ordinal in pair]:
-            _links.pop(pair, None)
+        _forget(ordinal)
+
+
+def _forget(ordinal: int) -> None:
+    for pair in [pair for pair in _links if ordinal in pair]:
+        _links.pop(pair, None)
 
 
 def enable(device: Device, other: Device) -> None:

@@ -60,6 +60,11 @@ def _managed(given: Given) -> None:
     _used(given, given.device.allocate(4 * _COUNT, kind="managed"))
 
 
+def _scale_often(given: Given, other: Any, stream: Any) -> None:
+    for _ in range(5):
+        given.kernel("scale").launch(other, 1.0, other.size, grid=1, block=32, stream=stream)
+
+
 def _write_for(seconds: float, seen: Any) -> None:
     """Write the numbers that are expected, again and again."""
     end = time.perf_counter() + seconds
@@ -79,8 +84,7 @@ def _meanwhile(given: Given) -> None:
     other = given.device.upload(floats(1 << (18 if given.on_gpu() else 9)))
     with memory, given.device.stream() as stream:
         stream.call(time.sleep, 0.02)
-        for _ in range(5):
-            given.kernel("scale").launch(other, 1.0, other.size, grid=1, block=32, stream=stream)
+        _scale_often(given, other, stream)
         seen: Any = memory.view("float32").memoryview()
         _write_for(0.05, seen)
         stream.synchronize()
