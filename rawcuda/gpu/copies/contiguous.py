@@ -196,14 +196,16 @@ def fill_run(target: Any, to: Side, value: Any, stream: Any) -> bool:
     if before is not None and before is not stream:
         make_ready(primary, using, target)
         target.ptr
-    try:
-        _call_each(calls, fills, start, queue)
-        if not to.ours:
+    if to.ours:
+        for function, offset, arguments in fills:
+            getattr(calls, function)(as_argument(start + offset), *arguments, queue)
+    else:
+        try:
+            _call_each(calls, fills, start, queue)
             keep(primary, using, target, to)
-    except BaseException as error:
-        if not to.ours:
+        except BaseException as error:
             end_work(error, primary, queue, target)
-        raise
+            raise
     if form.dtype is not None:
         target.stream = stream
     if retained:
