@@ -54,8 +54,8 @@ FAULTS: dict[str, str | tuple[str, str, Any]] = {
     "launches: in a thread without a context": "cuCtxPushCurrent_v2",
     "launches: while another context is current": "cuCtxPushCurrent_v2",
     "launches: 5,000 in a queue": ("emulator.machine.queues", "Queues.submit", lose_the_thousandth),
-    "graphs: code that is loaded in a capture": ("gpu.core.capture_mode", "relaxed.__enter__", lambda _: None),
-    "graphs: an event that is asked in a capture": ("gpu.core.capture_mode", "relaxed.__enter__", lambda _: None),
+    "graphs: code that is loaded in a capture": ("gpu.core.calls", "relaxed.__enter__", lambda _: None),
+    "graphs: an event that is asked in a capture": ("gpu.core.calls", "relaxed.__enter__", lambda _: None),
     "graphs: memory that is closed in a capture": (
         "gpu.core.handles",
         "Lifetime._free_in_order",

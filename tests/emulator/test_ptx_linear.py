@@ -6,6 +6,7 @@ Ten times the text may take at most 12 times of each.
 
 from __future__ import annotations
 
+import dis
 import gc
 import sys
 import tracemalloc
@@ -144,6 +145,45 @@ def test_ten_times_the_text_takes_at_most_12_times(kind: str, measure: Callable[
     if measure is memory and ten > more * one:  # what other threads of the process allocate meanwhile counts, too
         ten = min(measure(large) for _ in range(3))
     assert ten <= more * one, (one, ten, more)
+
+
+def test_cells_of_many_accesses_are_not_in_a_block_with_other_instructions() -> None:
+    """CPython moves the first block of a function once for each of its cells, so that block must not grow."""
+
+    def first_block(n: int) -> int:
+        text = kernel(many(n, "ld.global.u32 %r0,[%d1]; st.global.u32 [%d1],%r0;"), n)
+        code = ptx.load(text.encode(), module("emulator.machine.space").Space(), architecture=(9, 0))
+        before: list[str] = []
+        for instruction in dis.get_instructions(code.functions[code.entries["k"]._translated.prepared.function.python]):
+            before.append(instruction.opname)
+            if instruction.opname == "FOR_ITER":
+                break
+        assert before[-1] == "FOR_ITER"
+        return len([name for name in before if name not in ("MAKE_CELL", "EXTENDED_ARG")])
+
+    assert first_block(3) == first_block(300)
+
+
+def test_too_many_live_registers_are_not_for_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lists of a run are as long as the live registers of all nodes, and must not grow with their product."""
+    graph, running = module("emulator.ptx.vectors.writing.value_graph"), module("emulator.ptx.vectors.running.running")
+    text = kernel(
+        "ld.global.u32 %r0,[%d1];"
+        + many(19, "add.u32 %r+,%r#,1;")
+        + many(20, "@%p1 bra L#; add.u32 %r#,%r#,1; L#:")
+        + many(20, "st.global.u32 [%d1],%r#;"),
+        20,
+    )
+    code = ptx.load(text.encode(), module("emulator.machine.space").Space(), architecture=(9, 0))
+    made = code._unit, code.entries["k"]._translated.prepared
+    program = graph.program_of(*made)
+    numbers = [running.places_in(node.live) for node in program.nodes]
+    assert [sum(1 << place for place in found) for found in numbers] == [node.live for node in program.nodes]
+    monkeypatch.setattr(graph, "MOST_LIVE", sum(map(len, numbers)))
+    graph.program_of(*made)
+    monkeypatch.setattr(graph, "MOST_LIVE", sum(map(len, numbers)) - 1)
+    with pytest.raises(graph.Unsuited, match="too many registers are live"):
+        graph.program_of(*made)
 
 
 def test_python_compiles_functions_in_linear_time() -> None:

@@ -222,12 +222,13 @@ class Launch:
         found.line, found.block = line, block.number if block is not None else 0
         found.thread = (block.running or 0) if block is not None else 0
         frame: Any = sys._getframe(1)
-        lines = []
+        frames = []
         while frame is not None and frame.f_code is not OTHERS_FIRST:
             if frame.f_code.co_filename == self.code_name:
-                lines.append(frame.f_lineno)
+                frames.append(frame)
             frame = frame.f_back
-        found.callers = tuple(lines[1:])
+        # Not of the first one, whose line is given: CPython reads the whole table of a function to find a line.
+        found.callers = tuple([caller.f_lineno for caller in frames[1:]])
         return found
 
     def tracks(self, line: int) -> bool:

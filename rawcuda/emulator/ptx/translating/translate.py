@@ -443,6 +443,8 @@ class Writer(AsyncEmitter, MatrixEmitter, SmallEmitter, TextureEmitter):
                 put(2, "F = L.functions")
         if self.sites:
             numbers = range(self.sites)
+            # It ends the first block of the function: CPython moves all of that block for each of the cells below.
+            put(base - 1, "for _ in (): pass")
             put(base - 1, " = ".join(f"v{n} = m{n}" if self.unit.watch else f"v{n}" for n in numbers) + " = None")
             put(base - 1, " = ".join(f"lo{n} = n{n}" for n in numbers) + " = 0")
         for line in self.prologue:

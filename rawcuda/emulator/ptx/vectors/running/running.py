@@ -40,6 +40,16 @@ LOOK = 32  # nodes between two looks at the clock
 PATIENCE = 0.03  # seconds before the speed is judged
 
 
+def places_in(bits: int) -> list[int]:
+    """Return the numbers of the bits that are set, in order."""
+    digits, found = f"{bits:b}"[::-1], []
+    place = digits.find("1")
+    while place >= 0:
+        found.append(place)
+        place = digits.find("1", place + 1)
+    return found
+
+
 class Compiled:
     """A kernel's nodes as Python functions."""
 
@@ -60,7 +70,7 @@ class Compiled:
         nodes = program.nodes
         self.functions: list[Callable[..., Any]] = [names[f"n{node.number}"] for node in nodes]
         self.masks: list[Any] = [names.get(f"m{node.number}") for node in nodes]
-        self.live = [[place for place in range(program.places) if node.live >> place & 1] for node in nodes]
+        self.live = [places_in(node.live) for node in nodes]
         # glibc returns the memory of large arrays to the system, and zeroes it again, until one of this size was freed
         np.empty(31 << 20, np.uint8)
         self.meets = any(node.kind in ("bar", "warp") for node in nodes)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["Inlined", "Item", "Node", "Program", "Unsuited", "program_of"]
 
 MOST_NODES = 4000
+MOST_LIVE = 1 << 20  # registers, summed over the nodes: a run lists them
 DEEPEST_CALLS = 24
 WAITING = frozenset(("bar", "barrier"))
 WARP = frozenset(("shfl", "vote", "match", "redux", "activemask", "elect"))
@@ -470,3 +471,5 @@ def _find_live(program: Program) -> None:
             if live != node.live:
                 node.live = live
                 changed = True
+    if sum(bin(node.live).count("1") for node in program.nodes) > MOST_LIVE:
+        raise Unsuited("too many registers are live in too many blocks")
