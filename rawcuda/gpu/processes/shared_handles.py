@@ -174,6 +174,8 @@ class SharedHandle:
             pass
 
     def __del__(self) -> None:
+        if not _MARK:  # the interpreter ends, and has cleared this module
+            return
         offer = getattr(self, "_offer", None)
         if offer is not None and not offer.settled and self.pid == os.getpid():
             try:
