@@ -370,7 +370,7 @@ def test_a_device_that_has_no_clusters_says_so(device, add):
     try:
         known["CLUSTER_LAUNCH"], known["COOPERATIVE_LAUNCH"] = 0, 0
         known["COMPUTE_CAPABILITY_MAJOR"], known[("version",)] = 8, 11040
-        add._known.asked.clear()
+        add._known.attributes.clear()
         for options, words in (
             ({"cluster": 2}, "device 0 does not support it: its attribute CLUSTER_LAUNCH is 0"),
             ({"cooperative": True}, "its attribute COOPERATIVE_LAUNCH is 0"),

@@ -176,14 +176,14 @@ GUARDS: list[tuple[str, str, str, str, str]] = [
         "record, first, wait, second = [*_ways.answers.values(), _ways.answers.get(home)][0] or {}[home]",
     ),
     (
-        "Known.asked",
+        "Known.attributes",
         "the types of the options",
         "gpu/kernels/kernel.py",
         "*options.items(), *map(type, options.values())",
         "*options.items()",
     ),
     (
-        "Known.asked",
+        "Known.attributes",
         "the types within an option",
         "gpu/kernels/options.py",
         "type(value) in (bool, int, str) and",
@@ -196,7 +196,7 @@ GUARDS: list[tuple[str, str, str, str, str]] = [
         "        key: object = handle\n",
         "        key: object = 0\n",
     ),
-    ("Known.idle", "the attributes", "gpu/kernels/kernel.py", "key = handle, asked.key", "key = handle"),
+    ("Known.idle", "the attributes", "gpu/kernels/kernel.py", "key = handle, attributes.key", "key = handle"),
     (
         "_integers",
         "the attributes of the type",

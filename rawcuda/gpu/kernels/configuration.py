@@ -1,7 +1,7 @@
 """A launch's configuration: grid, block, shared memory and cluster, and their limits for a kernel.
 
 What it is   `extents` reads user input. `Limits` are read once per kernel, so that the check of another grid
-             needs no call of the driver. `Asked` holds the attributes of a launch: clusters, priority and so on.
+             needs no call of the driver. `LaunchAttributes`: clusters, priority and so on.
              `why_refused` explains a launch that the driver refused.
 What not     it launches nothing; launch.py does. options.py reads the options that most programs do not use.
 Source       CUDA Driver API, "Device Management": CUdevice_attribute; "Execution Control": CUfunction_attribute,
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     Shape = tuple[int, int, int, int, int, int, int]  # grid, block, shared_bytes: the first words of a CUlaunchConfig
 
 __all__ = [
-    "Asked",
+    "LaunchAttributes",
     "Limits",
-    "ask",
+    "attributes_of",
     "config_of",
     "extents",
     "grant_shared",
@@ -121,7 +121,7 @@ def _numbers(name: str, given: object) -> list[Any]:
         raise TypeError(f"{name}={worded(given)}: give an int{how}, or a sequence of one to three ints") from None
 
 
-class Asked:
+class LaunchAttributes:
     """The attributes of a launch besides its grid, block and shared memory; they are checked, and never change.
 
     values     (CUlaunchAttributeID, the 64 bytes of its value) for each, in the order of their numbers
@@ -150,25 +150,25 @@ class Asked:
         x, y, z = self.cluster or (1, 1, 1)
         return x * y * z > _PORTABLE_CLUSTER
 
-    def without_uses(self) -> Asked:
+    def without_uses(self) -> LaunchAttributes:
         """Return the same attributes, which keep nothing alive."""
         given = {
             name: value if type(value) in (int, bool, str) or value is self.cluster else worded(value)
             for name, value in self.given.items()
         }
-        return Asked(self.values, given, self.cluster, self.preferred)
+        return LaunchAttributes(self.values, given, self.cluster, self.preferred)
 
     def config(self, config: Any) -> Any:
         """Add these attributes to a CUlaunchConfig, which keeps them alive, and return it."""
-        attributes = (cuda_h.CUlaunchAttribute * len(self.values))()
-        for attribute, (number, value) in zip(attributes, self.values):
+        listed = (cuda_h.CUlaunchAttribute * len(self.values))()
+        for attribute, (number, value) in zip(listed, self.values):
             attribute.id = number
             memmove(addressof(attribute.value), value, len(value))
-        config.attrs, config.numAttrs = attributes, len(attributes)
+        config.attrs, config.numAttrs = listed, len(listed)
         return config
 
 
-def ask(kernel: Kernel, cooperative: object, cluster: object) -> Asked:
+def attributes_of(kernel: Kernel, cooperative: object, cluster: object) -> LaunchAttributes:
     """Return the attributes of a cooperative launch, or of one with clusters.
 
     raises  Unsupported             the device can do neither
@@ -188,7 +188,7 @@ def ask(kernel: Kernel, cooperative: object, cluster: object) -> Asked:
             raise ValueError(f"cluster={worded(cluster)}: no device supports clusters of this size")
         values.append((_CLUSTER_DIMENSION, _VALUE.pack(*blocks)))
         given["cluster"] = blocks
-    return Asked(tuple(values), given, blocks)
+    return LaunchAttributes(tuple(values), given, blocks)
 
 
 class Limits:
@@ -215,11 +215,11 @@ class Limits:
         self.shared = attribute("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN") - self.static
         self.granted = fact(_MOST_DYNAMIC)
 
-    def write(self, shape: Shape, asked: Asked | None, words: Any) -> None:
+    def write(self, shape: Shape, attributes: LaunchAttributes | None, words: Any) -> None:
         """Check a configuration, and write it to the first seven words of a CUlaunchConfig.
 
         shape   grid, block and shared_bytes
-        asked   the other attributes, if there are any
+        attributes  the other attributes, if there are any
         raises  ValueError  the message names the value and the limit
         """
         gx, gy, gz, bx, by, bz, shared_bytes = shape
@@ -232,12 +232,12 @@ class Limits:
             and bz <= self.block_z
             and bx * by * bz <= self.threads
             and 0 <= shared_bytes <= self.shared
-            and asked is None
+            and attributes is None
         ):
-            self._refuse(shape, asked)
+            self._refuse(shape, attributes)
         _pack_words(words, 0, gx, gy, gz, bx, by, bz, shared_bytes)
 
-    def _refuse(self, shape: Shape, asked: Asked | None) -> None:
+    def _refuse(self, shape: Shape, attributes: LaunchAttributes | None) -> None:
         """Raise ValueError if the configuration is not possible."""
         grid, block, shared_bytes = shape[:3], shape[3:6], shape[6]
         largest_grid, largest_block = [
@@ -257,9 +257,9 @@ class Limits:
                 f"shared_bytes={worded(shared_bytes)}: kernel {self.kernel} can have 0 to {self.shared} bytes, in "
                 f"addition to its {self.static} bytes of static shared memory"
             )
-        if asked is None:
+        if attributes is None:
             return
-        for name, parts in (("cluster", asked.cluster), ("preferred_cluster", asked.preferred)):
+        for name, parts in (("cluster", attributes.cluster), ("preferred_cluster", attributes.preferred)):
             if parts is not None and any(extent % part for extent, part in zip(grid, parts)):
                 raise ValueError(f"grid={grid} is not a multiple of {name}={parts}: the grid is counted in blocks")
 
@@ -276,16 +276,16 @@ def grant_shared(kernel: Kernel, limits: Limits, shared_bytes: int) -> None:
     drain()
 
 
-def config_of(handle: int, asked: Asked | None) -> Any:
+def config_of(handle: int, attributes: LaunchAttributes | None) -> Any:
     """Return a CUlaunchConfig for a stream; Limits.write sets its first seven words."""
     config = cuda_h.CUlaunchConfig()
     config.hStream = cuda_h.CUstream(handle)
-    if asked is None or not asked.values:
+    if attributes is None or not attributes.values:
         return config
-    return asked.config(config)
+    return attributes.config(config)
 
 
-def why_refused(primary: PrimaryContext, function: object, shape: Shape, asked: Asked | None) -> str:
+def why_refused(primary: PrimaryContext, function: object, shape: Shape, attributes: LaunchAttributes | None) -> str:
     """Explain by the kernel's attributes why the driver refused a launch, or return "".
 
     calls   cuFuncGetAttribute
@@ -296,7 +296,7 @@ def why_refused(primary: PrimaryContext, function: object, shape: Shape, asked: 
             code = primary.driver.raw("cuFuncGetAttribute")(byref(value), c_int(number), function)
             found.append(0 if code else value.value)
     must, *required = found
-    cluster = None if asked is None else asked.cluster
+    cluster = None if attributes is None else attributes.cluster
     if all(required):
         if cluster is not None and list(cluster) != required:
             return f"This kernel has clusters of {tuple(required)} blocks, not of {cluster}."

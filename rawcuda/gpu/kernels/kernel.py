@@ -17,7 +17,7 @@ from ...hints import hinted
 from ...interpreter.cpython import facts
 from ...remembered import Remembered
 from ..streams.stream import Stream
-from .configuration import Limits, ask, extents, grant_shared
+from .configuration import Limits, attributes_of, extents, grant_shared
 from .declared_parameters import agree, from_source, named, read_parameters
 from .launch import Launch, Packing, Prepared, function_of, stream_handle
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ...gpu.kernels.module import Module
     from ...gpu.kernels.occupancy import Suggestion
     from ..core.context import PrimaryContext
-    from .configuration import Asked, Shape
+    from .configuration import LaunchAttributes, Shape
     from .declared_parameters import Declared
     from .signature import Parameter
 
@@ -49,17 +49,17 @@ class Known:
     """The facts about a function of a module; all Kernel objects of one name share them. They keep no module alive.
 
     facts  the CUfunction_attributes that were read, by their numbers; only those that cannot be set are kept
-    asked  the attributes of launches that were read from user input, by the values given
+    attributes  the attributes of launches that were read from user input, by the values given
     idle   the launches that Kernel.launch keeps for later calls, by their stream; a call takes one and puts it back
     """
 
-    __slots__ = ("function", "parameters", "declared", "facts", "limits", "packing", "asked", "idle")
+    __slots__ = ("function", "parameters", "declared", "facts", "limits", "packing", "attributes", "idle")
 
     def __init__(self, module: Module, name: str, function: int, wanted: list[Declared] | None) -> None:
         self.function = function
         self.declared: Sequence[Declared | None] | None = wanted
         self.facts: dict[int, int] = {}
-        self.asked: Remembered[object, Asked] = Remembered(_MOST_KEPT)
+        self.attributes: Remembered[object, LaunchAttributes] = Remembered(_MOST_KEPT)
         self.limits: Limits | None = None  # these two are made at the first launch
         self.packing: Packing | None = None
         self.idle: Remembered[object, deque[Idle]] = Remembered(_MOST_KEPT)
@@ -307,13 +307,13 @@ class Kernel:
                       Unsupported  this device or driver does not have an option
         """
         handle = stream_handle(stream, self._primary)
-        asked = None
+        attributes = None
         if cooperative is not False or cluster is not None or options:
-            asked, shared_bytes = self._ask(cooperative, cluster, options, shared_bytes)
+            attributes, shared_bytes = self._read_attributes(cooperative, cluster, options, shared_bytes)
         if surplus or grid is None or block is None:
             raise self._without_shape("configure", surplus, grid, block)
         shape = *extents("grid", grid), *extents("block", block), as_int("shared_bytes", shared_bytes)
-        return Launch._of(self, self._prepare(shape, handle, stream, asked))
+        return Launch._of(self, self._prepare(shape, handle, stream, attributes))
 
     def launch(
         self,
@@ -341,11 +341,11 @@ class Kernel:
         ):
             handle = stream_handle(stream, self._primary)
         key: object = handle
-        asked = None
+        attributes = None
         if cooperative is not False or cluster is not None or options:
-            asked, shared_bytes = self._ask(cooperative, cluster, options, shared_bytes)
-            if asked is not None:
-                key = handle, asked.key
+            attributes, shared_bytes = self._read_attributes(cooperative, cluster, options, shared_bytes)
+            if attributes is not None:
+                key = handle, attributes.key
         if type(shared_bytes) is not int:
             shared_bytes = as_int("shared_bytes", shared_bytes)
         shape: Shape
@@ -359,23 +359,23 @@ class Kernel:
             idle = self._idle.answers[key]
             prepared, function = pair = idle.pop()  # no other thread has it now
         except LookupError:
-            idle, pair = self._another(key, shape, handle, asked)
+            idle, pair = self._another(key, shape, handle, attributes)
             prepared, function = pair
         if prepared.shape != shape:
             self._set_shape(prepared, shape)
         function(*args)
         idle.append(pair)
 
-    def _ask(
+    def _read_attributes(
         self, cooperative: object, cluster: object, options: dict[str, object], shared_bytes: object
-    ) -> tuple[Asked | None, Any]:
+    ) -> tuple[LaunchAttributes | None, Any]:
         """Read the options of a launch; return its attributes and its shared memory, which an option may give.
 
         The result for options that are numbers and names is kept, and used again for the same options.
         """
         if cluster is not None:
             cluster = extents("cluster", cluster)
-        known, cooperative = self._known.asked, cooperative is not None and as_bool("cooperative", cooperative)
+        known, cooperative = self._known.attributes, cooperative is not None and as_bool("cooperative", cooperative)
         key: object = cooperative, cluster
         if not (options or cooperative or cluster):
             return None, shared_bytes
@@ -386,7 +386,7 @@ class Kernel:
         except (KeyError, TypeError):  # a new configuration, or one with a list, which cannot be a key
             pass
         if not options:
-            made: Asked | None = ask(self, cooperative, cluster)
+            made: LaunchAttributes | None = attributes_of(self, cooperative, cluster)
         else:
             from .options import read_options
 
@@ -397,12 +397,14 @@ class Kernel:
             known.keep(key, made)
         return made, shared_bytes
 
-    def _another(self, key: object, shape: Shape, handle: int, asked: Asked | None) -> tuple[deque[Idle], Idle]:
+    def _another(
+        self, key: object, shape: Shape, handle: int, attributes: LaunchAttributes | None
+    ) -> tuple[deque[Idle], Idle]:
         """Return a launch for a stream, after the queue to put it into after its use."""
-        if asked is not None:  # do not keep its events, which were checked for this call: that would be a leak
-            asked = asked.without_uses()
+        if attributes is not None:  # do not keep its events, which were checked for this call: that would be a leak
+            attributes = attributes.without_uses()
         try:
-            prepared = self._prepare(shape, handle, None, asked)
+            prepared = self._prepare(shape, handle, None, attributes)
         except Exception as error:
             error.__suppress_context__ = True  # the LookupError of launch() would be shown before it
             raise
@@ -415,24 +417,24 @@ class Kernel:
             limits = self._known.limits = Limits(self)
         return limits
 
-    def _prepare(self, shape: Shape, handle: int, stream: object, asked: Asked | None) -> Prepared:
+    def _prepare(self, shape: Shape, handle: int, stream: object, attributes: LaunchAttributes | None) -> Prepared:
         """Check a configuration, and prepare its launches; the result does not keep this kernel alive."""
         self.module.handle  # raises Closed
         packing = self._known.packing
         if packing is None:
             packing = self._known.packing = Packing(self)
-        prepared = Prepared(packing, self.module, handle, stream, asked)
+        prepared = Prepared(packing, self.module, handle, stream, attributes)
         self._set_shape(prepared, shape)
-        if asked is not None and asked.is_large:
+        if attributes is not None and attributes.is_large:
             from .occupancy import check_cluster
 
-            check_cluster(self, asked, shape)
+            check_cluster(self, attributes, shape)
         return prepared
 
     def _set_shape(self, prepared: Prepared, shape: Shape) -> None:
         """Check grid, block and shared memory, and give them to a launch that no other thread uses now."""
         limits = self._limits()
-        limits.write(shape, prepared.asked, prepared.words)
+        limits.write(shape, prepared.attributes, prepared.words)
         prepared.shape = shape
         if shape[6] > limits.granted:
             grant_shared(self, limits, shape[6])

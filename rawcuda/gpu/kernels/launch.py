@@ -83,7 +83,7 @@ if TYPE_CHECKING:
     from typing import Any, Callable, NoReturn
 
     from ..core.context import PrimaryContext
-    from .configuration import Asked, Shape
+    from .configuration import LaunchAttributes, Shape
     from .kernel import Kernel
     from .module import Module
 
@@ -366,13 +366,14 @@ def _write(kernel: str, names: Sequence[str], slots: Sequence[Slot]) -> Maker:
 class Prepared:
     """A kernel with its grid, block and stream, checked and ready: what the function of a launch refers to.
 
-    token    true as long as the last check() holds
-    context  the handle of the kernel's context, which must be current
-    call     f(config, function, pointers, None) -> CUresult
-    words    the memory that grid, block and shared memory are written to; see Limits.write
-    shape    grid, block and shared_bytes
-    asked    the attributes, or None
-    pool     the buffers that no call uses now
+    token       true as long as the last check() holds
+    context     the handle of the kernel's context, which must be current
+    call        f(config, function, pointers, None) -> CUresult
+    words       the memory that grid, block and shared memory are written to; see Limits.write
+    shape       grid, block and shared_bytes
+    attributes  those of the launch, or None
+    handle      that of the stream
+    pool        the buffers that no call uses now
     """
 
     __slots__ = (
@@ -387,26 +388,28 @@ class Prepared:
         "handle",
         "stream",
         "shape",
-        "asked",
+        "attributes",
         "words",
         "config",
     )
 
-    def __init__(self, packing: Packing, module: Module, handle: int, stream: object, asked: Asked | None) -> None:
+    def __init__(
+        self, packing: Packing, module: Module, handle: int, stream: object, attributes: LaunchAttributes | None
+    ) -> None:
         self.packing, self.primary, self.module = packing, packing.device._primary, ref(module)
-        self.handle, self.stream, self.asked = handle, stream, asked
+        self.handle, self.stream, self.attributes = handle, stream, attributes
         self.token: list[bool] = []
         self.context: int | None = None
         self.shape: Shape = (0, 0, 0, 0, 0, 0, 0)  # set when it is written to `words`
         call = packing.launch
-        cooperative = asked is not None and asked.given == _ONLY_COOPERATIVE
+        cooperative = attributes is not None and attributes.given == _ONLY_COOPERATIVE
         self.words: Any
         self.config: Any
         self.call: Callable[..., int]
-        if call is not None or asked is not None and not cooperative:
+        if call is not None or attributes is not None and not cooperative:
             self.symbol = "cuLaunchKernelEx"
             self.call = call or packing.driver.raw("cuLaunchKernelEx")
-            self.words = config_of(handle, asked)
+            self.words = config_of(handle, attributes)
             self.config = ctypes.byref(self.words)
         else:
             self.symbol = "cuLaunchCooperativeKernel" if cooperative else "cuLaunchKernel"
@@ -448,8 +451,8 @@ class Prepared:
         if tracing.careful:
             packing.driver.check_thread(self.symbol)
         self.context = self.primary.handle
-        if self.asked is not None and self.asked.uses:  # closing these does not invalidate the token
-            for used in self.asked.uses:
+        if self.attributes is not None and self.attributes.uses:  # closing these does not invalidate the token
+            for used in self.attributes.uses:
                 used.handle  # raises Closed
             token = []
         if tracing.listeners:
@@ -504,7 +507,7 @@ class Prepared:
         """Raise the driver's error, with the reason if the kernel's attributes tell it."""
         reason = ""
         if code in (_INVALID_VALUE, _INVALID_CLUSTER_SIZE):
-            reason = why_refused(self.primary, self.packing.function, self.shape, self.asked)
+            reason = why_refused(self.primary, self.packing.function, self.shape, self.attributes)
         raise self.packing.driver.error(code, self.symbol, *self._shown(), reason)
 
     def check_count(self, *arguments: object) -> None:
@@ -534,7 +537,7 @@ class Prepared:
 
     def options(self) -> dict[str, Any]:
         """Return the options of this launch besides grid, block, shared memory and stream."""
-        return {} if self.asked is None else dict(self.asked.given)
+        return {} if self.attributes is None else dict(self.attributes.given)
 
     def _shown(self) -> tuple[list[str], tuple[object, ...]]:
         shape = self.shape
@@ -663,8 +666,8 @@ class Launch(_Callable):
     @property
     def cluster(self) -> tuple[int, int, int] | None:
         """Return the number of blocks in a cluster, x, y, z, or None."""
-        asked = self._prepared.asked
-        return None if asked is None else asked.cluster
+        attributes = self._prepared.attributes
+        return None if attributes is None else attributes.cluster
 
     @property
     def attributes(self) -> dict[str, Any]:

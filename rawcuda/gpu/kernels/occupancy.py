@@ -13,7 +13,7 @@ from ...arguments import as_bool, as_enumerator, as_int
 from ...errors import worded
 from ...headers import cuda_h
 from ..core.context import require
-from .configuration import Asked, ask, config_of, extents, grant_shared
+from .configuration import LaunchAttributes, attributes_of, config_of, extents, grant_shared
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -171,16 +171,16 @@ def cluster_occupancy(
     calls   cuOccupancyMaxPotentialClusterSize, cuOccupancyMaxActiveClusters
     """
     require(kernel, symbol, _CLUSTERS)
-    asked: Asked | None = ask(kernel, False, cluster)
+    attributes: LaunchAttributes | None = attributes_of(kernel, False, cluster)
     if options:
         from .options import read_options
 
-        asked, shared_bytes, _ = read_options(kernel, False, cluster, options, shared_bytes)
-    if asked is not None and asked.cluster is not None:
-        sides = asked.cluster
+        attributes, shared_bytes, _ = read_options(kernel, False, cluster, options, shared_bytes)
+    if attributes is not None and attributes.cluster is not None:
+        sides = attributes.cluster
     else:
         sides = (1, 1, 1)
-    config = config_of(0, asked)
+    config = config_of(0, attributes)
     config.gridDimX, config.gridDimY, config.gridDimZ = sides
     config.blockDimX, config.blockDimY, config.blockDimZ = _threads_in("block", block)
     config.sharedMemBytes = size = _bytes("shared_bytes", shared_bytes)
@@ -191,14 +191,14 @@ def cluster_occupancy(
     return found.value
 
 
-def check_cluster(kernel: Kernel, asked: Asked, shape: Shape) -> None:
+def check_cluster(kernel: Kernel, attributes: LaunchAttributes, shape: Shape) -> None:
     """Refuse a cluster of more blocks than this kernel may have on its device.
 
     calls   cuOccupancyMaxPotentialClusterSize
     raises  ValueError  the message names the largest size, and how to permit a larger one
     """
-    x, y, z = asked.cluster or (1, 1, 1)
-    mode = dict(asked.values).get(_PORTABLE_MODE)
+    x, y, z = attributes.cluster or (1, 1, 1)
+    mode = dict(attributes.values).get(_PORTABLE_MODE)
     if mode is None:
         options = {}
     else:
@@ -209,7 +209,7 @@ def check_cluster(kernel: Kernel, asked: Asked, shape: Shape) -> None:
         if not kernel._fact(_NON_PORTABLE):
             remedy = "; kernel.attributes.non_portable_cluster_size_allowed = True may allow larger ones on this device"
         raise ValueError(
-            f"cluster={asked.cluster} has {x * y * z} blocks; kernel {kernel.name} can have {most} with blocks of "
+            f"cluster={attributes.cluster} has {x * y * z} blocks; kernel {kernel.name} can have {most} with blocks of "
             f"{shape[3:6]} threads and {shape[6]} bytes of shared memory{remedy}"
         )
 

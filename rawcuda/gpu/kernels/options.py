@@ -17,7 +17,7 @@ from ...errors import unsupported, worded
 from ...hints import of
 from ..core.context import check_version, require
 from ..streams.settings import value_of_domain, value_of_domains, value_of_priority, value_of_window
-from .configuration import Asked, ask, extents
+from .configuration import LaunchAttributes, attributes_of, extents
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ _DEFAULTS = {"cooperative": False, "cluster": None, "shared_bytes": 0}
 
 def read_options(
     kernel: Kernel, cooperative: object, cluster: object, options: Mapping[str, object], shared_bytes: object
-) -> tuple[Asked | None, Any, bool]:
+) -> tuple[LaunchAttributes | None, Any, bool]:
     """Read the options of a launch.
 
     returns  its attributes; its shared memory; whether the result may be reused for the same values
@@ -201,7 +201,7 @@ def read_options(
             outer[known] = _DEFAULTS[known] if value is None else value
         elif value is not None and (value is not False or OPTIONS[known][3] is not _flag or known == _INHERITED):
             given[known] = value
-    base = ask(kernel, outer["cooperative"], outer["cluster"])
+    base = attributes_of(kernel, outer["cooperative"], outer["cluster"])
     reading = Reading(kernel, base.cluster)
     values, shown = list(base.values), dict(base.given)
     for name in sorted(given, key=lambda name: OPTIONS[name][0]):
@@ -213,7 +213,7 @@ def read_options(
     if not values:
         return None, outer["shared_bytes"], False
     values.sort()
-    made = Asked(tuple(values), shown, base.cluster, reading.preferred, tuple(reading.uses))
+    made = LaunchAttributes(tuple(values), shown, base.cluster, reading.preferred, tuple(reading.uses))
     return made, outer["shared_bytes"], is_plain
 
 

@@ -39,8 +39,8 @@ __all__ = ["explain", "finding"]
 
 _MOST_LINES = 4  # of the source, in one report
 _KEEP = (
-    ". Keep the memory until the kernel has run: pass the array, and not its address, which keeps nothing alive. Memory "
-    "that is freed in the order of another stream must be kept, or that stream must wait for this one"
+    ". Keep the memory until the kernel has run: pass the array, and not its address, which keeps nothing alive. "
+    "Memory that is freed in the order of another stream must be kept, or that stream must wait for this one"
 )
 _PTX_LINE = r"\bptx line (\d{1,9})\b"  # a kernel may write any text into its assertions
 _NAMED = re.compile(r"((mem|race|init|sync|leak)check|endless loop): ")
