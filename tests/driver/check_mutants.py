@@ -43,8 +43,8 @@ FAULTS: dict[str, str | tuple[str, str, Any]] = {
     "memory: memory that another process uses": ("tools.checking.groups.check_memory", "python", lambda _: ["true"]),
     "copies: several in one call, from host memory": "cuMemcpyBatchAsync_v2",
     "copies: pitches of every size": "cuMemcpy2DAsync_v2",
-    "launches: clusters of blocks": ("gpu.kernels.kernel", "ask", lambda kernel, cooperative, cluster: None),
-    "launches: clusters of 16 blocks": ("gpu.kernels.kernel", "ask", lambda kernel, cooperative, cluster: None),
+    "launches: clusters of blocks": ("gpu.kernels.kernel", "attributes_of", lambda kernel, cooperative, cluster: None),
+    "launches: clusters of 16 blocks": ("gpu.kernels.kernel", "attributes_of", lambda kernel, cooperative, cluster: None),
     "launches: a barrier of the whole grid": (
         "tools.checking.check_kernels",
         "SOURCE",
@@ -54,8 +54,8 @@ FAULTS: dict[str, str | tuple[str, str, Any]] = {
     "launches: in a thread without a context": "cuCtxPushCurrent_v2",
     "launches: while another context is current": "cuCtxPushCurrent_v2",
     "launches: 5,000 in a queue": ("emulator.machine.queues", "Queues.submit", lose_the_thousandth),
-    "graphs: code that is loaded in a capture": ("gpu.core.calls", "relaxed.__enter__", lambda _: None),
-    "graphs: an event that is asked in a capture": ("gpu.core.calls", "relaxed.__enter__", lambda _: None),
+    "graphs: code that is loaded in a capture": ("gpu.core.calls", "Calls._prepare_relaxed", lambda _, call: call),
+    "graphs: an event that is asked in a capture": ("gpu.core.calls", "Calls._prepare_relaxed", lambda _, call: call),
     "graphs: memory that is closed in a capture": (
         "gpu.core.handles",
         "Lifetime._free_in_order",
