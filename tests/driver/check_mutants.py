@@ -44,7 +44,11 @@ FAULTS: dict[str, str | tuple[str, str, Any]] = {
     "copies: several in one call, from host memory": "cuMemcpyBatchAsync_v2",
     "copies: pitches of every size": "cuMemcpy2DAsync_v2",
     "launches: clusters of blocks": ("gpu.kernels.kernel", "attributes_of", lambda kernel, cooperative, cluster: None),
-    "launches: clusters of 16 blocks": ("gpu.kernels.kernel", "attributes_of", lambda kernel, cooperative, cluster: None),
+    "launches: clusters of 16 blocks": (
+        "gpu.kernels.kernel",
+        "attributes_of",
+        lambda kernel, cooperative, cluster: None,
+    ),
     "launches: a barrier of the whole grid": (
         "tools.checking.check_kernels",
         "SOURCE",
