@@ -101,8 +101,8 @@ CORRECTIONS = [
         "captures",
         "a collection that closes pinned memory while a capture begins breaks the capture",
         "gpu/graphs/recording.py",
-        old="                capturing[_NEXT] = self._kept\n",
-        new="                capturing[_NEXT] = self._kept\n                capturing.clear()\n",
+        old="        capturing[_NEXT] = self._kept\n",
+        new="",
         test="driver/test_ownership.py::"
         "test_closing_in_a_collection_while_a_capture_begins_or_ends[cuStreamBeginCapture_v2]",
     ),

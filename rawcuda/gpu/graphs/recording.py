@@ -26,7 +26,7 @@ from .nodes import array_of, dependencies
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from types import TracebackType
     from typing import Any, NoReturn
 
@@ -126,21 +126,25 @@ class Recording:
             with beginning:  # no wait begins from here on, and those that have begun end
                 _let_waits_end()
                 self._state = "begun"
-                # A __del__ of the program may close something in this thread before the number is known.
-                capturing[_NEXT] = self._kept
-                try:
-                    getattr(primary.calls, symbol)(queue, *arguments, mode)
-                    self._number = capture_number(primary.calls, stream.handle) or 0
-                    captured_on[self._number] = primary.ordinal
-                    capturing[self._number] = self._kept
-                finally:
-                    capturing.pop(_NEXT, None)
+                self._note_number(getattr(primary.calls, symbol), (queue, *arguments, mode))
         except CudaError:
             self._state = "over"
             raise
         except BaseException:  # an interrupt: the with block is not entered, so nothing else would end the capture
             self._end(False)
             raise
+
+    def _note_number(self, call: Callable[..., int], arguments: tuple[object, ...]) -> None:
+        """Make the call that begins the capture, and note its number."""
+        # A __del__ of the program may close something in this thread before the number is known.
+        capturing[_NEXT] = self._kept
+        try:
+            call(*arguments)
+            self._number = capture_number(self._primary.calls, self.stream.handle) or 0
+            captured_on[self._number] = self._primary.ordinal
+            capturing[self._number] = self._kept
+        finally:
+            capturing.pop(_NEXT, None)
 
     def _end(self, is_wanted: bool) -> None:
         """End the capture, if nothing else has; raise the driver's error if the recorded work is wanted."""
