@@ -12,6 +12,7 @@ from typing import Callable
 import pytest
 
 from tests.conftest import Python
+from tests.shared import sampled
 from tests.subject import CHECKOUT, NAME
 
 from . import pages
@@ -25,8 +26,15 @@ ELSEWHERE = {"docs/systems.md"}  # made by tests/systems_table.py, and run block
 every_page = pytest.mark.parametrize("name", PAGES)
 
 
+WITH_BLOCKS = [name for name, path in PAGES.items() if name not in ELSEWHERE and pages.blocks(path.read_text("utf-8"))]
+
+
 @pytest.mark.parametrize(
-    "name", [name for name, path in PAGES.items() if name not in ELSEWHERE and pages.blocks(path.read_text("utf-8"))]
+    "name",
+    [
+        *(name for name in WITH_BLOCKS if name.count("/") < 2),
+        *sampled(name for name in WITH_BLOCKS if name.count("/") > 1),  # the how-to pages and the courses
+    ],
 )
 def test_every_block_runs(python: Python, record_property: Callable[[str, object], None], name: str) -> None:
     result = python(["-m", "tests.docs.pages", str(PAGES[name]), "--here"], env={"RAWCUDA_EMULATOR": None}, timeout=300)

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.null import header_reader
+from tests.shared import sampled
 from tests.subject import NAME, ROOT, module
 
 loading = module("emulator.impersonating.loading")
@@ -781,7 +782,7 @@ needs_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="no nvcc on
 
 
 @needs_nvcc
-@pytest.mark.parametrize("options", [(), ("-rdc=true",), ("--default-stream", "per-thread")], ids=" ".join)
+@pytest.mark.parametrize("options", sampled([(), ("-rdc=true",), ("--default-stream", "per-thread")]), ids=" ".join)
 def test_a_program_with_the_shared_runtime_runs_unchanged(tmp_path: Path, options: tuple[str, ...]) -> None:
     sources = {"program.cu": PROGRAM, "unit.cu": UNIT}
     if options == ("-rdc=true",):

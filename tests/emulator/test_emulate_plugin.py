@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from tests.shared import sampled
 from tests.subject import NAME, module
 
 loading = module("emulator.impersonating.loading")
@@ -98,7 +99,7 @@ def suite(python, tmp_path):
     return run
 
 
-@pytest.mark.parametrize("settings", ["eager", "lazy", "random=3"])
+@pytest.mark.parametrize("settings", sampled(["eager", "lazy", "random=3"]))
 def test_findings_are_failures_with_the_line_of_the_launch(suite, tmp_path, settings) -> None:
     result = suite("--emulate", settings, env={"RAWCUDA_EMULATOR": None})
     out = result.stdout
@@ -169,7 +170,7 @@ class TestOfUnittest(unittest.TestCase):
 """
 
 
-@pytest.mark.parametrize("processes", [[], ["-n", "2"]], ids=["one process", "two processes"])
+@pytest.mark.parametrize("processes", sampled([[], ["-n", "2"]]), ids=["one process", "two processes"])
 def test_what_is_found_before_a_test_is_skipped_or_fails_as_expected_is_shown(suite, tmp_path, processes) -> None:
     if processes:
         pytest.importorskip("xdist")

@@ -19,6 +19,7 @@ from typing import Callable
 import pytest
 
 from tests.conftest import Python
+from tests.shared import sampled
 from tests.subject import CHECKOUT, FOLDER, NAME, ROOT, module, rawcuda
 
 main = module("__main__").main
@@ -663,7 +664,7 @@ class Interrupting:
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")  # of open()
-@pytest.mark.parametrize("times", [1, 2])
+@pytest.mark.parametrize("times", sampled([1, 2]))
 def test_an_interrupt_at_any_line_leaves_a_whole_copy(tmp_path: Path, times: int) -> None:
     """After one interrupt, the old or the new copy is in place; after two, the next call finds the old one."""
     place, content = tmp_path / "taken", {"__init__.py": b"", "inner/__init__.py": b"x = 1\n"}
