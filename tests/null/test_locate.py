@@ -139,6 +139,7 @@ def test_a_folder_with_the_sticky_bit_has_what_its_owner_put_there(tmp_path, mon
     monkeypatch.setattr(os, "lstat", lambda path, lstat=os.lstat: Owned(lstat(path)))
     with pytest.raises(PermissionError, match="by user 999"):
         locate.refuse_planted(str(kit / "bin/nvcc"))
+    monkeypatch.undo()  # pytest deletes the folder before it would do this
 
 
 @pytest.mark.skipif(os.name != "posix", reason="Windows has no such modes")
@@ -166,6 +167,7 @@ def test_software_of_another_user_is_trusted_where_only_its_owner_can_write(tmp_
         monkeypatch.setattr(os, name, lambda path, real=real: of_another(path, real(path)))
     assert os.lstat(kit / "bin/nvcc").st_uid == 999
     locate.refuse_planted(str(kit / "bin/nvcc"))
+    monkeypatch.undo()  # pytest deletes the folder before it would do this
 
 
 def of_another(path, status):
