@@ -2,9 +2,11 @@
 
 import array
 import copy
+import ctypes
 import gc
 import pickle
 import threading
+import time
 import weakref
 
 import pytest
@@ -571,6 +573,47 @@ def test_many_threads_add_nodes(device, graph, word, step):
     for thread in threads:
         thread.join()
     assert not failed and len(graph.nodes) == 160 and len(graph.edges) == 80
+
+
+class Pausing:
+    """A host array that another thread may use its graph beside: asked for its interface, it waits for a while."""
+
+    def __init__(self, size):
+        self.bytes, self.begun = bytearray(size), threading.Event()
+
+    @property
+    def __array_interface__(self):
+        self.begun.set()
+        time.sleep(0.3)
+        there = (ctypes.c_ubyte * len(self.bytes)).from_buffer(self.bytes)
+        return {"version": 3, "shape": (len(there),), "typestr": "|u1", "data": (ctypes.addressof(there), False)}
+
+
+def embedded(graph):
+    """Return a graph that contains a copy of this one as a child graph."""
+    outer = graph.device.graph()
+    outer.embed(graph)
+    return outer
+
+
+@pytest.mark.parametrize("use", [lambda graph: graph.instantiate(), lambda graph: graph.clone(), embedded])
+def test_a_graph_is_copied_while_another_thread_adds_a_node(device, graph, use):
+    graph.empty()
+    host, source = Pausing(64), device.upload(b"A" * 64)
+    alive = weakref.ref(host)
+    adding = threading.Thread(target=graph.copy, args=(host, source))
+    adding.start()
+    assert host.begun.wait(20)
+    with use(graph) as copied:
+        adding.join()
+        graph.close()
+        buffer = host.bytes
+        del host, adding
+        gc.collect()
+        copied.launch()
+        device.synchronize()
+        assert buffer == b"A" * 64 and alive() is not None  # it has the node, and keeps what the node uses
+    source.owner.close()
 
 
 # -- descriptions

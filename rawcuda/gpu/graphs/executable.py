@@ -3,18 +3,21 @@
 What it is   Executable, made by Graph.instantiate(), and by a Graph for its own launches.
 How          An Executable has its own list of the objects that its nodes use, and each launch keeps them alive until
              the stream has completed it. So the graph may change or be closed at any time.
+Threads      what an Executable keeps and what the driver uses change together, under a lock, which launches take, too.
 Source       CUDA Driver API, cuGraphInstantiate, cuGraphLaunch, cuGraphExecUpdate
 Read next    updates.py
 """
 
 from __future__ import annotations
 
+import _thread
 import ctypes
 from _weakref import ref
 
 from ...driver import as_argument
 from ...errors import Closed
 from ...headers import cuda_h
+from ...interpreter.cpython import free_after_fork
 from ...ownership import Owned, drain, dropped, invalidate
 from ...protocols.description import Bytes
 from ..core.handles import EXECUTABLE, make, shown_handle
@@ -42,25 +45,30 @@ class Executable(Owned):
     calls   cuGraphInstantiateWithFlags, cuGraphExecDestroy
     """
 
-    __slots__ = ("_primary", "_graph", "_version", "_nodes", "_kept", "_keeping", "_owners")
+    __slots__ = ("_primary", "_graph", "_version", "_nodes", "_kept", "_keeping", "_owners", "_lock")
 
     def __init__(self, graph: Graph, flags: int = 0) -> None:
         if graph._parent is not None:
             raise ValueError(f"{graph!r} belongs to a node: instantiate the graph of that node")
         self._own(0, None)
         self._handle = None
-        self._primary = primary = graph._primary
-        self._graph, self._version = ref(graph), graph._version
+        self._primary, self._graph = graph._primary, ref(graph)
+        self._lock = free_after_fork(_thread.RLock())
+        with graph._lock:
+            self._make(graph, flags)
+
+    def _make(self, graph: Graph, flags: int) -> None:
+        """Instantiate a graph, which no other thread changes meanwhile."""
+        recording = graph._recording()
+        if recording is not None and recording.is_in_progress:
+            raise ValueError(f"{recording!r} is in progress: instantiate the graph after its with block")
+        self._version = graph._version
         self._kept: dict[object, Sequence[object]] = dict(graph._kept)
         self._note()
         self._check_open()  # the driver must not see a function of a module that is closed
-        with graph._lock:
-            recording = graph._recording()
-            if recording is not None and recording.is_in_progress:
-                raise ValueError(f"{recording!r} is in progress: instantiate the graph after its with block")
-            with explained(graph, _ONE):
-                make(self, EXECUTABLE, primary, (as_argument(graph.handle), ctypes.c_uint64(flags)))
-            self._nodes = node_handles(graph)  # for the error of an update with other nodes
+        with explained(graph, _ONE):
+            make(self, EXECUTABLE, self._primary, (as_argument(graph.handle), ctypes.c_uint64(flags)))
+        self._nodes = node_handles(graph)  # for the error of an update with other nodes
 
     def _note(self) -> None:
         """Collect the objects that launches must keep alive, and those that must be open."""
@@ -80,6 +88,10 @@ class Executable(Owned):
         calls   cuGraphLaunch
         raises  Closed  this Executable is closed, or a module or event that a node uses
         """
+        with self._lock:  # another thread may change what the nodes use
+            self._launch(stream)
+
+    def _launch(self, stream: object) -> None:
         executable, queue = cuda_h.CUgraphExec(self.handle), work_handle(stream)
         home = home_of(stream, self._primary)  # the end of the launch is an event there
         self._check_open()

@@ -37,7 +37,7 @@ from .recording import Recording, changing, no_recording
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from contextlib import AbstractContextManager
     from types import TracebackType
     from typing import Any
@@ -501,12 +501,17 @@ class Graph(Owned):
             raise ValueError(f"{self!r} belongs to a node: clone the graph of that node")
         made = Graph.__new__(Graph)
         made._prepare(self._primary, self.device)
-        with self._changing(), explained(self, "cannot be cloned: build it a second time"):
+        with self._changing():
+            self._clone(made)
+        return made
+
+    def _clone(self, made: Graph) -> None:
+        """Make the clone, while no other thread changes this graph."""
+        with explained(self, "cannot be cloned: build it a second time"):
             make(made, CLONE, self._primary, (as_argument(self.handle),))
-        made._kept.update(self._root._kept)
+        made._kept.update(self._kept)
         for node in self.nodes:
             made.find(node)
-        return made
 
     def find(self, node: Node) -> Node:
         """Return the node of this clone that was made from a node of the original.
@@ -568,14 +573,17 @@ class Graph(Owned):
         """Add a node; `what` names the function of graphs/node_parameters.py that reads the arguments."""
         return add(self, what, after, given, named)
 
-    def _changing(self) -> AbstractContextManager[None]:
-        """Return a with block in which only this thread may use the CUgraph; refuse it during a capture."""
+    def _changing(self, given: Iterable[object] = ()) -> AbstractContextManager[None]:
+        """Return a with block in which only this thread may use the CUgraph; refuse it during a capture.
+
+        given   the arguments of a node; a graph among them, which becomes a child graph, is protected, too
+        """
         root = self._root
         self.handle  # raises Closed
         recording = root._recording()
         if recording is not None and recording.is_in_progress:
             raise ValueError(f"{recording!r} is in progress: a graph cannot be changed until its with block ends")
-        return changing(root)
+        return changing(root, given)
 
     def _asking(self) -> AbstractContextManager[None]:
         """Return a with block in which only this thread may use the CUgraph."""

@@ -426,7 +426,7 @@ def add(graph: Graph, what: str, after: object, given: tuple[Any, ...], named: d
     what    the name of the function of node_parameters.py that reads the arguments
     """
     handle, key = cuda_h.CUgraphNode(), object()
-    with graph._changing():
+    with graph._changing((*given, *named.values())):
         others = dependencies(graph, after)
         read = getattr(node_parameters, what)(graph, *given, **named)
         graph._keep(key, read.kept)  # before the call, so that the objects are alive even after an interrupt

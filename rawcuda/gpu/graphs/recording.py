@@ -26,7 +26,7 @@ from .nodes import array_of, dependencies
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from types import TracebackType
     from typing import Any, NoReturn
 
@@ -226,7 +226,12 @@ def count_nodes(graph: Graph) -> int:
 
 
 @contextmanager
-def changing(root: Graph) -> Iterator[None]:
-    """Hold the lock and the context of a graph in a with block."""
-    with root._lock, root._primary.current():
+def changing(root: Graph, given: Iterable[object] = ()) -> Iterator[None]:
+    """Hold the lock and the context of a graph in a with block, and the lock of a graph among these arguments.
+
+    Every thread takes two locks in the same order: another one may embed `root` in that graph.
+    """
+    inner = next((each for each in given if isinstance(each, type(root))), root)
+    first, second = sorted((root._lock, inner._root._lock), key=id)
+    with first, second, root._primary.current():
         yield

@@ -92,7 +92,7 @@ def set_node(node: Node, args: tuple[object, ...], named: dict[str, object]) -> 
     """Change what a node of a graph does."""
     graph = node.graph
     handle = cuda_h.CUgraphNode(node.handle)
-    with graph._changing():
+    with graph._changing((*args, *named.values())):
         given = _read(node, args, named)
         if not given.symbols[1]:
             raise TypeError(f"{node!r} cannot be changed in its graph: change the nodes of the graph `node.child`")
@@ -111,20 +111,25 @@ def set_node(node: Node, args: tuple[object, ...], named: dict[str, object]) -> 
 def set_executable_node(executable: Executable, node: Node, args: tuple[object, ...], named: dict[str, object]) -> None:
     """Change what a node of an executable graph does in later launches."""
     graph = node.graph
-    handles = cuda_h.CUgraphExec(executable.handle), cuda_h.CUgraphNode(node.handle)
-    with graph._changing():
+    with graph._changing((*args, *named.values())):
         given = _read(node, args, named)
-        before = executable._kept.get(node.handle) or ()
-        executable._kept[node.handle] = (*given.kept, *before)
+        with executable._lock:
+            _set(executable, node, given)
+
+
+def _set(executable: Executable, node: Node, given: Given) -> None:
+    handles = cuda_h.CUgraphExec(executable.handle), cuda_h.CUgraphNode(node.handle)
+    before = executable._kept.get(node.handle) or ()
+    executable._kept[node.handle] = (*given.kept, *before)
+    executable._note()
+    try:
+        given.change_executable(node.graph, *handles, node._given)
+    except Exception:
+        executable._kept[node.handle] = before
         executable._note()
-        try:
-            given.change_executable(graph, *handles, node._given)
-        except Exception:
-            executable._kept[node.handle] = before
-            executable._note()
-            raise
-        executable._kept[node.handle] = given.kept
-        executable._note()
+        raise
+    executable._kept[node.handle] = given.kept
+    executable._note()
 
 
 def update(executable: Executable, graph: Graph, node_at: Callable[[Graph, int], Node]) -> None:
@@ -136,32 +141,36 @@ def update(executable: Executable, graph: Graph, node_at: Callable[[Graph, int],
     if not hasattr(type(graph), "instantiate"):
         raise TypeError(f"update() needs a Graph, not {a_kind(graph)}")
     node_parameters._check_device(executable, graph._primary, repr(graph))
+    with graph._changing(), executable._lock:
+        _update(executable, graph, node_at)
+
+
+def _update(executable: Executable, graph: Graph, node_at: Callable[[Graph, int], Node]) -> None:
     driver, handle = executable._primary.driver, cuda_h.CUgraphExec(executable.handle)
-    with graph._changing():
-        before = dict(executable._kept)
-        executable._kept = {**{(key,): things for key, things in before.items()}, **graph._root._kept}
+    before = dict(executable._kept)
+    executable._kept = {**{(key,): things for key, things in before.items()}, **graph._root._kept}
+    executable._note()
+    found = cuda_h.CUgraphExecUpdateResultInfo()
+    node, result = cuda_h.CUgraphNode(), ctypes.c_uint()
+    try:
+        if driver.has("cuGraphExecUpdate_v2"):
+            driver.cuGraphExecUpdate_v2(handle, cuda_h.CUgraph(graph.handle), byref(found))
+        else:
+            driver.cuGraphExecUpdate(handle, cuda_h.CUgraph(graph.handle), byref(node), byref(result))
+    except CudaError as error:
+        executable._kept = before
         executable._note()
-        found = cuda_h.CUgraphExecUpdateResultInfo()
-        node, result = cuda_h.CUgraphNode(), ctypes.c_uint()
-        try:
-            if driver.has("cuGraphExecUpdate_v2"):
-                driver.cuGraphExecUpdate_v2(handle, cuda_h.CUgraph(graph.handle), byref(found))
-            else:
-                driver.cuGraphExecUpdate(handle, cuda_h.CUgraph(graph.handle), byref(node), byref(result))
-        except CudaError as error:
-            executable._kept = before
-            executable._note()
-            if error.code != GRAPH_EXEC_UPDATE_FAILURE:
-                raise
-            wrong = getattr(found.errorNode, "value", found.errorNode) or node.value
-            raise _refusal(
-                error,
-                graph,
-                f"at {node_at(graph, wrong)!r}" if wrong else _differing(executable, graph),
-                found.result or result.value,
-            ) from None
-        executable._kept = dict(graph._root._kept)
-        executable._note()
+        if error.code != GRAPH_EXEC_UPDATE_FAILURE:
+            raise
+        wrong = getattr(found.errorNode, "value", found.errorNode) or node.value
+        raise _refusal(
+            error,
+            graph,
+            f"at {node_at(graph, wrong)!r}" if wrong else _differing(executable, graph),
+            found.result or result.value,
+        ) from None
+    executable._kept = dict(graph._root._kept)
+    executable._note()
 
 
 def _differing(executable: Executable, graph: Graph) -> str:
