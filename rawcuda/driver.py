@@ -30,7 +30,7 @@ from .errors import (
     worded,
 )
 from .headers import cuda_h
-from .headers.status import NO_DEVICE, NOT_READY, SUCCESS
+from .headers.status import NO_DEVICE, NOT_PERMITTED, NOT_READY, SUCCESS
 from .interpreter.cpython import IS_NARROW, as_argument, converting, free_after_fork, in_subinterpreter, watch_forks
 from .locate import SharedLibrary
 from .ownership import calling, forked, is_serving, note_fork
@@ -320,7 +320,7 @@ class Driver(Calls):
             raise InvalidUse(
                 f"{name}: CUDA_ERROR_NOT_PERMITTED (800): a host function may not call the driver, which could wait "
                 "for the function for ever: let it tell another thread what to do, or queue the work behind it",
-                code=800,
+                code=NOT_PERMITTED,
                 name="CUDA_ERROR_NOT_PERMITTED",
                 call=name,
             )

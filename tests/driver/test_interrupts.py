@@ -409,6 +409,12 @@ def between_arrays(w: World, _: Any) -> None:
     w.device.array((8,), "float32").copy_from(w.texels, stream=w.stream)
 
 
+def in_a_graph(w: World, foreign: Any) -> None:
+    with w.device.graph() as graph:
+        graph.copy(w.a, rawcuda.view(foreign))
+        graph.launch(w.stream)
+
+
 USES_OF_FOREIGN: dict[str, Callable[[World, Any], object]] = {
     "copied from": lambda w, foreign: rawcuda.copy(w.a, rawcuda.view(foreign), stream=w.stream),
     "copied to": lambda w, foreign: rawcuda.copy(rawcuda.view(foreign), w.a, stream=w.stream),
@@ -420,6 +426,11 @@ USES_OF_FOREIGN: dict[str, Callable[[World, Any], object]] = {
     "filled by copies": lambda w, foreign: rawcuda.view(foreign).reinterpret("float64").fill(0.1, stream=w.stream),
     "in a batch": lambda w, foreign: rawcuda.copy_batch(
         [(w.a[:4], rawcuda.view(foreign)[:4]), (w.b[:4], rawcuda.view(foreign)[4:])], stream=w.stream
+    ),
+    "in a graph": in_a_graph,
+    "a value": lambda w, foreign: w.stream.write_value(rawcuda.view(foreign).reinterpret("uint32")[0], 1),
+    "a batch of values": lambda w, foreign: w.stream.batch(
+        [("write", rawcuda.view(foreign).reinterpret("uint32")[n], n) for n in range(2)]
     ),
 }
 

@@ -25,6 +25,7 @@ from ... import tracing
 from ...driver import of_thread
 from ...errors import CudaError, InvalidUse
 from ...headers import behaviour, cuda_h
+from ...headers.status import NOT_READY
 from ...tracing import careful
 
 TYPE_CHECKING = False
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Calls", "Explained", "relaxed", "reworded", "report"]
 
-_NOT_READY = 600
 _QUERIES = ("cuStreamQuery", "cuEventQuery")  # for these NOT_READY is not an error
 _RELAXED = 2  # CU_STREAM_CAPTURE_MODE_RELAXED
 # No source tells whether these are unsafe in a capture, as headers/behaviour.py calls that.
@@ -121,7 +121,7 @@ class Calls:
 
     def answer(self, function: Any, code: int, arguments: tuple[Any, ...]) -> int:
         """Return the code of a query, and raise the error for every other one."""
-        if code == _NOT_READY and function.symbol in _QUERIES:
+        if code == NOT_READY and function.symbol in _QUERIES:
             return code
         raise self.failed(function, code, arguments)
 

@@ -17,6 +17,7 @@ from _thread import RLock, allocate_lock
 from ctypes import byref
 
 from ...errors import CudaError, ForkedAfterInit
+from ...headers.status import STREAM_CAPTURE_UNSUPPORTED
 from ...interpreter.cpython import Cell, free_after_fork
 from ...ownership import Owned, bound, drain, dropped, invalidate, tokens
 from .context import PrimaryContext
@@ -247,7 +248,7 @@ class Lifetime(Cell):  # type: ignore[misc]
             if not finish_context(primary):
                 return False
         except CudaError as error:
-            if error.code == _CAPTURE_UNSUPPORTED:  # other software captures a stream of this context
+            if error.code == STREAM_CAPTURE_UNSUPPORTED:  # other software captures a stream of this context
                 return False
             raise
         self._call()
@@ -276,9 +277,6 @@ class Lifetime(Cell):  # type: ignore[misc]
         first: bool = self.taken.acquire(False)
         self.primary.let_go(self)
         return first
-
-
-_CAPTURE_UNSUPPORTED = 900
 
 
 class Leased:

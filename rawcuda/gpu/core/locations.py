@@ -15,6 +15,7 @@ from collections.abc import MutableSet
 from ...arguments import as_int, as_list
 from ...errors import Unsupported, a_kind, unsupported, worded
 from ...headers import cuda_h
+from ...headers.status import PEER_ACCESS_UNSUPPORTED
 from ...protocols.device_memory import gpu
 from ..core.context import PrimaryContext, context_of, count, is_device
 from ..core.points import finish_context
@@ -195,7 +196,7 @@ def require_peer(ordinal: int, other: int, what: str) -> None:
         raise Unsupported(
             f"device {ordinal} cannot reach the memory of device {other}, so it has no access to {what}: copy the "
             "bytes instead",
-            code=217,
+            code=PEER_ACCESS_UNSUPPORTED,
             name="CUDA_ERROR_PEER_ACCESS_UNSUPPORTED",
         )
 

@@ -22,7 +22,7 @@ from ctypes import byref
 
 from ...driver import as_argument, current
 from ...errors import Closed, CudaError, ForkedAfterInit, InvalidUse
-from ...headers.status import NOT_PERMITTED
+from ...headers.status import NOT_PERMITTED, STREAM_CAPTURE_UNSUPPORTED
 from ...interpreter.cpython import free_after_fork
 from ...ownership import forked
 from .calls import relaxed
@@ -198,7 +198,7 @@ def refuse_wait(primary: PrimaryContext, what: str, stream: object = None) -> No
         raise InvalidUse(
             f"{what}: {which} is being captured, so its work does not run, and waiting for it would break the capture: "
             "end the capture, launch the graph, and wait then",
-            code=900,
+            code=STREAM_CAPTURE_UNSUPPORTED,
             name="CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
             call=what,
         )

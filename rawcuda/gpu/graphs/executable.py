@@ -15,7 +15,7 @@ import ctypes
 from _weakref import ref
 
 from ...driver import as_argument
-from ...errors import Closed
+from ...errors import Closed, CudaError
 from ...headers import cuda_h
 from ...interpreter.cpython import free_after_fork
 from ...ownership import Owned, drain, dropped, invalidate
@@ -98,9 +98,14 @@ class Executable(Owned):
         calls, argument = self._primary.calls, queue_of(queue)
         try:
             calls.cuGraphLaunch(executable, argument)
-        finally:
             if self._keeping:  # the graph may be closed before this launch is done
                 retain(home, queue, self._keeping)
+        except CudaError:  # the driver has refused the launch, or retain() has waited for its end
+            raise
+        except BaseException:
+            if self._keeping:  # the driver may have accepted the launch before the interrupt
+                retain(home, queue, self._keeping)
+            raise
 
     def upload(self, stream: object = None) -> None:
         """Prepare the first launch in the order of a stream, so that the launch itself costs less.

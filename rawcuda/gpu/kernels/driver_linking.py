@@ -30,6 +30,7 @@ from ...compiler.nvjitlink import Input, NvJitLink
 from ...compiler.request import Target
 from ...errors import CudaError, InvalidUse, LinkerNotFound, LinkFailed, Unsupported
 from ...headers import cuda_h
+from ...headers.status import INVALID_VALUE
 from ...ownership import Owned
 from ..core.handles import LINK, make
 from .module import Logs
@@ -217,7 +218,7 @@ def _jit_options(given: Sequence[str]) -> dict[int, int]:
                 raise InvalidUse(
                     f"options: the driver's linker does not know {option!r}; it knows -maxrregcount=N, -O0 to -O4, -g, "
                     "-lineinfo and -verbose",
-                    code=1,
+                    code=INVALID_VALUE,
                     name="CUDA_ERROR_INVALID_VALUE",
                     call="cuLinkCreate_v2",
                 )

@@ -61,6 +61,7 @@ from ...arrays.strided import _MemoryView, _StreamedView
 from ...driver import as_argument
 from ...errors import Closed, CudaError, worded
 from ...headers import cuda_h
+from ...headers.status import INVALID_CLUSTER_SIZE, INVALID_VALUE
 from ...hints import hinted
 from ...ownership import drain, dropped
 from ...ownership import token as valid_token
@@ -97,7 +98,6 @@ else:
 
 __all__ = ["Launch", "Packed", "Packing", "Prepared", "function_of", "safe_names", "stream_handle", "text_for"]
 
-_INVALID_VALUE, _INVALID_CLUSTER_SIZE = 1, 912  # CUDA_ERROR_INVALID_VALUE, _INVALID_CLUSTER_SIZE
 UNPACKABLE = struct.error, OverflowError  # what struct raises for a number that does not fit
 
 
@@ -506,7 +506,7 @@ class Prepared:
     def refuse(self, code: int) -> NoReturn:
         """Raise the driver's error, with the reason if the kernel's attributes tell it."""
         reason = ""
-        if code in (_INVALID_VALUE, _INVALID_CLUSTER_SIZE):
+        if code in (INVALID_VALUE, INVALID_CLUSTER_SIZE):
             reason = why_refused(self.primary, self.packing.function, self.shape, self.attributes)
         raise self.packing.driver.error(code, self.symbol, *self._shown(), reason)
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 from ... import driver
 from ...driver import as_argument
 from ...errors import Closed, ContextLost, CudaError, ForkedAfterInit, InvalidUse, refusal
+from ...headers.status import INVALID_HANDLE
 from ...ownership import is_serving
 from ...protocols.device_memory import gpu
 from ..core.calls import relaxed
@@ -190,7 +191,6 @@ def keep(primary: PrimaryContext, stream: object, thing: Description | Memory, s
 
 
 _unfinished: dict[int, object] = {}
-_INVALID_HANDLE = 400
 
 
 def end_work(error: BaseException, primary: PrimaryContext, queue: Any, *things: object) -> None:
@@ -213,7 +213,7 @@ def end_work(error: BaseException, primary: PrimaryContext, queue: Any, *things:
     except (ContextLost, Closed, ForkedAfterInit):
         pass  # the work ends
     except CudaError as refused:  # for example, in a __del__ inside an emulated kernel
-        if refused.code != _INVALID_HANDLE:  # (otherwise there is no such stream, and nothing is queued on it)
+        if refused.code != INVALID_HANDLE:  # (otherwise there is no such stream, and nothing is queued on it)
             try:
                 retain(primary, queue, things)
             except CudaError:

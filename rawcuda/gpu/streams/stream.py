@@ -12,6 +12,7 @@ import ctypes
 
 from ...arguments import as_bool, as_int
 from ...errors import CudaError, a_kind, worded
+from ...headers.status import INVALID_HANDLE, INVALID_VALUE
 from ...hints import hinted, of
 from ...interpreter.cpython import facts
 from ...ownership import _nothing, drain, dropped
@@ -344,8 +345,12 @@ class Stream(StreamHandle):
         return f"<Stream {said}{'' if device is None else f' on device {device.ordinal}'}>"
 
 
-_CAPTURED = Explained(1, "external=True is for a stream that is being captured, and this one is not: leave it out")
-_RECORDED = Explained(400, "an event was not recorded, so there is no time to measure: record() both events before")
+_CAPTURED = Explained(
+    INVALID_VALUE, "external=True is for a stream that is being captured, and this one is not: leave it out"
+)
+_RECORDED = Explained(
+    INVALID_HANDLE, "an event was not recorded, so there is no time to measure: record() both events before"
+)
 
 
 def priority_from(given: object) -> ctypes.c_int:

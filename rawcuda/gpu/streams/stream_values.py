@@ -16,7 +16,7 @@ import ctypes
 from ...arguments import as_bool, as_int, as_list
 from ...arrays.strided import StridedView, view
 from ...driver import as_argument
-from ...errors import refusal, unsupported, worded
+from ...errors import CudaError, refusal, unsupported, worded
 from ...headers import cuda_h
 from ...protocols.description import Bytes
 from ..core.context import context_of, reaches
@@ -58,7 +58,7 @@ def wait_value(stream: StreamHandle, where: object, value: object, how: object, 
     calls   cuStreamWaitValue32_v2, cuStreamWaitValue64_v2
     """
     step = _wait(stream, where, value, how, bits, flush)
-    _queue(stream, "cuStreamWaitValue32_v2" if step.width == 4 else "cuStreamWaitValue64_v2", step)
+    _queue_one(stream, "cuStreamWaitValue32_v2" if step.width == 4 else "cuStreamWaitValue64_v2", step)
 
 
 def write_value(stream: StreamHandle, where: object, value: object, bits: int | None) -> None:
@@ -67,7 +67,7 @@ def write_value(stream: StreamHandle, where: object, value: object, bits: int | 
     calls   cuStreamWriteValue32_v2, cuStreamWriteValue64_v2
     """
     step = _write(stream, where, value, bits)
-    _queue(stream, "cuStreamWriteValue32_v2" if step.width == 4 else "cuStreamWriteValue64_v2", step)
+    _queue_one(stream, "cuStreamWriteValue32_v2" if step.width == 4 else "cuStreamWriteValue64_v2", step)
 
 
 def batch(stream: StreamHandle, operations: Iterable[object]) -> None:
@@ -80,8 +80,8 @@ def batch(stream: StreamHandle, operations: Iterable[object]) -> None:
     steps = [_one_of(stream, number, operation) for number, operation in enumerate(asked)]
     if len(steps) > _MOST:
         raise ValueError(f"a batch of {len(steps)} operations: at most {_MOST} are possible, so use several batches")
-    queue = stream._argument or stream._prepare()
     if not steps:
+        stream.handle  # raises Closed
         return
     array = (cuda_h.CUstreamBatchMemOpParams * len(steps))()
     for parameters, step in zip(array, steps):
@@ -90,9 +90,7 @@ def batch(stream: StreamHandle, operations: Iterable[object]) -> None:
         if step.kind != _BARRIER:
             one = parameters.waitValue if step.kind in _WAIT.values() else parameters.writeValue
             one.operation, one.address, one.value64, one.flags = step.kind, step.address, step.value, step.flags
-    stream._calls.cuStreamBatchMemOp_v2(queue, ctypes.c_uint(len(steps)), array, ctypes.c_uint(0))
-    for step in steps:
-        _keep(stream, step)
+    _queue(stream, "cuStreamBatchMemOp_v2", (ctypes.c_uint(len(steps)), array, ctypes.c_uint(0)), steps)
 
 
 def _one_of(stream: StreamHandle, number: int, operation: object) -> _Operation:
@@ -227,12 +225,28 @@ def _require(stream: StreamHandle, attribute: str, what: str) -> None:
         )
 
 
-def _queue(stream: StreamHandle, symbol: str, step: _Operation) -> None:
-    queue = stream._argument or stream._prepare()
+def _queue_one(stream: StreamHandle, symbol: str, step: _Operation) -> None:
     step.reread()
     value = ctypes.c_uint(step.value) if step.width == 4 else ctypes.c_uint64(step.value)
-    getattr(stream._calls, symbol)(queue, as_argument(step.address), value, ctypes.c_uint(step.flags))
-    _keep(stream, step)
+    _queue(stream, symbol, (as_argument(step.address), value, ctypes.c_uint(step.flags)), [step])
+
+
+def _queue(stream: StreamHandle, symbol: str, arguments: tuple[object, ...], steps: list[_Operation]) -> None:
+    """Make the call that queues operations, and keep their memory until the stream has completed them."""
+    queue = stream._argument or stream._prepare()
+    try:
+        getattr(stream._calls, symbol)(queue, *arguments)
+        _keep_each(stream, steps)
+    except CudaError:  # the driver has refused the call, or retain() has waited for its end
+        raise
+    except BaseException:  # the driver may have accepted the call before the interrupt
+        _keep_each(stream, steps)
+        raise
+
+
+def _keep_each(stream: StreamHandle, steps: list[_Operation]) -> None:
+    for step in steps:
+        _keep(stream, step)
 
 
 def _keep(stream: StreamHandle, step: _Operation) -> None:
