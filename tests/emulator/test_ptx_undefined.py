@@ -6,6 +6,7 @@ nothing depends on the value. %r1 is 1, %r2 the thread's number, [%d3] the place
 
 from __future__ import annotations
 
+import random
 import re
 import struct
 from typing import Any
@@ -105,6 +106,48 @@ COMPUTED = {
     "barriers": (SUM + "bar.sync 0; bar.sync 0;" + NO + "selp.u32 %r7, %r6, 1, %p1;"
                  + STORE, ""),
 }  # fmt: skip
+LOW = " cvt.u32.u64 %r7, %d7;" + STORE
+HIGH = " shr.u64 %d7, %d7, 32;" + LOW
+BITS = {  # the low half of %d6 is defined, as is the high half of %d8
+    "cvt of the low half": ("mov.b64 %d7, %d6;" + LOW, ""),
+    "cvt of the high half": ("mov.b64 %d7, %d6;" + HIGH, "a store"),
+    "cvt of 16 bits": ("cvt.s64.s16 %d7, %d6;" + HIGH, ""),
+    "cvt of 8 bits": ("cvt.u64.u8 %d7, %d6;" + LOW, ""),
+    "cvt of an undefined sign": ("cvt.s64.s32 %d7, %d8;" + HIGH, "a store"),
+    "cvt to 16 bits": ("cvt.u16.u64 %h1, %d6; cvt.u32.u16 %r7, %h1;" + STORE, ""),
+    "cvt that saturates": ("cvt.sat.u32.u64 %r7, %d6;" + STORE, "a store"),
+    "cvt to a float": ("cvt.rn.f32.u64 %f1, %d6; st.global.f32 [%d3], %f1;", "a store"),
+    "cvt of 16 bits to a float": ("cvt.rn.f32.u16 %f1, %d6; st.global.f32 [%d3], %f1;", ""),
+    "and with the low half": ("and.b64 %d7, %d6, 0xffff;" + HIGH, ""),
+    "and with both halves": ("and.b64 %d7, %d6, 0x10000ffff;" + HIGH, "a store"),
+    "and of two halves": ("and.b64 %d7, %d6, %d8;" + LOW, "a store"),
+    "and with a register": ("cvt.u64.u32 %d9, %r1; and.b64 %d7, %d6, %d9;" + HIGH, ""),
+    "or with the high half": ("or.b64 %d7, %d6, 0xffffffff00000000; add.u64 %d7, %d7, 1;" + HIGH, ""),
+    "or of two halves": ("or.b64 %d7, %d6, %d8;" + LOW, "a store"),
+    "or of two halves, high": ("or.b64 %d7, %d8, %d6;" + HIGH, "a store"),
+    "lop3": ("mov.b64 {%r8, %r9}, %d6; lop3.b32 %r7, %r8, %r1, %r2, 0x96;" + STORE, ""),
+    "lop3 of the other half": ("mov.b64 {%r8, %r9}, %d6; lop3.b32 %r7, %r8, %r1, %r9, 0x96;" + STORE, "a store"),
+    "shl and shr": ("shl.b64 %d7, %d6, 48; shr.s64 %d7, %d7, 48;" + HIGH, ""),
+    "shl of the undefined half": ("shl.b64 %d7, %d8, 8;" + LOW, "a store"),
+    "shl of all bits": ("shl.b64 %d7, %d6, 64;" + LOW, ""),
+    "shr of the defined half": ("shr.u64 %d7, %d8, 40;" + LOW, ""),
+    "shr of the undefined sign": ("shr.s64 %d7, %d6, 32;" + HIGH, "a store"),
+    "shr by a register": ("shr.u64 %d7, %d6, %r1;" + LOW, "a store"),
+    "bfe of the low half": ("bfe.u64 %d7, %d6, 3, 20;" + LOW, ""),
+    "bfe of both halves": ("bfe.u64 %d7, %d6, 30, 4;" + LOW, "a store"),
+    "bfe beyond the end": ("bfe.s64 %d7, %d8, 48, 200;" + HIGH, ""),
+    "bfi into the undefined half": ("bfi.b64 %d7, %d6, %d8, 0, 32;" + LOW, ""),
+    "bfi of the undefined half": ("bfi.b64 %d7, %d8, %d6, 8, 4;" + LOW, "a store"),
+    "bfi that leaves a bit": ("bfi.b64 %d7, %d6, %d8, 0, 31;" + LOW, "a store"),
+    "a sum, low": ("add.s64 %d7, %d6, 1;" + LOW, ""),
+    "a sum, high": ("add.s64 %d7, %d8, 1;" + HIGH, "a store"),
+    "a product, low": ("mul.lo.s64 %d7, %d6, %d6;" + LOW, ""),
+    "a product, high": ("mul.hi.u64 %d7, %d6, %d6;" + LOW, "a store"),
+    "a quotient of a half": ("div.u64 %d7, %d6, 3;" + LOW, "a store"),
+    "a store of the low half": ("st.global.u32 [%d3], %d6;", ""),
+    "a store of the other half": ("st.global.u32 [%d3], %d8;", "a store"),
+}  # fmt: skip
+HALVES = START + SUM + "mov.b64 %d6, {%r2, %r6}; mov.b64 %d8, {%r6, %r2};"
 SOURCES = {
     "a vector": ("ld.shared.v2.u32 {%r5, %r6}, [s+64]; add.u32 %r7, %r5, %r6;" + STORE, NEVER),
     "global memory": ("ld.global.u32 %r5, [%d3+2048]; add.u32 %r7, %r5, 1;" + STORE, NEVER),
@@ -190,6 +233,45 @@ def test_where_undefined_values_come_from(way: str) -> None:
 @pytest.mark.parametrize("way", WAYS)
 def test_calls(way: str) -> None:
     check(CALLS, way, START, FUNCTIONS)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_registers_with_some_undefined_bits(way: str) -> None:
+    check(BITS, way, HALVES)
+
+
+OPERATIONS = (
+    "and.b64 {a}, {b}, {c};", "or.b64 {a}, {b}, {c};", "xor.b64 {a}, {b}, {c};", "not.b64 {a}, {b};",
+    "and.b64 {a}, {b}, {mask};", "or.b64 {a}, {b}, {mask};", "add.s64 {a}, {b}, {c};", "sub.s64 {a}, {b}, {c};",
+    "mul.lo.u64 {a}, {b}, {c};", "shl.b64 {a}, {b}, {n};", "shr.u64 {a}, {b}, {n};", "shr.s64 {a}, {b}, {n};",
+    "bfe.u64 {a}, {b}, {n}, {m};", "bfe.s64 {a}, {b}, {n}, {m};", "bfi.b64 {a}, {b}, {c}, {n}, {m};",
+    "cvt.s64.s32 {a}, {b};", "cvt.u64.u16 {a}, {b};", "cvt.s64.s8 {a}, {b};", "cvt.u64.u32 {a}, {b};",
+    "mov.b64 {{%r8, %r9}}, {b}; mov.b64 {a}, {{%r9, %r8}};", "selp.b64 {a}, {b}, {c}, %p1;",
+)  # fmt: skip
+
+
+def test_what_depends_on_undefined_bits_is_reported() -> None:
+    """Random programs: if the result is another one when the undefined bits are, there is a report."""
+    chance = random.Random(5)
+    reported = 0
+    for number in range(80):
+        registers = ["%d6", "%d8", "%d7"]
+        body = NO + "mov.b64 %d7, 0x123456789abcdef;"
+        for _ in range(chance.randint(1, 6)):
+            a, b, c = (chance.choice(registers) for _ in range(3))
+            mask = chance.getrandbits(63) >> chance.choice((0, 31, 50))
+            n, m = chance.choice((0, 8, 32, 40)), chance.choice((1, 8, 24, 32))
+            body += chance.choice(OPERATIONS).format(a=a, b=b, c=c, mask=mask, n=n, m=m)
+        body += f"mov.b64 %d7, {chance.choice(registers)};" + chance.choice((LOW, HIGH))
+        results = set()
+        for fill in (0, 0xFFFFFFFE, 0x5A5A1233):
+            code, reports, found = run(body, HALVES.replace(START, f"mov.u32 %r5, {fill};"), executor="scalar")
+            assert code == 0 and not reports, body
+            results.add(found)
+        code, reports, _ = run(body, HALVES, executor="scalar")
+        assert code == 0 and (reports or len(results) == 1), (number, body)
+        reported += bool(reports)
+    assert 10 < reported < 70
 
 
 SHUFFLE = "shfl.sync.{mode} %r6, %r2, {lane}, 31, {mask};"

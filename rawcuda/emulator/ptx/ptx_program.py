@@ -39,7 +39,7 @@ from .running.later_writes import orders_blocks
 from .running.lookups import LOCAL_LIMIT, Exited, Launch, Limits
 from .running.report import explain, finding
 from .running.thread import Thread
-from .running.undefined import Marked, Undefined, joined, part_of
+from .running.undefined import Marked, Undefined, both, carried, chosen, computed, joined, raised, taken
 from .translating.emitting.emit import Line
 from .translating.recording import RecordingTracker, RecordingWriter, Script
 from .translating.tracking import Tracker
@@ -546,7 +546,8 @@ _BUILTINS = {each.__name__: each for each in (abs, any, bin, bytearray, bytes, f
 _NAMES: dict[str, Any] = {
     "Thread": Thread, "Exited": Exited, "barrier": barrier, "beyond": beyond, "caller": caller, "finish": finish,
     "pack": pack, "misaligned": misaligned, "unpack": unpack, "wrapped": wrapped, "Marked": Marked,
-    "Undefined": Undefined, "joined": joined, "part_of": part_of,
+    "Undefined": Undefined, "both": both, "carried": carried, "chosen": chosen, "computed": computed, "joined": joined,
+    "raised": raised, "taken": taken,
 }  # fmt: skip
 for _module in (integers, half, rounding):
     _NAMES.update((name, getattr(_module, name)) for name in _module.__all__)

@@ -1,8 +1,8 @@
 """Undefined values on their way through a kernel, and the mark that each one carries.
 
 What it is   `Mark`, which a register has beside an undefined value and which knows where the value comes from;
-             `Parts`, the marks of the parts of a packed register; `Undefined`, by which a thread learns that a value is
-             undefined; `Marked`, such a value on its way to another lane.
+             `Parts`, the marks of some bits of a register, whose other bits are defined; `Undefined`, by which a thread
+             learns that a value is undefined; `Marked`, such a value on its way to another lane.
 
 A value is undefined if it was read from memory or from a register that was never written, or from a lane that takes no
 part in a shuffle, or if it was computed from such a value. That is no error, as long as nothing depends on it:
@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 
     from ..checking.history import Found
 
-__all__ = ["Mark", "Marked", "Parts", "Undefined", "joined", "part_of"]
+    Range = tuple[int, int, "Mark"]
+
+__all__ = ["Mark", "Marked", "Parts", "Undefined", "both", "carried", "chosen", "computed", "joined", "raised", "taken"]
 
 
 class Mark:
@@ -48,15 +50,19 @@ class Mark:
 
 
 class Parts(Mark):
-    """The marks of the parts of a register, lowest first."""
+    """The marks of ranges of bits; the other bits of the register are defined.
 
-    __slots__ = ("parts",)
+    ranges    tuples: the lowest bit, the bit after the highest one, the mark
+    computed  the mark of what is computed from the register: all of that is undefined
+    """
 
-    def __init__(self, parts: Sequence[Mark | None]) -> None:
-        some = [each for each in parts if each is not None]
-        first = next((each for each in some if each.counts), some[0])
+    __slots__ = ("ranges",)
+
+    def __init__(self, ranges: Sequence[Range]) -> None:
+        first = next((each for _, _, each in ranges if each.counts), ranges[0][2])
         super().__init__(first.found, first.counts, first.where)
-        self.parts = parts
+        self.computed = first.computed
+        self.ranges = ranges
 
 
 class Marked:
@@ -82,13 +88,77 @@ class Undefined(Exception):
         self.answer = answer
 
 
-def part_of(mark: Mark | None, at: int, count: int) -> Mark | None:
-    """Return the mark of one of `count` parts of a register."""
-    if isinstance(mark, Parts) and len(mark.parts) == count:
-        return mark.parts[at]
-    return mark
+# -- the marks of bits: compilers pack registers, and take only the defined bits out of them
 
 
-def joined(*marks: Mark | None) -> Mark | None:
-    """Return the mark of a register that is packed from parts, lowest first."""
-    return Parts(marks) if any(marks) else None
+def joined(bits: int, *marks: Mark | None) -> Mark | None:
+    """Return the mark of a register that is packed from parts of so many bits, lowest first."""
+    return _parts([each for at, mark in enumerate(marks) for each in _within(mark, 0, bits, at * bits)])
+
+
+def taken(mark: Mark | None, low: int, high: int, extend: int = 0) -> Mark | None:
+    """Return the mark of the bits from `low` to `high`, excluding `high`, which are moved down to bit 0.
+
+    extend  the number of bits of the result that repeat the highest one, as a sign
+    """
+    if not isinstance(mark, Parts):
+        return mark
+    top = high - low
+    return _parts([(a, b + extend if b == top else b, each) for a, b, each in _within(mark, low, high, 0)])
+
+
+def raised(mark: Mark | None, by: int, bits: int) -> Mark | None:
+    """Return the mark of a register of so many bits that is shifted to the left."""
+    return _parts(_within(mark, 0, max(bits - by, 0), by)) if isinstance(mark, Parts) else mark
+
+
+def chosen(mark: Mark | None, bits: int) -> Mark | None:
+    """Return the mark of those bits of a register that are 1 in `bits`; the others are not used."""
+    if not isinstance(mark, Parts):
+        return mark if bits else None
+    return _parts([(a, b, each) for a, b, each in mark.ranges if bits >> a & (1 << b - a) - 1])
+
+
+def both(*marks: Mark | None) -> Mark | None:
+    """Return the mark of a register, each of whose bits is made of the same bits of several registers."""
+    return next((each for each in marks if each and not isinstance(each, Parts)), None) or _parts(
+        [each for mark in marks for each in _within(mark, 0, 64, 0)]
+    )
+
+
+def computed(mark: Mark | None) -> Mark | None:
+    """Return the mark of a value whose bits were only moved, but which counts as computed."""
+    if not isinstance(mark, Parts):
+        return mark and mark.computed
+    return Parts([(a, b, each.computed) for a, b, each in mark.ranges])
+
+
+def carried(*marks: Mark | None) -> Mark | None:
+    """Return the mark of a sum or product, in which a bit depends on those below it."""
+    mark = both(*marks)
+    if not isinstance(mark, Parts):
+        return mark and mark.computed
+    return Parts([(mark.ranges[0][0], 64, mark.computed)])
+
+
+def _within(mark: Mark | None, low: int, high: int, at: int) -> list[Range]:
+    """Return the undefined ranges of the bits from `low` to `high`, which are moved to bit `at`."""
+    if mark is None or high <= low:
+        return []
+    ranges = mark.ranges if isinstance(mark, Parts) else ((low, high, mark),)
+    return [(max(a, low) - low + at, min(b, high) - low + at, each) for a, b, each in ranges if a < high and b > low]
+
+
+def _parts(ranges: list[Range]) -> Parts | None:
+    """Return the mark of ranges of bits; where they overlap, that of the one that begins first counts."""
+    found: list[Range] = []
+    end = 0
+    for a, b, each in sorted(ranges, key=_first):
+        if b > end:
+            found.append((max(a, end), b, each))
+            end = b
+    return Parts(found) if found else None
+
+
+def _first(range: Range) -> tuple[int, bool]:
+    return range[0], not range[2].counts

@@ -19,10 +19,11 @@ A thread runs here from the instruction that first gave it an undefined value. E
                 r_f2 = ...
 
 What passes a mark on: every instruction that only computes on registers, from any operand to its results; a move, a
-logical operation or a selection passes it as it is, since the value is only copied.
-What absorbs it: a selection, of the operand that it does not choose; `and` with 0, `or` with all ones, false and true
-for predicates; prmt with a constant selector, of an operand from which it takes no byte; a register minus itself, or
-xor itself. A product with 0 does not absorb, as in other checkers.
+logical operation or a selection passes it as it is, since the value is only copied. A register may have marks of some
+of its bits: compilers pack registers, and take the defined bits out of them by mov, cvt, and, bfe or shifts.
+What absorbs it: a selection, of the operand that it does not choose; `and` with 0 and `or` with 1, of each bit; false
+and true for predicates; prmt with a constant selector, of an operand from which it takes no byte; a register minus
+itself, or xor itself. A product with 0 does not absorb, as in other checkers.
 What reports it: an address, a store of a value that is not only a copy, a branch or predicate, an operand of an atomic,
 of a vote, of a matrix operation or of anything else that is not only arithmetic.
 
@@ -32,7 +33,7 @@ Read next    ../running/undefined.py, which has the marks; ptx/ptx_program.py, w
 
 from __future__ import annotations
 
-from ..reading.syntax import BITS, Address, Not, Pair, Part, Register, Symbol, Texel, Variable, Vector
+from ..reading.syntax import BITS, Address, Int, Not, Pair, Part, Register, Symbol, Texel, Variable, Vector
 from .emitting.checks import lines_before_reads
 from .emitting.emit import Line, mask
 from .flow import EXIT
@@ -56,7 +57,8 @@ _PURE = frozenset(
     "!carry !cvt !cvt_pair !cvt_random !cvt_small !cvt_tf32 !cvta !fma !getctarank !isspacep !lop3 !mapa !mov !policy "
     "!select !set !setp !shift !slct !video !video_lanes".split()
 )
-_COPIES = frozenset(("mov", "and", "or", "not", "lop3", "bfi", "cvta"))  # see registers.values_that_matter
+_COPIES = frozenset(("mov", "and", "or", "not", "lop3", "cvta"))  # see registers.values_that_matter
+_WHOLE, _UPWARDS = frozenset(("u32", "s32", "u64", "s64")), frozenset(("hi", "wide", "sat", "cc"))
 _NOTHING = frozenset(("!nothing", "!ret", "!exit", "!trap", "!activemask", "!bra", "!setmaxnreg"))
 
 
@@ -181,12 +183,20 @@ class Tracker(Writer):
         if opcode == "mov" and (isinstance(target, Vector) or isinstance(operands[1], Vector)):
             self._move_marks(target, operands[1])
             return
+        moved = self._moved_bits(instruction, shape)
+        if moved and isinstance(target, Register):
+            self.put(f"U[{target.index}] = {moved}")
+            return
         if opcode == "prmt":
             left = ignored(instruction)
             sources = [each for each in sources if each not in left]
         text = self._any(sources)
         if opcode in ("and", "or") and len(operands) == 3:
             text = self._absorbed(opcode, shape.type, operands[1], operands[2])
+        elif opcode == "cvt" and text and len(operands) == 2 and isinstance(operands[1], Register):
+            text = f"taken({text}, 0, {BITS[shape.types[-1]]})"  # whose .computed is that of all bits of the result
+        elif opcode == "lop3":
+            text = f"both({', '.join(filter(None, map(self._mark, operands[1:4])))})"
         elif opcode in ("xor", "sub") and operands[1] is operands[2]:
             text = ""
         elif opcode == "setp" and shape.chosen.get("bool") in ("and", "or") and "x2" not in shape.type:
@@ -222,20 +232,70 @@ class Tracker(Writer):
             self.put(f"u = {text or None}")
             for at, to in enumerate(target.items):
                 if isinstance(to, Register):
-                    self.put(f"U[{to.index}] = part_of(u, {at}, {len(target.items)})")
+                    bits = BITS[to.type]
+                    self.put(f"U[{to.index}] = taken(u, {at * bits}, {at * bits + bits})")
         elif isinstance(target, Register) and isinstance(source, Vector):
             parts = [self._mark(each) for each in source.items]
-            text = f"joined({', '.join(text or 'None' for text in parts)})" if any(parts) else "None"
+            bits = BITS[target.type] // len(parts)
+            text = f"joined({bits}, {', '.join(text or 'None' for text in parts)})" if any(parts) else "None"
             self.put(f"U[{target.index}] = {text}")
+
+    def _moved_bits(self, instruction: Instruction, shape: Shape) -> str:
+        """Return the mark of the result of an instruction that moves bits of a register to known places, or upwards.
+
+        returns  "" for any other instruction, and for a register that has no mark
+        """
+        opcode, operands = instruction.opcode, instruction.operands
+        numbers = [each.value & 0xFFFFFFFF for each in operands[2:] if isinstance(each, Int)]
+        mark = self._mark(operands[1]) if len(operands) > 1 and isinstance(operands[1], Register) else ""
+        if opcode == "bfi" and len(numbers) == 2:
+            return self._inserted_bits(operands, shape, numbers)
+        if opcode in ("add", "sub", "mul") and shape.type in _WHOLE and _UPWARDS.isdisjoint(instruction.modifiers):
+            marks = [text for text in map(self._mark, operands[1:]) if text]
+            is_zero = opcode == "sub" and operands[1] is operands[2]
+            return f"carried({', '.join(marks)})" if marks and not is_zero else ""
+        if not mark or opcode not in ("cvt", "bfe", "shl", "shr"):
+            return ""
+        if opcode == "cvt":
+            to, type = shape.types[0], shape.types[-1]
+            if len(operands) > 2 or "sat" in shape.chosen or not {to[0], type[0]} <= {"s", "u"}:
+                return ""
+            signs = 64 if "s" in (to[0], type[0]) else 0
+            return f"computed(taken({mark}, 0, {min(BITS[to], BITS[type])}, {signs}))"
+        bits, signs = BITS[shape.type], 64 if shape.type[0] == "s" else 0
+        if opcode == "bfe" and len(numbers) == 2 and numbers[0] < bits and numbers[1]:
+            return f"computed(taken({mark}, {numbers[0]}, {min(sum(numbers), bits)}, {signs}))"
+        if opcode == "shl" and numbers:
+            return f"computed(raised({mark}, {min(numbers[0], bits)}, {bits}))"
+        if opcode == "shr" and numbers and numbers[0] < bits:
+            return f"computed(taken({mark}, {numbers[0]}, {bits}, {signs}))"
+        return ""
+
+    def _inserted_bits(self, operands: Sequence[Operand], shape: Shape, numbers: list[int]) -> str:
+        bits, (place, count) = BITS[shape.type], [number & 0xFF for number in numbers]
+        into, field = mask(bits), (1 << count) - 1 << place & (1 << bits) - 1
+        texts = []
+        for operand, form in (
+            (operands[1], f"raised(taken({{}}, 0, {count}), {min(place, bits)}, {bits})"),
+            (operands[2], f"chosen({{}}, {into} ^ {field:#x})"),
+        ):
+            mark = self._mark(operand)
+            if mark:
+                texts.append(form.format(mark))
+        return f"both({', '.join(texts)})" if texts else ""
 
     def _absorbed(self, opcode: str, type: str, a: Operand, b: Operand) -> str:
         """Return the mark of a logical operation, which an operand may decide alone."""
         marks = self._mark(a), self._mark(b)
         values = [f"({self.value(each, type)})" for each in (a, b)]
-        if type == "pred":
-            keeps = [value if opcode == "and" else f"not {value}" for value in values]
-        else:
-            keeps = [value if opcode == "and" else f"{value} != {mask(BITS[type])}" for value in values]
+        if type != "pred":
+            bits = values if opcode == "and" else [f"~{value} & {mask(BITS[type])}" for value in values]
+            texts = []
+            for mine, other, used in ((marks[0], marks[1], bits[1]), (marks[1], marks[0], bits[0])):
+                if mine:
+                    texts.append(f"{f'{mine} if {other} else ' * bool(other)}chosen({mine}, {used})")
+            return texts[0] if len(texts) == 1 else f"both({', '.join(texts)})" if texts else ""
+        keeps = [value if opcode == "and" else f"not {value}" for value in values]
         texts = []
         for mine, other, keep in ((marks[0], marks[1], keeps[1]), (marks[1], marks[0], keeps[0])):
             if mine:
@@ -303,8 +363,12 @@ class Tracker(Writer):
                 self.put(f"{slot} = {text if whole else f'{slot} or {text}'}")
         else:
             self._report(self._mark(address), "address")
+            bits = BITS[shape.type]
             for each in value.items if isinstance(value, Vector) else [value]:
-                self._report(self._mark(each), "store", True)
+                text = self._mark(each)
+                if text and isinstance(each, Register) and BITS[each.type] > bits:
+                    text = f"taken({text}, 0, {bits})"
+                self._report(text, "store", True)
         super()._dispatch(instruction, shape)
 
     # -- other lanes and other functions
