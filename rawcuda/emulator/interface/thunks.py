@@ -27,7 +27,7 @@ import threading
 from functools import partial
 
 from ...headers import cuda_h
-from ..machine.codes import NAMES, Refused
+from ..machine.codes import DEINITIALIZED, NAMES, NOT_INITIALIZED, NOT_PERMITTED, Refused
 from ..machine.recovery import answer, covered, tell
 
 TYPE_CHECKING = False
@@ -71,8 +71,6 @@ __all__ = [
     "take",
     "WORD",
 ]
-
-_NOT_INITIALIZED, _DEINITIALIZED, _NOT_PERMITTED = 3, 4, 800
 
 
 class Location(ctypes.Structure):
@@ -195,11 +193,11 @@ def wrapped(machine: Machine, served: Entry) -> Callable[..., int]:
     def why_not() -> int:
         """Return the error of a call that must not wait for the lock, or 0."""
         if machine.pid != getpid():  # a fork may have copied the lock while it was held
-            return _NOT_INITIALIZED
+            return NOT_INITIALIZED
         if worker.ident == get_ident():
-            return _NOT_PERMITTED
+            return NOT_PERMITTED
         if finalizing() and others() > 1:  # they have ended wherever they were: a wait would never end
-            return _DEINITIALIZED
+            return DEINITIALIZED
         return 0
 
     def do_again(arguments: Any, undo: Callable[[], object] | None) -> int:

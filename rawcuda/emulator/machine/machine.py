@@ -21,7 +21,7 @@ from weakref import WeakValueDictionary, ref
 
 from ...errors import shown
 from .answers import Answers
-from .codes import STICKY, Refused
+from .codes import CONTEXT_IS_DESTROYED, STICKY, Refused
 from .device_arrays import Array
 from .failures import Failures
 from .holdings import Heap, Holding, Pool
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Machine", "Device", "Context", "Thread", "Pool", "Holding"]
 
-_DESTROYED = 709
 _HANDLES_FROM = 0x5A << 8 * ctypes.sizeof(ctypes.c_void_p) - 8  # non-canonical on x86-64, unmapped on arm64
 _LISTED = 50  # how many leaks of a kind are listed one by one
 
@@ -87,12 +86,12 @@ class Context:
         self.users = 1  # counted by cuCtxAttach and cuCtxDetach
         self.ident = next(machine.counter)
         self.handle = 0
-        self.state = _DESTROYED
+        self.state = CONTEXT_IS_DESTROYED
         self.captures = 0  # the number of blocking streams that capture
         self.failure: Report | None = None  # what has made it unusable
         self.open()
         if primary:
-            self.state = _DESTROYED  # until it is retained
+            self.state = CONTEXT_IS_DESTROYED  # until it is retained
         machine.add(self)
 
     def open(self) -> None:
@@ -157,7 +156,7 @@ class Context:
 
     def revive(self) -> None:
         """Make this context usable again after an error in its work; a real driver cannot do this."""
-        if self.state != _DESTROYED:
+        if self.state != CONTEXT_IS_DESTROYED:
             self.state, self.failure = 0, None
 
     def refuse_implicit(self) -> None:
@@ -188,7 +187,7 @@ class Context:
         for holding in list(self.holdings.values()):
             machine.give_back(holding)
         self.heap.close(machine.space)
-        self.state = _DESTROYED
+        self.state = CONTEXT_IS_DESTROYED
         self.streams, self.owned, self.per_thread, self.peers = {}, {}, {}, set()
 
     def _report_leaks(self) -> None:
@@ -503,7 +502,7 @@ class Machine:
         lost = set()
         for thing in self.handles.values():
             if isinstance(thing, Context):
-                if thing.state and thing.state != _DESTROYED:
+                if thing.state and thing.state != CONTEXT_IS_DESTROYED:
                     lost.add(thing)
                 elif not thing.state:
                     counts["memory"] += sum(not holding.released for holding in thing.holdings.values())

@@ -29,7 +29,7 @@ import sys
 import threading
 import time
 
-from .codes import STICKY, Refused
+from .codes import OUT_OF_MEMORY, STICKY, UNKNOWN, Refused
 from .space import Fault
 
 TYPE_CHECKING = False
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
 __all__ = ["RUNNING", "Interrupts", "answer", "covered", "is_outside", "recover", "tell", "undivided"]
 
-_OUT_OF_MEMORY, _UNKNOWN = 2, 999
 RUNNING = threading.RLock()  # held while a kernel runs: generated code rounds numbers in cells that all kernels share
 _STANDARD_LIBRARY = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
 
@@ -70,16 +69,16 @@ def answer(machine: Machine, name: str, caught: BaseException, again: Callable[[
         machine.interrupts.keep(caught)
         if again is not None:
             return again()
-        tell(machine, name, _UNKNOWN, f"{caught!r} ended the call, and perhaps only a part of its work was done")
-        return _UNKNOWN
+        tell(machine, name, UNKNOWN, f"{caught!r} ended the call, and perhaps only a part of its work was done")
+        return UNKNOWN
     if isinstance(caught, MemoryError):
         report = "the host has no memory left for the emulated device"
-        tell(machine, name, _OUT_OF_MEMORY, report)
-        return machine.refuse(_OUT_OF_MEMORY, report)
+        tell(machine, name, OUT_OF_MEMORY, report)
+        return machine.refuse(OUT_OF_MEMORY, report)
     machine.kept_exceptions.append(caught)
-    tell(machine, name, _UNKNOWN, f"the emulator itself failed: {caught!r}")
-    machine.report(_UNKNOWN, f"{name} failed inside the emulator: {caught!r}")
-    return _UNKNOWN
+    tell(machine, name, UNKNOWN, f"the emulator itself failed: {caught!r}")
+    machine.report(UNKNOWN, f"{name} failed inside the emulator: {caught!r}")
+    return UNKNOWN
 
 
 def tell(machine: Machine, name: str, code: int, report: str = "") -> None:

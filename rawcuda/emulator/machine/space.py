@@ -25,6 +25,7 @@ from bisect import bisect_right, insort
 from collections import deque
 
 from ...errors import shown
+from .codes import INVALID_VALUE, OUT_OF_MEMORY
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,8 +50,6 @@ _NULL_PAGES = 1 << 20  # reports say that an address nearer to 0 than this is a 
 NULL = "a null pointer"
 GRAVES = 4096  # how many freed allocations are remembered for reports
 
-INVALID_VALUE = 1  # CUDA_ERROR_INVALID_VALUE
-OUT_OF_MEMORY = 2  # CUDA_ERROR_OUT_OF_MEMORY
 
 # the size in bytes of each format of the struct module
 WIDTH = {"B": 1, "b": 1, "H": 2, "h": 2, "I": 4, "i": 4, "f": 4, "Q": 8, "q": 8, "d": 8}

@@ -14,23 +14,14 @@ import re
 import sys
 import time
 
+from ..machine.codes import INVALID_IMAGE, INVALID_PTX, NO_BINARY_FOR_GPU, OUT_OF_MEMORY
 from ..machine.recovery import RUNNING, is_outside
 from ..machine.space import Allocation, Fault, Space, say
 from .checking.delays import Delays
 from .checking.history import History
 from .reading.header import NEWEST
 from .reading.parser import parse
-from .reading.syntax import (
-    INVALID_IMAGE,
-    INVALID_PTX,
-    NO_BINARY_FOR_GPU,
-    OUT_OF_MEMORY,
-    Function,
-    Module,
-    Rejected,
-    Symbol,
-    Variable,
-)  # fmt: skip
+from .reading.syntax import Function, Module, Rejected, Symbol, Variable
 from .running import half, integers, rounding
 from .running.called import barrier, beyond, caller, finish, misaligned, pack, unpack, wrapped
 from .running.clusters import divide

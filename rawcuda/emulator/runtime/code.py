@@ -16,13 +16,12 @@ import ctypes
 from ..entries.code.image_entries import length_of_fatbin
 from ..entries.code.linking_entries import DEVICE_RUNTIME
 from ..interface.thunks import get_word, out, put_address_of, put_word, text
-from ..machine.codes import Refused
+from ..machine.codes import NOT_FOUND, Refused
 from .state import Runtime, runtime
 
 __all__ = ["Fatbin", "Kernel", "Variable", "kernel_of", "variable_at"]
 
 _INVALID_SYMBOL, _INVALID_FUNCTION = 13, 98
-_NO_SYMBOL = 500  # of the driver
 _LINKED = 2  # the version of the structure around a fatbin that was made of other fatbins
 _PTX, _FATBINARY = 1, 2  # CUjitInputType
 
@@ -95,7 +94,7 @@ class Kernel:
             library, found = self.fatbin.load(state), ctypes.c_uint64()
             code = state.call("cuLibraryGetKernel", found, library, _address(self.name))
             if code:
-                raise Refused(_INVALID_FUNCTION if code == _NO_SYMBOL else code)
+                raise Refused(_INVALID_FUNCTION if code == NOT_FOUND else code)
             self.handle = found.value
         return self.handle
 
@@ -118,7 +117,7 @@ class Variable:
         library = self.fatbin.load(state)
         code = state.call("cuLibraryGetGlobal", pointer, size, library, _address(self.name))
         if code:
-            raise Refused(_INVALID_SYMBOL if code == _NO_SYMBOL else code)
+            raise Refused(_INVALID_SYMBOL if code == NOT_FOUND else code)
         return pointer.value, size.value
 
 

@@ -9,14 +9,13 @@ from __future__ import annotations
 import ctypes
 
 from ..interface.thunks import out, put_bytes, put_int
-from ..machine.codes import Refused
+from ..machine.codes import NO_DEVICE, Refused
 from .runtime_structures import device_properties
 from .state import Runtime, runtime
 
 __all__ = ["RUNTIME_VERSIONS", "context_of"]
 
 RUNTIME_VERSIONS = {11: 11080, 12: 12090, 13: 13000}  # what cudaRuntimeGetVersion reports
-_NO_DEVICE = 100
 _ARE_VALID = 1  # cudaInitDeviceFlagsAreValid
 
 
@@ -79,7 +78,7 @@ def device_count(state: Runtime, address: int) -> None:
     try:
         state.initialize()
     except Refused as refused:
-        if refused.code == _NO_DEVICE:
+        if refused.code == NO_DEVICE:
             put_int(address, 0)
         raise
     state.do("cuDeviceGetCount", address)

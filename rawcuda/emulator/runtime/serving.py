@@ -13,7 +13,7 @@ from __future__ import annotations
 import ctypes
 
 from ..interface.thunks import keep_for_ever
-from ..machine.codes import Refused
+from ..machine.codes import NOT_SUPPORTED, Refused
 from ..machine.recovery import answer, covered
 from ..machine.space import say
 from . import (  # noqa: F401  # they declare their functions
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 
 __all__ = ["lacks", "open_runtime"]
 
-_NOT_SUPPORTED = 801
 _PER_THREAD = 2  # what stream NULL means in a form _ptsz or _ptds
 
 
@@ -82,8 +81,8 @@ def _lacking(name: str) -> Body:
     def refuse(state: Runtime, *arguments: Any) -> int:
         if not told and state.machine.aloud:
             told.append(report)
-            say(f"{name} returned {_NOT_SUPPORTED}: {report}")
-        raise Refused(_NOT_SUPPORTED, report)
+            say(f"{name} returned {NOT_SUPPORTED}: {report}")
+        raise Refused(NOT_SUPPORTED, report)
 
     return Body(refuse, False, True)
 

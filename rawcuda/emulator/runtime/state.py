@@ -15,7 +15,7 @@ import ctypes
 from weakref import WeakKeyDictionary
 
 from ..interface.thunks import ENTRIES, wrapped
-from ..machine.codes import Refused
+from ..machine.codes import CONTEXT_IS_DESTROYED, Refused
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 __all__ = ["BODIES", "Body", "Runtime", "RuntimeThread", "runtime"]
 
-_DESTROYED = 709
 _MEMORY = ctypes.Array, ctypes.c_int, ctypes.c_uint, ctypes.c_uint64, ctypes.c_size_t  # not structures by value
 
 
@@ -131,7 +130,7 @@ class Runtime:
         stack = self.machine.thread().stack
         if not stack:
             self.use(self.thread().device)
-        elif stack[-1].state == _DESTROYED and stack[-1].primary:
+        elif stack[-1].state == CONTEXT_IS_DESTROYED and stack[-1].primary:
             self.use(stack[-1].device.ordinal)
 
     def check_device(self, device: int) -> None:
@@ -142,7 +141,7 @@ class Runtime:
     def retain(self, device: int) -> int:
         """Return the handle of a device's primary context, which is initialized."""
         held = self.machine.device(device)
-        if not held.retained or held.primary.state == _DESTROYED:
+        if not held.retained or held.primary.state == CONTEXT_IS_DESTROYED:
             self.get("cuDevicePrimaryCtxRetain", device)
         return held.primary.handle
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import ctypes
 
 from ...interface.thunks import WORD, entry, get_word, out, put_bytes, put_int, put_word, take
-from ...machine.codes import Refused
+from ...machine.codes import LOSSY_QUERY, Refused
 from ...machine.machine import Machine
 from .operations import Allocate, Child, Conditional, Free, Operation
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 __all__ = ["Graph", "Node", "cycle_in", "graph_at", "node_at", "nodes_at"]
 
 PLAIN = bytes(8)  # the data of an ordinary edge
-_LOSSY = 402
 _IN_BODIES = frozenset((0, 1, 2, 4, 5, 13))  # the types of nodes that bodies of conditional nodes may contain
 
 
@@ -326,7 +325,7 @@ def _put_data(edges: list[tuple[Node, Node, bytes]], asked: int, address: int, c
     """Write the data of edges; refuse a query without an array for them if some of the data is not zero."""
     if not address:
         if asked and any(data != PLAIN for _, _, data in edges):
-            raise Refused(_LOSSY, "some edges have data: use the form of this call with CUgraphEdgeData (_v2)")
+            raise Refused(LOSSY_QUERY, "some edges have data: use the form of this call with CUgraphEdgeData (_v2)")
         return
     if not asked:
         raise Refused(1, "the data of edges is written only together with their nodes: pass both arrays")

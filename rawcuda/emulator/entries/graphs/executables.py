@@ -16,7 +16,7 @@ import random
 import struct
 
 from ...interface.thunks import WORD, entry, out, put_bytes, put_int, put_u64, put_uint, put_word, read
-from ...machine.codes import Refused
+from ...machine.codes import GRAPH_EXEC_UPDATE_FAILURE, Refused
 from ...machine.machine import Machine
 from ...machine.queues import INSTANT, Event, Stream, Work
 from ...machine.space import Fault
@@ -37,7 +37,6 @@ _RESULT = 8 + WORD  # where the failing node is in INSTANTIATE
 _AUTO_FREE, _UPLOAD, _DEVICE, _FLAGS = 1, 2, 4, 15
 _STRUCTURE, _UNUSED = 2, 5  # CUgraphInstantiateResult
 _ERROR, _TOPOLOGY = 1, 2  # CUgraphExecUpdateResult
-_UPDATE_FAILURE = 910
 
 
 class GraphExec:
@@ -518,7 +517,9 @@ def update(machine: Machine, handle: int, graph: int, address: int) -> None:
     result, node, source = _updated(machine, handle, graph)
     put_bytes(address, UPDATED.pack(result, node.handle if node else 0, source.handle if source else 0))
     if result:
-        raise Refused(_UPDATE_FAILURE, f"the graph differs at {node!r}" if node else "the numbers of nodes differ")
+        raise Refused(
+            GRAPH_EXEC_UPDATE_FAILURE, f"the graph differs at {node!r}" if node else "the numbers of nodes differ"
+        )
 
 
 @entry(
@@ -533,4 +534,6 @@ def old_update(machine: Machine, handle: int, graph: int, node_at_fault: int, wh
     put_word(node_at_fault, node.handle if node else 0)
     put_int(why, result)
     if result:
-        raise Refused(_UPDATE_FAILURE, f"the graph differs at {node!r}" if node else "the numbers of nodes differ")
+        raise Refused(
+            GRAPH_EXEC_UPDATE_FAILURE, f"the graph differs at {node!r}" if node else "the numbers of nodes differ"
+        )

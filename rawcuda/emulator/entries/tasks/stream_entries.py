@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 
 from ...interface.thunks import entry, out, put_bytes, put_float, put_int, put_u64, put_uint, put_word, read
-from ...machine.codes import Refused
+from ...machine.codes import NOT_READY, Refused
 from ...machine.host_thread import host_function
 from ...machine.machine import Machine
 from ...machine.queues import HOST, Event, Stream
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 __all__: list[str] = []
 
-_NOT_READY = 600
 _DISABLE_TIMING = 2
 _EXTERNAL = 1
 _VALUE = struct.Struct("64s")
@@ -178,7 +177,7 @@ def query(machine: Machine, handle: int) -> int:
         return 0
     machine.queues.nudge(pending[-1])
     stream.context.check()
-    return _NOT_READY
+    return NOT_READY
 
 
 @entry("cuStreamSynchronize(CUstream hStream)", since=2000)
@@ -298,7 +297,7 @@ def event_query(machine: Machine, handle: int) -> int:
     machine.queues.nudge(event.work)
     _check_recorder(event)
     event.context.check()
-    return _NOT_READY
+    return NOT_READY
 
 
 def _check_recorder(event: Event) -> None:
@@ -332,6 +331,6 @@ def elapsed_time(machine: Machine, address: int, start_handle: int, end_handle: 
         raise Refused(400, "the elapsed time needs two events of the same device")
     if not (start.work.done and end.work.done):
         machine.queues.nudge(end.work if start.work.done else start.work)
-        return _NOT_READY
+        return NOT_READY
     put_float(address, (end.work.time_ns - start.work.time_ns) / 1e6)
     return 0

@@ -37,6 +37,7 @@ from __future__ import annotations
 
 import sys
 
+from ...machine.codes import LAUNCH_FAILED
 from ...machine.space import Fault
 from ..translating.unit import CLUSTER_BITS, SHARED_WINDOW
 from .access_order import SCOPES, THREADS, Access, Order
@@ -52,7 +53,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Found", "History", "no_proxy_fence"]
 
-LAUNCH_FAILED = 719  # CUDA_ERROR_LAUNCH_FAILED: the driver has no code for races
 _MOST_READERS = 4
 _MOST_SUSPECTS = 256
 _WINDOW = 3 << 40  # generic addresses that are not global

@@ -13,8 +13,9 @@ from __future__ import annotations
 import re
 import struct
 
+from ...machine.codes import OUT_OF_MEMORY
 from .lexer import NUMBER, WORD, Tokens
-from .syntax import BITS, OUT_OF_MEMORY, Float, Function, Int, Register, Rejected, Scope, Symbol, Variable
+from .syntax import BITS, Float, Function, Int, Register, Rejected, Scope, Symbol, Variable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

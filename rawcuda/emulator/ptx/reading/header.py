@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 
+from ...machine.codes import NO_BINARY_FOR_GPU, UNSUPPORTED_PTX_VERSION
 from .lexer import NUMBER, WORD, Tokens
-from .syntax import NO_BINARY_FOR_GPU, UNSUPPORTED_VERSION, Rejected
+from .syntax import Rejected
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def _read_version(tokens: Tokens, made: Module, newest: tuple[int, int]) -> None
     made.version = divmod(10 * major + minor, 10)
     if made.version > newest or made.version not in _VERSIONS:
         shown = tokens.text if len(tokens.text) < 60 else tokens.text[:57] + "..."
-        raise Rejected.at(tokens.line(), f"Unsupported .version {shown}", UNSUPPORTED_VERSION)
+        raise Rejected.at(tokens.line(), f"Unsupported .version {shown}", UNSUPPORTED_PTX_VERSION)
     tokens.advance()
 
 

@@ -12,6 +12,7 @@ Read next    parser.py
 
 from __future__ import annotations
 
+from ...machine.codes import UNKNOWN
 from .header import NEWEST
 from .lexer import EOF, NUMBER, STRING, WORD, Tokens
 from .parser import LINKAGE, parse
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 __all__ = ["Merger", "Unit"]
 
 INVALID_SOURCE = 300  # CUDA_ERROR_INVALID_SOURCE
-UNKNOWN = 999  # CUDA_ERROR_UNKNOWN
 _SPACES = (".global", ".const", ".shared")
 _BUILTINS = frozenset(("vprintf", "__assertfail", "malloc", "free"))  # functions that every driver defines
 _STRENGTH = {"extern": 0, "weak": 1, "common": 1, "": 2, "visible": 2}

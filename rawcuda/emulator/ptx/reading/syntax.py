@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import re
 
+from ...machine.codes import INVALID_PTX
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Union
@@ -34,9 +36,9 @@ if TYPE_CHECKING:
     Item = Union["Instruction", "Label"]
 
 __all__ = [
-    "Address", "BITS", "Float", "Function", "Instruction", "Int", "INVALID_IMAGE", "INVALID_PTX", "Label", "Module",
-    "Name", "NO_BINARY_FOR_GPU", "Not", "OUT_OF_MEMORY", "Pair", "Part", "Prototype", "python_name", "Register",
-    "Rejected", "Scope", "Sink", "Special", "Sum", "Symbol", "Texel", "UNSUPPORTED_VERSION", "Variable", "Vector",
+    "Address", "BITS", "Float", "Function", "Instruction", "Int", "Label", "Module",
+    "Name", "Not", "Pair", "Part", "Prototype", "python_name", "Register",
+    "Rejected", "Scope", "Sink", "Special", "Sum", "Symbol", "Texel", "Variable", "Vector",
 ]  # fmt: skip
 
 BITS = {
@@ -411,12 +413,6 @@ def python_name(prefix: str, name: str, number: int, plain: bool = True) -> str:
 
 
 # -- rejections
-
-OUT_OF_MEMORY = 2  # CUDA_ERROR_OUT_OF_MEMORY
-INVALID_IMAGE = 200  # CUDA_ERROR_INVALID_IMAGE
-NO_BINARY_FOR_GPU = 209  # CUDA_ERROR_NO_BINARY_FOR_GPU
-INVALID_PTX = 218  # CUDA_ERROR_INVALID_PTX
-UNSUPPORTED_VERSION = 222  # CUDA_ERROR_UNSUPPORTED_PTX_VERSION
 
 
 class Rejected(Exception):

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import sys
 
+from ...machine.codes import LAUNCH_FAILED
 from ...machine.space import Fault
 from ..checking.history import Found, no_proxy_fence
 from ..checking.places import barrier_missing
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Unwritten", "Watch"]
 
-LAUNCH_FAILED = 719  # CUDA_ERROR_LAUNCH_FAILED: the driver has no code for races
 _TICK = 2048  # one step of the clock; the lower bits are the thread
 _SEVERAL_OF = 1025  # + warp: several threads of one warp
 _MANY = 2047  # threads of several warps

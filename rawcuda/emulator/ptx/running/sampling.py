@@ -15,6 +15,7 @@ import math
 import struct
 import sys
 
+from ...machine.codes import ILLEGAL_ADDRESS, LAUNCH_FAILED, MISALIGNED_ADDRESS
 from ...machine.space import Fault
 
 TYPE_CHECKING = False
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Pixels", "Sampler", "open_surface", "open_texture"]
 
-_ILLEGAL_ADDRESS, _MISALIGNED, _FAILED = 700, 716, 719
 _CLAMP, _MIRROR, _BORDER = 1, 2, 3
 _LAYERED, _SURFACE, _CUBEMAP, _GATHER = 1, 2, 4, 8
 _MOST = 2.0**31
@@ -127,7 +127,7 @@ class _Opened:
         """Report a read of an element that was never written, or raise it if the emulator is strict."""
         text = f"element {(x, y, z)} was never written: {self.words}"
         if self.launch.space.strict:
-            raise Fault(_FAILED, text)
+            raise Fault(LAUNCH_FAILED, text)
         self.launch.warn(text, self._frame(), aloud=True)
 
     def _frame(self) -> FrameType:
@@ -170,7 +170,7 @@ class Sampler(_Opened):
             return tuple(map(int, border)) if texture.integers else border
         allocation = level.allocation
         if not allocation.alive:
-            raise Fault(_ILLEGAL_ADDRESS, f"the memory was freed: {self.words}")
+            raise Fault(ILLEGAL_ADDRESS, f"the memory was freed: {self.words}")
         at = level.start + z * level.plane + y * level.pitch + x * self.element
         written = allocation.written
         if written is not None and not any(written[at : at + self.element]):
@@ -211,7 +211,8 @@ class Sampler(_Opened):
         """Read the element of an integer index, from linear memory."""
         if self.texture.kind != "linear" or geometry != "1d":
             raise Fault(
-                _FAILED, f"a fetch with integer coordinates (tex1Dfetch) reads linear memory; this is {self.words}"
+                LAUNCH_FAILED,
+                f"a fetch with integer coordinates (tex1Dfetch) reads linear memory; this is {self.words}",
             )
         index, level = coordinates[0], self.levels[0]
         if not 0 <= index < level.width:
@@ -233,7 +234,7 @@ class Sampler(_Opened):
     def _check(self, geometry: str) -> None:
         if geometry != self.geometry or self.texture.kind == "linear":
             needs = "tex1Dfetch" if self.texture.kind == "linear" else f".{self.geometry}"
-            raise Fault(_FAILED, f"a fetch of geometry .{geometry} needs another texture ({needs}): {self.words}")
+            raise Fault(LAUNCH_FAILED, f"a fetch of geometry .{geometry} needs another texture ({needs}): {self.words}")
 
     def _place(self, coordinates: Sequence[Any]) -> tuple[int, list[float]]:
         """Return the layer, and the coordinates in it."""
@@ -315,7 +316,9 @@ class Sampler(_Opened):
         self._check(geometry)
         levels = self.texture.levels
         if not levels or not levels[0].flags & _GATHER and not self.cube:
-            raise Fault(_FAILED, f"a gather needs an array made for it (CUDA_ARRAY3D_TEXTURE_GATHER): {self.words}")
+            raise Fault(
+                LAUNCH_FAILED, f"a gather needs an array made for it (CUDA_ARRAY3D_TEXTURE_GATHER): {self.words}"
+            )
         layer, place = self._place(coordinates)
         texture, level = self.texture, self.levels[0]
         ends = []
@@ -337,7 +340,7 @@ class Sampler(_Opened):
         """Answer txq."""
         texture = self.texture
         if level >= len(self.levels):
-            raise Fault(_FAILED, f"level {level} of {len(self.levels)}: {self.words}")
+            raise Fault(LAUNCH_FAILED, f"level {level} of {len(self.levels)}: {self.words}")
         chosen = self.levels[level]
         if what == "normalized_coords":
             return int(texture.normalized)
@@ -396,9 +399,11 @@ class Pixels(_Opened):
         """Return the offset of an access, or -1 for one that is out of range and has no effect."""
         array, level = self.array, self.level
         if geometry != self.geometry:
-            raise Fault(_FAILED, f"an access of geometry .{geometry} to another kind (.{self.geometry}): {self.words}")
+            raise Fault(
+                LAUNCH_FAILED, f"an access of geometry .{geometry} to another kind (.{self.geometry}): {self.words}"
+            )
         if not array.allocation.alive:
-            raise Fault(_ILLEGAL_ADDRESS, f"the array was destroyed: {self.words}")
+            raise Fault(ILLEGAL_ADDRESS, f"the array was destroyed: {self.words}")
         values = list(coordinates)
         layer = values.pop(0) if geometry[0] == "a" else 0
         x, y, z = (*values[: int(geometry.lstrip("a")[0])], 0, 0)[:3]
@@ -407,7 +412,8 @@ class Pixels(_Opened):
         step = 1 if in_bytes else array.element
         if in_bytes and x % size and bounds != "clamp":
             raise Fault(
-                _MISALIGNED, f"byte {x} of a row is not a multiple of the {size} bytes of the access: {self.words}"
+                MISALIGNED_ADDRESS,
+                f"byte {x} of a row is not a multiple of the {size} bytes of the access: {self.words}",
             )
         last = (level.pitch - size, level.height - 1, level.depth - 1)
         places = [x * step, y, z]
@@ -420,7 +426,9 @@ class Pixels(_Opened):
                 return -1
             else:
                 what = ("byte" if in_bytes else "element", "row", "layer" if geometry[0] == "a" else "slice")[axis]
-                raise Fault(_FAILED, f"{what} {place // (step if axis == 0 else 1)} is out of range: {self.words}")
+                raise Fault(
+                    LAUNCH_FAILED, f"{what} {place // (step if axis == 0 else 1)} is out of range: {self.words}"
+                )
         if places[0] % size and in_bytes:
             places[0] -= places[0] % size
         return places[2] * level.plane + places[1] * level.pitch + places[0]
@@ -518,10 +526,10 @@ def open_texture(launch: Launch, handle: int) -> Sampler:
         return made
     found = launch.opaque(handle) if launch.opaque is not None else None
     if found is None or type(found).__name__ != "Texture":
-        raise Fault(_FAILED, _unknown(handle, found, "a texture"))
+        raise Fault(LAUNCH_FAILED, _unknown(handle, found, "a texture"))
     if found.memory is not None and launch.rights is not None and found.memory.alive:
         if not launch.rights(found.memory):
-            raise Fault(_ILLEGAL_ADDRESS, f"memory of another device, without access to it: {found.describe()}")
+            raise Fault(ILLEGAL_ADDRESS, f"memory of another device, without access to it: {found.describe()}")
     made = launch.opened[handle] = Sampler(launch, found)
     return made
 
@@ -536,7 +544,7 @@ def open_surface(launch: Launch, handle: int) -> Pixels:
         return made
     found = launch.opaque(handle) if launch.opaque is not None else None
     if found is None or type(found).__name__ != "Surface":
-        raise Fault(_FAILED, _unknown(handle, found, "a surface"))
+        raise Fault(LAUNCH_FAILED, _unknown(handle, found, "a surface"))
     made = launch.opened[handle] = Pixels(launch, found)
     return made
 
