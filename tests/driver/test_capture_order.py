@@ -169,6 +169,34 @@ def test_releases_of_other_threads_break_no_capture(device):
     assert not broken
 
 
+def test_a_wait_for_the_device_breaks_no_capture_of_another_thread(device, streams):
+    """The wait is done before the capture begins, or refused."""
+    target, (stream, _), done, waits = device.empty(4, "float32"), streams, threading.Event(), []
+
+    def wait():
+        while not done.is_set():
+            try:
+                device.synchronize()
+                waits.append("done")
+            except errors.InvalidUse:
+                waits.append("refused")
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    try:
+        for _ in range(2000):
+            with stream.capture() as graph:
+                target.fill(1, stream=stream)
+            graph.close()
+    finally:
+        done.set()
+        waiting.join()
+        sys.setswitchinterval(interval)
+    assert {*waits} == {"done", "refused"}
+
+
 @pytest.mark.filterwarnings("ignore:nothing was captured")
 def test_a_capture_does_not_wait_long_for_a_release(device, streams):
     """The release waits for work that goes on only when the capture has begun."""

@@ -114,11 +114,20 @@ def test_memory_is_allocated_and_freed_in_a_capture(device, stream, mode, called
     graph.close()
 
 
+def read_foreign(device, stream):
+    """Read pinned memory of another library; nothing tells which device may be using it."""
+    memory = device.allocate(4, kind="pinned")
+    rawcuda.view(memory.__dlpack__(max_version=(1, 0))).tolist()
+    memory.close()
+
+
 WAIT = {
     "Stream.synchronize": lambda device, stream: stream.synchronize(),
     "Stream.query": lambda device, stream: stream.query(),
     "Stream.synchronize with a timeout": lambda device, stream: stream.synchronize(timeout=1),
     "Device.synchronize": lambda device, stream: device.synchronize(),
+    "rawcuda.synchronize": lambda device, stream: rawcuda.synchronize(),
+    "a read of foreign pinned memory": read_foreign,
 }
 
 

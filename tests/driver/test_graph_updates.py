@@ -34,6 +34,14 @@ def graph(device):
 # -- executable graphs
 
 
+def test_what_a_clone_keeps_is_noted_under_its_own_nodes(device, graph, step, word):
+    """The driver may give the handle of a node that is gone to a new node of the clone."""
+    first = graph.kernel(step, word, 1)
+    graph.embed(graph.clone())
+    with graph.clone() as clone:
+        assert clone.find(first).handle in clone._kept and not {*clone._kept} & {node.handle for node in graph.nodes}
+
+
 def test_an_executable_graph_does_not_change_with_its_graph(device, graph, step, word):
     first = graph.kernel(step, word, 1)
     with graph.instantiate() as executable:

@@ -49,6 +49,14 @@ REMEMBERED = "driver/test_remembered.py::test_what_is_remembered_is_what_would_b
 CORRECTIONS = [
     # -- lifetime
     Correction(
+        "captures and threads",
+        "Device.synchronize() breaks a capture that another thread begins meanwhile",
+        "gpu/core/points.py",
+        old="            waiting.add(wait)\n",
+        new="            pass\n",
+        test="driver/test_capture_order.py::test_a_wait_for_the_device_breaks_no_capture_of_another_thread",
+    ),
+    Correction(
         "graphs and threads",
         "a graph that is instantiated while another thread adds a node does not keep what the node uses",
         "gpu/graphs/executable.py",

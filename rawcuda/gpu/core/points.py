@@ -149,15 +149,19 @@ def forget(primary: PrimaryContext) -> None:
             point.end()
 
 
-def finish_context(primary: PrimaryContext) -> bool:
+def finish_context(primary: PrimaryContext, what: str = "") -> bool:
     """Wait for all work of a context, unless that would break a capture of ours; return whether it is done.
 
+    what    the operation, which is refused during a capture on this device; "": it can do without the wait
     calls   cuCtxSynchronize
+    raises  InvalidUse  one of our captures is in progress on this device
     """
     wait = object()
     try:
         with beginning:
-            if capturing:
+            if what:
+                refuse_wait(primary, what)
+            elif capturing:
                 return False
             waiting.add(wait)
         with relaxed(primary.driver):

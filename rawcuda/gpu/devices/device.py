@@ -18,7 +18,7 @@ from ...hints import hinted, no_such_option
 from ...ownership import drain, dropped, invalidate
 from ...tracing import careful
 from ..core.context import Current, context_of, count, reaches
-from ..core.points import captured_on, refuse_wait, retained, sweep
+from ..core.points import finish_context, retained, sweep
 from ..core.stream_arguments import failed
 from ..memory.memory import Memory, allocate
 from ..memory.ordering import synchronize_contexts
@@ -103,9 +103,7 @@ class Device(Facts):
         """
         if self._held is None:
             self.context
-        if captured_on:
-            refuse_wait(self._primary, "Device.synchronize()")
-        self._primary.calls.cuCtxSynchronize()
+        finish_context(self._primary, "Device.synchronize()")
         if retained:
             sweep(now=True)
         if dropped:

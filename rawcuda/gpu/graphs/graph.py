@@ -509,9 +509,11 @@ class Graph(Owned):
         """Make the clone, while no other thread changes this graph."""
         with explained(self, "cannot be cloned: build it a second time"):
             make(made, CLONE, self._primary, (as_argument(self.handle),))
-        made._kept.update(self._kept)
+        kept = dict(self._kept)
         for node in self.nodes:
-            made.find(node)
+            made._keep(made.find(node).handle, kept.pop(node.handle, None))
+        # The nodes of child graphs: the clone's have other handles, and may later get these.
+        made._kept.update({(key,): things for key, things in kept.items()})
 
     def find(self, node: Node) -> Node:
         """Return the node of this clone that was made from a node of the original.

@@ -20,7 +20,7 @@ from ...ownership import is_serving
 from ...protocols.device_memory import gpu
 from ..core.calls import relaxed
 from ..core.context import PrimaryContext, context_of, held_contexts
-from ..core.points import capture_number, capturing, retain, retained, sweep
+from ..core.points import capture_number, capturing, finish_context, retain, retained, sweep
 from ..core.stream_arguments import (
     NO_SYNC,
     PER_THREAD,
@@ -87,7 +87,7 @@ def synchronize_contexts() -> None:
     for primary in held_contexts():
         primary.hold(user := object())
         try:
-            primary.calls.cuCtxSynchronize()
+            finish_context(primary, "a wait for all work")
         finally:
             primary.let_go(user)
     if retained:
@@ -332,4 +332,4 @@ def _finish_device(primary: PrimaryContext) -> None:
             stacklevel=2,
         )
     primary.open()
-    primary.calls.cuCtxSynchronize()
+    finish_context(primary, "an access of the host to managed memory")

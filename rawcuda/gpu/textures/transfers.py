@@ -22,7 +22,7 @@ from ...errors import refusal
 from ...headers import cuda_h
 from ...ownership import drain
 from ...protocols.description import Bytes
-from ..core.points import retain, sweep
+from ..core.points import finish_context, retain, sweep
 from ..core.stream_arguments import StreamHandle, keep_ours, queue_of, work_handle
 from ..memory.ordering import end_work, keep_foreign, make_ready
 from .formats import data_of
@@ -171,7 +171,7 @@ def store(box: Box, source: object, stream: object) -> None:
         aside = _aside(box, side, there)
         copying.copy(aside, data, stream=stream)
         if there:
-            aside.owner._primary.calls.cuCtxSynchronize()
+            finish_context(aside.owner._primary, "a copy into a CUDA array through temporary memory")
         rows = _rows_of(aside, box, side.kind in _HOST_KINDS)
         assert rows is not None
         _run(box, rows, "dst", stream, handle, primary, aside, None)
@@ -234,7 +234,7 @@ def move(target: Box, source: Box, stream: object) -> None:
     if primary is not there:
         aside = making.empty(source.array.device, _wanted(source), of.dtype)
         load(source, aside, None)
-        there.calls.cuCtxSynchronize()
+        finish_context(there, "a copy between CUDA arrays of two devices")
         store(target, aside, stream)
         return
     description = cuda_h.CUDA_MEMCPY3D()
