@@ -200,7 +200,7 @@ def refuse_wait(primary: PrimaryContext, what: str, stream: object = None) -> No
         is_captured, which = capture_number(primary.calls, stream) is not None, "this stream"
     if is_captured:
         raise InvalidUse(
-            f"{what}: {which} is being captured, so its work does not run, and waiting for it would break the capture: "
+            f"{what}: {which} is being captured, so a wait would break the capture: "
             "end the capture, launch the graph, and wait then",
             code=STREAM_CAPTURE_UNSUPPORTED,
             name="CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",

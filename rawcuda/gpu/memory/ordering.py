@@ -87,7 +87,7 @@ def synchronize_contexts() -> None:
     for primary in held_contexts():
         primary.hold(user := object())
         try:
-            finish_context(primary, "a wait for all work")
+            finish_context(primary, "synchronize()")
         finally:
             primary.let_go(user)
     if retained:
@@ -332,4 +332,4 @@ def _finish_device(primary: PrimaryContext) -> None:
             stacklevel=2,
         )
     primary.open()
-    finish_context(primary, "an access of the host to managed memory")
+    finish_context(primary, "host access to managed memory")

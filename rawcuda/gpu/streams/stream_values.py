@@ -237,10 +237,9 @@ def _queue(stream: StreamHandle, symbol: str, arguments: tuple[object, ...], ste
     try:
         getattr(stream._calls, symbol)(queue, *arguments)
         _keep_each(stream, steps)
-    except CudaError:  # the driver has refused the call, or retain() has waited for its end
-        raise
-    except BaseException:  # the driver may have accepted the call before the interrupt
-        _keep_each(stream, steps)
+    except BaseException as error:
+        if not isinstance(error, CudaError):  # the driver may have accepted the call before the interrupt
+            _keep_each(stream, steps)
         raise
 
 
