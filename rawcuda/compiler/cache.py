@@ -33,21 +33,22 @@ __all__ = ["Store"]
 
 _MAGIC = b"compiled CUDA C, form 1\n"
 # Where a header may be named. It may match in comments and strings, too, but misses nothing that a compiler accepts. A
-# match without a name is unknown: a macro, a trigraph, or blanks after a backslash at the end of a line.
+# match without a name is unknown: a macro, a trigraph, blanks after a backslash at the end of a line, or the start of
+# a name that a macro completes.
 _START = rb"[\n\r][\0-\t\x0b\f\x0e-\x20\xbb\xbf\xef]*"  # of a line, with a byte order mark
 _BLANK = rb"[\0-\t\x0b-\x20]"
 _HASH = rb"(?:#|%%:)%b*" % _BLANK
 _INCLUDE = re.compile(
     rb"(?:(?:%b%b|\*/%b*(?:%b)?)(?:include|import|embed)"
     rb"|_(?<!def _)(?<!defined _)(?<!defined\(_)_has_(?:include|embed))"
-    rb'(?:_next)?\b(?=(?:\(|/\*[^*]*\*/|%b)*(?:"([^"\n]+)"|<([^<>\n]+)>)?)|\?\?[=/]|\\[ \t\f\v]+\r?$'
+    rb'(?:_next)?\b(?=(?:\(|/\*[^*]*\*/|%b)*(?:"([^"\n]+)"|<([^<>\n]+)>)?)|\?\?[=/]|\\[ \t\f\v]+\r?$|__has_\b'
     % (_START, _HASH, _BLANK, _HASH, _BLANK),
     re.M,
 )
 _FOLDERS = ("--include-path", "-I", "-isystem", "--system-include")
 _BY_OPTION = ("--pre-include", "-include")
-# Options that name files which are not read here
-_UNREAD = re.compile(r"(?:^|[=,])--?(?:optf|options-file|Xcompiler|compiler-options|(?:create-|use-)?pch)")
+# Options that name files which are not read here, or define a macro that looks for headers
+_UNREAD = re.compile(r"(?:^|[=,])--?(?:optf|options-file|Xcompiler|compiler-options|(?:create-|use-)?pch)|__has_")
 _MOST_PLACES = 50_000
 
 
@@ -100,7 +101,7 @@ class Store:
             add(name.encode(), request.headers[name])
         try:
             for path, text in _headers(request, folders, compiler.kind == "NVRTC"):
-                add(os.fsencode(path), hashlib.sha256(text).digest())
+                add(os.fsencode(path), b"" if text is None else hashlib.sha256(text).digest())
         except _Unknown:
             return None
         return os.path.join(self.folder, state.hexdigest())
@@ -148,7 +149,8 @@ class Store:
                 file.write(_MAGIC + hashlib.sha256(content).digest() + content)
             os.replace(aside, path)
         except BaseException:
-            os.unlink(aside)
+            if os.path.exists(aside):  # else an interrupt came after the renaming
+                os.unlink(aside)
             raise
 
     def __repr__(self) -> str:
@@ -167,8 +169,8 @@ class _Unknown(Exception):
     """Headers that cannot be listed: a macro or an option file names one, only a compiler finds it, or too many."""
 
 
-def _headers(request: Request, folders: list[str], complete: bool) -> Iterator[tuple[str, bytes]]:
-    """Yield each path where a header may be found, and the text of the header, or b"" if there is no file.
+def _headers(request: Request, folders: list[str], complete: bool) -> Iterator[tuple[str, bytes | None]]:
+    """Yield each path where a header may be found, and the text of the header, or None if there is no file.
 
     complete  whether the compiler searches no other folders; nvcc also searches those of the host's compiler
 
@@ -188,6 +190,7 @@ def _headers(request: Request, folders: list[str], complete: bool) -> Iterator[t
     if request.is_file:
         own = [os.path.dirname(os.path.abspath(request.name))]
     seen: set[str] = set()
+    real: dict[str, str] = {}  # folders, without links: "link/.." is the folder above the one that the link leads to
     waiting: list[tuple[str, list[str]]] = []
 
     def find(text: bytes, near: list[str]) -> None:
@@ -205,7 +208,10 @@ def _headers(request: Request, folders: list[str], complete: bool) -> Iterator[t
         name, near = waiting.pop()
         is_found = name in request.headers
         for folder in [""] if os.path.isabs(name) else (*near, *searched):
-            path = os.path.normpath(os.path.join(folder, name))
+            above, last = os.path.split(os.path.join(folder, name))
+            if above not in real:
+                real[above] = os.path.realpath(above)
+            path = os.path.join(real[above], last)
             is_found = is_found or os.path.isfile(path)
             if path in seen:
                 continue
@@ -216,7 +222,7 @@ def _headers(request: Request, folders: list[str], complete: bool) -> Iterator[t
                 with open(path, "rb") as file:
                     text = file.read()
             except OSError:
-                yield path, b""
+                yield path, None
                 continue
             yield path, text
             find(text, [*near, os.path.dirname(path)] if os.path.dirname(path) not in near else near)

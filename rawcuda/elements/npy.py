@@ -314,16 +314,23 @@ def check_target(path: Path) -> str:
 def _replace(real: str, header: bytes, view: memoryview) -> None:
     beside = os.path.join(os.path.dirname(real), f".{os.urandom(8).hex()}.part")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-    with open(os.open(beside, flags, 0o666), "wb") as file:  # 0o666 minus the umask, as open() itself does
+    mode = None
+    if os.path.exists(real):
+        mode = stat.S_IMODE(os.stat(real).st_mode)
+    at_first = 0o600
+    if mode is None:
+        at_first = 0o666  # minus the umask, as open() itself does
+    with open(os.open(beside, flags, at_first), "wb") as file:
         try:
             file.write(header)
             if view.nbytes:  # a view with an extent of 0 cannot be cast to bytes, and has nothing to write
                 file.write(view)
             file.close()
-            if os.path.exists(real):
-                os.chmod(beside, stat.S_IMODE(os.stat(real).st_mode))
+            if mode is not None:
+                os.chmod(beside, mode)
             os.replace(beside, real)
         except BaseException:
             file.close()
-            os.unlink(beside)
+            if os.path.exists(beside):  # else an interrupt came after the renaming
+                os.unlink(beside)
             raise

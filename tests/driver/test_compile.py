@@ -810,6 +810,37 @@ def test_headers_on_disk_are_part_of_the_key(compilations: list[Any], tmp_path: 
     assert b"77;" in build() and len(compilations) == 3
 
 
+def test_an_empty_header_is_not_a_missing_one(compilations: list[Any], tmp_path: Path) -> None:
+    header, text = tmp_path / "v.h", '#if __has_include("v.h")\n#define VALUE 2\n#else\n#define VALUE 1\n#endif\n'
+
+    def build() -> bytes:
+        return rawcuda.compile(text + FILL, options=[f"-I{tmp_path}"], cache=tmp_path / "kept")
+
+    assert b"1;" in build()
+    header.write_text("")
+    assert b"2;" in build() and len(compilations) == 2
+    header.unlink()
+    assert b"1;" in build() and len(compilations) == 2  # kept from the first time
+
+
+def test_the_folder_above_a_link_is_that_above_its_target(compilations: list[Any], tmp_path: Path) -> None:
+    (tmp_path / "there" / "inner").mkdir(parents=True)
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here" / "link").symlink_to("../there/inner")
+    for number in (1, 2):
+        (tmp_path / "there" / "v.h").write_text(f"#define VALUE {number}")
+        options = [f"-I{tmp_path / 'here'}"]
+        made = rawcuda.compile(f'#include "link/../v.h"\n{FILL}', options=options, cache=tmp_path / "kept")
+        assert f"{number};".encode() in made and len(compilations) == number
+
+
+def test_an_option_that_looks_for_headers_is_not_cached(compilations: list[Any], tmp_path: Path) -> None:
+    text = '#if HAS("v.h")\n#define VALUE 2\n#else\n#define VALUE 1\n#endif\n'
+    for _ in range(2):
+        rawcuda.compile(text + FILL, options=["-DHAS=__has_include"], cache=tmp_path / "kept")
+    assert len(compilations) == 2
+
+
 def test_a_header_that_a_macro_names_cannot_be_cached(compilations: list[Any], tmp_path: Path) -> None:
     for _ in range(2):
         rawcuda.compile(
@@ -862,6 +893,7 @@ def test_an_include_is_noticed_however_it_is_written(
         '#define HAS __has_include\n#if HAS("v.h")\n#include "v.h"\n#endif',
         '#define HAS(where) __has_include(where)\n#if HAS("v.h")\n#include "v.h"\n#endif',
         '#define NAME ("v.h")\n#if __has_include NAME\n#include "v.h"\n#endif',
+        '#define JOIN(a, b) a##b\n#if JOIN(__has_, include)("v.h")\n#include "v.h"\n#endif',
         '??=include "v.h"',
         '#inc??/\nlude "v.h"',
         '// for some compilers a comment of two lines: \\ \n#include "v.h"',

@@ -10,6 +10,7 @@ import ctypes
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -131,6 +132,30 @@ def test_a_program_in_c_links_and_runs(python, tmp_path) -> None:
         assert result.stdout == "999 999 0\n"  # this Python has no library for a program to load
     else:
         assert (result.stdout, result.stderr) == ("0 0 3\n", "")
+
+
+@pytest.mark.skipif(not (shutil.which("cc") and shutil.which("ld")), reason="there is no C compiler")
+@pytest.mark.parametrize(
+    ("before", "status"),
+    [("", -signal.SIGINT), ("signal(SIGINT, SIG_IGN);", 0), ("signal(SIGINT, leave);", 7)],
+)
+def test_ctrl_c_does_in_a_program_in_c_what_it_does_without_the_emulator(tmp_path, before, status) -> None:
+    if not loading._libpython():
+        pytest.skip("this Python has no library for a program to load")
+    source = tmp_path / "program.c"
+    source.write_text(
+        "#include <signal.h>\n#include <stdlib.h>\n#include <unistd.h>\nint cuInit(unsigned);\n"
+        "void leave(int number) { _exit(7); }\n"
+        f"int main(void) {{ {before} if (cuInit(0)) return 3; raise(SIGINT); return 0; }}\n"
+    )
+    folder, variables = loading.prepare()
+    try:
+        program = str(tmp_path / "program")
+        subprocess.run(["cc", str(source), "-o", program, f"-L{folder}", "-lcuda"], check=True)
+        result = subprocess.run([program], env={**os.environ, **variables}, capture_output=True, text=True)
+    finally:
+        loading.remove(folder)
+    assert (result.returncode, result.stdout, result.stderr) == (status, "", "")
 
 
 # -- exit, exceptions, threads, forks

@@ -49,6 +49,38 @@ REMEMBERED = "driver/test_remembered.py::test_what_is_remembered_is_what_would_b
 CORRECTIONS = [
     # -- lifetime
     Correction(
+        "signals of foreign programs",
+        "Ctrl-C does not end a program in C whose first call starts the emulator",
+        "emulator/impersonating/loading.py",
+        old="if is_foreign and signal",
+        new="if False and signal",
+        test="emulator/test_impersonation.py::test_ctrl_c_does_in_a_program_in_c_what_it_does_without_the_emulator[--2]",
+    ),
+    Correction(
+        "stale code in the cache",
+        "an empty header counts as a missing one",
+        "compiler/cache.py",
+        old='b"" if text is None else hashlib.sha256(text).digest()',
+        new='hashlib.sha256(text or b"").digest()',
+        test="driver/test_compile.py::test_an_empty_header_is_not_a_missing_one",
+    ),
+    Correction(
+        "stale code in the cache",
+        "a header above a link is searched for elsewhere than the compiler does",
+        "compiler/cache.py",
+        old="real[above] = os.path.realpath(above)",
+        new="real[above] = os.path.normpath(above)",
+        test="driver/test_compile.py::test_the_folder_above_a_link_is_that_above_its_target",
+    ),
+    Correction(
+        "files of a user",
+        "everyone can read the new content of a private file while it is written",
+        "elements/npy.py",
+        old="    at_first = 0o600\n",
+        new="    at_first = 0o666\n",
+        test="null/test_npy.py::test_nobody_else_can_read_the_new_content_of_a_private_file",
+    ),
+    Correction(
         "captures and threads",
         "Device.synchronize() breaks a capture that another thread begins meanwhile",
         "gpu/core/points.py",

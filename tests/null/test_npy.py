@@ -326,6 +326,34 @@ def test_permissions(tmp_path):
 
 
 @POSIX
+def test_nobody_else_can_read_the_new_content_of_a_private_file(tmp_path, monkeypatch):
+    path, seen = tmp_path / "a.npy", []
+    write(path)
+    path.chmod(0o600)
+
+    def change(beside, mode, chmod=os.chmod):
+        seen.append(stat.S_IMODE(os.stat(beside).st_mode))
+        chmod(beside, mode)
+
+    monkeypatch.setattr(os, "chmod", change)
+    write(path)
+    assert seen == [0o600] and stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_an_exception_after_the_file_is_there_leaves_it(tmp_path, monkeypatch):
+    path = tmp_path / "a.npy"
+
+    def interrupt(beside, real, replace=os.replace):
+        replace(beside, real)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "replace", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        write(path)
+    assert os.listdir(tmp_path) == ["a.npy"] and numpy.load(path).tobytes() == b"new"
+
+
+@POSIX
 def test_a_link_stays_a_link(tmp_path):
     (tmp_path / "inner").mkdir()
     (tmp_path / "link.npy").symlink_to(tmp_path / "inner" / "real.npy")
