@@ -159,13 +159,12 @@ def finish_context(primary: PrimaryContext, what: str = "") -> bool:
     wait = object()
     try:
         with beginning:
-            if what:
+            if capturing:
+                if not what:
+                    return False
                 refuse_wait(primary, what)
-            elif capturing:
-                return False
             waiting.add(wait)
-        with relaxed(primary.driver):
-            primary.calls.cuCtxSynchronize()
+        primary.calls.cuCtxSynchronize()
     finally:
         waiting.discard(wait)
     return True
