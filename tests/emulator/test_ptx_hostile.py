@@ -519,9 +519,20 @@ def test_printf_writes_as_c_does(text: str, printed: str, capsys: pytest.Capture
     assert capsys.readouterr().out == printed
 
 
-def _printing(client: Client, format: str) -> int:
+@pytest.mark.parametrize(
+    ("text", "printed"),
+    [(b"\xff|", b"\xff|"), ("\u00e9|".encode(), b"\xc3\xa9|"), (b"%c\xa9|", b"\1\xa9|"), (b"%5d\xc3|", b"    1\xc3|")],
+)
+def test_printf_writes_bytes_as_they_are(text: bytes, printed: bytes, capfdbinary: Any) -> None:
+    client = Client()
+    assert (client.launch(_printing(client, text), [1]) or client.code("cuCtxSynchronize")) == 0
+    assert capfdbinary.readouterr().out == printed
+
+
+def _printing(client: Client, format: str | bytes) -> int:
     """Return a kernel that prints a text as often as its argument says, with 32 bytes of zeros as arguments."""
-    numbers = ", ".join(str(byte) for byte in format.encode() + b"\0")
+    given = format.encode() if isinstance(format, str) else format
+    numbers = ", ".join(str(byte) for byte in given + b"\0")
     made = client.load(
         f"{HEAD}.extern .func (.param .b32 r) vprintf(.param .b64 a, .param .b64 b);\n"
         f".global .b8 s[] = {{{numbers}}};\n.global .align 8 .b8 z[512];\n"

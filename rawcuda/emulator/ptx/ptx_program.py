@@ -199,10 +199,10 @@ class Entry:
             launch.delays.end()
             launch.close()
             if launch.output:
-                _print("".join(launch.output), launch)
+                _print("".join(launch.output).encode("latin-1"), launch)
             if launch.printed > launch.kept:
                 say(
-                    f"kernel {launch.name} printed {launch.printed} characters, and the oldest "
+                    f"kernel {launch.name} printed {launch.printed} bytes, and the oldest "
                     f"{launch.printed - launch.kept} are lost: its buffer has {launch.output_size} "
                     "(CU_LIMIT_PRINTF_FIFO_SIZE)"
                 )
@@ -249,8 +249,9 @@ class Entry:
         return self._arrays.run(launch, executor, clock.look, clock.step, scalar, probe)
 
 
-def _print(text: str, launch: Launch) -> None:
+def _print(output: bytes, launch: Launch) -> None:
     """Write the output of a kernel to stdout, and report an error of stdout without failing the kernel."""
+    text = output.decode("utf-8", "surrogateescape")
     if launch.space.write_output is not None:
         launch.space.write_output(text)
         return
@@ -258,16 +259,20 @@ def _print(text: str, launch: Launch) -> None:
     try:
         if stdout is None:
             raise ValueError("sys.stdout is None")
-        try:
-            stdout.write(text)
-        except UnicodeEncodeError:
-            encoding = getattr(stdout, "encoding", None) or "ascii"
-            stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
+        if text.encode("utf-8", "replace") != output and hasattr(stdout, "buffer"):  # it is not UTF-8
+            stdout.flush()
+            stdout.buffer.write(output)
+        else:
+            try:
+                stdout.write(text)
+            except UnicodeEncodeError:
+                encoding = getattr(stdout, "encoding", None) or "ascii"
+                stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
         stdout.flush()
     except Exception as reason:
         launch.space.warnings.append(
             f"the output of kernel {launch.name} could not be printed: {type(reason).__name__}: {reason}\n    "
-            f"{text[:1000]}"
+            f"{output[:1000].decode('utf-8', 'backslashreplace')}"
         )
 
 

@@ -29,7 +29,7 @@ MOST_ARGUMENTS = 32  # of printf; conversions of further ones are printed as the
 _CONVERSION = re.compile(r"%([-+ #0]*)(\*|[1-9]\d*)?(?:\.(\*|\d*))?(hh|h|ll|l|j|z|t|L)?([diouxXcsfFeEgGaAp%])")
 
 
-def _string(thread: Thread, address: int) -> str:
+def _string(thread: Thread, address: int, encoding: str = "utf-8") -> str:
     made = bytearray()
     while len(made) < LONGEST_TEXT:
         view, at, _ = thread.reach(address + len(made), 0, "B", 1)
@@ -37,7 +37,7 @@ def _string(thread: Thread, address: int) -> str:
         if not byte:
             break
         made.append(byte)
-    return made.decode("utf-8", "replace")
+    return made.decode(encoding, "replace")
 
 
 def _value(thread: Thread, address: int, code: str, width: int) -> int | float:
@@ -50,7 +50,10 @@ def _value(thread: Thread, address: int, code: str, width: int) -> int | float:
 
 
 def vprintf(thread: Thread, text: int, arguments: int) -> int:
-    """Format as C's printf does, and buffer the text; return the number of arguments."""
+    """Format as C's printf does, and buffer the text; return the number of arguments.
+
+    Widths count bytes, so each byte is a character here: its encoding is Latin-1.
+    """
     place = arguments
     count = 0
 
@@ -79,7 +82,7 @@ def vprintf(thread: Thread, text: int, arguments: int) -> int:
         if kind == "p":
             return _filled("0x", f"{int(take('Q', 8)):x}", flags, wide)
         if kind == "s":
-            return _filled("", _string(thread, int(take("Q", 8)))[:digits], flags.replace("0", ""), wide)
+            return _filled("", _string(thread, int(take("Q", 8)), "latin-1")[:digits], flags.replace("0", ""), wide)
         if kind == "c":
             return _filled("", chr(int(take("i", 4)) & 0xFF), flags.replace("0", ""), wide)
         if kind in "di":
@@ -90,7 +93,7 @@ def vprintf(thread: Thread, text: int, arguments: int) -> int:
             return _whole(_narrow(int(value), length, False), kind, flags, wide, digits)
         return _real(float(take("d", 8)), kind, flags, wide, digits)
 
-    thread.launch.print(_CONVERSION.sub(convert, _string(thread, text)))
+    thread.launch.print(_CONVERSION.sub(convert, _string(thread, text, "latin-1")))
     return count
 
 

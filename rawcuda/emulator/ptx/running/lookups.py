@@ -135,7 +135,7 @@ class Launch:
         self.clusters = grid
         self.output: deque[str] = deque()
         self.heap = Heap()
-        self.printed = self.kept = 0  # characters: of all output, and of what the buffer still has
+        self.printed = self.kept = 0  # bytes: of all output, and of what the buffer still has
         self.block: Block | None = None
         self.history: History | None = None  # of all accesses, if the race checker is on
         self.delays: Any = Quiet  # of stores that other blocks see late
@@ -380,7 +380,10 @@ class Launch:
     # -- output, time and special registers
 
     def print(self, text: str) -> None:
-        """Buffer output until the launch ends; if the buffer is full, the oldest output is lost, except this text."""
+        """Buffer output, a character for each byte, until the launch ends.
+
+        If the buffer is full, the oldest output is lost, except this text.
+        """
         if text:
             self.output.append(text)
             self.printed += len(text)
