@@ -323,15 +323,14 @@ class Consumed:
                 tracing.emit(tracing.Step("dlpack", f"deleter({self._address:#x})", "called by us", self._address))
 
 
-def consume(capsule: Any, known: tuple[int, bool] | None = None) -> Consumed:
+def consume(capsule: Any) -> Consumed:
     """Consume a capsule: rename it, so that its destructor does not free the tensor, and return the tensor's owner.
 
     Callers must check everything before; the tensor cannot be refused afterwards.
-    known    what identify() returned, if the caller holds the lock `taking`
     raises   ProtocolError   as for identify()
     """
     with taking:
-        address, versioned = known or identify(capsule)
+        address, versioned = identify(capsule)
         deleter = (_read_versioned_deleter if versioned else _read_legacy_deleter)(address)[0]
         owner = Consumed(address, 0)  # made before the renaming: nothing after it can fail
         _set_name(id(capsule), ctypes.addressof(_USED_VERSIONED if versioned else _USED_LEGACY))

@@ -81,7 +81,7 @@ def describe_capsule(capsule: Any, kind: type[Description] = Description, stream
     with taking:
         address, versioned = identify(capsule)
         made = describe_tensor(kind, BY_CAPSULE, None, address, None if versioned else NO_FLAGS)
-        made._owner = consume(capsule, (address, versioned))
+        made._owner = consume(capsule)
     return made
 
 
@@ -282,13 +282,13 @@ def describe(
     try:
         address, versioned = identify(capsule)
         made = describe_tensor(kind, BY_CAPSULE, capsule, address, None if versioned else NO_FLAGS)
-        if said != made._place.label or not versioned or listeners:
-            _check_fetched(exporter, made, address, versioned, said)
-        if shared:
-            made._owner = consume(capsule, (address, versioned))
     finally:
         if shared:
             taking.release()
+    if said != made._place.label or not versioned or listeners:
+        _check_fetched(exporter, made, address, versioned, said)  # no lock is held: it calls the exporter and listeners
+    if shared:
+        made._owner = consume(capsule)  # unless something else has consumed it meanwhile
     return made
 
 

@@ -49,6 +49,14 @@ REMEMBERED = "driver/test_remembered.py::test_what_is_remembered_is_what_would_b
 CORRECTIONS = [
     # -- lifetime
     Correction(
+        "capsules that are consumed twice",
+        "an exporter that consumes its capsule while it is viewed makes two owners of one tensor",
+        "dlpack.py",
+        old="        address, versioned = identify(capsule)\n        deleter =",
+        new="        address, versioned = pointers[hash(capsule)], b'v' in name_of(capsule)\n        deleter =",
+        test="null/test_dlpack_import.py::test_an_exporter_that_consumes_its_capsule_while_it_is_viewed",
+    ),
+    Correction(
         "signals of foreign programs",
         "Ctrl-C does not end a program in C whose first call starts the emulator",
         "emulator/impersonating/loading.py",

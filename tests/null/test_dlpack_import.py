@@ -413,6 +413,34 @@ def test_the_owner_of_what_was_consumed_frees_it():
         assert tensor.freed == 1
 
 
+def test_an_exporter_that_consumes_its_capsule_while_it_is_viewed():
+    """The array interface is asked whether the memory may be written; this must not consume the capsule twice."""
+
+    class Greedy:
+        def __init__(self):
+            self.tensor, self.views = Tensor(version=None), []
+            self.capsule = self.tensor.capsule()
+
+        def __dlpack__(self, **_):
+            return self.capsule
+
+        def __dlpack_device__(self):
+            return 1, 0
+
+        @property
+        def __array_interface__(self):
+            if not self.views:
+                self.views.append(view(self.capsule))
+            raise AttributeError
+
+    greedy = Greedy()
+    with pytest.raises(ProtocolError, match="was consumed already"):
+        view(greedy)
+    assert greedy.tensor.freed == 0 and greedy.views[0].tolist()[1] == [3, 4, 5]
+    greedy.views.clear()
+    assert greedy.tensor.freed == 1
+
+
 def test_2_26_a_destructor_that_does_not_look_at_the_name():
     tensor = Tensor()
     destroy = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(lambda address: tensor._delete(tensor.address))
