@@ -397,17 +397,29 @@ def _element_of(schema: int, depth: int = 0) -> tuple[DType, Ints]:
     if dictionary:
         raise refusal("arrow", "dictionary", text, "means that the elements are indices; decode the dictionary first")
     if text.startswith("+w:"):
-        if not text[3:].isdigit() or n_children != 1 or not children or depth > _MOST_NESTED:
+        if not _is_number(text[3:]) or n_children != 1 or depth > _MOST_NESTED:
             raise refusal(
                 "arrow", "format", text, f"needs one child, and this has {n_children}; the exporter is at fault"
             )
-        dtype, inner = _element_of(_read_pointer(children)[0], depth + 1)
+        dtype, inner = _element_of(_child(children, 0), depth + 1)
         return dtype, (int(text[3:]), *inner)
     if n_children:
         raise refusal(
             "arrow", "format", text, f"has {n_children} children, so it is not strided memory: take one of them"
         )
     return _dtype_of(text), ()
+
+
+def _child(children: int, at: int) -> int:
+    """Return the address of a child of a schema or an array."""
+    found: int = children and _read_pointer(children + POINTER * at)[0]
+    if not found:
+        raise refusal("arrow", "children", hex(children), "is null; the exporter is at fault")
+    return found
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < 19
 
 
 def _extension(metadata: int) -> str:
@@ -429,7 +441,7 @@ def _dtype_of(text: str) -> DType:
     if text[:2] in ("ts", "tD") and text[2:3] in tuple("smun") and (text[:2] == "tD" or text[3:4] == ":"):
         unit = {"s": "s", "m": "ms", "u": "us", "n": "ns"}[text[2]]
         return of(f"<{'M' if text[1] == 's' else 'm'}8[{unit}]")
-    if text[:2] == "w:" and text[2:].isdigit() and 0 < int(text[2:]) < 2**31:
+    if text[:2] == "w:" and _is_number(text[2:]) and 0 < int(text[2:]) < 2**31:
         return of(f"|V{int(text[2:])}")
     if text == "n":
         raise protecting("arrow", "format", text, "holds only nulls: cast it to a type, and fill the nulls")
@@ -471,9 +483,7 @@ def _layout(array: int, dtype: DType, inner: Ints, device: str) -> tuple[int, In
         if extent is None:
             break
         shape, count, skipped = (*shape, extent), count * extent, skipped * extent
-        if not children or not _read_pointer(children)[0]:
-            raise refusal("arrow", "children", hex(children), "is null; the exporter is at fault")
-        array = _read_pointer(children)[0]
+        array = _child(children, 0)
     data = _read_pointer(buffers + 8)[0]
     if not data and count:
         raise refusal(
@@ -536,10 +546,9 @@ def _missing_in(schema: int, array: int, device: str, part: Any = None, depth: i
         below: Any = None
         if text == "+s":
             below = first, count
-        elif text.startswith("+w:") and text[3:].isdigit():
+        elif text.startswith("+w:") and _is_number(text[3:]):
             below = first * int(text[3:]), count * int(text[3:])
-        child, its = _read_pointer(children + POINTER * at)[0], _read_pointer(parts + POINTER * at)[0]
-        found += _missing_in(child, its, device, below, depth + 1)
+        found += _missing_in(_child(children, at), _child(parts, at), device, below, depth + 1)
     if dictionary and indexed:
         found += _missing_in(dictionary, indexed, device, None, depth + 1)
     return found

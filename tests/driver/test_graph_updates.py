@@ -422,6 +422,22 @@ def test_a_while_loop(device, graph, step, word, conditions):
     assert word.tolist() == [911118] and count.tolist() == [0]
 
 
+def test_an_executable_graph_with_a_condition_outlives_its_graph(device, conditions):
+    count = device.upload(array.array("i", [4]))
+    graph = device.graph()
+    condition = graph.create_condition(default=1)
+    graph.while_loop(condition).body.kernel(conditions["countdown"], condition, count)
+    with graph.instantiate() as executable:
+        executable.launch()
+        device.synchronize()
+        graph.close()
+        count.copy_from(array.array("i", [3]))
+        executable.launch()
+        device.synchronize()
+    assert count.tolist() == [0]
+    count.owner.close()
+
+
 @pytest.mark.parametrize("value", [0, 1, 5])
 def test_if(device, graph, step, word, conditions, value):
     where = device.upload(array.array("I", [value]))

@@ -236,3 +236,28 @@ def test_an_interrupt_leaves_nothing(device, monkeypatch):
     gc.collect()
     owned.drain()
     device.register(exporter).close()
+
+
+@pytest.mark.emulator_only("a GPU may end the context instead")
+@pytest.mark.codes("cuMemsetD8_v2 returned 1", "cuMemcpyDtoD_v2 returned 1", "cuStreamWriteValue32_v2 returned 1")
+@pytest.mark.parametrize("kind", ["registered", "virtual"])
+def test_no_call_writes_memory_that_devices_may_only_read(device, kind):
+    given = bytes(64)
+    cu, cuda_h = rawcuda.cu, module("headers.cuda_h")
+    if kind == "registered":
+        memory = rawcuda.Memory.register(given, read_only=True)
+        pointer = memory.handle
+    else:
+        memory = device.virtual_memory(64)
+        memory.set_access(device, "read")
+        pointer = memory.ptr
+    with memory, device.allocate(64) as there, device.stream() as stream, device.current():
+        for write in (
+            lambda: cu.cuMemsetD8_v2(pointer, 7, 4),
+            lambda: cu.cuMemcpyDtoD_v2(pointer, there.ptr, 4),
+            lambda: cu.cuStreamWriteValue32_v2(cuda_h.CUstream(stream.handle), pointer, 7, 0),
+        ):
+            with pytest.raises(errors.InvalidUse, match="which devices may only read"):
+                write()
+        there.copy_from(memory.view("uint8")[:64])
+    assert given == bytes(64)

@@ -328,6 +328,27 @@ def test_8_10_a_list_needs_as_many_elements_as_it_says(length, refused):
         assert arrow(lists).tolist() == [[0, 1, 2], [3, 4, 5]]
 
 
+@pytest.mark.parametrize("format", [b"+w:3", b"+s"])
+@pytest.mark.parametrize("missing", ["array", "schema"])
+@pytest.mark.parametrize("whole", [False, True])
+def test_8_10_children_that_are_null(format, missing, whole):
+    child = Exporter(length=6)
+    lists = Exporter(format=format, length=2, n_buffers=1, n_children=1, schema_children=1)
+    for struct, at, its in ((lists.array, 6, child.array), (lists.schema, 5, child.schema)):
+        is_missing = (struct is lists.array) == (missing == "array")
+        pointer = (ctypes.c_uint64 * 1)(0 if is_missing else ctypes.addressof(its))
+        _alive.append(pointer)
+        struct[at] = 0 if is_missing and whole else ctypes.addressof(pointer)
+    with pytest.raises(rawcuda.ProtocolError, match="arrow: children .*is null; the exporter is at fault"):
+        arrow(lists)
+
+
+@pytest.mark.parametrize("format", ["+w:²", "w:²", "+w:" + "9" * 5000])
+def test_8_10_sizes_that_are_no_numbers(format):
+    with pytest.raises(rawcuda.ProtocolError, match="arrow: format"):
+        arrow(Exporter(format=format.encode()))
+
+
 # -- streams of our own
 
 Get = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_uint64, ctypes.c_uint64)

@@ -149,11 +149,19 @@ class Graph:
                 inner.forget(machine)
             machine.handles.pop(node.handle, None)
         machine.handles.pop(self.handle, None)
-        for condition in self.conditions:
-            machine.space.conditions.pop(condition.handle, None)
+        if not self.root.executables:  # else they are dropped with the last of these, which may still be launched
+            self.drop_conditions(machine)
         for held, count in list(self.objects.items()):
             held.release(machine, count)
         self.objects.clear()
+
+    def drop_conditions(self, machine: Machine) -> None:
+        """Make the handles of the conditions of this graph, and of the graphs inside it, invalid."""
+        for condition in self.conditions:
+            machine.space.conditions.pop(condition.handle, None)
+        for node in self.nodes:
+            for inner in node.inside:
+                inner.drop_conditions(machine)
 
 
 def _graphs_of(does: Operation) -> tuple[Graph, ...]:

@@ -311,7 +311,10 @@ def exec_destroy(machine: Machine, handle: int) -> None:
     """Destroy an executable graph; pending launches still run."""
     ready = machine.get(GraphExec, handle)
     del machine.handles[handle]
-    ready.origin.executables -= 1
+    origin = ready.origin
+    origin.executables -= 1
+    if not (origin.executables or ready.pending) and origin.handle not in machine.handles:
+        origin.drop_conditions(machine)
     ready.closed = True
     ready.release(machine)
 

@@ -20,6 +20,7 @@ from ...machine.device_arrays import Array
 from ...machine.machine import Context, Machine
 from ...machine.queues import Stream
 from ...machine.space import FIRST_ADDRESS, Fault
+from .memory_entries import access_of
 from .unwritten import checked
 
 TYPE_CHECKING = False
@@ -39,6 +40,7 @@ __all__ = [
     "fill_work",
     "host_box",
     "move",
+    "refuse_read_only",
     "span_of",
 ]
 
@@ -170,6 +172,23 @@ def _virtual_box(machine: Machine, address: int, pitch: int, plane: int, span: i
     return Box(address, pitch, plane, pieces[0], pieces if len(pieces) > 1 else None)
 
 
+def refuse_read_only(machine: Machine, box: Box) -> None:
+    """Refuse to write to memory that every device may only read (cuMemHostRegister, cuMemSetAccess)."""
+    if not machine.restricted or box.allocation is None or not box.start:
+        return
+    context = machine.context()
+    for piece in box.pieces or (box.allocation,):
+        holding = piece.context
+        if getattr(holding, "flavour", "") == "registered":
+            is_writable = access_of(holding, context) == 3
+        elif piece.kind == "virtual":
+            is_writable = 3 in holding.mapping.access.values()
+        else:
+            continue
+        if not is_writable:
+            raise Refused(1, f"{machine.space.explain(box.start, 1)}, which devices may only read")
+
+
 def array_box(machine: Machine, handle: int, start: tuple[int, int, int], extents: tuple[int, int, int]) -> Box:
     """Describe part of an array: its start and its extents are in bytes, rows and slices."""
     found = machine.get(Array, handle)
@@ -237,6 +256,7 @@ def copy_boxes(
     A copy to pageable memory that cannot be waited for is refused: nobody keeps that memory until it is written later.
     """
     queues = machine.queues
+    refuse_read_only(machine, target)
     if source.allocation is None and stream.capture is None:  # a captured copy reads its host memory in each launch
         if waits:
             for earlier in queues.pending(stream):
@@ -280,6 +300,7 @@ def copy_work(machine: Machine, words: tuple[int, ...]) -> Callable[[], None]:
         raise Refused(1, f"srcLOD {sl}, dstLOD {tl}: must be 0; a level of a mipmapped array is an array of its own")
     target = _Side(tx, ty, tz, tk, th, td, ta, tp, tr).box(machine, width, height, depth)
     source = _Side(sx, sy, sz, sk, sh, sd, sa, sp, sr).box(machine, width, height, depth)
+    refuse_read_only(machine, target)
     extents = width, height, depth
     return checked(machine, target, source, extents, lambda: move(target, source, *extents))
 
@@ -493,6 +514,7 @@ def fill_work(
     if height > 1 and pitch < nbytes:
         raise Refused(1, f"rows of {nbytes} bytes do not fit into a pitch of {pitch}")
     box = device_box(machine, address, pitch, 0, (height - 1) * pitch + nbytes)
+    refuse_read_only(machine, box)
     row = value.to_bytes(width, "little") * count
 
     def run() -> None:

@@ -15,6 +15,7 @@ from ...interface.thunks import entry, read
 from ...machine.codes import Refused
 from ...machine.machine import Machine
 from ...machine.queues import Conditional, Stream
+from ..memories.copy_entries import any_box, refuse_read_only
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -90,6 +91,7 @@ def _write(machine: Machine, stream: Stream, address: int, value: int, flags: in
     if flags & ~1:
         raise Refused(1)
     _checked(machine, stream, address, width)
+    refuse_read_only(machine, any_box(machine, address, width, width, width))
     space = machine.space
 
     def store() -> None:
