@@ -438,6 +438,30 @@ def test_an_executable_graph_with_a_condition_outlives_its_graph(device, conditi
     count.owner.close()
 
 
+def test_a_body_copies_no_pageable_memory(device, graph, word, conditions):
+    with device.allocate(4, kind="pinned") as pinned:
+        for given in (pinned, bytes(4)):
+            condition = graph.create_condition(default=1)
+            node = graph.if_then(condition)
+            node.then.copy(word.owner, given)
+            if given is pinned:
+                graph.instantiate().close()
+            else:
+                with pytest.raises(errors.Unsupported, match="only device memory and pinned memory"):
+                    graph.instantiate()
+
+
+def test_memory_of_a_graph_is_released_after_the_graph_was_closed(device):
+    graph = device.graph()
+    node = graph.allocate(1 << 20)
+    graph.launch()
+    graph.close()
+    node.release()
+    device.synchronize()
+    with pytest.raises(errors.InvalidUse):  # it is free
+        node.release()
+
+
 @pytest.mark.parametrize("value", [0, 1, 5])
 def test_if(device, graph, step, word, conditions, value):
     where = device.upload(array.array("I", [value]))

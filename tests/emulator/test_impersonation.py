@@ -139,7 +139,7 @@ def test_a_program_in_c_links_and_runs(python, tmp_path) -> None:
     ("before", "status"),
     [("", -signal.SIGINT), ("signal(SIGINT, SIG_IGN);", 0), ("signal(SIGINT, leave);", 7)],
 )
-def test_ctrl_c_does_in_a_program_in_c_what_it_does_without_the_emulator(tmp_path, before, status) -> None:
+def test_ctrl_c_ends_a_program_in_c(tmp_path, before, status) -> None:
     if not loading._libpython():
         pytest.skip("this Python has no library for a program to load")
     source = tmp_path / "program.c"

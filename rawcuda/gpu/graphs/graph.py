@@ -355,6 +355,7 @@ class Graph(Owned):
         calls   cuGraphAddMemAllocNode
         """
         made: AllocationNode = self._add("allocate", after, nbytes)
+        made._parameters()  # the memory can be released after this graph was closed
         return made
 
     def free(self, allocation: AllocationNode, *, after: object = None) -> Node:

@@ -216,7 +216,7 @@ class AllocationNode(Node):
     nbytes  its size in bytes
     """
 
-    __slots__ = ("_memory",)
+    __slots__ = ("_memory", "_known")
 
     @property
     def ptr(self) -> int:
@@ -232,11 +232,15 @@ class AllocationNode(Node):
         return self._parameters()[1]
 
     def _parameters(self) -> tuple[int, int]:
-        found, graph = cuda_h.CUDA_MEM_ALLOC_NODE_PARAMS(), self.graph
-        node = cuda_h.CUgraphNode(self.handle)
-        with graph._asking():
-            graph._primary.driver.cuGraphMemAllocNodeGetParams(node, byref(found))
-        return found.dptr, found.bytesize
+        """Return the address and the size, which are known after the graph was closed, too."""
+        known = getattr(self, "_known", None)
+        if known is None:
+            found, graph = cuda_h.CUDA_MEM_ALLOC_NODE_PARAMS(), self.graph
+            node = cuda_h.CUgraphNode(self.handle)
+            with graph._asking():
+                graph._primary.driver.cuGraphMemAllocNodeGetParams(node, byref(found))
+            known = self._known = found.dptr, found.bytesize
+        return known
 
     @property
     def memory(self) -> Memory:

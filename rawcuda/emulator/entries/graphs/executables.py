@@ -272,6 +272,8 @@ def _instantiate(machine: Machine, graph: Graph, flags: int) -> tuple[GraphExec 
         )
     for node in graph.walk():
         node.does.check(machine)
+        if isinstance(node.does, Copy) and node.graph.is_body:
+            node.does.check_in_body(machine)
     return machine.add(GraphExec(graph, flags)), 0, None, ""
 
 

@@ -154,6 +154,14 @@ class Copy(Operation):
             if not any(covers(machine, address) for address in (self.words[6], self.words[17])):
                 raise
 
+    def check_in_body(self, machine: Machine) -> None:
+        """Refuse what the body of a conditional node may not copy: pageable memory and arrays."""
+        words = self.words  # CU_MEMORYTYPE_HOST is 1, _ARRAY 3
+        for kind, host, device in ((words[4], *words[5:7]), (words[15], *words[16:18])):
+            address = host if kind == 1 else device
+            if kind == 3 or machine.space.find(address) is None and not covers(machine, address):
+                raise Refused(801, "the body of a conditional node copies only device memory and pinned memory")
+
     def work(self, machine: Machine) -> Run:
         """Return the function that copies."""
         return _late(lambda: copy_work(machine, self.words))
