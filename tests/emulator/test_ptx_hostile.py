@@ -529,6 +529,23 @@ def test_printf_writes_bytes_as_they_are(text: bytes, printed: bytes, capfdbinar
     assert capfdbinary.readouterr().out == printed
 
 
+def test_an_assertion_is_printed_in_any_language(capfd: Any) -> None:
+    """The compiler writes its text in UTF-8."""
+    text, texts = "\u043f\u0440\u043e\u0432\u0435\u0440\u043a\u0430 \u00e9", ""
+    for name in "mfn":
+        texts += f".global .b8 {name}[] = {{{', '.join(map(str, text.encode() + bytes(1)))}}};\n"
+    client = Client()
+    made = client.load(
+        f"{HEAD}.extern .func __assertfail (.param .b64 a,.param .b64 b,.param .b32 c,.param .b64 d,.param .b64 e);\n"
+        f"{texts}.entry k() {{ .reg .b64 %d<4>; mov.u64 %d1, m; mov.u64 %d2, f; mov.u64 %d3, n; {{ .param .b64 a; "
+        ".param .b64 b; .param .b32 c; .param .b64 d; .param .b64 e; st.param.b64 [a], %d1; st.param.b64 [b], %d2; "
+        "st.param.b32 [c], 7; st.param.b64 [d], %d3; st.param.b64 [e], 1; call __assertfail, (a,b,c,d,e); } ret; }\n"
+    )
+    function = client.get("cuModuleGetFunction", made, b"k")
+    assert (client.launch(function, []) or client.code("cuCtxSynchronize")) == 710
+    assert f"{text}:7: {text}: block: [0,0,0]" in capfd.readouterr().out
+
+
 def _printing(client: Client, format: str | bytes) -> int:
     """Return a kernel that prints a text as often as its argument says, with 32 bytes of zeros as arguments."""
     given = format.encode() if isinstance(format, str) else format

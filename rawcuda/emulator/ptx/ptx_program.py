@@ -199,7 +199,7 @@ class Entry:
             launch.delays.end()
             launch.close()
             if launch.output:
-                _print("".join(launch.output).encode("latin-1"), launch)
+                _print(b"".join(launch.output), launch)
             if launch.printed > launch.kept:
                 say(
                     f"kernel {launch.name} printed {launch.printed} bytes, and the oldest "

@@ -93,7 +93,7 @@ def vprintf(thread: Thread, text: int, arguments: int) -> int:
             return _whole(_narrow(int(value), length, False), kind, flags, wide, digits)
         return _real(float(take("d", 8)), kind, flags, wide, digits)
 
-    thread.launch.print(_CONVERSION.sub(convert, _string(thread, text, "latin-1")))
+    thread.launch.print(_CONVERSION.sub(convert, _string(thread, text, "latin-1")).encode("latin-1"))
     return count
 
 
@@ -187,7 +187,7 @@ def assertfail(thread: Thread, message: int, file: int, line: int, function: int
         f"{_string(thread, file)}:{line}: {_string(thread, function)}: block: [{block.x},{block.y},{block.z}], "
         f"thread: [{tx},{ty},{tz}] Assertion `{_string(thread, message)}` failed."
     )
-    launch.print(text + "\n")
+    launch.print(f"{text}\n".encode())
     raise Fault(ASSERT, text)
 
 

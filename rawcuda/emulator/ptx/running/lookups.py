@@ -133,7 +133,7 @@ class Launch:
         self.functions: dict[int, Callable[..., Any]] = {}
         self.arity: dict[int, int] = {}
         self.clusters = grid
-        self.output: deque[str] = deque()
+        self.output: deque[bytes] = deque()
         self.heap = Heap()
         self.printed = self.kept = 0  # bytes: of all output, and of what the buffer still has
         self.block: Block | None = None
@@ -379,11 +379,8 @@ class Launch:
 
     # -- output, time and special registers
 
-    def print(self, text: str) -> None:
-        """Buffer output, a character for each byte, until the launch ends.
-
-        If the buffer is full, the oldest output is lost, except this text.
-        """
+    def print(self, text: bytes) -> None:
+        """Buffer output until the launch ends; if the buffer is full, the oldest output is lost, except this text."""
         if text:
             self.output.append(text)
             self.printed += len(text)
