@@ -252,7 +252,9 @@ def _suggestion(name: str) -> str:
     from difflib import get_close_matches
 
     near = get_close_matches(name, __all__, 1)
-    return f": did you mean {near[0]}?" if near else ""
+    if near:
+        return f": did you mean {near[0]}?"
+    return ""
 
 
 def _is_for_help() -> bool:

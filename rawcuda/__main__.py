@@ -19,7 +19,10 @@ __all__ = ["COMMANDS", "main", "parser_of"]
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command and return its exit status."""
-    words = sys.argv[1:] if arguments is None else list(arguments)
+    if arguments is None:
+        words = sys.argv[1:]
+    else:
+        words = list(arguments)
     for stream in (sys.stdout, sys.stderr):  # a device's name or a path may hold any character
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
@@ -42,7 +45,9 @@ def _run(words: list[str]) -> int:
     except BrokenPipeError:
         return 141
     except SystemExit as leaving:  # argparse, after --help
-        return leaving.code if isinstance(leaving.code, int) else 1
+        if isinstance(leaving.code, int):
+            return leaving.code
+        return 1
     except Exception as error:
         if "--debug" not in words:
             return _tell(error)
@@ -76,7 +81,10 @@ def _flushed(status: int) -> int:
 def _dispatch(words: list[str]) -> int:
     from .tools.commands.console import PACKAGE, PROGRAM, Refusal
 
-    first = words[0] if words else "--help"
+    if words:
+        first = words[0]
+    else:
+        first = "--help"
     if first in COMMANDS:
         status: int = module_of(first).main(words[1:])
         return status
@@ -109,7 +117,9 @@ def _tell(error: Exception) -> int:
     if not expected:
         text = f"{type(error).__name__}: {text} (unexpected: --debug shows where)"
     _complain(f"error: {text}\n")
-    return 2 if isinstance(error, Refusal) else 1
+    if isinstance(error, Refusal):
+        return 2
+    return 1
 
 
 def _complain(text: str) -> None:

@@ -228,7 +228,9 @@ def is_capsule(thing: object) -> bool:
 def name_of(capsule: Any) -> bytes | None:
     """Return a capsule's name."""
     address = _name_of(id(capsule))
-    return ctypes.string_at(address) if address else None
+    if address:
+        return ctypes.string_at(address)
+    return None
 
 
 def identify(capsule: Any) -> tuple[int, bool]:
@@ -438,7 +440,10 @@ class _Block:
             self.shape, self.strides = (numbers, numbers + 8 * form.ndim)
         else:
             self.shape, self.strides = (0, 0)
-        name = versioned_name if form.versioned else legacy_name
+        if form.versioned:
+            name = versioned_name
+        else:
+            name = legacy_name
         self.wrapped = ctypes.byref(storage), name, None if _exports is None else _exports.drop
         self.deleter_at = form.kind.deleter.offset
         self.capsule: Any = None  # used only with sweep(): the capsule, and the original first word of the tensor
@@ -460,7 +465,10 @@ class _Form:
         self.nbytes = self.head + 16 * ndim
         self.spare: list[_Block] = []
         # before data; data; device, ndim and dtype; shape, strides; the rest
-        before = DLManagedTensorVersioned.dl_tensor.offset if versioned else 0
+        if versioned:
+            before = DLManagedTensorVersioned.dl_tensor.offset
+        else:
+            before = 0
         self.rest = self.head - before - _PACKED
         self.pack = Struct(f"{before}sP16sPP{self.nbytes - before - _PACKED}s").pack_into
 

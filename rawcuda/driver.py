@@ -176,7 +176,10 @@ class Driver(Calls):
 
     def _convert(self, function: Any) -> None:
         """Give a function argument types where prepared arguments are only numbers."""
-        prototype = cuda_h.prototypes().get(function.symbol) if IS_NARROW else None
+        if IS_NARROW:
+            prototype = cuda_h.prototypes().get(function.symbol)
+        else:
+            prototype = None
         if prototype is not None:
             function.argtypes = tuple(map(converting, prototype.machine_types))
 
@@ -243,7 +246,10 @@ class Driver(Calls):
                 raise TypeError(f"{name}() takes {count} arguments ({', '.join(names)}), not {len(arguments)}")
             if careful:
                 driver.check_thread(name)
-            start = time.perf_counter_ns() if listeners else 0
+            if listeners:
+                start = time.perf_counter_ns()
+            else:
+                start = 0
             try:
                 code = function(*arguments)
             except ctypes.ArgumentError as error:
@@ -280,7 +286,10 @@ class Driver(Calls):
         if self.forked:
             self.refuse_forked(name)
         explain = getattr(self.libcuda, "explain", None)
-        report = explain(code) if explain is not None else None
+        if explain is not None:
+            report = explain(code)
+        else:
+            report = None
         shown = [f"{parameter}={show(value)}" for parameter, value in zip(parameters, arguments)]
         words, private = (code, *self.describe(code)), hasattr(self.libcuda, "live_handles")
         first = getattr(report, "origin", None)
@@ -295,7 +304,10 @@ class Driver(Calls):
         """Note that the program does not see an error: the next one for the same failure shows the whole report."""
         if isinstance(error, ContextLost):
             explain = getattr(self.libcuda, "explain", None)
-            report = explain(error.code) if explain is not None else None
+            if explain is not None:
+                report = explain(error.code)
+            else:
+                report = None
             first = getattr(report, "origin", None)
             if report is not None and first is not None and first() is error:
                 report.origin = None
@@ -304,7 +316,10 @@ class Driver(Calls):
         self, name: str, parameters: list[str], arguments: tuple[Any, ...], code: int, began_ns: int, elapsed_ns: int
     ) -> None:
         """Report a call to the listeners."""
-        result = "CUDA_SUCCESS" if code == 0 else self.describe(code)[0]
+        if code == 0:
+            result = "CUDA_SUCCESS"
+        else:
+            result = self.describe(code)[0]
         shown = {parameter: show(value) for parameter, value in zip(parameters, arguments)}
         tracing.emit(tracing.Call(name, shown, result, elapsed_ns, began_ns))
 
@@ -386,7 +401,9 @@ def _described(call: Any, name: str) -> Any:
 
 def _python_name(parameter: str) -> str:
     """Return the name of a parameter in Python: `from`, which is a keyword, becomes `from_`."""
-    return f"{parameter}_" if iskeyword(parameter) else parameter
+    if iskeyword(parameter):
+        return f"{parameter}_"
+    return parameter
 
 
 class _Parameters:
@@ -456,7 +473,10 @@ def _require(name: str) -> None:
 
 def _near(name: str) -> str:
     """Suggest names for a misspelled one, first those of functions whose suffix a #define in the header hides."""
-    known = _callable() if name.startswith("cu") else _header_names()
+    if name.startswith("cu"):
+        known = _callable()
+    else:
+        known = _header_names()
     suffixed = [each for each in known if each.rpartition("_v")[0] == name]
     if suffixed:
         return f"libcuda exports it as {' and '.join(suffixed)}: write the suffix, which in C a #define adds"
@@ -526,7 +546,10 @@ def use(driver: str | Library, **settings: Any) -> None:
             raise RuntimeError(f"{_current!r} is in use already: choose before the first call, or in another process")
         if isinstance(driver, str):
             if driver != "nvidia" and not os.path.isabs(driver):
-                more = "; settings are keywords: use('emulator', checkers=...)" if "emulator" in driver else ""
+                if "emulator" in driver:
+                    more = "; settings are keywords: use('emulator', checkers=...)"
+                else:
+                    more = ""
                 raise ValueError(
                     f"driver {worded(driver)}: give 'nvidia', 'emulator', an absolute path, or a library object{more}"
                 )
@@ -629,7 +652,10 @@ def chosen_library() -> Library:
 def _why_no_gpu(driver: Driver) -> str:
     """Return lines that say which driver was loaded, and what may hide the GPU from it."""
     version, path = driver.version, getattr(driver.libcuda, "path", "")
-    where = f" ({path})" if path else ""
+    if path:
+        where = f" ({path})"
+    else:
+        where = ""
     lines = [f"A driver for CUDA {dotted(version)} was loaded, but it sees no GPU{where}."]
     lines += [f"{fact[0].upper()}{fact[1:]}." for fact in locate.hidden_gpus(real=bool(path))]
     if path:

@@ -88,7 +88,10 @@ def _follower() -> Any:
             machine = self.emulator._machine
             machine.program = {str(getattr(item, "path", "") or item.fspath)}
             machine.space.told.clear()  # findings that an earlier test had
-            self.before = _allocations(self.emulator) if self.leaks else {}
+            if self.leaks:
+                self.before = _allocations(self.emulator)
+            else:
+                self.before = {}
             yield
             machine.program = set()
 
@@ -109,7 +112,10 @@ def _follower() -> Any:
             """Fail the test if there are findings at the end of its fixtures, or leaks if the options say so."""
             outcome = yield
             self.judge(item, "teardown", outcome)
-            left = self.leaked(self.before) if self.leaks else []
+            if self.leaks:
+                left = self.leaked(self.before)
+            else:
+                left = []
             if self.leaks == "report":
                 item.user_properties += [(_LEAK, text) for text in left]  # pytest-xdist's workers send these on
             elif left and outcome.excinfo is None:

@@ -364,7 +364,9 @@ def worded(value: Any, longest: int = 60) -> str:
         text = repr(value)
     except Exception:  # a message about a bad value must not fail because its repr does
         text = ""
-    return text if text and len(text) <= longest else a_kind(value)
+    if text and len(text) <= longest:
+        return text
+    return a_kind(value)
 
 
 def a_kind(value: Any) -> str:

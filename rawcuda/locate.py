@@ -291,7 +291,10 @@ def refuse_planted(path: str, *, private: bool = False) -> None:
     if sys.platform == "win32" or not os.path.isabs(path) or not os.path.exists(path):
         return
     ours = [prefix + os.sep for each in (sys.prefix, sys.base_prefix) for prefix in (each, os.path.realpath(each))]
-    who, option = ("other users", "go-w") if private else ("every user", "o-w")
+    if private:
+        who, option = ("other users", "go-w")
+    else:
+        who, option = ("every user", "o-w")
     for below in _followed(path):
         while not below.startswith(tuple(ours)):
             status, owner = os.stat(below), os.lstat(below).st_uid
@@ -327,7 +330,10 @@ def _followed(path: str) -> Iterator[str]:
                 yield os.path.join(here, *rest[::-1])
                 target = os.readlink(here)
                 rest += target.split(os.sep)[::-1]
-                here = os.sep if os.path.isabs(target) else os.path.dirname(here)
+                if os.path.isabs(target):
+                    here = os.sep
+                else:
+                    here = os.path.dirname(here)
     yield here
 
 

@@ -283,7 +283,9 @@ def _built_in(words: list[str]) -> str:
     if text in ("long long unsigned", "__int64 unsigned"):
         return "unsigned long long"
     if text == "char":
-        return "signed char" if "signed" in words else "char"
+        if "signed" in words:
+            return "signed char"
+        return "char"
     if text in ("", "long", "short"):
         return text or "int"
     if text in ("unsigned", "char unsigned", "short unsigned", "long unsigned"):
@@ -295,7 +297,9 @@ def _built_in(words: list[str]) -> str:
 
 def _fits(declared: Declared, size: int) -> bool:
     """Tell whether a parameter may have a size; a pointer has 8 bytes."""
-    return size == 8 if declared[1].stars else True
+    if declared[1].stars:
+        return size == 8
+    return True
 
 
 def _agree(ours: CType, mangled: CType) -> bool:

@@ -148,7 +148,9 @@ def _kind_of(data: bytes, is_text: bool) -> str:
         if data[:4] == containers.ELF:
             is_cubin = containers.machine(data) in (containers.CUBIN_MACHINE, 0)
             containers.sections(data, "cubin" if is_cubin else "host object")
-            return "cubin" if is_cubin else "object"
+            if is_cubin:
+                return "cubin"
+            return "object"
         if data[:4] == containers.FATBIN:
             return "fatbin"
         if data[:4] == containers.LTOIR:
@@ -357,7 +359,10 @@ def _failure(linked: Linked, linker: NvJitLink, target: Target, options: Options
         )
     elif "Unsupported .version" in log:
         kind = Unsupported
-        where = f" in {added.name}" if added is not None else ""
+        if added is not None:
+            where = f" in {added.name}"
+        else:
+            where = ""
         text = f"{which}: the PTX{where} is newer than the linker: pip install --upgrade nvidia-nvjitlink. {short}"
     if kind is not None:
         return kind(text, code=status, name=linked.reason, call=call)

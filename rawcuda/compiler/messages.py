@@ -92,7 +92,10 @@ def diagnostics(log: str, request: Request) -> list[Diagnostic]:
             sources[file] = _lines_of(file, request)
         end = log.find("\n", match.end() + 1)
         below = log[match.end() + 1 : end if end >= 0 else len(log)]
-        quoted = sources[file][line - 1].decode("utf-8", "replace") if 0 < line <= len(sources[file]) else ""
+        if 0 < line <= len(sources[file]):
+            quoted = sources[file][line - 1].decode("utf-8", "replace")
+        else:
+            quoted = ""
         quoted = quoted.strip() or (below.strip() if below.startswith("  ") else "")
         found.append(Diagnostic(file, line, match["kind"], match["number"] or "", match["text"], quoted))
     return found
@@ -100,8 +103,13 @@ def diagnostics(log: str, request: Request) -> list[Diagnostic]:
 
 def _lines_of(file: str, request: Request) -> list[bytes]:
     """Return the lines of the source, or of a header that was given as text; [] if its messages count others."""
-    text = request.source if file == request.name else request.headers.get(file, b"")
-    return [] if b"#line" in text else text.splitlines()
+    if file == request.name:
+        text = request.source
+    else:
+        text = request.headers.get(file, b"")
+    if b"#line" in text:
+        return []
+    return text.splitlines()
 
 
 def failure(outcome: Outcome, request: Request, compiler: Nvrtc | Nvcc, folders: list[str]) -> CudaError:
@@ -214,7 +222,10 @@ def _about_undefined(errors: list[Diagnostic]) -> str:
 
 def pin(package: str, version: tuple[int, int], *, exact: bool = True) -> str:
     """Return what pip installs for a CUDA version; before 13, the name of the package ends with the major version."""
-    name = package if version[0] >= 13 else f"{package}-cu{version[0]}"
+    if version[0] >= 13:
+        name = package
+    else:
+        name = f"{package}-cu{version[0]}"
     if exact:
         return f'"{name}=={version[0]}.{version[1]}.*"'
     return f'"{name}"'

@@ -260,7 +260,10 @@ def _compile(request: Request, loaded: Nvrtc | Nvcc, cache: Any) -> Outcome:
             f"{about(loaded)} makes no LTO-IR: CUDA 12.0 introduced it",
             call="compile",
         )
-    store = None if cache is None else Store(cache)
+    if cache is None:
+        store = None
+    else:
+        store = Store(cache)
     folders = []  # nvcc has its own
     if loaded.kind == "NVRTC":
         folders = locate.headers(loaded.version[0])
@@ -268,7 +271,10 @@ def _compile(request: Request, loaded: Nvrtc | Nvcc, cache: Any) -> Outcome:
         path = None
     else:
         path = store.path(request, loaded, folders)
-    outcome = None if store is None or path is None else store.read(path)
+    if store is None or path is None:
+        outcome = None
+    else:
+        outcome = store.read(path)
     if outcome is None:
         outcome = loaded.compile(request, folders)
         if outcome.status:

@@ -77,7 +77,10 @@ def _known(settings: dict[str, Any]) -> dict[str, Any]:
     known = dict(settings)
     if "checkers" in known:
         given = known.pop("checkers")
-        known["checks"] = given.replace(",", " ").split() if isinstance(given, str) else given
+        if isinstance(given, str):
+            known["checks"] = given.replace(",", " ").split()
+        else:
+            known["checks"] = given
     return known
 
 
@@ -199,7 +202,10 @@ class Emulator:
         from .machine.answers import Answers
         from .machine.machine import Machine
 
-        answers = Answers.from_report(report) if report else Answers(sm or 90)
+        if report:
+            answers = Answers.from_report(report)
+        else:
+            answers = Answers(sm or 90)
         cuda = cuda or (answers.cuda if answers.cuda <= _NEWEST else 0)
         self.mode, self.seed = mode, seed
         self._entries, self._serve = ENTRIES, serve
@@ -234,7 +240,9 @@ class Emulator:
         raises  ValueError  there is any other word
         Why long  it is a list of the words that it understands, one branch for each
         """
-        text = "" if sys.flags.ignore_environment else os.environ.get(_VARIABLE, "")
+        text = ""
+        if not sys.flags.ignore_environment:
+            text = os.environ.get(_VARIABLE, "")
         mode, seed, devices, peers, executor, report = "eager", 0, 1, "on", "auto", ""
         sm: int | None = None
         failures: list[str] = []
@@ -372,5 +380,7 @@ class Emulator:
             return self._machine.live()
 
     def __repr__(self) -> str:
-        seed = f" seed {self.seed}" if self.mode == "random" else ""
+        seed = ""
+        if self.mode == "random":
+            seed = f" seed {self.seed}"
         return f"<emulator, {self.mode}{seed}, {len(self._machine.devices)} devices>"

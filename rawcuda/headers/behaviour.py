@@ -131,6 +131,11 @@ def codes(table: str) -> dict[str, tuple[tuple[int, ...], str]]:
 
 
 def _plain(symbol: str) -> str:
-    name = symbol[:-5] if symbol.endswith(("_ptsz", "_ptds")) else symbol
+    if symbol.endswith(("_ptsz", "_ptds")):
+        name = symbol[:-5]
+    else:
+        name = symbol
     plain, _, version = name.rpartition("_v")
-    return plain if version.isdecimal() else name
+    if version.isdecimal():
+        return plain
+    return name

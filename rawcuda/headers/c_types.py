@@ -76,7 +76,9 @@ class Integer:
 
 def _shown(value: int) -> str:
     """Return an integer as text for an error; Python refuses to print very long ones."""
-    return str(value) if value.bit_length() <= 128 else f"an integer of {value.bit_length()} bits"
+    if value.bit_length() <= 128:
+        return str(value)
+    return f"an integer of {value.bit_length()} bits"
 
 
 def _article(value: Any) -> str:
@@ -147,7 +149,10 @@ class Handle(ctypes.c_void_p):
         """
         if value is None or type(value) is cls:
             return value
-        remedy = f": if this is one, write {cls.__name__}({value:#x})" if type(value) is int else ""
+        if type(value) is int:
+            remedy = f": if this is one, write {cls.__name__}({value:#x})"
+        else:
+            remedy = ""
         raise TypeError(f"this takes a {cls.__name__} or None, not {_article(value)}{remedy}")
 
     def __repr__(self) -> str:

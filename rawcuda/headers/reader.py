@@ -90,14 +90,18 @@ class Prototype:
     def returns(self) -> Any:
         """Return the ctypes type of the result."""
         text = self.line[: self.line.index("(") - len(self.name)].rstrip()
-        return ctypes.c_char_p if text.endswith("*") else ctypes.c_int
+        if text.endswith("*"):
+            return ctypes.c_char_p
+        return ctypes.c_int
 
     @property
     def abi(self) -> tuple[int, int]:
         """Return the CUDA version by which cuGetProcAddress knows this ABI; for a few, earlier than `since`."""
         version = next((mark[4:] for mark in self.marks if mark.startswith("abi=")), "")
         major, _, minor = version.partition(".")
-        return (int(major), int(minor)) if version else self.since
+        if version:
+            return (int(major), int(minor))
+        return self.since
 
     @property
     def old(self) -> bool:
@@ -109,7 +113,10 @@ class Prototype:
         """Return (name, ctypes type) of each parameter; the line is parsed on first access."""
         if self._parameters is None:
             inside = self.line[self.line.index("(") + 1 : -2]
-            self._parameters = () if inside == "void" else tuple(map(self._parameter, inside.split(", ")))
+            if inside == "void":
+                self._parameters = ()
+            else:
+                self._parameters = tuple(map(self._parameter, inside.split(", ")))
         return self._parameters
 
     @property
@@ -164,7 +171,9 @@ class Prototypes:
     def get(self, name: str, default: Any = None) -> Any:
         """Return the prototype of a function, or `default`."""
         found = self._found.get(name) or self._find(name)
-        return default if found is None else found
+        if found is None:
+            return default
+        return found
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and self.get(name) is not None
@@ -216,7 +225,10 @@ class Prototypes:
 
     def _per_thread(self, plain: Prototype) -> Prototype:
         """Return the form of a function in which stream NULL is the default stream of the thread."""
-        form = "ptsz" if "ptsz" in plain.marks else "ptds"
+        if "ptsz" in plain.marks:
+            form = "ptsz"
+        else:
+            form = "ptds"
         line = plain.line.replace(f"{plain.name}(", f"{plain.name}_{form}(", 1)
         since = max(plain.since, (7, 0))
         marks = "".join(f" {mark}" for mark in plain.marks if mark != form)
@@ -232,7 +244,10 @@ class Prototypes:
                     end = text.find("\n", start) + 1 or len(text)
                     if text[start] not in "/ \n":
                         plain = self._declared(text, start)
-                        forms = [self._per_thread(plain)] if "ptsz" in plain.marks or "ptds" in plain.marks else []
+                        if "ptsz" in plain.marks or "ptds" in plain.marks:
+                            forms = [self._per_thread(plain)]
+                        else:
+                            forms = []
                         for each in (plain, *forms):
                             found[each.name] = self._found.setdefault(each.name, each)
                     start = end
@@ -266,7 +281,9 @@ class Header:
     def note(self) -> str:
         """Return what a vendored part says about rows that it lacks, to be appended to an error; "" in the whole."""
         text = self._enum_text()
-        return f"; {text[4 : text.index(' */')]}" if text.startswith("\n/* this copy is") else ""
+        if text.startswith("\n/* this copy is"):
+            return f"; {text[4 : text.index(' */')]}"
+        return ""
 
     # -- enumerations and constants
 
@@ -277,7 +294,10 @@ class Header:
         """
         found = self._enums.get(name)
         if found is None:
-            found = self._defines() if name == "#define" else self._enumerators(name)
+            if name == "#define":
+                found = self._defines()
+            else:
+                found = self._enumerators(name)
             found = self._enums.setdefault(name, found)
         return found
 
@@ -295,7 +315,9 @@ class Header:
         """Return the lines of the enumerators of one enum, "" if there is no such enum."""
         text = self._enum_text()
         start = text.find(f"\nenum {name} {{")
-        return "" if start < 0 else text[text.index("\n", start + 1) + 1 : text.index("\n};", start) + 1]
+        if start < 0:
+            return ""
+        return text[text.index("\n", start + 1) + 1 : text.index("\n};", start) + 1]
 
     def _defines(self) -> dict[str, int]:
         found = {}
@@ -342,11 +364,16 @@ class Header:
         if found is None:
             with self._lock:
                 found = self._made.get(name) or self._begun.get(name) or self._make(name)
-        return found if found is not None else self.constant(name)
+        if found is not None:
+            return found
+        return self.constant(name)
 
     def attribute(self, name: str, module: dict[str, Any]) -> Any:
         """Return what a name stands for, and keep it in the module's namespace; for the module's __getattr__."""
-        found = None if name.startswith("_") else self.look_up(name)
+        if name.startswith("_"):
+            found = None
+        else:
+            found = self.look_up(name)
         if found is None:
             raise AttributeError(f"module {self.module!r} has no attribute {name!r}")
         return module.setdefault(name, found)
@@ -383,8 +410,13 @@ class Header:
             lines = self._enum_lines(name)
             if not lines:
                 raise KeyError(f"{name} is not a type of {self.module}")
-            found = Int if " = -" in lines else Enumerator
-        return Enumerator if issubclass(found, int) else found
+            if " = -" in lines:
+                found = Int
+            else:
+                found = Enumerator
+        if issubclass(found, int):
+            return Enumerator
+        return found
 
     def _member(self, text: str) -> Any:
         """Return the ctypes type of a structure's member, or of what a pointer points to."""
@@ -439,7 +471,10 @@ class Header:
         members = {"__doc__": _documentation(rest), "__module__": self.module}
         if "(*" in code:
             returned, _, parameters = code.partition(f" (*{name})(")
-            kinds = [] if parameters == "void)" else [self._argument(each) for each in parameters[:-1].split(", ")]
+            if parameters == "void)":
+                kinds = []
+            else:
+                kinds = [self._argument(each) for each in parameters[:-1].split(", ")]
             return ctypes.CFUNCTYPE(self._argument(f"{returned} x") if returned != "void" else None, *kinds)
         origin = code[: -len(name)].rstrip()
         if origin.endswith("*"):
@@ -452,7 +487,9 @@ class Header:
         """Return the ctypes type of an argument of a function that the driver calls."""
         start = max(text.rfind(" "), text.rfind("*")) + 1
         kind = self._member(text[:start].rstrip())
-        return ctypes.c_int if kind is ctypes.c_uint and text.startswith("CU") else kind
+        if kind is ctypes.c_uint and text.startswith("CU"):
+            return ctypes.c_int
+        return kind
 
     def _structure(self, name: str, base: Any, text: str) -> Any:
         """Make a structure or union; it is known while its members are read, as one may point to it."""
@@ -504,10 +541,15 @@ class Header:
         code, *counts = code.replace("]", "").split("[")
         start = max(code.rfind(" "), code.rfind("*")) + 1
         text = code[:start].rstrip()
-        kind = ctypes.c_ubyte if counts and text == "char" else self._member(text)
+        if counts and text == "char":
+            kind: Any = ctypes.c_ubyte
+        else:
+            kind = self._member(text)
         for count in reversed(counts):
             kind = kind * int(count)
-        return (code[start:], kind, int(bits)) if bits else (code[start:], kind)
+        if bits:
+            return (code[start:], kind, int(bits))
+        return (code[start:], kind)
 
 
 def _pointed(text: str) -> str:
@@ -524,5 +566,8 @@ def _documentation(text: str) -> str:
     """Return the comment of a line as a docstring."""
     comment = text.partition("//")[2].strip()
     version, _, doc = comment.partition("  ")
-    comment = doc if version[:1].isdigit() and "." in version and " " not in version else comment
-    return comment[:1].upper() + comment[1:] + "." if comment else ""
+    if version[:1].isdigit() and "." in version and " " not in version:
+        comment = doc
+    if comment:
+        return comment[:1].upper() + comment[1:] + "."
+    return ""

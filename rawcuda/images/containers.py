@@ -337,7 +337,10 @@ def _unpack_lz4(packed: bytes, size: int) -> bytes:
 
 def _length(packed: bytes, at: int, start: int) -> tuple[int, int]:
     """Read an LZ4 length: after 15, bytes are added until one is not 255."""
-    more = 255 if start == 15 else 0
+    if start == 15:
+        more = 255
+    else:
+        more = 0
     while more == 255:
         more = packed[at]
         at, start = at + 1, start + more

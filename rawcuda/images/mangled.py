@@ -147,13 +147,17 @@ _MOST = 1 << 20  # characters of all names that are made of it, where a type of 
 def parameters(name: str) -> list[CType] | None:
     """Return the types of a function's parameters from its mangled name; None if that is not one, or not understood."""
     read = _read(name)
-    return None if read is None else read[1]
+    if read is None:
+        return None
+    return read[1]
 
 
 def base_name(name: str) -> str:
     """Return the name of a function without namespaces and arguments of templates: "scale" of "_Z5scaleIfEvPT_"."""
     read = _read(name)
-    return name if read is None else read[0]
+    if read is None:
+        return name
+    return read[0]
 
 
 def _read(name: str) -> tuple[str, list[CType]] | None:
@@ -391,7 +395,9 @@ class _Reader:
         elif letter == "D" or letter in _BUILT_IN:
             code = next((code for code in ("DF16_", "DF16b", self.text[self.at : self.at + 2], letter)
                          if code in _BUILT_IN and self._taken(code)), None)  # fmt: skip
-            return CType(_BUILT_IN[code]) if code is not None else self._fail()
+            if code is not None:
+                return CType(_BUILT_IN[code])
+            return self._fail()
         elif letter == "A":
             self.at = self.text.index("_", self.at) + 1
             made = self._inner()  # as a parameter it would be a pointer; so this is behind one: float (*rows)[10]

@@ -75,7 +75,10 @@ def declarations(text: str) -> list[Declaration]:
         if match is None:
             continue
         before = linked.search(piece, 0, match.start())
-        linkage = before[1] if before is not None else ""
+        if before is not None:
+            linkage = before[1]
+        else:
+            linkage = ""
         if match[1] in ("entry", "func"):
             named = function.search(piece, match.start())
             if named is not None:

@@ -209,7 +209,10 @@ class _State:
         at += 6
         made, each = b"", (size + 3) // 4
         for number in range(4):
-            stop = at + jumps[number] if number < 3 else end
+            if number < 3:
+                stop = at + jumps[number]
+            else:
+                stop = end
             made += self._decoded(data[at:stop], each if number < 3 else size - 3 * each)
             at = stop
         return made, end

@@ -121,7 +121,10 @@ class Buffer:
 
     def _flat(self) -> Any:
         """Return the elements in one dimension, in the order in which they lie in memory."""
-        made = self.view if self.view.is_c_contiguous else self.view.T
+        if self.view.is_c_contiguous:
+            made = self.view
+        else:
+            made = self.view.T
         return made.reshape(made.size)
 
     def _synchronize(self) -> None:

@@ -18,6 +18,9 @@ def preload(_: object) -> None:
     name = f"{__package__}.dask"
     for place in ("distributed.worker.preload", "distributed.client.preload"):
         known = config.get(place, [])
-        known = [known] if isinstance(known, str) else list(known)
+        if isinstance(known, str):
+            known = [known]
+        else:
+            known = list(known)
         if name not in known:
             config.set({place: [*known, name]})

@@ -102,7 +102,10 @@ def converting(kind: Any) -> Any:
 
 # -- the C API
 
-_api = ctypes.PyDLL(None) if sys.platform != "win32" else ctypes.PyDLL("", handle=vars(sys)["dllhandle"])
+if sys.platform != "win32":
+    _api = ctypes.PyDLL(None)
+else:
+    _api = ctypes.PyDLL("", handle=vars(sys)["dllhandle"])
 
 
 def bind(name: str, result: Any, *arguments: Any) -> Any:
@@ -274,11 +277,16 @@ _T_OBJECT_EX, _READONLY = 16, 1
 
 # Without the GIL, threads must not slice the window at once: CPython 3.13 counts the slices of a memoryview without a
 # lock, and at 0 it can no longer be used.
-_sliced = window if getattr(sys, "_is_gil_enabled", lambda: True)() else None
+if getattr(sys, "_is_gil_enabled", lambda: True)():
+    _sliced = window
+else:
+    _sliced = None
 
 
 def bytes_at(address: int, nbytes: int) -> bytes:
     """Return a copy of the bytes at an address, which may be 0 if there are none."""
     if _sliced is None:
-        return ctypes.string_at(address, nbytes) if nbytes else b""
+        if nbytes:
+            return ctypes.string_at(address, nbytes)
+        return b""
     return _sliced[address : address + nbytes].tobytes()  # a foreign call takes 150 ns more

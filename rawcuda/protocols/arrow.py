@@ -61,6 +61,7 @@ _RELEASE_OF_STREAM, _SIZE_OF_STREAM = calcsize("3P"), calcsize("5P")
 _read_pointer = reader("P")
 
 _DEVICES = {1: "cpu", 2: "cuda", 3: "cuda_host", 13: "cuda_managed"}  # ArrowDeviceType, as in DLPack
+_ON_DEVICE = 2, 13
 _NUMBERS = {
     "c": "int8",
     "C": "uint8",
@@ -120,14 +121,15 @@ class Parts:
     owners   the owner of each array of a stream; None: the array is still in its capsule
     device   (kind, ordinal)
     event    the address of the event to wait for, or 0
+    unread   whether the host cannot read the arrays, or must not before the event
     """
 
-    __slots__ = ("schema", "arrays", "owners", "holds", "device", "event")
+    __slots__ = ("schema", "arrays", "owners", "holds", "device", "event", "unread")
 
     def __init__(self, schema: int, arrays: list[int], holds: Any) -> None:
         self.schema, self.arrays, self.holds = schema, arrays, holds
         self.owners: list[Moved] | None = None
-        self.device, self.event = ("cpu", 0), 0
+        self.device, self.event, self.unread = ("cpu", 0), 0, False
 
 
 def describe(exporter: Any, kind: type[Description] = Description, stream: Any = None) -> Description | None:
@@ -220,7 +222,9 @@ def _from_device_array(ask: Any, exporter: Any) -> Parts:
     number, type_, made.event = _read_device(array + _SIZE_OF_ARRAY)
     if type_ not in _DEVICES:
         raise refusal("arrow", "device_type", type_, "is not host or CUDA memory; copy it there first")
-    made.device = _DEVICES[type_], number if _DEVICES[type_] in ("cuda", "cuda_managed") and number >= 0 else 0
+    kind, on_device = _DEVICES[type_], type_ in _ON_DEVICE
+    made.device = kind, number if on_device and number >= 0 else 0
+    made.unread = on_device or (kind != "cpu" and made.event != 0)
     return made
 
 
@@ -315,8 +319,8 @@ def _described(made: Parts, number: int, element: tuple[DType, Ints], kind: type
     array, (dtype, inner) = made.arrays[number], element
     if not _read_array(array)[8]:
         raise refusal("arrow", "release", 0, "means that the array was released or taken already; export it again")
-    address, shape = _layout(array, dtype, inner, made.device[0])
-    if dtype.typestr[1:3] in ("M8", "m8") and made.device[0] not in _UNREAD:
+    address, shape = _layout(array, dtype, inner, made.unread)
+    if dtype.typestr[1:3] in ("M8", "m8") and not made.unread:
         for at in not_a_time(address, layout.size(shape)):
             raise protecting(
                 "arrow",
@@ -336,7 +340,6 @@ def _described(made: Parts, number: int, element: tuple[DType, Ints], kind: type
     return described
 
 
-_UNREAD = "cuda", "cuda_managed"  # the host cannot read these, or must not before the exporter's event
 _NAT = (-(2**63)).to_bytes(8, sys.byteorder, signed=True)
 _STEP = 1 << 17  # elements that are copied to be searched
 
@@ -368,7 +371,7 @@ def _element(made: Parts) -> tuple[DType, Ints]:
     except ProtocolError as refused:
         if not refused.protects and refused.field != "schema":
             for array in made.arrays:
-                missing = _missing_in(made.schema, array, made.device[0])
+                missing = _missing_in(made.schema, array, made.unread)
                 if missing:
                     raise protecting(
                         "arrow",
@@ -452,19 +455,18 @@ def _dtype_of(text: str) -> DType:
     raise refusal("arrow", "format", text, why)
 
 
-def _layout(array: int, dtype: DType, inner: Ints, device: str) -> tuple[int, Ints]:
+def _layout(array: int, dtype: DType, inner: Ints, unread: bool) -> tuple[int, Ints]:
     """Check a struct ArrowArray, and return the address of its first element and its shape."""
     shape: tuple[int, ...] = ()
     skipped = 0  # elements of the innermost array before the first one
     count = None
     for extent in (*inner, None):
         length, nulls, offset, n_buffers, n_children, buffers, children, dictionary, _ = _read_array(array)
-        if not 0 <= length < 2**62 or not 0 <= offset < 2**62 or dictionary or nulls < -1 or nulls > length:
-            raise refusal("arrow", "length, offset", (length, offset), "is impossible; the exporter is at fault")
-        if count is not None and length < skipped + count:
-            raise refusal(
-                "arrow", "children", length, f"has fewer than {skipped + count} elements; the exporter is at fault"
-            )
+        _check_numbers(length, nulls, offset)
+        if dictionary:
+            raise refusal("arrow", "dictionary", hex(dictionary), "is not in the schema; the exporter is at fault")
+        if count is not None:
+            _check_child(length, skipped + count)
         if extent is None:
             wanted = (2, 0)
         else:
@@ -474,7 +476,7 @@ def _layout(array: int, dtype: DType, inner: Ints, device: str) -> tuple[int, In
                 "arrow", "n_buffers, n_children", (n_buffers, n_children), f"must be {wanted} for this format"
             )
         valid = _read_pointer(buffers)[0]
-        _check_valid(valid, nulls, offset + skipped, length if count is None else count, device)
+        _check_valid(valid, nulls, offset + skipped, length if count is None else count, unread)
         if count is None:
             count = length
         if not shape:
@@ -501,31 +503,45 @@ def _layout(array: int, dtype: DType, inner: Ints, device: str) -> tuple[int, In
     return first, shape
 
 
-def _check_valid(bits: int, nulls: int, first: int, count: int, device: str) -> None:
+def _check_numbers(length: int, nulls: int, offset: int) -> None:
+    """Check the numbers of a struct ArrowArray."""
+    if not 0 <= length < 2**62 or not 0 <= offset < 2**62 or not -1 <= nulls <= length:
+        raise refusal(
+            "arrow", "length, null_count, offset", (length, nulls, offset), "is impossible; the exporter is at fault"
+        )
+
+
+def _check_child(length: int, wanted: int) -> None:
+    """Check that a child has as many elements as its parent says."""
+    if length < wanted:
+        raise refusal("arrow", "children", length, f"has fewer than {wanted} elements; the exporter is at fault")
+
+
+def _check_valid(bits: int, nulls: int, first: int, count: int, unread: bool) -> None:
     """Check that no element is null."""
-    if nulls < 0 and bits and count and device in _UNREAD:
+    if nulls < 0 and bits and count and unread:
         raise protecting("arrow", "null_count", -1, "means that nulls were not counted: drop them, or count them first")
-    missing = _missing(bits, nulls, first, count, device)
+    missing = _missing(bits, nulls, first, count, unread)
     if missing:
         raise protecting(
             "arrow", "null_count", missing, "elements are null, which a view cannot represent: fill or drop them"
         )
 
 
-def _missing(bits: int, nulls: int, first: int, count: int, device: str) -> int:
+def _missing(bits: int, nulls: int, first: int, count: int, unread: bool) -> int:
     """Return the number of nulls among some elements of an array."""
     if not nulls or not count or not bits:
         if nulls > 0 and not bits:
             raise refusal("arrow", "null_count", nulls, "needs a bitmap of the nulls; the exporter is at fault")
         return 0
-    if device in _UNREAD:
+    if unread:
         return abs(nulls)
     begin = first // 8
     raw = int.from_bytes(ctypes.string_at(bits + begin, (first + count + 7) // 8 - begin), "little") >> first % 8
     return count - bin(raw & ((1 << count) - 1)).count("1")
 
 
-def _missing_in(schema: int, array: int, device: str, part: Any = None, depth: int = 0) -> int:
+def _missing_in(schema: int, array: int, unread: bool, part: Any = None, depth: int = 0) -> int:
     """Return the number of nulls in an array that cannot be viewed, and in all that it consists of.
 
     part    the first element and the number of elements that are meant; None: all
@@ -534,12 +550,14 @@ def _missing_in(schema: int, array: int, device: str, part: Any = None, depth: i
     length, nulls, offset, n_buffers, has_children, buffers, parts, indexed, _ = _read_array(array)
     text = _text(schema)
     first, count = part or (0, length)
+    _check_numbers(length, nulls, offset)
+    _check_child(length, first + count)
     if text == "n":
         return int(count)
     first += offset
     found = 0
     if n_buffers and buffers and not text.startswith(("+u", "+r")):  # unions and runs have no bitmap of their own
-        found = _missing(_read_pointer(buffers)[0], nulls, first, count, device)
+        found = _missing(_read_pointer(buffers)[0], nulls, first, count, unread)
     if depth > _MOST_NESTED or n_children != has_children:
         return found
     for at in range(n_children):
@@ -548,7 +566,7 @@ def _missing_in(schema: int, array: int, device: str, part: Any = None, depth: i
             below = first, count
         elif text.startswith("+w:") and _is_number(text[3:]):
             below = first * int(text[3:]), count * int(text[3:])
-        found += _missing_in(_child(children, at), _child(parts, at), device, below, depth + 1)
+        found += _missing_in(_child(children, at), _child(parts, at), unread, below, depth + 1)
     if dictionary and indexed:
-        found += _missing_in(dictionary, indexed, device, None, depth + 1)
+        found += _missing_in(dictionary, indexed, unread, None, depth + 1)
     return found

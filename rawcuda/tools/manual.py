@@ -156,4 +156,6 @@ def _roff(text: str) -> list[str]:
 def _escaped(text: str) -> str:
     """Return a line in which roff sees no commands."""
     text = text.replace("\\", "\\e").replace("-", "\\-")
-    return "\\&" + text if text[:1] in (".", "'") else text
+    if text[:1] in (".", "'"):
+        return "\\&" + text
+    return text

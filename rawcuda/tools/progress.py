@@ -103,12 +103,18 @@ class _Line:
 
     def _text(self, done: int, now: float) -> str:
         seconds = now - self.begin
-        rate = f"{done / seconds:,.1f}/s" if seconds > 0 else ""
+        if seconds > 0:
+            rate = f"{done / seconds:,.1f}/s"
+        else:
+            rate = ""
         if not self.total:
             parts = [self.label, f"{done}", f"{seconds:.1f} s", rate]
             return " ".join([part for part in parts if part])
         full = min(done * _WIDTH // self.total, _WIDTH)
-        bar = f"[{'#' * full}{'.' * (_WIDTH - full)}]" if self.live else ""
+        if self.live:
+            bar = f"[{'#' * full}{'.' * (_WIDTH - full)}]"
+        else:
+            bar = ""
         parts = [self.label, bar, f"{100 * done // self.total:3d} %", f"{done}/{self.total}", f"{seconds:.1f} s", rate]
         return " ".join([part for part in parts if part])
 

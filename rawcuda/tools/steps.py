@@ -57,7 +57,10 @@ def step(
     context is then unusable, as after a launch.
     """
     if not isinstance(kernel, Kernel):
-        more = ": give its kernel, and the grid and block by name" if type(kernel).__name__ == "Launch" else ""
+        if type(kernel).__name__ == "Launch":
+            more = ": give its kernel, and the grid and block by name"
+        else:
+            more = ""
         raise TypeError(f"step() takes a Kernel, such as module['name'], not {a_kind(kernel)}{more}")
     driver = kernel._primary.driver
     if not is_emulator(driver):
@@ -112,7 +115,10 @@ class Steps(Sequence):  # type: ignore[type-arg]  # of Step: Python 3.9 evaluate
 
     def __init__(self, record: Recorder) -> None:
         self.kernel, self.block, self.warp, self.limit = record.kernel, record.block, record.warp, record.limit
-        self.error = None if record.error is None else str(record.error)
+        if record.error is None:
+            self.error = None
+        else:
+            self.error = str(record.error)
         self._steps = list(record.steps())
         self.is_complete = not record.is_full or len(self._steps) < self.limit
 
@@ -123,7 +129,10 @@ class Steps(Sequence):  # type: ignore[type-arg]  # of Step: Python 3.9 evaluate
         return self._steps[index]
 
     def __repr__(self) -> str:
-        failed = ", failed" if self.error else ""
+        if self.error:
+            failed = ", failed"
+        else:
+            failed = ""
         return f"<{len(self)} steps of {self.kernel}, warp {self.warp} of block {self.block}{failed}>"
 
     def _ends(self) -> list[str]:
@@ -211,8 +220,14 @@ def _lane_boxes(each: Step) -> str:
     """Return the lanes as small boxes, whose colours are visible on light and on dark pages."""
     boxes = []
     for acts, here in zip(each.active, each.reached):
-        fill = "#3b82f6" if acts else "transparent"
-        line = "#3b82f6" if here else "#8888"
+        if acts:
+            fill = "#3b82f6"
+        else:
+            fill = "transparent"
+        if here:
+            line = "#3b82f6"
+        else:
+            line = "#8888"
         boxes.append(
             f'<span style="display:inline-block;width:.4em;height:.8em;background:{fill};outline:1px solid {line};'
             'margin-right:2px"></span>'
@@ -238,7 +253,10 @@ def _effects(each: Step) -> list[str]:
             continue
         where = _run([access.address for access in found], "{:#x}")
         what = _run([access.values[0] if len(access.values) == 1 else access.values for access in found])
-        arrow = "<-" if kind == "write" else "->"
+        if kind == "write":
+            arrow = "<-"
+        else:
+            arrow = "->"
         made.append(f"{kind} {space} {where}, {nbytes} bytes {arrow} {what}")
     return made
 
@@ -249,7 +267,10 @@ def _run(values: list[Any], form: str = "") -> str:
     if all(text == texts[0] for text in texts):
         return texts[0]
     whole = all(isinstance(value, int) and not isinstance(value, bool) for value in values)
-    pace = values[1] - values[0] if whole else 0
+    if whole:
+        pace = values[1] - values[0]
+    else:
+        pace = 0
     if len(values) > _SHOWN and whole and all(b - a == pace for a, b in zip(values, values[1:])):
         return f"{texts[0]}, {texts[1]}, ... {texts[-1]}"
     if len(texts) > _SHOWN + 1:
@@ -259,7 +280,9 @@ def _run(values: list[Any], form: str = "") -> str:
 
 def _number(value: Any) -> str:
     if isinstance(value, bool):
-        return "true" if value else "false"
+        if value:
+            return "true"
+        return "false"
     if isinstance(value, float):
         return f"{value:.9g}"
     if isinstance(value, int) and value >= 1 << 32:
@@ -276,10 +299,14 @@ def _number(value: Any) -> str:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, float):
-        return value if isfinite(value) else str(value)
+        if isfinite(value):
+            return value
+        return str(value)
     if isinstance(value, int) and not -_EXACT < value < _EXACT:
         return hex(value)
-    return [_plain(each) for each in value] if isinstance(value, (tuple, list)) else value
+    if isinstance(value, (tuple, list)):
+        return [_plain(each) for each in value]
+    return value
 
 
 def _plain_step(each: Step, changed: dict[str, tuple[Any, ...]]) -> dict[str, Any]:

@@ -69,7 +69,9 @@ def colours(stream: Any = None) -> bool:
 def painted(text: str, kind: str, stream: Any = None) -> str:
     """Return a text in the colour of a kind ("good", "bad", "quiet" or "strong") if the stream shows colours."""
     text = shown(text)
-    return f"\033[{_CODES[kind]}m{text}\033[0m" if text and colours(stream) else text
+    if text and colours(stream):
+        return f"\033[{_CODES[kind]}m{text}\033[0m"
+    return text
 
 
 def say(*pieces: str | tuple[str, str], end: str = "\n", stream: Any = None, flush: bool = False) -> None:
@@ -88,7 +90,10 @@ def folded(text: str, indent: str = "", first: str | None = None, columns: int |
 
     size = columns or width()
     made: list[str] = []
-    begin = indent if first is None else first
+    if first is None:
+        begin = indent
+    else:
+        begin = first
     for line in text.splitlines() or [""]:
         made += textwrap.wrap(
             line,

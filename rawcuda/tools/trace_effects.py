@@ -66,7 +66,10 @@ def placed(call: Call) -> Placed | None:
     elif kind == "kernel":
         label = said.get("f", "kernel").replace("<Kernel ", "").rstrip(">")
     elif kind == "sync":
-        label = "waits" if stream or event else "waits for all"
+        if stream or event:
+            label = "waits"
+        else:
+            label = "waits for all"
     return Placed(kind, stream, event, label[:40])
 
 

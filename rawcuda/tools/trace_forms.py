@@ -31,7 +31,10 @@ def form_of(to: Any, form: str | None) -> str:
     raises  ValueError  an unknown form
     """
     if form is None:
-        path = os.fspath(to) if isinstance(to, str) or hasattr(to, "__fspath__") else ""
+        if isinstance(to, str) or hasattr(to, "__fspath__"):
+            path = os.fspath(to)
+        else:
+            path = ""
         return {".jsonl": "jsonl", ".json": "chrome", ".svg": "svg"}.get(os.path.splitext(path)[1].lower(), "log")
     if form not in FORMS:
         raise ValueError(f"form {form!r}: give one of {', '.join(map(repr, FORMS))}")
@@ -98,7 +101,9 @@ class _Calls(_Writer):
 
     def _paint(self, code: str, text: str) -> str:
         text = shown(text)
-        return f"\033[{code}m{text}\033[0m" if self._colourful and text else text
+        if self._colourful and text:
+            return f"\033[{code}m{text}\033[0m"
+        return text
 
     def head(self) -> None:
         """Write the line above the columns, once."""
@@ -230,7 +235,10 @@ class _Chrome(_Writer):
         if isinstance(event, Step):
             if event.protocol == "range":
                 begins = event.what == "begin"
-                name = event.details if begins else event.details.rpartition(" after ")[0]
+                if begins:
+                    name = event.details
+                else:
+                    name = event.details.rpartition(" after ")[0]
                 self._put("B" if begins else "E", name, 1, row, ts=at, cat="range")
                 return
             self._put(

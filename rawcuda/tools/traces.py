@@ -131,7 +131,10 @@ class Trace:
     def __repr__(self) -> str:
         if not self._begun:
             return f"<{_NO_BLOCK}>"
-        state = "running" if self._listener is not None else "ended"
+        if self._listener is not None:
+            state = "running"
+        else:
+            state = "ended"
         if not isinstance(self._to, list):
             return f"<trace, {state}; it keeps no events: trace([]) keeps them>"
         calls = sum(isinstance(event, Call) for event in self.events)

@@ -746,6 +746,50 @@ def test_an_exception_at_any_line_of_a_share_leaves_no_server(device):
     memory.close()
 
 
+@pytest.mark.parametrize("traced", ["share", "close"])
+def test_a_finalizer_that_ends_or_shares_at_any_line(device, traced):
+    """At each line of a share in this thread, the only other one ends; at each line of its end, another begins."""
+    memory = device.allocate(64)
+    seen, handles = set(), []
+
+    def at_line():
+        if traced == "share":
+            handles.pop().close(60)
+        else:
+            handles.append(memory.share())
+
+    def trace(frame, event, _):
+        place = frame.f_code.co_filename, frame.f_lineno
+        if not place[0].endswith(os.path.join("processes", "server.py")):
+            return trace if event == "call" else None
+        if event == "line" and place not in seen:
+            seen.add(place)
+            sys.settrace(None)
+            at_line()
+        return trace
+
+    before, was = -1, sys.gettrace()
+    while len(seen) > before:
+        before = len(seen)
+        first = memory.share()
+        if traced == "share":
+            handles.append(first)
+        sys.settrace(trace)
+        try:
+            if traced == "share":
+                handles.append(memory.share())
+            else:
+                first.close(0)
+        finally:
+            sys.settrace(was)
+        server = handles[-1]._offer.server if handles else None
+        assert server is None or not server.over, sorted(seen)[-1]
+        while handles:
+            handles.pop().close(60)
+    assert len(seen) > 15
+    memory.close()
+
+
 def test_many_threads_share_at_once(device, worker):
     failed = []
 

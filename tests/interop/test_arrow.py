@@ -174,7 +174,7 @@ def test_what_an_object_offers_beside_its_class():
 
 
 FIELDS = {
-    *("length", "offset", "length, offset", "n_buffers, n_children", "buffers", "children", "dictionary", "null_count"),
+    *("length", "offset", "length, null_count, offset", "n_buffers, n_children", "buffers", "children", "dictionary", "null_count"),
     *("release", "schema", "format", "device_type"),
 }
 BITS = ctypes.create_string_buffer(b"\xfb")  # element 2 is null
@@ -183,20 +183,20 @@ BITS = ctypes.create_string_buffer(b"\xfb")  # element 2 is null
 @pytest.mark.parametrize(
     "changes, words",
     [
-        ({"length": -1}, "length, offset"),
-        ({"length": 2**62}, "length, offset"),
+        ({"length": -1}, "length, null_count, offset"),
+        ({"length": 2**62}, "length, null_count, offset"),
         ({"length": 2**62 - 1}, "length .* larger than"),
         ({"length": 2**61, "format": b"w:2147483647"}, "length .* larger than"),
-        ({"offset": 2**62}, "length, offset"),
+        ({"offset": 2**62}, "length, null_count, offset"),
         ({"offset": 2**62 - 1}, "offset 4611686018427387903: leads out of the address space"),
-        ({"offset": -1}, "length, offset"),
-        ({"nulls": 9}, "length, offset"),
-        ({"nulls": -2}, "length, offset"),
+        ({"offset": -1}, "length, null_count, offset"),
+        ({"nulls": 9}, "length, null_count, offset"),
+        ({"nulls": -2}, "length, null_count, offset"),
         ({"n_buffers": 1}, "n_buffers"),
         ({"n_children": 1}, "n_children"),
         ({"buffers": 0}, "n_buffers"),
         ({"data": 0}, "is null"),
-        ({"dictionary": 8}, "length, offset"),
+        ({"dictionary": 8}, "dictionary"),
         ({"indices": 8}, "dictionary"),
         ({"schema_children": 1}, "children"),
         ({"release": 0}, "released or taken already"),
@@ -226,6 +226,85 @@ def test_8_10_structs_that_contradict_themselves_are_refused_and_not_taken(chang
     assert caught.value.protocol == "arrow" and caught.value.field in FIELDS
     gc.collect()
     assert not exporter.released and exporter.array[8] == release
+
+
+@pytest.mark.parametrize(
+    "changes, words",
+    [
+        ({"offset": -(2**40)}, "length, null_count, offset"),
+        ({"offset": 2**62}, "length, null_count, offset"),
+        ({"length": -8}, "length, null_count, offset"),
+        ({"length": 2**62}, "length, null_count, offset"),
+        ({"nulls": 9}, "length, null_count, offset"),
+    ],
+)
+@pytest.mark.parametrize("where", ["itself", "dictionary", "member"])
+def test_8_10_what_cannot_be_viewed_contradicts_itself(changes, words, where):
+    """Its nulls are looked for, so its bitmap is read."""
+    exporter = Exporter(**{"format": b"b", "valid": ctypes.addressof(BITS), "nulls": -1, **changes})
+    outer = exporter
+    if where != "itself":
+        children = [(ctypes.c_uint64 * 1)(ctypes.addressof(each)) for each in (exporter.schema, exporter.array)]
+        numbers = {"format": b"+s", "n_buffers": 1, "n_children": 1, "schema_children": 1}
+        if where == "dictionary":
+            numbers = {"format": b"i", "dictionary": ctypes.addressof(exporter.array)}
+            numbers["indices"] = ctypes.addressof(exporter.schema)
+        outer = Exporter(**numbers)
+        if where == "member":
+            outer.schema[5], outer.array[6] = map(ctypes.addressof, children)
+    with pytest.raises(rawcuda.ProtocolError, match=words):
+        arrow(outer)
+    gc.collect()
+    assert not exporter.released and not outer.released
+
+
+def test_8_10_a_member_with_fewer_elements_than_its_structure():
+    inner = Exporter(valid=ctypes.addressof(BITS), nulls=-1)
+    outer = Exporter(format=b"+s", n_buffers=1, n_children=1, schema_children=1, length=10**9)
+    children = [(ctypes.c_uint64 * 1)(ctypes.addressof(each)) for each in (inner.schema, inner.array)]
+    outer.schema[5], outer.array[6] = map(ctypes.addressof, children)
+    with pytest.raises(rawcuda.ProtocolError, match="has fewer than 1000000000 elements"):
+        arrow(outer)
+
+
+def test_8_12_pinned_memory_is_not_read_before_its_event(device):
+    """Whether elements are null, or NaT, is known only when the event has been reached."""
+    with device.stream() as stream, device.allocate(64, kind="pinned") as memory:
+        event = stream.record()
+        handle = ctypes.c_uint64(event.handle)
+        at = {"valid": ctypes.addressof(BITS), "data": memory.ptr, "nulls": -1, "format": b"l", "device": (3, 0)}
+        exporter = Exporter(**at)
+        assert arrow(Exporter(**{**at, "valid": 0})).device[0] == "cuda_host"
+        with pytest.raises(rawcuda.ProtocolError, match="null_count 1"):
+            arrow(exporter)
+        exporter.array[12] = ctypes.addressof(handle)
+        with pytest.raises(rawcuda.ProtocolError, match="nulls were not counted"):
+            arrow(exporter)
+        stream.synchronize()
+        event.close()
+
+
+def test_8_13_what_was_exported_may_be_released_when_the_process_ends(python):
+    """A library in C that keeps an array has no other time for it."""
+    ended = python(
+        """
+        import array, ctypes
+        from tests.subject import rawcuda
+
+        at_exit, find = ctypes.CDLL(None)["__cxa_atexit"], ctypes.pythonapi.PyCapsule_GetPointer
+        at_exit.argtypes = ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p
+        find.argtypes, find.restype = (ctypes.py_object, ctypes.c_char_p), ctypes.c_void_p
+        schema, exported = rawcuda.view(array.array("i", range(5))).__arrow_c_array__()
+        for capsule, name, release in ((schema, b"arrow_schema", 7), (exported, b"arrow_array", 8)):
+            struct = (ctypes.c_uint64 * (release + 2)).from_address(find(capsule, name))
+            moved = type(struct)(*struct)
+            struct[release] = 0
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(moved))
+            assert at_exit(moved[release], ctypes.addressof(moved), None) == 0
+        print("the end", flush=True)
+        """
+    )
+    assert (ended.returncode, ended.stdout) == (0, "the end\n"), ended.stderr
 
 
 FORMATS = {
@@ -733,7 +812,7 @@ def test_8_6_nulls_of_nested_types_are_found():
         (pa.array([[True, None], [None, None]], pa.list_(pa.bool_(), 2))[1:], 2),
     ):
         parts = fetch(array)
-        assert missing(parts.schema, parts.arrays[0], "cpu") == count, array
+        assert missing(parts.schema, parts.arrays[0], False) == count, array
 
 
 # -- explain()

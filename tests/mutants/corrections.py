@@ -641,8 +641,8 @@ CORRECTIONS = [
         "readonly_laundered_by_copy",
         "the same by the table",
         "gpu/memory/memory.py",
-        old="return 1 if self.readonly else 3",
-        new="return 3",
+        old="        if self.readonly:\n            return 1\n        return 3\n",
+        new="        return 3\n",
         test="driver/test_memory_registered.py::test_a_read_only_exporter",
     ),
     Correction(
@@ -983,8 +983,13 @@ CORRECTIONS = [
             "        with self.lock:\n"
             "            bases = self._ordered()\n"
             "            at = bisect_right(bases, address) - 1\n"
-            "            found = self._live[bases[at]] if at >= 0 else None\n"
-            "        return found if found is not None and address - found.base < found.size else None\n"
+            "            if at >= 0:\n"
+            "                found = self._live[bases[at]]\n"
+            "            else:\n"
+            "                found = None\n"
+            "        if found is not None and address - found.base < found.size:\n"
+            "            return found\n"
+            "        return None\n"
         ),
         new="        return None\n",
         test="emulator/test_interrupts.py::test_an_address_is_found_whatever_changes_in_between[free]",
@@ -1044,8 +1049,8 @@ CORRECTIONS = [
         "watchdog_false_alarm",
         "the iterations of all threads are added up",
         "emulator/ptx/running/lookups.py",
-        old="turns = turns + REFILL if current == last else 0",
-        new="turns = turns + REFILL",
+        old="            if current == last:\n                turns = turns + REFILL\n",
+        new="            if True:\n                turns = turns + REFILL\n",
         test="emulator/test_ptx_hostile.py::test_iterations_of_different_threads_are_not_added_up",
     ),
     Correction(
@@ -1182,8 +1187,8 @@ CORRECTIONS = [
         "ptx_dos",
         "the whole text is searched for the end of each section",
         "emulator/ptx/reading/lexer.py",
-        old="if opened >= 0 and not self._unclosed else -1",
-        new="if opened >= 0 else -1",
+        old="if opened >= 0 and not self._unclosed:",
+        new="if opened >= 0:",
         test="emulator/test_ptx_hostile.py::test_a_section_is_searched_once[.section .x {\\n]",
     ),
     Correction(

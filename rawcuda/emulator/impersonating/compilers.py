@@ -50,7 +50,10 @@ def real(
     found = []
     for path, _ in places():
         version = re.search(r"\.so\.(\d+)", os.path.realpath(path))
-        number = int(version.group(1)) if version else 0
+        if version:
+            number = int(version.group(1))
+        else:
+            number = 0
         found.append((number == major, number, path))
     for _, _, path in sorted(found, key=lambda each: each[:2], reverse=True):
         try:

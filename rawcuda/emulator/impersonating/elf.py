@@ -42,7 +42,10 @@ def write(machine: str, code: ModuleType, soname: str, names: list[str], table: 
     imported = [(strings.add(name), 0x12, 0, 0, 0, 0) for name in ("dlsym", "dlopen")]
     needed, own = strings.add("libdl.so.2"), strings.add(soname)
     named = [strings.add(name) for name in [*names, SYMBOL]]
-    definitions = _versions([(soname, own), (version, strings.add(version))]) if version else b""
+    if version:
+        definitions = _versions([(soname, own), (version, strings.add(version))])
+    else:
+        definitions = b""
     everything = ["", "dlsym", "dlopen", *names, SYMBOL]
 
     # the first segment
@@ -52,7 +55,10 @@ def write(machine: str, code: ModuleType, soname: str, names: list[str], table: 
     at_strings = at_symbols + 24 * len(everything)
     at_relocations = _aligned(at_strings + len(strings.text))
     at_versions = at_relocations + 2 * 24
-    versions = struct.pack(f"<{len(everything)}H", 0, 1, 1, *[2] * len(names), 1) if version else b""
+    if version:
+        versions = struct.pack(f"<{len(everything)}H", 0, 1, 1, *[2] * len(names), 1)
+    else:
+        versions = b""
     at_definitions = _aligned(at_versions + len(versions))
     end = at_definitions + len(definitions)
     # the second

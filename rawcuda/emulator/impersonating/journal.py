@@ -128,7 +128,10 @@ class Record:
     def __init__(self, data: bytes) -> None:
         magic, position, self.pid, count, ended, library = _HEADER.unpack_from(data)
         self.served = library.rstrip(b"\0").decode()
-        names = LIBRARIES[self.served].names() if magic == _MAGIC and self.served in LIBRARIES else []
+        if magic == _MAGIC and self.served in LIBRARIES:
+            names = LIBRARIES[self.served].names()
+        else:
+            names = []
         if len(names) != count:
             raise ValueError(f"this is not a journal of {self.served!r} that this version of the package wrote")
         self.ended = bool(ended)

@@ -58,13 +58,17 @@ class _Link:
     def option(self, name: str) -> str | None:
         """Return the value of an option, or None; if it is given several times, the last one counts."""
         found = [each[len(name) + 1 :] for each in self.options if each == name or each.startswith(name + "=")]
-        return found[-1] if found else None
+        if found:
+            return found[-1]
+        return None
 
     @property
     def architecture(self) -> int:
         """Return the number of the target, or 0."""
         found = re.fullmatch(r"(?:sm|compute)_(\d+)[af]?", self.option("-arch") or "")
-        return int(found.group(1)) if found else 0
+        if found:
+            return int(found.group(1))
+        return 0
 
 
 def _kind_of(kind: int, content: bytes) -> int:
@@ -102,7 +106,9 @@ def _link(link: _Link, emulator: Emulator, lto: Callable[[_Link, list[tuple[int,
         text = merger.complete()
     except Rejected as rejected:
         link.errors = rejected.log
-        return _PTX_COMPILE if rejected.line is not None else _FINALIZE
+        if rejected.line is not None:
+            return _PTX_COMPILE
+        return _FINALIZE
     except Refused as refused:
         link.errors = f"error   : {refused.report or refused}"
         return _INVALID
@@ -175,7 +181,10 @@ def open_nvjitlink(emulator: Emulator, major: int) -> Answers:
         return 0
 
     def create(address: int, count: int, options: int) -> int:
-        given = list((ctypes.c_char_p * count).from_address(options)) if count else []
+        if count:
+            given = list((ctypes.c_char_p * count).from_address(options))
+        else:
+            given = []
         link = _Link([(each or b"").decode("utf-8", "replace") for each in given])
         if not link.option("-arch"):
             return _MISSING_ARCH
@@ -187,12 +196,17 @@ def open_nvjitlink(emulator: Emulator, major: int) -> Answers:
         return 0
 
     def destroy(address: int) -> int:
-        return 0 if links.pop(pointer.from_address(address).value, None) else _INVALID
+        if links.pop(pointer.from_address(address).value, None):
+            return 0
+        return _INVALID
 
     def add_data(number: int, kind: int, data: int, size: int, name: int) -> int:
         if number not in links or not data:
             return _INVALID
-        words = ctypes.string_at(name).decode("utf-8", "replace") if name else "<input>"
+        if name:
+            words = ctypes.string_at(name).decode("utf-8", "replace")
+        else:
+            words = "<input>"
         links[number].inputs.append((kind, ctypes.string_at(data, size), words))
         return 0
 
@@ -254,7 +268,10 @@ def open_nvjitlink(emulator: Emulator, major: int) -> Answers:
 
     def answers(symbol: str) -> int | None:
         found = re.fullmatch(r"(?:__)?nvJitLink(\w+?)(?:_1\d_\d)?", symbol)
-        name = found.group(1) if found else ""
+        if found:
+            name = found.group(1)
+        else:
+            name = ""
         if name in made and name not in addresses:
             function, types = made[name]
             addresses[name] = keep(ctypes.CFUNCTYPE(ctypes.c_int, *types)(function))

@@ -121,7 +121,9 @@ def _libpython() -> str:
     from sysconfig import get_config_var
 
     path = os.path.join(get_config_var("LIBDIR") or "", get_config_var("INSTSONAME") or "")
-    return path if ".so" in path and os.path.isfile(path) else ""
+    if ".so" in path and os.path.isfile(path):
+        return path
+    return ""
 
 
 def prepare() -> tuple[str, dict[str, str]]:

@@ -57,7 +57,9 @@ def write_programs(folder: str) -> str:
 def main(arguments: Sequence[str]) -> int:
     """Run one of the programs, and return its exit status; the first argument is its name."""
     name, *given = arguments
-    return _ptxas(given) if name == "ptxas" else _nvcc(given)
+    if name == "ptxas":
+        return _ptxas(given)
+    return _nvcc(given)
 
 
 def _ptxas(given: list[str]) -> int:
@@ -76,9 +78,12 @@ def _ptxas(given: list[str]) -> int:
         if word[:1] != "-":
             inputs.append(word)
         elif _WITH_VALUE.match(option):
-            value = value if equals or not words else words.pop(0)
-            output = value if option in ("-o", "--output-file") else output
-            target = value if option in ("-arch", "--gpu-name") else target
+            if not (equals or not words):
+                value = words.pop(0)
+            if option in ("-o", "--output-file"):
+                output = value
+            if option in ("-arch", "--gpu-name"):
+                target = value
     if len(inputs) != 1:
         _say(f"ptxas fatal   : {len(inputs)} input files: this replacement takes one")
         return 255

@@ -123,7 +123,10 @@ def _runtime(major: int) -> Library:
 
         return {code: (NAMES[code], TEXTS[code]) for code in NAMES}
 
-    soname = "libcudart.so.11.0" if major == 11 else f"libcudart.so.{major}"
+    if major == 11:
+        soname = "libcudart.so.11.0"
+    else:
+        soname = f"libcudart.so.{major}"
     # 4: cudaErrorCudartUnloading, 3: InitializationError, 801: NotSupported, 999: Unknown
     return Library(
         (soname,),
@@ -153,7 +156,10 @@ def _compiler(major: int) -> Library:
         return open_nvrtc(emulator, major)
 
     # 11: NVRTC_ERROR_INTERNAL_ERROR
-    soname = "libnvrtc.so.11.2" if major == 11 else f"libnvrtc.so.{major}"
+    if major == 11:
+        soname = "libnvrtc.so.11.2"
+    else:
+        soname = f"libnvrtc.so.{major}"
     return Library((soname,), names, partial(open, major=major), (11, 11, 11, 11))
 
 

@@ -39,7 +39,10 @@ def _read() -> None:
     for symbol, prototype in cuda_h.prototypes().items():
         if _number(prototype.since) <= VERSION and not symbol.endswith(("_ptsz", "_ptds")):
             plain, _, number = symbol.rpartition("_v")
-            name = plain if number.isdecimal() else symbol
+            if number.isdecimal():
+                name = plain
+            else:
+                name = symbol
             form = next((mark for mark in prototype.marks if mark in ("ptsz", "ptds")), "")
             found.setdefault(name, []).append((_number(prototype.abi), symbol, form))
     for each in found.values():

@@ -105,7 +105,9 @@ def _ctype(c_type: str) -> Any:
         return ctypes.c_int
     if issubclass(kind, cuda_h.Integer):  # with a name of its own
         return kind.machine
-    return kind if issubclass(kind, ctypes.Structure) else ctypes.c_size_t
+    if issubclass(kind, ctypes.Structure):
+        return kind
+    return ctypes.c_size_t
 
 
 def parse(line: str) -> tuple[str, list[tuple[str, str]]]:
@@ -167,7 +169,10 @@ def serve(machine: Machine, served: Entry) -> int:
 
 def keep_for_ever(thing: Any) -> None:
     """Keep an object alive until the process ends; a list would be cleared when the interpreter ends."""
-    api = ctypes.PyDLL(None) if sys.platform != "win32" else ctypes.PyDLL("", handle=vars(sys)["dllhandle"])
+    if sys.platform != "win32":
+        api = ctypes.PyDLL(None)
+    else:
+        api = ctypes.PyDLL("", handle=vars(sys)["dllhandle"])
     retain = api["Py_IncRef"]  # a private binding: that of ctypes.pythonapi is shared
     retain.argtypes, retain.restype = [ctypes.py_object], None
     retain(thing)
@@ -237,7 +242,10 @@ def wrapped(machine: Machine, served: Entry) -> Callable[..., int]:
                             if save is not None:
                                 undo = save(machine, *arguments)
                             code = function(machine, *arguments)
-                code = returned(code) if code else 0
+                if code:
+                    code = returned(code)
+                else:
+                    code = 0
             except BaseException as caught:
                 code = answer(machine, name, caught, save and partial(do_again, arguments, undo))
             return code

@@ -269,7 +269,9 @@ class Answers:
     def is_unsafe(self, symbol: str) -> bool:
         """Tell whether a function is refused, and breaks the capture, while any stream is captured."""
         known, code = behaviour.of(symbol).capture, self.captures.get(symbol)
-        return known == "unsafe" if code is None or known == "captured" else code != 0
+        if code is None or known == "captured":
+            return known == "unsafe"
+        return code != 0
 
     @classmethod
     def from_report(cls, path: str, number: int = 0) -> Answers:
@@ -328,4 +330,6 @@ class Answers:
 
 def _facts(found: dict[str, Any]) -> list[tuple[str, Any]]:
     """Return the items of a part of a report; none if `check` did not find them, but an error."""
-    return [] if "error" in found else [*found.items()]
+    if "error" in found:
+        return []
+    return [*found.items()]

@@ -252,9 +252,15 @@ class Texture:
     def describe(self) -> str:
         """Return the words that describe this texture in a report."""
         if self.kind == "array":
-            levels = f"{len(self.levels)} levels, the first an " if self.mipmapped else "an "
+            if self.mipmapped:
+                levels = f"{len(self.levels)} levels, the first an "
+            else:
+                levels = "an "
             return f"a texture over {levels}{self.levels[0].describe()}"
-        extents = f"{self.width} x {self.height}" if self.kind == "pitched" else f"{self.width}"
+        if self.kind == "pitched":
+            extents = f"{self.width} x {self.height}"
+        else:
+            extents = f"{self.width}"
         return f"a texture over {self.kind} memory of {extents} elements of {self.channels} {self.format.name}"
 
 

@@ -72,6 +72,9 @@ class HostAccess:
 
 
 def _protect(address: int, size: int, rights: int) -> None:
-    protect = getattr(ctypes.CDLL(None), "mprotect", None) if hasattr(mmap, "PROT_READ") else None
+    if hasattr(mmap, "PROT_READ"):
+        protect = getattr(ctypes.CDLL(None), "mprotect", None)
+    else:
+        protect = None
     if protect is not None:
         protect(ctypes.c_void_p(address), ctypes.c_size_t(size), ctypes.c_int(rights))

@@ -144,8 +144,14 @@ class Context:
 
     def lose(self, code: int, report: str) -> None:
         """Make this context unusable after an error in its work: every later call in it returns `state`."""
-        code = code if code in STICKY else 700 if code == 1 else 719
-        report = report if isinstance(report, Report) else Report(report)
+        if code in STICKY:
+            code = code
+        elif code == 1:
+            code = 700
+        else:
+            code = 719
+        if not isinstance(report, Report):
+            report = Report(report)
         if not self.state:
             self.state, self.failure = code, report
             self.machine.returned.discard(code)
@@ -321,7 +327,10 @@ class Machine:
         except KeyError:
             thing = None
         if type(thing) is not kind:
-            what = _worded(type(thing)) if thing is not None else "no object, or to an object that was destroyed"
+            if thing is not None:
+                what = _worded(type(thing))
+            else:
+                what = "no object, or to an object that was destroyed"
             raise Refused(400, f"{handle:#x} is not the handle of {_worded(kind)}: it refers to {what}")
         return thing
 
@@ -379,7 +388,9 @@ class Machine:
                 raise Refused(stream.context.state)
             return stream
         thread = self.thread()
-        return context.thread_stream(thread) if (handle or thread.null) == 2 else context.legacy
+        if (handle or thread.null) == 2:
+            return context.thread_stream(thread)
+        return context.legacy
 
     def event(self, handle: int) -> Event:
         """Return the event of a handle."""
@@ -494,7 +505,9 @@ class Machine:
 
     def explain(self, code: int) -> str | None:
         """Return the newest unread report for a code; the report of a sticky error stays readable."""
-        return self.unread.get(code) if code in STICKY else self.unread.pop(code, None)
+        if code in STICKY:
+            return self.unread.get(code)
+        return self.unread.pop(code, None)
 
     def live(self) -> dict[str, int]:
         """Count the objects that the user created and has not released, by kind, except in unusable contexts."""

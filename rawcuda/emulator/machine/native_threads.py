@@ -74,7 +74,10 @@ def _number() -> int:
 
 def _new_storage() -> Storage:
     # a private binding: that of ctypes.pythonapi is shared
-    api = ctypes.PyDLL(None) if sys.platform != "win32" else ctypes.PyDLL("", handle=vars(sys)["dllhandle"])
+    if sys.platform != "win32":
+        api = ctypes.PyDLL(None)
+    else:
+        api = ctypes.PyDLL("", handle=vars(sys)["dllhandle"])
     allocate, create = api["PyThread_tss_alloc"], api["PyThread_tss_create"]
     read, write = api["PyThread_tss_get"], api["PyThread_tss_set"]
     allocate.restype = read.restype = ctypes.c_void_p

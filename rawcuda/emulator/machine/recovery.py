@@ -203,7 +203,10 @@ class Interrupts:
         time.sleep(_SECONDS)
         if self._kept.get(ident) is not caught:
             return
-        api = ctypes.PyDLL(None) if sys.platform != "win32" else ctypes.PyDLL("", handle=vars(sys)["dllhandle"])
+        if sys.platform != "win32":
+            api = ctypes.PyDLL(None)
+        else:
+            api = ctypes.PyDLL("", handle=vars(sys)["dllhandle"])
         if ident == threading.main_thread().ident:
             # The main thread asks this object for its truth value, which raises. PyThreadState_SetAsyncExc would be
             # simpler, but before Python 3.12 a thread that is about to start has its creator's number: it could get it.

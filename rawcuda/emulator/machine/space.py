@@ -89,7 +89,9 @@ def position(start: int, nbytes: int, size: int, whole: str) -> str:
 
 
 def _made(allocation: Allocation) -> str:
-    return f", allocated at {allocation.origin}" if allocation.origin else ""
+    if allocation.origin:
+        return f", allocated at {allocation.origin}"
+    return ""
 
 
 def _place(allocation: Allocation) -> str:
@@ -148,7 +150,10 @@ class Allocation:
 
     def describe(self) -> str:
         """Return the words that describe this allocation in a report."""
-        label = f" {self.label!r}" if self.label else ""
+        if self.label:
+            label = f" {self.label!r}"
+        else:
+            label = ""
         if self.kind == "virtual":
             return f"{self.size}-byte mapping of virtual memory{label}"
         return f"{self.size}-byte {self.kind} allocation{label}"
@@ -160,13 +165,17 @@ class Allocation:
         registered host memory this may be past the base.
         """
         width = WIDTH[code]
-        key = f"{code}{granule}" if writable else f"{code}{granule} read-only"
+        if writable:
+            key = f"{code}{granule}"
+        else:
+            key = f"{code}{granule} read-only"
         found = self._views.get(key)
         if found is None:
             skipped = -self.base % (granule or width)
             length = max(0, (self.size - skipped) // width * width)
             view = elements(self.data[skipped : skipped + length], code)
-            view = view if writable else view.toreadonly()
+            if not writable:
+                view = view.toreadonly()
             found = self._views[key] = (view, self.base + skipped, length)
         return found
 
@@ -375,7 +384,10 @@ class Space:
                 del bases[bisect_right(bases, base) - 1]
         if gone is None:
             raise Fault(INVALID_VALUE, f"free of {base:#x}: {self.explain(base, 1)}")
-        made = f"{_made(gone)}," if gone.origin else ""
+        if gone.origin:
+            made = f"{_made(gone)},"
+        else:
+            made = ""
         self._graves.append((base, gone.size, f"{gone.describe()}{made} that was freed" + (where and f" at {where}")))
         if gone._keep is not None:
             self._quarantine.append(gone._keep)
@@ -397,8 +409,13 @@ class Space:
         with self.lock:
             bases = self._ordered()
             at = bisect_right(bases, address) - 1
-            found = self._live[bases[at]] if at >= 0 else None
-        return found if found is not None and address - found.base < found.size else None
+            if at >= 0:
+                found = self._live[bases[at]]
+            else:
+                found = None
+        if found is not None and address - found.base < found.size:
+            return found
+        return None
 
     def _ordered(self) -> list[int]:
         """Return the bases of all allocations in order; called with the lock held."""
@@ -446,7 +463,10 @@ class Space:
         for base, size, words in reversed(self._graves):
             if base <= address < base + size:
                 return f"{address - base} bytes into a {words}"
-        offset = address - (1 << 64) if address >> 63 else address
+        if address >> 63:
+            offset = address - (1 << 64)
+        else:
+            offset = address
         if abs(offset) < _NULL_PAGES:
             return NULL + (f" {'plus' if offset > 0 else 'minus'} {abs(offset)} bytes" if offset else "")
         return self._neighbour(address, nbytes)
@@ -478,8 +498,13 @@ class Space:
         with self.lock:
             bases = self._ordered()
             at = bisect_right(bases, address + size - 1) - 1
-            found = self._live[bases[at]] if at >= 0 else None
-        return found if found is not None and found.base + found.size > address else None
+            if at >= 0:
+                found = self._live[bases[at]]
+            else:
+                found = None
+        if found is not None and found.base + found.size > address:
+            return found
+        return None
 
     def _enter(self, made: Allocation) -> Allocation:
         with self.lock:

@@ -167,7 +167,10 @@ class Entry:
         launch.say = lambda text, frame: finding(text, frame, launch, code.filename, code.lines, code.module)
         code.prepare(launch, self._translated, code.functions if recorder is None else code.recorded.functions)
         clock = _Clock(progress, launch.gx * launch.gy * launch.gz)
-        launch.after_refill = clock.look if progress is not None else None
+        if progress is not None:
+            launch.after_refill = clock.look
+        else:
+            launch.after_refill = None
         name = self._translated.prepared.function.python
         kernel = code.functions[name]
         if recorder is not None:
@@ -180,7 +183,10 @@ class Entry:
                     launch.history = History(launch, code._unit.grain)
                 if code._unit.delays and clock.total > 1:
                     launch.delays = Delays(code.space.choose)
-                way = run_together if self._translated.blocking else run_apart
+                if self._translated.blocking:
+                    way = run_together
+                else:
+                    way = run_apart
                 if recorder is not None or not self._may_be_divided() or not self._run_arrays(launch, clock, way):
                     way(kernel, launch, clock.step, 0, clock.total)
                 if launch.history is not None:
@@ -400,7 +406,10 @@ class Code:
             )
         self.lines = lines
         self.source = "".join(f"{'    ' * line.indent}{line.text}  # {line.line}\n" for line in lines)
-        self.filename = self._dump(self.source) if self._dump is not None else f"<ptx {next(_serial)}>"
+        if self._dump is not None:
+            self.filename = self._dump(self.source)
+        else:
+            self.filename = f"<ptx {next(_serial)}>"
         names: dict[str, Any] = {"__builtins__": _BUILTINS, "__name__": "ptx"}
         names.update(_NAMES)
         if _UNITS.search(self.source):

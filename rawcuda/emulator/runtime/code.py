@@ -50,7 +50,10 @@ class Fatbin:
         with state.machine.lock:
             if not self.loaded:
                 is_linked = ctypes.c_uint.from_address(self.address + 4).value == _LINKED
-                self.loaded = self._link(state) if is_linked else _library(state, self.address)
+                if is_linked:
+                    self.loaded = self._link(state)
+                else:
+                    self.loaded = _library(state, self.address)
             return self.loaded
 
     def _link(self, state: Runtime) -> int:

@@ -171,7 +171,10 @@ def create_texture(state: Runtime, address: int, resource: int, sampling: int, v
     """Create a texture."""
     out(sampling)
     given = Texture.from_address(sampling)
-    flags = _INTEGERS if given.read_mode == _AS_ELEMENTS else 0
+    if given.read_mode == _AS_ELEMENTS:
+        flags = _INTEGERS
+    else:
+        flags = 0
     flags |= _NORMALIZED if given.normalized else 0
     flags |= _SRGB if given.srgb else 0
     flags |= _NO_TRILINEAR if given.disable_trilinear else 0
@@ -190,7 +193,10 @@ def create_texture(state: Runtime, address: int, resource: int, sampling: int, v
         *(0,) * 12,
     )
     made, sampled = _resource(resource), ctypes.create_string_buffer(words, len(words))
-    seen = ctypes.create_string_buffer(ctypes.string_at(view, _VIEW.size), _VIEW.size + 64) if view else None
+    if view:
+        seen = ctypes.create_string_buffer(ctypes.string_at(view, _VIEW.size), _VIEW.size + 64)
+    else:
+        seen = None
     state.do(
         "cuTexObjectCreate",
         address,

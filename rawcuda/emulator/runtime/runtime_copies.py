@@ -139,7 +139,10 @@ def memcpy_from_symbol(
 
 def memory_side(pointer: int, pitch: int, kind: int, height: int = 0, x: int = 0, y: int = 0, z: int = 0) -> Side:
     """Return a side in memory of a CUmemorytype, from a byte, a row and a slice on."""
-    host, device = (pointer, 0) if kind == _HOST else (0, pointer)
+    if kind == _HOST:
+        host, device = (pointer, 0)
+    else:
+        host, device = (0, pointer)
     return x, y, z, 0, kind, host, device, 0, 0, pitch, height
 
 
@@ -241,7 +244,10 @@ def _lines(state: Runtime, array: int, x: int, y: int, size: int) -> list[tuple[
     boxes, at = [], 0
     while at < size:
         width = min(row - x, size - at)
-        rows = (size - at) // row if not x and width == row else 1
+        if not x and width == row:
+            rows = (size - at) // row
+        else:
+            rows = 1
         boxes.append((x, y, at, width, rows))
         at, x, y = at + width * rows, 0, y + rows
     return boxes
@@ -272,7 +278,10 @@ def words_of(state: Runtime, address: int) -> ctypes.Array[ctypes.c_char]:
     kinds = types_of(copy.kind)
     source = _side(state, copy.source_array, copy.source_position, copy.source, kinds[0])
     target = _side(state, copy.target_array, copy.target_position, copy.target, kinds[1])
-    element = element_of(state, copy.source_array or copy.target_array) if copy.source_array or copy.target_array else 1
+    if copy.source_array or copy.target_array:
+        element = element_of(state, copy.source_array or copy.target_array)
+    else:
+        element = 1
     return copy_words(source, target, (copy.extent.width * element, copy.extent.height, copy.extent.depth))
 
 
@@ -290,7 +299,10 @@ def parameters_of(state: Runtime, words: ctypes.Array[ctypes.c_char]) -> Copy:
     values = MEMCPY3D.unpack(words.raw)
     source, target, (width, height, depth) = values[:_SIDE], values[_SIDE : 2 * _SIDE], values[2 * _SIDE :]
     arrays = [side[_ARRAY_AT] if side[_TYPE_AT] == _ARRAY else 0 for side in (source, target)]
-    element = element_of(state, arrays[0] or arrays[1]) if any(arrays) else 1
+    if any(arrays):
+        element = element_of(state, arrays[0] or arrays[1])
+    else:
+        element = 1
     types = tuple(_DEVICE if side[_TYPE_AT] == _ARRAY else side[_TYPE_AT] for side in (source, target))
     made = Copy(kind=next((kind for kind, known in _TYPES.items() if known == types), _DEFAULT))
     made.extent = Extent(width // element, height, depth)
@@ -330,7 +342,10 @@ def memcpy_3d_peer(state: Runtime, address: int, stream: int | None = None) -> N
     target = list(_side(state, copy.target_array, copy.target_position, copy.target, _DEVICE))
     source[_CONTEXT], target[_CONTEXT] = context_of(state, copy.source_device), context_of(state, copy.target_device)
     array = copy.source_array or copy.target_array
-    element = element_of(state, array) if array else 1
+    if array:
+        element = element_of(state, array)
+    else:
+        element = 1
     words = copy_words(
         tuple(source), tuple(target), (copy.extent.width * element, copy.extent.height, copy.extent.depth)
     )

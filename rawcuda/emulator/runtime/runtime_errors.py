@@ -86,5 +86,8 @@ for _line in _OWN.strip().replace("\n    ", " ").splitlines():
     NAMES[int(_code)], TEXTS[int(_code)] = f"cudaError{_name}".encode(), _text.encode()
 for _pair in _SHARED.split():
     _code, _, _name = _pair.partition(":")
-    NAMES[int(_code)] = b"cudaSuccess" if _code == "0" else f"cudaError{_name}".encode()
+    if _code == "0":
+        NAMES[int(_code)] = b"cudaSuccess"
+    else:
+        NAMES[int(_code)] = f"cudaError{_name}".encode()
     TEXTS[int(_code)] = DRIVER_TEXTS[int(_code)]

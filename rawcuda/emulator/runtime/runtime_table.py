@@ -72,9 +72,15 @@ class Function:
         returns, self.name, inside, marks = found.groups()
         self.line = " ".join(line.partition(";")[0].split())
         self.returns = returns.strip()
-        self.parameters = [] if inside.strip() == "void" else [Parameter(each) for each in inside.split(",")]
+        if inside.strip() == "void":
+            self.parameters = []
+        else:
+            self.parameters = [Parameter(each) for each in inside.split(",")]
         words = (marks or "").split()
-        self.driver = words[words.index("=") + 1] if "=" in words else ""
+        if "=" in words:
+            self.driver = words[words.index("=") + 1]
+        else:
+            self.driver = ""
         self.form = next((word for word in words if word in ("ptsz", "ptds")), "")
         self.majors = _range(words[0] if words and words[0][0].isdigit() else "11-13")
 

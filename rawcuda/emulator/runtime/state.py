@@ -153,4 +153,6 @@ class Runtime:
     def device(self) -> int:
         """Return the number of the current device."""
         stack = self.machine.thread().stack
-        return stack[-1].device.ordinal if stack else self.thread().device
+        if stack:
+            return stack[-1].device.ordinal
+        return self.thread().device

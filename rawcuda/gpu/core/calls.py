@@ -85,7 +85,9 @@ class Calls:
                 code = context.call_pushed(function, arguments)
             else:
                 code = function(*arguments)
-            return answer(function, code, arguments) if code else 0
+            if code:
+                return answer(function, code, arguments)
+            return 0
 
         return call
 
@@ -117,7 +119,9 @@ class Calls:
         self._driver.check_thread(function.symbol)
         with self._context.current():
             code = report(self._driver, function, arguments)
-        return self.answer(function, code, arguments) if code else 0
+        if code:
+            return self.answer(function, code, arguments)
+        return 0
 
     def answer(self, function: Any, code: int, arguments: tuple[Any, ...]) -> int:
         """Return the code of a query, and raise the error for every other one."""
@@ -190,7 +194,9 @@ def _shown(function: Any, arguments: tuple[Any, ...]) -> tuple[list[str], tuple[
 def _number_in(text: str) -> int:
     """Return the number in <cparam 'P' (0x7f00)> or <cparam 'I' (5)>: ctypes shows it in no other way."""
     digits = text.rpartition("' (")[2].rstrip(")>")
-    return 0 if "nil" in digits else int(digits, 0)
+    if "nil" in digits:
+        return 0
+    return int(digits, 0)
 
 
 def reworded(error: CudaError, message: str, kind: type[CudaError]) -> CudaError:

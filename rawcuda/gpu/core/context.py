@@ -384,7 +384,9 @@ class _AnyCalls(Calls):
                 code = context.call_pushed(function, arguments)
             else:
                 code = function(*arguments)
-            return answer(function, code, arguments) if code else 0
+            if code:
+                return answer(function, code, arguments)
+            return 0
 
         return call
 

@@ -72,7 +72,9 @@ class Location:
             raise unsupported(
                 f"{self.text()!r}: drivers before CUDA 12.2 have no NUMA nodes: give 'host', or update the driver",
             )
-        return self.number if self.kind == _DEVICE else _CPU
+        if self.kind == _DEVICE:
+            return self.number
+        return _CPU
 
     def text(self) -> str:
         """Return this location as text; except for a device, location_from() can read it."""

@@ -183,7 +183,9 @@ def capture_number(calls: Any, stream: object) -> int | None:
     except CudaError as error:  # a default stream during a capture: the call that follows is refused as well
         current().unnoticed(error)
         return None
-    return number.value if status.value else None
+    if status.value:
+        return number.value
+    return None
 
 
 def refuse_wait(primary: PrimaryContext, what: str, stream: object = None) -> None:

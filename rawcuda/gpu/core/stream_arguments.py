@@ -108,7 +108,9 @@ class StreamHandle(InContext):
     def queue(self) -> Any:
         """Return the handle as an argument of prepared calls, or None if the stream is closed."""
         handle = self._handle  # read once: another thread may close the stream now
-        return None if handle is None else as_argument(handle)
+        if handle is None:
+            return None
+        return as_argument(handle)
 
     def end(self) -> Point | None:
         """Return the point at the end of a closed stream's work, or None if it is not known."""

@@ -375,7 +375,9 @@ class Device(Facts):
 
         shape, element, count, data = shape_or_view(source, dtype, channels, stream)
         made = OpaqueArray.create(self, Form(shape, element, count, layered, cubemap, surface, gather))
-        return made if data is None else made.copy_from(data, stream=stream)
+        if data is None:
+            return made
+        return made.copy_from(data, stream=stream)
 
     def mipmapped_array(
         self,

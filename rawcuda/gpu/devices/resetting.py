@@ -143,7 +143,9 @@ def _finish_elsewhere(primary: PrimaryContext, owned: list[Owned]) -> None:
 def _where(memory: Memory) -> str:
     """Return the address of memory as text, also after its close()."""
     address = memory._handle or getattr(memory._release, "value", None)
-    return f" at {address:#x}" if address else ""
+    if address:
+        return f" at {address:#x}"
+    return ""
 
 
 def _forget_failures(ordinal: int) -> None:

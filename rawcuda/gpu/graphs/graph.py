@@ -563,7 +563,9 @@ class Graph(Owned):
         from ... import _html
 
         picture = self._repr_svg_()
-        return _html(repr(self), picture) if picture else None
+        if picture:
+            return _html(repr(self), picture)
+        return None
 
     # -- for the modules in graphs/
 

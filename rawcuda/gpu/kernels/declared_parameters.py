@@ -235,7 +235,9 @@ def _hint(what: object) -> str:
         name = of(what).name
     except (TypeError, ProtocolError):
         return ""
-    return f": {name!r}?" if name in _NAMES else ""
+    if name in _NAMES:
+        return f": {name!r}?"
+    return ""
 
 
 def _declared_pointer(text: str) -> Declared:

@@ -140,7 +140,9 @@ class Kernel:
 
     def _declared_at(self, index: int) -> Declared | None:
         declared = self._known.declared
-        return None if declared is None else declared[index]
+        if declared is None:
+            return None
+        return declared[index]
 
     # -- facts
 

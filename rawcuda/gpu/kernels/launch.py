@@ -287,7 +287,9 @@ def _is_safe(name: str) -> bool:
 
 
 def _function_name(kernel: str) -> str:
-    return kernel if _is_safe(kernel) else "kernel"
+    if _is_safe(kernel):
+        return kernel
+    return "kernel"
 
 
 def text_for(kernel: str, names: Sequence[str], slots: Sequence[Slot]) -> str:
@@ -537,7 +539,9 @@ class Prepared:
 
     def options(self) -> dict[str, Any]:
         """Return the options of this launch besides grid, block, shared memory and stream."""
-        return {} if self.attributes is None else dict(self.attributes.given)
+        if self.attributes is None:
+            return {}
+        return dict(self.attributes.given)
 
     def _shown(self) -> tuple[list[str], tuple[object, ...]]:
         shape = self.shape
@@ -667,7 +671,9 @@ class Launch(_Callable):
     def cluster(self) -> tuple[int, int, int] | None:
         """Return the number of blocks in a cluster, x, y, z, or None."""
         attributes = self._prepared.attributes
-        return None if attributes is None else attributes.cluster
+        if attributes is None:
+            return None
+        return attributes.cluster
 
     @property
     def attributes(self) -> dict[str, Any]:
@@ -742,7 +748,9 @@ def stream_handle(stream: Any, primary: PrimaryContext) -> int:
                 f"{stream!r} is on device {theirs.ordinal}, the kernel on device {primary.ordinal}: launch it on a "
                 "stream of its own device"
             )
-        return stream.handle if handle is None else handle
+        if handle is None:
+            return stream.handle
+        return handle
     if hasattr(kind, "__cuda_stream__") and not hasattr(kind, "__index__"):  # as work_handle(), 250 ns earlier
         return handle_from(stream)
     return work_handle(stream)

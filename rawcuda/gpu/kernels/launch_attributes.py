@@ -85,14 +85,18 @@ class KernelAttributes:
     def __getattr__(self, name: str) -> Any:
         if name == "required_cluster":
             x, y, z = [self._read(f"required_cluster_{side}", number) for side, number in zip(_SIDES, _REQUIRED)]
-            return (x, y, z) if x else None
+            if x:
+                return (x, y, z)
+            return None
         number, since, _ = _row(name)
         check_version(self._kernel, f"{name}: the attribute of kernels", since)
         return self._read(name, number)
 
     def _read(self, name: str, number: int) -> int:
         value = self._kernel._fact(number)
-        return bool(value) if number in _TRUTHS else value
+        if number in _TRUTHS:
+            return bool(value)
+        return value
 
     def __setattr__(self, name: str, value: object) -> None:
         kernel = self._kernel

@@ -353,7 +353,9 @@ class Module(Lender):
         self.handle
         mode = ctypes.c_uint()
         self.device._primary.driver.cuModuleGetLoadingMode(ctypes.byref(mode))
-        return "lazy" if mode.value == _LAZY else "eager"
+        if mode.value == _LAZY:
+            return "lazy"
+        return "eager"
 
     def _closing(self) -> bool:
         invalidate()
@@ -396,7 +398,9 @@ class Variable(Memory):
         if dtype is not None:
             return making.over_memory(self, dtype)
         flat = making.over_memory(self, self.dtype)
-        return flat if len(self.shape) == 1 else flat.reshape(self.shape)
+        if len(self.shape) == 1:
+            return flat
+        return flat.reshape(self.shape)
 
     def tolist(self) -> Any:
         """Return the value, as a number or as nested lists of numbers."""

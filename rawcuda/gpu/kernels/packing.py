@@ -116,7 +116,9 @@ class Packers:
             if packer is _pack_ctypes and ctypes.sizeof(kind) != size:
                 return refuse_size
             if packer is _pack_ctypes and is_swapped(kind):
-                return _pack_swapped if sort == "ctypes value" else refuse_order
+                if sort == "ctypes value":
+                    return _pack_swapped
+                return refuse_order
             return packer
         if sort in ("ctypes value", "ctypes structure"):
             letter = ctypes_letter(kind) if sort == "ctypes value" else ""
@@ -161,7 +163,9 @@ RAN = None  # in a Kept: code of an argument ran, after which the others are che
 def _pack_int(slot: Slot, argument: int, kept: Kept) -> int:
     """Pack a plain int, in the form that every struct format of 8 bytes takes: as a signed integer."""
     if slot.low <= argument <= slot.high:
-        return argument if argument < _HALF else argument - _WHOLE
+        if argument < _HALF:
+            return argument
+        return argument - _WHOLE
     slot.refuse_range(argument)
 
 
@@ -169,7 +173,9 @@ _HALF, _WHOLE = 1 << 63, 1 << 64
 
 
 def _pack_bool(slot: Slot, argument: object, kept: Kept) -> int:
-    return 1 if argument else 0
+    if argument:
+        return 1
+    return 0
 
 
 def _pack_plain(slot: Slot, argument: Any, kept: Kept) -> int:

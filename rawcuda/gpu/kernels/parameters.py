@@ -210,4 +210,6 @@ class Slot:
 
 def _worded(value: object) -> str:
     shown = issubclass(type(value), (int, float, complex, str, bytes, type(None)))  # its __class__ may say otherwise
-    return worded(value) if shown else a_kind(value)
+    if shown:
+        return worded(value)
+    return a_kind(value)

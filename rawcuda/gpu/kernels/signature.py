@@ -51,7 +51,9 @@ class Parameter:
 
     def words(self) -> str:
         """Return the type as PTX writes it: ".u32", or ".b8[12]" if only the size is known."""
-        return f".{self.type}" if self.type else f".b8[{self.size}]"
+        if self.type:
+            return f".{self.type}"
+        return f".b8[{self.size}]"
 
     def __repr__(self) -> str:
         return f"<Parameter {self.name or '?'} {self.words()}{' .ptr' if self.pointer else ''} at {self.offset}>"
@@ -128,7 +130,9 @@ def _scalar(kind: str) -> int | None:
         return 4
     if kind == ".bf16":
         return 2
-    return _SIZES.get(kind[2:]) if kind[1:2] in tuple("bsuf") else None
+    if kind[1:2] in tuple("bsuf"):
+        return _SIZES.get(kind[2:])
+    return None
 
 
 def _number(text: str, line: int, kernel: str, where: str) -> int:

@@ -298,7 +298,9 @@ def _old_location(number: int) -> Device | str | None:
     """Return the location that a device number means in attributes of drivers before CUDA 13.0."""
     if number == _CPU:
         return "host"
-    return None if number == _INVALID else locations.device_from(number)
+    if number == _INVALID:
+        return None
+    return locations.device_from(number)
 
 
 def accessed_by(memory: Memory) -> locations.Devices:

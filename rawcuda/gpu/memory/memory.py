@@ -274,7 +274,9 @@ class Memory(Lender, Bytes):
                 return _access_flags(self.ptr, ordinal)
             if self.kind == "device" and not reaches(ordinal, self._primary.ordinal):
                 return 0
-        return 1 if self.readonly else 3
+        if self.readonly:
+            return 1
+        return 3
 
     def _remedy(self, ordinal: int) -> str:
         """Return how a device can be given access to this memory, as text for an error."""

@@ -101,7 +101,9 @@ def pending_handle(view: Description) -> int | None:
     if view.stream is None:
         return _LEGACY
     handle = handle_of(view.stream)
-    return None if handle == NO_SYNC else handle
+    if handle == NO_SYNC:
+        return None
+    return handle
 
 
 def forget_closed(view: Description) -> None:

@@ -77,7 +77,9 @@ class PoolAttributes:
             value = ctypes.c_uint64()
         pool = self._pool
         pool._primary.calls.cuMemPoolGetAttribute(pool._argument(), ctypes.c_int(number), byref(value))
-        return bool(value.value) if setting == "switch" else int(value.value)
+        if setting == "switch":
+            return bool(value.value)
+        return int(value.value)
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise TypeError(
@@ -235,7 +237,9 @@ class MemoryPool(SetOnce, locations.PeerAccess, Owned):
     @property
     def location(self) -> Device | str | None:
         """Return the location of the memory, or the preferred one: a Device, "host", "numa:0", or None for any."""
-        return None if self._where.kind == _NONE else self._where.public()
+        if self._where.kind == _NONE:
+            return None
+        return self._where.public()
 
     # -- allocating
 

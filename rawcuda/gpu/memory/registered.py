@@ -99,7 +99,9 @@ def _some_context(device: object) -> PrimaryContext:
         ordinal = ctypes.c_int()
         loaded.cuCtxGetDevice(ctypes.byref(ordinal))
         return context_of(ordinal.value)
-    return held[0] if held else context_of(0)
+    if held:
+        return held[0]
+    return context_of(0)
 
 
 def _check_same_address(memory: Memory) -> None:

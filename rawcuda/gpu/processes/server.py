@@ -147,11 +147,12 @@ class Server:
 
     def add(self, payload: bytes, descriptors: list[int], keeps: object) -> Offer | None:
         """Return a new offer, or None if this server has just ended."""
+        offer = Offer(self, payload, descriptors, keeps)
+        self.offers[offer.key] = offer  # before the lock: a finalizer or a signal handler may end another one here
         with self.changed:
             if self.over:
+                del self.offers[offer.key]
                 return None
-            offer = Offer(self, payload, descriptors, keeps)
-            self.offers[offer.key] = offer
             if self._thread is None and not self._starting:  # a signal handler may come here while it starts
                 try:
                     self._starting = True
@@ -202,8 +203,8 @@ class Server:
             os.close(offer.descriptors.pop())
         offer.keeps = None
         self.offers.pop(offer.key, None)
-        if not self.offers:
-            self.over = True
+        self.over = not self.offers
+        if self.over:
             self._stop()
         self.changed.notify_all()
         offer.settled = True

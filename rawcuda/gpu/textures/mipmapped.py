@@ -107,7 +107,9 @@ class MipmappedArray(SetOnce, Formed, InContext, Passed):
 
 
 def _sides(form: Form) -> tuple[int, ...]:
-    return form.shape[1:] if form.is_layered else form.shape
+    if form.is_layered:
+        return form.shape[1:]
+    return form.shape
 
 
 def _count(levels: object, most: int, form: Form) -> int:

@@ -81,7 +81,9 @@ def main(arguments: list[str]) -> int:
         else:
             with open(options.json, "w", encoding="utf-8") as file:
                 file.write(text)
-    return 1 if failed else 0
+    if failed:
+        return 1
+    return 0
 
 
 def _show(figure: speed.Figure) -> None:

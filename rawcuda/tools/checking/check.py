@@ -91,11 +91,10 @@ def main(arguments: list[str]) -> int:
         terminal.say(terminal.folded(head), flush=True)
     numbers = workers.chosen(options.group, options.seed)
     alone = options.one_process or not sys.executable
-    found = (
-        workers.outcomes_here(options.device, numbers)
-        if alone
-        else workers.outcomes(options.driver, options.device, numbers, options.timeout)
-    )
+    if alone:
+        found = workers.outcomes_here(options.device, numbers)
+    else:
+        found = workers.outcomes(options.driver, options.device, numbers, options.timeout)
     told = _told(found, quiet, options.seed is None)
     return _finish(told, report(loaded, told, options.seed), options, quiet)
 
@@ -107,7 +106,10 @@ def _told(found: Iterable[rows.Outcome], quiet: bool, grouped: bool) -> list[row
         if not quiet:
             if grouped and (not told or told[-1].group != one.group):
                 terminal.say("\n", (one.group, "strong"))
-            name = one.name if grouped else f"{one.group}: {one.name}"
+            if grouped:
+                name = one.name
+            else:
+                name = f"{one.group}: {one.name}"
             terminal.say("  ", (f"{one.state:9}", _SHOWN[one.state]), _rest(one, name), flush=True)
         told.append(one)
     return told
@@ -134,7 +136,9 @@ def _finish(told: list[rows.Outcome], made: dict[str, Any], options: Any, quiet:
     failed = made["failed"]
     if quiet:
         terminal.say(text, end="")
-        return 1 if failed else 0
+        if failed:
+            return 1
+        return 0
     passed, absent, rest = (
         sum(one.state == state for one in told) for state in (rows.OK, rows.MISSING, rows.NOT_ASKED)
     )
@@ -149,4 +153,6 @@ def _finish(told: list[rows.Outcome], made: dict[str, Any], options: Any, quiet:
                 terminal.folded(f"The report could not be written ({error}): --json FILE writes it elsewhere.")
             )
             return 1
-    return 1 if failed else 0
+    if failed:
+        return 1
+    return 0

@@ -94,7 +94,9 @@ def _build() -> str:
         with open("/proc/driver/nvidia/version", encoding="ascii", errors="replace") as file:
             text = file.readline()
     found = re.search(r"\d{3}\.\d+(\.\d+)?", text)
-    return found[0] if found else ""
+    if found:
+        return found[0]
+    return ""
 
 
 def _loading(loaded: driver.Driver) -> str:
@@ -103,7 +105,9 @@ def _loading(loaded: driver.Driver) -> str:
     if not loaded.has("cuModuleGetLoadingMode"):  # before CUDA 11.7
         return "eager"
     loaded.cuModuleGetLoadingMode(ctypes.byref(mode))
-    return "lazy" if mode.value == _LAZY else "eager"
+    if mode.value == _LAZY:
+        return "lazy"
+    return "eager"
 
 
 def _device(device: Device) -> dict[str, Any]:

@@ -208,7 +208,9 @@ def python(code: str) -> list[str]:
 
 def _short(value: object) -> str:
     text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
+    if len(text) <= 60:
+        return text
+    return text[:57] + "..."
 
 
 def outcome(one: Row, given: Given) -> Outcome:

@@ -179,7 +179,10 @@ def _fill(given: Given, small: bool) -> Any:
 
 @_row("transpose of a matrix, read and written", "GB/s")
 def _transpose(given: Given, small: bool) -> Any:
-    side = 64 if small else 8192
+    if small:
+        side = 64
+    else:
+        side = 8192
     there, here = (given.device.empty((side, side), "float32").fill(1) for _ in range(2))
     return lambda: copy(there, here.T), given.device.synchronize, 2 * there.nbytes
 
@@ -197,7 +200,10 @@ def _scale(given: Given, small: bool) -> Any:
 def _product(given: Given, small: bool) -> Any:
     from ..commands.kernels import MATRIX_PRODUCT, TILE
 
-    side = 32 if small else 1024
+    if small:
+        side = 32
+    else:
+        side = 1024
     a, b, c = (given.device.empty((side, side), "float32").fill(1) for _ in range(3))
     kernel = given.device.load(MATRIX_PRODUCT)["matrix_product"]
     launch = kernel.configure(grid=(side // TILE, side // TILE), block=(TILE, TILE))

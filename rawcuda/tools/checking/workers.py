@@ -128,7 +128,10 @@ def _told_by(worker: _Worker, left: list[int], seconds: float) -> Iterator[Outco
             worker.lost = True
             if begun is None and told["why"] == "":  # it ended between two rows, since the context was lost
                 return
-            dead = left.pop(0) if begun is None else begun
+            if begun is None:
+                dead = left.pop(0)
+            else:
+                dead = begun
             if dead in left:
                 left.remove(dead)
             one, why = every()[dead], told["why"] or "the process ended"
@@ -194,7 +197,10 @@ class _Worker:
             code = self._process.wait(seconds)
         except subprocess.TimeoutExpired:
             return {"why": f"no answer within {seconds:g} s, so the process was ended", "waited": seconds}
-        why = "" if code in (0, 3) else f"the process ended with {code}"
+        if code in (0, 3):
+            why = ""
+        else:
+            why = f"the process ended with {code}"
         if code < 0:
             try:
                 why = f"the process crashed with {signal.Signals(-code).name}"
@@ -207,7 +213,9 @@ class _Worker:
         self.end()
         self._errors.seek(0)
         lines = self._errors.read()[-2000:].decode("utf-8", "replace").strip().splitlines()
-        return f": {lines[-1]}" if lines else ""
+        if lines:
+            return f": {lines[-1]}"
+        return ""
 
     def end(self) -> None:
         """End the process."""

@@ -46,7 +46,10 @@ def main(arguments: list[str]) -> int:
     """Compile one file."""
     options = make_parser().read(arguments)
     source = Path(options.file)
-    suffix = Path(options.result).suffix[1:] if options.result else ""
+    if options.result:
+        suffix = Path(options.result).suffix[1:]
+    else:
+        suffix = ""
     output = options.output or (suffix if suffix in OUTPUTS else "ptx")
     if options.result:
         result = Path(options.result)

@@ -179,7 +179,9 @@ def chosen_by(option: str | None) -> str:
         value = ""
     else:
         value = os.environ.get(VARIABLE, "")
-    return f"{VARIABLE}={value}" if value else ""
+    if value:
+        return f"{VARIABLE}={value}"
+    return ""
 
 
 def connect(option: str | None) -> driver.Driver:
@@ -204,7 +206,9 @@ def reason(error: RawCudaError) -> str:
     """Return the reason why a driver could not be used, in one line."""
     if isinstance(error, DriverNotFound) and error.tried:
         path, _, said = error.tried[0]
-        return said if path in said else f"{path}: {said}"
+        if path in said:
+            return said
+        return f"{path}: {said}"
     lines = str(error).splitlines()
     if (
         isinstance(error, CudaError) and error.code == NO_DEVICE and len(lines) > 1
@@ -237,7 +241,10 @@ class Progress:
     """
 
     def __init__(self, what: str, stream: Any = None) -> None:
-        self._stream = sys.stderr if stream is None else stream
+        if stream is None:
+            self._stream = sys.stderr
+        else:
+            self._stream = stream
         self._what, self._start, self._width = what, time.monotonic(), 0
         self._on = bool(self._stream) and self._stream.isatty()
 

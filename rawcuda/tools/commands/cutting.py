@@ -104,7 +104,10 @@ def _with_rows(text: str, rows: list[str], kept: set[str], part: str) -> str:
     heading = ""
     for row in rows:
         if row[0] in "\n/":
-            heading = heading + row if row[0] == "/" else row
+            if row[0] == "/":
+                heading = heading + row
+            else:
+                heading = row
         elif row in kept:
             made += heading, row
             heading = ""
@@ -154,7 +157,10 @@ def _docstrings(tree: ast.AST, private: bool = False) -> Iterator[ast.Expr]:
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)):
             name = getattr(node, "name", "")
             inside = inside or name.startswith("_") and not name.endswith("__")
-            first = node.body[0] if node.body else None
+            if node.body:
+                first = node.body[0]
+            else:
+                first = None
             if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
                 if isinstance(first.value.value, str) and (not private or inside and len(node.body) > 1):
                     yield first
@@ -175,7 +181,10 @@ def _joined(lines: list[str], gone: set[int]) -> str:
         else:
             if is_cut:
                 is_first = bool(made) and _OPENS.search(made[-1]) is not None  # in a block
-                empty = 0 if is_first else max(longest, empty)
+                if is_first:
+                    empty = 0
+                else:
+                    empty = max(longest, empty)
             made += [""] * empty + [line]
             empty = longest = 0
             is_cut = False

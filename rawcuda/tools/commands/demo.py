@@ -56,7 +56,9 @@ def main(arguments: list[str]) -> int:
         loaded, why = _connect(options.driver)
         terminal.say(terminal.folded(first_line(loaded, why)), flush=True)
         tracer.begin()
-        return 0 if _demonstrate(small=is_emulator(loaded)) else 1
+        if _demonstrate(small=is_emulator(loaded)):
+            return 0
+        return 1
 
 
 class _Tracer:
@@ -95,7 +97,10 @@ def _connect(option: str | None) -> tuple[Driver, str]:
 
 def _demonstrate(small: bool) -> bool:
     """Run the three kernels; return whether all results are right. `small` data keep a run on the emulator short."""
-    count = 1 << 16 if small else 1 << 19
+    if small:
+        count = 1 << 16
+    else:
+        count = 1 << 19
     m, n, k = (60, 70, 52) if small else (250, 300, 200)  # not multiples of a tile
     slim = terminal.narrow()
     terminal.say("" if slim else f"\n{'':40}{'load ms':>9}{'copies ms':>11}{'kernel ms':>11}")
@@ -112,10 +117,16 @@ def _demonstrate(small: bool) -> bool:
         times = f"{clock.load:9.2f}{clock.copies:11.2f}{clock.kernel:11.3f}   "
         if slim:
             times = f"\n  load {clock.load:.2f}, copies {clock.copies:.2f},\n  kernel {clock.kernel:.3f} ms: "
-        said = ("right", "good") if right else ("WRONG", "bad")
+        if right:
+            said = ("right", "good")
+        else:
+            said = ("WRONG", "bad")
         terminal.say(f"{name:16}{size if slim else size.ljust(24)}{times}", said, flush=True)
         wrong += not right
-    verdict = f"{wrong} of 3 results are WRONG." if wrong else "All 3 results are right: every element was compared."
+    if wrong:
+        verdict = f"{wrong} of 3 results are WRONG."
+    else:
+        verdict = "All 3 results are right: every element was compared."
     terminal.say("\n" + terminal.folded(verdict))
     return not wrong
 

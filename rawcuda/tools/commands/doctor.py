@@ -108,7 +108,9 @@ def main(arguments: list[str]) -> int:
         terminal.say(
             "\n" + terminal.folded(f"Without a GPU, kernels run on the emulator: {PROGRAM} demo --driver emulator")
         )
-    return 0 if ran else 1
+    if ran:
+        return 0
+    return 1
 
 
 class _Facts:

@@ -66,7 +66,9 @@ def main(arguments: list[str]) -> int:
             say(f"emulate: {line}", stream=sys.stderr)
     finally:
         remove(folder)
-    return status if status >= 0 else 128 - status
+    if status >= 0:
+        return status
+    return 128 - status
 
 
 def make_parser() -> Parser:

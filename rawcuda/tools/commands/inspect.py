@@ -48,7 +48,10 @@ def main(arguments: list[str]) -> int:
     choose(options.driver)
     text = options.expression.strip()
     try:
-        made = npy.read(text) if text.endswith(".npy") else _evaluate(text, options.debug)
+        if text.endswith(".npy"):
+            made = npy.read(text)
+        else:
+            made = _evaluate(text, options.debug)
     except ValueError as error:
         if not text.endswith(".npy") or options.svg is not None:
             raise

@@ -176,7 +176,10 @@ class _Package:
         late       also inside functions
         for_types  also under `if TYPE_CHECKING`
         """
-        home = module.split(".") if module else []
+        if module:
+            home = module.split(".")
+        else:
+            home = []
         if module and not self.paths[module].endswith("/__init__.py"):
             home.pop()
         waiting: list[ast.AST] = [self._tree(module)]

@@ -80,7 +80,10 @@ def add_kernel(parser: Parser, nargs: str | None = None) -> None:
     nargs   "?" if the kernel may be left out
     """
     parser.add_argument("file", metavar="FILE", help="CUDA C (.cu), PTX, a cubin or a fatbin")
-    without = "; without it, the kernels are listed" if nargs else ""
+    if nargs:
+        without = "; without it, the kernels are listed"
+    else:
+        without = ""
     parser.add_argument("kernel", metavar="KERNEL", nargs=nargs, help=f"its name{without}")
     parser.add_argument("arguments", metavar="ARG", nargs="*", default=[], help="an argument of the kernel, see below")
     parser.add_argument("--grid", metavar="X[xY[xZ]]", help="blocks, such as 256 or 16x16")
@@ -129,7 +132,10 @@ def load(device: Device, options: argparse.Namespace, code: bytes) -> Module:
     """Load the code, or compile the CUDA C; the kernel may then be any name expression."""
     if code:
         return Module(device, code)
-    names = [] if options.kernel.startswith("_Z") else [options.kernel]
+    if options.kernel.startswith("_Z"):
+        names = []
+    else:
+        names = [options.kernel]
     with showing_warnings():
         return device.compile(Path(options.file), options=options.option, names=names)
 
@@ -142,7 +148,10 @@ def kernel_of(module: Module, options: argparse.Namespace) -> Kernel:
     kernel: Kernel = module[options.kernel]
     wanted, given = len(kernel.parameters), len(options.arguments)
     if given != wanted:
-        more = "; a grid of two dimensions is --grid 4x2" if given > wanted else ""
+        if given > wanted:
+            more = "; a grid of two dimensions is --grid 4x2"
+        else:
+            more = ""
         raise Refusal(
             f"kernel {options.kernel} has {wanted} parameters, and {given} arguments were given; "
             f"{PROGRAM} run {options.file} lists them{more}"

@@ -37,7 +37,9 @@ def main(arguments: list[str]) -> int:
             limit=options.limit,
         )
         terminal.say(str(made))
-    return 1 if made.error else 0
+    if made.error:
+        return 1
+    return 0
 
 
 def make_parser() -> Parser:

@@ -87,7 +87,10 @@ def main(arguments: list[str]) -> int:
                 if options.only
                 else f"{options.dest} has no {MANIFEST} that `vendor` wrote: it is not a copy of a package"
             )
-        options.only = None if before.part == "all" else before.part
+        if before.part == "all":
+            options.only = None
+        else:
+            options.only = before.part
     made = part(options.only, _origin())
     left = write(options.dest, made, options.only or "all")
     if before is not None:
@@ -183,7 +186,9 @@ def _origin() -> str:
         first = _FIRST_LINE.match(files(PACKAGE).joinpath(MANIFEST).read_text(encoding="utf-8"))
     except (OSError, KeyError):  # KeyError: not in the zip, before Python 3.10
         first = None
-    return first[1] if first else PACKAGE
+    if first:
+        return first[1]
+    return PACKAGE
 
 
 def _entries(folder: str) -> Iterator[tuple[str, str]]:
@@ -198,7 +203,10 @@ def _entries(folder: str) -> Iterator[tuple[str, str]]:
         if not names and inside:
             yield inside, "folder"
         for name in names:
-            path = f"{inside}/{name}" if inside else name
+            if inside:
+                path = f"{inside}/{name}"
+            else:
+                path = name
             mode = os.lstat(os.path.join(folder, path)).st_mode
             if stat.S_ISDIR(mode):
                 waiting.append(path)
@@ -277,7 +285,9 @@ def write(dest: str, content: Files, name: str) -> str:
         files_of_old = [*before.hashes, MANIFEST]
     with speaking_of(dest):
         old = _place(place, files_of_new, files_of_old)
-    return old if os.path.isdir(old) else ""
+    if os.path.isdir(old):
+        return old
+    return ""
 
 
 def _place(place: str, files_of_new: dict[str, bytes], files_of_old: list[str]) -> str:
@@ -410,11 +420,15 @@ def check(dest: str) -> int:
             f"It has the version of the running package, {__version__}"
             + (f", but {differ} files differ." if differ else ".")
         )
-    return 1 if changes else 0
+    if changes:
+        return 1
+    return 0
 
 
 def _what(name: str) -> str:
-    return "all" if name == "all" else f"the part {name!r}"
+    if name == "all":
+        return "all"
+    return f"the part {name!r}"
 
 
 def _numbers(version: str) -> list[int]:

@@ -101,7 +101,9 @@ class Explanation:
 
 def _wrapped(texts: list[str], mark: str = "- ") -> list[str]:
     made = [folded(" ".join(text.splitlines()), " " * len(mark), mark, 117) for text in texts]
-    return "\n".join(made).split("\n") if made else []
+    if made:
+        return "\n".join(made).split("\n")
+    return []
 
 
 def _sections(obj: Any, found: Found, made: Description | None) -> list[tuple[str, list[str]]]:

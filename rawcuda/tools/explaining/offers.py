@@ -121,7 +121,10 @@ def _show(finding: Finding, kind: Any, raw: bytes, where: str, meanings: Meaning
         f"  {'at':>4}  {'bytes, lowest address first':<27} {'field':<{wide}} {'value':<16} meaning",
     ]
     for name, part, offset, value, is_pointer in fields:
-        means = meanings[name](value) if name in meanings else ""
+        if name in meanings:
+            means = meanings[name](value)
+        else:
+            means = ""
         shown = hex(value) if is_pointer else value
         finding.lines.append(f"  {offset:>4}  {part.hex(' '):<27} {name:<{wide}} {shown:<16} {means}".rstrip())
     return values
@@ -171,7 +174,10 @@ def _tensor(finding: Finding, capsule: Any) -> None:
                 return
             if numbers:
                 finding.lines.append(f"  {name} at {said[name]:#x}: {numbers} {unit}")
-    flags = None if versioned else NO_FLAGS
+    if versioned:
+        flags = None
+    else:
+        flags = NO_FLAGS
     finding.read(lambda: describe_tensor(Description, BY_CAPSULE, None, address, flags))
 
 
@@ -192,7 +198,10 @@ def _dlpack(obj: Any, finding: Finding) -> bool:
     try:
         said = finding.facts["said_device"] = obj.__dlpack_device__()
         kind, _ = map(int, (said[0], said[1] or 0))
-        stream = {"stream": -1} if kind in (2, 13) else {}
+        if kind in (2, 13):
+            stream = {"stream": -1}
+        else:
+            stream = {}
         finding.lines.append(f"__dlpack_device__() -> {worded(said)}   {_name(DEVICE_TYPES, kind)}")
     except Exception as error:
         finding.lines.append(f"__dlpack_device__() is not a pair of ints: {raised(error)}")
@@ -272,7 +281,10 @@ def _interface(
     facts = finding.facts
     facts.update({str(key): said[key] for key in said.keys()})
     for key in dict.fromkeys([*facts, *required.split()]):
-        means = _KEYS[key](facts.get(key)) if key in _KEYS else ""
+        if key in _KEYS:
+            means = _KEYS[key](facts.get(key))
+        else:
+            means = ""
         finding.lines.append(f"{key:<9} {worded(facts[key], 90) if key in facts else '(missing)':<32} {means}".rstrip())
     finding.read(lambda: describe(obj))
     return True

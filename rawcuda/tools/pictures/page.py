@@ -19,14 +19,23 @@ _MONO = "font-family:ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace;fo
 
 def text_block(text: str, *, tall: bool = False, wrapped: bool = False) -> str:
     """Return a text as HTML. Long lines scroll in the block unless `wrapped`, and a long text unless `tall`."""
-    limit = "" if tall else "max-height:32em;"
-    space = "pre-wrap" if wrapped else "pre"
+    if tall:
+        limit = ""
+    else:
+        limit = "max-height:32em;"
+    if wrapped:
+        space = "pre-wrap"
+    else:
+        space = "pre"
     return f'<pre style="{_MONO};white-space:{space};overflow:auto;{limit}margin:0 0 .5em 0">{escape(text)}</pre>'
 
 
 def shown(text: str, picture: str | None, *, below: str = "") -> str:
     """Return HTML of a text, a picture (the text of an SVG file) and more HTML, each of which may be empty."""
-    made = text_block(text) if text else ""
+    if text:
+        made = text_block(text)
+    else:
+        made = ""
     if picture:
         title = search("<title>(.*?)</title>", picture)
         data = b64encode(picture.encode()).decode("ascii")

@@ -69,7 +69,10 @@ class Sheet:
         tip: str = "",
     ) -> None:
         """Draw a rectangle; `tip` is shown under the mouse pointer."""
-        paint = f"url(#{_OWN}{fill})" if fill in _PATTERNS else fill
+        if fill in _PATTERNS:
+            paint = f"url(#{_OWN}{fill})"
+        else:
+            paint = fill
         self._add(
             f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" fill="{paint}" stroke="{line}" '
             f'stroke-width="{thick}" stroke-dasharray="{dash or "none"}"><title>{_escaped(tip)}</title></rect>',
@@ -100,7 +103,10 @@ class Sheet:
 
     def path(self, d: str, *, line: str = INK, dash: str = "", arrow: bool = False) -> None:
         """Draw a path in SVG's notation, optionally with an arrowhead; the sheet does not grow with it."""
-        head = f' marker-end="url(#{_OWN}head)"' if arrow else ""
+        if arrow:
+            head = f' marker-end="url(#{_OWN}head)"'
+        else:
+            head = ""
         self._add(
             f'<path d="{d}" fill="none" stroke="{line}" stroke-width="1.3" stroke-dasharray="{dash or "none"}"{head}/>',
             0,

@@ -243,5 +243,8 @@ def _life(sheet: Sheet, steps: list[tuple[str, Step]], start: int, y: float) -> 
 def _bar(sheet: Sheet, x: float, end: float, middle: float, fill: str, label: str) -> None:
     sheet.rect(x, middle - 12, end - x, 24, fill, line=QUIET, tip=label)
     room = int((end - x - 26) / 6)
-    shown = label if len(label) <= room else label[: room - 1] + "…"
+    if len(label) <= room:
+        shown = label
+    else:
+        shown = label[: room - 1] + "…"
     (sheet.plate if fill == "taken" else sheet.middle)((x + end) / 2, middle + 4, shown)

@@ -195,7 +195,10 @@ def get_global(machine: Machine, address: int, size: int, handle: int, name: int
 def get_managed(machine: Machine, address: int, size: int, handle: int, name: int) -> None:
     """Write address and size of a managed variable; either pointer may be NULL."""
     module = machine.get(Library, handle).module()
-    variable = module.code.variables.get(text(name)) if name else None
+    if name:
+        variable = module.code.variables.get(text(name))
+    else:
+        variable = None
     if variable is not None and variable.kind != "managed":
         raise Refused(500, f"variable {text(name)!r} is not managed: use cuLibraryGetGlobal")
     write_variable(module, address, size, name)

@@ -36,7 +36,9 @@ def image_at(address: int, device: int) -> bytes:
 
 def _image_of_file(content: bytes, device: int) -> bytes:
     """Return the PTX in a file's content, or a cubin unchanged."""
-    return choose(content, device) if content[:4] == FATBIN else content.rstrip(b"\0")
+    if content[:4] == FATBIN:
+        return choose(content, device)
+    return content.rstrip(b"\0")
 
 
 def length_of_fatbin(header: bytes) -> int:

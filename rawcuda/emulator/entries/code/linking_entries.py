@@ -199,7 +199,10 @@ def images_in(kind: int, content: bytes, name: str, device: int) -> Iterator[tup
         yield from _of_object(content, name, device, True)
     elif kind == _LIBRARY:
         try:
-            members = containers.archive(content) if content[:8] == containers.ARCHIVE else []
+            if content[:8] == containers.ARCHIVE:
+                members = containers.archive(content)
+            else:
+                members = []
         except ValueError as error:
             raise Refused(200, f"{name}: {error}") from None
         if not members:

@@ -97,7 +97,9 @@ class Function:
         if self.entry.required_cluster is not None:
             return self.entry.required_cluster
         x, y, z = [self.settings.get(number, 0) for number in _REQUIRED_CLUSTER]
-        return (x, y, z) if x and y and z else None
+        if x and y and z:
+            return (x, y, z)
+        return None
 
     def attributes(self) -> dict[int, int]:
         """Return every CUfunction_attribute.
@@ -180,7 +182,10 @@ class Options:
     def __init__(self, count: int, options: int, values: int) -> None:
         if count and not (options and values):
             raise Refused(1)
-        numbers = list((ctypes.c_int * count).from_address(options)) if count else []
+        if count:
+            numbers = list((ctypes.c_int * count).from_address(options))
+        else:
+            numbers = []
         if any(not 0 <= number <= 40 for number in numbers):
             raise Refused(1)
         self._places = {number: values + WORD * index for index, number in enumerate(numbers)}
@@ -190,7 +195,10 @@ class Options:
         if size not in self._places:
             return
         room = get_word(self._places[size]) & 0xFFFFFFFF
-        address = get_word(self._places[buffer]) if buffer in self._places else 0
+        if buffer in self._places:
+            address = get_word(self._places[buffer])
+        else:
+            address = 0
         written = 0
         if address and room:
             cut = said.encode("utf-8", "replace")[: room - 1] + b"\0"
@@ -200,7 +208,9 @@ class Options:
 
     def most_registers(self) -> int:
         """Return the limit of the registers of a thread, or 0."""
-        return get_word(self._places[_REGISTERS]) & 0xFFFFFFFF if _REGISTERS in self._places else 0
+        if _REGISTERS in self._places:
+            return get_word(self._places[_REGISTERS]) & 0xFFFFFFFF
+        return 0
 
     def time(self, milliseconds: float) -> None:
         """Write the wall time into the place of the option's value."""
@@ -370,7 +380,10 @@ def launched_function(machine: Machine, handle: int) -> Function:
         kernel = machine.handles[handle]
     except KeyError:
         kernel = None
-    function = kernel.function() if isinstance(kernel, LibraryKernel) else machine.get(Function, handle)
+    if isinstance(kernel, LibraryKernel):
+        function = kernel.function()
+    else:
+        function = machine.get(Function, handle)
     function.loaded = True
     return function
 
@@ -378,7 +391,10 @@ def launched_function(machine: Machine, handle: int) -> Function:
 def _known_function(machine: Machine, handle: int) -> Function:
     machine.context()
     kernel = machine.handles.get(handle)
-    function = kernel.function() if isinstance(kernel, LibraryKernel) else machine.get(Function, handle)
+    if isinstance(kernel, LibraryKernel):
+        function = kernel.function()
+    else:
+        function = machine.get(Function, handle)
     function.module.context.check()
     return function
 

@@ -176,7 +176,10 @@ class Capture:
         for stream in streams:
             if (stream.capture is self) != (stream in self.frontier):
                 self.invalidate()
-                stream.capture = None if stream.capture is self else stream.capture
+                if stream.capture is self:
+                    stream.capture = None
+                else:
+                    stream.capture = stream.capture
                 self.frontier.pop(stream, None)
         if self.origin.capture is not self:
             for stream in list(self.frontier):
@@ -294,7 +297,11 @@ def end(machine: Machine, handle: int, address: int) -> None:
 
 
 def _status(stream: Stream) -> int:
-    return _NONE if stream.capture is None else _ACTIVE if stream.capture.valid else _INVALIDATED
+    if stream.capture is None:
+        return _NONE
+    if stream.capture.valid:
+        return _ACTIVE
+    return _INVALIDATED
 
 
 @entry("cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus *captureStatus)", since=10000)

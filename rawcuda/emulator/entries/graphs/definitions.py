@@ -43,7 +43,11 @@ class Node:
     def inside(self) -> tuple[Graph, ...]:
         """Return the graphs in this node: a child graph, or the bodies of a conditional node."""
         does = self.does
-        return (does.graph,) if isinstance(does, Child) else does.bodies if isinstance(does, Conditional) else ()
+        if isinstance(does, Child):
+            return (does.graph,)
+        if isinstance(does, Conditional):
+            return does.bodies
+        return ()
 
     def __repr__(self) -> str:
         return f"<node {self.graph.nodes.index(self) if self in self.graph.nodes else '?'}: {self.does.name}>"
@@ -165,7 +169,9 @@ class Graph:
 
 
 def _graphs_of(does: Operation) -> tuple[Graph, ...]:
-    return (does.graph,) if isinstance(does, Child) else ()
+    if isinstance(does, Child):
+        return (does.graph,)
+    return ()
 
 
 def cycle_in(graph: Graph) -> list[Node]:
@@ -219,7 +225,10 @@ def nodes_at(machine: Machine, graph: Graph, address: int, count: int, data: int
 
 
 def _edge_data(address: int) -> bytes:
-    data = ctypes.string_at(address, 8) if address else PLAIN
+    if address:
+        data = ctypes.string_at(address, 8)
+    else:
+        data = PLAIN
     if data[0] > 2 or data[1] or data[2] > 1 or any(data[3:]) or (data[2] == 1) != (data[0] != 0):
         raise Refused(1, f"{data!r} is not valid data of an edge")
     return data
@@ -353,7 +362,10 @@ def get_edges_v2(machine: Machine, handle: int, sources: int, targets: int, data
         raise Refused(1)
     edges = _edges(graph_at(machine, handle).nodes)
     _put_data(edges, sources, data, count)
-    room = get_word(count) if sources else 0
+    if sources:
+        room = get_word(count)
+    else:
+        room = 0
     _list(machine, [first.handle for first, _, _ in edges], sources, count)
     if targets:
         put_word(count, room)

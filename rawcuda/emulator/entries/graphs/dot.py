@@ -35,7 +35,9 @@ def _details(node: Node) -> list[str]:
         return [f"event {does.event.handle:#x}"]
     if isinstance(does, (Allocate, Free)):
         return [f"{does.memory.base:#x}, {does.memory.size} bytes"]
-    return [f"condition {does.condition.handle:#x}"] if isinstance(does, Conditional) else []
+    if isinstance(does, Conditional):
+        return [f"condition {does.condition.handle:#x}"]
+    return []
 
 
 def _escaped(words: str) -> str:

@@ -95,7 +95,10 @@ def _steps(graph: Graph, first: frozenset[int], steps: list[tuple[Node, frozense
             if any(other not in ends for other in node.after):
                 later.append(node)
                 continue
-            before = frozenset().union(*[ends[other] for other in node.after]) if node.after else first
+            if node.after:
+                before = frozenset().union(*[ends[other] for other in node.after])
+            else:
+                before = first
             if isinstance(node.does, Child):
                 ends[node] = _steps(node.does.graph, before, steps)
             else:
@@ -104,7 +107,9 @@ def _steps(graph: Graph, first: frozenset[int], steps: list[tuple[Node, frozense
         if len(later) == len(waiting):
             raise Refused(1, f"nodes wait for each other in a cycle: {later}")
         waiting = later
-    return frozenset().union(*ends.values()) if ends else first
+    if ends:
+        return frozenset().union(*ends.values())
+    return first
 
 
 def _order(machine: Machine, graph: Graph, disabled: set[Node]) -> list[Node]:
@@ -124,7 +129,10 @@ def _shuffled(
     waiting, done, ordered = set(range(len(steps))), set[int](), []
     while waiting:
         ready = [number for number in sorted(waiting) if done >= steps[number][1]]
-        number = ready[-1] if chance is None else chance.choice(ready)
+        if chance is None:
+            number = ready[-1]
+        else:
+            number = chance.choice(ready)
         waiting.remove(number)
         done.add(number)
         ordered.append(steps[number])
@@ -195,7 +203,9 @@ def _events(machine: Machine, does: Operation) -> list[Event]:
     """Return the events that a node records."""
     if isinstance(does, Launch):
         return events_of(machine, does.attributes)
-    return [does.event] if isinstance(does, Record) else []
+    if isinstance(does, Record):
+        return [does.event]
+    return []
 
 
 @entry("cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream)", since=10000)
@@ -231,7 +241,10 @@ def launch(machine: Machine, handle: int, stream_handle: int) -> None:
             does.memory.enter()
         elif isinstance(does, Free):
             does.memory.leave()
-        after = [does.event.work] if isinstance(does, Wait) and does.event.work is not None else []
+        if isinstance(does, Wait) and does.event.work is not None:
+            after = [does.event.work]
+        else:
+            after = []
         if isinstance(does, Wait) and does.event.shared is not None:
             run = does.event.shared.wait()
         work = submit(stream, run, does.name, does.kind, after)

@@ -72,7 +72,9 @@ class Operation:
 
     def prevents(self, other: Operation) -> int:
         """Return 0 if an executable node can change to another operation, or else a CUgraphExecUpdateResult."""
-        return 0 if type(self) is type(other) else TYPE_CHANGED
+        if type(self) is type(other):
+            return 0
+        return TYPE_CHANGED
 
 
 def _pass() -> None:
@@ -122,7 +124,9 @@ class Launch(Operation):
         if self.function.module.context is not other.function.module.context:
             return FUNCTION_CHANGED
         cooperates = [any(each.attributes.get(2, b"")[:4]) for each in (self, other)]
-        return ATTRIBUTES_CHANGED if cooperates[0] != cooperates[1] else 0
+        if cooperates[0] != cooperates[1]:
+            return ATTRIBUTES_CHANGED
+        return 0
 
 
 class Copy(Operation):
@@ -158,7 +162,10 @@ class Copy(Operation):
         """Refuse what the body of a conditional node may not copy: pageable memory and arrays."""
         words = self.words  # CU_MEMORYTYPE_HOST is 1, _ARRAY 3
         for kind, host, device in ((words[4], *words[5:7]), (words[15], *words[16:18])):
-            address = host if kind == 1 else device
+            if kind == 1:
+                address = host
+            else:
+                address = device
             if kind == 3 or machine.space.find(address) is None and not covers(machine, address):
                 raise Refused(801, "the body of a conditional node copies only device memory and pinned memory")
 
@@ -170,7 +177,9 @@ class Copy(Operation):
         """Refuse other types of memory and another context."""
         if not isinstance(other, Copy):
             return TYPE_CHANGED
-        return PARAMETERS_CHANGED if self.kinds != other.kinds or self.context is not other.context else 0
+        if self.kinds != other.kinds or self.context is not other.context:
+            return PARAMETERS_CHANGED
+        return 0
 
 
 class Fill(Operation):
@@ -211,7 +220,9 @@ class Fill(Operation):
         if not isinstance(other, Fill):
             return TYPE_CHANGED
         shapes = [(each.height, each.height > 1 and (each.pitch, each.width, each.count)) for each in (self, other)]
-        return PARAMETERS_CHANGED if shapes[0] != shapes[1] or self.context is not other.context else 0
+        if shapes[0] != shapes[1] or self.context is not other.context:
+            return PARAMETERS_CHANGED
+        return 0
 
 
 def _late(make: Callable[[], Run]) -> Run:
@@ -303,7 +314,9 @@ class Allocate(Operation):
         """Refuse any other allocation."""
         if not isinstance(other, Allocate):
             return TYPE_CHANGED
-        return 0 if self.memory is other.memory else PARAMETERS_CHANGED
+        if self.memory is other.memory:
+            return 0
+        return PARAMETERS_CHANGED
 
 
 class Free(Operation):
@@ -323,7 +336,9 @@ class Free(Operation):
         """Refuse a free of another allocation."""
         if not isinstance(other, Free):
             return TYPE_CHANGED
-        return 0 if self.memory is other.memory else PARAMETERS_CHANGED
+        if self.memory is other.memory:
+            return 0
+        return PARAMETERS_CHANGED
 
 
 class Other(Operation):
@@ -340,7 +355,11 @@ class Other(Operation):
 
     def prevents(self, other: Operation) -> int:
         """Refuse any other work."""
-        return 0 if self is other else PARAMETERS_CHANGED if isinstance(other, Other) else TYPE_CHANGED
+        if self is other:
+            return 0
+        if isinstance(other, Other):
+            return PARAMETERS_CHANGED
+        return TYPE_CHANGED
 
 
 class Conditional(Operation):
@@ -357,13 +376,19 @@ class Conditional(Operation):
         """Return the body to run now."""
         value = self.condition.value
         if self.form == 2:
-            return self.bodies[value] if value < len(self.bodies) else None
+            if value < len(self.bodies):
+                return self.bodies[value]
+            return None
         if value:
             return self.bodies[0]
-        return self.bodies[1] if self.form == 0 and len(self.bodies) > 1 else None
+        if self.form == 0 and len(self.bodies) > 1:
+            return self.bodies[1]
+        return None
 
     def prevents(self, other: Operation) -> int:
         """Refuse another form or number of bodies."""
         if not isinstance(other, Conditional):
             return TYPE_CHANGED
-        return 0 if (self.form, len(self.bodies)) == (other.form, len(other.bodies)) else PARAMETERS_CHANGED
+        if (self.form, len(self.bodies)) == (other.form, len(other.bodies)):
+            return 0
+        return PARAMETERS_CHANGED

@@ -456,7 +456,9 @@ def set_old_kernel(machine: Machine, handle: int, address: int) -> None:
 
 
 def _context_of(node: Node) -> int:
-    return node.does.context.handle if isinstance(node.does, (Copy, Fill)) else 0
+    if isinstance(node.does, (Copy, Fill)):
+        return node.does.context.handle
+    return 0
 
 
 @entry("cuGraphMemcpyNodeSetParams(CUgraphNode hNode, const CUDA_MEMCPY3D *nodeParams)", since=10000)

@@ -57,7 +57,10 @@ def blocks_per_multiprocessor(function: Function, threads: int, shared: int) -> 
         return 0
     by_registers = REGISTERS // limits.parts // a_warp * limits.parts // warps
     room = _preferred(function, limits)
-    by_shared = (room if room >= total else limits.size_for(total)) // total if total else limits.blocks
+    if total:
+        by_shared = (room if room >= total else limits.size_for(total)) // total
+    else:
+        by_shared = limits.blocks
     return min(limits.blocks, limits.threads // _WARP // warps, by_registers, by_shared)
 
 

@@ -164,7 +164,10 @@ def pop(machine: Machine, address: int) -> None:
 def set_current(machine: Machine, handle: int) -> None:
     """Replace the current context; NULL pops it."""
     stack = machine.thread().stack
-    context = _context(machine, handle) if handle else None
+    if handle:
+        context = _context(machine, handle)
+    else:
+        context = None
     if stack:
         stack.pop()
     if context is not None:

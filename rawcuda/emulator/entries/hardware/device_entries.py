@@ -82,7 +82,10 @@ def visible(text: str, uuids: list[str]) -> list[int]:
             found = [index for index, uuid in enumerate(uuids) if len(element) >= 4 and uuid.startswith(element)]
         else:
             number = re.match(r"\s*\+?(\d+)", element, re.ASCII)
-            found = [int(number[1])] if number else []
+            if number:
+                found = [int(number[1])]
+            else:
+                found = []
         if len(found) != 1 or found[0] >= len(uuids):
             break
         if found[0] in chosen:
@@ -146,7 +149,10 @@ def get_proc_address(
     if flags > 3:
         raise Refused(1)
     found, result = symbol_of(text(symbol), version, flags, machine.cuda)
-    address = (machine.address(found) or 0) if found else 0
+    if found:
+        address = machine.address(found) or 0
+    else:
+        address = 0
     if found and not address:
         result = NOT_FOUND
     elif result == NOT_FOUND:

@@ -130,7 +130,10 @@ def copy_batch(
     orders = []
     for index, start in enumerate(starts):
         order, _, _, _, _, flags = read(_ATTRIBUTES, attributes + index * _ATTRIBUTES.size)
-        following = starts[index + 1] if index + 1 < number else count
+        if index + 1 < number:
+            following = starts[index + 1]
+        else:
+            following = count
         orders += [_order(order, flags)] * (following - start)
 
     def copies() -> list[_Copy]:

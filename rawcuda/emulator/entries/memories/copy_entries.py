@@ -164,7 +164,10 @@ def _virtual_box(machine: Machine, address: int, pitch: int, plane: int, span: i
     here = machine.context().device.ordinal
     for piece in pieces:
         mapping = piece.context.mapping
-        owner = here if mapping.physical.device is None else mapping.physical.device.ordinal
+        if mapping.physical.device is None:
+            owner = here
+        else:
+            owner = mapping.physical.device.ordinal
         if not (mapping.access.get(here) or mapping.access.get(owner)):
             raise Refused(
                 1, f"{machine.space.explain(address, span)}, to which no device was given access: call cuMemSetAccess"
@@ -228,7 +231,10 @@ def _mark(target: Box, at: int, source: Box, whence: int, nbytes: int) -> None:
     """Record what was written. A copy of uninitialized memory is uninitialized; only its use is an error."""
     if target.allocation is None or target.pieces is None and target.allocation.written is None:
         return
-    known = source.allocation.written if source.allocation is not None and source.image is None else None
+    if source.allocation is not None and source.image is None:
+        known = source.allocation.written
+    else:
+        known = None
     if known is None or target.pieces is not None or source.pieces is not None or target.allocation.written is None:
         target.wrote(at, nbytes)
     else:
@@ -284,7 +290,9 @@ def copy_boxes(
 def _captured_kind(machine: Machine, address: int) -> int:
     """Return the CUmemorytype of an address in a node of a graph."""
     is_host = machine.space.find(address) is None and 0 < address < FIRST_ADDRESS
-    return _HOST if is_host else _DEVICE
+    if is_host:
+        return _HOST
+    return _DEVICE
 
 
 def _capture(stream: Stream, words: tuple[int, ...]) -> None:
@@ -412,11 +420,19 @@ class _Side:
         if kind not in _BOXES and kind != _ARRAY:
             raise Refused(1, f"{kind} is not a CUmemorytype")
         self.x, self.y, self.z, self.kind, self.pitch, self.rows, self.array = x, y, z, kind, pitch, rows, array
-        self.address = host if kind == _HOST else array if kind == _ARRAY else device
+        if kind == _HOST:
+            self.address = host
+        elif kind == _ARRAY:
+            self.address = array
+        else:
+            self.address = device
 
     def words(self) -> tuple[int, ...]:
         """Return the members of a CUDA_MEMCPY3D for this side."""
-        address = 0 if self.kind == _ARRAY else self.address
+        if self.kind == _ARRAY:
+            address = 0
+        else:
+            address = self.address
         return self.x, self.y, self.z, 0, self.kind, address, address, self.array, 0, self.pitch, self.rows
 
     def box(self, machine: Machine, width: int, height: int, depth: int) -> Box:

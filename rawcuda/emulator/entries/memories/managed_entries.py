@@ -64,14 +64,19 @@ class Pages:
     def each(self, begin: int, end: int, which: int) -> Iterator[Any]:
         """Yield a fact about each run of pages from begin to end."""
         for index, first in enumerate(self.first):
-            following = self.first[index + 1] if index + 1 < len(self.first) else end
+            if index + 1 < len(self.first):
+                following = self.first[index + 1]
+            else:
+                following = end
             if first < end and following > begin:
                 yield self.facts[index][which]
 
     def common(self, begin: int, end: int, which: int) -> Any:
         """Return the fact that all pages have in common; if they differ, return that of pages without advice."""
         found = set(self.each(begin, end, which))
-        return found.pop() if len(found) == 1 else _UNADVISED[which]
+        if len(found) == 1:
+            return found.pop()
+        return _UNADVISED[which]
 
 
 def _managed(machine: Machine, address: int, nbytes: int) -> tuple[Holding, Pages, int, int]:
@@ -107,7 +112,9 @@ def _place(machine: Machine, kind: int, number: int) -> tuple[int, int]:
 
 def _of_device(number: int) -> tuple[int, int]:
     """Return the location that a device number means in functions of drivers before CUDA 12.2."""
-    return (_HOST, 0) if number == _CPU else (_DEVICE, number)
+    if number == _CPU:
+        return (_HOST, 0)
+    return (_DEVICE, number)
 
 
 def _old(place: tuple[int, int]) -> int:
@@ -258,7 +265,10 @@ def _places(machine: Machine, locations: int, firsts: int, number: int, count: i
     places: list[tuple[int, int]] = []
     for index, start in enumerate(starts):
         kind, node = read(LOCATION, locations + index * LOCATION.size)
-        following = starts[index + 1] if index + 1 < number else count
+        if index + 1 < number:
+            following = starts[index + 1]
+        else:
+            following = count
         places += [_place(machine, kind, node)] * (following - start)
     return places
 

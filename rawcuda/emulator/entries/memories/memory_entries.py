@@ -246,10 +246,14 @@ def access_of(holding: Holding, context: Context) -> int:
     if holding.mapping is not None:
         return int(holding.mapping.access.get(device.ordinal, 0))
     if holding.flavour == "registered":
-        return 1 if holding.flags & _READ_ONLY else 3
+        if holding.flags & _READ_ONLY:
+            return 1
+        return 3
     if holding.flavour not in ("device", "variable") or holding.context.device is device:
         return 3
-    return 3 if any(peer.device is holding.context.device for peer in context.peers) else 0
+    if any(peer.device is holding.context.device for peer in context.peers):
+        return 3
+    return 0
 
 
 def _host_pointer(holding: Holding, address: int) -> int:
@@ -261,17 +265,25 @@ def _host_pointer(holding: Holding, address: int) -> int:
 def _range_of(holding: Holding) -> tuple[int, int]:
     """Return first address and size of an allocation, or of the reservation in which it is mapped."""
     allocation = holding.allocation
-    around = None if holding.mapping is None else holding.context.machine.space.reservation(allocation.base)
+    if holding.mapping is None:
+        around = None
+    else:
+        around = holding.context.machine.space.reservation(allocation.base)
     return around or (allocation.base, allocation.size)
 
 
 def _context_handle(holding: Holding) -> int:
-    return 0 if holding.pool is not None or holding.mapping is not None else holding.context.handle
+    if holding.pool is not None or holding.mapping is not None:
+        return 0
+    return holding.context.handle
 
 
 def _handle_types(holding: Holding) -> int:
     """Return the CUmemAllocationHandleType by which memory can be exported."""
-    physical = None if holding.mapping is None else holding.mapping.physical
+    if holding.mapping is None:
+        physical = None
+    else:
+        physical = holding.mapping.physical
     return int(any(thing is not None and thing.backing is not None for thing in (holding.pool, physical)))
 
 
@@ -313,7 +325,10 @@ def pointer_attribute(machine: Machine, data: int, number: int, address: int) ->
     if number not in _POINTER_ATTRIBUTES:
         raise Refused(1)
     width, look_up = _POINTER_ATTRIBUTES[number]
-    around = machine.space.reservation(address) if number in (11, 12, 13) else None
+    if number in (11, 12, 13):
+        around = machine.space.reservation(address)
+    else:
+        around = None
     if around is not None and machine.space.find(address) is None:  # reserved addresses at which nothing is mapped
         _put_attribute(data, width, (*around, 0)[number - 11])
         return
@@ -331,13 +346,19 @@ def pointer_attributes(machine: Machine, count: int, attributes: int, data: int,
         raise Refused(1)
     out(attributes, data)
     found = machine.space.find(address)
-    holding = None if found is None else found.context
+    if found is None:
+        holding = None
+    else:
+        holding = found.context
     for index, target in enumerate(take(data, count)):
         number = get_int(attributes + 4 * index)
         if number not in _POINTER_ATTRIBUTES:
             raise Refused(1)
         width, look_up = _POINTER_ATTRIBUTES[number]
-        value = -2 if number == 9 else 0
+        if number == 9:
+            value = -2
+        else:
+            value = 0
         if holding is not None:
             try:
                 value = look_up(holding, address, context)

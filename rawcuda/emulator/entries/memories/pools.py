@@ -133,7 +133,11 @@ def _check_place(machine: Machine, kind: int, place: tuple[int, int], *, current
 
 
 def _named(kind: int, place: tuple[int, int]) -> str:
-    return "managed" if kind == _MANAGED else "device" if place[0] == _DEVICE else "pinned"
+    if kind == _MANAGED:
+        return "managed"
+    if place[0] == _DEVICE:
+        return "device"
+    return "pinned"
 
 
 def _default(machine: Machine, kind: int, place: tuple[int, int]) -> Pool:
@@ -144,7 +148,10 @@ def _default(machine: Machine, kind: int, place: tuple[int, int]) -> Pool:
     for pool in machine.pools:
         if pool.default and pool.place == place and pool.kind == _named(kind, place):
             return pool
-    device = machine.device(place[1]) if place[0] == _DEVICE else None
+    if place[0] == _DEVICE:
+        device = machine.device(place[1])
+    else:
+        device = None
     machine.restricted = True
     return machine.add_pool(Pool(device, place=place, kind=_named(kind, place), default=True))
 
@@ -222,7 +229,10 @@ def create(machine: Machine, address: int, properties: int) -> None:
     out(address)
     kind, handles, where, number, _, maximum, _ = read(POOL_PROPS, properties)
     place = _check_place(machine, kind, (where, number))
-    device = machine.device(number) if where == _DEVICE else None
+    if where == _DEVICE:
+        device = machine.device(number)
+    else:
+        device = None
     pool = Pool(device, place=place, kind=_named(kind, place), maximum=maximum)
     if handles:
         if handles != _DESCRIPTOR or device is None or pool.kind != "device":

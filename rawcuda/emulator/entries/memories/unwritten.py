@@ -48,7 +48,9 @@ def _entry() -> str:
     frame: Any = sys._getframe(2)
     while frame is not None and frame.f_code.co_name != "call_entry":
         frame = frame.f_back
-    return str(frame.f_locals["name"]) if frame is not None else "a copy"
+    if frame is not None:
+        return str(frame.f_locals["name"])
+    return "a copy"
 
 
 def _look(machine: Machine, source: Box, extents: tuple[int, int, int], name: str, site: str) -> None:
@@ -72,7 +74,10 @@ def _look(machine: Machine, source: Box, extents: tuple[int, int, int], name: st
         place, words = space.whereabouts(first, 1), space.explain(first, 1)
     else:
         place = words = f"byte {at} of the {held.size} bytes of a CUDA array, whose order is the device's own"
-    hint = "" if found is None else space.missed(found)
+    if found is None:
+        hint = ""
+    else:
+        hint = space.missed(found)
     if not hint and missing < total:
         hint = "; a kernel whose grid is too small, or too small in one dimension, leaves a part unwritten"
     text = (

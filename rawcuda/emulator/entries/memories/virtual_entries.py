@@ -231,7 +231,10 @@ def properties_of(machine: Machine, address: int, handle: int) -> None:
     """Write the location of physical memory."""
     out(address)
     physical = physical_of(machine, handle)
-    handles = 0 if physical.backing is None else _DESCRIPTOR
+    if physical.backing is None:
+        handles = 0
+    else:
+        handles = _DESCRIPTOR
     put_bytes(address, _PROPERTIES.pack(_PINNED, handles, *physical.place, 0, 0, 0, 0))
 
 
@@ -283,7 +286,10 @@ def map_memory(machine: Machine, base: int, size: int, offset: int, handle: int,
     for other in machine.space.live():
         if other.base < base + size and base < other.base + other.size:
             raise Refused(1, f"memory is mapped there already: a {other.describe()} at {other.base:#x}")
-    marks = physical.written if physical.written is None or size == physical.size else None
+    if physical.written is None or size == physical.size:
+        marks = physical.written
+    else:
+        marks = None
     allocation = machine.space.map(base, memoryview(physical.data)[:size], marks)
     context = (physical.device or machine.devices[0]).primary
     holding = Holding(allocation, context, "virtual", 0, next(machine.counter))

@@ -68,7 +68,10 @@ def check_attributes(machine: Machine, stream: Stream, attributes: dict[int, byt
         (first,) = struct.unpack_from("<i", value)
         if number == 3:
             raise Refused(1, "CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY is an attribute of streams only")
-        least, most = machine.answers.priorities[::-1] if number == 8 else _RANGES.get(number, (first, first))
+        if number == 8:
+            least, most = machine.answers.priorities[::-1]
+        else:
+            least, most = _RANGES.get(number, (first, first))
         if not least <= first <= most:
             raise Refused(1, f"CU_LAUNCH_ATTRIBUTE_{_NAMES[number]} is {first}: must be {least} to {most}")
         check = _CHECKS.get(number)

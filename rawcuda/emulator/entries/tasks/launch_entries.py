@@ -50,7 +50,10 @@ def _from_buffer(extra: int, need: int) -> bytes:
         if words[index] == _BUFFER:
             buffer = words[index + 1]
         elif words[index] == _BUFFER_SIZE:
-            size = ctypes.c_size_t.from_address(words[index + 1]).value if words[index + 1] else 0
+            if words[index + 1]:
+                size = ctypes.c_size_t.from_address(words[index + 1]).value
+            else:
+                size = 0
         else:
             raise Refused(1)
         index += 2
@@ -117,7 +120,10 @@ def _cluster(function: Function, attributes: dict[int, bytes]) -> Size | None:
         raise Refused(
             801, f"kernel {code.name!r}: a grid that is counted in clusters (.blocksareclusters) is not emulated"
         )
-    given = cluster_of(attributes) if _CLUSTER in attributes else None
+    if _CLUSTER in attributes:
+        given = cluster_of(attributes)
+    else:
+        given = None
     if required is not None:
         if given is not None and given != required:
             raise Refused(912, f"kernel {code.name!r} requires clusters of {required}, not of {given}")
@@ -152,7 +158,9 @@ def _rights(context: Context) -> Callable[[Allocation], int]:
 
     def rights(allocation: Allocation) -> int:
         holding = allocation.context
-        return 3 if holding is None else access_of(holding, context)
+        if holding is None:
+            return 3
+        return access_of(holding, context)
 
     return rights
 
@@ -162,7 +170,9 @@ def _opaque(machine: Machine, context: Context) -> Callable[[int], Texture | Sur
 
     def find(handle: int) -> Texture | Surface | None:
         found = machine.handles.get(handle)
-        return found if isinstance(found, (Texture, Surface)) and found.context is context else None
+        if isinstance(found, (Texture, Surface)) and found.context is context:
+            return found
+        return None
 
     return find
 
@@ -195,7 +205,10 @@ def kernel_work(
             f"a cooperative grid of {grid}: all blocks must be resident at the same time, and only {resident} fit",
         )
     run, progress, site = function.entry.run, machine.progress, machine.caller()
-    rights = _rights(function.module.context) if machine.restricted or len(machine.devices) > 1 else None
+    if machine.restricted or len(machine.devices) > 1:
+        rights = _rights(function.module.context)
+    else:
+        rights = None
 
     def work() -> None:
         run(
@@ -248,7 +261,10 @@ def _launch(
             event.captured = stream.capture, stream.capture.mark(stream)
         return
     machine.queues.make_room(context)
-    recorder = machine.recorders.pop(get_ident(), None) if machine.recorders else None
+    if machine.recorders:
+        recorder = machine.recorders.pop(get_ident(), None)
+    else:
+        recorder = None
     work = kernel_work(machine, function, grid, block, shared, arguments, chosen, recorder)
     queued = machine.queues.submit(stream, work, function.entry.name, KERNEL)
     if not queued.done:
@@ -428,7 +444,10 @@ def max_cluster(machine: Machine, address: int, handle: int, config: int) -> Non
     """Write the largest cluster size, a power of two."""
     out(address)
     function, threads, shared, _ = _config(machine, handle, config)
-    largest = _LARGEST_CLUSTER if function.settings.get(14) else _PORTABLE_CLUSTER
+    if function.settings.get(14):
+        largest = _LARGEST_CLUSTER
+    else:
+        largest = _PORTABLE_CLUSTER
     while largest and not _most_clusters(function, threads, shared, largest):
         largest //= 2
     put_int(address, largest)

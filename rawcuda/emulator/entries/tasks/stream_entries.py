@@ -245,7 +245,10 @@ def event_create(machine: Machine, address: int, flags: int) -> None:
     context = machine.context()
     if flags & ~7 or (flags & 4 and not flags & _DISABLE_TIMING):
         raise Refused(1)
-    backing = Backing.create(MARK_SIZE, context.device.index) if flags & 4 else None
+    if flags & 4:
+        backing = Backing.create(MARK_SIZE, context.device.index)
+    else:
+        backing = None
     event = machine.add(Event(context, flags))
     if backing is not None:
         event.shared = SharedMark(machine, backing)
@@ -302,7 +305,10 @@ def event_query(machine: Machine, handle: int) -> int:
 
 def _check_recorder(event: Event) -> None:
     """Make the context unusable if the process that recorded a shared event has ended before reaching it."""
-    reason = "" if event.shared is None else event.shared.orphaned()
+    if event.shared is None:
+        reason = ""
+    else:
+        reason = event.shared.orphaned()
     if reason:
         event.context.lose(719, reason)
 

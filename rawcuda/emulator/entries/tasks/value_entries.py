@@ -43,7 +43,10 @@ def _checked(machine: Machine, stream: Stream, address: int, width: int) -> None
     if flavour in ("device", "pool", "variable"):
         here, there = stream.context, holding.context.device
         pool = holding.pool
-        allowed = pool.access.get(here.device.ordinal) if pool is not None else there in [p.device for p in here.peers]
+        if pool is not None:
+            allowed = pool.access.get(here.device.ordinal)
+        else:
+            allowed = there in [p.device for p in here.peers]
         if here.device is not there and not allowed:
             raise Refused(
                 1, f"the memory is on device {there.ordinal}, which device {here.device.ordinal} cannot access"

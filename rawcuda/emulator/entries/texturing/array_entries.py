@@ -38,16 +38,24 @@ def _limits(extents: Extents, flags: int, mipmapped: bool) -> list[tuple[int, ..
     texture: tuple[int, ...]
     surface: tuple[int, ...]
     if flags & CUBEMAP:
-        texture, surface = ((53, 53, 54), (67, 67, 68)) if flags & LAYERED else ((52, 52), (66, 66))
+        if flags & LAYERED:
+            texture, surface = ((53, 53, 54), (67, 67, 68))
+        else:
+            texture, surface = ((52, 52), (66, 66))
     elif flags & LAYERED:
-        texture, surface = ((27, 28, 29), (63, 64, 65)) if height else ((42, 43), (61, 62))
+        if height:
+            texture, surface = ((27, 28, 29), (63, 64, 65))
+        else:
+            texture, surface = ((42, 43), (61, 62))
     elif depth:
         texture, surface = (24, 25, 26), (58, 59, 60)
     elif height:
         texture, surface = ((73, 74) if mipmapped else (45, 46) if flags & GATHER else (22, 23)), (56, 57)
     else:
         texture, surface = ((77,) if mipmapped else (21,)), (55,)
-    return [texture, surface] if flags & SURFACE else [texture]
+    if flags & SURFACE:
+        return [texture, surface]
+    return [texture]
 
 
 def _check(machine: Machine, extents: Extents, channels: int, number: int, flags: int, mipmapped: bool = False) -> None:
@@ -75,7 +83,10 @@ def _check(machine: Machine, extents: Extents, channels: int, number: int, flags
     limits = machine.answers.attributes
     for numbers in _limits(extents, flags, mipmapped):
         most = [limits[number] for number in numbers]
-        other = [limits[number] for number in (47, 48, 49)] if numbers == (24, 25, 26) else most
+        if numbers == (24, 25, 26):
+            other = [limits[number] for number in (47, 48, 49)]
+        else:
+            other = most
         if any(a > b for a, b in zip(sizes, most)) and any(a > b for a, b in zip(sizes, other)):
             shown = " x ".join(map(str, sizes))
             raise Refused(1, f"extents of {shown} exceed {' x '.join(map(str, most))} (device attributes {numbers})")

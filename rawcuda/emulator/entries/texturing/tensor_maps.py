@@ -69,7 +69,9 @@ class _Tensor:
         ):
             if not 0 <= number <= most:
                 raise Refused(1, f"{what} {number}: must be 0 to {most}")
-        unit = 32 if interleave == 2 else 16
+        unit = 16
+        if interleave == 2:
+            unit = 32
         if not address or address % unit:
             raise Refused(1, f"the address {address:#x} is not a multiple of {unit}")
         self.itemsize, self.interleave, self.swizzle = SIZES[type], interleave, swizzle
@@ -78,7 +80,9 @@ class _Tensor:
         self.steps = _many(steps, rank, ctypes.c_uint32)
         if not all(0 < extent <= 1 << 32 for extent in self.extents):
             raise Refused(1, f"extents {self.extents}: each must be 1 to 2**32")
-        least = self.extents[0] * self.itemsize if not interleave else 0
+        least = 0
+        if not interleave:
+            least = self.extents[0] * self.itemsize
         for stride in self.strides:
             if stride % unit or not least <= stride < 1 << 40 or not stride:
                 raise Refused(1, f"strides {self.strides}: multiples of {unit} below 2**40, at least {least}")
@@ -183,7 +187,10 @@ def replace_address(machine: Machine, target: int, address: int) -> None:
     out(target)
     if ctypes.c_uint32.from_address(target).value != MAGIC:
         raise Refused(1, f"the 128 bytes at {target:#x} are not an encoded tensor map")
-    unit = 32 if ctypes.c_uint8.from_address(target + 6).value == 2 else 16
+    if ctypes.c_uint8.from_address(target + 6).value == 2:
+        unit = 32
+    else:
+        unit = 16
     if not address or address % unit:
         raise Refused(1, f"the address {address:#x} is not a multiple of {unit}")
     ctypes.c_uint64.from_address(target + 12).value = address

@@ -187,7 +187,10 @@ def texture_create(machine: Machine, address: int, resource: int, texture: int, 
     _sample(made, descriptors[1])
     made.first_layer = 0
     layered = made.levels and made.levels[0].flags & (LAYERED | CUBEMAP)
-    made.layers = made.levels[0].depth if layered else 1
+    if layered:
+        made.layers = made.levels[0].depth
+    else:
+        made.layers = 1
     if view:
         _restrict(made, descriptors[2])
     machine.add(made)

@@ -125,8 +125,14 @@ class Order:
         for known, _ in arrived:
             _merge(made, known)
         if self.fenced or self.shared:
-            several = [block.number * THREADS for block in blocks] if members is None else []
-            warps = [everyone[0]] if warp >= 0 and members is not None else []
+            if members is None:
+                several = [block.number * THREADS for block in blocks]
+            else:
+                several = []
+            if warp >= 0 and members is not None:
+                warps = [everyone[0]]
+            else:
+                warps = []
             self._share(everyone, [each for _, shared in arrived for each in shared], several, warps, now)
         if members is None:
             for block in blocks:
@@ -145,7 +151,10 @@ class Order:
     def arrival(self, block: Block, t: int) -> Arrival:
         """Return what a thread gives to those who wait for it: its knowledge now, and what its fences cover."""
         who = block.number * THREADS + t
-        shared = [self.shared[who]] if who in self.shared else []
+        if who in self.shared:
+            shared = [self.shared[who]]
+        else:
+            shared = []
         for scope, (known, time) in self.fences.get(who, {}).items():
             shared.append({scope: {**known, who: time}})
         now, self.time = self.time, self.time + 1

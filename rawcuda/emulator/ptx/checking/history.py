@@ -119,7 +119,10 @@ class History(Order):
         """
         since, cells = self.proxied.get(block.number, 0), self.shared_cells.get(block.number, {})
         for q in range(place // self.granule, (place + count - 1) // self.granule + 1):
-            write = cells[q].strong or cells[q].store if q in cells else None
+            if q in cells:
+                write = cells[q].strong or cells[q].store
+            else:
+                write = None
             if write is not None and write.time >= since:
                 who = self.launch.index_of(block.running or 0), self.launch.index_of(write.who % THREADS)
                 raise no_proxy_fence(f"shared address {q * self.granule:#x}", *who, _words(write.line))
@@ -204,7 +207,10 @@ class History(Order):
         if releases:
             self.fence(releases)
         publishes = strong or who in self.fences
-        released = self.published(None, who) if publishes else None
+        if publishes:
+            released = self.published(None, who)
+        else:
+            released = None
         for q in places[1]:
             cell = cells.get(q)
             if cell is None:
@@ -237,7 +243,8 @@ class History(Order):
                 raise self._race("write after write", "writes", who, line, q, cells, "wrote", store)
         if not plain:
             return
-        last = cell.before if last is not None and last.who == who else last
+        if last is not None and last.who == who:
+            last = cell.before
         if last is not None and not self.ordered(last, who) and not _saw(cell, who):
             if last.kind == _ATOMIC or who not in self.fences and not _same(view, index, values):
                 raise self._race("write after write", "writes", who, line, q, cells, "wrote", last)
@@ -261,7 +268,10 @@ class History(Order):
     def _guard(self, cell: _Cell, who: int) -> None:
         """Record that a strong write follows the plain reads that a thread made there since its last barrier."""
         since = self.knows(who).get(-2 - who // THREADS * 2, 0)
-        looked = cell.looked.pop(who, None) if cell.looked else None
+        if cell.looked:
+            looked = cell.looked.pop(who, None)
+        else:
+            looked = None
         if looked is not None and looked[1] > since:
             self.guards.update((looked[0], cell))
         for read in cell.reads:
@@ -282,7 +292,10 @@ class History(Order):
         places = self.watched.setdefault((other.line, line), set())
         places.add(q)
         if len(places) >= _MANY:
-            kind = "read after write" if does == "reads" else f"write after {'read' if did == 'read' else 'write'}"
+            if does == "reads":
+                kind = "read after write"
+            else:
+                kind = f"write after {'read' if did == 'read' else 'write'}"
             raise self._race(kind, does, who, line, q, cells, did, other)
 
     def atomic(
@@ -338,10 +351,16 @@ class History(Order):
     def _suspect(self, does: str, cell: _Cell, line: Line, who: int, q: int, cells: Any, other: Access) -> None:
         """Keep a race of a plain read until it is known whether the read only decides if a strong write is needed."""
         reads = does == "reads"
-        key = line if reads else other.line
+        if reads:
+            key = line
+        else:
+            key = other.line
         if (key, cell) in self.suspects or key in self.guards or len(self.suspects) > _MOST_SUSPECTS:
             return
-        kind, did = ("read after write", "wrote") if reads else ("write after read", "read")
+        if reads:
+            kind, did = ("read after write", "wrote")
+        else:
+            kind, did = ("write after read", "read")
         self.suspects[key, cell] = self._race(kind, does, who, line, q, cells, did, other)
 
     def end(self) -> None:
@@ -373,9 +392,10 @@ class History(Order):
         there = f"thread {launch.index_of(other.who % THREADS)}"
         if not same:
             there += f" of block {launch.index_of_block(other.who // THREADS)}"
-        place = (
-            f"shared address {address:#x}" if cells is not self.cells else launch.space.explain(address, self.granule)
-        )
+        if cells is not self.cells:
+            place = f"shared address {address:#x}"
+        else:
+            place = launch.space.explain(address, self.granule)
         warp = same and who % THREADS >> 5 == other.who % THREADS >> 5
         if not why:
             if not same:
@@ -392,7 +412,10 @@ class History(Order):
             f"racecheck: {kind}: thread {here} {does} {place}, which {there} {did} at {_words(other.line)}, with no "
             f"barrier in between: {why}",
         )
-        found.line, found.callers = (line, ()) if isinstance(line, int) else line
+        if isinstance(line, int):
+            found.line, found.callers = (line, ())
+        else:
+            found.line, found.callers = line
         found.block, found.thread = who // THREADS, who % THREADS
         return found
 

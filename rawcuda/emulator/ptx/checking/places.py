@@ -54,22 +54,34 @@ def _in_shared(launch: Launch, start: int, nbytes: int, rank: int | None) -> str
         of = f" of block {block.cluster_rank if rank is None and block is not None else rank} of the cluster"
     if launch.kernel is not None and 0 <= start <= size - nbytes:
         for offset, length, name in launch.kernel.shared_names:
-            kind, length = ("shared", length) if length else ("dynamic shared", size - offset)
+            if length:
+                kind, length = ("shared", length)
+            else:
+                kind, length = ("dynamic shared", size - offset)
             if offset <= start < offset + length:
                 return position(start - offset, nbytes, length, f"the {length}-byte {kind} variable {name!r}{of}")
     if launch.reserved_at <= start < launch.shared_end:
         size = launch.shared_end - launch.reserved_at
         return position(start - launch.reserved_at, nbytes, size, f"the {size} bytes that the system reserves{of}")
-    whole = f"the {size} bytes of shared memory{of}" if of else f"the block's {size} bytes of shared memory"
+    if of:
+        whole = f"the {size} bytes of shared memory{of}"
+    else:
+        whole = f"the block's {size} bytes of shared memory"
     return position(start, nbytes, size, whole) + _dynamic(launch)
 
 
 def _dynamic(launch: Launch) -> str:
     """Return the words for the dynamic shared memory of a launch, if its kernel uses any."""
-    names = [name for _, length, name in launch.kernel.shared_names if not length] if launch.kernel is not None else []
+    if launch.kernel is not None:
+        names = [name for _, length, name in launch.kernel.shared_names if not length]
+    else:
+        names = []
     if not names:
         return ""
-    given = f"{launch.dynamic_shared} bytes of" if launch.dynamic_shared else "no"
+    if launch.dynamic_shared:
+        given = f"{launch.dynamic_shared} bytes of"
+    else:
+        given = "no"
     return (
         f"; the launch gave the kernel {given} dynamic shared memory, for {names[0]!r}: launch(..., shared_bytes=...), "
         "or the third number in <<<grid, block, bytes>>>"
@@ -78,6 +90,9 @@ def _dynamic(launch: Launch) -> str:
 
 def barrier_missing(warp: bool, kind: str = "") -> str:
     """Return what to do about a race of two threads of a block; `warp` tells whether one warp has both."""
-    barrier = "__syncthreads(), or __syncwarp() if all who take part are in one warp" if warp else "__syncthreads()"
+    if warp:
+        barrier = "__syncthreads(), or __syncwarp() if all who take part are in one warp"
+    else:
+        barrier = "__syncthreads()"
     wrong = "; if each is to write an element of its own, an index is wrong, or the array is too small"
     return f"a barrier is missing between them, {barrier}{wrong if kind == 'write after write' else ''}"

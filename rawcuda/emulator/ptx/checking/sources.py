@@ -46,7 +46,9 @@ class Quote(NamedTuple):
     @property
     def place(self) -> str:
         """Return the words for the file and the line."""
-        return f"ptx line {self.line}" if self.file == PTX else f"{os.path.basename(self.file)}:{self.line}"
+        if self.file == PTX:
+            return f"ptx line {self.line}"
+        return f"{os.path.basename(self.file)}:{self.line}"
 
     def __str__(self) -> str:
         return f"{self.place}{f':{self.column}' if self.column else ''} | {self.text}"
@@ -58,8 +60,13 @@ def _location(line: int, module: Module) -> tuple[int, int, int, int] | None:
     at = bisect_right(module.locations, (line, 1 << 64, 0, 0)) - 1
     while at >= 0 and not module.locations[at][2]:
         at -= 1
-    found = module.locations[at] if at >= 0 else None
-    return found if found is not None and found[0] >= first and found[1] in module.files else None
+    if at >= 0:
+        found = module.locations[at]
+    else:
+        found = None
+    if found is not None and found[0] >= first and found[1] in module.files:
+        return found
+    return None
 
 
 def place_of(line: int, module: Module) -> str:
@@ -69,7 +76,10 @@ def place_of(line: int, module: Module) -> str:
         return f"ptx line {line}"
     file, number = found[1:3]
     inlined = module.inlined.get(found[0])
-    more = f", inlined at {module.files[inlined[0]]}:{inlined[1]}" if inlined and inlined[0] in module.files else ""
+    if inlined and inlined[0] in module.files:
+        more = f", inlined at {module.files[inlined[0]]}:{inlined[1]}"
+    else:
+        more = ""
     return f"ptx line {line} ({module.files[file]}:{number}{more})"
 
 
@@ -81,7 +91,10 @@ def quotes_of(line: int, module: Module) -> list[Quote]:
         for file, number, column in (found[1:], (*module.inlined.get(found[0], (0, 0)), 0)):
             if file in module.files:
                 lines = _lines(module, module.files[file])
-                text = _plain(lines[number - 1]) if 0 < number <= len(lines) else ""
+                if 0 < number <= len(lines):
+                    text = _plain(lines[number - 1])
+                else:
+                    text = ""
                 quotes.append(Quote(module.files[file], number, column, text))
     if not any(quote.text for quote in quotes):
         lines = module.text.split("\n", line)
@@ -101,7 +114,9 @@ def declared(name: str, sizes: Sequence[int], module: Module, line: int) -> list
     if found is not None:
         return found
     types = mangled.parameters(name)
-    return None if types is None or len(types) != len(sizes) else [("", type) for type in types]
+    if types is None or len(types) != len(sizes):
+        return None
+    return [("", type) for type in types]
 
 
 def _lines(module: Module, file: str) -> list[str]:

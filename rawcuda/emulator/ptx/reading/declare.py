@@ -58,8 +58,18 @@ def number(tokens: Tokens) -> Int | Float:
     if kind not in ("0x", "0X") and ("." in text or "e" in text or "E" in text):
         tokens.advance()
         return Float(float(text))
-    digits = text[:-1] if text[-1] == "U" else text
-    base = 16 if kind in ("0x", "0X") else 2 if kind in ("0b", "0B") else 8 if digits[0] == "0" else 10
+    if text[-1] == "U":
+        digits = text[:-1]
+    else:
+        digits = text
+    if kind in ("0x", "0X"):
+        base = 16
+    elif kind in ("0b", "0B"):
+        base = 2
+    elif digits[0] == "0":
+        base = 8
+    else:
+        base = 10
     value = 0
     try:
         for digit in digits[2:] if base in (2, 16) else digits:
@@ -103,7 +113,10 @@ def constant(tokens: Tokens, depth: int = 0, floor: int = 1) -> Int | Float:
 def _operator(tokens: Tokens) -> str:
     text = tokens.text
     if text in ("<", ">", "=", "!"):
-        following = tokens.texts[tokens.at + 1] if tokens.at + 1 < len(tokens.texts) else ""
+        if tokens.at + 1 < len(tokens.texts):
+            following = tokens.texts[tokens.at + 1]
+        else:
+            following = ""
         if text + following in ("<<", ">>", "<=", ">=", "==", "!="):
             return text + following
     return text
@@ -121,9 +134,13 @@ def _binary(tokens: Tokens, operator: str, a: int, b: int) -> int:
             raise tokens.fail("Division by zero in a constant expression")
         return a // b
     if operator == "<<":
-        return a << b & _M64 if b < 64 else 0
+        if b < 64:
+            return a << b & _M64
+        return 0
     if operator == ">>":
-        return a >> b if b < 64 else 0
+        if b < 64:
+            return a >> b
+        return 0
     if operator == "&":
         return a & b
     if operator == "|":
@@ -143,12 +160,16 @@ def _unary(tokens: Tokens, depth: int) -> Int | Float:
         if isinstance(inner, Float):
             if sign in ("~", "!") or inner.single is not None:
                 raise tokens.unexpected()
-            return Float(-inner.value) if sign == "-" else inner
+            if sign == "-":
+                return Float(-inner.value)
+            return inner
         if sign == "-":
             return Int(-inner.value & _M64)
         if sign == "~":
             return Int(~inner.value & _M64)
-        return Int(int(not inner.value)) if sign == "!" else inner
+        if sign == "!":
+            return Int(int(not inner.value))
+        return inner
     if tokens.accept("("):
         if tokens.text in (".s64", ".u64"):  # a cast, which has no effect with 64 bits
             tokens.advance()
@@ -219,14 +240,19 @@ def register_parameter(tokens: Tokens, scope: Scope) -> list[Register]:
         raise tokens.unexpected("a register parameter")
     tokens.advance()
     made = scope.declare(name, type)
-    return [made] if isinstance(made, Register) else [each for each in made.items if isinstance(each, Register)]
+    if isinstance(made, Register):
+        return [made]
+    return [each for each in made.items if isinstance(each, Register)]
 
 
 def _register_type(tokens: Tokens) -> str:
     """Read the type of registers; that of vectors begins with `v2.` or `v4.`."""
     if tokens.accept(".align"):
         _integer(tokens)
-    parts = int(tokens.advance()[2]) if tokens.text in (".v2", ".v4") else 0
+    if tokens.text in (".v2", ".v4"):
+        parts = int(tokens.advance()[2])
+    else:
+        parts = 0
     type = _type(tokens)
     if parts:
         if type == "pred" or BITS[type] * parts > 128:
@@ -236,7 +262,10 @@ def _register_type(tokens: Tokens) -> str:
 
 
 def _integer_in_range(tokens: Tokens) -> int:
-    found = number(tokens) if tokens.kind == NUMBER else None
+    if tokens.kind == NUMBER:
+        found = number(tokens)
+    else:
+        found = None
     if not isinstance(found, Int):
         raise tokens.unexpected("a count")
     if found.value >= 1 << 32:
@@ -412,13 +441,18 @@ def _value(tokens: Tokens, scope: Scope, type: str) -> int | Symbol:
             raise tokens.fail("Initial value type mismatch")
         if type == "f64":
             return int(struct.unpack("<Q", struct.pack("<d", value.value))[0])
-        return value.single if value.single is not None else _single(value.value)
+        if value.single is not None:
+            return value.single
+        return _single(value.value)
     if isinstance(value, Float):
         if type[0] != "b":
             raise tokens.fail("Initial value type mismatch")
         if value.single is not None:
             return value.single & (1 << bits) - 1
-        held = _single(value.value) if bits == 32 else int(struct.unpack("<Q", struct.pack("<d", value.value))[0])
+        if bits == 32:
+            held = _single(value.value)
+        else:
+            held = int(struct.unpack("<Q", struct.pack("<d", value.value))[0])
         return held & (1 << bits) - 1
     return value.value & (1 << bits) - 1
 
@@ -427,7 +461,9 @@ def _single(value: float) -> int:
     try:
         return int(struct.unpack("<I", struct.pack("<f", value))[0])
     except OverflowError:
-        return 0xFF800000 if value < 0 else 0x7F800000
+        if value < 0:
+            return 0xFF800000
+        return 0x7F800000
 
 
 def _symbol(tokens: Tokens, scope: Scope) -> Symbol:
@@ -447,5 +483,6 @@ def _symbol(tokens: Tokens, scope: Scope) -> Symbol:
     if tokens.text in ("+", "-"):
         negative = tokens.advance() == "-"
         offset = _integer(tokens)
-        offset = -offset if negative else offset
+        if negative:
+            offset = -offset
     return Symbol(found, offset, generic)

@@ -44,7 +44,10 @@ def divided_move(made: Instruction) -> list[Instruction]:
 
 def divided_load(made: Instruction, used: int) -> list[Instruction]:
     """Return loads of those elements of a vector that have a byte in the mask, in runs of 1, 2 or 4."""
-    target, address = made.operands if len(made.operands) == 2 else (None, None)
+    if len(made.operands) == 2:
+        target, address = made.operands
+    else:
+        target, address = (None, None)
     vector = next((word for word in made.modifiers if word in ("v2", "v4", "v8")), "")
     width = BITS.get(made.modifiers[-1], 0) // 8
     if not vector or not isinstance(target, Vector) or not isinstance(address, Address) or not width:
@@ -62,7 +65,10 @@ def divided_load(made: Instruction, used: int) -> list[Instruction]:
             items = target.items[at : at + run]
             place = Address(address.base, address.offset + at * width)
             index = made.modifiers.index(vector)
-            words = plain if run == 1 else (*made.modifiers[:index], f"v{run}", *made.modifiers[index + 1 :])
+            if run == 1:
+                words = plain
+            else:
+                words = (*made.modifiers[:index], f"v{run}", *made.modifiers[index + 1 :])
             part = _like(made, words, [items[0] if run == 1 else Vector(items), place])
             loads.append((any(each is address.base for each in items), part))
         at += max(run, 1)

@@ -95,7 +95,10 @@ def _read_version(tokens: Tokens, made: Module, newest: tuple[int, int]) -> None
     major, minor = (int(part) & 0xFFFFFFFF for part in number)  # as in ptxas: 7.10 is 8.0, and 9.4294967296 is 9.0
     made.version = divmod(10 * major + minor, 10)
     if made.version > newest or made.version not in _VERSIONS:
-        shown = tokens.text if len(tokens.text) < 60 else tokens.text[:57] + "..."
+        if len(tokens.text) < 60:
+            shown = tokens.text
+        else:
+            shown = tokens.text[:57] + "..."
         raise Rejected.at(tokens.line(), f"Unsupported .version {shown}", UNSUPPORTED_PTX_VERSION)
     tokens.advance()
 

@@ -95,7 +95,10 @@ class Tokens:
         The name and the braces stay tokens; the content is dropped.
         """
         opened = self.source.find("{", at, at + 257)
-        closed = self.source.find("}", opened) if opened >= 0 and not self._unclosed else -1
+        if opened >= 0 and not self._unclosed:
+            closed = self.source.find("}", opened)
+        else:
+            closed = -1
         if closed < 0:
             self._unclosed = self._unclosed or opened >= 0  # no later section is closed either
             return at
@@ -132,7 +135,10 @@ class Tokens:
         """Return (do not raise) a rejection of the token at the cursor."""
         if self.kind == EOF:
             return self.fail("Parsing error: the text ends too early" + (f", expected {wanted}" if wanted else ""))
-        near = self.text if len(self.text) <= 60 else self.text[:57] + "..."
+        if len(self.text) <= 60:
+            near = self.text
+        else:
+            near = self.text[:57] + "..."
         return self.fail(f"Parsing error near {near!a}: {'expected ' + wanted if wanted else 'syntax error'}")
 
     def accept(self, text: str) -> bool:

@@ -103,7 +103,10 @@ class OperandReader:
         if register.type[0] not in "bus" or BITS[register.type] not in (16, 32, 64):
             raise self.tokens.fail("A register plus a constant needs an integer register of 16, 32 or 64 bits")
         held = scope.names.get(f"{register.name}+{number}")
-        made = held if isinstance(held, Sum) else scope.declare_sum(register, number)
+        if isinstance(held, Sum):
+            made = held
+        else:
+            made = scope.declare_sum(register, number)
         self.sums.append(made)
         return made
 
@@ -111,7 +114,10 @@ class OperandReader:
         tokens = self.tokens
         items: list[Operand] = []
         while not tokens.accept(closing):
-            item = self._named(scope) if tokens.kind == WORD else constant(tokens)
+            if tokens.kind == WORD:
+                item = self._named(scope)
+            else:
+                item = constant(tokens)
             if isinstance(item, Vector) and closing == ")":  # an argument that is a vector of registers
                 items += item.items
             elif closing == ")" and isinstance(item, Register) and "." in item.name:
@@ -149,7 +155,10 @@ class OperandReader:
             tokens.advance()
             return Int(32)
         stem, _, selector = text.rpartition(".")
-        held = scope.find(stem) if selector[:1] in ("b", "h") and selector[1:].isdecimal() else None
+        if selector[:1] in ("b", "h") and selector[1:].isdecimal():
+            held = scope.find(stem)
+        else:
+            held = None
         if isinstance(held, Register):
             tokens.advance()
             return Part(held, selector)
@@ -179,7 +188,8 @@ class OperandReader:
                 items = self._list(scope, "}")
             else:
                 items = [self._named(scope) if tokens.kind == WORD else constant(tokens)]
-                items = items[0].items if isinstance(items[0], Vector) else items
+                if isinstance(items[0], Vector):
+                    items = items[0].items
             if tokens.text == ",":
                 raise tokens.fail("Textures with separate samplers are not emulated")
             tokens.expect("]")
@@ -271,4 +281,6 @@ def least_for(name: str) -> tuple[tuple[int, int], tuple[int, int]]:
     """Return the oldest PTX version and the oldest architecture that have a special register."""
     if name.startswith("reserved_smem"):
         return (7, 6), (8, 0)
-    return ((8, 1), (9, 0)) if name == "aggr_smem_size" else ((1, 0), (1, 0))
+    if name == "aggr_smem_size":
+        return ((8, 1), (9, 0))
+    return ((1, 0), (1, 0))

@@ -91,7 +91,10 @@ class _Parser:
         self._header()
         tokens = self.tokens
         while tokens.kind != EOF:
-            linkage = LINKAGE[tokens.advance()] if tokens.text in LINKAGE else ""
+            if tokens.text in LINKAGE:
+                linkage = LINKAGE[tokens.advance()]
+            else:
+                linkage = ""
             word = tokens.text
             if word in (".entry", ".func"):
                 self._function(word == ".entry", linkage)
@@ -133,7 +136,10 @@ class _Parser:
             tokens.advance()
             while tokens.kind == STRING or tokens.text == ",":
                 found = _USED_BYTES.match(tokens.advance())
-                self.used_bytes = int(found.group(1), 0) if found else self.used_bytes
+                if found:
+                    self.used_bytes = int(found.group(1), 0)
+                else:
+                    self.used_bytes = self.used_bytes
             tokens.accept(";")
         elif word == ".alias":
             raise tokens.fail("'.alias' is not emulated")
@@ -341,9 +347,15 @@ class _Parser:
             raise tokens.fail(f"Duplicate definition of '{name[:80]}'")
         if word == ".callprototype":
             # the parameters of a prototype have no storage, and `_` may be the name of all of them
-            returns = self._shapes() if tokens.text == "(" else []
+            if tokens.text == "(":
+                returns = self._shapes()
+            else:
+                returns = []
             tokens.expect("_")
-            parameters = self._shapes() if tokens.text == "(" else []
+            if tokens.text == "(":
+                parameters = self._shapes()
+            else:
+                parameters = []
             while tokens.accept(".noreturn"):
                 pass
             scope.names[name] = Prototype(returns, parameters)
@@ -405,7 +417,10 @@ class _Parser:
         words = word.split(".")
         if words[0] in ("ld", "st", "ldu"):  # `ld.u32 %r1, name[4]` is an address without brackets
             at = int(words[0] != "st")
-            found = operands[at] if at < len(operands) else None
+            if at < len(operands):
+                found = operands[at]
+            else:
+                found = None
             if isinstance(found, Symbol) and isinstance(found.target, Variable) and not found.target.scalar:
                 operands[at] = Address(found, 0)
         made = Instruction(line, guard, negated, words, operands, scope)
@@ -414,10 +429,15 @@ class _Parser:
     def _divided(self, made: Instruction) -> list[Instruction]:
         """Divide a move of vectors, and a load of which not all bytes are used, into simpler instructions."""
         used, self.used_bytes = self.used_bytes, 0
-        count = made.modifiers[0] if made.opcode == "mov" and made.modifiers else ""
+        if made.opcode == "mov" and made.modifiers:
+            count = made.modifiers[0]
+        else:
+            count = ""
         if count in ("v2", "v4"):
             return divided_move(made)
-        return divided_load(made, used) if used and made.opcode == "ld" else [made]
+        if used and made.opcode == "ld":
+            return divided_load(made, used)
+        return [made]
 
 
 def _additions(sums: list[Sum], line: int, scope: Scope) -> list[Instruction]:

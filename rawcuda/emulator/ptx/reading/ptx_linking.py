@@ -116,7 +116,10 @@ class Unit:
             at = self._closing(at) + 1
         item.names.append(texts[at])
         while texts[at] not in (";", "{") and kinds[at] != EOF:
-            at = self._closing(at) + 1 if texts[at] in ("(", "[") else at + 1
+            if texts[at] in ("(", "["):
+                at = self._closing(at) + 1
+            else:
+                at = at + 1
         if texts[at] == "{":
             item.body = at
             at = self._closing(at)
@@ -131,7 +134,10 @@ class Unit:
             if word == ".attribute":
                 at = self._closing(at)
             elif word == ".align":
-                at = self._closing(at + 1) if texts[at + 1] == "(" else at + 1
+                if texts[at + 1] == "(":
+                    at = self._closing(at + 1)
+                else:
+                    at = at + 1
             elif word in ("{", "("):
                 at = self._closing(at)
             elif word == ",":
@@ -149,9 +155,15 @@ class Unit:
         texts, kinds = self.tokens.texts, self.tokens.kinds
         for item in self.items:
             if item.kind in ("entry", "func"):
-                span = range(item.body, item.last) if item.body is not None else range(0)
+                if item.body is not None:
+                    span = range(item.body, item.last)
+                else:
+                    span = range(0)
             else:
-                span = range(item.first, item.last) if item.linkage != "extern" else range(0)
+                if item.linkage != "extern":
+                    span = range(item.first, item.last)
+                else:
+                    span = range(0)
             found.update(texts[at] for at in span if kinds[at] == WORD)
         return found
 
@@ -299,7 +311,9 @@ class Merger:
 
 
 def _strength(item: Item) -> int:
-    return _STRENGTH[item.linkage] if item.defines else 0
+    if item.defines:
+        return _STRENGTH[item.linkage]
+    return 0
 
 
 def _conflicts(name: str, there: tuple[Unit, Item], unit: Unit, item: Item) -> Iterator[str]:

@@ -337,7 +337,10 @@ class Scope:
                 return found
             if scope.ranges:
                 whole = name.partition(".")[0]  # a vector and one of its parts are declared together
-                type = scope.in_range(whole) if whole not in scope.names else ""
+                if whole not in scope.names:
+                    type = scope.in_range(whole)
+                else:
+                    type = ""
                 if type:
                     scope.declare(whole, type)
                     return scope.names.get(name)
@@ -406,10 +409,15 @@ def python_name(prefix: str, name: str, number: int, plain: bool = True) -> str:
     >>> python_name("r", "%rd4", 7), python_name("r", "rd4", 7), python_name("r", "%a$b", 7)
     ('r_rd4', 'r7_rd4', 'r7_')
     """
-    match = _PLAIN.match(name) if len(name) <= LONGEST_NAME else None
+    if len(name) <= LONGEST_NAME:
+        match = _PLAIN.match(name)
+    else:
+        match = None
     if match is None:
         return f"{prefix}{number}_"
-    return f"{prefix}_{match.group(1)}" if plain and name[0] == "%" else f"{prefix}{number}_{match.group(1)}"
+    if plain and name[0] == "%":
+        return f"{prefix}_{match.group(1)}"
+    return f"{prefix}{number}_{match.group(1)}"
 
 
 # -- rejections

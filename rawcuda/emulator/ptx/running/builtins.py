@@ -73,10 +73,16 @@ def vprintf(thread: Thread, text: int, arguments: int) -> int:
             return found.group()
         if width == "*":
             size = int(take("i", 4))
-            flags, width = (flags + "-", str(-size)) if size < 0 else (flags, str(size))
+            if size < 0:
+                flags, width = (flags + "-", str(-size))
+            else:
+                flags, width = (flags, str(size))
         if precision == "*":
             size = int(take("i", 4))
-            precision = None if size < 0 else str(size)
+            if size < 0:
+                precision = None
+            else:
+                precision = str(size)
         wide, digits = _size(width or ""), None if precision is None else _size(precision)
         long = length in ("l", "ll", "j", "z", "t")
         if kind == "p":
@@ -86,10 +92,16 @@ def vprintf(thread: Thread, text: int, arguments: int) -> int:
         if kind == "c":
             return _filled("", chr(int(take("i", 4)) & 0xFF), flags.replace("0", ""), wide)
         if kind in "di":
-            value = take("q", 8) if long else take("i", 4)
+            if long:
+                value = take("q", 8)
+            else:
+                value = take("i", 4)
             return _whole(_narrow(int(value), length, True), kind, flags, wide, digits)
         if kind in "ouxX":
-            value = take("Q", 8) if long else take("I", 4)
+            if long:
+                value = take("Q", 8)
+            else:
+                value = take("I", 4)
             return _whole(_narrow(int(value), length, False), kind, flags, wide, digits)
         return _real(float(take("d", 8)), kind, flags, wide, digits)
 
@@ -115,7 +127,11 @@ def _filled(prefix: str, text: str, flags: str, width: int) -> str:
 def _sign(negative: bool, flags: str) -> str:
     if negative:
         return "-"
-    return "+" if "+" in flags else " " if " " in flags else ""
+    if "+" in flags:
+        return "+"
+    if " " in flags:
+        return " "
+    return ""
 
 
 def _whole(value: int, kind: str, flags: str, width: int, precision: int | None) -> str:
@@ -123,7 +139,10 @@ def _whole(value: int, kind: str, flags: str, width: int, precision: int | None)
     text = format(abs(value), kind if kind in "oxX" else "d")
     if precision is not None:
         flags = flags.replace("0", "")
-        text = text.rjust(precision, "0") if value or precision else ""
+        if value or precision:
+            text = text.rjust(precision, "0")
+        else:
+            text = ""
     prefix = ""
     if kind in "di":
         prefix = _sign(value < 0, flags)
@@ -145,7 +164,10 @@ def _real(value: float, kind: str, flags: str, width: int, precision: int | None
         if kind == "A":
             prefix, text = prefix.upper(), text.upper()
     else:
-        digits = "" if precision is None else f".{precision}"
+        if precision is None:
+            digits = ""
+        else:
+            digits = f".{precision}"
         text = f"%{'#' if '#' in flags else ''}{digits}{kind}" % abs(value)
     return _filled(prefix, text, flags, width)
 
@@ -172,7 +194,9 @@ def _narrow(value: int, length: str | None, signed: bool) -> int:
     if bits is None:
         return value
     value &= (1 << bits) - 1
-    return (value ^ 1 << bits - 1) - (1 << bits - 1) if signed else value
+    if signed:
+        return (value ^ 1 << bits - 1) - (1 << bits - 1)
+    return value
 
 
 def assertfail(thread: Thread, message: int, file: int, line: int, function: int) -> None:

@@ -99,7 +99,10 @@ class Cluster:
                 )
             block = self.blocks[rank]
             if not block.present:
-                happened = "has not started" if block.present is None else "has ended"
+                if block.present is None:
+                    happened = "has not started"
+                else:
+                    happened = "has ended"
                 raise Fault(
                     LAUNCH_FAILED,
                     f"shared memory of block {rank} of the cluster, which {happened}: a barrier of the cluster must "
@@ -152,11 +155,15 @@ class Cluster:
         raises  Fault   a generic address that is not of shared memory (719)
         """
         tag = address - _window(address, generic) >> CLUSTER_BITS
-        return tag - 1 if tag else block.cluster_rank
+        if tag:
+            return tag - 1
+        return block.cluster_rank
 
 
 def _window(address: int, generic: bool) -> int:
     """Return the base of an address: the window of shared memory for a generic address, otherwise 0."""
     if generic and not 0 <= address - SHARED_WINDOW < 1 << 32:
         raise Fault(LAUNCH_FAILED, f"address {address:#x} is not in shared memory")
-    return SHARED_WINDOW if generic else 0
+    if generic:
+        return SHARED_WINDOW
+    return 0

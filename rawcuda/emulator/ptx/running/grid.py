@@ -63,7 +63,10 @@ def run_apart(kernel: Callable[..., Any], launch: Launch, ended: Ended, first: i
 def run_together(kernel: Callable[..., Any], launch: Launch, ended: Ended, first: int, count: int) -> None:
     """Run clusters in order; one that waits stays resident, and the later ones start."""
     resident: list[Group] = []
-    most = max(launch.resident // launch.cluster_size, 1) if launch.resident else count
+    if launch.resident:
+        most = max(launch.resident // launch.cluster_size, 1)
+    else:
+        most = count
     watch, alone, enough = _Watchdog(launch, count // launch.cluster_size), 0, 1
     for blocks in clusters_of(launch, first, count):
         launch.look_at_clock()

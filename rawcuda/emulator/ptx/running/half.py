@@ -68,12 +68,17 @@ def to_half(type: str, source: str, value: float, mode: str, flags: str) -> int:
     if source in _FORMATS:
         value = from_half(source, int(value))
     if value != value:
-        return 0 if "relu" not in flags and flags[:4] == "sat" and "satfinite" not in flags else _NAN
+        if "relu" not in flags and flags[:4] == "sat" and "satfinite" not in flags:
+            return 0
+        return _NAN
     if flags:
         if "relu" in flags and value < 0.0:
             return 0
         if flags.split(",")[0] == "sat":
-            value = min(value, 1.0) if value > 0.0 else 0.0
+            if value > 0.0:
+                value = min(value, 1.0)
+            else:
+                value = 0.0
     if mode[-1] == "i":
         value, mode = to_whole(value, mode), "rn"
     bits = _encode(type, value, mode)
@@ -83,25 +88,35 @@ def to_half(type: str, source: str, value: float, mode: str, flags: str) -> int:
 
 
 def _infinity(type: str) -> int:
-    return 0x7C00 if type == "f16" else 0x7F80
+    if type == "f16":
+        return 0x7C00
+    return 0x7F80
 
 
 def _encode(type: str, value: float, mode: str) -> int:
     if type == "f16" and abs(value) < 65520.0 and (mode == "rn" or mode == "rz"):
         _store_half(_cell, 0, value)
         bits = _H2[0]
-        return bits - 1 if mode == "rz" and abs(numbers_f16[bits]) > abs(value) else bits
+        if mode == "rz" and abs(numbers_f16[bits]) > abs(value):
+            return bits - 1
+        return bits
     if type == "bf16":
         _F4[0] = value
         bits = _I4[0]
         if _F4[0] == value and (mode == "rn" or mode == "rz"):
             return (bits + 0x7FFF + (bits >> 16 & 1) if mode == "rn" else bits) >> 16
-    sign = 0x8000 if copysign(1.0, value) < 0.0 else 0
+    if copysign(1.0, value) < 0.0:
+        sign = 0x8000
+    else:
+        sign = 0
     if math.isinf(value):
         return sign | _infinity(type)
     if not value:
         return sign
-    top, bottom = (value, 1) if isinstance(value, int) else value.as_integer_ratio()
+    if isinstance(value, int):
+        top, bottom = (value, 1)
+    else:
+        top, bottom = value.as_integer_ratio()
     return _of_ratio(type, top, bottom, mode, sign)
 
 
@@ -133,7 +148,9 @@ def _of_ratio(type: str, top: int, bottom: int, mode: str, sign: int) -> int:
 
 
 def _flush(type: str, bits: int) -> int:
-    return bits & 0x8000 if bits & _infinity(type) == 0 else bits
+    if bits & _infinity(type) == 0:
+        return bits & 0x8000
+    return bits
 
 
 class Numbers(dict[int, float]):
@@ -161,8 +178,12 @@ def _round_f16(value: float) -> int:
     try:
         _store_half(_cell, 0, value)
     except OverflowError:
-        return 0x7C00 if value > 0.0 else 0xFC00
-    return _H2[0] if value == value else _NAN
+        if value > 0.0:
+            return 0x7C00
+        return 0xFC00
+    if value == value:
+        return _H2[0]
+    return _NAN
 
 
 def _round_bf16(value: float) -> int:
@@ -171,7 +192,9 @@ def _round_bf16(value: float) -> int:
     bits = _I4[0]
     if bits & 0xFFFF == 0x8000 and _F4[0] != value:
         return _encode("bf16", value, "rn")
-    return bits + 0x7FFF + (bits >> 16 & 1) >> 16 if value == value else _NAN
+    if value == value:
+        return bits + 0x7FFF + (bits >> 16 & 1) >> 16
+    return _NAN
 
 
 _ROUND = {"f16": _round_f16, "bf16": _round_bf16}
@@ -218,17 +241,28 @@ def _extreme(smaller: bool) -> Callable[..., Callable[..., int]]:
 
         def pick(a: int, b: int) -> int:
             if a & 0x7FFF > infinity:
-                return _NAN if strict or b & 0x7FFF > infinity else b
+                if strict or b & 0x7FFF > infinity:
+                    return _NAN
+                return b
             if b & 0x7FFF > infinity:
-                return _NAN if strict else a
+                if strict:
+                    return _NAN
+                return a
             less = (a if a < 0x8000 else 0x7FFF - a) < (b if b < 0x8000 else 0x7FFF - b)
-            return a if less is smaller else b
+            if less is smaller:
+                return a
+            return b
 
         def of_sizes(a: int, b: int) -> int:
             made = pick(a & 0x7FFF, b & 0x7FFF)
-            return made | (a ^ b) & 0x8000 if made <= infinity else made
+            if made <= infinity:
+                return made | (a ^ b) & 0x8000
+            return made
 
-        chosen = of_sizes if "xorsign" in words else pick
+        if "xorsign" in words:
+            chosen = of_sizes
+        else:
+            chosen = pick
         if "ftz" in words:
             return lambda a, b: chosen(_flush(type, a), _flush(type, b))
         return chosen
@@ -270,8 +304,14 @@ class _Operations(dict[str, "Callable[..., int]"]):
 
     def __missing__(self, key: str) -> Callable[..., int]:
         name, type, flags = key.split(" ")
-        words = flags.split(",") if flags else []
-        single = type[:-2] if type[-2:] == "x2" else type
+        if flags:
+            words = flags.split(",")
+        else:
+            words = []
+        if type[-2:] == "x2":
+            single = type[:-2]
+        else:
+            single = type
         count, make = _MAKERS[name]
         one = _finished(single, words, count, make(single, words))
         made = self[key] = one if single == type else _PAIRED[count](one)
@@ -288,14 +328,21 @@ def _finished(type: str, words: list[str], count: int, one: Callable[..., int]) 
     if not (ftz or sat or relu):
         return one
 
-    kept = 0x8000 if ftz else 0xFFFF
+    if ftz:
+        kept = 0x8000
+    else:
+        kept = 0xFFFF
 
     def finish(bits: int) -> int:
         if bits & infinity == 0:
             bits &= kept
         if sat:  # a number with a sign is at least 0x8000
-            return 0 if bits > infinity else min(bits, top)
-        return 0 if relu and bits & 0x8000 else bits
+            if bits > infinity:
+                return 0
+            return min(bits, top)
+        if relu and bits & 0x8000:
+            return 0
+        return bits
 
     if count == 1:
         return lambda a: finish(one(a))
@@ -321,10 +368,19 @@ def to_integer(type: str, value: float, mode: str, to: str) -> int:
     bits = int(to[1:])
     if value != value:
         highest = 1 << bits - 1
-        return 0 if type != "f64" and bits != 64 else highest if to[0] == "u" else -highest
-    low, high = (0, (1 << bits) - 1) if to[0] == "u" else (-(1 << bits - 1), (1 << bits - 1) - 1)
+        if type != "f64" and bits != 64:
+            return 0
+        if to[0] == "u":
+            return highest
+        return -highest
+    if to[0] == "u":
+        low, high = (0, (1 << bits) - 1)
+    else:
+        low, high = (-(1 << bits - 1), (1 << bits - 1) - 1)
     if value in (inf, -inf):
-        return high if value > 0.0 else low
+        if value > 0.0:
+            return high
+        return low
     return min(max(to_integer_value(value, mode), low), high)
 
 
@@ -332,7 +388,9 @@ def to_integer(type: str, value: float, mode: str, to: str) -> int:
 
 
 def _flush_32(value: float) -> float:
-    return value * 0.0 if -TINY < value < TINY else value
+    if -TINY < value < TINY:
+        return value * 0.0
+    return value
 
 
 _cell8 = bytearray(8)
@@ -345,7 +403,12 @@ def _rounded(operation: Callable[..., float], mode: str, *values: float) -> floa
         return _directed(operation, mode, *values)
     if len(values) == 2:  # in double first, which is innocuous
         x, y = values
-        value = x + y if operation is directed_add else x - y if operation is directed_sub else x * y
+        if operation is directed_add:
+            value = x + y
+        elif operation is directed_sub:
+            value = x - y
+        else:
+            value = x * y
         T4[0] = value
         return T4[0]
     return _fused(*values)
@@ -358,7 +421,10 @@ def _directed(operation: Callable[..., float], mode: str, *values: float) -> flo
         y = -y
     elif operation is not directed_add:
         x *= values[1]  # exactly
-        y = values[2] if len(values) == 3 else 0.0
+        if len(values) == 3:
+            y = values[2]
+        else:
+            y = 0.0
     value = x + y
     if not value or value - value != 0.0:
         return operation(32, mode, *values)
@@ -369,7 +435,10 @@ def _directed(operation: Callable[..., float], mode: str, *values: float) -> flo
     if rest and (mode == "rz" or (rest > 0.0) == (mode == "rp")):
         negative = bits >> 31
         if mode != "rz":
-            _I4[0] = bits - 1 if negative == (mode == "rp") else bits + 1
+            if negative == (mode == "rp"):
+                _I4[0] = bits - 1
+            else:
+                _I4[0] = bits + 1
         elif (rest > 0.0) == negative:
             _I4[0] = bits - 1
     return _F4[0]
@@ -381,7 +450,9 @@ def _fused(x: float, y: float, z: float) -> float:
     T4[0] = value
     near = T4[0]
     top = value * SPLIT
-    return near if top - (top - value) != value or near == value else fma_midpoint(x, y, z, value)
+    if top - (top - value) != value or near == value:
+        return near
+    return fma_midpoint(x, y, z, value)
 
 
 def _both(operation: Callable[..., float], mode: str, ftz: str, *operands: int) -> int:
@@ -394,7 +465,8 @@ def _both(operation: Callable[..., float], mode: str, ftz: str, *operands: int) 
         if ftz:
             values = tuple(map(_flush_32, values))
         value = _rounded(operation, mode, *values)
-        value = value if value == value else NAN
+        if value != value:
+            value = NAN
         made.append(_flush_32(value) if ftz else value)
     _F2[0], _F2[1] = made
     return _I8[0]
@@ -407,8 +479,14 @@ def _both_near(operation: Callable[[float, float], float], a: int, b: int) -> in
     _I8[0] = b
     y, z = _F2
     y, z = operation(w, y), operation(x, z)
-    _F2[0] = y if y == y else NAN
-    _F2[1] = z if z == z else NAN
+    if y == y:
+        _F2[0] = y
+    else:
+        _F2[0] = NAN
+    if z == z:
+        _F2[1] = z
+    else:
+        _F2[1] = NAN
     return _I8[0]
 
 
@@ -443,8 +521,14 @@ def pair_fma(mode: str, ftz: str, a: int, b: int, c: int) -> int:
         _I8[0] = c
         t, u = _F2
         t, u = _fused(p, r, t), _fused(q, s, u)
-        _F2[0] = t if t == t else NAN
-        _F2[1] = u if u == u else NAN
+        if t == t:
+            _F2[0] = t
+        else:
+            _F2[0] = NAN
+        if u == u:
+            _F2[1] = u
+        else:
+            _F2[1] = NAN
         return _I8[0]
     return _both(directed_fma, mode, ftz, a, b, c)
 

@@ -39,7 +39,11 @@ _BYTES = {"u32": _bytes, "s32": _signed_bytes}
 
 def clamp(value: int, low: int, high: int) -> int:
     """Clamp a value to two limits."""
-    return low if value < low else high if value > high else value
+    if value < low:
+        return low
+    if value > high:
+        return high
+    return value
 
 
 def divide(a: int, b: int) -> int:
@@ -47,7 +51,9 @@ def divide(a: int, b: int) -> int:
     if b == 0:
         return -1
     quotient = abs(a) // abs(b)
-    return quotient if (a < 0) == (b < 0) else -quotient
+    if (a < 0) == (b < 0):
+        return quotient
+    return -quotient
 
 
 def remainder(a: int, b: int) -> int:
@@ -55,7 +61,9 @@ def remainder(a: int, b: int) -> int:
     if b == 0:
         return a
     rest = abs(a) % abs(b)
-    return -rest if a < 0 else rest
+    if a < 0:
+        return -rest
+    return rest
 
 
 def signed24(value: int) -> int:
@@ -78,7 +86,9 @@ def find_bit(value: int, bits: int, shiftamt: str) -> int:
     if not value:
         return M32
     place = value.bit_length() - 1
-    return bits - 1 - place if shiftamt else place
+    if shiftamt:
+        return bits - 1 - place
+    return place
 
 
 def find_nth(value: int, start: int, offset: int) -> int:
@@ -87,8 +97,13 @@ def find_nth(value: int, start: int, offset: int) -> int:
     if start > 31:
         return M32
     if offset == 0:
-        return start if value >> start & 1 else M32
-    step, left = (1, offset) if offset > 0 else (-1, -offset)
+        if value >> start & 1:
+            return start
+        return M32
+    if offset > 0:
+        step, left = (1, offset)
+    else:
+        step, left = (-1, -offset)
     place = start
     while 0 <= place < 32:
         if value >> place & 1:
@@ -104,7 +119,9 @@ def signed_field(value: int, start: int, length: int, bits: int) -> int:
     if not length:
         return 0
     wide = _signed(value, bits) >> min(start, bits)
-    return _signed(wide, length) if length < bits else wide
+    if length < bits:
+        return _signed(wide, length)
+    return wide
 
 
 def insert_field(field: int, into: int, start: int, length: int, bits: int) -> int:
@@ -126,19 +143,30 @@ def bit_mask(start: int, length: int, mode: str) -> int:
 
 def zero_extend(value: int, length: int, mode: str) -> int:
     """Return the low bits, zero-extended (szext.u32)."""
-    length = length & 31 if mode == "wrap" else min(length, 32)
+    if mode == "wrap":
+        length = length & 31
+    else:
+        length = min(length, 32)
     return value & (1 << length) - 1
 
 
 def sign_extend(value: int, length: int, mode: str) -> int:
     """Return the low bits, sign-extended (szext.s32)."""
-    length = length & 31 if mode == "wrap" else min(length, 32)
-    return _signed(value, length) & M32 if length else 0
+    if mode == "wrap":
+        length = length & 31
+    else:
+        length = min(length, 32)
+    if length:
+        return _signed(value, length) & M32
+    return 0
 
 
 def funnel(a: int, b: int, amount: int, direction: str, mode: str) -> int:
     """Shift the 64 bits b:a and return the upper (left) or the lower (right) half (shf)."""
-    amount = min(amount, 32) if mode == "clamp" else amount & 31
+    if mode == "clamp":
+        amount = min(amount, 32)
+    else:
+        amount = amount & 31
     both = b << 32 | a
     return (both << amount >> 32 if direction == "l" else both >> amount) & M32
 
@@ -188,7 +216,10 @@ def signed_halves(pick: Callable[[int, int], int], a: int, b: int, relu: str) ->
 def packed(type: str, above: int, a: int, b: int) -> int:
     """Saturate two signed numbers and pack them below the bits of a third (cvt.pack)."""
     bits = int(type[1:])
-    low, high = (0, (1 << bits) - 1) if type[0] == "u" else (-(1 << bits - 1), (1 << bits - 1) - 1)
+    if type[0] == "u":
+        low, high = (0, (1 << bits) - 1)
+    else:
+        low, high = (-(1 << bits - 1), (1 << bits - 1) - 1)
     pair = (clamp(a, low, high) % (1 << bits)) << bits | clamp(b, low, high) % (1 << bits)
     return (above << 2 * bits | pair) & M32
 
@@ -206,4 +237,6 @@ def dot2(a: int, b: int, first: str, second: str, half: str) -> int:
     if first == "s32":
         low, high = (low ^ 0x8000) - 0x8000, (high ^ 0x8000) - 0x8000
     p, q, r, s = _BYTES[second](b)
-    return low * r + high * s if half == "hi" else low * p + high * q
+    if half == "hi":
+        return low * r + high * s
+    return low * p + high * q

@@ -106,7 +106,10 @@ class LaterWrites:
     def look(self, t: int | None) -> None:
         """See what a thread of the running block has written in its turn; None: one of its threads, or of no block."""
         block = self.launch.block
-        here = block.number if block is not None else None
+        if block is not None:
+            here = block.number
+        else:
+            here = None
         for each in list(self.asked):
             if not each.answered and each.written():
                 each.answered = True
@@ -119,7 +122,10 @@ class LaterWrites:
     def _race(self, question: _Question, block: int | None, thread: int | None) -> Found:
         """Return the report of a race of a read with a later write."""
         launch, found, reader = self.launch, question.found, question.reader
-        who = f"thread {launch.index_of(thread)}" if thread is not None else "a thread"
+        if thread is not None:
+            who = f"thread {launch.index_of(thread)}"
+        else:
+            who = "a thread"
         if block != reader[0]:
             who += f" of block {launch.index_of_block(block)}" if block is not None else " of another block"
             why = "nothing orders the two blocks: divide the work into two launches"

@@ -168,7 +168,10 @@ class Launch:
 
     def allocated_shared(self) -> int:
         """Return the size of the shared memory of a block, in the units in which it is allocated."""
-        unit = 128 if self.kernel is None or self.kernel.target >= 80 else 256
+        if self.kernel is None or self.kernel.target >= 80:
+            unit = 128
+        else:
+            unit = 256
         return -(-self.shared_bytes // unit) * unit
 
     def reach(self, base: int, offset: int, code: str, total: int) -> Keep:
@@ -182,7 +185,10 @@ class Launch:
         found = self.space.find(address)
         if found is None or address + total > found.base + found.size:
             raise Fault(ILLEGAL_ADDRESS, f"address {address:#x}: {whereabouts(self, address, total)}")
-        rights = 3 if self.rights is None else self.rights(found)
+        if self.rights is None:
+            rights = 3
+        else:
+            rights = self.rights(found)
         if not rights:
             raise Fault(ILLEGAL_ADDRESS, self.space.refuse(found, address, total))
         if found.written is not None and found.base not in self._met:
@@ -220,7 +226,10 @@ class Launch:
         """Add the place in the code to a report, and the running thread; return the report."""
         block = self.block
         found.line, found.block = line, block.number if block is not None else 0
-        found.thread = (block.running or 0) if block is not None else 0
+        if block is not None:
+            found.thread = block.running or 0
+        else:
+            found.thread = 0
         frame: Any = sys._getframe(1)
         frames = []
         while frame is not None and frame.f_code is not OTHERS_FIRST:
@@ -251,7 +260,10 @@ class Launch:
         found = self._located(Found(LAUNCH_FAILED, ""), line)  # `reaches` finds the words: few are reported
         race = not strong and space != "local" and self.later.others_first(found, address & 0xFFFFFFFFFFFFFFFF, total)
         if tracks:
-            self.mark = Mark(self.later.races[line], True) if race else Mark(found, False, (address, total, space))
+            if race:
+                self.mark = Mark(self.later.races[line], True)
+            else:
+                self.mark = Mark(found, False, (address, total, space))
 
     def unwritten(self, address: int, total: int, space: str, line: int) -> None:
         """Report at once that an instruction uses memory that was never written, or raise it if the emulator is strict.
@@ -262,7 +274,10 @@ class Launch:
 
     def never_written(self, function: int, register: int, line: int) -> Mark:
         """Return the mark of a register that no instruction has written; both are numbers."""
-        name = self.register_name(function, register) if self.register_name is not None else ""
+        if self.register_name is not None:
+            name = self.register_name(function, register)
+        else:
+            name = ""
         text = f"initcheck: register {name[:80]} was never written: its content is undefined"
         return Mark(self._located(Found(LAUNCH_FAILED, text), line), False)
 
@@ -366,7 +381,10 @@ class Launch:
     def in_space(self, space: str, address: int) -> bool:
         """Tell whether a generic address is in a state space (isspacep)."""
         if space == "shared":  # of this block; that of the others is in the same window, above it
-            rank = self.block.cluster_rank + 1 if self.block is not None else 0
+            if self.block is not None:
+                rank = self.block.cluster_rank + 1
+            else:
+                rank = 0
             return 0 <= address - SHARED_WINDOW < 1 << 40 and address - SHARED_WINDOW >> CLUSTER_BITS in (0, rank)
         found = {"cluster": SHARED_WINDOW, "local": LOCAL_WINDOW, "param": PARAMETER_WINDOW}.get(space)
         if found is not None:
@@ -450,8 +468,14 @@ class Launch:
         turns = total = 0
         while True:
             block = self.block
-            current = (block, block.running, block.switches) if block is not None else None
-            turns = turns + REFILL if current == last else 0
+            if block is not None:
+                current = (block, block.running, block.switches)
+            else:
+                current = None
+            if current == last:
+                turns = turns + REFILL
+            else:
+                turns = 0
             total = total + REFILL if block is here else 0  # of all threads of the block: they may alternate
             last, here = current, block
             if turns > self.limits.turns or total > self.limits.turns * self.threads:

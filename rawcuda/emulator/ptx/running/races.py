@@ -137,7 +137,10 @@ class Watch:
                     reads[at], read_lines[at] = mine, line
                 else:
                     made = reads[at] = together(had, thread, mine)  # type: ignore[arg-type]
-                    read_lines[at] = line if made == mine or read_lines[at] == line else 0
+                    if made == mine or read_lines[at] == line:
+                        read_lines[at] = line
+                    else:
+                        read_lines[at] = 0
             else:
                 read(at, 1, judged, line)
 
@@ -185,7 +188,10 @@ class Watch:
                 unwritten = True
             if wrote != mine and had != mine:
                 made = reads[q] = mine if had < since else self._together(had, thread, mine)
-                lines[q] = line if made == mine or lines[q] == line else 0
+                if made == mine or lines[q] == line:
+                    lines[q] = line
+                else:
+                    lines[q] = 0
         if unwritten and (self.arriving or self.arrived):
             for q in range(at, at + count):
                 if self.reads[q] == _COPIED and self._arrival(q):
@@ -411,7 +417,12 @@ class Watch:
         if had == _COPIED:
             return had
         who, warp = had % _TICK, thread >> 5
-        other = -1 if who == _MANY else who - _SEVERAL_OF if who >= _SEVERAL_OF else who - 1 >> 5
+        if who == _MANY:
+            other = -1
+        elif who >= _SEVERAL_OF:
+            other = who - _SEVERAL_OF
+        else:
+            other = who - 1 >> 5
         if other != warp:
             return self.clock + _MANY
         if who - 1 == thread or had < self.warps[warp]:

@@ -77,15 +77,22 @@ class Access:
 
     def finish(self, data: bytes | None = None) -> None:
         """Note the content, which no later instruction can change."""
-        data = self._bytes() if data is None else data
+        if data is None:
+            data = self._bytes()
         self._place = b"", 0, 0
         if len(data) == self.nbytes:
             self.values = _numbers(data, self._type)
-            self.value = int.from_bytes(data, "little") if len(self.values) == 1 else data
+            if len(self.values) == 1:
+                self.value = int.from_bytes(data, "little")
+            else:
+                self.value = data
 
 
 def _numbers(data: bytes, type: str) -> tuple[Any, ...]:
-    width = max(int("".join(filter(str.isdigit, type)).rstrip() or 32) // 8, 1) if type[-2:] != "x2" else 4
+    if type[-2:] != "x2":
+        width = max(int("".join(filter(str.isdigit, type)).rstrip() or 32) // 8, 1)
+    else:
+        width = 4
     parts = [data[start : start + width] for start in range(0, len(data) // width * width, width)]
     if type in _FLOATS:
         return tuple([struct.unpack(_FLOATS[type], part)[0] for part in parts])
@@ -154,7 +161,9 @@ def _add(
         for name, held in registers.items():
             registers[name] = tuple([None if lane in fresh else value for lane, value in enumerate(held)])
     registers.update(values)
-    return registers if fresh else values
+    if fresh:
+        return registers
+    return values
 
 
 class _Event:
@@ -249,7 +258,9 @@ class Recorder:
 
             def thread(t: int, tx: int, ty: int, tz: int) -> Any:
                 if t >> 5 != self.warp:
-                    return None if self._failed and not blocking else ordinary(t, tx, ty, tz)
+                    if self._failed and not blocking:
+                        return None
+                    return ordinary(t, tx, ty, tz)
                 if blocking:
                     return self._watched(told(t, tx, ty, tz), t, block)
                 try:
@@ -300,7 +311,10 @@ class Recorder:
         lane = self._lane()
         if lane is None:
             return
-        last = lane.events[-1] if lane.events else None
+        if lane.events:
+            last = lane.events[-1]
+        else:
+            last = None
         if last is not None and last.at == at and last.path == lane.path and last.written is None and last.acts:
             last.memory = []  # a load that is executed again, because what it reads is undefined
             if self._script.statements[at].opcode in ("ld", "ldu"):
@@ -416,7 +430,10 @@ class Recorder:
         statement = self._script.statements[any_event.at]
         if statement.line not in sources:
             quote = quotes_of(statement.line, self._module)[0]
-            sources[statement.line] = (None, "") if quote.file == PTX else (quote.place, quote.text)
+            if quote.file == PTX:
+                sources[statement.line] = (None, "")
+            else:
+                sources[statement.line] = (quote.place, quote.text)
         frame = frames.setdefault(any_event.path, _Frame())
         frame.write(number, events)
         step = Step()

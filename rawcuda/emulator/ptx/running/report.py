@@ -49,7 +49,10 @@ _NAMED = re.compile(r"((mem|race|init|sync|leak)check|endless loop): ")
 def explain(reason: BaseException, launch: Launch, filename: str, lines: list[Line], module: Module) -> Fault:
     """Return the fault of a launch for the exception that stopped it."""
     frames = _frames(reason.__traceback__, filename)
-    found = frames[-1] if frames else None
+    if frames:
+        found = frames[-1]
+    else:
+        found = None
     if isinstance(reason, Fault):
         code, text = reason.code, reason.report
     elif isinstance(reason, RecursionError):
@@ -84,14 +87,20 @@ def _located(
     where, shown = [], []
     block, thread = launch.block, launch.block.running if launch.block is not None and frames else None
     line = getattr(reason, "line", 0)  # of a finding whose thread no longer runs there
-    index = (block.x, block.y, block.z) if block is not None else None
+    if block is not None:
+        index = (block.x, block.y, block.z)
+    else:
+        index = None
     above: tuple[int, ...] = ()  # lines of the generated code
     if line:
         thread, index = reason.thread, launch.index_of_block(reason.block)
         frames, above = reason.frames, reason.callers
     elif frames:
         line = lines[frames[-1][1] - 1].line
-    note = lines[frames[-1][1] - 1].note if frames and not isinstance(reason, Found) else None
+    if frames and not isinstance(reason, Found):
+        note = lines[frames[-1][1] - 1].note
+    else:
+        note = None
     checker, what, text = _happened(text, code, note)
     calls = [n for _, n in reversed(frames[:-1])] or above
     # a function that goes on in another form is no caller: see Launch.track
@@ -124,12 +133,18 @@ def _located(
         where.append(f"thread {launch.index_of(thread)}")
     quoted = list(dict.fromkeys(shown))[: 2 * _MOST_LINES]  # each may name other files
     quotes = list(dict.fromkeys(quote for number in quoted for quote in quotes_of(number, module)))
-    first = quotes[0] if line else None
+    if line:
+        first = quotes[0]
+    else:
+        first = None
     head = f"{what} in {name}()" + (f", {first.place}" if first is not None else "") + spot
     quotes = [quote for quote in quotes if quote.text]
     if any(quote.file != PTX for quote in quotes):
         quotes = [quote for quote in quotes if quote.file != PTX]
-    details = [f"launched at {launch.site}{_quoted(launch.site)}"] if launch.site else []
+    if launch.site:
+        details = [f"launched at {launch.site}{_quoted(launch.site)}"]
+    else:
+        details = []
     details += [str(quote) for quote in quotes[:_MOST_LINES]]
     if words and "that was freed" in text:
         words += _KEEP
@@ -154,14 +169,21 @@ def _located(
 
 
 def _ptx_line(number: int, lines: list[Line]) -> str:
-    return f"ptx line {lines[number - 1].line}" if 0 < number <= len(lines) else ""
+    if 0 < number <= len(lines):
+        return f"ptx line {lines[number - 1].line}"
+    return ""
 
 
 def _quoted(site: str) -> str:
     """Return the text of the line that launched the kernel, as words for its place."""
     file, _, number = site.rpartition(":")
-    text = linecache.getline(file, int(number)).strip() if number.isdecimal() else ""
-    return f" | {text}" if text else ""
+    if number.isdecimal():
+        text = linecache.getline(file, int(number)).strip()
+    else:
+        text = ""
+    if text:
+        return f" | {text}"
+    return ""
 
 
 # -- what happened
@@ -180,7 +202,10 @@ _BEGINNING = re.compile(r"([a-z][a-z ]{2,50}): ")
 def _happened(text: str, code: int, note: Any) -> tuple[str, str, str]:
     """Return the checker, what happened in a few words, and the rest of the text."""
     named = _NAMED.match(text)
-    checker = named[1] if named is not None and named[2] else ""
+    if named is not None and named[2]:
+        checker = named[1]
+    else:
+        checker = ""
     if named is not None:
         text = text[named.end() :]
     if named is None and "never written" in text:
@@ -194,12 +219,17 @@ def _happened(text: str, code: int, note: Any) -> tuple[str, str, str]:
         return "", named[1], text
     kind = _kind(code, text)
     if kind in _ACCESS:
-        access = "access" if note is None else f"{note.verb} of {note.width} bytes"
+        if note is None:
+            access = "access"
+        else:
+            access = f"{note.verb} of {note.width} bytes"
         return "memcheck", f"{_ACCESS[kind]} {access}", text
     if kind:
         return "", kind, text
     begun = re.match(r"([^:\d]{3,60})(?:: |$)", text)
-    return ("", "failure", text) if begun is None else ("", begun[1], text[begun.end() :])
+    if begun is None:
+        return ("", "failure", text)
+    return ("", begun[1], text[begun.end() :])
 
 
 def _kind(code: int, text: str) -> str:
@@ -209,7 +239,9 @@ def _kind(code: int, text: str) -> str:
     if code == ILLEGAL_ADDRESS:
         if "that was freed" in text:
             return "use after free"
-        return "null pointer" if f": {NULL}" in text else "out of bounds"
+        if f": {NULL}" in text:
+            return "null pointer"
+        return "out of bounds"
     if code == LAUNCH_TIMEOUT:
         return "endless loop"
     if code == ASSERT:
@@ -255,13 +287,19 @@ def _same_memory(numbers: list[int], launch: Launch, module: Module, called: lis
     for number in sorted(names.index(name) for name in used[0] | used[1]):
         offset, size = launch.kernel.parameters[number]
         address = int.from_bytes(launch.parameters[offset : offset + size], "little")
-        memory = launch.space.find(address) if size == 8 else None
+        if size == 8:
+            memory = launch.space.find(address)
+        else:
+            memory = None
         if memory is not None:
             given.append((number, address, memory.base))
     if len(given) != 2 or given[0][2] != given[1][2] or used[0] & used[1] & {names[number] for number, *_ in given}:
         return ""
     one, other = (called[number][1] if number < len(called) else f"argument {number}" for number, *_ in given)
-    parts = "" if given[0][1] == given[1][1] else "parts of "
+    if given[0][1] == given[1][1]:
+        parts = ""
+    else:
+        parts = "parts of "
     return f": {one} and {other} are {parts}the same memory: give another array for the output"
 
 
@@ -311,14 +349,26 @@ def _arguments(launch: Launch, module: Module, line: int) -> list[tuple[str, str
     found = []
     for number, (offset, size) in enumerate(places[:_MOST_ARGUMENTS]):
         data = launch.parameters[offset : offset + size]
-        name, type = known[number] if known is not None else ("", None)
+        if known is not None:
+            name, type = known[number]
+        else:
+            name, type = ("", None)
         if type is not None and type.name:
             stars = type.stars
-            kind = "p" if stars else _KINDS.get(type.name, "u" if type.name.startswith("unsigned") else "")
+            if stars:
+                kind = "p"
+            else:
+                kind = _KINDS.get(type.name, "u" if type.name.startswith("unsigned") else "")
             words = f"{type}{'' if stars else ' '}{name}".strip()
         else:
-            variable = function.parameters[number] if function is not None else None
-            kind = variable.type[:1] if variable is not None and variable.scalar else ""
+            if function is not None:
+                variable = function.parameters[number]
+            else:
+                variable = None
+            if variable is not None and variable.scalar:
+                kind = variable.type[:1]
+            else:
+                kind = ""
             words = name = variable.name if variable is not None else f"argument {number}"
         found.append((words, name, _value(kind, data, launch)))
     if len(places) > _MOST_ARGUMENTS:
@@ -330,17 +380,26 @@ def _value(kind: str, data: bytes, launch: Launch) -> str:
     """Return a value as text; shape: kind: "f", "s", "u", "b" (bits) or "p" (a pointer), "" for anything else."""
     number = int.from_bytes(data, "little")
     if kind == "p" or len(data) == 8 and kind in ("u", "b") and launch.space.find(number) is not None:
-        return hex(number) if number else "null"
+        if number:
+            return hex(number)
+        return "null"
     code = _FORMATS.get((kind, len(data)))
     if code is not None:
-        return f"{unpack('<' + code, data)[0]:.9g}" if kind == "f" else str(unpack("<" + code, data)[0])
-    return hex(number) if len(data) <= 8 else f"{{{len(data)} bytes}}"
+        if kind == "f":
+            return f"{unpack('<' + code, data)[0]:.9g}"
+        return str(unpack("<" + code, data)[0])
+    if len(data) <= 8:
+        return hex(number)
+    return f"{{{len(data)} bytes}}"
 
 
 def _argument(text: str, launch: Launch, called: list[tuple[str, str, str]]) -> tuple[str, str]:
     """Return the words for the argument that passed the memory or the null pointer of a report, and for the memory."""
     held = _MEMORY.search(text)
-    memory = held[1] if held is not None else ""
+    if held is not None:
+        memory = held[1]
+    else:
+        memory = ""
     found = re.search(r"\baddress (0x[0-9a-f]+)(?: is not a multiple of \d+)?: ", text)
     if found is None or launch.kernel is None:
         return "", memory
@@ -363,7 +422,10 @@ def _argument(text: str, launch: Launch, called: list[tuple[str, str, str]]) -> 
         return "", memory
     for number, given in pointers.items():
         if low <= given < low + size:
-            name = called[number][1] if number < len(called) else ""
+            if number < len(called):
+                name = called[number][1]
+            else:
+                name = ""
             return f"; this is the memory of argument {number}, counted from 0{name and f': {name}'}", memory
     return "", memory
 
@@ -378,7 +440,10 @@ def _below_zero(what: str, text: str, launch: Launch, called: list[tuple[str, st
         given, itemsize = int.from_bytes(launch.parameters[offset : offset + 8], "little"), int(width[1])
         index, rest = divmod(int(found[1], 16) - given, itemsize)
         if size == 8 and not rest and 0 < (1 << 32) - index <= _MOST_BELOW and launch.space.find(given) is not None:
-            name = called[number][1] if number < len(called) else ""
+            if number < len(called):
+                name = called[number][1]
+            else:
+                name = ""
             return (
                 f"; it is element {index} of argument {number}, counted from 0{name and f': {name}'}: an unsigned "
                 f"index has become {index - (1 << 32)}, which wraps around. Compute it as an int, and compare it with 0"
@@ -390,7 +455,9 @@ def _null(numbers: list[int]) -> str:
     """Return the words for the arguments that are 0."""
     if len(numbers) > 1:
         return f"; arguments {', '.join(map(str, numbers[:-1]))} and {numbers[-1]}, counted from 0, are 0"
-    return f"; argument {numbers[0]}, counted from 0, is 0" if numbers else ""
+    if numbers:
+        return f"; argument {numbers[0]}, counted from 0, is 0"
+    return ""
 
 
 # -- where
@@ -411,7 +478,10 @@ def _translated(
     reason: BaseException, found: tuple[FrameType, int] | None, launch: Launch, lines: list[Line]
 ) -> tuple[int, str]:
     """Return code and text for a Python exception: an access past the end of a view, or to freed memory."""
-    note = lines[found[1] - 1].note if found is not None else None
+    if found is not None:
+        note = lines[found[1] - 1].note
+    else:
+        note = None
     if note is not None and found is not None:
         address = _address(found[0], note.register) + note.offset
         if isinstance(reason, IndexError) and note.space == "shared":
@@ -421,7 +491,10 @@ def _translated(
             return ILLEGAL_ADDRESS, launch.space.explain(address, note.width)
         if isinstance(reason, TypeError) and "read-only memory" in str(reason):
             held = launch.space.find(address)
-            who = "kernels" if held is not None and held.constant else "this device"
+            if held is not None and held.constant:
+                who = "kernels"
+            else:
+                who = "this device"
             return ILLEGAL_ADDRESS, f"{launch.space.explain(address, note.width)}, which {who} may only read"
     if isinstance(reason, ValueError) and "released" in str(reason):  # at a wait, which names no address
         return ILLEGAL_ADDRESS, "an asynchronous copy has begun in memory that was freed before the copy was complete"

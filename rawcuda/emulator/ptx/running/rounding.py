@@ -121,10 +121,14 @@ def _float(numerator: int, denominator: int, bits: int, mode: str) -> float:
     if significand.bit_length() + exponent - 1 > most:
         negative = significand < 0
         if mode == "rn" or mode == ("rm" if negative else "rp"):
-            return -inf if negative else inf
+            if negative:
+                return -inf
+            return inf
         return copysign(ldexp((1 << precision) - 1, most - precision + 1), significand)
     value = ldexp(significand, exponent)
-    return -0.0 if not significand and numerator < 0 else value
+    if not significand and numerator < 0:
+        return -0.0
+    return value
 
 
 def _finite(*values: float) -> bool:
@@ -138,7 +142,11 @@ def directed_add(bits: int, mode: str, a: float, b: float) -> float:
     (p, q), (r, s) = a.as_integer_ratio(), b.as_integer_ratio()
     top = p * s + r * q
     if not top:
-        return a if a == 0.0 == b and copysign(1.0, a) == copysign(1.0, b) else -0.0 if mode == "rm" else 0.0
+        if a == 0.0 == b and copysign(1.0, a) == copysign(1.0, b):
+            return a
+        if mode == "rm":
+            return -0.0
+        return 0.0
     return _float(top, q * s, bits, mode)
 
 
@@ -164,7 +172,9 @@ def directed_div(bits: int, mode: str, a: float, b: float) -> float:
     (p, q), (r, s) = a.as_integer_ratio(), b.as_integer_ratio()
     top, bottom = p * s, q * r
     made = _float(top if bottom > 0 else -top, abs(bottom), bits, mode)
-    return copysign(made, copysign(1.0, a) * copysign(1.0, b)) if not made else made
+    if not made:
+        return copysign(made, copysign(1.0, a) * copysign(1.0, b))
+    return made
 
 
 def directed_rcp(bits: int, mode: str, a: float) -> float:
@@ -175,7 +185,9 @@ def directed_rcp(bits: int, mode: str, a: float) -> float:
 def directed_sqrt(bits: int, mode: str, a: float) -> float:
     """Take a square root with a directed rounding."""
     if not a > 0.0 or isinf(a):
-        return root_of_other(a) if not a >= 0.0 else a
+        if not a >= 0.0:
+            return root_of_other(a)
+        return a
     top, bottom = a.as_integer_ratio()
     # sqrt(top / bottom) = sqrt(top * bottom) / bottom, with 64 bits to spare and a sticky last one
     spare = max(0, 2 * (64 + bottom.bit_length()) - top.bit_length())
@@ -188,14 +200,18 @@ def directed_sqrt(bits: int, mode: str, a: float) -> float:
 def directed_fma(bits: int, mode: str, a: float, b: float, c: float) -> float:
     """Multiply and add with a single rounding in any mode."""
     if not _finite(a, b, c):
-        return c if _finite(a, b) else a * b + c
+        if _finite(a, b):
+            return c
+        return a * b + c
     (p, q), (r, s), (t, u) = a.as_integer_ratio(), b.as_integer_ratio(), c.as_integer_ratio()
     top = p * r * u + t * q * s
     if not top:
         sign = copysign(1.0, a) * copysign(1.0, b)
         if (not a or not b) and not c and sign == copysign(1.0, c):
             return c
-        return -0.0 if mode == "rm" else 0.0
+        if mode == "rm":
+            return -0.0
+        return 0.0
     return _float(top, q * s * u, bits, mode)
 
 
@@ -267,7 +283,10 @@ def _fma_of_library(a: float, b: float, c: float) -> float:
 
 
 _library_fma: Any = getattr(math, "fma", None)  # Python 3.13
-fma_64 = _fma_64 if _library_fma is None else _fma_of_library
+if _library_fma is None:
+    fma_64 = _fma_64
+else:
+    fma_64 = _fma_of_library
 
 
 # -- special cases
@@ -282,7 +301,9 @@ def divide_by_zero(a: float, b: float) -> float:
 
 def root_of_other(a: float) -> float:
     """Return the square root of a number that is not positive, or of a NaN."""
-    return a if not a and a == a else nan
+    if not a and a == a:
+        return a
+    return nan
 
 
 def minimum(a: float, b: float) -> float:
@@ -292,8 +313,12 @@ def minimum(a: float, b: float) -> float:
     if b < a:
         return b
     if a == b:
-        return a if copysign(1.0, a) < 0.0 else b
-    return b if a != a else a
+        if copysign(1.0, a) < 0.0:
+            return a
+        return b
+    if a != a:
+        return b
+    return a
 
 
 def maximum(a: float, b: float) -> float:
@@ -303,18 +328,26 @@ def maximum(a: float, b: float) -> float:
     if b > a:
         return b
     if a == b:
-        return b if copysign(1.0, a) < 0.0 else a
-    return b if a != a else a
+        if copysign(1.0, a) < 0.0:
+            return b
+        return a
+    if a != a:
+        return b
+    return a
 
 
 def minimum_nan(a: float, b: float) -> float:
     """Return the smaller number, or NaN if one of them is NaN."""
-    return NAN if a != a or b != b else minimum(a, b)
+    if a != a or b != b:
+        return NAN
+    return minimum(a, b)
 
 
 def maximum_nan(a: float, b: float) -> float:
     """Return the larger number, or NaN if one of them is NaN."""
-    return NAN if a != a or b != b else maximum(a, b)
+    if a != a or b != b:
+        return NAN
+    return maximum(a, b)
 
 
 def signs_multiplied(value: float, a: float, b: float) -> float:
@@ -324,7 +357,10 @@ def signs_multiplied(value: float, a: float, b: float) -> float:
 
 def test_property(kind: str, value: float, bits: int) -> bool:
     """Tell whether a float has a property (testp)."""
-    least = 2.0**-126 if bits == 32 else 2.0**-1022
+    if bits == 32:
+        least = 2.0**-126
+    else:
+        least = 2.0**-1022
     if kind == "finite":
         return value - value == 0.0
     if kind == "infinite":
@@ -356,7 +392,9 @@ def to_integer_value(value: float, mode: str) -> int:
         return int(value)
     if mode == "rni":
         return round(value)
-    return math.floor(value) if mode == "rmi" else math.ceil(value)
+    if mode == "rmi":
+        return math.floor(value)
+    return math.ceil(value)
 
 
 def to_whole(value: float, mode: str) -> float:
@@ -387,7 +425,9 @@ def inverse_root(a: float) -> float:
     """Return 1 / sqrt(a)."""
     if a > 0.0:
         return 1.0 / math.sqrt(a)
-    return copysign(inf, a) if a == 0.0 else nan
+    if a == 0.0:
+        return copysign(inf, a)
+    return nan
 
 
 def inverse_root_64(a: float) -> float:
@@ -403,32 +443,42 @@ def inverse_root_64(a: float) -> float:
 
 def sine(a: float) -> float:
     """Return sin(a)."""
-    return nan if isinf(a) else math.sin(a)
+    if isinf(a):
+        return nan
+    return math.sin(a)
 
 
 def cosine(a: float) -> float:
     """Return cos(a)."""
-    return nan if isinf(a) else math.cos(a)
+    if isinf(a):
+        return nan
+    return math.cos(a)
 
 
 def binary_logarithm(a: float) -> float:
     """Return log2(a)."""
     if a > 0.0:
         return math.log2(a)
-    return -inf if a == 0.0 else nan
+    if a == 0.0:
+        return -inf
+    return nan
 
 
 def power_of_two(a: float) -> float:
     """Return 2 ** a."""
     if a != a:
         return a
-    return inf if a >= 1024.0 else 0.0 if a <= -1100.0 else 2.0**a
+    if a >= 1024.0:
+        return inf
+    return 0.0 if a <= -1100.0 else 2.0**a
 
 
 def coarse_reciprocal(a: float) -> float:
     """Return 1 / a to 20 bits of fraction, as rcp.approx.ftz.f64 does; library code refines it."""
     if abs(a) < 2.0**-1022 or a != a:
-        return divide_by_zero(1.0, copysign(0.0, a)) if a == a else a
+        if a == a:
+            return divide_by_zero(1.0, copysign(0.0, a))
+        return a
     return _coarse(1.0 / a)
 
 

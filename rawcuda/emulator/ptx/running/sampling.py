@@ -55,11 +55,15 @@ def _half(value: float) -> int:
     try:
         return struct.unpack("<H", struct.pack("<e", value))[0]  # type: ignore[no-any-return]
     except OverflowError:
-        return 0xFC00 if value < 0 else 0x7C00
+        if value < 0:
+            return 0xFC00
+        return 0x7C00
 
 
 def _finite(value: float) -> float:
-    return 0.0 if value != value else max(-_MOST, min(_MOST, value))
+    if value != value:
+        return 0.0
+    return max(-_MOST, min(_MOST, value))
 
 
 def _indexed(index: int, extent: int, mode: int) -> int:
@@ -67,27 +71,41 @@ def _indexed(index: int, extent: int, mode: int) -> int:
     if 0 <= index < extent:
         return index
     if mode == _CLAMP:
-        return 0 if index < 0 else extent - 1
+        if index < 0:
+            return 0
+        return extent - 1
     if mode == _BORDER:
         return -1
     if mode == _MIRROR:
         index %= 2 * extent
-        return index if index < extent else 2 * extent - 1 - index
+        if index < extent:
+            return index
+        return 2 * extent - 1 - index
     return index % extent
 
 
 def _linear(fraction: float) -> float:
     """Decode a component of the sRGB encoding."""
-    return fraction / 12.92 if fraction <= 0.04045 else math.pow((fraction + 0.055) / 1.055, 2.4)
+    if fraction <= 0.04045:
+        return fraction / 12.92
+    return math.pow((fraction + 0.055) / 1.055, 2.4)
 
 
 def _geometry(array: Array) -> str:
     """Return the geometry of an array, in the words of PTX."""
     if array.flags & _CUBEMAP:
-        return "acube" if array.flags & _LAYERED else "cube"
+        if array.flags & _LAYERED:
+            return "acube"
+        return "cube"
     if array.flags & _LAYERED:
-        return "a2d" if array.height else "a1d"
-    return "3d" if array.depth else "2d" if array.height else "1d"
+        if array.height:
+            return "a2d"
+        return "a1d"
+    if array.depth:
+        return "3d"
+    if array.height:
+        return "2d"
+    return "1d"
 
 
 # The faces of a cube, in the order of its layers: the axis, its sign, and axis and sign of the two coordinates there.
@@ -152,12 +170,18 @@ class Sampler(_Opened):
             self.levels = [_level_of(array) for array in texture.levels]
         else:
             assert texture.memory is not None
-            self.geometry = "1d" if texture.kind == "linear" else "2d"
+            if texture.kind == "linear":
+                self.geometry = "1d"
+            else:
+                self.geometry = "2d"
             extents = texture.width, max(texture.height, 1), 1
             self.levels = [_Level(texture.memory, texture.offset, extents, texture.pitch, 0)]
         self.cube = "cube" in self.geometry
         self.layered = self.geometry[0] == "a" or self.cube
-        self.dimensions = 2 if self.cube else int(self.geometry.lstrip("a")[0])
+        if self.cube:
+            self.dimensions = 2
+        else:
+            self.dimensions = int(self.geometry.lstrip("a")[0])
         self.most = {"B": 255, "H": 65535, "b": 127, "h": 32767}.get(texture.format.code, 0)
 
     # -- elements
@@ -167,7 +191,9 @@ class Sampler(_Opened):
         texture = self.texture
         if x < 0 or y < 0 or z < 0:
             border = texture.border[: texture.channels]
-            return tuple(map(int, border)) if texture.integers else border
+            if texture.integers:
+                return tuple(map(int, border))
+            return border
         allocation = level.allocation
         if not allocation.alive:
             raise Fault(ILLEGAL_ADDRESS, f"the memory was freed: {self.words}")
@@ -196,13 +222,17 @@ class Sampler(_Opened):
                 return tuple([struct.unpack("<f", struct.pack("<I", word))[0] for word in words])
             if dtype == "f16x2":
                 return words[0] & 0xFFFF | (words[1] & 0xFFFF) << 16, words[2] & 0xFFFF | (words[3] & 0xFFFF) << 16
-            return tuple([word & 0xFFFF for word in words]) if dtype == "f16" else tuple(words)
+            if dtype == "f16":
+                return tuple([word & 0xFFFF for word in words])
+            return tuple(words)
         values = *values, *(0.0, 0.0, 0.0, 1.0)[len(values) :]
         if dtype == "f32":
             return tuple([single(value) for value in values])
         if dtype[:3] == "f16":
             halves = [_half(value) for value in values]
-            return tuple(halves) if dtype == "f16" else (halves[0] | halves[1] << 16, halves[2] | halves[3] << 16)
+            if dtype == "f16":
+                return tuple(halves)
+            return (halves[0] | halves[1] << 16, halves[2] | halves[3] << 16)
         return tuple([_bits(value) for value in values])
 
     # -- fetches
@@ -233,7 +263,10 @@ class Sampler(_Opened):
 
     def _check(self, geometry: str) -> None:
         if geometry != self.geometry or self.texture.kind == "linear":
-            needs = "tex1Dfetch" if self.texture.kind == "linear" else f".{self.geometry}"
+            if self.texture.kind == "linear":
+                needs = "tex1Dfetch"
+            else:
+                needs = f".{self.geometry}"
             raise Fault(LAUNCH_FAILED, f"a fetch of geometry .{geometry} needs another texture ({needs}): {self.words}")
 
     def _place(self, coordinates: Sequence[Any]) -> tuple[int, list[float]]:
@@ -242,7 +275,10 @@ class Sampler(_Opened):
         values = list(coordinates)
         if self.geometry[0] == "a":
             layer = values.pop(0)
-            count = texture.layers // 6 if self.cube else texture.layers
+            if self.cube:
+                count = texture.layers // 6
+            else:
+                count = texture.layers
             layer = min(max(layer, 0), count - 1)
         if self.cube:
             face, x, y, _ = _face(values)
@@ -304,12 +340,17 @@ class Sampler(_Opened):
         if self.cube:
             largest = max(abs(value) for value in coordinates[-3:]) or 1.0
             scale = (level.width / 2 / largest,) * 3
-        count = 3 if self.cube else self.dimensions
+        if self.cube:
+            count = 3
+        else:
+            count = self.dimensions
         longest = max(
             math.sqrt(sum((_finite(step) * factor) ** 2 for step, factor in zip(steps[:count], scale)))
             for steps in (dx, dy)
         )
-        return math.log2(longest) if longest else -_MOST
+        if longest:
+            return math.log2(longest)
+        return -_MOST
 
     def gather(self, component: int, geometry: str, dtype: str, *coordinates: Any) -> Values:
         """Return a component of the four elements that linear filtering would use, counterclockwise from lower left."""
@@ -323,9 +364,11 @@ class Sampler(_Opened):
         texture, level = self.texture, self.levels[0]
         ends = []
         for value, extent, mode in zip(place, (level.width, level.height), texture.address_modes):
-            value = single(value * extent) if texture.normalized or self.cube else value
+            if texture.normalized or self.cube:
+                value = single(value * extent)
             index = math.floor((value - 0.5) * 256 + 0.5) >> 8
-            mode = _CLAMP if self.cube else mode
+            if self.cube:
+                mode = _CLAMP
             ends.append((_indexed(index, extent, mode), _indexed(index + 1, extent, mode)))
         (left, right), (top, bottom) = ends
         layer += texture.first_layer
@@ -349,8 +392,12 @@ class Sampler(_Opened):
         if what == "num_samples":
             return 1
         if what == "array_size":
-            return texture.layers if self.layered else 0
-        return _extent(what, chosen, self.dimensions) if what in _EXTENTS else _described(what, texture)
+            if self.layered:
+                return texture.layers
+            return 0
+        if what in _EXTENTS:
+            return _extent(what, chosen, self.dimensions)
+        return _described(what, texture)
 
 
 _EXTENTS = ("width", "height", "depth")
@@ -358,7 +405,9 @@ _EXTENTS = ("width", "height", "depth")
 
 def _extent(what: str, level: _Level, dimensions: int) -> int:
     place = _EXTENTS.index(what)
-    return (level.width, level.height, level.depth)[place] if place < dimensions else 0
+    if place < dimensions:
+        return (level.width, level.height, level.depth)[place]
+    return 0
 
 
 def _described(what: str, thing: Texture | Array) -> int:
@@ -379,7 +428,12 @@ def _face(values: Sequence[float]) -> tuple[int, float, float, float]:
     """Return the face of a cube that a direction hits, the place in it from 0 to 1, and the major coordinate."""
     direction = [0.0 if value != value else value for value in values[:3]]
     lengths = [abs(value) for value in direction]
-    axis = 0 if lengths[0] >= max(lengths[1:]) else 1 if lengths[1] >= lengths[2] else 2
+    if lengths[0] >= max(lengths[1:]):
+        axis = 0
+    elif lengths[1] >= lengths[2]:
+        axis = 1
+    else:
+        axis = 2
     face = 2 * axis + (direction[axis] < 0)
     _, _, s_axis, s_sign, t_axis, t_sign = _FACES[face]
     major = lengths[axis] or 1.0
@@ -393,7 +447,10 @@ class Pixels(_Opened):
         super().__init__(launch, f"a surface over an {surface.array.describe()}")
         self.array = array = surface.array
         self.level = _level_of(array)
-        self.geometry = "a2d" if array.flags & _CUBEMAP else _geometry(array)
+        if array.flags & _CUBEMAP:
+            self.geometry = "a2d"
+        else:
+            self.geometry = _geometry(array)
 
     def _locate(self, geometry: str, bounds: str, size: int, coordinates: Sequence[int], in_bytes: bool) -> int:
         """Return the offset of an access, or -1 for one that is out of range and has no effect."""
@@ -405,11 +462,17 @@ class Pixels(_Opened):
         if not array.allocation.alive:
             raise Fault(ILLEGAL_ADDRESS, f"the array was destroyed: {self.words}")
         values = list(coordinates)
-        layer = values.pop(0) if geometry[0] == "a" else 0
+        if geometry[0] == "a":
+            layer = values.pop(0)
+        else:
+            layer = 0
         x, y, z = (*values[: int(geometry.lstrip("a")[0])], 0, 0)[:3]
         if geometry[0] == "a":
             z = layer
-        step = 1 if in_bytes else array.element
+        if in_bytes:
+            step = 1
+        else:
+            step = array.element
         if in_bytes and x % size and bounds != "clamp":
             raise Fault(
                 MISALIGNED_ADDRESS,
@@ -421,7 +484,10 @@ class Pixels(_Opened):
             if 0 <= place <= most:
                 continue
             if bounds == "clamp":
-                places[axis] = 0 if place < 0 else most
+                if place < 0:
+                    places[axis] = 0
+                else:
+                    places[axis] = most
             elif bounds == "zero":
                 return -1
             else:
@@ -488,10 +554,16 @@ class Pixels(_Opened):
         if at < 0:
             return
         signed = type[0] == "s" or type[0] == "b" and self.array.format.kind == "int"
-        code = _CODES[width].lower() if signed else _CODES[width]
+        if signed:
+            code = _CODES[width].lower()
+        else:
+            code = _CODES[width]
         old = struct.unpack_from("<" + code, self.array.allocation.data, at)[0]
         mask = (1 << 8 * width) - 1
-        value = (value & mask) - ((value & mask) >> 8 * width - 1 << 8 * width) if signed else value & mask
+        if signed:
+            value = (value & mask) - ((value & mask) >> 8 * width - 1 << 8 * width)
+        else:
+            value = value & mask
         new = {
             "add": old + value,
             "min": min(old, value),
@@ -507,7 +579,9 @@ class Pixels(_Opened):
         if what == "memory_layout":
             return 1
         if what == "array_size":
-            return max(array.depth, 1) if self.geometry[0] == "a" else 0
+            if self.geometry[0] == "a":
+                return max(array.depth, 1)
+            return 0
         if what in _EXTENTS:
             return _extent(what, self.level, int(self.geometry.lstrip("a")[0]))
         return _described(what, array)
@@ -524,7 +598,10 @@ def open_texture(launch: Launch, handle: int) -> Sampler:
     made = launch.opened.get(handle)
     if type(made) is Sampler:
         return made
-    found = launch.opaque(handle) if launch.opaque is not None else None
+    if launch.opaque is not None:
+        found = launch.opaque(handle)
+    else:
+        found = None
     if found is None or type(found).__name__ != "Texture":
         raise Fault(LAUNCH_FAILED, _unknown(handle, found, "a texture"))
     if found.memory is not None and launch.rights is not None and found.memory.alive:
@@ -542,7 +619,10 @@ def open_surface(launch: Launch, handle: int) -> Pixels:
     made = launch.opened.get(handle)
     if type(made) is Pixels:
         return made
-    found = launch.opaque(handle) if launch.opaque is not None else None
+    if launch.opaque is not None:
+        found = launch.opaque(handle)
+    else:
+        found = None
     if found is None or type(found).__name__ != "Surface":
         raise Fault(LAUNCH_FAILED, _unknown(handle, found, "a surface"))
     made = launch.opened[handle] = Pixels(launch, found)
@@ -550,5 +630,8 @@ def open_surface(launch: Launch, handle: int) -> Pixels:
 
 
 def _unknown(handle: int, found: object, wanted: str) -> str:
-    what = f"that of a {type(found).__name__.lower()}" if found is not None else "unknown, or of a destroyed object"
+    if found is not None:
+        what = f"that of a {type(found).__name__.lower()}"
+    else:
+        what = "unknown, or of a destroyed object"
     return f"{handle:#x} is not the handle of {wanted} object: it is {what}"

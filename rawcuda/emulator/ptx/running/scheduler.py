@@ -188,7 +188,10 @@ class Team:
             block.running = t
             try:
                 thread: Any = threads[t]
-                request = thread.throw(value) if value.__class__ is Undefined else thread.send(value)
+                if value.__class__ is Undefined:
+                    request = thread.throw(value)
+                else:
+                    request = thread.send(value)
             except (StopIteration, Exited):
                 request = None
             except Exception as caught:
@@ -269,7 +272,10 @@ class Team:
             if living < whole and requests[0][2] is not None:
                 self._named(number, members)
             self.block.order_warp(number, members, len(members) < living)
-        lanes = self.everyone[: len(members)] if members is self.warps[number] else [t - first for t in members]
+        if members is self.warps[number]:
+            lanes = self.everyone[: len(members)]
+        else:
+            lanes = [t - first for t in members]
         answers = exchange(lanes, requests)
         if requests[0][0] == "shfl" and (len(members) < 32 or self.block.launch.marking):
             answers = self._marked(number, members, requests, answers)
@@ -300,8 +306,14 @@ class Team:
         launch = self.block.launch
         if not launch.space.strict and (launch.code_name, -found.line) in launch.space.told:
             return None
-        mask = "" if request[2] is None else f" {request[2]:#x}"
-        why = "has no thread" if source >= len(self.warps[number]) else f"is not in the member mask{mask}"
+        if request[2] is None:
+            mask = ""
+        else:
+            mask = f" {request[2]:#x}"
+        if source >= len(self.warps[number]):
+            why = "has no thread"
+        else:
+            why = f"is not in the member mask{mask}"
         found.report = (
             f"synccheck: thread {self._index(t)} reads the value of lane {source} of its warp, which {why}: the value "
             "is undefined"
@@ -433,7 +445,12 @@ class Team:
         result: Any = None
         if verb in ("popc", "and", "or"):
             votes = [bool(request[4]) for request in requests]
-            result = sum(votes) if verb == "popc" else all(votes) if verb == "and" else any(votes)
+            if verb == "popc":
+                result = sum(votes)
+            elif verb == "and":
+                result = all(votes)
+            else:
+                result = any(votes)
         if len(members) == len(self.threads):
             self.waiting[:] = [None] * len(members)
             self.ready[:] = [dict.fromkeys(warp, result) for warp in self.warps]
@@ -542,11 +559,17 @@ def _line(request: Any) -> int:
 def _words(request: Request) -> str:
     kind = request[0]
     if kind == "bar":
-        count = f" for {request[2]} threads" if request[2] else ""
+        if request[2]:
+            count = f" for {request[2]} threads"
+        else:
+            count = ""
         return f"barrier {request[1]}{count}, ptx line {request[5]}"
     if kind == "cluster":
         return f"the cluster's barrier, ptx line {request[2]}"
     if kind == "spin":
         return f"a waiting loop, ptx line {request[1]}"
-    mask = f" with member mask {request[2]:#x}" if request[2] is not None else ""
+    if request[2] is not None:
+        mask = f" with member mask {request[2]:#x}"
+    else:
+        mask = ""
     return f"{kind}{'.' + request[1] if request[1] else ''}{mask}, ptx line {request[3]}"

@@ -137,7 +137,10 @@ class Thread:
             (max(each.low - address, address - each.low - each.size + 1, 0), each) for each in self.placed.values()
         ]
         _, frame = min(distances, key=lambda each: each[0])
-        kind = "variables" if frame in self.frames else "parameters"
+        if frame in self.frames:
+            kind = "variables"
+        else:
+            kind = "parameters"
         return position(address - frame.low, nbytes, frame.size, f"a function's {frame.size} bytes of {kind}")
 
     def parameter(self, address: int, code: str) -> Any:
@@ -190,7 +193,10 @@ class Thread:
         raises  Fault   no function, or one with another number of parameters (718)
         """
         index, rest = divmod(address - CODE_BASE, CODE_STEP)
-        found = self.launch.functions.get(index) if not rest else None
+        if not rest:
+            found = self.launch.functions.get(index)
+        else:
+            found = None
         if found is None:
             raise Fault(INVALID_PC, f"call of address {address:#x}, which is not the address of a function")
         if self.launch.arity[index] != count:

@@ -109,13 +109,17 @@ def taken(mark: Mark | None, low: int, high: int, extend: int = 0) -> Mark | Non
 
 def raised(mark: Mark | None, by: int, bits: int) -> Mark | None:
     """Return the mark of a register of so many bits that is shifted to the left."""
-    return _parts(_within(mark, 0, max(bits - by, 0), by)) if isinstance(mark, Parts) else mark
+    if isinstance(mark, Parts):
+        return _parts(_within(mark, 0, max(bits - by, 0), by))
+    return mark
 
 
 def chosen(mark: Mark | None, bits: int) -> Mark | None:
     """Return the mark of those bits of a register that are 1 in `bits`; the others are not used."""
     if not isinstance(mark, Parts):
-        return mark if bits else None
+        if bits:
+            return mark
+        return None
     return _parts([(a, b, each) for a, b, each in mark.ranges if bits >> a & (1 << b - a) - 1])
 
 
@@ -145,7 +149,10 @@ def _within(mark: Mark | None, low: int, high: int, at: int) -> list[Range]:
     """Return the undefined ranges of the bits from `low` to `high`, which are moved to bit `at`."""
     if mark is None or high <= low:
         return []
-    ranges = mark.ranges if isinstance(mark, Parts) else ((low, high, mark),)
+    if isinstance(mark, Parts):
+        ranges = mark.ranges
+    else:
+        ranges = ((low, high, mark),)
     return [(max(a, low) - low + at, min(b, high) - low + at, each) for a, b, each in ranges if a < high and b > low]
 
 
@@ -157,7 +164,9 @@ def _parts(ranges: list[Range]) -> Parts | None:
         if b > end:
             found.append((max(a, end), b, each))
             end = b
-    return Parts(found) if found else None
+    if found:
+        return Parts(found)
+    return None
 
 
 def _first(range: Range) -> tuple[int, bool]:

@@ -78,7 +78,10 @@ def blocks_of(function: Function) -> list[Block]:
                 current.branch = item
                 made.append(Block(len(made)))
     for block in made:
-        following = block.number + 1 if block.number + 1 < len(made) else EXIT
+        if block.number + 1 < len(made):
+            following = block.number + 1
+        else:
+            following = EXIT
         branch = block.branch
         if branch is None:
             block.kind, block.targets = "go", [following]
@@ -92,7 +95,10 @@ def blocks_of(function: Function) -> list[Block]:
             block.kind, block.targets = "switch", [_target(branch, label) for label in _table(branch)]
             if branch.guard is not None:
                 raise Rejected.at(branch.line, "A guarded 'brx' is not emulated")
-        block.line = branch.line if branch is not None else 0
+        if branch is not None:
+            block.line = branch.line
+        else:
+            block.line = 0
     if sum(len(block.targets) for block in made) > MOST_EDGES:
         raise Rejected.at(function.line, f"More than {MOST_EDGES} branch targets in one function")
     return _reachable(_join(made))
@@ -125,8 +131,14 @@ def _branched_to(body: list[Instruction | Label]) -> set[int]:
 
 
 def _table(branch: Instruction) -> list[Name]:
-    name = branch.operands[1] if len(branch.operands) == 2 else None
-    found = name.prototype if isinstance(name, Name) else None
+    if len(branch.operands) == 2:
+        name = branch.operands[1]
+    else:
+        name = None
+    if isinstance(name, Name):
+        found = name.prototype
+    else:
+        found = None
     if found is None or found.labels is None:
         raise Rejected.at(branch.line, "'brx.idx' needs the name of a .branchtargets table")
     return found.labels
@@ -227,7 +239,10 @@ class Plan:
                     break
                 passed.append(number)
                 continue
-            verb = "continue" if number == target else "break"
+            if number == target:
+                verb = "continue"
+            else:
+                verb = "break"
             if left:  # a test directly after the inner loop leaves or continues this loop, too
                 self.relays.setdefault(left[-1], {})[target] = verb
             else:
@@ -247,7 +262,10 @@ class Plan:
         self._next = list(self.parent)
         for number in order[1:]:
             part, above, at = self.parent[number]
-            part, at = ("inside", 0) if part == "inline" else (part, at + 1)
+            if part == "inline":
+                part, at = ("inside", 0)
+            else:
+                part, at = (part, at + 1)
             follows = part == "inside" and (at < len(self.inside[above]) or above in self.loops or self.after[above])
             if follows or part == "after" and at < len(self.after[above]):
                 self._next[number] = part, above, at
@@ -315,14 +333,19 @@ def plan(blocks: list[Block]) -> Plan | None:
                 made.route(block.number, target)
                 if made.steps > MOST_STEPS:
                     return None
-    return made if _fits(made, order) else None
+    if _fits(made, order):
+        return made
+    return None
 
 
 def _fits(made: Plan, order: list[int]) -> bool:
     nest = [0] * len(made.blocks)
     for number in order:
         part, above, _ = made.parent[number]
-        level = nest[above] if number else 0
+        if number:
+            level = nest[above]
+        else:
+            level = 0
         if part == "after":
             level -= 1  # after that loop
         if part == "inline" and made.blocks[above].kind != "go" or number in made.numbered:
@@ -375,7 +398,10 @@ class _Tree:
         if self.depth[a] < self.depth[b]:
             a, b = b, a
         while self.depth[a] > self.depth[b]:
-            a = self.far[a] if self.depth[self.far[a]] >= self.depth[b] else self.above[a]
+            if self.depth[self.far[a]] >= self.depth[b]:
+                a = self.far[a]
+            else:
+                a = self.above[a]
         while a != b:  # blocks of the same depth jump equally far
             if self.far[a] != self.far[b]:
                 a, b = self.far[a], self.far[b]
@@ -415,7 +441,10 @@ def _loop_chains(
     """Return for each block the headers of the loops around it, outermost first, or None if there are too many."""
     chains: dict[int, list[int]] = {}
     for number in order:
-        chain = [] if number == order[0] else [h for h in chains[dominator[number]] if number in bodies[h]]
+        if number == order[0]:
+            chain = []
+        else:
+            chain = [h for h in chains[dominator[number]] if number in bodies[h]]
         if number in bodies:
             chain = [*chain, number]
         if len(chain) > DEEPEST_LOOPS:

@@ -108,7 +108,10 @@ class Script:
             begins = at < 0 or (len(texts) > 1 and (single or _opens(texts, at + 1, instruction)))
             if begins:
                 at += 1
-                text = texts[at] if at < len(texts) else instruction.text
+                if at < len(texts):
+                    text = texts[at]
+                else:
+                    text = instruction.text
                 self.statements.append(Statement(function, line, text, instruction.opcode))
             self._of[id(instruction)] = len(self.statements) - 1, begins
 
@@ -173,7 +176,10 @@ class _Recording(Writer):
         if begins:
             self.line = instruction.line
             guard = instruction.guard
-            acts = "True" if guard is None else f"{'not ' if instruction.negated else ''}{guard.python}"
+            if guard is None:
+                acts = "True"
+            else:
+                acts = f"{'not ' if instruction.negated else ''}{guard.python}"
             self.put(self._once(instruction, f"begin({number}, {acts})"))
         super().write(instruction)
 
@@ -200,7 +206,10 @@ class _Recording(Writer):
         base, offset = self._address(address)
         assert self.instruction is not None
         type = self.prepared.shapes[id(self.instruction)].type
-        start = f"{base} + {offset}" if offset else base
+        if offset:
+            start = f"{base} + {offset}"
+        else:
+            start = base
         self.put(f"access({verb!r}, {space or 'generic'!r}, {start}, {total}, {type!r})")
         view, index, note = super().place(space, address, code, total, verb)
         self.put(f"holds({view}, {index}, {code!r})")
@@ -229,4 +238,6 @@ class RecordingTracker(_Recording, Tracker):
         self.uniform = set()
 
     def _once(self, instruction: Instruction, call: str) -> str:
-        return f"if redo is None: {call}" if instruction.opcode in ("shfl", "call") else call
+        if instruction.opcode in ("shfl", "call"):
+            return f"if redo is None: {call}"
+        return call

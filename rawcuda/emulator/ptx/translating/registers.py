@@ -56,7 +56,9 @@ def _registers(operand: Operand) -> list[Register]:
     if isinstance(operand, Register):
         return [operand]
     if isinstance(operand, Address):
-        return [operand.base] if isinstance(operand.base, Register) else []
+        if isinstance(operand.base, Register):
+            return [operand.base]
+        return []
     if isinstance(operand, Texel):
         return [item for item in (operand.base, *operand.coordinates.items) if isinstance(item, Register)]
     if isinstance(operand, (Not, Part)):
@@ -256,7 +258,10 @@ def local_pointers(function: Function, judged: list[Judged]) -> set[int]:
     found: set[int] = set()
     for _ in range(2):
         for instruction, _shape in judged:
-            target = instruction.operands[0] if instruction.operands else None
+            if instruction.operands:
+                target = instruction.operands[0]
+            else:
+                target = None
             if not isinstance(target, Register):
                 continue
             made = instruction.opcode == "cvta" and instruction.modifiers[0] == "local"
@@ -320,7 +325,10 @@ def with_branches(blocks: list[Block], shapes: dict[int, Shape]) -> list[Judged]
     """Return all instructions of a function, including those that end its blocks."""
     found = []
     for block in blocks:
-        ends = [block.branch] if block.branch is not None and block.branch not in block.instructions[-1:] else []
+        if block.branch is not None and block.branch not in block.instructions[-1:]:
+            ends = [block.branch]
+        else:
+            ends = []
         found += [(each, shapes[id(each)]) for each in (*block.instructions, *ends)]
     return found
 
@@ -355,10 +363,16 @@ def values_that_matter(judged: list[Judged]) -> set[int]:
             passed = ignored(instruction)
         elif instruction.opcode == "st" and "param" not in shape.chosen.get("space", ""):
             value = instruction.operands[1]
-            passed = value.items if isinstance(value, Vector) else [value]
+            if isinstance(value, Vector):
+                passed = value.items
+            else:
+                passed = [value]
         moved = {each.index for each in passed if isinstance(each, Register)}
         found.update(each.index for each in reads if each.index not in moved)
-        base = getattr(instruction.operands[0], "base", None) if instruction.operands else None
+        if instruction.operands:
+            base = getattr(instruction.operands[0], "base", None)
+        else:
+            base = None
         found.update(each.index for each in (instruction.guard, base) if isinstance(each, Register))
     work = list(found)
     while work:

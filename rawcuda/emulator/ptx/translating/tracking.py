@@ -204,7 +204,10 @@ class Tracker(Writer):
         if shape.result == "!carry":
             carry = self._place_of("cf")
             if "cf" in shape.form.value:
-                text = f"{text} or {carry}" if text else carry
+                if text:
+                    text = f"{text} or {carry}"
+                else:
+                    text = carry
             if "cc" in shape.chosen:
                 self.put(f"u = {text or None}")
                 self.put(f"{carry} = u and u.computed")
@@ -237,7 +240,10 @@ class Tracker(Writer):
         elif isinstance(target, Register) and isinstance(source, Vector):
             parts = [self._mark(each) for each in source.items]
             bits = BITS[target.type] // len(parts)
-            text = f"joined({bits}, {', '.join(text or 'None' for text in parts)})" if any(parts) else "None"
+            if any(parts):
+                text = f"joined({bits}, {', '.join(text or 'None' for text in parts)})"
+            else:
+                text = "None"
             self.put(f"U[{target.index}] = {text}")
 
     def _moved_bits(self, instruction: Instruction, shape: Shape) -> str:
@@ -247,20 +253,28 @@ class Tracker(Writer):
         """
         opcode, operands = instruction.opcode, instruction.operands
         numbers = [each.value & 0xFFFFFFFF for each in operands[2:] if isinstance(each, Int)]
-        mark = self._mark(operands[1]) if len(operands) > 1 and isinstance(operands[1], Register) else ""
+        if len(operands) > 1 and isinstance(operands[1], Register):
+            mark = self._mark(operands[1])
+        else:
+            mark = ""
         if opcode == "bfi" and len(numbers) == 2:
             return self._inserted_bits(operands, shape, numbers)
         if opcode in ("add", "sub", "mul") and shape.type in _WHOLE and _UPWARDS.isdisjoint(instruction.modifiers):
             marks = [text for text in map(self._mark, operands[1:]) if text]
             is_zero = opcode == "sub" and operands[1] is operands[2]
-            return f"carried({', '.join(marks)})" if marks and not is_zero else ""
+            if marks and not is_zero:
+                return f"carried({', '.join(marks)})"
+            return ""
         if not mark or opcode not in ("cvt", "bfe", "shl", "shr"):
             return ""
         if opcode == "cvt":
             to, type = shape.types[0], shape.types[-1]
             if len(operands) > 2 or "sat" in shape.chosen or not {to[0], type[0]} <= {"s", "u"}:
                 return ""
-            signs = 64 if "s" in (to[0], type[0]) else 0
+            if "s" in (to[0], type[0]):
+                signs = 64
+            else:
+                signs = 0
             return f"computed(taken({mark}, 0, {min(BITS[to], BITS[type])}, {signs}))"
         bits, signs = BITS[shape.type], 64 if shape.type[0] == "s" else 0
         if opcode == "bfe" and len(numbers) == 2 and numbers[0] < bits and numbers[1]:
@@ -282,19 +296,28 @@ class Tracker(Writer):
             mark = self._mark(operand)
             if mark:
                 texts.append(form.format(mark))
-        return f"both({', '.join(texts)})" if texts else ""
+        if texts:
+            return f"both({', '.join(texts)})"
+        return ""
 
     def _absorbed(self, opcode: str, type: str, a: Operand, b: Operand) -> str:
         """Return the mark of a logical operation, which an operand may decide alone."""
         marks = self._mark(a), self._mark(b)
         values = [f"({self.value(each, type)})" for each in (a, b)]
         if type != "pred":
-            bits = values if opcode == "and" else [f"~{value} & {mask(BITS[type])}" for value in values]
+            if opcode == "and":
+                bits = values
+            else:
+                bits = [f"~{value} & {mask(BITS[type])}" for value in values]
             texts = []
             for mine, other, used in ((marks[0], marks[1], bits[1]), (marks[1], marks[0], bits[0])):
                 if mine:
                     texts.append(f"{f'{mine} if {other} else ' * bool(other)}chosen({mine}, {used})")
-            return texts[0] if len(texts) == 1 else f"both({', '.join(texts)})" if texts else ""
+            if len(texts) == 1:
+                return texts[0]
+            if texts:
+                return f"both({', '.join(texts)})"
+            return ""
         keeps = [value if opcode == "and" else f"not {value}" for value in values]
         texts = []
         for mine, other, keep in ((marks[0], marks[1], keeps[1]), (marks[1], marks[0], keeps[0])):
@@ -308,7 +331,10 @@ class Tracker(Writer):
         compared, other = self._any(operands[1:3]), self._mark(operands[3])
         if isinstance(operands[0], Pair) or not (compared or other):
             return self._any(operands[1:])
-        negation = "not " if shape.chosen["bool"] == "or" else ""
+        if shape.chosen["bool"] == "or":
+            negation = "not "
+        else:
+            negation = ""
         predicate = self.value(operands[3], "pred")
         condition = self.comparison(instruction, shape, shape.type, operands[1], operands[2])
         texts = []
@@ -325,7 +351,10 @@ class Tracker(Writer):
             decides = self._mark(self.instruction.operands[3])
             if decides:
                 self.put(f"u = {decides}")
-            chosen = "None" if marks == ["None", "None"] else f"{marks[0]} if {condition} else {marks[1]}"
+            if marks == ["None", "None"]:
+                chosen = "None"
+            else:
+                chosen = f"{marks[0]} if {condition} else {marks[1]}"
             self.put(f"U[{target.index}] = {f'u.computed if u else {chosen}' if decides else chosen}")
         super()._choose(target, type, condition, a, b)
 
@@ -337,7 +366,10 @@ class Tracker(Writer):
         made = " = ".join(f"U[{each.index}]" for each in writes)
         base = getattr(address, "base", None)
         if "param" in {word.split("::")[0] for word in instruction.modifiers}:
-            target = base.target if isinstance(base, Symbol) else None
+            if isinstance(base, Symbol):
+                target = base.target
+            else:
+                target = None
             slot = ""
             if isinstance(target, Variable) and not self.is_kernel_parameter(target):
                 slot = self._place_of(self.slot(target))
@@ -376,7 +408,10 @@ class Tracker(Writer):
     def do_shfl(self, instruction: Instruction, shape: Shape) -> None:
         """Write a read of another lane's value, which may be undefined; so may the value for the other lanes."""
         target, a, *rest = instruction.operands
-        first = target.first if isinstance(target, Pair) else target
+        if isinstance(target, Pair):
+            first = target.first
+        else:
+            first = target
         type = self.carried(first, "b32")
         self._report(self._any(rest), "lane")
         values = ", ".join(self.value(each, "b32") for each in rest[:2])
@@ -454,7 +489,10 @@ class Tracker(Writer):
             self.put("T.leave()")
         elif self.nests:
             self.put("T.depth -= 1")
-        answer = results[0] if len(results) == 1 else f"({', '.join(results)})"
+        if len(results) == 1:
+            answer = results[0]
+        else:
+            answer = f"({', '.join(results)})"
         self.put(f"raise Undefined(u, {answer})")
         self.indent -= 1
         super().leave()
@@ -486,7 +524,10 @@ class Tracker(Writer):
         self.known.clear()
         self._at = number
         piece = self.pieces[number]
-        self.line = piece.instructions[0].line if piece.instructions else piece.block.line
+        if piece.instructions:
+            self.line = piece.instructions[0].line
+        else:
+            self.line = piece.block.line
         for instruction in piece.instructions:
             self.write(instruction)
         block = piece.block
@@ -567,7 +608,10 @@ class Tracker(Writer):
         self._put_state(put)
         if self.blocks and not any("yield" in line.text for line in self.body):
             put(1, "if 0: yield")
-        stamps = lines_before_reads(self.body) if self.needs_mine else set()
+        if self.needs_mine:
+            stamps = lines_before_reads(self.body)
+        else:
+            stamps = set()
         for number, line in enumerate(self.body):
             line.indent += 1
             lines.append(line)
@@ -582,7 +626,10 @@ class Tracker(Writer):
         slots = [self.slot(v) for v in function.variables if v.space == "param"]
         slots += [self.slot(v) for v in function.returns]
         given = [self.slot(v) for v in function.parameters if not function.entry]
-        frame = "frame = state['frame']" if self.frame_size else "pass"
+        if self.frame_size:
+            frame = "frame = state['frame']"
+        else:
+            frame = "pass"
         put(1, "redo = found if found.marks else None")
         if not function.entry:
             enters = "pass"
@@ -608,7 +655,10 @@ class Tracker(Writer):
                 put(2, f"{name} = 0")
             put(2, "at, redo = 0, None")
             put(1, "else:")
-        level = 2 if not function.entry else 1
+        if not function.entry:
+            level = 2
+        else:
+            level = 1
         put(level, frame)
         kept = [*slots, *given, *(r.python for r in function.registers if r.index not in self.early)]
         if self.uses_carry:

@@ -85,7 +85,10 @@ class Writer(AsyncEmitter, MatrixEmitter, SmallEmitter, TextureEmitter):
         self.calls_others = not function.entry and bool(prepared.calls)
         self.needs_fuel = self.calls_others
         self.frame_size, self.nests = local_layout(function), prepared.nests
-        self.local_pointers = local_pointers(function, judged) if self.frame_size else set()
+        if self.frame_size:
+            self.local_pointers = local_pointers(function, judged)
+        else:
+            self.local_pointers = set()
         self.shared: dict[int, int] = {}
         self.shared_size = 0
         self.shared_names: list[tuple[int, int, str]] = []  # offset, size (0: dynamic) and name of each variable
@@ -120,7 +123,9 @@ class Writer(AsyncEmitter, MatrixEmitter, SmallEmitter, TextureEmitter):
             if self.function.entry:
                 return f"{self.shared[id(target)] + offset}"
             number = self.unit.shared_number(target)
-            return f"(L.shared_at[{number}] + {offset})" if offset else f"L.shared_at[{number}]"
+            if offset:
+                return f"(L.shared_at[{number}] + {offset})"
+            return f"L.shared_at[{number}]"
         if space == "local":
             self.needs_thread = True
             return f"(frame_lo + {target.offset + offset})"
@@ -203,7 +208,10 @@ class Writer(AsyncEmitter, MatrixEmitter, SmallEmitter, TextureEmitter):
         guarded = number in plan.numbered
         todo: list[Callable[[], None]] = []
         if guarded or number in plan.loops:
-            self.line = block.instructions[0].line if block.instructions else block.line
+            if block.instructions:
+                self.line = block.instructions[0].line
+            else:
+                self.line = block.line
         if guarded:
             self.put(f"if at == {number}:")
             self.indent += 1
@@ -257,7 +265,10 @@ class Writer(AsyncEmitter, MatrixEmitter, SmallEmitter, TextureEmitter):
         branch = block.branch
         assert branch is not None and branch.guard is not None
         name = branch.guard.python
-        yes, no = (name, f"not {name}") if not branch.negated else (f"not {name}", name)
+        if not branch.negated:
+            yes, no = (name, f"not {name}")
+        else:
+            yes, no = (f"not {name}", name)
         taken, passed = block.targets
         indent = self.indent
         if self._is_nothing(plan, block, taken):
@@ -297,13 +308,12 @@ class Writer(AsyncEmitter, MatrixEmitter, SmallEmitter, TextureEmitter):
         self.put_selector(block)
         for number, target in enumerate(block.targets):
             last = number == len(block.targets) - 1
-            text = (
-                "if 1:"
-                if len(block.targets) == 1
-                else "else:"
-                if last
-                else f"{'elif' if number else 'if'} x == {number}:"
-            )
+            if len(block.targets) == 1:
+                text = "if 1:"
+            elif last:
+                text = "else:"
+            else:
+                text = f"{'elif' if number else 'if'} x == {number}:"
 
             def head(text: str = text) -> None:
                 self.indent, self.line = indent, line
@@ -421,7 +431,10 @@ class Writer(AsyncEmitter, MatrixEmitter, SmallEmitter, TextureEmitter):
         def put(indent: int, text: str) -> None:
             lines.append(Line(indent, text, first, None))
 
-        stamps = lines_before_reads(self.body) if self.needs_mine else set()
+        if self.needs_mine:
+            stamps = lines_before_reads(self.body)
+        else:
+            stamps = set()
         setup = self._setup(-1 in stamps)
         if function.entry:
             put(0, f"def {name}(L, B):")
@@ -456,7 +469,10 @@ class Writer(AsyncEmitter, MatrixEmitter, SmallEmitter, TextureEmitter):
             parameters = [self.slot(v) for v in function.parameters] + [r.python for r in function.parameter_registers]
             put(base - 1, f"def {name}({', '.join(['T', *parameters, *self._at_hand()])}):")
         if self.sites:
-            more = ", m{n}" if self.unit.watch else ""
+            if self.unit.watch:
+                more = ", m{n}"
+            else:
+                more = ""
             sites = ", ".join(f"v{n}, lo{n}, n{n}{more.format(n=n)}" for n in range(self.sites))
             put(base, f"nonlocal {sites}")
         for text in setup:
@@ -516,12 +532,18 @@ class Writer(AsyncEmitter, MatrixEmitter, SmallEmitter, TextureEmitter):
         A function that calls others takes a turn, as a loop does: a chain of functions that each call the next one
         twice never ends, either.
         """
-        frame = ["for _ in fuel: break"] if self.calls_others else []
+        if self.calls_others:
+            frame = ["for _ in fuel: break"]
+        else:
+            frame = []
         if self.frame_size:
             frame.append(f"frame = T.enter({self.frame_size}, {frame_alignment(self.function)})")
         elif self.nests:
             frame += ["T.depth += 1", f"if T.depth > {MOST_CALLS}: T.overflow()"]
-        stamps = ["mine = watch_mine()"] if reads else []
+        if reads:
+            stamps = ["mine = watch_mine()"]
+        else:
+            stamps = []
         return [*self.surroundings(), *frame, *self.views_of_frame(), *stamps, *self.first_values()]
 
     def surroundings(self) -> list[str]:
@@ -554,7 +576,12 @@ class Writer(AsyncEmitter, MatrixEmitter, SmallEmitter, TextureEmitter):
         texts = []
         slots = [v for v in function.variables if v.space == "param"] + list(function.returns)
         for variable in slots:
-            start = "0.0" if self.slot_is_float(variable) else "0" if variable.scalar else f"bytearray({variable.size})"
+            if self.slot_is_float(variable):
+                start = "0.0"
+            elif variable.scalar:
+                start = "0"
+            else:
+                start = f"bytearray({variable.size})"
             texts.append(f"{self.slot(variable)} = {start}")
         for register in self.late:
             if register.type == "pred":

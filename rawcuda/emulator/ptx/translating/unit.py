@@ -254,7 +254,9 @@ class Unit:
         if name == "*":
             return self._functions
         made = self.prepared.get(name)
-        return made.calls if made is not None else ()
+        if made is not None:
+            return made.calls
+        return ()
 
     def below(self, names: Iterable[str]) -> set[str]:
         """Return functions and all that they reach by calls; names that are not in `prepared` may be among them."""
@@ -376,7 +378,10 @@ def _shared_in(function: Function) -> dict[int, Variable]:
         if isinstance(item, Instruction):
             for operand in item.operands:
                 symbol = getattr(operand, "base", operand)
-                target = symbol.target if isinstance(symbol, Symbol) else None
+                if isinstance(symbol, Symbol):
+                    target = symbol.target
+                else:
+                    target = None
                 if isinstance(target, Variable) and target.space == "shared":
                     found[id(target)] = target
     return found
@@ -384,7 +389,9 @@ def _shared_in(function: Function) -> dict[int, Variable]:
 
 def _width(shape: Shape) -> int:
     """Return the bytes of an access, or of an element of it, at most 8; st.bulk, which has no type, writes 8 each."""
-    return min(BITS[shape.type] // 8, 8) if shape.type else 8
+    if shape.type:
+        return min(BITS[shape.type] // 8, 8)
+    return 8
 
 
 def _communicates(made: Prepared) -> bool:

@@ -57,10 +57,15 @@ def is_watched(instruction: Instruction, watchers: set[str]) -> bool:
 def _called(instruction: Instruction) -> str:
     """Return the name of the function that is called, "*" for a call through a pointer."""
     operands = instruction.operands[isinstance(instruction.operands[0], Vector) :]
-    target = operands[0] if operands else None
+    if operands:
+        target = operands[0]
+    else:
+        target = None
     if isinstance(target, Symbol) and isinstance(target.target, Function):
         return target.target.name
-    return target.text if isinstance(target, Name) else "*"
+    if isinstance(target, Name):
+        return target.text
+    return "*"
 
 
 def _is_private(instruction: Instruction) -> bool:
@@ -72,7 +77,9 @@ def spins_of(made: Prepared, watchers: set[str]) -> set[int]:
     if made.plan is None:
         instructions = [i for block in made.blocks for i in block.instructions]
         found = len(made.blocks) > 1 and any(is_watched(i, watchers) for i in instructions)
-        return {NUMBERED} if found else set()
+        if found:
+            return {NUMBERED}
+        return set()
     return {header for header, body in made.plan.bodies.items() if _Loop(made, header, body, watchers).waits()}
 
 
@@ -215,7 +222,11 @@ class _Loop:
 def _place(instruction: Instruction) -> object:
     """Return the base of the address of an access: a register, a variable or None."""
     base = next((o.base for o in instruction.operands if isinstance(o, Address)), None)
-    return base.index if isinstance(base, Register) else base.target if isinstance(base, Symbol) else None
+    if isinstance(base, Register):
+        return base.index
+    if isinstance(base, Symbol):
+        return base.target
+    return None
 
 
 def _asked(block: Block) -> Iterable[int]:
@@ -224,7 +235,9 @@ def _asked(block: Block) -> Iterable[int]:
     if branch is None:
         return []
     chosen = [o.index for o in branch.operands if isinstance(o, Register)]
-    return [branch.guard.index, *chosen] if branch.guard is not None else chosen
+    if branch.guard is not None:
+        return [branch.guard.index, *chosen]
+    return chosen
 
 
 def _is_weak(instruction: Instruction) -> bool:

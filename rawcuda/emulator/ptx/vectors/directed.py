@@ -36,13 +36,19 @@ def _settled(mode: str, near: Array, rest: Array) -> Array:
 
     Next to zero, both zeros count as different numbers: the sign of a result that underflows is that of its rest.
     """
-    kind = np.i4 if near.dtype.itemsize == 4 else np.i8
+    if near.dtype.itemsize == 4:
+        kind = np.i4
+    else:
+        kind = np.i8
     bits = near.view(kind)
     negative = bits < 0
     if mode == "rz":
         moved = bits - (((rest < 0) & ~negative) | ((rest > 0) & negative))
     else:  # the bits of a negative number grow towards minus infinity
-        away = rest > 0 if mode == "rp" else rest < 0
+        if mode == "rp":
+            away = rest > 0
+        else:
+            away = rest < 0
         moved = bits + (away & (negative == (mode == "rm"))) - (away & (negative != (mode == "rm")))
     return moved.astype(kind, copy=False).view(near.dtype)
 
@@ -101,7 +107,9 @@ def directed_add(bits: int, mode: str, a: Array, b: Array) -> Array:
 
 def directed_sub(bits: int, mode: str, a: Array, b: Array) -> Array:
     """Subtract with a directed rounding."""
-    return a - b if mode == "rn" else directed_add(bits, mode, a, -b)
+    if mode == "rn":
+        return a - b
+    return directed_add(bits, mode, a, -b)
 
 
 def directed_mul(bits: int, mode: str, a: Array, b: Array) -> Array:
@@ -152,7 +160,9 @@ def directed_sqrt(bits: int, mode: str, a: Array) -> Array:
 def directed_fma(bits: int, mode: str, a: Array, b: Array, c: Array) -> Array:
     """Multiply and add with a single rounding in any mode."""
     if mode == "rn":
-        return fma_32(a, b, c) if bits == 32 else fma_64(a, b, c)
+        if bits == 32:
+            return fma_32(a, b, c)
+        return fma_64(a, b, c)
     if bits == 32:
         product = a.astype(np.f8) * b
         total = product + c
@@ -165,7 +175,10 @@ def directed_fma(bits: int, mode: str, a: Array, b: Array, c: Array) -> Array:
             same = (product == 0) & (c == 0) & (np.signbit(product) == np.signbit(c))
             made = np.where(zero & ~same, np.f4(-0.0), made)
         return made
-    a, b, c = np.broadcast_arrays(a, b, c) if a.ndim or b.ndim or c.ndim else (a, b, c)
+    if a.ndim or b.ndim or c.ndim:
+        a, b, c = np.broadcast_arrays(a, b, c)
+    else:
+        a, b, c = (a, b, c)
     near, tail, error, usual = fma_parts(a, b, c)
     total = near + tail
     rest = tail - (total - near)

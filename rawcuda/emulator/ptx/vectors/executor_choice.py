@@ -90,8 +90,11 @@ class Arrays:
         self.last = ""
         if self.reason or executor == "auto" and threads <= self.slow:
             return False
-        first = self._waited(launch, total, scalar) if executor == "auto" and self._compiled is None else 0
-        compiled = self.compiled(executor) if first < total else None
+        first, compiled = 0, None
+        if executor == "auto" and self._compiled is None:
+            first = self._waited(launch, total, scalar)
+        if first < total:
+            compiled = self.compiled(executor)
         if compiled is None:
             if first < total:
                 scalar(first, total - first)
@@ -102,7 +105,10 @@ class Arrays:
         run.look, run.patient = look, executor == "numpy"
         run.told, run.same_values = self._told, self._races > 0
         run.probe = probe
-        run.slow = SLOW_TOGETHER if self._translated.blocking else SLOW
+        if self._translated.blocking:
+            run.slow = SLOW_TOGETHER
+        else:
+            run.slow = SLOW
         size = run.chunk_blocks()
         as_arrays = True
         while first < total:
@@ -121,7 +127,10 @@ class Arrays:
                     as_arrays = self._learned(run, reason, threads, launch)
             first += blocks
         self.work = run.work
-        self._slower = self._slower + 1 if run.seconds > run.slow * run.work else 0
+        if run.seconds > run.slow * run.work:
+            self._slower = self._slower + 1
+        else:
+            self._slower = 0
         if executor == "auto" and self._slower == MOST_SLOWER:
             self.slow, self._slower = max(self.slow, threads), 0
         return True
@@ -132,7 +141,10 @@ class Arrays:
         So a kernel that is rarely launched never takes much longer than with the scalar executor alone.
         """
         space = launch.space
-        wanted = 0.0 if "numpy" in sys.modules else SECONDS_OF_IMPORT
+        if "numpy" in sys.modules:
+            wanted = 0.0
+        else:
+            wanted = SECONDS_OF_IMPORT
         first, blocks = 0, 1
         while first < total and (self._spent < self._dear or space.spent < wanted):
             blocks = min(blocks, total - first)
@@ -161,7 +173,10 @@ class Arrays:
         site = reason.site
         if site is not None:  # an undefined value that was dropped is not reported, and may reach something later
             lines = run.compiled.sites
-            line = lines[site if site >= 0 else -1 - site] if site < len(lines) else None
+            if site < len(lines):
+                line = lines[site if site >= 0 else -1 - site]
+            else:
+                line = None
             if line is None or (launch.code_name, -line) in launch.space.told:
                 self._told.add(site)
         elif "race" in str(reason):

@@ -37,7 +37,9 @@ __all__ = [
 def flushed(value: Array) -> Array:
     """Return float32 with subnormals flushed to zero."""
     small = np.abs(value) < np.f4(2.0**-126)
-    return np.where(small, value * np.f4(0), value) if small.any() else value
+    if small.any():
+        return np.where(small, value * np.f4(0), value)
+    return value
 
 
 def saturated(value: Array) -> Array:
@@ -57,7 +59,9 @@ def fma_32(a: Array, b: Array, c: Array) -> Array:
     y = x.astype(np.f4)
     if not x.ndim:
         p, q, r = float(a), float(b), float(c)
-        return np.f4(rounding.fma_midpoint(p, q, r, float(x))) if float(y) != float(x) else y
+        if float(y) != float(x):
+            return np.f4(rounding.fma_midpoint(p, q, r, float(x)))
+        return y
     low = x.view(np.i8)
     low &= np.i8(0xFFFFFFF)
     if not low.all():  # at most 25 bits: perhaps a midpoint
@@ -109,7 +113,10 @@ def fma_parts(a: Array, b: Array, c: Array) -> tuple[Array, Array, Array, Array]
 
 def fma_64(a: Array, b: Array, c: Array) -> Array:
     """Multiply and add float64 with one rounding."""
-    a, b, c = np.broadcast_arrays(a, b, c) if a.ndim or b.ndim or c.ndim else (a, b, c)
+    if a.ndim or b.ndim or c.ndim:
+        a, b, c = np.broadcast_arrays(a, b, c)
+    else:
+        a, b, c = (a, b, c)
     if not a.ndim:
         return np.f8(rounding.fma_64(float(a), float(b), float(c)))
     v, z, _, plain = fma_parts(a, b, c)
@@ -124,14 +131,18 @@ def divide_double(a: Array, b: Array) -> Array:
     """Divide float64."""
     made = a / b
     none = (b == 0) & (made != made)
-    return np.where(none, np.NAN_64, made) if none.any() else made
+    if none.any():
+        return np.where(none, np.NAN_64, made)
+    return made
 
 
 def root(a: Array) -> Array:
     """Return square roots."""
     made = np.sqrt(a)
     none = made != made
-    return np.where(none, made.dtype.type(np.nan), made) if none.any() else made
+    if none.any():
+        return np.where(none, made.dtype.type(np.nan), made)
+    return made
 
 
 def reciprocal(a: Array) -> Array:
@@ -161,9 +172,15 @@ def to_integer(value: Array, mode: str, to: str, kind: Any) -> Array:
     x = value.astype(np.f8)
     x = {"rzi": np.trunc, "rni": np.rint, "rmi": np.floor, "rpi": np.ceil}[mode](x)
     bits = int(to[1:])
-    low, high_ = (0, (1 << bits) - 1) if to[0] == "u" else (-(1 << bits - 1), (1 << bits - 1) - 1)
+    if to[0] == "u":
+        low, high_ = (0, (1 << bits) - 1)
+    else:
+        low, high_ = (-(1 << bits - 1), (1 << bits - 1) - 1)
     none = x != x
-    sign = "i" if to[0] == "s" else "u"
+    if to[0] == "s":
+        sign = "i"
+    else:
+        sign = "u"
     inner = np.dtype(f"{sign}{bits // 8}")
     over, under = x >= float(high_ + 1), x < float(low)
     safe = np.where(none | over | under, 0.0, x)
@@ -228,12 +245,16 @@ def test_property(kind: str, value: Array, bits: int) -> Array:
     size = np.abs(value)
     least = value.dtype.type(2.0**-126 if bits == 32 else 2.0**-1022)
     if kind in ("number", "notanumber"):
-        return value == value if kind == "number" else value != value
+        if kind == "number":
+            return value == value
+        return value != value
     if kind == "infinite":
         return size == np.inf
     if kind == "subnormal":
         return (size > 0) & (size < least)
-    return size < np.inf if kind == "finite" else (size < np.inf) & (size >= least)
+    if kind == "finite":
+        return size < np.inf
+    return (size < np.inf) & (size >= least)
 
 
 # -- approximations

@@ -43,7 +43,9 @@ _tables: dict[tuple[str, str], Known] = {}
 
 def from_half(type: str, bits: Array) -> Array:
     """Return the float32 with these 16 bits."""
-    return from_f16(bits) if type == "f16" else from_bf16(bits)
+    if type == "f16":
+        return from_f16(bits)
+    return from_bf16(bits)
 
 
 def odd_32(value: Array, error: Array | None = None) -> Array:
@@ -76,12 +78,16 @@ def rounded(type: str, bits: Array, mode: str = "rn") -> Array:
         made = (size + _extra(size, sign, 16, mode) >> np.u4(16)).astype(np.u2)
     made |= sign
     none = size > 0x7F800000
-    return np.where(none, np.u2(_NAN), made) if none.any() else made
+    if none.any():
+        return np.where(none, np.u2(_NAN), made)
+    return made
 
 
 def _away(sign: Array, mode: str) -> Array:
     """Tell which inexact numbers a directed rounding rounds away from zero."""
-    return np.FALSE if mode == "rz" else (sign != 0) == (mode == "rm")
+    if mode == "rz":
+        return np.FALSE
+    return (sign != 0) == (mode == "rm")
 
 
 def _extra(size: Array, sign: Array, dropped: int, mode: str) -> Array:
@@ -105,7 +111,10 @@ def _rounded_16(size: Array, sign: Array, mode: str) -> Array:
         made = np.where(small, whole, made)
     large = size >= (0x477FF000 if mode == "rn" else 0x47800000)
     if large.any():
-        infinite = np.TRUE if mode == "rn" else _away(sign, mode) | (size == 0x7F800000)
+        if mode == "rn":
+            infinite = np.TRUE
+        else:
+            infinite = _away(sign, mode) | (size == 0x7F800000)
         made = np.where(large, np.where(infinite, np.u4(0x7C00), np.u4(0x7BFF)), made)
     return made.astype(np.u2)
 
@@ -124,7 +133,10 @@ def to_half(type: str, source: str, value: Array, mode: str, flags: str) -> Arra
     if mode[-1] == "i":
         whole, mode = {"rzi": np.trunc, "rni": np.rint, "rmi": np.floor, "rpi": np.ceil}[mode](number), "rn"
     made = rounded(type, whole.view(np.u4) if whole.dtype == np.f4 else odd_32(whole), mode)
-    words = flags.split(",") if flags else []
+    if flags:
+        words = flags.split(",")
+    else:
+        words = []
     if "satfinite" in words:
         made = np.where((made & np.u2(0x7FFF)) == _INFINITY[type], made - np.u2(1), made)
     if "relu" in words:
@@ -148,8 +160,14 @@ def _odd_53(value: Array) -> Array:
 
 def _each(type: str, flags: str, operation: Callable[..., Array], *operands: Array) -> Array:
     """Apply an operation to the halves of all registers."""
-    words = flags.split(",") if flags else []
-    kind = type[:-2] if type[-2:] == "x2" else type
+    if flags:
+        words = flags.split(",")
+    else:
+        words = []
+    if type[-2:] == "x2":
+        kind = type[:-2]
+    else:
+        kind = type
     given = parts(np.u2, *operands)
     if "ftz" in words:
         given = [_flushed(kind, bits) for bits in given]
@@ -205,22 +223,32 @@ def _keys(type: str, bits: Array, of_nan: int) -> Array:
     made = bits.view(np.i2)
     made = made ^ (made >> np.i2(15) & np.i2(0x7FFF))
     none = (bits & np.u2(0x7FFF)) > _INFINITY[type]
-    return np.where(none, np.i2(of_nan), made) if none.any() else made
+    if none.any():
+        return np.where(none, np.i2(of_nan), made)
+    return made
 
 
 def _extreme(smaller: bool) -> Callable[..., Array]:
     """Return the operation that finds the smaller or the larger number."""
 
     def pick(type: str, words: list[str], a: Array, b: Array) -> Array:
-        given = [a & np.u2(0x7FFF), b & np.u2(0x7FFF)] if "xorsign" in words else [a, b]
-        of_nan = 0x7FFF if smaller != ("NaN" in words) else -0x8000
+        if "xorsign" in words:
+            given = [a & np.u2(0x7FFF), b & np.u2(0x7FFF)]
+        else:
+            given = [a, b]
+        if smaller != ("NaN" in words):
+            of_nan = 0x7FFF
+        else:
+            of_nan = -0x8000
         keys = [_keys(type, bits, of_nan) for bits in given]
         made = (np.minimum if smaller else np.maximum)(*keys)
         made = (made ^ (made >> np.i2(15) & np.i2(0x7FFF))).view(np.u2)
         if "xorsign" in words:
             made = made & np.u2(0x7FFF) | (a ^ b) & np.u2(0x8000)
         none = (made & np.u2(0x7FFF)) > _INFINITY[type]
-        return np.where(none, np.u2(_NAN), made) if none.any() else made
+        if none.any():
+            return np.where(none, np.u2(_NAN), made)
+        return made
 
     return pick
 
@@ -296,13 +324,17 @@ def _compared(type: str, cmp: str, a: Array, b: Array) -> Array:
     sizes = a & np.u2(0x7FFF), b & np.u2(0x7FFF)
     none = (sizes[0] > _INFINITY[type]) | (sizes[1] > _INFINITY[type])
     if cmp in ("num", "nan"):
-        return none if cmp == "nan" else ~none
+        if cmp == "nan":
+            return none
+        return ~none
     numbers = []
     for bits, size in zip((a, b), sizes):  # whole numbers in the order of the halves; both zeros are 0
         sign = bits.view(np.i2) >> np.i2(15)
         numbers.append((size.view(np.i2) ^ sign) - sign)
     made = getattr(np, _FUNCTIONS[cmp[:2]])(*numbers)
-    return made | none if cmp.endswith("u") else made & ~none
+    if cmp.endswith("u"):
+        return made | none
+    return made & ~none
 
 
 def half_compare(type: str, cmp: str, a: Array, b: Array) -> Array:
@@ -313,7 +345,9 @@ def half_compare(type: str, cmp: str, a: Array, b: Array) -> Array:
 def pair_compare(type: str, cmp: str, a: Array, b: Array) -> tuple[Array, Array]:
     """Compare the lower and the upper halves of registers."""
     made = _compared(type, cmp, *parts(np.u2, a, b))
-    return (made[0::2], made[1::2]) if a.ndim or b.ndim else (made[0], made[1])
+    if a.ndim or b.ndim:
+        return (made[0::2], made[1::2])
+    return (made[0], made[1])
 
 
 # -- two float32 in 64 bits, a half and a float32

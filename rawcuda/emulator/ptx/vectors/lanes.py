@@ -43,7 +43,10 @@ def dot4(a: Array, b: Array, first: str, second: str) -> Array:
 
 def dot2(a: Array, b: Array, first: str, second: str, half: str) -> Array:
     """Multiply two 16-bit numbers with two of four bytes and add the products (dp2a), as unsigned bits."""
-    start = 16 if half == "hi" else 0
+    if half == "hi":
+        start = 16
+    else:
+        start = 0
     made = _field(a, 0, 16, first) * _field(b, start, 8, second)
     return (made + _field(a, 16, 16, first) * _field(b, start + 8, 8, second)).view(np.u4)
 
@@ -54,7 +57,10 @@ def _kind(bits: int, type: str) -> Any:
 
 def _field(value: Array, start: int, bits: int, type: str) -> Array:
     """Return a byte or a half word of registers as numbers."""
-    part = value >> np.u4(start) if start else value
+    if start:
+        part = value >> np.u4(start)
+    else:
+        part = value
     return part.astype(_kind(bits, type)).astype(np.i4)
 
 
@@ -97,7 +103,10 @@ def _selected(value: Array, selector: str, type: str) -> Array:
     """Return a byte, a half word or the whole of registers as numbers of 64 bits."""
     if not selector:
         return value.view(_kind(32, type)).astype(np.i8)
-    bits = 8 if selector[0] == "b" else 16
+    if selector[0] == "b":
+        bits = 8
+    else:
+        bits = 16
     return (value >> np.u4(int(selector[1:]) * bits)).astype(_kind(bits, type)).astype(np.i8)
 
 
@@ -116,12 +125,24 @@ def video(
     if verb == "vmad":
         negated = (sa[:1] == "-") != (sb[:1] == "-")
         signed = "s32" in types[1:] or negated  # C, and with a negated C the result, too
-        third = c.view(np.i4).astype(np.i8) if signed else third
-        type = "s32" if signed or way == "-" else "u32"
+        if signed:
+            third = c.view(np.i4).astype(np.i8)
+        if signed or way == "-":
+            type = "s32"
+        else:
+            type = "u32"
         return _multiplied(x, y, negated, -third if way == "-" else third, words, type)
-    bits = 32 if not target else 8 if target[0] == "b" else 16
+    if not target:
+        bits = 32
+    elif target[0] == "b":
+        bits = 8
+    else:
+        bits = 16
     if verb in ("vshl", "vshr"):
-        y = np.minimum(y, 32) if "clamp" in words else y & 31
+        if "clamp" in words:
+            y = np.minimum(y, 32)
+        else:
+            y = y & 31
         if verb == "vshr":
             value = x >> y
         elif "sat" in words:  # exact in double
@@ -130,7 +151,8 @@ def video(
             value = x << y & 0xFFFFFFFF
     else:
         value = _computed(verb, x, y, words)
-        type = "u32" if verb == "vset" else type
+        if verb == "vset":
+            type = "u32"
     if "sat" in words:
         value = _clamped(value, bits, type)
     if target:
@@ -140,7 +162,10 @@ def video(
         value = value + third
     elif way:
         kind = _kind(32, type)
-        pick = np.minimum if way == "min" else np.maximum
+        if way == "min":
+            pick = np.minimum
+        else:
+            pick = np.maximum
         return pick(value.astype(np.u4).view(kind), c.view(kind)).view(np.u4)
     return value.astype(np.u4)
 
@@ -152,7 +177,12 @@ def _multiplied(x: Array, y: Array, negative: bool, c: Array, words: list[str], 
         high, low = -high, -low
     low = low + c + ("po" in words)
     high, low = high + (low >> 16), low & 0xFFFF
-    shift = 7 if "shr7" in words else 15 if "shr15" in words else 0
+    if "shr7" in words:
+        shift = 7
+    elif "shr15" in words:
+        shift = 15
+    else:
+        shift = 0
     if "sat" in words:
         edge = 1 << 50  # far outside the limits
         high = np.minimum(np.maximum(high, -(edge >> 16 - shift)), edge >> 16 - shift)
@@ -199,10 +229,14 @@ def video_lanes(
         total = c
         for lane in written:
             total = total + value[lane::count].view(np.u4)
-        return total[0] if same else total
+        if same:
+            return total[0]
+        return total
     whole = (1 << bits) - 1
     covered = sum(whole << lane * bits for lane in written)
     made = value.astype(_kind(bits, "u")).view(np.u4)
     if covered != 0xFFFFFFFF:
         made = made & np.u4(covered) | c & np.u4(0xFFFFFFFF - covered)
-    return made[0] if same else made
+    if same:
+        return made[0]
+    return made

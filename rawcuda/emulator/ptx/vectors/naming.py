@@ -33,7 +33,9 @@ def _strict(plain: Callable[[Array, Array], Array]) -> Callable[[Array, Array], 
     def strict(a: Array, b: Array) -> Array:
         made = plain(a, b)
         none = (a != a) | (b != b)
-        return np.where(none, made.dtype.type(np.nan), made) if none.any() else made
+        if none.any():
+            return np.where(none, made.dtype.type(np.nan), made)
+        return made
 
     return strict
 

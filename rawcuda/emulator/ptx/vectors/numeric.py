@@ -35,7 +35,9 @@ def bits_32(value: Array) -> Array:
     bits = value.view(np.u4)
     strange = value != value
     if strange.any():
-        return np.where(strange, np.u4(0x7FFFFFFF), bits) if value.ndim else np.u4(0x7FFFFFFF)
+        if value.ndim:
+            return np.where(strange, np.u4(0x7FFFFFFF), bits)
+        return np.u4(0x7FFFFFFF)
     return bits
 
 
@@ -76,7 +78,9 @@ def pick(condition: Array, yes: Array, no: Array) -> Array:
     if no is None:
         return yes
     if not condition.ndim:
-        return yes if condition else no
+        if condition:
+            return yes
+        return no
     if yes.ndim == 2 or no.ndim == 2:
         return np.where(condition[:, None], yes, no)
     return np.where(condition, yes, no)
@@ -85,9 +89,13 @@ def pick(condition: Array, yes: Array, no: Array) -> Array:
 def selected(condition: Array, count: int) -> Array | None:
     """Return the indexes of the elements that are true; None means all."""
     if not condition.ndim:
-        return None if condition else np.empty(0, np.i8)
+        if condition:
+            return None
+        return np.empty(0, np.i8)
     found = np.flatnonzero(condition)
-    return None if len(found) == count else found
+    if len(found) == count:
+        return None
+    return found
 
 
 def spread(values: Array, places: Array | None, old: Array, count: int) -> Array:
@@ -132,7 +140,9 @@ def joined(made: Array, *operands: Array) -> Array:
     if made.dtype.itemsize == kind.itemsize:
         return made
     made = made.view(kind)
-    return made if any(operand.ndim for operand in operands) else made[0]
+    if any(operand.ndim for operand in operands):
+        return made
+    return made[0]
 
 
 class Known:
@@ -163,7 +173,10 @@ def blank(size: int) -> Array:
 def put(memory: Array, offset: int, value: Array, count: int) -> Array:
     """Return the bytes of an array after a store."""
     width = value.dtype.itemsize
-    rows = count if value.ndim or len(memory) > 1 else 1
+    if value.ndim or len(memory) > 1:
+        rows = count
+    else:
+        rows = 1
     made = np.empty((rows, memory.shape[1]), np.u1)
     made[:] = memory
     made[:, offset : offset + width] = np.atleast_1d(value).view(np.u1).reshape(-1, width)
@@ -173,7 +186,9 @@ def put(memory: Array, offset: int, value: Array, count: int) -> Array:
 def got(memory: Array, offset: int, width: int) -> Array:
     """Return a part of an array as bits."""
     made = np.ascontiguousarray(memory[:, offset : offset + width]).view(np.UNSIGNED[width])[:, 0]
-    return made[0] if len(made) == 1 else made
+    if len(made) == 1:
+        return made[0]
+    return made
 
 
 # -- integers
@@ -323,7 +338,10 @@ def insert(a: Array, into: Array, start: Array, length: Array) -> Array:
 
 def funnel(a: Array, b: Array, amount: Array, direction: str, mode: str) -> Array:
     """Shift the 64 bits b:a and return the upper (left) or the lower (right) half (shf)."""
-    amount = np.minimum(amount, np.u4(32)) if mode == "clamp" else amount & np.u4(31)
+    if mode == "clamp":
+        amount = np.minimum(amount, np.u4(32))
+    else:
+        amount = amount & np.u4(31)
     both = b.astype(np.u8) << np.u8(32) | a.astype(np.u8)
     by = amount.astype(np.u8)
     return (both << by >> np.u8(32) if direction == "l" else both >> by).astype(np.u4)
@@ -354,7 +372,9 @@ def limited(value: Array, type: str, kind: Any) -> Array:
 def limits(type: str) -> tuple[int, int]:
     """Return the smallest and the largest number of an integer type."""
     bits = int(type[1:])
-    return (0, (1 << bits) - 1) if type[0] == "u" else (-(1 << bits - 1), (1 << bits - 1) - 1)
+    if type[0] == "u":
+        return (0, (1 << bits) - 1)
+    return (-(1 << bits - 1), (1 << bits - 1) - 1)
 
 
 def carried_sum(a: Array, b: Array, carry: Array) -> tuple[Array, Array]:
@@ -390,13 +410,19 @@ def bit_mask(start: Array, length: Array, mode: str) -> Array:
 
 def zero_extend(a: Array, length: Array, mode: str) -> Array:
     """Return the low bits, zero-extended (szext.u32)."""
-    length = length & np.u4(31) if mode == "wrap" else np.minimum(length, np.u4(32))
+    if mode == "wrap":
+        length = length & np.u4(31)
+    else:
+        length = np.minimum(length, np.u4(32))
     return a & ((np.u8(1) << length.astype(np.u8)) - np.u8(1)).astype(np.u4)
 
 
 def sign_extend(a: Array, length: Array, mode: str) -> Array:
     """Return the low bits, sign-extended (szext.s32)."""
-    length = length & np.u4(31) if mode == "wrap" else np.minimum(length, np.u4(32))
+    if mode == "wrap":
+        length = length & np.u4(31)
+    else:
+        length = np.minimum(length, np.u4(32))
     return unsigned(signed_field(a.view(np.i4), np.u4(0), length))
 
 
@@ -431,7 +457,10 @@ def whole(value: Array, to: str, saturate: bool, kind: Any) -> Array:
     """Convert integers to another integer type, in registers of a kind."""
     bits = int(to[1:])
     if saturate:
-        low, high_ = (0, (1 << bits) - 1) if to[0] == "u" else (-(1 << bits - 1), (1 << bits - 1) - 1)
+        if to[0] == "u":
+            low, high_ = (0, (1 << bits) - 1)
+        else:
+            low, high_ = (-(1 << bits - 1), (1 << bits - 1) - 1)
         limits = np.iinfo(value.dtype)
         value = np.clip(value, value.dtype.type(max(low, limits.min)), value.dtype.type(min(high_, limits.max)))
     narrow = value.astype(np.dtype(f"{'i' if to[0] == 's' else 'u'}{bits // 8}"))

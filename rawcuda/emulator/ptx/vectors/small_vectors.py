@@ -30,7 +30,10 @@ __all__ = ["cvt_small", "to_half_randomly", "to_tf32"]
 @cache
 def _encoded(source: str, format: str, flags: str, mode: str) -> Known:
     """Return the table from halves, or from the upper bits of float32, to the bits of a small float."""
-    kind = "f16" if source == "f16x2" else "bf16"
+    if source == "f16x2":
+        kind = "f16"
+    else:
+        kind = "bf16"
     return Known(lambda bits: encode(format, from_half(kind, bits), flags, mode), np.u4)
 
 
@@ -90,12 +93,17 @@ def _pushed(value: Array, fraction: int, bias: int, random: Array, width: int, f
         scaled = np.floor(size.view(np.f4).astype(np.f8) * (2.0**width / unit)) + random
         made = np.where(small, (np.floor(scaled * 2.0**-width) * unit).astype(np.f4).view(np.u4), made)
     made = np.where(size >= 0x7F800000, bits, made | bits & np.u4(0x80000000)).view(np.f4)
-    return np.where(value < 0, np.f4(0), made) if "relu" in flags else made
+    if "relu" in flags:
+        return np.where(value < 0, np.f4(0), made)
+    return made
 
 
 def to_half_randomly(to: str, high: Array, low: Array, random: Array, flags: str) -> Array:
     """Round two float32 to the halves of a register with random bits (cvt.rs)."""
-    fraction, bias, width = (10, 15, 13) if to == "f16" else (7, 127, 16)
+    if to == "f16":
+        fraction, bias, width = (10, 15, 13)
+    else:
+        fraction, bias, width = (7, 127, 16)
     made: Array = np.u4(0)
     for value, extra in ((high, random >> np.u4(16)), (low, random)):
         number = _pushed(value, fraction, bias, extra, width, flags)
@@ -113,4 +121,6 @@ def to_tf32(value: Array, mode: str, flags: str) -> Array:
     if "satfinite" in flags:
         large = (made & np.u4(0x7FFFFFFF) >= 0x7F800000) & (value == value)
         made = np.where(large, made & np.u4(0x80000000) | np.u4(0x7F7FE000), made)
-    return np.where(value < 0, np.u4(0), made) if "relu" in flags else made
+    if "relu" in flags:
+        return np.where(value < 0, np.u4(0), made)
+    return made

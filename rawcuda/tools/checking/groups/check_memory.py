@@ -98,7 +98,12 @@ def _shared(given: Given) -> None:
     if given.device.attribute("COMPUTE_MODE"):
         raise NotAsked("the compute mode of the device keeps other processes from using it")
     path = getattr(driver.current().libcuda, "path", "")
-    name = "emulator" if driver.is_emulator(driver.current()) else path if os.path.isabs(path) else "nvidia"
+    if driver.is_emulator(driver.current()):
+        name = "emulator"
+    elif os.path.isabs(path):
+        name = path
+    else:
+        name = "nvidia"
     with given.device.allocate(4 * _COUNT) as memory:
         memory.copy_from(floats(_COUNT))
         given.device.synchronize()

@@ -80,14 +80,18 @@ def source_of(mode: str, lane: int, b: int, c: int) -> tuple[int, bool]:
     least = lane & segment
     if mode == "up":
         source = lane - b
-        return (source, True) if source >= most else (lane, False)
+        if source >= most:
+            return (source, True)
+        return (lane, False)
     if mode == "down":
         source = lane + b
     elif mode == "bfly":
         source = lane ^ b
     else:
         source = least | b & ~segment & 31
-    return (source, True) if source <= most else (lane, False)
+    if source <= most:
+        return (source, True)
+    return (lane, False)
 
 
 def _vote(lanes: list[int], requests: list[Request], verb: str) -> Any:

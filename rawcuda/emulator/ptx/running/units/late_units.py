@@ -127,7 +127,10 @@ class Late:
             block.mates.reach(block, address, "B", 1)
             block = block.mates.blocks[(address >> CLUSTER_BITS) - 1]
             address &= (1 << CLUSTER_BITS) - 1
-        unit = min(total & -total, 16) if total else 1
+        if total:
+            unit = min(total & -total, 16)
+        else:
+            unit = 1
         if address % unit or not block.launch.in_shared(address, total):
             raise shared_fault(block.launch, address, total, unit, block.cluster_rank)
         return block, address
@@ -171,7 +174,10 @@ class Late:
 
     def _arrive(self, waited: bool, place: int, total: int, view: memoryview, at: int, used: int, line: int) -> None:
         data: Any = view[at : at + used]
-        self.shared[place : place + total] = data if used == total else bytes(data).ljust(total, b"\0")
+        if used == total:
+            self.shared[place : place + total] = data
+        else:
+            self.shared[place : place + total] = bytes(data).ljust(total, b"\0")
         watch = self.block._watch
         if watch is not None:
             watch.arrive(place // watch.granule, total // watch.granule or 1, line if waited else 0)
@@ -279,7 +285,10 @@ class Late:
     def passed(self, address: int, generic: bool, given: int, by_parity: bool) -> bool:
         """Tell whether a phase of a barrier is complete; a state or a parity says which phase."""
         home, view, place, parts = self._state(address, generic)
-        phase = given & 1 if by_parity else given >> 61 & 1
+        if by_parity:
+            phase = given & 1
+        else:
+            phase = given >> 61 & 1
         if parts[3] == phase and home.settle(place):
             parts[3] = view[place >> 3] >> 61 & 1
         if parts[3] == phase:
@@ -328,7 +337,8 @@ class Late:
         shape   data: returns the bytes; blocks: a mask of the ranks of the cluster's blocks that get them, or 0; runs:
                 which ranges of them are copied, as offsets and lengths; None: all
         """
-        runs = [(0, count)] if runs is None else runs
+        if runs is None:
+            runs = [(0, count)]
         reach = max(at + length for at, length in runs)
         low = (1 << CLUSTER_BITS) - 1
         for rank in [rank for rank in range(16) if blocks >> rank & 1] if blocks else [-1]:
@@ -397,7 +407,10 @@ def combine(verb: str, type: str, target: Any, data: Any) -> None:
             made += _float(a + b, code)
             continue
         if verb in ("min", "max"):
-            c = min(a, b) if verb == "min" else max(a, b)
+            if verb == "min":
+                c = min(a, b)
+            else:
+                c = max(a, b)
             made += struct.pack("<" + code, c)
             continue
         c = {

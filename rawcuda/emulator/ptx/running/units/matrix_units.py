@@ -61,14 +61,21 @@ def element_of(matrix: str, m: int, n: int, k: int, bits: int, lane: int, at: in
 
 def _of_volta(matrix: str, by_rows: bool, single: bool, lane: int, at: int) -> Place:
     """Return the same for m8n8k4 with halves, where each of four groups of eight lanes multiplies its own matrices."""
-    upper = 4 if lane >= 16 else 0
+    if lane >= 16:
+        upper = 4
+    else:
+        upper = 0
     if matrix == "c" and single:
         return (lane & 1) + upper + (at & 2), (at & 4) + (lane & 2) + (at & 1)
     line, other = lane % 4 + upper, at
     if matrix == "a":
-        return (line, other) if by_rows else (at % 4 + upper, lane % 4)
+        if by_rows:
+            return (line, other)
+        return (at % 4 + upper, lane % 4)
     if matrix == "b":
-        return (lane % 4, at + upper) if by_rows else (other, line)
+        if by_rows:
+            return (lane % 4, at + upper)
+        return (other, line)
     return line, other
 
 
@@ -87,13 +94,19 @@ class Plan:
         shape = next(word for word in words if word[0] == "m" and word[1:2].isdecimal())
         m, n, k = shape_of(shape)
         self.saturates = "satfinite" in words
-        self.combine = "xor" if "xor" in words else "and"
+        if "xor" in words:
+            self.combine = "xor"
+        else:
+            self.combine = "and"
         self.mode = next((word for word in words if word in ("rz", "rm", "rp")), "rn")
         layouts = [word for word in words if word in ("row", "col")]
         volta = words[0] == "mma" and shape == "m8n8k4" and types[1] == "f16"
         counts = [m * k, k * n, m * n]
         lanes: list[list[dict[Place, int]]] = []
-        groups = 4 if volta else 1
+        if volta:
+            groups = 4
+        else:
+            groups = 1
         for matrix, type, count in zip("abc", (types[1], types[2], types[3]), counts):
             bits = BITS_OF[type]
             found: list[dict[Place, int]] = [{} for _ in range(groups)]
@@ -113,11 +126,17 @@ class Plan:
                             place = _of_volta(matrix, by_rows, type == "f32", lane, at)
                             found[lane % 16 // 4][place] = lane * each + at
                         else:
-                            wide = 32 if bits == 1 else bits
+                            if bits == 1:
+                                wide = 32
+                            else:
+                                wide = bits
                             row, column = element_of(matrix, m, n, k, wide, lane, at)
                             found[0][row, column] = lane * each + at
             lanes.append(found)
-        depth = k // 32 if types[1] == "b1" else k
+        if types[1] == "b1":
+            depth = k // 32
+        else:
+            depth = k
         self.rows = [[[a[i, p] for p in range(depth)] for i in range(m)] for a in lanes[0]]
         self.columns = [[[b[p, j] for p in range(depth)] for j in range(n)] for b in lanes[1]]
         size = 32 * (counts[2] * groups // 32)
@@ -134,7 +153,10 @@ def fragment(shape: str, matrix: str, type: str) -> int:
         return {"f16": m * n // 64}.get(type, m * n // 32)
     if type == "f16":
         return 8
-    rows = m if matrix == "a" else n
+    if matrix == "a":
+        rows = m
+    else:
+        rows = n
     return max(rows * k * BITS_OF[type] // (1024 if type != "f64" else 2048), 1)
 
 
@@ -149,7 +171,10 @@ def place_in(shape: str, matrix: str, type: str, lane: int, at: int) -> Place:
         each = m * n // 32
     else:
         if type == "b1":
-            rows, columns = (rows, columns // 32) if matrix == "a" else (rows // 32, columns)
+            if matrix == "a":
+                rows, columns = (rows, columns // 32)
+            else:
+                rows, columns = (rows // 32, columns)
         each = fragment(shape, matrix, type) * (max(32 // BITS_OF[type], 1) if type != "b1" else 1)
     number = (lane * each + at) % (rows * columns)
     if matrix == "b":  # column by column, so that the parts of a register follow each other in k

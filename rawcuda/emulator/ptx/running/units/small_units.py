@@ -44,7 +44,10 @@ def _table(format: str) -> tuple[float, ...]:
         exponent, rest = size >> fraction, size & (1 << fraction) - 1
         number = (rest if not exponent else rest + (1 << fraction)) * 2.0 ** (max(exponent, 1) - bias - fraction)
         if size > most:
-            number = math.inf if size == infinity else math.nan
+            if size == infinity:
+                number = math.inf
+            else:
+                number = math.nan
         made.append(-number if value & sign else number)
     return tuple(made)
 
@@ -65,10 +68,15 @@ def encode(format: str, value: float, flags: str = "", mode: str = "rn", random:
         return _encode_scale(value, mode, "satfinite" in flags)
     bits, fraction, bias, most, _, nan = FORMATS[format]
     if value != value:
-        return most if nan is None else nan
+        if nan is None:
+            return most
+        return nan
     if value < 0.0 and "relu" in flags:
         return 0
-    sign = 1 << bits - 1 if math.copysign(1.0, value) < 0.0 else 0
+    if math.copysign(1.0, value) < 0.0:
+        sign = 1 << bits - 1
+    else:
+        sign = 0
     size = abs(value)
     if math.isinf(size) or size >= 2.0 * _table(format)[most]:
         return sign | most
@@ -88,9 +96,10 @@ def encode(format: str, value: float, flags: str = "", mode: str = "rn", random:
     least = 1 - bias - fraction
     while significand.bit_length() <= fraction and power > least:
         significand, power = significand << 1, power - 1
-    made = (
-        significand if significand >> fraction == 0 else (power - least + 1 << fraction) + significand - (1 << fraction)
-    )
+    if significand >> fraction == 0:
+        made = significand
+    else:
+        made = (power - least + 1 << fraction) + significand - (1 << fraction)
     return sign | min(made, most)
 
 
@@ -123,12 +132,21 @@ def to_half_randomly(to: str, high: float, low: float, random: int, flags: str) 
     """Round two float32 to the halves of a register with random bits (cvt.rs)."""
     made = 0
     for value, extra in ((high, random >> 16), (low, random)):
-        fraction, least = (10, -14) if to == "f16" else (7, -126)
+        if to == "f16":
+            fraction, least = (10, -14)
+        else:
+            fraction, least = (7, -126)
         bits = to_half(to, "f32", value, "rz", flags)
         if value == value and not math.isinf(value) and not ("relu" in flags and value < 0.0):
-            width = 13 if to == "f16" else 16
+            if to == "f16":
+                width = 13
+            else:
+                width = 16
             top, bottom = abs(value).as_integer_ratio()
-            exponent = max(math.frexp(value)[1] - 1, least) if value else least
+            if value:
+                exponent = max(math.frexp(value)[1] - 1, least)
+            else:
+                exponent = least
             rounded = math.ldexp(_randomly(top, bottom, exponent - fraction, extra, width), exponent - fraction)
             bits = to_half(to, "f32", math.copysign(rounded, value), "rz" if "satfinite" in flags else "rn", flags)
         made = made << 16 | bits
@@ -144,7 +162,12 @@ class Small(dict[str, "Callable[..., int]"]):
 
     def __missing__(self, key: str) -> Callable[..., int]:
         to, type, mode, flags = key.split(" ")
-        make = _from_numbers if type == "f32" else _from_halves if "f16" in type else _from_small
+        if type == "f32":
+            make = _from_numbers
+        elif "f16" in type:
+            make = _from_halves
+        else:
+            make = _from_small
         made = self[key] = make(to, type, mode, flags)
         return made
 
@@ -154,8 +177,13 @@ SMALL = Small()
 
 def element(format: str) -> int:
     """Return the distance of two elements of a packed format in bits."""
-    width = 8 if format == "ue8m0" else FORMATS[format][0]
-    return 8 if width == 6 else width
+    if format == "ue8m0":
+        width = 8
+    else:
+        width = FORMATS[format][0]
+    if width == 6:
+        return 8
+    return width
 
 
 def _from_numbers(to: str, type: str, mode: str, flags: str) -> Callable[..., int]:
@@ -228,6 +256,9 @@ def numbers(type: str, registers: Sequence[Any]) -> Sequence[Any]:
     table = _table(type)
     most = len(table) - 1
     if type in ("e2m3", "e3m2", "e2m1"):  # in a byte each, in the middle bits
-        shift = 2 if type == "e2m1" else 0
+        if type == "e2m1":
+            shift = 2
+        else:
+            shift = 0
         return [table[byte >> shift & most] for byte in raw]
     return [table[byte] for byte in raw]

@@ -109,7 +109,10 @@ def _offsets(shape: str, matrix: str, type: str, by_rows: bool, stride: int, lan
     """Return the offsets of a lane's elements in bytes (for 4 bits, in half bytes), and the bytes of an element."""
     bits = BITS_OF[type]
     each = fragment(shape, matrix, type) * (max(32 // bits, 1) if type != "b1" else 1)
-    wide = 32 if type == "b1" else bits
+    if type == "b1":
+        wide = 32
+    else:
+        wide = bits
     found = []
     for at in range(each):
         row, column = place_in(shape, matrix, type, lane, at)
@@ -144,7 +147,10 @@ def _whole(
         )
     offsets, size = _offsets(shape, matrix, type, by_rows, stride, thread.place_in_block[0] % 32)
     halves = BITS_OF[type] == 4
-    starts = [offset // 2 for offset in offsets] if halves else offsets
+    if halves:
+        starts = [offset // 2 for offset in offsets]
+    else:
+        starts = offsets
     places = [span(thread, address + start, size, size, line, writes=writes, needs=needs) for start in starts]
     return offsets, size, stride, places
 

@@ -95,7 +95,10 @@ class TensorMap:
         """
         counts = [-(-side // step) for side, step in zip(self.box, self.steps)]
         inner, step = counts[0], self.steps[0]
-        before = min(max(-(start[0] // step), 0), inner) if start[0] < 0 else 0
+        if start[0] < 0:
+            before = min(max(-(start[0] // step), 0), inner)
+        else:
+            before = 0
         inside = 0
         if start[0] + before * step < self.extents[0]:
             inside = min(inner - before, (self.extents[0] - 1 - start[0] - before * step) // step + 1)
@@ -111,7 +114,9 @@ class TensorMap:
 
     def reach(self) -> int:
         """Return the bytes of shared memory that a copy needs: with a swizzle, whole spans of it."""
-        return -(-self.nbytes // self.span) * self.span if self.swizzle else self.nbytes
+        if self.swizzle:
+            return -(-self.nbytes // self.span) * self.span
+        return self.nbytes
 
     def runs(self, base: int) -> list[tuple[int, int]]:
         """Return the ranges of shared memory that a box at `base` has, as offsets and lengths.
@@ -122,7 +127,9 @@ class TensorMap:
             return [(0, self.nbytes)]
         whole = self.nbytes // self.span * self.span
         last = [(self.swizzled(base + at) - base, min(16, self.nbytes - at)) for at in range(whole, self.nbytes, 16)]
-        return [(0, whole), *last] if whole else last
+        if whole:
+            return [(0, whole), *last]
+        return last
 
     def swizzled(self, place: int) -> int:
         """Return the shared address of a byte of a box."""
@@ -166,7 +173,10 @@ def tensor_in(
         for offset, _, inside, _ in rows
     ]  # fmt: skip
     count, size, step = made.nbytes, made.size, made.steps[0]
-    fill = _NAN[size] if made.fill else bytes(size)
+    if made.fill:
+        fill = _NAN[size]
+    else:
+        fill = bytes(size)
     width = -(-made.box[0] // step)
 
     def data() -> bytes:
@@ -207,7 +217,10 @@ def tensor_out(
     type = _TYPES[made.type]
     if verb and not type:
         raise Fault(LAUNCH_FAILED, "a reduction needs elements of 32 or 64 bits, or halves")
-    leaves = [(base + at, length) for at, length in made.runs(base)] if block is late.block else []
+    if block is late.block:
+        leaves = [(base + at, length) for at, length in made.runs(base)]
+    else:
+        leaves = []
     for at, length in leaves:
         late.leaving(at, length, line)
     if verb in ("and", "or", "xor"):
@@ -250,7 +263,10 @@ def tensor_map_replace(thread: Thread, address: int, field: str, at: int, value:
     elif field == "box_dim":
         fields[22 + at] = value & 0xFFFF
     else:
-        fields[_FIELDS[field]] = value + 1 if field == "rank" else value
+        if field == "rank":
+            fields[_FIELDS[field]] = value + 1
+        else:
+            fields[_FIELDS[field]] = value
     try:
         made = LAYOUT.pack(magic, *fields)
     except struct.error:

@@ -28,7 +28,9 @@ _COMPUTED: dict[str, Callable[[int, int], int]] = {
 
 
 def _limits(bits: int, type: str) -> tuple[int, int]:
-    return (-(1 << bits - 1), (1 << bits - 1) - 1) if type == "s32" else (0, (1 << bits) - 1)
+    if type == "s32":
+        return (-(1 << bits - 1), (1 << bits - 1) - 1)
+    return (0, (1 << bits) - 1)
 
 
 def _combined(way: str, value: int, c: int, type: str) -> int:
@@ -37,14 +39,19 @@ def _combined(way: str, value: int, c: int, type: str) -> int:
     value, c = value & 0xFFFFFFFF, c & 0xFFFFFFFF
     if type == "s32":
         value, c = value - (value >> 31 << 32), c - (c >> 31 << 32)
-    return min(value, c) if way == "min" else max(value, c)
+    if way == "min":
+        return min(value, c)
+    return max(value, c)
 
 
 def _reader(selector: str, type: str) -> Callable[[int], int]:
     """Return the function that reads a part of a register as a number."""
     bits, shift = 32, 0
     if selector:
-        bits = 8 if selector[0] == "b" else 16
+        if selector[0] == "b":
+            bits = 8
+        else:
+            bits = 16
         shift = int(selector[1:]) * bits
     whole, sign = (1 << bits) - 1, 1 << bits - 1
     if type == "s32":
@@ -63,9 +70,15 @@ class Video(dict[str, "Callable[[int, int, int], int]"]):
 
     def __missing__(self, key: str) -> Callable[[int, int, int], int]:
         verb, types, flags, way, target, sa, sb = key.split("|")
-        make = _lanes if verb[-1] in "24" else _multiplied if verb == "vmad" else _single
-        made = self[key] = make(verb, types.split(","), flags.split(","), way, target, sa, sb)
-        return made
+        parts = (verb, types.split(","), flags.split(","), way, target, sa, sb)
+        if verb[-1] in "24":
+            function = _lanes(*parts)
+        elif verb == "vmad":
+            function = _multiplied(*parts)
+        else:
+            function = _single(*parts)
+        self[key] = function
+        return function
 
 
 VIDEO = Video()
@@ -76,11 +89,19 @@ def _multiplied(
 ) -> Callable[[int, int, int], int]:
     """Return the function of a product and a sum."""
     first, second = _reader(sa.strip("-"), types[1]), _reader(sb.strip("-"), types[2])
-    sign = -1 if (sa[:1] == "-") != (sb[:1] == "-") else 1
+    if (sa[:1] == "-") != (sb[:1] == "-"):
+        sign = -1
+    else:
+        sign = 1
     is_signed = "s32" in types[1:] or sign < 0  # C, and with a negated C the result, too
     third = _reader("", "s32" if is_signed else "u32")
     sign_c, more = -1 if way == "-" else 1, int("po" in words)
-    shift = 7 if "shr7" in words else 15 if "shr15" in words else 0
+    if "shr7" in words:
+        shift = 7
+    elif "shr15" in words:
+        shift = 15
+    else:
+        shift = 0
     low, high = _limits(32, "s32" if is_signed or sign_c < 0 else "u32")
 
     def compute(a: int, b: int, c: int) -> int:
@@ -91,7 +112,9 @@ def _multiplied(
         value = sign * first(a) * second(b) + sign_c * third(c) + more >> shift
         return (low if value < low else high if value > high else value) & 0xFFFFFFFF
 
-    return limited if "sat" in words else compute
+    if "sat" in words:
+        return limited
+    return compute
 
 
 def _single(
@@ -107,7 +130,12 @@ def _single(
         operation = _shift(verb, words)
     else:
         operation = _COMPUTED[verb]
-    bits = 32 if not target else 8 if target[0] == "b" else 16
+    if not target:
+        bits = 32
+    elif target[0] == "b":
+        bits = 8
+    else:
+        bits = 16
     if "sat" in words:
         operation = _limited(operation, *_limits(bits, type))
     if target:
@@ -123,8 +151,13 @@ def _shift(verb: str, words: list[str]) -> Callable[[int, int], int]:
     clamps, left, kept = "clamp" in words, verb == "vshl", -1 if "sat" in words else 0xFFFFFFFF
 
     def shift(x: int, y: int) -> int:
-        y = min(y, 32) if clamps else y & 31
-        return x << y & kept if left else x >> y
+        if clamps:
+            y = min(y, 32)
+        else:
+            y = y & 31
+        if left:
+            return x << y & kept
+        return x >> y
 
     return shift
 
@@ -149,15 +182,19 @@ def _lanes(
     bits = 32 // count
     order = range(count - 1, -1, -1)  # the selectors start with the highest lane
     lanes = [(int(sa[n]) * bits, int(sb[n]) * bits, lane * bits) for n, lane in enumerate(order) if str(lane) in mask]
-    call = _COMPARED[words[0]] if verb.startswith("vset") else _COMPUTED[verb[:-1]]
+    if verb.startswith("vset"):
+        call = _COMPARED[words[0]]
+    else:
+        call = _COMPUTED[verb[:-1]]
     if "s32" in types[1:3]:
         call = _signed(call, *(1 << bits - 1 if type == "s32" else 0 for type in types[1:3]))
     if "sat" in words:
         call = _limited(call, *_limits(bits, types[0]))
     whole = (1 << bits) - 1
     kept = 0xFFFFFFFF - sum(whole << to for _, _, to in lanes)
-    raw = _Bytes(call) if count == 4 else None
-    cut = _Bytes(lambda x, y: call(x, y) & 0xFF) if count == 4 else None
+    raw = cut = None
+    if count == 4:
+        raw, cut = _Bytes(call), _Bytes(lambda x, y: call(x, y) & 0xFF)
 
     def total(a: int, b: int, c: int) -> int:
         both = a | b << 32
@@ -194,7 +231,9 @@ def _lanes(
         return total
     if count == 2:
         return two
-    return whole_bytes if (mask, sa, sb) == ("3210", "3210", "7654") else four
+    if (mask, sa, sb) == ("3210", "3210", "7654"):
+        return whole_bytes
+    return four
 
 
 def _signed(call: Callable[[int, int], int], sign_a: int, sign_b: int) -> Callable[[int, int], int]:
@@ -204,6 +243,10 @@ def _signed(call: Callable[[int, int], int], sign_a: int, sign_b: int) -> Callab
 def _limited(call: Callable[[int, int], int], low: int, high: int) -> Callable[[int, int], int]:
     def limited(x: int, y: int) -> int:
         value = call(x, y)
-        return low if value < low else high if value > high else value
+        if value < low:
+            return low
+        if value > high:
+            return high
+        return value
 
     return limited

@@ -56,7 +56,10 @@ class AccessEmitter(CheckEmitter):
         floats = [isinstance(t, Register) and self.holds_float[t.index] and BITS[t.type] == BITS[type] for t in targets]
         code = _CODES[BITS[type]]
         if all(floats) and BITS[type] in (32, 64):
-            code = "f" if BITS[type] == 32 else "d"
+            if BITS[type] == 32:
+                code = "f"
+            else:
+                code = "d"
         elif type[0] == "s" and any(isinstance(t, Register) and BITS[t.type] > BITS[type] for t in targets):
             code = _SIGNED[BITS[type]]
         self.matters = any(isinstance(each, Register) and each.index in self.judged for each in targets)
@@ -65,7 +68,10 @@ class AccessEmitter(CheckEmitter):
             base, offset = self._address(address)
             note = Note(space or "generic", "read", width * len(targets), base, offset)
             offset -= instruction.inside
-            start = f"{base} + {offset}" if offset else base
+            if offset:
+                start = f"{base} + {offset}"
+            else:
+                start = base
             self.put(f"if {start} & {instruction.alignment - 1}:")
             self.indent += 1
             self._put_misaligned(space, start, instruction.alignment, note)
@@ -80,20 +86,21 @@ class AccessEmitter(CheckEmitter):
                 continue
             assert isinstance(target, Register)
             if type == "b128":
-                where = f"{index} + {2 * at}" if at else index
+                if at:
+                    where = f"{index} + {2 * at}"
+                else:
+                    where = index
                 self.put(f"{target.python} = {view}[{where}] | {view}[{where} + 1] << 64", note)
                 continue
-            text = f"{view}[{index} + {at}]" if at else f"{view}[{index}]"
+            if at:
+                text = f"{view}[{index} + {at}]"
+            else:
+                text = f"{view}[{index}]"
             if code in "bhiq":
                 text = f"{text} & {mask(BITS[target.type])}"
-            if code in "fd":
-                self.put(f"{target.python} = {text}", note)
-            elif self.holds_float[target.index]:
-                self.put(f"{target.python} = float_of_{BITS[target.type]}({text})", note)
-            elif code in "bhiq":
-                self.put(f"{target.python} = {text}", note)
-            else:
-                self.put(f"{target.python} = {text}", note)
+            if code not in "fd" and self.holds_float[target.index]:
+                text = f"float_of_{BITS[target.type]}({text})"
+            self.put(f"{target.python} = {text}", note)
 
     def do_st(self, instruction: Instruction, shape: Shape) -> None:
         """Store registers or constants to memory."""
@@ -110,25 +117,37 @@ class AccessEmitter(CheckEmitter):
         width = BITS[type] // 8
         floats = [isinstance(s, Register) and self.holds_float[s.index] and BITS[s.type] == BITS[type] for s in sources]
         as_float = any(floats) and BITS[type] in (32, 64)
-        code = ("f" if BITS[type] == 32 else "d") if as_float else _CODES[BITS[type]]
+        if as_float:
+            code = "f" if BITS[type] == 32 else "d"
+        else:
+            code = _CODES[BITS[type]]
         values = [self._stored(source, type, as_float) for source in sources]
         self.order = self.strength(shape)
         view, index, note = self.place(space, address, code, width * len(sources), "write")
         if len(sources) > 1 or type == "b128":
             self.put(f"j = {index}")
             index = "j"
-        given = [] if type == "b128" else values
+        if type == "b128":
+            given = []
+        else:
+            given = values
         self.touch(index, code, width * len(sources), False, given, self.order, note, view)
         for at, text in enumerate(values):
             if type == "b128":
-                where = f"{index} + {2 * at}" if at else index
+                if at:
+                    where = f"{index} + {2 * at}"
+                else:
+                    where = index
                 self.put(f"{view}[{where}] = {text} & {mask(64)}; {view}[{where} + 1] = {text} >> 64", note)
                 continue
             self.put(f"{view}[{index} + {at}] = {text}" if at else f"{view}[{index}] = {text}", note)
 
     def _stored(self, source: Operand, type: str, as_float: bool) -> str:
         if as_float:
-            wanted = "f32" if BITS[type] == 32 else "f64"
+            if BITS[type] == 32:
+                wanted = "f32"
+            else:
+                wanted = "f64"
             return self.kept(source, wanted)
         if type in FLOAT_TYPES and not isinstance(source, Register):
             return f"bits_of_{BITS[type]}({self.value(source, type)})"
@@ -138,7 +157,10 @@ class AccessEmitter(CheckEmitter):
         """Return the registers or values of a (vector) access, after a check of their classes."""
         vector = shape.chosen.get("vec")
         if vector is None:
-            items = operand.items if isinstance(operand, Vector) and not operand.round else [operand]
+            if isinstance(operand, Vector) and not operand.round:
+                items = operand.items
+            else:
+                items = [operand]
             if len(items) != 1 or isinstance(items[0], (Vector, Sink)):
                 raise self.mismatch(instruction)
         else:
@@ -146,14 +168,16 @@ class AccessEmitter(CheckEmitter):
             if not isinstance(operand, Vector) or operand.round or len(operand.items) != count:
                 raise self.mismatch(instruction)
             items = operand.items
-            most = (
-                256
-                if self.unit.module.architecture >= (10, 0) and type != "b128" and instruction.opcode != "ldu"
-                else 128
-            )
+            if self.unit.module.architecture >= (10, 0) and type != "b128" and instruction.opcode != "ldu":
+                most = 256
+            else:
+                most = 128
             if BITS[type] * count > most:
                 raise self.reject(f"Vector of {BITS[type] * count} bits is too wide for '{instruction.opcode}'")
-        check = check_read if instruction.opcode in ("st", "atom") else check_written
+        if instruction.opcode in ("st", "atom"):
+            check = check_read
+        else:
+            check = check_written
         if vector is not None:
             self._check_alike(instruction, [item for item in items if not isinstance(item, Sink)], type)
         for item in items:
@@ -169,7 +193,10 @@ class AccessEmitter(CheckEmitter):
             raise self.mismatch(instruction)
         if held:
             whole = next((each for each in held if each[0] == "b"), held[0])  # bits stand for all
-            mixed = "f" not in whole if type in FLOAT_TYPES else whole == "f16x2"
+            if type in FLOAT_TYPES:
+                mixed = "f" not in whole
+            else:
+                mixed = whole == "f16x2"
             if not fits(whole, f"b{BITS[type]}" if mixed and BITS[whole] == BITS[type] else type, True):
                 raise self.mismatch(instruction)
 
@@ -209,7 +236,10 @@ class AccessEmitter(CheckEmitter):
         address = next(o for o in instruction.operands if isinstance(o, Address))
         if isinstance(address.base, Symbol):
             target = address.base.target
-            held = target.space if isinstance(target, Variable) else "function"
+            if isinstance(target, Variable):
+                held = target.space
+            else:
+                held = "function"
             if held == "function" or (space and held != space) or (not space and held in ("const", "param")):
                 raise self.reject(
                     f"State space mismatch between instruction and address in instruction '{instruction.opcode}'"
@@ -227,7 +257,9 @@ class AccessEmitter(CheckEmitter):
                 raise self.mismatch(instruction)
         elif space != "local":
             raise self.reject("Immediate addresses allowed only for .local state space")
-        return "shared::cluster" if shape.has("shared::cluster") else space
+        if shape.has("shared::cluster"):
+            return "shared::cluster"
+        return space
 
     def place(self, space: str, address: Address, code: str, total: int, verb: str) -> tuple[str, str, Note]:
         """Write the checks of an access, and return the view and the index of its first element."""
@@ -264,9 +296,15 @@ class AccessEmitter(CheckEmitter):
     def _place_global(self, space: str, address: Address, code: str, total: int, verb: str) -> tuple[str, str, Note]:
         base, offset = self._address(address)
         shift = _SHIFT[WIDTH[code]]
-        index = f"i >> {shift}" if shift else "i"
+        if shift:
+            index = f"i >> {shift}"
+        else:
+            index = "i"
         note = Note(space or "generic", verb, total, base, offset)
-        unaligned = f"i & {total - 1} or " if total > 1 else ""
+        if total > 1:
+            unaligned = f"i & {total - 1} or "
+        else:
+            unaligned = ""
         if not space and isinstance(address.base, Register) and address.base.index in self.local_pointers:
             window = self.unit.WINDOWS["local"] - offset
             self._put_frame(f"{base} - frame_lo - {window:#x}", code)
@@ -281,7 +319,10 @@ class AccessEmitter(CheckEmitter):
         if space:
             self.put(f"if {unaligned}not 0 <= i < n{number}:")
             self.indent += 1
-            reach = "constant" if space == "const" else "reach"
+            if space == "const":
+                reach = "constant"
+            else:
+                reach = "reach"
             self.put(f"v{number}, lo{number}, n{number} = L.{reach}({base}, {offset}, {code!r}, {total})", note)
             self.put(f"i = {base} - lo{number}")
             if self.unit.watch and space != "const":
@@ -349,7 +390,9 @@ class AccessEmitter(CheckEmitter):
         if kind == "mark":
             return f"{function}({start})"
         checked = kind == "update" or self.matters and not self.order.startswith("volatile")
-        return f"{function}({start}, {self.line})" if checked else ""
+        if checked:
+            return f"{function}({start}, {self.line})"
+        return ""
 
     def _place_shared(self, address: Address, code: str, total: int, verb: str) -> tuple[str, str, Note]:
         base, offset = self._address(address)
@@ -357,8 +400,14 @@ class AccessEmitter(CheckEmitter):
         shift = _SHIFT[WIDTH[code]]
         note = Note("shared", verb, total, base, offset)
         if self.unit.prepared[self.function.name].reserves:  # memory that the system reserves lies behind a gap
-            bits = BITS[address.base.type] if isinstance(address.base, Register) else 32
-            where = f"({base} + {offset} & {mask(bits)})" if offset else base
+            if isinstance(address.base, Register):
+                bits = BITS[address.base.type]
+            else:
+                bits = 32
+            if offset:
+                where = f"({base} + {offset} & {mask(bits)})"
+            else:
+                where = base
             self.put(f"if L.shared_bytes - {total} < {where} < L.reserved_at: L.outside({where}, {total})", note)
         if base.isdecimal():  # the address of a variable, known at translation
             place = int(base) + offset
@@ -366,7 +415,10 @@ class AccessEmitter(CheckEmitter):
             if place % total:
                 self.put(f"misaligned(L, {place}, {total})", note)
             return f"s_{code}", str(max(place, 0) >> shift) if place >= 0 else "0x40000000", note
-        bits = BITS[address.base.type] if isinstance(address.base, Register) else 32
+        if isinstance(address.base, Register):
+            bits = BITS[address.base.type]
+        else:
+            bits = 32
         if base.isidentifier() and offset % total == 0 and offset >= 0:
             index = self._shared_index(base, shift, total, bits, note)
             return f"s_{code}", f"{index} + {offset >> shift}" if offset else index, note
@@ -387,7 +439,10 @@ class AccessEmitter(CheckEmitter):
         name = f"q{shift}_{total}{base}"
         if name not in known:
             known.add(name)
-            plain = f"{base} >> {shift}" if shift else base
+            if shift:
+                plain = f"{base} >> {shift}"
+            else:
+                plain = base
             self.put(
                 f"{name} = {plain} if not {base} & {1 << bits - 1 | total - 1:#x} else wrapped(L, {base}, {bits}, "
                 f"{total}, {shift}, {note.offset})",
@@ -400,10 +455,16 @@ class AccessEmitter(CheckEmitter):
         self.needs_block = True
         shift = _SHIFT[WIDTH[code]]
         note = Note("shared::cluster", verb, total, base, offset)
-        where = f"{base} + {offset}" if offset else base
+        if offset:
+            where = f"{base} + {offset}"
+        else:
+            where = base
         self.put(f"w, i = B.mates.reach(B, {where}, {code!r}, {total})", note)
         kind = self._kind(verb)
-        call = self._told(kind, f"B.mates.{kind}", f"B, {where}, {total}") if self.granule else ""
+        if self.granule:
+            call = self._told(kind, f"B.mates.{kind}", f"B, {where}, {total}")
+        else:
+            call = ""
         if call:
             self.put(call, note)
         return "w", f"i >> {shift}" if shift else "i", note
@@ -413,8 +474,14 @@ class AccessEmitter(CheckEmitter):
         self.needs_thread = True
         shift = _SHIFT[WIDTH[code]]
         note = Note("local", verb, total, base, offset)
-        where = f"{base} + {offset}" if offset else base
-        unaligned = f"i & {total - 1} or " if total > 1 else ""
+        if offset:
+            where = f"{base} + {offset}"
+        else:
+            where = base
+        if total > 1:
+            unaligned = f"i & {total - 1} or "
+        else:
+            unaligned = ""
         self.marks = "m"
         if self.frame_size:
             self._put_frame(f"{where} - frame_lo", code)
@@ -444,7 +511,10 @@ class AccessEmitter(CheckEmitter):
             ):
                 text = self.read_slot(base.target, where + base.offset, type, held)
             else:
-                code = ("f" if BITS[type] == 32 else "d") if held else (_SIGNED if signed else _CODES)[BITS[type]]
+                if held:
+                    code = "f" if BITS[type] == 32 else "d"
+                else:
+                    code = (_SIGNED if signed else _CODES)[BITS[type]]
                 start, more = self._address(Address(base, where))
                 if self.function.entry:
                     text = f"L.parameter({_sum(start, more)}, {code!r})"
@@ -490,7 +560,10 @@ class AccessEmitter(CheckEmitter):
         if offset < 0 or offset + bits // 8 > variable.size:
             raise self.reject(f"Access past the end of parameter '{variable.name[:80]}'")
         if not variable.scalar:
-            code = ("f" if bits == 32 else "d") if as_float else (_SIGNED if type[0] == "s" else _CODES)[bits]
+            if as_float:
+                code = "f" if bits == 32 else "d"
+            else:
+                code = (_SIGNED if type[0] == "s" else _CODES)[bits]
             if bits == 128:
                 return f"unpack('Q', {name}, {offset}) | unpack('Q', {name}, {offset + 8}) << 64"
             return f"unpack({code!r}, {name}, {offset})"
@@ -499,12 +572,17 @@ class AccessEmitter(CheckEmitter):
             if whole and as_float:
                 return name
             name = f"{'copied_' * (variable.type == 'f32')}bits_of_{BITS[variable.type]}({name})"
-        text = name if not offset else f"({name} >> {8 * offset})"
+        if not offset:
+            text = name
+        else:
+            text = f"({name} >> {8 * offset})"
         if not whole:
             text = f"({text} & {mask(bits)})"
         if type[0] == "s":
             text = f"(({text} ^ {1 << bits - 1:#x}) - {1 << bits - 1:#x})"
-        return f"float_of_{bits}({text})" if as_float else text
+        if as_float:
+            return f"float_of_{bits}({text})"
+        return text
 
     def write_slot(self, variable: Variable, offset: int, type: str, source: Operand) -> None:
         """Write a value into (part of) a parameter of a call, or a result of a function."""
@@ -532,8 +610,14 @@ class AccessEmitter(CheckEmitter):
             self.put(f"pack('Q', {name}, {offset + 8}, {text} >> 64)")
             return
         as_float = isinstance(source, Register) and self.holds_float[source.index] and bits == BITS[source.type]
-        code = ("f" if bits == 32 else "d") if as_float else _CODES[bits]
-        plain = f"b{bits}" if isinstance(source, Register) else type
+        if as_float:
+            code = "f" if bits == 32 else "d"
+        else:
+            code = _CODES[bits]
+        if isinstance(source, Register):
+            plain = f"b{bits}"
+        else:
+            plain = type
         value = self.kept(source, ("f32" if bits == 32 else "f64") if as_float else plain)
         if not as_float and plain in FLOAT_TYPES:
             value = f"bits_of_{bits}({value})"
@@ -544,4 +628,6 @@ def _sum(start: str, offset: int) -> str:
     """Return an address plus an offset, as their sum if both are numbers."""
     if start.isdecimal():
         return str(int(start) + offset)
-    return f"{start} + {offset}" if offset else start
+    if offset:
+        return f"{start} + {offset}"
+    return start

@@ -56,7 +56,10 @@ class AsyncEmitter(ClusterEmitter):
         """Return an address in a state space (or "" for a generic one) as a generic address."""
         base = address.base
         if isinstance(base, Symbol):
-            held = base.target.space if isinstance(base.target, Variable) else "function"
+            if isinstance(base.target, Variable):
+                held = base.target.space
+            else:
+                held = "function"
             if held == "function" or space and held != space:
                 raise self.reject(
                     f"State space mismatch between instruction and address in instruction '{instruction.opcode}'"
@@ -67,21 +70,30 @@ class AsyncEmitter(ClusterEmitter):
             if base.type[0] == "f" or wide not in (32, 64) or wide == 32 and space == "global":
                 raise self.mismatch(instruction)
             text = self.value(base, f"b{wide}")
-            text = f"{text} + {address.offset}" if address.offset else text
+            if address.offset:
+                text = f"{text} + {address.offset}"
         else:
             raise self.mismatch(instruction)
         window = self.unit.WINDOWS.get(space)
-        return f"{text} + {window:#x}" if window is not None else text
+        if window is not None:
+            return f"{text} + {window:#x}"
+        return text
 
     # -- groups
 
     def do_group(self, instruction: Instruction, shape: Shape) -> None:
         """Write the end of a group of copies, or a wait for groups."""
-        kind = "bulk" if "bulk" in instruction.modifiers else "cp"
+        if "bulk" in instruction.modifiers:
+            kind = "bulk"
+        else:
+            kind = "cp"
         if shape.has("commit_group"):
             self.put(f"{self.started()}.commit({kind!r})")
             return
-        most = instruction.operands[0] if instruction.operands else None
+        if instruction.operands:
+            most = instruction.operands[0]
+        else:
+            most = None
         self.put(f"{self.started()}.wait({kind!r}, {most.value if isinstance(most, Int) else -1})")
 
     def do_cp_async(self, instruction: Instruction, shape: Shape) -> None:
@@ -100,7 +112,10 @@ class AsyncEmitter(ClusterEmitter):
         ):
             raise self.reject("Copy size of 'cp.async' must be 4, 8 or 16 bytes, and 16 with '.cg'")
         total = size.value
-        wanted = operands[3] if len(operands) == 4 else None
+        if len(operands) == 4:
+            wanted = operands[3]
+        else:
+            wanted = None
         if isinstance(wanted, (Register, Not)) and (isinstance(wanted, Not) or wanted.type == "pred"):
             self.put(f"u = 0 if {self.value(wanted, 'pred')} else {total}")
         elif wanted is not None:
@@ -181,7 +196,10 @@ class AsyncEmitter(ClusterEmitter):
         elif verb == "inval":
             self.put(f"{late}.invalidate({where})")
         elif verb in ("expect_tx", "complete_tx") and "arrive" not in words and "arrive_drop" not in words:
-            sign = "-" if verb == "complete_tx" else ""
+            if verb == "complete_tx":
+                sign = "-"
+            else:
+                sign = ""
             self.put(f"{late}.transact({where}, {sign}{numbers[0]})")
         elif verb in ("test_wait", "try_wait"):
             call = f"{late}.passed({where}, {numbers[0]}, {'parity' in words})"
@@ -199,8 +217,14 @@ class AsyncEmitter(ClusterEmitter):
         expects = "expect_tx" in words
         if numbers and not expects and "noComplete" not in words and self.unit.module.architecture < (9, 0):
             raise self.reject(".noComplete modifier required for instruction 'mbarrier.arrive with count argument'")
-        count = numbers[0] if numbers and not expects else "1"
-        nbytes = numbers[0] if expects else "0"
+        if numbers and not expects:
+            count = numbers[0]
+        else:
+            count = "1"
+        if expects:
+            nbytes = numbers[0]
+        else:
+            nbytes = "0"
         completes = "noComplete" not in words
         call = f"{self.started()}.arrive({where}, {count}, {nbytes}, {'arrive_drop' in words}, {completes})"
         if isinstance(target, (Sink, Address)):
@@ -220,9 +244,15 @@ class AsyncEmitter(ClusterEmitter):
         self.needs_thread = True
         count = self.value(size, "u32")
         late = self.started()
-        kind = f"{shape.type}.{next((word for word in words if word in _REDUCTIONS), '')}" if shape.type else "."
+        if shape.type:
+            kind = f"{shape.type}.{next((word for word in words if word in _REDUCTIONS), '')}"
+        else:
+            kind = "."
         if "bulk_group" in words:
-            mask = self.value(operands[-1], "u16") if "cp_mask" in words else "None"
+            if "cp_mask" in words:
+                mask = self.value(operands[-1], "u16")
+            else:
+                mask = "None"
             to, of = self.everywhere(instruction, target, "global"), self.everywhere(instruction, source, "shared")
             self.put(
                 f"bulk_out(T, {late}, {to}, {of}, {count}, {kind!r}, {mask}, {self.line})",
@@ -233,8 +263,14 @@ class AsyncEmitter(ClusterEmitter):
         barrier = operands[3]
         assert isinstance(barrier, Address)
         at, _ = self.point(instruction, barrier, "shared")
-        ranks = self.value(operands[4], "u16") if "multicast::cluster" in words else "0"
-        space = "global" if "global" in words else "shared"
+        if "multicast::cluster" in words:
+            ranks = self.value(operands[4], "u16")
+        else:
+            ranks = "0"
+        if "global" in words:
+            space = "global"
+        else:
+            space = "shared"
         of = self.everywhere(instruction, source, space)
         self.put(
             f"bulk_in(T, {late}, {place}, {of}, {count}, {at}, {ranks}, {kind!r}, {self.line})",
@@ -250,7 +286,10 @@ class AsyncEmitter(ClusterEmitter):
             raise self.mismatch(instruction)
         for item in items:
             check_read(instruction, item, "s32", False)
-        space = "global" if isinstance(texel.base, Symbol) else ""
+        if isinstance(texel.base, Symbol):
+            space = "global"
+        else:
+            space = ""
         where = self.everywhere(instruction, Address(texel.base, texel.offset), space)
         return where, f"({''.join(self.signed(item, 's32') + ', ' for item in items)})"
 
@@ -264,7 +303,10 @@ class AsyncEmitter(ClusterEmitter):
         where, coordinates = self._coordinates(instruction, shape, texel)
         place, _ = self.point(instruction, first, "shared")
         if "bulk_group" in words:
-            verb = next((word for word in words if word in _REDUCTIONS), "") if "reduce" in words else ""
+            if "reduce" in words:
+                verb = next((word for word in words if word in _REDUCTIONS), "")
+            else:
+                verb = ""
             self.put(
                 f"tensor_out(T, {late}, {where}, {coordinates}, {place}, {verb!r}, {self.line})",
                 Note("global", "write", 16, "", 0),
@@ -273,7 +315,10 @@ class AsyncEmitter(ClusterEmitter):
         barrier = operands[2]
         assert isinstance(barrier, Address)
         at, _ = self.point(instruction, barrier, "shared")
-        ranks = self.value(operands[3], "u16") if "multicast::cluster" in words else "0"
+        if "multicast::cluster" in words:
+            ranks = self.value(operands[3], "u16")
+        else:
+            ranks = "0"
         self.put(
             f"tensor_in(T, {late}, {where}, {coordinates}, {place}, {at}, {ranks}, {self.line})",
             Note("global", "read", 16, "", 0),
@@ -322,12 +367,18 @@ class AsyncEmitter(ClusterEmitter):
             raise self.mismatch(instruction)
         space = next(word for word in instruction.modifiers if word in ("global", "shared::cta")).partition("::")[0]
         field = next(word for word in instruction.modifiers if word in _FIELDS)
-        number = operands[1] if len(operands) == 3 else None
+        if len(operands) == 3:
+            number = operands[1]
+        else:
+            number = None
         if self.unit.module.target[-1] not in "af":
             raise self.reject(f"Instruction 'tensormap.replace' not supported on .target '{self.unit.module.target}'")
         if isinstance(number, Int) and not 0 <= number.value < (4 if field == "global_stride" else 5):
             raise self.reject(f"Ordinal '{number.value}' of 'tensormap.replace' out of range")
-        at = number.value if isinstance(number, Int) else 0
+        if isinstance(number, Int):
+            at = number.value
+        else:
+            at = 0
         self.put(
             f"tensor_map_replace(T, {self.everywhere(instruction, address, space)}, {field!r}, {at}, "
             f"{self.value(value, shape.types[1])}, {self.line})",
@@ -349,7 +400,10 @@ class AsyncEmitter(ClusterEmitter):
     ) -> tuple[str, str, bool]:
         """Return the places of a value and of its barrier, and whether they are generic."""
         assert isinstance(target, Address) and isinstance(barrier, Address)
-        named = "shared" if shape.has("shared::cluster") else ""
+        if shape.has("shared::cluster"):
+            named = "shared"
+        else:
+            named = ""
         place, generic = self.point(instruction, target, named)
         at, other = self.point(instruction, barrier, named)
         if generic != other:
@@ -363,7 +417,12 @@ class AsyncEmitter(ClusterEmitter):
         items = self._elements(instruction, shape, given, type)
         if any(isinstance(item, Register) and BITS[item.type] != BITS[type] for item in items):
             raise self.mismatch(instruction)
-        code = ("f" if type == "f32" else "d") if type in FLOAT_TYPES else "I" if BITS[type] == 32 else "Q"
+        if type in FLOAT_TYPES:
+            code = "f" if type == "f32" else "d"
+        elif BITS[type] == 32:
+            code = "I"
+        else:
+            code = "Q"
         values = ", ".join(self.value(item, type) for item in items)
         place, at, generic = self._places(instruction, target, barrier, shape)
         data = f"packed_as('{len(items)}{code}', {values})"

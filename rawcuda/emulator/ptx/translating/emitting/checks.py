@@ -57,7 +57,9 @@ def lines_before_reads(body: list[Line]) -> set[int]:
             reads = True
         elif line.text.startswith("return"):
             reads = False
-    return found | {-1} if reads else found
+    if reads:
+        return found | {-1}
+    return found
 
 
 class CheckEmitter(Emitter):
@@ -68,7 +70,9 @@ class CheckEmitter(Emitter):
         order = shape.chosen.get("sem", "weak")
         if shape.has("nc"):
             self.noncoherent = True
-        return "" if order == "weak" else f"{order}.{shape.chosen.get('scope', 'sys')}"
+        if order == "weak":
+            return ""
+        return f"{order}.{shape.chosen.get('scope', 'sys')}"
 
     def put_order(self, modelled: bool = False) -> None:
         """Write the call that tells the race checkers that threads may have synchronized.
@@ -139,7 +143,10 @@ class CheckEmitter(Emitter):
         if values is not None:
             self.put(f"if {marks} is not None: {' = '.join(places)} = {int('01' * width, 16):#x}", note)
         elif judged:
-            strong = ", True" if watched and not now else ""
+            if watched and not now:
+                strong = ", True"
+            else:
+                strong = ""
             self.put(
                 f"if {marks} is not None and not ({' or '.join(places)}): L.{'unwritten' if now else 'undefined_at'}("
                 f"{note.register or 0} + {note.offset}, {total}, {note.space!r}, {self.line}{strong})",
@@ -150,14 +157,19 @@ class CheckEmitter(Emitter):
 
     def _generic(self, note: Note) -> str:
         """Return the generic address of an access."""
-        place = f"{note.register or 0} + {note.offset}" if note.offset or not note.register else note.register
+        if note.offset or not note.register:
+            place = f"{note.register or 0} + {note.offset}"
+        else:
+            place = note.register
         if note.space in ("shared", "shared::cluster"):
             return f"({place} & 0xffffffff) + {self.unit.WINDOWS['shared']:#x}"
         return place
 
     def _place(self) -> str:
         """Return the line of an access; in a function, also that of its call."""
-        return str(self.line) if self.function.entry else f"({self.line}, caller())"
+        if self.function.entry:
+            return str(self.line)
+        return f"({self.line}, caller())"
 
     def _touch_past(
         self, index: str, total: int, values: list[str] | None, strength: str, note: Note, view: str
@@ -168,8 +180,14 @@ class CheckEmitter(Emitter):
         if values is None:
             self.put(f"past_read({start})", note)
         else:
-            releases = scope if order == "release" else ""
-            given = f"({', '.join(values)},)" if values and view != "None" else "None"
+            if order == "release":
+                releases = scope
+            else:
+                releases = ""
+            if values and view != "None":
+                given = f"({', '.join(values)},)"
+            else:
+                given = "None"
             self.put(f"past_write({start}, {releases!r}, {view if given != 'None' else None}, {index}, {given})", note)
 
     def _touch_shared(
@@ -187,7 +205,10 @@ class CheckEmitter(Emitter):
         if not granule:
             return
         self.needs_watch = True
-        start = index if width == granule else f"({index}) * {width // granule}"
+        if width == granule:
+            start = index
+        else:
+            start = f"({index}) * {width // granule}"
         count = total // granule
         if watched or self.unit.races:
             if values is not None:

@@ -56,7 +56,10 @@ class ControlEmitter(ConvertEmitter):
             space = self.space_of(instruction, shape)
             if instruction.opcode == "prefetchu" and space not in ("", "global"):
                 raise self.reject("Non-generic address is not supported as operand for prefetchu instruction")
-            size = instruction.operands[1] if instruction.opcode == "cp" else None
+            if instruction.opcode == "cp":
+                size = instruction.operands[1]
+            else:
+                size = None
             if isinstance(size, Int) and size.value % 16:
                 words = f"unexpected value '{size.value}', expected to be multiple of 16"
                 raise self.reject(f"Argument 1 of instruction 'cp.async.bulk.prefetch': {words}")
@@ -109,7 +112,10 @@ class ControlEmitter(ConvertEmitter):
         returns: list[Operand] = []
         if isinstance(operands[0], Vector) and operands[0].round:
             returns = operands.pop(0).items  # type: ignore[union-attr]
-        target = operands.pop(0) if operands else None
+        if operands:
+            target = operands.pop(0)
+        else:
+            target = None
         arguments: list[Operand] = []
         if operands and isinstance(operands[0], Vector) and operands[0].round:
             arguments = operands.pop(0).items  # type: ignore[union-attr]
@@ -132,8 +138,14 @@ class ControlEmitter(ConvertEmitter):
         self._results(returns, given, call)
 
     def _prototype(self, operands: list[Operand]) -> Prototype:
-        name = operands[0] if len(operands) == 1 else None
-        found = name.prototype if isinstance(name, Name) else None
+        if len(operands) == 1:
+            name = operands[0]
+        else:
+            name = None
+        if isinstance(name, Name):
+            found = name.prototype
+        else:
+            found = None
         if found is None:
             raise self.reject("Call to indirect target requires call prototype")
         if found.labels is None:
@@ -152,13 +164,17 @@ class ControlEmitter(ConvertEmitter):
                 raise self.mismatch(instruction)
             arguments = "".join(f", {text}" for text in texts)
             call = f"T.callee({self.value(target, 'b64')}, {len(texts)})(T{arguments})"
-            return f"(yield from finish({call}))" if self.blocks else call
+            if self.blocks:
+                return f"(yield from finish({call}))"
+            return call
         made = self.unit.prepared.get(callee.name)
         arguments = "".join(f", {text}" for text in texts)
         if made is not None:
             self.needs_functions = True
             call = f"F[{callee.index}](T{arguments})"
-            return f"(yield from {call})" if made.blocking else call
+            if made.blocking:
+                return f"(yield from {call})"
+            return call
         if callee.name in self.unit.BUILTINS:
             return f"T.{callee.name.strip('_')}({', '.join(texts)})"
         raise self.reject(f"Unresolved extern function '{callee.name[:80]}'")
@@ -170,15 +186,21 @@ class ControlEmitter(ConvertEmitter):
                 raise self.reject(f"Type or size of argument '{variable.name[:80]}' does not match the parameter")
             text = self.slot(variable)
             if self.slot_is_float(variable) != self.slot_is_float(wanted):
-                way = (
-                    "float_of" if self.slot_is_float(wanted) else "copied_bits_of" if variable.size == 4 else "bits_of"
-                )
+                if self.slot_is_float(wanted):
+                    way = "float_of"
+                elif variable.size == 4:
+                    way = "copied_bits_of"
+                else:
+                    way = "bits_of"
                 return f"{way}_{variable.size * 8}({text})"
             return text
         if isinstance(wanted, Variable):
             if not wanted.scalar:
                 raise self.reject("A register does not fit an array parameter")
-            type = wanted.type if self.slot_is_float(wanted) else f"b{BITS[wanted.type]}"
+            if self.slot_is_float(wanted):
+                type = wanted.type
+            else:
+                type = f"b{BITS[wanted.type]}"
         else:
             type = wanted.type
             self._same_element(argument, wanted)
@@ -208,7 +230,12 @@ class ControlEmitter(ConvertEmitter):
                     raise self.reject("Type or size of the result does not match")
                 has, wants = self.slot_is_float(shape), self.slot_is_float(result.target)
                 if has != wants:
-                    way = "float_of" if wants else "copied_bits_of" if shape.size == 4 else "bits_of"
+                    if wants:
+                        way = "float_of"
+                    elif shape.size == 4:
+                        way = "copied_bits_of"
+                    else:
+                        way = "bits_of"
                     name = f"{way}_{shape.size * 8}({name})"
                 self.put(f"{self.slot(result.target)} = {name}")
             elif isinstance(result, Register):
@@ -222,8 +249,14 @@ class ControlEmitter(ConvertEmitter):
 
     def do_bar(self, instruction: Instruction, shape: Shape) -> None:
         """Write a barrier of the block, which waits or only arrives."""
-        count = instruction.operands[1] if len(instruction.operands) > 1 else None
-        verb = "arrive" if "arrive" in shape.chosen else "sync"
+        if len(instruction.operands) > 1:
+            count = instruction.operands[1]
+        else:
+            count = None
+        if "arrive" in shape.chosen:
+            verb = "arrive"
+        else:
+            verb = "sync"
         if verb == "arrive" and isinstance(count, Int) and not count.value:
             raise self.reject("Instruction 'bar.arrive' requires a non-zero thread count argument")
         self.put(
@@ -235,20 +268,30 @@ class ControlEmitter(ConvertEmitter):
         if isinstance(operand, Int) and operand.value & 0xFFFFFFFF > 15:
             raise self.reject(f"Barrier number '{operand.value}' out of range, expected to be in range [0..15]")
         text = self.value(operand, "u32")
-        return text if isinstance(operand, Int) else f"barrier({text})"
+        if isinstance(operand, Int):
+            return text
+        return f"barrier({text})"
 
     def _count(self, operand: Operand | None) -> str:
         if isinstance(operand, Int) and operand.value & 0xFFFFFFFF & 31:
             raise self.reject(f"Thread count '{operand.value}' of a barrier is not a multiple of 32")
-        return "0" if operand is None else self.value(operand, "u32")
+        if operand is None:
+            return "0"
+        return self.value(operand, "u32")
 
     def do_bar_red(self, instruction: Instruction, shape: Shape) -> None:
         """Write a barrier with a vote."""
         operands = list(instruction.operands)
-        count = operands.pop(2) if len(operands) == 4 else None
+        if len(operands) == 4:
+            count = operands.pop(2)
+        else:
+            count = None
         target, barrier, source = operands
         verb = next(word for word in ("popc", "and", "or") if word in shape.chosen.values())
-        type = "u32" if verb == "popc" else "pred"
+        if verb == "popc":
+            type = "u32"
+        else:
+            type = "pred"
         check_read(instruction, source, "pred", False)
         if count is not None:
             check_read(instruction, count, "u32", False)
@@ -272,7 +315,9 @@ class ControlEmitter(ConvertEmitter):
                     f"Instruction '{instruction.opcode}' without '.sync' is not supported on .target sm_70 and higher "
                     "from PTX ISA version 6.4"
                 )
-        return self.value(instruction.operands[at], "b32") if len(instruction.operands) > at else "None"
+        if len(instruction.operands) > at:
+            return self.value(instruction.operands[at], "b32")
+        return "None"
 
     def _two(self, target: Operand, type: str) -> None:
         """Store x, a pair of value and predicate, into `d|p`."""
@@ -287,8 +332,14 @@ class ControlEmitter(ConvertEmitter):
 
     def _check_pair(self, instruction: Instruction, bits: int, may_sink: bool = False) -> None:
         target = instruction.operands[0]
-        first = target.first if isinstance(target, Pair) else target
-        second = target.second if isinstance(target, Pair) else None
+        if isinstance(target, Pair):
+            first = target.first
+        else:
+            first = target
+        if isinstance(target, Pair):
+            second = target.second
+        else:
+            second = None
         if not isinstance(first, Register):
             if may_sink and isinstance(second, Register) and second.type == "pred":
                 return
@@ -302,7 +353,10 @@ class ControlEmitter(ConvertEmitter):
         """Write a read of another lane's value."""
         self._check_pair(instruction, 32)
         target, a, b, c = instruction.operands[:4]
-        first = target.first if isinstance(target, Pair) else target
+        if isinstance(target, Pair):
+            first = target.first
+        else:
+            first = target
         type = self.carried(first, "b32")
         mode = shape.chosen["shfl"]
         mask = self._mask(instruction, 4)
@@ -323,7 +377,10 @@ class ControlEmitter(ConvertEmitter):
         """Write a search for the lanes with the same value."""
         self._check_pair(instruction, 32, True)
         target, source = instruction.operands[:2]
-        verb = "all" if "all" in shape.chosen else "any"
+        if "all" in shape.chosen:
+            verb = "all"
+        else:
+            verb = "any"
         if verb == "any" and isinstance(target, Pair):
             raise self.mismatch(instruction)
         self.put(
@@ -335,11 +392,15 @@ class ControlEmitter(ConvertEmitter):
         """Write a reduction over the warp."""
         target, source = instruction.operands[:2]
         verb = next(word for word in ("add", "min", "max", "and", "or", "xor") if word in shape.chosen.values())
-        value = self.signed(source, shape.type) if shape.type == "s32" else self.value(source, shape.type)
+        if shape.type == "s32":
+            value = self.signed(source, shape.type)
+        else:
+            value = self.value(source, shape.type)
         if shape.type == "f32":
             if self.unit.module.target[-1] not in "af":
                 raise self.reject("Feature 'redux.f32' requires an architecture-specific .target such as sm_100a")
-            value = f"abs({value})" if "abs" in shape.chosen else value
+            if "abs" in shape.chosen:
+                value = f"abs({value})"
             verb = f"{verb}.{'NaN' if 'NaN' in shape.chosen else 'f32'}"
             self.put(f"x = yield 'redux', {verb!r}, {self._mask(instruction, 2)}, {self.line}, {value}")
             self.assign(target, "f32", "x")
@@ -391,12 +452,21 @@ class ControlEmitter(ConvertEmitter):
         self.put(f"j = {index}", note)
         order = shape.chosen.get("sem", "relaxed")
         strength = f"{order}.{shape.chosen.get('scope', 'gpu')}"
-        held = f"{view}[j] | {view}[j + 1] << 64" if type == "b128" else f"{view}[j]"
-        changes = f"({held}) == {values[0]}" if verb == "cas" else "True"
+        if type == "b128":
+            held = f"{view}[j] | {view}[j + 1] << 64"
+        else:
+            held = f"{view}[j]"
+        if verb == "cas":
+            changes = f"({held}) == {values[0]}"
+        else:
+            changes = "True"
         takes = {"cas": f"{values[0]} != {values[-1]}", "exch": f"({held}) != {values[0]}", "or": f"not {held}"}
         count, result = 2 if type == "b128" else 1, operands[0] if returns else None
         sees = verb in ("cas", "exch") or isinstance(result, Register) and result.index in self.judged
-        taken = takes.get(verb, "") if sees else ""
+        if sees:
+            taken = takes.get(verb, "")
+        else:
+            taken = ""
         self.touch_atomic(space, "j", code, count, verb == "exch", note, strength, changes, taken, sees)
         self.put(f"x = {held}", note)
         if verb in ("cas", "exch") or order != "relaxed":
@@ -445,7 +515,10 @@ class ControlEmitter(ConvertEmitter):
         type = shape.type
         width = BITS[type] // 8
         address, given = operands[-2:]
-        targets = operands[0] if returns else None
+        if returns:
+            targets = operands[0]
+        else:
+            targets = None
         space = self.space_of(instruction, shape)
         assert isinstance(address, Address)
         if not isinstance(given, Vector) or len(given.items) != count or width * count not in (4, 8, 16):
@@ -485,7 +558,10 @@ class ControlEmitter(ConvertEmitter):
                 return f"HALVES['add {type} '](x, {b})"
             return f"x + {b} & {(1 << BITS[type]) - 1:#x}"
         if verb in ("min", "max"):
-            sign = "<" if verb == "min" else ">"
+            if verb == "min":
+                sign = "<"
+            else:
+                sign = ">"
             if type[0] == "s":
                 top = f"{1 << BITS[type] - 1:#x}"
                 return f"x if x ^ {top} {sign} {b} ^ {top} else {b}"

@@ -26,7 +26,10 @@ class ConvertEmitter(DataEmitter):
     def do_cvt(self, instruction: Instruction, shape: Shape) -> None:
         """Write the conversion of a number."""
         target, source = instruction.operands
-        to, type = shape.types if len(shape.types) == 2 else (shape.types[0], shape.types[0])
+        if len(shape.types) == 2:
+            to, type = shape.types
+        else:
+            to, type = (shape.types[0], shape.types[0])
         chosen = shape.chosen
         rounding = chosen.get("anyrnd") or chosen.get("rnd")
         self._check_conversion(to, type, rounding)
@@ -40,18 +43,27 @@ class ConvertEmitter(DataEmitter):
             raise self.reject("Special register argument not allowed for instruction 'cvt'")
         if whole_to and whole_from:
             text = self._whole_to_whole(source, to, type, "sat" in chosen)
-            wide = BITS[target.type] if isinstance(target, Register) else BITS[to]
+            if isinstance(target, Register):
+                wide = BITS[target.type]
+            else:
+                wide = BITS[to]
             if to[0] == "s" and wide > BITS[to]:
                 half = 1 << BITS[to] - 1
                 text = f"(({text}) ^ {half:#x}) - {half:#x} & {mask(wide)}"
             self.assign(target, f"b{max(wide, 16)}", text)
             return
-        value = self.value(source, type) if not (whole_from and type[0] == "s") else self.signed(source, type)
+        if not (whole_from and type[0] == "s"):
+            value = self.value(source, type)
+        else:
+            value = self.signed(source, type)
         if type == "f32" and "ftz" in chosen:
             value = self.flushed(value)
         if whole_to:
             call = f"to_integer({type!r}, {value}, {rounding!r}, {to!r})"
-            wide = BITS[target.type] if isinstance(target, Register) else BITS[to]
+            if isinstance(target, Register):
+                wide = BITS[target.type]
+            else:
+                wide = BITS[to]
             self.assign(target, f"b{max(wide, 16)}", f"({call}) & {mask(wide)}" if to[0] == "s" else call)
             return
         self._to_float(target, to, type, value, rounding, chosen)
@@ -89,12 +101,17 @@ class ConvertEmitter(DataEmitter):
     def _whole_to_whole(self, source: Operand, to: str, type: str, saturate: bool) -> str:
         have, want = BITS[type], BITS[to]
         if saturate:
-            value = self.signed(source, type) if type[0] == "s" else self.value(source, type)
+            if type[0] == "s":
+                value = self.signed(source, type)
+            else:
+                value = self.value(source, type)
             low, high = _range(to)
             return f"clamp({value}, {low}, {high}) & {mask(want)}"
         if want <= have:
             value = self.value(source, type)
-            return f"{value} & {mask(want)}" if want < have else value
+            if want < have:
+                return f"{value} & {mask(want)}"
+            return value
         if type[0] == "s":
             return f"{self.signed(source, type)} & {mask(want)}"
         return self.value(source, type)
@@ -143,4 +160,6 @@ class ConvertEmitter(DataEmitter):
 def _range(type: str) -> tuple[int, int]:
     """Return the smallest and the largest number of an integer type."""
     bits = BITS[type]
-    return (0, (1 << bits) - 1) if type[0] == "u" else (-(1 << bits - 1), (1 << bits - 1) - 1)
+    if type[0] == "u":
+        return (0, (1 << bits) - 1)
+    return (-(1 << bits - 1), (1 << bits - 1) - 1)

@@ -95,7 +95,10 @@ class DataEmitter(AccessEmitter):
             if slot.written:
                 continue
             text = self.value(operand, type)
-            values[slot.name] = self.flushed(text) if ftz and type == "f32" else text
+            if ftz and type == "f32":
+                values[slot.name] = self.flushed(text)
+            else:
+                values[slot.name] = text
         for slot, type, operand in zip(shape.slots, shape.wanted, instruction.operands):
             if not slot.written and f"{{s{slot.name}}}" in shape.form.value:
                 values["s" + slot.name] = self.signed(operand, type)
@@ -146,12 +149,21 @@ class DataEmitter(AccessEmitter):
         self.assign(target, type, expression)
 
     def _extreme(self, instruction: Instruction, shape: Shape, values: dict[str, str]) -> str:
-        name = "minimum" if instruction.opcode == "min" else "maximum"
-        suffix = "_nan" if "NaN" in shape.chosen else ""
+        if instruction.opcode == "min":
+            name = "minimum"
+        else:
+            name = "maximum"
+        if "NaN" in shape.chosen:
+            suffix = "_nan"
+        else:
+            suffix = ""
         a, b = values["a"], values["b"]
         architecture = self.unit.module.architecture
         if shape.type == "f32" and ("c" in values and architecture < (10, 0) or suffix and architecture < (8, 0)):
-            least = "sm_100" if "c" in values else "sm_80"
+            if "c" in values:
+                least = "sm_100"
+            else:
+                least = "sm_80"
             raise self.reject(
                 f"Feature '{instruction.text}' with {len(values)} input operands requires .target {least} or higher"
             )
@@ -224,7 +236,10 @@ class DataEmitter(AccessEmitter):
         if not isinstance(target, Pair) or not isinstance(target.second, Register) or target.second.type != "pred":
             raise self.mismatch(instruction)
         self.put(f"x = {text}")
-        join = "or" if "or" in shape.chosen.values() else "and"
+        if "or" in shape.chosen.values():
+            join = "or"
+        else:
+            join = "and"
         self.put(f"y = x != 0 {join} {self.value(instruction.operands[5], 'pred')}")
         if isinstance(target.first, Register):
             self.assign(target.first, "b32", "x")
@@ -284,7 +299,9 @@ class DataEmitter(AccessEmitter):
         if bool is None:
             return condition
         other = self.value(instruction.operands[3], "pred")
-        return f"({condition}) != {other}" if bool == "xor" else f"({condition}) {bool} {other}"
+        if bool == "xor":
+            return f"({condition}) != {other}"
+        return f"({condition}) {bool} {other}"
 
     def do_setp(self, instruction: Instruction, shape: Shape) -> None:
         """Write a comparison into a predicate, or into a predicate and its negation."""
@@ -294,7 +311,10 @@ class DataEmitter(AccessEmitter):
             self._setp_pair(instruction, shape)
             return
         condition = self.comparison(instruction, shape, type, a, b)
-        first, second = (target.first, target.second) if isinstance(target, Pair) else (target, None)
+        if isinstance(target, Pair):
+            first, second = (target.first, target.second)
+        else:
+            first, second = (target, None)
         for register in (first, second):
             if isinstance(register, Register) and register.type != "pred":
                 raise self.mismatch(instruction)
@@ -311,7 +331,10 @@ class DataEmitter(AccessEmitter):
 
     def _setp_pair(self, instruction: Instruction, shape: Shape) -> None:
         target = instruction.operands[0]
-        targets = [target.first, target.second] if isinstance(target, Pair) else [target]
+        if isinstance(target, Pair):
+            targets = [target.first, target.second]
+        else:
+            targets = [target]
         conditions = self._pair_conditions(instruction, shape, shape.type)
         names = ["x", "y"][: len(targets)]
         for name, condition in zip(names, conditions):
@@ -379,13 +402,17 @@ class DataEmitter(AccessEmitter):
     def moved(self, target: Operand, source: Operand, type: str) -> str:
         """Return a source of a move, with the bits of its NaN if those of the destination matter."""
         wanted = isinstance(target, Register) and target.index in self.copied
-        return self.kept(source, type) if wanted else self.value(source, type)
+        if wanted:
+            return self.kept(source, type)
+        return self.value(source, type)
 
     def carried(self, target: Operand, type: str) -> str:
         """Return the type in which a value is moved: a float type if the destination is a Python float."""
         bits = BITS[type]
         if isinstance(target, Register) and self.holds_float[target.index]:
-            return "f32" if bits == 32 else "f64"
+            if bits == 32:
+                return "f32"
+            return "f64"
         return f"b{bits}"
 
     # -- moves
@@ -435,7 +462,10 @@ class DataEmitter(AccessEmitter):
         elif isinstance(source, Symbol):
             if BITS[type] not in (32, 64) or not fits(f"b{BITS[type]}", type, False) or type[0] == "f":
                 raise self.mismatch(instruction)
-            held = source.target.space if isinstance(source.target, Variable) else "code"
+            if isinstance(source.target, Variable):
+                held = source.target.space
+            else:
+                held = "code"
             if BITS[type] == 32 and held in ("global", "const", "code"):
                 raise self.reject("Program uses 32-bit address, which is conflicting with .address_size 64")
             text = self.symbol(source)
@@ -452,7 +482,10 @@ class DataEmitter(AccessEmitter):
             raise self.mismatch(instruction)
         bits = BITS[type] // count
         for item in vector.items:
-            fits = BITS[item.type] == bits if isinstance(item, Register) else isinstance(item, (Sink, Int, Float))
+            if isinstance(item, Register):
+                fits = BITS[item.type] == bits
+            else:
+                fits = isinstance(item, (Sink, Int, Float))
             if not fits:
                 raise self.mismatch(instruction)
         return bits
@@ -485,7 +518,10 @@ class DataEmitter(AccessEmitter):
         for at, item in enumerate(target.items):
             if isinstance(item, Register):
                 last = at == len(target.items) - 1
-                text = f"x >> {bits * at}" if at else "x"
+                if at:
+                    text = f"x >> {bits * at}"
+                else:
+                    text = "x"
                 self.assign(item, f"b{bits}", text if last else f"{text} & {mask(bits)}")
 
     def do_cvta(self, instruction: Instruction, shape: Shape) -> None:
@@ -505,7 +541,10 @@ class DataEmitter(AccessEmitter):
             raise self.mismatch(instruction)
         window = self.unit.WINDOWS.get(space)
         if window is not None:
-            text = f"{text} - {window:#x} & {mask(64)}" if to else f"{text} + {window:#x} & {mask(64)}"
+            if to:
+                text = f"{text} - {window:#x} & {mask(64)}"
+            else:
+                text = f"{text} + {window:#x} & {mask(64)}"
         self.assign(target, "b64", text)
 
     def do_isspacep(self, instruction: Instruction, shape: Shape) -> None:

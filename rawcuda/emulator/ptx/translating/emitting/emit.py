@@ -77,9 +77,13 @@ def plain_float(value: float) -> str:
     if value != value:
         return "NAN"
     if math.isinf(value):
-        return "INF" if value > 0 else "(-INF)"
+        if value > 0:
+            return "INF"
+        return "(-INF)"
     text = repr(value)
-    return f"({text})" if text[0] == "-" else text
+    if text[0] == "-":
+        return f"({text})"
+    return text
 
 
 class Emitter:
@@ -145,11 +149,15 @@ class Emitter:
             return self.register(operand, type)
         if isinstance(operand, Int):
             if type == "pred":
-                return "True" if operand.value else "False"
+                if operand.value:
+                    return "True"
+                return "False"
             if type in FLOAT_TYPES:
                 return plain_float(float_of_bits(operand.value, BITS[type]))
             number = operand.value & (1 << BITS[type]) - 1
-            return str(number) if number < 4096 else f"{number:#x}"
+            if number < 4096:
+                return str(number)
+            return f"{number:#x}"
         if isinstance(operand, Float):
             return self._constant(operand, type)
         if isinstance(operand, Not):
@@ -173,7 +181,9 @@ class Emitter:
             name = f"{'copied_' * (register.index in self.copied)}bits_of_{have}({name})"
         if have > want:
             name = f"({name} & {mask(want)})"
-        return f"float_of_{want}({name})" if type in FLOAT_TYPES else name
+        if type in FLOAT_TYPES:
+            return f"float_of_{want}({name})"
+        return name
 
     def kept(self, operand: Operand, type: str) -> str:
         """Return an operand as `value` does, but as a float32 with the bits that its NaN has."""
@@ -181,9 +191,13 @@ class Emitter:
         if type != "f32":
             return text
         if not isinstance(operand, Register):
-            return f"float_of_32({_bits(operand):#x})" if text == "NAN" else text
+            if text == "NAN":
+                return f"float_of_32({_bits(operand):#x})"
+            return text
         held = self.holds_float[operand.index] and operand.index not in self.copied
-        return f"({text} if {text} == {text} else NAN)" if held else text
+        if held:
+            return f"({text} if {text} == {text} else NAN)"
+        return text
 
     def signed(self, operand: Operand, type: str) -> str:
         """Return an operand as an expression for a signed integer of a type's width."""
@@ -191,14 +205,19 @@ class Emitter:
         if isinstance(operand, Int):
             number = operand.value & (1 << bits) - 1
             number -= number >> bits - 1 << bits
-            return str(number) if number >= 0 else f"({number})"
+            if number >= 0:
+                return str(number)
+            return f"({number})"
         name = self.value(operand, type)
         if isinstance(operand, Register) and operand.index in self.early and BITS[operand.type] == bits:
             return self._signed_once(operand, name, bits)
         return f"({name} if {name} < {1 << bits - 1:#x} else {name} - {1 << bits:#x})"
 
     def _signed_once(self, register: Register, name: str, bits: int) -> str:
-        made = f"q_{name}" if name.isidentifier() else ""
+        if name.isidentifier():
+            made = f"q_{name}"
+        else:
+            made = ""
         if not made:
             return f"({name} if {name} < {1 << bits - 1:#x} else {name} - {1 << bits:#x})"
         if register.index not in self.signed_early:
@@ -275,15 +294,22 @@ def single_bits(operand: Float) -> int:
     try:
         return int(struct.unpack("<I", struct.pack("<f", operand.value))[0])
     except OverflowError:
-        return 0xFF800000 if operand.value < 0 else 0x7F800000
+        if operand.value < 0:
+            return 0xFF800000
+        return 0x7F800000
 
 
 def _bits(constant: Operand) -> int:
     """Return the 32 bits of a constant float32."""
-    return single_bits(constant) if isinstance(constant, Float) else getattr(constant, "value", 0) & 0xFFFFFFFF
+    if isinstance(constant, Float):
+        return single_bits(constant)
+    return getattr(constant, "value", 0) & 0xFFFFFFFF
 
 
 def float_of_bits(bits: int, width: int) -> float:
     """Return the float with these bits."""
-    code = ("<I", "<f") if width == 32 else ("<Q", "<d")
+    if width == 32:
+        code = ("<I", "<f")
+    else:
+        code = ("<Q", "<d")
     return float(struct.unpack(code[1], struct.pack(code[0], bits & (1 << width) - 1))[0])

@@ -54,16 +54,23 @@ class MatrixEmitter(ControlEmitter):
     def do_mma(self, instruction: Instruction, shape: Shape) -> None:
         """Write a product of matrices."""
         name, m, n, k = self._shape(shape)
-        types = shape.types if len(shape.types) == 4 else (shape.types[0], "f16", "f16", shape.types[1])
+        if len(shape.types) == 4:
+            types = shape.types
+        else:
+            types = (shape.types[0], "f16", "f16", shape.types[1])
         fragments = instruction.opcode == "wmma"
-        groups = 4 if (name, types[1], fragments) == ("m8n8k4", "f16", False) else 1
+        if (name, types[1], fragments) == ("m8n8k4", "f16", False):
+            groups = 4
+        else:
+            groups = 1
         operands = instruction.operands
         given = []
         for at, (type, count) in enumerate(zip(types, (m * n, m * k, k * n, m * n))):
             bits = _BITS.get(type, 8)
             per_lane = count * groups * bits // (2048 if type == "f64" else 1024)
             if fragments and at in (1, 2):
-                per_lane = 8 if type == "f16" else per_lane
+                if type == "f16":
+                    per_lane = 8
             held = {"f32": "f32", "f64": "f64"}.get(type, "b32")
             items = self._items(instruction, operands[at], max(per_lane, 1), held, read=at == 3)
             reals = [item for item in items if isinstance(item, Register) and item.type == "f32"]
@@ -102,7 +109,10 @@ class MatrixEmitter(ControlEmitter):
         each = max(count * _BITS.get(type, 8) // (2048 if type == "f64" else 1024), 1)
         if type == "f16" and matrix in "ab":
             each = 8
-        layout = "row" if "row" in instruction.modifiers else "col"
+        if "row" in instruction.modifiers:
+            layout = "row"
+        else:
+            layout = "col"
         return f"{name}.{matrix}.{type}.{layout}", each, {"f32": "f32", "f64": "f64"}.get(type, "b32")
 
     def _where(self, instruction: Instruction, shape: Shape, address: Operand, stride: Operand | None) -> str:
@@ -110,7 +120,10 @@ class MatrixEmitter(ControlEmitter):
         self._watch()
         assert isinstance(address, Address)
         space = shape.chosen.get("matrix_space", "").partition("::")[0]
-        given = self.value(stride, "u32") if stride is not None else "None"
+        if stride is not None:
+            given = self.value(stride, "u32")
+        else:
+            given = "None"
         return f"{self.everywhere(instruction, address, space)}, {given}"
 
     def do_wmma_load(self, instruction: Instruction, shape: Shape) -> None:
@@ -140,7 +153,10 @@ class MatrixEmitter(ControlEmitter):
         self._watch()
         assert isinstance(address, Address)
         count = int(next(word for word in ("x1", "x2", "x4") if word in shape.chosen.values())[1])
-        space = "shared" if "incta" in shape.chosen else ""
+        if "incta" in shape.chosen:
+            space = "shared"
+        else:
+            space = ""
         verb = f"{count}.{'trans' if 'trans' in shape.chosen else ''}"
         return count, verb, self.everywhere(instruction, address, space)
 

@@ -36,7 +36,10 @@ class SmallEmitter(ControlEmitter):
             raise self.mismatch(instruction)
         values: list[str] = []
         for source in sources:
-            held = type if type == "f32" and len(values) < 4 else "b32"
+            if type == "f32" and len(values) < 4:
+                held = type
+            else:
+                held = "b32"
             if isinstance(source, Register) and BITS[source.type] < 32:
                 held = f"b{BITS[source.type]}"
             values.append(self.value(source, held))
@@ -46,7 +49,10 @@ class SmallEmitter(ControlEmitter):
         mode = next((word for word in ("rn", "rz", "rp", "rs") if word in shape.chosen.values()), "rn")
         flags = ",".join(word for word in ("relu", "satfinite") if word in shape.chosen)
         call = f"SMALL['{to} {type} {mode} {flags}']({', '.join(values)})"
-        wide = BITS[target.type] if isinstance(target, Register) else 32
+        if isinstance(target, Register):
+            wide = BITS[target.type]
+        else:
+            wide = 32
         self.assign(target, f"b{wide}", call)
 
     def do_cvt_random(self, instruction: Instruction, shape: Shape) -> None:
@@ -120,8 +126,14 @@ class SmallEmitter(ControlEmitter):
         """Write a SIMD video instruction."""
         target, first, second, third = instruction.operands
         count = int(instruction.opcode[-1])
-        letter = "h" if count == 2 else "b"
-        mask = "10" if count == 2 else "3210"
+        if count == 2:
+            letter = "h"
+        else:
+            letter = "b"
+        if count == 2:
+            mask = "10"
+        else:
+            mask = "3210"
         if isinstance(target, Part):
             text, target = target.selector, target.of
             digits = text[1:]
@@ -146,7 +158,10 @@ class SmallEmitter(ControlEmitter):
             given.append(self.value(operand, "u32"))
             parts.append(plain)
         types = shape.types if len(shape.types) == 3 else ("u32", *shape.types)
-        way = "add" if "add" in shape.chosen else ""
+        if "add" in shape.chosen:
+            way = "add"
+        else:
+            way = ""
         flags = ",".join(word for word in shape.chosen.values() if word != "add")
         key = "|".join([instruction.opcode, ",".join(types), flags, way, mask, *parts])
         self.assign(target, "u32", f"VIDEO[{key!r}]({', '.join(given)}, {self.value(third, 'u32')})")

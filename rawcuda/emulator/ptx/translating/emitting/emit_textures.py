@@ -64,7 +64,10 @@ class TextureEmitter(Emitter):
         """Write a query of a texture or a surface."""
         address = instruction.operands[1]
         assert isinstance(address, Address)
-        what = "texture" if instruction.opcode == "txq" else "surface"
+        if instruction.opcode == "txq":
+            what = "texture"
+        else:
+            what = "surface"
         given = repr(shape.chosen["query"])
         if "level" in shape.chosen:
             given += f", {self.value(instruction.operands[2], 'u32')}"
@@ -87,7 +90,10 @@ class TextureEmitter(Emitter):
         bits = f"b{BITS[shape.type]}"
         shown = "".join(f"{self._word(value, shape.type, bits)}, " for value in values)
         formatted = "p" in shape.chosen
-        width = "" if formatted else f"{BITS[shape.type] // 8}, "
+        if formatted:
+            width = ""
+        else:
+            width = f"{BITS[shape.type] // 8}, "
         given = f"{shape.chosen['geom']!r}, {width}{_bounds(shape)}, ({shown}), {', '.join(coordinates)}"
         self.put(f"L.surface({handle}).{'store_formatted' if formatted else 'store'}({given})")
 
@@ -112,7 +118,9 @@ class TextureEmitter(Emitter):
         if isinstance(operand, Register):
             return self.value(operand, bits)
         text = self.value(operand, type)
-        return f"bits_of_32({text})" if type == "f32" else text
+        if type == "f32":
+            return f"bits_of_32({text})"
+        return text
 
     def _handle(self, instruction: Instruction, base: object, offset: int) -> str:
         if not isinstance(base, Register) or offset:
@@ -138,7 +146,10 @@ class TextureEmitter(Emitter):
         values = []
         for place, (item, type) in enumerate(zip(texel.coordinates.items[:count], types)):
             # As in ptxas: registers of any type with 32 bits, except for a layer, and for integers without layers.
-            strict = not isinstance(item, Register) or not place if geometry[0] == "a" else type != "f32"
+            if geometry[0] == "a":
+                strict = not isinstance(item, Register) or not place
+            else:
+                strict = type != "f32"
             check_read(instruction, item, type if strict else "b32", False)
             values.append(self.signed(item, type) if type != "f32" else self.value(item, type))
         return self._handle(instruction, texel.base, texel.offset), values

@@ -115,9 +115,15 @@ class Slot:
     def __init__(self, text: str) -> None:
         name, _, type = text.partition(":")
         type, _, bound = type.partition("<")
-        self.bound = int(bound) if bound else 0
+        if bound:
+            self.bound = int(bound)
+        else:
+            self.bound = 0
         type, _, least = type.partition(">")
-        self.least = int(least) + 1 if least else 0
+        if least:
+            self.least = int(least) + 1
+        else:
+            self.least = 0
         self.optional = name[-1] == "?"
         self.name = name.rstrip("?")
         self.vector = type[-1:] == "+"
@@ -132,7 +138,9 @@ class Slot:
         """Return the type of this operand for the types of an instruction."""
         word = self.type
         if word == "T":
-            return types[0] if types else ""
+            if types:
+                return types[0]
+            return ""
         if word == "T2":
             return types[1]
         if word == "wide":
@@ -160,17 +168,24 @@ class Form:
                     self.version = (int(word[1]), int(word[3:]))
                 continue
             optional = word[-1] == "?"
-            name, _, words_of_it = (
-                word[1:].rstrip("?").partition(":") if "::" not in word else (word[1:].rstrip("?"), "", "")
-            )
+            if "::" not in word:
+                name, _, words_of_it = word[1:].rstrip("?").partition(":")
+            else:
+                name, _, words_of_it = (word[1:].rstrip("?"), "", "")
             self.choices.append(
                 (name, _SETS.get(words_of_it or name) or frozenset((words_of_it or name).split("|")), not optional)
             )
-        self.types = tuple(frozenset(group.split()) for group in row[1].split("/")) if row[1] else ()
+        if row[1]:
+            self.types = tuple(frozenset(group.split()) for group in row[1].split("/"))
+        else:
+            self.types = ()
         self.slots = tuple(Slot(word) for word in row[2].split())
         self.result = row[3]
         self.value = row[4]
-        self.vector = row[5] if len(row) > 5 else ""
+        if len(row) > 5:
+            self.vector = row[5]
+        else:
+            self.vector = ""
         self.most = len(self.slots)
         self.least = sum(not slot.optional for slot in self.slots)
 
@@ -218,7 +233,9 @@ class Shape:
     @property
     def type(self) -> str:
         """Return the instruction's (first) type."""
-        return self.types[0] if self.types else ""
+        if self.types:
+            return self.types[0]
+        return ""
 
     def has(self, modifier: str) -> bool:
         """Tell whether the opcode has a modifier."""
@@ -363,8 +380,14 @@ def _check_vector(instruction: Instruction, slot: Slot, type: str, operand: Oper
 def coordinate_types(shape: Shape, texel: Texel) -> list[str]:
     """Return the type of each coordinate: an integer for a layer, then the second type of the instruction."""
     count = len(texel.coordinates.items)
-    type = shape.types[1] if len(shape.types) > 1 else "s32"
-    layer = ["s32"] if shape.chosen.get("geom", "")[:1] == "a" else []
+    if len(shape.types) > 1:
+        type = shape.types[1]
+    else:
+        type = "s32"
+    if shape.chosen.get("geom", "")[:1] == "a":
+        layer = ["s32"]
+    else:
+        layer = []
     return [*layer, *[type] * (count - len(layer))]
 
 

@@ -51,7 +51,10 @@ def _mma() -> list[Row]:
     for shape, since in (("m8n8k32", "@6.5 @sm_75"), ("m16n8k32", "@7.0 @sm_80"), ("m16n8k64", "@7.0 @sm_80")):
         rows += _product("mma", shape, "s32", "s4 u4", "s32", f"{plain} .satfinite?", since)
     for shape in ("m8n8k128", "m16n8k128", "m16n8k256"):
-        first = "@7.0 @sm_75" if shape == "m8n8k128" else "@7.0 @sm_80"
+        if shape == "m8n8k128":
+            first = "@7.0 @sm_75"
+        else:
+            first = "@7.0 @sm_80"
         rows += _product("mma", shape, "s32", "b1", "s32", f"{plain} .xor .popc", first)
         rows += _product("mma", shape, "s32", "b1", "s32", f"{plain} .and .popc", "@7.1 @sm_80")
     for shape, d, c, since in (
@@ -78,7 +81,10 @@ def _wmma() -> list[Row]:
         either = ".layout:row|col"
         for shape in shapes.split():
             for matrix in "ab":
-                fixed = {"a": ".row", "b": ".col"}[matrix] if ab in ("s4 u4", "b1") else either
+                if ab in ("s4 u4", "b1"):
+                    fixed = {"a": ".row", "b": ".col"}[matrix]
+                else:
+                    fixed = either
                 rows.append(
                     (f"wmma .load .{matrix} .sync .aligned {fixed} .{shape} .matrix_space? {since}", ab,
                      f"d:{_operand(ab)}+ m:mem a?:u32", "!wmma_load", "")
@@ -91,7 +97,10 @@ def _wmma() -> list[Row]:
                     (f"wmma .store .d .sync .aligned {either} .{shape} .matrix_space? {since}", type,
                      f"m:mem b:{held}+ a?:u32", "!wmma_store", ""),
                 ]  # fmt: skip
-            layouts = ".row .col" if ab in ("s4 u4", "b1") else ".alayout:row|col .blayout:row|col"
+            if ab in ("s4 u4", "b1"):
+                layouts = ".row .col"
+            else:
+                layouts = ".alayout:row|col .blayout:row|col"
             if ab == "f16":  # the types of A and B are not written
                 rows += [
                     (f"wmma .mma .sync .aligned {layouts} .{shape} {since}", f"{d} / {of}",
@@ -102,7 +111,12 @@ def _wmma() -> list[Row]:
                 rows += _product("wmma", shape, "s32", "b1", "s32", f".mma {layouts} .xor .popc", since)
                 rows += _product("wmma", shape, "s32", "b1", "s32", f".mma {layouts} .and .popc", "@7.1 @sm_80")
             else:
-                more = " .satfinite?" if c == "s32" else " .rnd?" if c == "f64" else ""
+                if c == "s32":
+                    more = " .satfinite?"
+                elif c == "f64":
+                    more = " .rnd?"
+                else:
+                    more = ""
                 for type in ab.split():  # that of A and of B
                     rows += _product("wmma", shape, c, type, c, f".mma {layouts}{more}", since)
     return rows

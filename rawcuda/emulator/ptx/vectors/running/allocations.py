@@ -94,11 +94,10 @@ class Seen:
                     start = (self.low - base) // width
                     found = slice(start, start + n * count, count)
             if found is None:
-                found = (
-                    ((address - np.u8(base & M64)).view(np.i8) >> np.i8(SHIFT[width]))
-                    if base
-                    else (address >> np.u8(SHIFT[width])).view(np.i8)
-                )
+                if base:
+                    found = (address - np.u8(base & M64)).view(np.i8) >> np.i8(SHIFT[width])
+                else:
+                    found = (address >> np.u8(SHIFT[width])).view(np.i8)
             self.indexes[key] = found
         return found
 
@@ -114,4 +113,6 @@ def moved(index: Any, by: int) -> Any:
 
 def taken(array: Array, index: Any) -> Array:
     """Return a copy of some elements."""
-    return array[index].copy() if type(index) is slice else array[index]
+    if type(index) is slice:
+        return array[index].copy()
+    return array[index]

@@ -46,7 +46,10 @@ class AllMemory(SharedMemory):
             self.local(1)
             return
         rows = self._local[1].reshape(self.total, -1)
-        lanes = slice(None) if g.lanes is None else g.lanes
+        if g.lanes is None:
+            lanes = slice(None)
+        else:
+            lanes = g.lanes
         rows[lanes, low : low + size] = POISON
         if self.watch:
             self._local_marks[1].reshape(self.total, -1)[lanes, low : low + size] = 0
@@ -64,7 +67,8 @@ class AllMemory(SharedMemory):
             place = place.astype(np.u4)
         lanes = self.lanes(g)
         if selected is not None:
-            place = place[selected] if place.ndim else place
+            if place.ndim:
+                place = place[selected]
             lanes = lanes[selected]
             if not len(lanes):
                 return lanes
@@ -102,7 +106,10 @@ class AllMemory(SharedMemory):
         index = self._in_local(g, address, offset, width, width * len(values), selected, frames)
         array = self.local(width)
         for at, value in enumerate(values):
-            where = index + at if at else index
+            if at:
+                where = index + at
+            else:
+                where = index
             array[where] = value
             if self.watch:
                 self._local_marks[width][where] = np.WRITTEN[width]
@@ -112,7 +119,10 @@ class AllMemory(SharedMemory):
     def _space(self, address: Array, offset: int) -> str:
         """Return the state space of generic addresses, or "" if they differ."""
         place = address + np.u8(offset & M64)
-        least, most = (int(place.min()), int(place.max())) if place.ndim else (int(place), int(place))
+        if place.ndim:
+            least, most = (int(place.min()), int(place.max()))
+        else:
+            least, most = (int(place), int(place))
         if most < SHARED_WINDOW or least >= SHARED_WINDOW + 4 * SPAN:
             return "global"
         for name, window in (("shared", SHARED_WINDOW), ("local", LOCAL_WINDOW)):
@@ -136,13 +146,19 @@ class AllMemory(SharedMemory):
         """Load elements through generic addresses as bits."""
         if selected is not None and not len(selected):
             return [np.empty(0, np.UNSIGNED[width])] * count
-        given = address if selected is None or not address.ndim else address[selected]
+        if selected is None or not address.ndim:
+            given = address
+        else:
+            given = address[selected]
         space = self._space(given, offset)
         if not space:
             parts = self._by_space(given, offset)
             made = [np.empty(len(given), np.UNSIGNED[width]) for _ in range(count)]
             for places in parts:
-                some = places if selected is None else selected[places]
+                if selected is None:
+                    some = places
+                else:
+                    some = selected[places]
                 values = self.load_generic(g, site, address, offset, width, count, judged, watched, some, frames)
                 made = [spread(value, places, old, len(given)) for value, old in zip(values, made)]
             return made
@@ -161,11 +177,17 @@ class AllMemory(SharedMemory):
         """Store bits through generic addresses."""
         if selected is not None and not len(selected):
             return
-        given = address if selected is None or not address.ndim else address[selected]
+        if selected is None or not address.ndim:
+            given = address
+        else:
+            given = address[selected]
         space = self._space(given, offset)
         if not space:
             for places in self._by_space(given, offset):
-                some = places if selected is None else selected[places]
+                if selected is None:
+                    some = places
+                else:
+                    some = selected[places]
                 self.store_generic(g, site, address, offset, width, values, watched, some, frames)
             return
         if space == "shared":

@@ -61,7 +61,10 @@ class Compiled:
         for (kind, bits), name in writer.constants.items():
             width = int(kind[1])
             unsigned = names[f"u{width}"](bits)
-            names[name] = unsigned.view(names[kind]) if kind[0] == "f" else unsigned
+            if kind[0] == "f":
+                names[name] = unsigned.view(names[kind])
+            else:
+                names[name] = unsigned
         for source, name in writer.lambdas.items():
             names[name] = eval(compile(source, filename, "eval", dont_inherit=True), scalar_names)
         names["__builtins__"] = {"__import__": __import__}  # NumPy imports on demand
@@ -128,7 +131,10 @@ class Run:
             raise Trouble("outside every allocation")
         held = self._held.get(found.base)
         if held is None or held.allocation is not found:
-            rights = 3 if launch.rights is None else launch.rights(found)
+            if launch.rights is None:
+                rights = 3
+            else:
+                rights = launch.rights(found)
             if not rights:
                 raise Trouble("memory of another device")
             if found.written is not None:
@@ -187,7 +193,10 @@ class Run:
         def cut(group: Group, condition: Array, number: int) -> Group:
             """Return the part of a group that goes to a node."""
             where = np.flatnonzero(condition)
-            lanes = where if group.lanes is None else group.lanes[where]
+            if group.lanes is None:
+                lanes = where
+            else:
+                lanes = group.lanes[where]
             regs: list[Any] = [None] * len(group.regs)
             old = group.regs
             for place in live[number]:
@@ -251,7 +260,10 @@ class Run:
                 can = memory.ready(g, compiled.masks[here](g, g.regs, memory))
                 if can is not None:
                     stuck[here] = [cut(g, ~can, here)]
-                    g = cut(g, can, here) if can.any() else None
+                    if can.any():
+                        g = cut(g, can, here)
+                    else:
+                        g = None
                     if g is None:
                         continue
                     if memory.ready(g, compiled.masks[here](g, g.regs, memory)) is not None:
@@ -273,7 +285,10 @@ class Run:
             if kind == "if":
                 taken, passed = targets
                 if not result.ndim:
-                    following = taken if result else passed
+                    if result:
+                        following = taken
+                    else:
+                        following = passed
                 elif result.all():
                     following = taken
                 elif not result.any():
@@ -295,7 +310,10 @@ class Run:
                     continue
                 following = targets[int(result)]
             else:
-                following = targets[0] if targets else None
+                if targets:
+                    following = targets[0]
+                else:
+                    following = None
             if following is None:
                 end(g.lanes)
                 g = None

@@ -58,12 +58,15 @@ class SharedMemory(Chunk):
                 if (seen.bits | offset) & total - 1:
                     if (address + address.dtype.type(offset & 0xFFFFFFFF) & address.dtype.type(total - 1)).any():
                         raise Trouble("misaligned")
-                return found + offset // width if offset else found
+                if offset:
+                    return found + offset // width
+                return found
         if offset:
             address = address + address.dtype.type(offset & (1 << 8 * address.dtype.itemsize) - 1)
         rows = self.rows(g, self.stride // width)
         if selected is not None:
-            address = address[selected] if address.ndim else address
+            if address.ndim:
+                address = address[selected]
             rows = rows[selected]
             if not len(rows):
                 return rows
@@ -94,7 +97,10 @@ class SharedMemory(Chunk):
             return [np.repeat(array[index + at], self.threads) for at in range(count)]
         index = self._in_shared(g, address, offset, width, width * count, selected)
         if self.granule and len(index):
-            lanes = self.lanes(g) if selected is None else self.lanes(g)[selected]
+            if selected is None:
+                lanes = self.lanes(g)
+            else:
+                lanes = self.lanes(g)[selected]
             self._note(False, index, width, count, watched, judged, lanes)
         return [array[index + at if at else index] for at in range(count)]
 
@@ -109,7 +115,10 @@ class SharedMemory(Chunk):
         if not len(index):
             return
         if self.granule:
-            lanes = self.lanes(g) if selected is None else self.lanes(g)[selected]
+            if selected is None:
+                lanes = self.lanes(g)
+            else:
+                lanes = self.lanes(g)[selected]
             self._note(True, index, width, len(values), watched, False, lanes)
             if self.run.same_values and len(values) == 1 and width == self.granule and not watched:
                 self._note_same(index, width, values[0])
@@ -130,7 +139,10 @@ class SharedMemory(Chunk):
     def _granules(self, index: Array, width: int, count: int) -> list[Array]:
         """Return the granules of an access, an array for each granule of a thread's access."""
         factor = width // self.granule
-        start = index * factor if factor > 1 else index
+        if factor > 1:
+            start = index * factor
+        else:
+            start = index
         return [start + at if at else start for at in range(factor * count)]
 
     def _need(self, index: Array, width: int, count: int) -> None:
@@ -206,10 +218,16 @@ class SharedMemory(Chunk):
                         who = self.reader[q]
                         bad = bad or bool(((who != 0) & (who != mine)).any())
         for _, index, width, count, lanes in kept:
-            mine = None if lanes is None else (lanes + 1).astype(np.int32)
+            if lanes is None:
+                mine = None
+            else:
+                mine = (lanes + 1).astype(np.int32)
             for q in self._granules(index, width, count):
                 who = owner[q]
-                wrong = who != 0 if mine is None else (who != 0) & (who != mine)
+                if mine is None:
+                    wrong = who != 0
+                else:
+                    wrong = (who != 0) & (who != mine)
                 bad = bad or bool(wrong.any())
             if bad:
                 break

@@ -53,7 +53,10 @@ class Chunk:
         # shared memory
         self.shared_bytes = launch.shared_bytes
         self.stride = -(-launch.shared_bytes // 16) * 16
-        self.granule = run.granule if run.watch else 0
+        if run.watch:
+            self.granule = run.granule
+        else:
+            self.granule = 0
         self._shared: dict[int, Array] = {}
         self.kept: list[tuple[Any, ...]] = []
         self.writes_kept, self.kept_bytes, self.reads_merged = False, 0, False
@@ -119,14 +122,19 @@ class Chunk:
         else:
             eq = 1 << lane
             masks = {"eq": eq, "lt": eq - 1, "le": 2 * eq - 1, "gt": ~(2 * eq - 1), "ge": ~(eq - 1)}
-            place = lane if name == "laneid" else masks[name[-2:]] & 0xFFFFFFFF
+            if name == "laneid":
+                place = lane
+            else:
+                place = masks[name[-2:]] & 0xFFFFFFFF
         if (place == place[0]).all():
             return np.u4(place[0])
         return np.tile(place.astype(np.u4), self.blocks)
 
     def lanes(self, g: Group) -> Array:
         """Return the numbers of the group's threads in the chunk."""
-        return self.run.numbers(self.total) if g.lanes is None else g.lanes
+        if g.lanes is None:
+            return self.run.numbers(self.total)
+        return g.lanes
 
     def rows(self, g: Group, stride: int) -> Array:
         """Return the start of each thread's row in shared memory, in elements."""
@@ -213,7 +221,10 @@ class Chunk:
         """Return the allocation of an access and the indexes in it, or None if there are several allocations."""
         held = self.run.sites.get(site)
         if held is None or not held.allocation.alive:
-            first = int(address[0]) if address.ndim else int(address)
+            if address.ndim:
+                first = int(address[0])
+            else:
+                first = int(address)
             held = self.run.hold(first + offset & M64)
             self.run.sites[site] = held
         for attempt in (0, 1):
@@ -236,7 +247,10 @@ class Chunk:
                         raise Trouble("misaligned")
                     return held, moved(seen.index(low, width, total // width), offset // width)
             if not attempt:
-                first = int(address[0]) if address.ndim else int(address)
+                if address.ndim:
+                    first = int(address[0])
+                else:
+                    first = int(address)
                 other = self.run.hold(first + offset & M64)
                 if other is held:
                     break
@@ -282,7 +296,8 @@ class Chunk:
         if selected is not None:
             if not len(selected):
                 return [np.empty(0, np.UNSIGNED[width])] * count
-            address = address[selected] if address.ndim else address
+            if address.ndim:
+                address = address[selected]
         total = width * count
         found = self._one(address, offset, width, total, site)
         if found is None:
@@ -323,7 +338,8 @@ class Chunk:
         if selected is not None:
             if not len(selected):
                 return
-            address = address[selected] if address.ndim else address
+            if address.ndim:
+                address = address[selected]
             values = tuple(value[selected] if value.ndim else value for value in values)
         total = width * len(values)
         found = self._one(address, offset, width, total, site)

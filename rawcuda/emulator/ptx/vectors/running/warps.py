@@ -65,11 +65,16 @@ class Arranged:
     def collect(self, value: Array) -> Array:
         """Return the values of the lanes that are present."""
         value = np.broadcast_to(value, (self.rows, 32))
-        return np.ascontiguousarray(value).reshape(-1) if self.whole else value[self.row, self.lane]
+        if self.whole:
+            return np.ascontiguousarray(value).reshape(-1)
+        return value[self.row, self.lane]
 
 
 class Threads(AllMemory):
-    """The operations that involve several threads."""
+    """The operations that involve several threads.
+
+    Why long  it has a method for each operation of its kind
+    """
 
     now: Arranged
 
@@ -81,11 +86,15 @@ class Threads(AllMemory):
     ) -> Array:  # fmt: skip
         """Apply an atomic to global memory; return the old values as bits."""
         width = int(kind[1])
-        count = g.n if selected is None else len(selected)
+        if selected is None:
+            count = g.n
+        else:
+            count = len(selected)
         if not count:
             return np.empty(0, f"u{width}")
         if selected is not None:
-            address = address[selected] if address.ndim else address
+            if address.ndim:
+                address = address[selected]
             values = tuple(value[selected] if value.ndim else value for value in values)
         found = self._one(address, offset, width, width, site)
         if found is None:
@@ -146,7 +155,10 @@ class Threads(AllMemory):
         """Apply an atomic through generic addresses; return the old values as bits."""
         if selected is not None and not len(selected):
             return np.empty(0, f"u{kind[1]}")
-        given = address if selected is None or not address.ndim else address[selected]
+        if selected is None or not address.ndim:
+            given = address
+        else:
+            given = address[selected]
         space = self._space(given, offset)
         if space == "shared":
             return self.atomic_shared(
@@ -187,7 +199,10 @@ class Threads(AllMemory):
         if mask is None:
             now.bits = np.broadcast_to(here, (rows, 32))
             return None
-        masks = np.where(present, now.spread(mask), np.u4(0)) if mask.ndim else np.where(present, mask, np.u4(0))
+        if mask.ndim:
+            masks = np.where(present, now.spread(mask), np.u4(0))
+        else:
+            masks = np.where(present, mask, np.u4(0))
         if not now.collect((masks >> np.LANE.astype(np.u4) & np.u4(1)) != 0).all():
             raise Trouble("a thread that is not in its own member mask")
         if mask.ndim and (now.collect(masks) != now.collect(masks)[0]).any():
@@ -199,7 +214,9 @@ class Threads(AllMemory):
         if self.run.living < self.total:
             now.ended = masks & (self._alive(g, rows, True) & ~alive)[:, None]
         missing = now.collect(masks & ~same & alive[:, None]) != 0
-        return ~missing if missing.any() else None
+        if missing.any():
+            return ~missing
+        return None
 
     def _alive(self, g: Group, rows: int, ended: bool = False) -> Array:
         """Return for each row, as bits, the lanes with threads; without `ended`, only those that have not ended."""
@@ -217,7 +234,9 @@ class Threads(AllMemory):
 
     def _bits(self) -> Array:
         now = self.now
-        return now.bits if now.bits is not None else np.broadcast_to(np.u4(_FULL), (now.rows, 32))
+        if now.bits is not None:
+            return now.bits
+        return np.broadcast_to(np.u4(_FULL), (now.rows, 32))
 
     # -- warp operations
 
@@ -235,8 +254,14 @@ class Threads(AllMemory):
         self.end_warp_phase(g)
         now = self.now
         uniform = not b.ndim and not c.ndim
-        by = (int(b) & 31) if uniform else now.spread(b).astype(np.i8) & 31
-        control = int(c) if uniform else now.spread(c).astype(np.i8)
+        if uniform:
+            by = int(b) & 31
+        else:
+            by = now.spread(b).astype(np.i8) & 31
+        if uniform:
+            control = int(c)
+        else:
+            control = now.spread(c).astype(np.i8)
         clamp, segment = control & 31, control >> 8 & 31
         limit = np.LANE & segment | clamp & ~segment & 31
         if mode == "up":
@@ -298,8 +323,12 @@ class Threads(AllMemory):
             start = {"add": 0, "or": 0, "xor": 0, "and": -1}.get(verb)
             limits = np.iinfo(values.dtype)
             if start is None:
-                start = limits.max if verb == "min" else limits.min
-            start = start if limits.min else start & int(limits.max)
+                if verb == "min":
+                    start = limits.max
+                else:
+                    start = limits.min
+            if not limits.min:
+                start = start & int(limits.max)
             member = (now.bits[:, :, None] >> np.LANE.astype(np.u4) & np.u4(1)) != 0
             each = np.where(member, values[:, None, :], values.dtype.type(start))
             made = function.reduce(each, axis=2, dtype=values.dtype)
@@ -316,7 +345,10 @@ class Threads(AllMemory):
             none = ((values != values) & member).any(axis=2)
         else:
             none = (values != values).any(axis=2)
-        pick = minimum if verb == "min" else maximum
+        if verb == "min":
+            pick = minimum
+        else:
+            pick = maximum
         while values.shape[2] > 1:
             half = values.shape[2] // 2
             values = pick(values[:, :, :half], values[:, :, half:])
@@ -342,10 +374,20 @@ class Threads(AllMemory):
         if value.ndim:
             true = np.bincount(blocks[value], minlength=self.blocks)
         else:
-            true = size if value else size * 0
-        made = true if verb == "popc" else true == size if verb == "and" else true > 0
+            if value:
+                true = size
+            else:
+                true = size * 0
+        if verb == "popc":
+            made = true
+        elif verb == "and":
+            made = true == size
+        else:
+            made = true > 0
         found = made[blocks]
-        return found.astype(np.u4) if verb == "popc" else found
+        if verb == "popc":
+            return found.astype(np.u4)
+        return found
 
 
 def _inner(verb: str) -> Any:
@@ -477,11 +519,17 @@ def _one_by_one(typed: Array, index: Array, verb: str, given: list[Array]) -> Ar
     else:
         function = _SCALAR[verb]
     if typed.dtype.kind == "f":
-        function = (lambda x, b, c: np.float32(x + b)) if typed.dtype.itemsize == 4 else (lambda x, b, c: x + b)
+        if typed.dtype.itemsize == 4:
+            function = lambda x, b, c: np.float32(x + b)
+        else:
+            function = lambda x, b, c: x + b
     elif verb == "add":
         mask = (1 << 8 * typed.dtype.itemsize) - 1
         function = lambda x, b, c: x + b & mask
-    more = given[1].tolist() if len(given) > 1 else [0] * len(index)
+    if len(given) > 1:
+        more = given[1].tolist()
+    else:
+        more = [0] * len(index)
     old = []
     for place, b, c in zip(index.tolist(), given[0].tolist(), more):
         x = held.get(place)

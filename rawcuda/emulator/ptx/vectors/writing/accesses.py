@@ -49,7 +49,10 @@ class Accesses(Small):
         """Return the base of an address, an expression, and the offset to add."""
         if isinstance(address.base, Register):
             return self.value(address.base, f"b{BITS[address.base.type]}"), address.offset
-        wide = "u4" if space in ("shared", "local") else "u8"
+        if space in ("shared", "local"):
+            wide = "u4"
+        else:
+            wide = "u8"
         if isinstance(address.base, Symbol):
             place = self.symbol(Symbol(address.base.target, address.base.offset + address.offset))
             return self.constant(wide, place & (1 << 8 * int(wide[1])) - 1), 0
@@ -69,7 +72,9 @@ class Accesses(Small):
 
     def frames(self, space: str) -> str:
         """Return the frames that a local or generic access may reach."""
-        return repr(tuple(self.inlined.frames())) if space in ("", "local") else "()"
+        if space in ("", "local"):
+            return repr(tuple(self.inlined.frames()))
+        return "()"
 
     # -- loads and stores
 
@@ -119,11 +124,10 @@ class Accesses(Small):
         """Write loaded bits into a register, which may be wider."""
         have, want = width_of(target.type), width_of(type)
         if have != want:
-            text = (
-                f"({text}).view(i{want}).astype(i{have}).view(u{have})"
-                if type[0] == "s"
-                else f"({text}).astype(u{have})"
-            )
+            if type[0] == "s":
+                text = f"({text}).view(i{want}).astype(i{have}).view(u{have})"
+            else:
+                text = f"({text}).astype(u{have})"
         if self.holds_float(target):
             text = f"({text}).view(f{have})"
         self.set(f"r{self.place(target)}", text)
@@ -223,7 +227,8 @@ class Accesses(Small):
         made: list[tuple[str, Inlined, Any]] = []
         for number, ((home, wanted), (origin, given)) in enumerate(item.copies):
             if not isinstance(wanted, Sink):
-                wanted = wanted.target if isinstance(wanted, Symbol) else wanted
+                if isinstance(wanted, Symbol):
+                    wanted = wanted.target
                 self.inlined = origin
                 self.put(f"x{number} = {self._given(given, wanted)}")
                 made.append((f"x{number}", home, wanted))
@@ -242,7 +247,9 @@ class Accesses(Small):
         if isinstance(given, Symbol) and isinstance(given.target, Variable) and given.target.space == "param":
             given = given.target
         if isinstance(given, Variable):
-            return self.slot_bits(given, 0, width_of(given.type)) if given.scalar else self._slot(given)
+            if given.scalar:
+                return self.slot_bits(given, 0, width_of(given.type))
+            return self._slot(given)
         type: str = wanted.type
         if type == "pred":
             return self.value(given, "pred")
@@ -271,7 +278,10 @@ class Accesses(Small):
             values = [f"{text}.view({kind})" for text in values]
         base, offset = self.where(space, address)
         selected = self.selected()
-        target = operands[0] if returns and not isinstance(operands[0], Sink) else None
+        if returns and not isinstance(operands[0], Sink):
+            target = operands[0]
+        else:
+            target = None
         self.put(
             f"x = M.atomic_{space or 'generic'}(g, {self.site()}, {base}, {offset}, {kind!r}, {verb!r}, "
             f"({', '.join(values)},), {target is not None}, {selected})"
@@ -290,7 +300,10 @@ class Accesses(Small):
         space, type = self.space_of(instruction, shape), shape.type
         address, given = instruction.operands[-2:]
         assert isinstance(address, Address) and isinstance(given, Vector)
-        targets = instruction.operands[0] if instruction.opcode == "atom" else None
+        if instruction.opcode == "atom":
+            targets = instruction.operands[0]
+        else:
+            targets = None
         verb = next(word for word in ("add", "min", "max") if word in shape.chosen.values())
         width, kind = width_of(type), kind_of(type)
         if "f16" in type:
@@ -309,7 +322,10 @@ class Accesses(Small):
         saved, self.guard = self.guard, ""
         for at, target in enumerate(targets.items if isinstance(targets, Vector) else ()):
             if isinstance(target, Register):
-                text = f"spread(x{at}, s, {self._old(target, type)}, g.n)" if saved else f"x{at}"
+                if saved:
+                    text = f"spread(x{at}, s, {self._old(target, type)}, g.n)"
+                else:
+                    text = f"x{at}"
                 self._arrive(target, f"b{BITS[type]}", text)
         self.guard = saved
 
@@ -326,7 +342,9 @@ class Accesses(Small):
         self.assign(target, "u32" if verb == "popc" else "pred", text, True)
 
     def _mask(self, instruction: Instruction, at: int) -> str:
-        return self.value(instruction.operands[at], "b32") if len(instruction.operands) > at else "None"
+        if len(instruction.operands) > at:
+            return self.value(instruction.operands[at], "b32")
+        return "None"
 
     def mask_of(self, instruction: Instruction) -> str:
         """Return the member mask of a warp operation, or "None" for the threads that are active."""
@@ -345,7 +363,10 @@ class Accesses(Small):
     def do_shfl(self, instruction: Instruction, shape: Shape) -> None:
         """Write a read of another lane's value."""
         target, a, b, c = instruction.operands[:4]
-        first = target.first if isinstance(target, Pair) else target
+        if isinstance(target, Pair):
+            first = target.first
+        else:
+            first = target
         judged = isinstance(first, Register) and self.unit.watch
         self.put(
             f"x, y = M.shuffle(g, {self.site() if judged else None}, {shape.chosen['shfl']!r}, {self.value(a, 'b32')}, "
@@ -363,7 +384,10 @@ class Accesses(Small):
     def do_match(self, instruction: Instruction, shape: Shape) -> None:
         """Write a search for the lanes with the same value."""
         target, source = instruction.operands[:2]
-        verb = "all" if "all" in shape.chosen else "any"
+        if "all" in shape.chosen:
+            verb = "all"
+        else:
+            verb = "any"
         type = f"b{BITS[shape.type]}"
         self.put(f"x, y = M.match(g, {verb!r}, {self.value(source, type)}, {self._mask(instruction, 2)})")
         self._two(target, "b32")
@@ -374,11 +398,15 @@ class Accesses(Small):
         verb = next(word for word in ("add", "min", "max", "and", "or", "xor") if word in shape.chosen.values())
         if shape.type == "f32":
             value = self.value(source, "f32")
-            value = f"abs({value})" if "abs" in shape.chosen else value
+            if "abs" in shape.chosen:
+                value = f"abs({value})"
             text = f"M.float_reduction(g, {verb!r}, {'NaN' in shape.chosen}, {value}, {self._mask(instruction, 2)})"
             self.assign(target, "f32", text, True)
             return
-        value = self.signed(source, "s32") if shape.type == "s32" else self.value(source, "b32")
+        if shape.type == "s32":
+            value = self.signed(source, "s32")
+        else:
+            value = self.value(source, "b32")
         text = f"M.reduction(g, {verb!r}, {value}, {self._mask(instruction, 2)})"
         self.assign(target, "b32", text, True)
 

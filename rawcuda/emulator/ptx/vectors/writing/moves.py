@@ -33,7 +33,10 @@ _HALVES = ("f16", "bf16")
 
 
 class Moves(BaseWriter):
-    """The writer of instructions on registers."""
+    """The writer of instructions on registers.
+
+    Why long  it has a method for each instruction of its kind
+    """
 
     # -- moves
 
@@ -67,7 +70,10 @@ class Moves(BaseWriter):
         elif isinstance(source, Symbol):
             self.assign(target, f"b{BITS[type]}", self.value(source, f"b{BITS[type]}"), True)
         else:
-            plain = type if isinstance(source, (Int, Float)) and type in FLOAT_TYPES else self.carried(target, type)
+            if isinstance(source, (Int, Float)) and type in FLOAT_TYPES:
+                plain = type
+            else:
+                plain = self.carried(target, type)
             self.assign(target, plain, self.moved(target, source, plain), True, True)
 
     def do_select(self, instruction: Instruction, shape: Shape) -> None:
@@ -103,7 +109,10 @@ class Moves(BaseWriter):
     def do_isspacep(self, instruction: Instruction, shape: Shape) -> None:
         """Write a test for the state space of a generic address."""
         space = shape.chosen["space"]
-        space = "cluster" if space == "shared::cluster" else space.split("::")[0]
+        if space == "shared::cluster":
+            space = "cluster"
+        else:
+            space = space.split("::")[0]
         self.assign(
             instruction.operands[0], "pred", f"M.in_space({space!r}, {self.value(instruction.operands[1], 'b64')})"
         )
@@ -125,11 +134,17 @@ class Moves(BaseWriter):
             signed = [self.signed(operand, type) for operand in sources[:2]]
             product = f"{values[0]} * {values[1]}"
             if "hi" in chosen:
-                product = f"high_signed({', '.join(signed)})" if type[0] == "s" else f"high({', '.join(values[:2])})"
+                if type[0] == "s":
+                    product = f"high_signed({', '.join(signed)})"
+                else:
+                    product = f"high({', '.join(values[:2])})"
             given = [product, values[2]]
         else:
             given = [values[0], f"~{values[1]}" if opcode[:3] == "sub" else values[1]]
-        into = carry if opcode[-1] == "c" else self.constant("u1", int(opcode[:3] == "sub"))
+        if opcode[-1] == "c":
+            into = carry
+        else:
+            into = self.constant("u1", int(opcode[:3] == "sub"))
         self.put(f"x, y = carried_sum({', '.join(given)}, {into})")
         if "cc" in chosen:
             self.set(carry, "y")
@@ -140,8 +155,14 @@ class Moves(BaseWriter):
         target, source, amount = instruction.operands
         bits, kind = BITS[shape.type], kind_of(shape.type)
         left, signed = instruction.opcode == "shl", shape.type[0] == "s" and instruction.opcode == "shr"
-        value = self.signed(source, shape.type) if signed else self.value(source, shape.type)
-        sign = "i" if signed else "u"
+        if signed:
+            value = self.signed(source, shape.type)
+        else:
+            value = self.value(source, shape.type)
+        if signed:
+            sign = "i"
+        else:
+            sign = "u"
         if isinstance(amount, Int):
             shift = amount.value & 0xFFFFFFFF
             if shift >= bits and not signed:
@@ -172,7 +193,10 @@ class Moves(BaseWriter):
             self.assign(target, "b32", text, True)
             return
         assert isinstance(target, Pair)
-        join = "|" if "or" in shape.chosen.values() else "&"
+        if "or" in shape.chosen.values():
+            join = "|"
+        else:
+            join = "&"
         self.put(f"x = {text}")
         self.put(f"y = (x != 0) {join} {self.value(instruction.operands[5], 'pred')}")
         self.assign(target.first, "b32", "x", True)
@@ -228,14 +252,20 @@ class Moves(BaseWriter):
         """Write a comparison into a predicate, or into a predicate and its negation."""
         target, a, b = instruction.operands[:3]
         if "x2" in shape.type:
-            targets = [target.first, target.second] if isinstance(target, Pair) else [target]
+            if isinstance(target, Pair):
+                targets = [target.first, target.second]
+            else:
+                targets = [target]
             for name, condition in zip("xy", self.pair_comparisons(instruction, shape, shape.type)):
                 self.put(f"{name} = {condition}")
             for name, register in zip("xy", targets):
                 self.assign(register, "pred", name, True)
             return
         self.put(f"x = {self.comparison(shape, shape.type, a, b)}")
-        first, second = (target.first, target.second) if isinstance(target, Pair) else (target, None)
+        if isinstance(target, Pair):
+            first, second = (target.first, target.second)
+        else:
+            first, second = (target, None)
         straight, opposite = self.combined("x", instruction, shape), self.combined("~x", instruction, shape)
         if second is not None and not isinstance(second, Sink):
             self.put(f"y = {opposite}")
@@ -268,21 +298,31 @@ class Moves(BaseWriter):
     def do_cvt(self, instruction: Instruction, shape: Shape) -> None:
         """Write the conversion of a number."""
         target, source = instruction.operands
-        to, type = shape.types if len(shape.types) == 2 else (shape.types[0], shape.types[0])
+        if len(shape.types) == 2:
+            to, type = shape.types
+        else:
+            to, type = (shape.types[0], shape.types[0])
         chosen = shape.chosen
         rounding = chosen.get("anyrnd") or chosen.get("rnd")
         whole_to, whole_from = to[0] in "us", type[0] in "us"
         saturate, ftz = "sat" in chosen, "ftz" in chosen
         signed = whole_from and type[0] == "s"
-        value = self.signed(source, type) if signed else self.value(source, type)
+        if signed:
+            value = self.signed(source, type)
+        else:
+            value = self.value(source, type)
         if type == "f32" and ftz:
             value = f"flushed({value})"
-        wide = width_of(target.type) if isinstance(target, Register) else width_of(to)
+        if isinstance(target, Register):
+            wide = width_of(target.type)
+        else:
+            wide = width_of(to)
         if whole_to:
             if whole_from:
                 text = f"whole({value}, {to!r}, {saturate}, u{wide})"
             else:
-                value = f"from_{type}({value})" if type in _HALVES else value
+                if type in _HALVES:
+                    value = f"from_{type}({value})"
                 text = f"to_integer({value}, {rounding!r}, {to!r}, u{wide})"
             self.assign(target, f"b{8 * wide}", text, True)
             return
@@ -300,7 +340,10 @@ class Moves(BaseWriter):
             if type[0] in "us":
                 text = f"directed_cvt({BITS[to]}, {rounding!r}, {value})"
             else:
-                text = f"narrowed({value}, {rounding!r})" if to == "f32" and type == "f64" else value
+                if to == "f32" and type == "f64":
+                    text = f"narrowed({value}, {rounding!r})"
+                else:
+                    text = value
         elif rounding is not None and rounding[-1] == "i":
             text = f"to_whole({value}, {rounding!r})"
         else:

@@ -145,7 +145,10 @@ class _Builder:
         low = (caller.next if caller is not None else 64) + alignment - 1 & -alignment
         inlined = Inlined(made, self.places, low, local_layout(function), caller)
         if not inlined.size:
-            inlined.next = caller.next if caller is not None else 64
+            if caller is not None:
+                inlined.next = caller.next
+            else:
+                inlined.next = 64
         self.top = max(self.top, inlined.low + inlined.size if inlined.size else 0)
         self.places += len(function.registers)
         for variable in [*function.parameters, *function.returns, *function.variables]:
@@ -178,7 +181,10 @@ class _Builder:
             node = self._put(node, instruction, inlined, after)
         targets = [after if number == EXIT else first[number] for number in block.targets]
         branch = block.branch
-        node.line = branch.line if branch is not None else node.line
+        if branch is not None:
+            node.line = branch.line
+        else:
+            node.line = node.line
         if block.kind == "go":
             node.targets = targets
             if targets[0] is None:
@@ -322,7 +328,9 @@ def _short(start: Node) -> Node:
                 return node
             node = node.targets[0]
             passed += 1
-        return None if node is not None and node.kind == "end" and not node.items else node
+        if node is not None and node.kind == "end" and not node.items:
+            return None
+        return node
 
     todo, seen = [start], {id(start)}
     while todo:
@@ -402,7 +410,10 @@ def touched(item: Item) -> tuple[set[int], set[int], set[int]]:
     if "param" in instruction.modifiers or any(m.startswith("param::") for m in instruction.modifiers):
         for operand in instruction.operands:
             base = getattr(operand, "base", None)
-            target = base.target if isinstance(base, Symbol) else None
+            if isinstance(base, Symbol):
+                target = base.target
+            else:
+                target = None
             if target is not None and id(target) in inlined.slots:
                 place = inlined.slots[id(target)]
                 if instruction.opcode == "st":
@@ -436,7 +447,9 @@ def _places(home: Inlined, thing: object) -> list[int]:
     if isinstance(thing, Variable) and id(thing) in home.slots:
         return [home.slots[id(thing)]]
     of = getattr(thing, "of", None)
-    return [home.base + of.index] if isinstance(of, Register) else []
+    if isinstance(of, Register):
+        return [home.base + of.index]
+    return []
 
 
 def _find_live(program: Program) -> None:

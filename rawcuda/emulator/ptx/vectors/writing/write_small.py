@@ -34,7 +34,10 @@ class Small(Moves):
             sources = [*sources[0].items, *sources[1:]]
         values: list[str] = []
         for source in sources:
-            held = type if type == "f32" and len(values) < 4 else "b32"
+            if type == "f32" and len(values) < 4:
+                held = type
+            else:
+                held = "b32"
             if isinstance(source, Register) and BITS[source.type] < 32:
                 held = f"b{BITS[source.type]}"
             values.append(self.value(source, held))
@@ -42,7 +45,10 @@ class Small(Moves):
             values[-1] = self.value(sources[-1], "b32")
         mode = _words(shape, "rn rz rp rs")
         call = f"cvt_small({to!r}, {type!r}, {mode!r}, {_words(shape, 'relu satfinite')!r}, {', '.join(values)})"
-        wide = width_of(target.type) if isinstance(target, Register) else 4
+        if isinstance(target, Register):
+            wide = width_of(target.type)
+        else:
+            wide = 4
         self.assign(target, f"b{8 * wide}", f"{call}.astype(u{wide})", True)
 
     def do_cvt_random(self, instruction: Instruction, shape: Shape) -> None:
@@ -88,4 +94,6 @@ class Small(Moves):
 
 def _divided(operand: Operand) -> tuple[Operand, str]:
     """Return a register and the selector of its part, which may be empty."""
-    return (operand.of, operand.selector) if isinstance(operand, Part) else (operand, "")
+    if isinstance(operand, Part):
+        return (operand.of, operand.selector)
+    return (operand, "")

@@ -124,7 +124,9 @@ class BaseWriter:
         """Return a source of a move, with the bits of its NaN if those of the destination matter."""
         text = self.value(source, type)
         computed = isinstance(source, Register) and self.holds_float(source) and not self.is_copied(source)
-        return f"canonical({text})" if type == "f32" and computed and self.is_copied(target) else text
+        if type == "f32" and computed and self.is_copied(target):
+            return f"canonical({text})"
+        return text
 
     def value(self, operand: Operand, type: str) -> str:
         """Return an operand as an expression of the kind of a type."""
@@ -132,7 +134,9 @@ class BaseWriter:
             return self.register(operand, type)
         if isinstance(operand, Int):
             if type == "pred":
-                return "TRUE" if operand.value else "FALSE"
+                if operand.value:
+                    return "TRUE"
+                return "FALSE"
             return self.constant(kind_of(type), operand.value & (1 << BITS[type]) - 1)
         if isinstance(operand, Float):
             if type == "f64" or BITS[type] == 64:
@@ -142,7 +146,9 @@ class BaseWriter:
             return f"(~r{self.place(operand.of)})"
         if isinstance(operand, Special):
             text, have = self.special(operand), width_of(SPECIAL[operand.name][0])
-            return text if have == width_of(type) else f"{text}.astype(u{width_of(type)})"
+            if have == width_of(type):
+                return text
+            return f"{text}.astype(u{width_of(type)})"
         if isinstance(operand, Symbol):
             return self.constant(kind_of(type), self.symbol(operand) & (1 << BITS[type]) - 1)
         raise Unsuited(f"an operand at line {self.line}")
@@ -159,12 +165,17 @@ class BaseWriter:
         if have > 64:
             raise Unsuited("128-bit values")
         if held:
-            name = f"{name}.view(u4)" if self.is_copied(register) else f"bits_{have}({name})"
+            if self.is_copied(register):
+                name = f"{name}.view(u4)"
+            else:
+                name = f"bits_{have}({name})"
         if have > want:
             name = f"{name}.astype(u{want // 8})"
         elif have < want:
             raise Unsuited("a narrow register")
-        return f"{name}.view(f{want // 8})" if type in FLOAT_TYPES else name
+        if type in FLOAT_TYPES:
+            return f"{name}.view(f{want // 8})"
+        return name
 
     def signed(self, operand: Operand, type: str) -> str:
         """Return an operand as an expression of a signed integer."""
@@ -225,7 +236,10 @@ class BaseWriter:
                 text, kind = f"bits_{BITS[type]}({text})", f"u{width_of(type)}"
             if kind[0] == "u":
                 if int(kind[1:]) != have:
-                    text = f"{text}.astype(u{have})" if text.isidentifier() else f"({text}).astype(u{have})"
+                    if text.isidentifier():
+                        text = f"{text}.astype(u{have})"
+                    else:
+                        text = f"({text}).astype(u{have})"
                 if held:
                     text = f"({text}).view(f{have})"
         self.set(f"r{self.place(operand)}", text)
@@ -241,7 +255,9 @@ class BaseWriter:
         """Return the type in which a value is moved: a float type if the destination holds floats."""
         bits = BITS[type]
         if isinstance(target, Register) and self.holds_float(target) and BITS[target.type] == bits:
-            return "f32" if bits == 32 else "f64"
+            if bits == 32:
+                return "f32"
+            return "f64"
         return f"b{bits}"
 
     # -- rows of the table
@@ -257,7 +273,10 @@ class BaseWriter:
         for slot, wanted, operand in pairs:
             if not slot.written:
                 text = self.value(operand, wanted)
-                values[slot.name] = f"flushed({text})" if ftz and wanted == "f32" else text
+                if ftz and wanted == "f32":
+                    values[slot.name] = f"flushed({text})"
+                else:
+                    values[slot.name] = text
                 if f"{{s{slot.name}}}" in form.value + form.vector:
                     values["s" + slot.name] = self.signed(operand, wanted)
         if result == "half":
@@ -331,7 +350,8 @@ class BaseWriter:
         self, target: Operand, type: str, text: str, ftz: bool = False, saturate: bool = False, exact: bool = False
     ) -> None:
         """Write the rounding, the flush and the saturation of a float result."""
-        text = text if exact else f"to_{kind_of(type)}({text})"
+        if not exact:
+            text = f"to_{kind_of(type)}({text})"
         if ftz:
             text = f"flushed({text})"
         if saturate:

@@ -133,8 +133,14 @@ class Writer(Accesses):
             self.put(f"M.enter(g, {inlined.low}, {inlined.size})")
         places = started(inlined)
         for register in inlined.late:
-            kind = "b1" if register.type == "pred" else f"u{width_of(register.type)}"
-            text = "FALSE" if kind == "b1" else self.constant(kind, POISONED & (1 << BITS[register.type]) - 1)
+            if register.type == "pred":
+                kind = "b1"
+            else:
+                kind = f"u{width_of(register.type)}"
+            if kind == "b1":
+                text = "FALSE"
+            else:
+                text = self.constant(kind, POISONED & (1 << BITS[register.type]) - 1)
             if self.holds_float(register):
                 text = f"{text}.view(f{width_of(register.type)})"
             self.put(f"r{self.place(register)} = {text}")
