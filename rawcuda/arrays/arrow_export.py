@@ -5,8 +5,7 @@ Missing      NaT is null for Arrow, so datetimes and timedeltas are searched for
              a bitmap of its nulls. NaN is a number for Arrow, too.
 Lifetime     A consumer moves the struct out of its capsule, and calls `release` once, from any thread. A number in the
              struct's private_data, not its address, identifies what it keeps alive. A struct that was not moved is
-             released by its capsule. When the interpreter ends, what was exported stays in memory, and `release` does
-             nothing from then on: C code may keep an array, and release it when the process ends.
+             released by its capsule. `release` needs the interpreter: C code must not call it after its end.
 What not     device memory, and more than one dimension. Arrow's arrays are immutable, but these share their memory with
              the view: a write through the view changes them, except their bitmap.
 Source       Apache Arrow, "The Arrow C data interface", "The Arrow PyCapsule Interface"
@@ -20,8 +19,8 @@ from functools import partial
 from itertools import count
 
 from ..errors import refusal
-from ..interpreter.callback import available, callback, silence
-from ..interpreter.cpython import bind, immortal
+from ..interpreter.callback import available, callback
+from ..interpreter.cpython import bind
 from ..protocols.arrow import not_a_time
 
 TYPE_CHECKING = False
@@ -174,8 +173,6 @@ def _capsule(struct: Any, keeps: Any) -> Any:
 
 def _begin(kind: Any) -> tuple[int, int]:
     """Return the release of a type of struct, and the destructor of its capsules."""
-    import atexit
-
     at, private = kind.release.offset, kind.private_data.offset
     pointer_of = bind("PyCapsule_GetPointer", ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)
     kept, structs, name, word = _kept, _structs, _NAMES[kind], ctypes.c_size_t.from_address
@@ -190,13 +187,4 @@ def _begin(kind: Any) -> tuple[int, int]:
         if struct is not None and struct.release:  # it was not moved
             release(address)
 
-    made = callback(release), callback(dropped)
-    atexit.register(_end, *made)
-    return made
-
-
-def _end(*made: int) -> None:
-    """Leave to C code what it has of ours, because the interpreter ends."""
-    immortal(_kept)
-    for address in made:
-        silence(address)
+    return callback(release), callback(dropped)

@@ -179,6 +179,27 @@ def extent(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> tuple
     return low, high + itemsize
 
 
+def impossible(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> tuple[str, str]:
+    """Return which field of a layout from outside is impossible, "shape" or "strides", and why; or two empty texts."""
+    total, low, high = max(itemsize, 1), 0, itemsize
+    for n, stride in zip(shape, strides):
+        if n < 0:
+            return "shape", "has a negative extent; the exporter is at fault"
+        total *= n or 1
+        if stride < 0:
+            low += (n - 1) * stride
+        else:
+            high += (n - 1) * stride
+    if total > LIMIT:
+        try:
+            checked_size(shape, itemsize)
+        except ValueError as error:
+            return "shape", str(error)
+    if (low < -LIMIT or high > LIMIT) and 0 not in shape:
+        return "strides", "exceed the address space; the exporter is at fault"
+    return "", ""
+
+
 def overlaps(first: int, first_extent: tuple[int, int], second: int, second_extent: tuple[int, int]) -> bool:
     """Tell whether the byte ranges of two layouts overlap.
 

@@ -22,10 +22,6 @@ How          No Python code may run while an exception is set, nor between savin
                 any __del__, and reports an exception raised inside.
 To raise     Exceptions in a callback are reported and lost. But ctypes drops the function's result after converting it
              to a C int, so `raising` returns an int whose finalizer (a slot again) sets the exception.
-At the end   A struct may keep the address of a callback beyond the interpreter's end, when no Python code can run.
-             `silence` exchanges the function in libffi's closure, which the machine code at that address calls, for a
-             function of the C API that does nothing. In the closure, it stands before the object of ctypes that it
-             gets as its argument.
 Not known    CPython 3.16 and later, free-threaded builds but 3.13, debug builds, and subinterpreters before 3.12:
              `available()` is False there, and dlpack.py uses no callback. Near the recursion limit, or if a signal
              handler raises, our function may be cut short.
@@ -41,20 +37,18 @@ from _operator import attrgetter
 from itertools import repeat
 from struct import Struct
 
-from .cpython import POINTER, address_of, bind, callbacks_return, immortal, partial, type_with_slots
+from .cpython import address_of, bind, callbacks_return, immortal, partial, type_with_slots
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable
 
-__all__ = ["available", "callback", "raising", "silence"]
+__all__ = ["available", "callback", "raising"]
 
 _NB_BOOL, _TP_ITER, _TP_ITERNEXT, _TP_FINALIZE = 9, 62, 63, 80  # Py_nb_bool and so on
 _FLAGS = 1 << 18 | 1 << 10  # Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE
 _SINCE_3_12 = sys.version_info >= (3, 12)
 _kinds: dict[str, Any] = {}  # the types that are made once, for the first callback
-_thunks: dict[int, Any] = {}  # the address of a callback -> its ctypes function
-_CLOSURE = 7  # the number of words in a closure of libffi up to its argument, at most
 
 
 def available() -> bool:
@@ -99,25 +93,7 @@ def callback(function: Callable[[int | None], object]) -> int:
     called = _kinds["called"](next, repeat(pending), repeat(function))
     # It is never freed: its memory would be reused for another callback, which C code would call with our argument.
     thunk = immortal(ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_void_p)(called))
-    address = ctypes.cast(thunk, ctypes.c_void_p).value or 0
-    _thunks[address] = thunk
-    return address
-
-
-def silence(address: int) -> bool:
-    """Make a callback do nothing from now on, so that it can be called after the interpreter's end.
-
-    returns  False if the closure is not as expected; then nothing is changed
-    """
-    word = ctypes.c_size_t.from_address
-    thunk = _thunks[address]._objects["0"]
-    begin, end = id(thunk), id(thunk) + type(thunk).__basicsize__
-    closure = word(begin + object.__basicsize__ + POINTER).value  # after ob_size: where the closure can be written
-    for at in range(closure + 2 * POINTER, closure + _CLOSURE * POINTER, POINTER):
-        if word(at).value == begin and begin < word(at - 2 * POINTER).value < end:  # the argument; the ffi_cif
-            word(at - POINTER).value = address_of("Py_IsInitialized")
-            return True
-    return False
+    return ctypes.cast(thunk, ctypes.c_void_p).value or 0
 
 
 def raising(result: Any, *parameters: Any) -> Callable[[Callable[..., int]], Any]:

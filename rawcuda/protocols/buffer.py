@@ -20,6 +20,7 @@ from struct import Struct
 from sys import modules
 
 from .. import tracing
+from ..elements import layout
 from ..elements.ctypes_types import DATA, element_of, of_ctypes
 from ..elements.dtypes import is_numpys, of_numpy
 from ..errors import refusal
@@ -151,6 +152,8 @@ def describe(
         if _check(exporter):
             raise
         return None
+    if view.itemsize < 0:
+        raise refusal(NAME, "itemsize", view.itemsize, "is negative; the exporter is at fault")
     if dtype is None:
         dtype = dtype_of(view.format, view.itemsize)
         if dtype._kind == "opaque":
@@ -179,6 +182,9 @@ def describe(
     else:
         (made._ptr,) = (_call_address(view),)
     made._shape, made._strides, made._dtype = view.shape or (), view.strides or (), dtype
+    field, why = layout.impossible(made._shape, made._strides, dtype._itemsize)
+    if field:
+        raise refusal(NAME, field, view.shape if field == "shape" else view.strides, why)
     made._place, made._owner, made.stream = _PLACES[view.readonly], Held(view), None
     made._side = None
     return made

@@ -186,25 +186,11 @@ def _work_out(
     else:  # the strides are null
         shape = Struct(f"{ndim}q").unpack(raw)
         steps = layout.c_strides(shape, 1)
-    strides, total, low, high = [], max(itemsize, 1), 0, itemsize
-    for n, step in zip(shape, steps):
-        step *= itemsize
-        strides.append(step)
-        if n < 0:
-            raise refusal(where.protocol, "shape", shape, "has a negative extent; the exporter is at fault")
-        total *= n or 1
-        if step < 0:
-            low += (n - 1) * step
-        else:
-            high += (n - 1) * step
-    if total > layout.LIMIT:
-        try:
-            layout.checked_size(shape, itemsize)
-        except ValueError as error:
-            raise refusal(where.protocol, "shape", shape, str(error)) from None
-    if (low < -layout.LIMIT or high > layout.LIMIT) and 0 not in shape:
-        raise refusal(where.protocol, "strides", steps, "exceed the address space; the exporter is at fault")
-    return known.keep(seen, (shape, tuple(strides), dtype, where, 0 if 0 in shape else high))
+    strides = tuple([step * itemsize for step in steps])
+    field, why = layout.impossible(shape, strides, itemsize)
+    if field:
+        raise refusal(where.protocol, field, shape if field == "shape" else steps, why)
+    return known.keep(seen, (shape, strides, dtype, where, layout.extent(shape, strides, itemsize)[1]))
 
 
 def _device(type_: int, id_: int, protocol: str) -> tuple[str, int]:

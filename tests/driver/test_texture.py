@@ -169,6 +169,17 @@ def test_cubemaps_choose_a_face_by_the_largest_coordinate(device, kernels, near)
                 near(got, np.array(expected))
 
 
+def test_cubemaps_take_directions_without_a_largest_coordinate(device, kernels):
+    content = numbers((6, 4, 4, 1), "float32")
+    odd = [float("inf"), -float("inf"), float("nan"), 0.0, 1e-45, 3e38]
+    directions = np.array(list(itertools.product(odd, repeat=3)), np.float32)
+    given = np.ones((len(directions), 4), np.float32)
+    given[:, :3] = directions
+    with device.array(content[..., 0], cubemap=True) as array:
+        with device.texture(array, normalized_coords=True) as texture:
+            assert np.isin(fetch(kernels, "fetch_cube", texture, given)[:, 0], content).all()
+
+
 @pytest.mark.parametrize("mip_linear", (False, True))
 def test_levels_of_detail(device, kernels, near, mip_linear):
     levels = [numbers((8 >> k, 8 >> k, 1), "float32", k) for k in range(4)]

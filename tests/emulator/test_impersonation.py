@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -425,7 +426,7 @@ def test_the_journal_of_a_crashed_process_stays(python, tmp_path) -> None:
         BEGIN + "start()\ncuda.cuCtxSynchronize()\nlibc.abort()", env={"TMPDIR": str(tmp_path), loading.VARIABLE: None}
     )
     assert result.returncode == -6
-    (folder,) = tmp_path.glob("emulated-*")
+    (folder,) = tmp_path.glob("emulated-*/*")
     told = python(["-m", NAME, "emulate", "--crashed", str(folder)], check=True).stdout
     assert "last call: cuCtxSynchronize, which returned 0" in told and "before it: cuCtxSetCurrent 0" in told
     assert "there is no such folder" in python(["-m", NAME, "emulate", "--crashed", "/no/folder"]).stderr
@@ -690,7 +691,7 @@ print(started.wait())
 """
     result = python(code, check=True, env={"TMPDIR": str(tmp_path)})
     assert result.stdout == f"{128 + 15}\n"
-    assert not list(tmp_path.glob("emulated-*"))  # the folder of libraries is removed
+    assert not list(tmp_path.glob("emulated-*/*"))  # the folder of libraries is removed
 
 
 @pytest.mark.skipif(not (shutil.which("cc") and shutil.which("ld")), reason="there is no C compiler")
@@ -942,4 +943,33 @@ def test_no_folder_is_left_when_it_cannot_be_filled(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with pytest.raises(OSError, match="full"):
         loading.prepare()
-    assert os.listdir(tmp_path) == []
+    assert list(tmp_path.glob("*/*")) == []
+
+
+def test_nobody_can_take_the_place_of_the_libraries(tmp_path, monkeypatch):
+    """A process that goes on has the folder in its paths when its libraries were removed."""
+    loading = module("emulator.impersonating.loading")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    tmp_path.chmod(0o1777)
+    folder = loading._new_folder()
+    loading.remove(folder)
+    stays = os.path.dirname(folder)
+    assert os.path.dirname(stays) == str(tmp_path) and stat.S_IMODE(os.stat(stays).st_mode) == 0o700
+    os.chmod(stays, 0o711)
+    assert not loading._new_folder().startswith(str(tmp_path))
+    os.rmdir(stays)
+    os.symlink("/tmp", stays)
+    assert not loading._new_folder().startswith(str(tmp_path))
+    os.unlink(stays)
+    monkeypatch.setattr(os, "geteuid", lambda: 4242)  # the folder belongs to another user
+    os.mkdir(os.path.join(tmp_path, "emulated-4242"), 0o700)
+    with pytest.raises(OSError, match="not a folder that only user 4242 can enter"):
+        loading._own_folder(str(tmp_path))
+
+
+def test_the_folder_that_a_parent_names_is_not_one_of_everybody(python, tmp_path):
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o777)
+    code = f"from {NAME}.emulator import impersonate; impersonate()"
+    ended = python(code, env={loading.VARIABLE: str(tmp_path / "open")})
+    assert ended.returncode and "can be written by other users" in ended.stderr

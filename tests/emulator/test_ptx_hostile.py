@@ -631,6 +631,98 @@ def test_memory_that_is_freed_under_an_asynchronous_copy_is_reported(kind: str) 
     assert "an asynchronous copy has begun in memory that was freed" in report
 
 
+ENDLESS_COPIES = {
+    "groups": "cp.async.ca.shared.global [s], [%d1], 4; cp.async.commit_group;",
+    "an open group": "cp.async.ca.shared.global [s], [%d1], 4;",
+    "groups without copies": "cp.async.commit_group;",
+    "bulk copies out of shared memory": "cp.async.bulk.global.shared::cta.bulk_group [%d1], [s], 16;",
+    "arrivals": "cp.async.ca.shared.global [s], [%d1], 4; cp.async.mbarrier.arrive.shared.b64 [bar];",
+    "stores": "st.async.shared::cluster.mbarrier::complete_tx::bytes.u32 [s], %r1, [bar];"
+    "mbarrier.expect_tx.relaxed.cta.shared.b64 [bar], 4;",
+}
+
+
+@pytest.mark.parametrize("kind", ENDLESS_COPIES)
+def test_copies_that_nobody_waits_for_take_no_more_memory_than_a_block_can_use(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late = module("emulator.ptx.running.units.late_units")
+    most: list[int] = []
+    monkeypatch.setattr(late, "MOST_PENDING", 1000)
+    count = late.Late._count
+    monkeypatch.setattr(late.Late, "_count", lambda self, more: (count(self, more), most.append(self.pending)))
+    text = kernel(
+        ".shared .align 16 .b8 s[16]; .shared .b64 bar; mbarrier.init.shared.b64 [bar], 1; ld.param.u64 %d1, [p];"
+        "mov.u32 %r1, 0; mov.u32 %r2, 5000; st.shared.v4.u32 [s], {%r1, %r1, %r1, %r1}; fence.proxy.async;\n"
+        f"L: {ENDLESS_COPIES[kind]} sub.u32 %r2, %r2, 1; setp.ne.u32 %p1, %r2, 0; @%p1 bra L;"
+    )
+    client = Client(sm=90)
+    made = client.load(text.replace("sm_80", "sm_90").replace("8.0", "8.1").replace("k()", "k(.param .u64 p)"))
+    function = client.get("cuModuleGetFunction", made, b"k")
+    assert (client.launch(function, [client.upload(bytes(16))]) or client.code("cuCtxSynchronize")) == 0
+    assert len(most) >= 5000 and max(most) <= 1000
+
+
+def test_copies_that_are_completed_are_not_counted() -> None:
+    """A loop that waits in each turn never reaches the limit, after which a copy need not be waited for."""
+    late = module("emulator.ptx.running.units.late_units")
+    text = kernel(
+        ".shared .align 16 .b8 s[16]; ld.param.u64 %d1, [p]; mov.u32 %r2, 20;\n"
+        "L: cp.async.ca.shared.global [s], [%d1], 4; cp.async.commit_group; cp.async.wait_group 0;"
+        "cp.async.ca.shared.global [s], [%d1], 4; cp.async.wait_all;"
+        "sub.u32 %r2, %r2, 1; setp.ne.u32 %p1, %r2, 0; @%p1 bra L;"
+    )
+    client, seen = Client(), []
+    function = client.get("cuModuleGetFunction", client.load(text.replace("k()", "k(.param .u64 p)")), b"k")
+    with pytest.MonkeyPatch.context() as patch:
+        notice = late.Late._notice
+        patch.setattr(late.Late, "_notice", lambda self: (notice(self), seen.append(self.pending)))
+        assert (client.launch(function, [client.upload(bytes(16))]) or client.code("cuCtxSynchronize")) == 0
+    assert seen == [0] * 40
+
+
+@pytest.mark.parametrize("blocks, refused", [(4, False), (5, True)])
+def test_local_memory_of_blocks_that_wait_for_each_other_is_limited(
+    blocks: int, refused: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module("emulator.ptx.running.lookups"), "MOST_LOCAL", 4 * 32 * 1024)
+    text = (
+        kernel(
+            ".local .align 16 .b8 l[1024]; ld.param.u64 %d1, [p]; ld.param.u32 %r1, [n];\n"
+            "st.local.u32 [l], %r1; atom.global.add.u32 %r2, [%d1], 1;"
+            "W: ld.volatile.global.u32 %r2, [%d1]; setp.lt.u32 %p1, %r2, %r1; @%p1 bra W;"
+        )
+        .replace("k()", "k(.param .u64 p, .param .u32 n)")
+        .replace("sm_80", "sm_90")
+    )
+    client = Client(sm=90)
+    function = client.get("cuModuleGetFunction", client.load(text), b"k")
+    at = client.upload(bytes(4))
+    code = client.launch(function, [at, blocks * 32], grid=(blocks, 1, 1), block=(32, 1, 1))
+    code = code or client.code("cuCtxSynchronize")
+    assert code == (719 if refused else 0), client.emulator.reports
+    assert not refused or "more than 131072 bytes of local memory" in client.emulator.reports[-1]
+
+
+def test_blocks_that_ended_have_no_local_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module("emulator.ptx.running.lookups"), "MOST_LOCAL", 32 * 1024)
+    text = kernel(".local .align 16 .b8 l[1024]; mov.u32 %r1, %tid.x; st.local.u32 [l], %r1; bar.sync 0; exit;")
+    client = Client()
+    function = client.get("cuModuleGetFunction", client.load(text), b"k")
+    code = client.launch(function, [], grid=(50, 1, 1), block=(32, 1, 1)) or client.code("cuCtxSynchronize")
+    assert code == 0, client.emulator.reports
+
+
+def test_video_instructions_that_differ_in_their_lanes_share_one_table() -> None:
+    video = module("emulator.ptx.running.units.video")
+    before = video._table.cache_info().currsize
+    for types in ("u32,u32,u32", "s32,u32,u32"):
+        for selected in ("0123", "3210", "7654", "3331"):
+            for mask in ("3210", "21"):
+                video.VIDEO[f"vavrg4|{types}|sat||{mask}|{selected}|7654"](1, 2, 3)
+    assert video._table.cache_info().currsize - before <= 2
+
+
 HEAP = (
     HEAD
     + """.extern .func (.param .b64 r) malloc(.param .b64 a);

@@ -174,7 +174,16 @@ def test_what_an_object_offers_beside_its_class():
 
 
 FIELDS = {
-    *("length", "offset", "length, null_count, offset", "n_buffers, n_children", "buffers", "children", "dictionary", "null_count"),
+    *(
+        "length",
+        "offset",
+        "length, null_count, offset",
+        "n_buffers, n_children",
+        "buffers",
+        "children",
+        "dictionary",
+        "null_count",
+    ),
     *("release", "schema", "format", "device_type"),
 }
 BITS = ctypes.create_string_buffer(b"\xfb")  # element 2 is null
@@ -282,29 +291,6 @@ def test_8_12_pinned_memory_is_not_read_before_its_event(device):
             arrow(exporter)
         stream.synchronize()
         event.close()
-
-
-def test_8_13_what_was_exported_may_be_released_when_the_process_ends(python):
-    """A library in C that keeps an array has no other time for it."""
-    ended = python(
-        """
-        import array, ctypes
-        from tests.subject import rawcuda
-
-        at_exit, find = ctypes.CDLL(None)["__cxa_atexit"], ctypes.pythonapi.PyCapsule_GetPointer
-        at_exit.argtypes = ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p
-        find.argtypes, find.restype = (ctypes.py_object, ctypes.c_char_p), ctypes.c_void_p
-        schema, exported = rawcuda.view(array.array("i", range(5))).__arrow_c_array__()
-        for capsule, name, release in ((schema, b"arrow_schema", 7), (exported, b"arrow_array", 8)):
-            struct = (ctypes.c_uint64 * (release + 2)).from_address(find(capsule, name))
-            moved = type(struct)(*struct)
-            struct[release] = 0
-            ctypes.pythonapi.Py_IncRef(ctypes.py_object(moved))
-            assert at_exit(moved[release], ctypes.addressof(moved), None) == 0
-        print("the end", flush=True)
-        """
-    )
-    assert (ended.returncode, ended.stdout) == (0, "the end\n"), ended.stderr
 
 
 FORMATS = {

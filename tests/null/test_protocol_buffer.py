@@ -28,6 +28,44 @@ except ImportError:
     _testbuffer = None
 
 
+def exported(shape, strides, itemsize=4):
+    """Return a memoryview with the fields that an exporter gave; CPython checks none of them."""
+    kept = [None if each is None else (ctypes.c_ssize_t * len(each))(*each) for each in (shape, strides)]
+    at = [None if each is None else ctypes.addressof(each) for each in kept]
+    memory, name = ctypes.create_string_buffer(64), ctypes.create_string_buffer(b"i")
+    struct = buffer.Py_buffer(
+        ctypes.addressof(memory), None, 12, itemsize, 0, len(shape), ctypes.addressof(name), at[0], at[1], None, None
+    )
+    make = ctypes.pythonapi.PyMemoryView_FromBuffer
+    make.argtypes, make.restype = [ctypes.c_void_p], ctypes.py_object
+    return make(ctypes.addressof(struct)), (memory, name, kept)
+
+
+@pytest.mark.parametrize(
+    "shape, strides, itemsize, words",
+    [
+        ((-3,), (4,), 4, "shape .*negative extent"),
+        ((2, -3), (12, 4), 4, "shape .*negative extent"),
+        ((-2, -3), (12, 4), 4, "shape .*negative extent"),
+        ((2**62,), (4,), 4, "shape .*larger than"),
+        ((2**62, 2**62, 0), (4, 4, 4), 4, "shape .*larger than"),
+        ((3,), (2**62,), 4, "strides .*exceed the address space"),
+        ((3,), (-(2**63),), 4, "strides .*exceed the address space"),
+        ((3,), (4,), -4, "itemsize -4"),
+    ],
+)
+def test_6_19_layouts_that_are_impossible_are_refused(shape, strides, itemsize, words):
+    view_of_it, kept = exported(shape, strides, itemsize)
+    with pytest.raises(ProtocolError, match=words) as caught:
+        view(view_of_it)
+    assert caught.value.protocol == "buffer" and kept
+
+
+def test_6_19_layouts_that_reach_no_byte_may_have_any_strides():
+    view_of_it, kept = exported((0, 3), (2**62, 4))
+    assert view(view_of_it).shape == (0, 3) and kept
+
+
 class Structure(ctypes.Structure):
     _fields_ = [("a", ctypes.c_int), ("d", ctypes.c_double)]
 

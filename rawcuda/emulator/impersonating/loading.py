@@ -17,6 +17,7 @@ import ctypes
 import itertools
 import os
 import re
+import stat
 import sys
 import threading
 from functools import partial
@@ -161,8 +162,6 @@ def prepare() -> tuple[str, dict[str, str]]:
 def _new_folder() -> str:
     from tempfile import gettempdir, mkdtemp
 
-    from ...locate import refuse_planted
-
     tried = []
     for place in (gettempdir(), "/dev/shm", os.path.expanduser("~/.cache")):
         try:
@@ -170,13 +169,30 @@ def _new_folder() -> str:
                 raise OSError("it is mounted noexec")
             if re.search(r"[\s:;$]", place):
                 raise OSError("LD_LIBRARY_PATH and LD_PRELOAD divide at white space, ':' and ';', and replace '$'")
-            refuse_planted(place)
-            return mkdtemp(prefix="emulated-", dir=place)
+            locate.refuse_planted(place)
+            return mkdtemp(prefix="", dir=_own_folder(place))
         except OSError as error:
             tried.append(f"{place}: {error.strerror or error}")
     raise OSError(
         f"no folder can hold the libraries for programs to load: {'; '.join(tried)}. Set TMPDIR to a folder that can"
     )
+
+
+def _own_folder(place: str) -> str:
+    """Return a folder in a place that only this user can enter, and which stays there.
+
+    Processes that go on after the folder of the libraries was removed still have it in their paths: nobody else may
+    make a folder of its name.
+    """
+    folder = os.path.join(place, f"emulated-{os.geteuid()}")
+    try:
+        os.mkdir(folder, 0o700)
+    except FileExistsError:
+        pass
+    status = os.lstat(folder)
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o077:
+        raise OSError(f"{os.path.basename(folder)} in it is not a folder that only user {os.geteuid()} can enter")
+    return folder
 
 
 def take() -> None:
@@ -201,7 +217,9 @@ def _take() -> None:
         if loaded is not None:
             _check(key, soname, loaded)
     folder = os.environ.get(VARIABLE, "")  # that of a parent process
-    if not os.path.isdir(folder):
+    if os.path.isdir(folder):
+        locate.refuse_planted(os.path.abspath(folder), private=True)
+    else:
         folder, variables = prepare()
         os.environ.update(variables)
         atexit.register(undivided(partial(_finish, folder, os.getpid())))

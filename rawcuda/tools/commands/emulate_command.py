@@ -90,7 +90,7 @@ def make_parser() -> Parser:
         "--crashed",
         metavar="FOLDER",
         help="run nothing: show the last calls of a process that crashed after impersonate(), whose folder, "
-        "emulated-... in the folder for temporary files, is still there",
+        "in emulated-UID in the folder for temporary files, is still there",
     )
     return parser
 

@@ -80,6 +80,7 @@ def main(arguments: list[str]) -> int:
         return check(options.dest)
     before = None
     if options.update:
+        _bring_back(os.path.abspath(options.dest))
         before = _read(options.dest)
         if options.only or before is None:
             raise Refusal(
@@ -349,14 +350,16 @@ def _bring_back(place: str) -> None:
     Only this user's own folders, not links, are taken: others may be able to write to the folder of the destination.
     """
     parent, last = os.path.split(place)
-    if os.path.lexists(place):
+    if os.path.lexists(place) or not os.path.isdir(parent):
         return
     for name in sorted(os.listdir(parent)):
         beside = os.path.join(parent, name)
         old = os.path.join(beside, "old")
         if name.startswith(f".{last}.") and _is_own_folder(beside) and _is_own_folder(old):
-            os.rename(old, place)
-            return
+            kept = _read(old)
+            if kept is not None and kept.origin == _origin():
+                os.rename(old, place)
+                return
 
 
 def _is_own_folder(path: str) -> bool:

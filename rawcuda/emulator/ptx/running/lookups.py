@@ -43,6 +43,7 @@ __all__ = ["Block", "Exited", "Launch", "Limits", "Quiet"]
 
 
 LOCAL_LIMIT = 512 << 10  # bytes of local memory of a thread, as on every GPU
+MOST_LOCAL = 1 << 30  # bytes of local memory of all blocks that wait for each other
 REFILL = 1 << 14
 NOWHERE = 1 << CLUSTER_BITS  # an offset behind all shared memory
 _POISON = bytes((POISON,))
@@ -99,6 +100,7 @@ class Launch:
     resident = 0  # how many of its blocks fit on the device at the same time; 0: all
     output_size = 1 << 20  # characters of the buffer of output (CU_LIMIT_PRINTF_FIFO_SIZE)
     heap_size = 8 << 20  # bytes that malloc can allocate (CU_LIMIT_MALLOC_HEAP_SIZE)
+    local_bytes = 0  # of the threads of all blocks that have not ended
     _workspace, _refused = 0, False
     tracked: Callable[[int], tuple[Callable[..., Any], dict[int, int]]] | None = None  # see Code.tracked
     register_name: Callable[[int, int], str] | None = None  # returns the name of a register of a function
@@ -509,12 +511,29 @@ class Block:
         self._watch: Watch | None = None
         self._views: dict[str, memoryview] = {}
         self.cluster = (x, y, z)
+        self.local_bytes = 0  # of all threads
 
     def end(self) -> None:
         """Delete the references back to the block, so that it is freed without a garbage collection."""
         if self._watch is not None:
             self._watch.end()
         self._watch = self.together = self.late = self.run_others = None
+        self.launch.local_bytes -= self.local_bytes
+        self.local_bytes = 0
+
+    def take_local(self, count: int) -> None:
+        """Count bytes of local memory that a thread takes, or gives back.
+
+        raises  Fault   the threads of all blocks that wait for each other have too much of it (719)
+        """
+        self.local_bytes += count
+        self.launch.local_bytes += count
+        if self.launch.local_bytes > MOST_LOCAL:
+            raise Fault(
+                LAUNCH_FAILED,
+                f"the blocks that wait for each other have more than {MOST_LOCAL} bytes of local memory, the limit of "
+                "the emulator: launch fewer blocks, or use less local memory",
+            )
 
     @property
     def mates(self) -> Any:

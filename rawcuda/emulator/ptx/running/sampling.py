@@ -282,7 +282,7 @@ class Sampler(_Opened):
             layer = min(max(layer, 0), count - 1)
         if self.cube:
             face, x, y, _ = _face(values)
-            return 6 * layer + face, [x, y]
+            return 6 * layer + face, [_finite(x), _finite(y)]
         return layer, [_finite(value) for value in values[: self.dimensions]]
 
     def _at_lod(self, lod: float | None, place: list[float], layer: int) -> Values:

@@ -87,6 +87,7 @@ class Thread:
         low = self.next + alignment - 1 & -alignment
         if low + size > LOCAL_LIMIT:
             raise Fault(LAUNCH_FAILED, f"stack overflow: more than {LOCAL_LIMIT} bytes of local memory in one thread")
+        self.block.take_local(size)
         made = Frame(low, bytearray(_POISON * size), bytearray(size) if self.launch.space.watch else None)
         self.frames.append(made)
         self.next = low + size + 32
@@ -97,6 +98,7 @@ class Thread:
         gone = self.frames.pop()
         self.next = gone.low
         self.depth -= 1
+        self.block.take_local(-gone.size)
 
     def overflow(self) -> None:
         """Report that too many calls are nested.

@@ -4,6 +4,8 @@ What it is   `Late`, the operations that the threads of one block have started a
              late as the ISA permits: when its thread waits for its group, or when a thread tests a barrier on which the
              copy arrives. Until then its target holds poison, and the race checker calls it unwritten, so a program
              that reads before it waits is wrong each time.
+Limit        All copies that fit into shared memory at once can be pending. A program that starts more of them than that
+             and never waits gets them all completed, which the ISA permits at any time; they would fill the memory.
 How          A barrier is the eight bytes that the program gives it: from the lowest bit, the arrivals that are
              pending, those that each phase expects, the bytes that are pending (plus an offset), the phase, and a mark
              that no poison has.
@@ -34,6 +36,7 @@ MOST_ARRIVALS = (1 << 20) - 1
 _BIAS = 1 << 20
 _POISON = bytes((POISON,))
 _MARK = 1  # in the two highest bits
+MOST_PENDING = 1 << 16  # shared memory has at most 227 KB, and a copy at least 4 bytes
 
 
 def started(block: Block) -> Late:
@@ -59,20 +62,22 @@ def finish(copies: list[Any], count: int, waited: bool) -> None:
 class Late:
     """The operations that a block's threads have started: groups of copies, and copies that arrive on barriers.
 
-    shape   groups, open: lists of copies as finish() takes them
+    shape   groups, open: lists of copies as finish() takes them; promised: pairs of what a work counts, and the work
     Why long  groups and barriers are two ways to wait for the same copies
     """
 
-    __slots__ = ("block", "completed", "groups", "open", "promised", "shared", "visitors")
+    __slots__ = ("block", "completed", "groups", "open", "pending", "promised", "shared", "visitors")
 
     def __init__(self, block: Block) -> None:
         self.block = block
         self.shared = memoryview(block.shared)  # writing a slice of it is faster than of the bytearray
         self.groups: dict[tuple[int, str], list[list[Any]]] = {}  # by thread and kind, oldest first
         self.open: dict[tuple[int, str], list[Any]] = {}  # not yet committed
-        self.promised: dict[int, list[Callable[[], None]]] = {}  # by the place of a barrier
-        # What threads of other blocks gave on arrival, by the place of a barrier: in this phase, and in the last one.
-        self.visitors: dict[int, list[Arrival]] = {}
+        self.promised: dict[int, list[tuple[int, Callable[[], None]]]] = {}  # by the place of a barrier
+        self.pending = 0  # the number of all these, and of what the promised work refers to
+        # What threads of other blocks gave on arrival, by the place of a barrier: in this phase, by the number of the
+        # block and the thread, and in the last one.
+        self.visitors: dict[int, dict[tuple[int, int], Arrival]] = {}
         self.completed: dict[int, list[Arrival]] = {}
 
     # -- groups
@@ -83,22 +88,37 @@ class Late:
     def start(self, kind: str, work: Callable[[bool], None]) -> None:
         """Add a copy to the open group of the running thread."""
         self.open.setdefault(self._key(kind), []).append((work,))
+        self._count(1)
 
     def commit(self, kind: str) -> None:
         """Close the open group of the running thread."""
         key = self._key(kind)
         self.groups.setdefault(key, []).append(self.open.pop(key, []))
+        self._count(1)
+
+    def _count(self, more: int) -> None:
+        """Count what was started; beyond the limit, complete everything that is pending."""
+        self.pending += more
+        if self.pending > MOST_PENDING:
+            for copies in (*self.open.values(), *(each for groups in self.groups.values() for each in groups)):
+                finish(copies, len(copies), False)
+            self.open.clear()
+            self.groups.clear()
+            for place in tuple(self.promised):
+                self.settle(place)
+            self.pending = 0
 
     def wait(self, kind: str, most: int) -> None:
         """Complete the groups of the running thread except the newest `most`; with -1, all and the open group."""
         key = self._key(kind)
         groups = self.groups.get(key, [])
         if most < 0:
-            groups.append(self.open.pop(key, []))
-            most = 0
-        while len(groups) > most:
-            copies = groups.pop(0)
+            self.commit(kind)
+            groups, most = self.groups.get(key, []), 0
+        for copies in groups[: max(len(groups) - most, 0)]:
             finish(copies, len(copies), True)
+            self.pending -= len(copies) + 1
+        del groups[: max(len(groups) - most, 0)]
         self._notice()
 
     def _notice(self) -> None:
@@ -109,6 +129,7 @@ class Late:
         """Complete the bulk copies out of shared memory that a thread started before it ended."""
         for copies in (*self.groups.pop((t, "bulk"), []), self.open.pop((t, "bulk"), [])):
             finish(copies, len(copies), True)
+            self.pending -= len(copies)
 
     # -- shared memory
 
@@ -171,6 +192,7 @@ class Late:
             self.open[key] = [copy]
         else:
             copies.append(copy)
+        self._count(1)
 
     def _arrive(self, waited: bool, place: int, total: int, view: memoryview, at: int, used: int, line: int) -> None:
         data: Any = view[at : at + used]
@@ -228,7 +250,7 @@ class Late:
             )
         if not pending and not count:
             pending, phase = expected, phase ^ 1
-            home.completed[place] = home.visitors.pop(place, [])
+            home.completed[place] = [*home.visitors.pop(place, {}).values()]
         view[place >> 3] = pending | expected << 20 | count + _BIAS << 40 | phase << 61 | _MARK << 62
 
     def init(self, address: int, generic: bool, count: int) -> None:
@@ -259,7 +281,8 @@ class Late:
         home, view, place, parts = self._state(address, generic)
         history = self.block.launch.history
         if home is not self and history is not None:
-            home.visitors.setdefault(place, []).append(history.arrival(self.block, self.block.running or 0))
+            who = self.block.number, self.block.running or 0
+            home.visitors.setdefault(place, {})[who] = history.arrival(self.block, who[1])
         before = view[place >> 3]
         if not 0 < count <= parts[0]:
             raise Fault(
@@ -298,15 +321,20 @@ class Late:
             self.block.launch.history.order(home.completed.get(place, ()))
         return True
 
-    def promise(self, address: int, generic: bool, work: Callable[[], None]) -> None:
-        """Register work that is done when a thread tests a barrier."""
+    def promise(self, address: int, generic: bool, work: Callable[[], None], counts: int = 1) -> None:
+        """Register work that is done when a thread tests a barrier.
+
+        counts  the number of things that the work keeps
+        """
         home, _, place, _ = self._state(address, generic)
-        home.promised.setdefault(place, []).append(work)
+        home.promised.setdefault(place, []).append((counts, work))
+        home._count(counts)
 
     def settle(self, place: int) -> bool:
         """Do the work that is registered for a barrier; tell whether there was any."""
         works = self.promised.pop(place, ())
-        for work in works:
+        for counts, work in works:
+            self.pending -= counts
             work()
         return bool(works)
 
@@ -324,7 +352,7 @@ class Late:
                 finish(copies, count, False)
             self.arrive(address, generic)
 
-        self.promise(address, generic, work)
+        self.promise(address, generic, work, 1 + len(started) + sum(count for _, count in started))
 
     # -- bulk copies
 

@@ -9,6 +9,8 @@ Read next    call_units.py
 from __future__ import annotations
 
 import operator
+from array import array
+from functools import lru_cache
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -162,16 +164,35 @@ def _shift(verb: str, words: list[str]) -> Callable[[int, int], int]:
     return shift
 
 
-class _Bytes(dict[int, int]):
-    """A function of two bytes, given as one number, computed once for each."""
+@lru_cache(None)  # by the operation, of which there are a few hundred; 128 kB each
+def _table(verb: str, types: tuple[str, ...], words: tuple[str, ...]) -> array[int]:
+    """Return the results of an operation on two bytes; the index is the first one times 256, plus the second."""
+    call = _operation(verb, types, words)
+    return array("h", [call(x, y) for x in range(256) for y in range(256)])
 
-    def __init__(self, function: Callable[[int, int], int]) -> None:
-        super().__init__()
-        self._function = function
 
-    def __missing__(self, both: int) -> int:
-        made = self[both] = self._function(both >> 8, both & 0xFF)
-        return made
+def _operation(verb: str, types: tuple[str, ...], words: tuple[str, ...]) -> Callable[[int, int], int]:
+    """Return the function that a SIMD instruction applies to two lanes."""
+    bits = 32 // int(verb[-1])
+    if verb.startswith("vset"):
+        call: Callable[[int, int], int] = _COMPARED[words[0]]
+    else:
+        call = _COMPUTED[verb[:-1]]
+    if "s32" in types[1:3]:
+        call = _signed(call, *(1 << bits - 1 if type == "s32" else 0 for type in types[1:3]))
+    if "sat" in words:
+        call = _limited(call, *_limits(bits, types[0]))
+    return call
+
+
+def _bytewise(table: array[int]) -> Callable[[int, int, int], int]:
+    """Return the function of a SIMD instruction on all bytes of a and b, in their order."""
+    return lambda a, b, c: (
+        table[(a & 0xFF) << 8 | b & 0xFF] & 0xFF
+        | (table[a & 0xFF00 | b >> 8 & 0xFF] & 0xFF) << 8
+        | (table[a >> 8 & 0xFF00 | b >> 16 & 0xFF] & 0xFF) << 16
+        | (table[a >> 16 & 0xFF00 | b >> 24] & 0xFF) << 24
+    )
 
 
 def _lanes(
@@ -182,58 +203,28 @@ def _lanes(
     bits = 32 // count
     order = range(count - 1, -1, -1)  # the selectors start with the highest lane
     lanes = [(int(sa[n]) * bits, int(sb[n]) * bits, lane * bits) for n, lane in enumerate(order) if str(lane) in mask]
-    if verb.startswith("vset"):
-        call = _COMPARED[words[0]]
-    else:
-        call = _COMPUTED[verb[:-1]]
-    if "s32" in types[1:3]:
-        call = _signed(call, *(1 << bits - 1 if type == "s32" else 0 for type in types[1:3]))
-    if "sat" in words:
-        call = _limited(call, *_limits(bits, types[0]))
     whole = (1 << bits) - 1
     kept = 0xFFFFFFFF - sum(whole << to for _, _, to in lanes)
-    raw = cut = None
-    if count == 4:
-        raw, cut = _Bytes(call), _Bytes(lambda x, y: call(x, y) & 0xFF)
+    call = _operation(verb, tuple(types), tuple(words))
 
     def total(a: int, b: int, c: int) -> int:
         both = a | b << 32
         for in_a, in_b, _ in lanes:
-            x, y = both >> in_a & whole, both >> in_b & whole
-            c += call(x, y) if raw is None else raw[x << 8 | y]
+            c += call(both >> in_a & whole, both >> in_b & whole)
         return c & 0xFFFFFFFF
 
-    def four(a: int, b: int, c: int) -> int:
-        assert cut is not None
+    def each(a: int, b: int, c: int) -> int:
         both = a | b << 32
         made = c & kept
         for in_a, in_b, to in lanes:
-            made |= cut[(both >> in_a & 0xFF) << 8 | both >> in_b & 0xFF] << to
+            made |= (call(both >> in_a & whole, both >> in_b & whole) & whole) << to
         return made
-
-    def two(a: int, b: int, c: int) -> int:
-        both = a | b << 32
-        made = c & kept
-        for in_a, in_b, to in lanes:
-            made |= (call(both >> in_a & 0xFFFF, both >> in_b & 0xFFFF) & 0xFFFF) << to
-        return made
-
-    def whole_bytes(a: int, b: int, c: int) -> int:
-        assert cut is not None
-        return (
-            cut[(a & 0xFF) << 8 | b & 0xFF]
-            | cut[a & 0xFF00 | b >> 8 & 0xFF] << 8
-            | cut[a >> 8 & 0xFF00 | b >> 16 & 0xFF] << 16
-            | cut[a >> 16 & 0xFF00 | b >> 24] << 24
-        )
 
     if way == "add":
         return total
-    if count == 2:
-        return two
     if (mask, sa, sb) == ("3210", "3210", "7654"):
-        return whole_bytes
-    return four
+        return _bytewise(_table(verb, tuple(types), tuple(words)))
+    return each
 
 
 def _signed(call: Callable[[int, int], int], sign_a: int, sign_b: int) -> Callable[[int, int], int]:
