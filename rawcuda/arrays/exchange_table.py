@@ -16,6 +16,7 @@ import ctypes
 from .. import tracing
 from ..dlpack import VERSION, Consumed, DLManagedTensorVersioned, DLPackExchangeAPI, DLTensor
 from ..elements.dtypes import from_dlpack
+from ..elements.layout import MAX_NDIM
 from ..errors import refusal
 from ..interpreter.callback import available, raising
 from ..interpreter.cpython import bind, immortal
@@ -33,7 +34,7 @@ __all__ = ["offer"]
 
 _CUDA_TYPES = (2, 13)  # kDLCUDA, kDLCUDAManaged
 _NAME = ctypes.create_string_buffer(b"dlpack_exchange_api")
-_SetError = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p)
+_SetError = ctypes.PYFUNCTYPE(None, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p)
 _kept: list[Any] = []
 
 
@@ -110,7 +111,7 @@ def _allocator(kind: type[StridedView]) -> Any:
     def managed_tensor_allocator(prototype: int, out: int, context: int, set_error: int) -> int:
         try:
             ctypes.c_size_t.from_address(out).value = lend_view(_allocate(kind, DLTensor.from_address(prototype)))
-        except Exception as error:  # reported as the protocol defines it: the caller may not be Python code
+        except Exception as error:  # reported as the protocol defines it; an error of Python that this sets is raised
             _SetError(set_error)(context, type(error).__name__.encode(), str(error).encode("utf-8", "replace"))
             return -1
         return 0
@@ -120,10 +121,11 @@ def _allocator(kind: type[StridedView]) -> Any:
 
 def _allocate(kind: type[StridedView], wanted: DLTensor) -> StridedView:
     """Return a new array with the dtype, shape and device of a DLTensor."""
-    if wanted.ndim > 0:
+    if not 0 <= wanted.ndim <= MAX_NDIM:
+        raise refusal("dlpack_c_exchange", "prototype.ndim", wanted.ndim, f"must be in 0 .. {MAX_NDIM}")
+    shape: tuple[int, ...] = ()
+    if wanted.ndim:
         shape = tuple((ctypes.c_int64 * wanted.ndim).from_address(wanted.shape))
-    else:
-        shape = ()
     dtype = from_dlpack(wanted.dtype.code, wanted.dtype.bits, wanted.dtype.lanes)
     where, ordinal = wanted.device.device_type, wanted.device.device_id
     if any(n < 0 for n in shape) or dtype.packed:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from _operator import index as _index
 
 from ..arguments import as_int, as_sequence
-from ..errors import worded
+from ..errors import refusal, worded
 from ..remembered import Remembered
 
 TYPE_CHECKING = False
@@ -32,6 +32,7 @@ __all__ = [
     "broadcast",
     "c_layout",
     "c_strides",
+    "checked_end",
     "checked_size",
     "coalesce",
     "extent",
@@ -179,12 +180,15 @@ def extent(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> tuple
     return low, high + itemsize
 
 
-def impossible(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> tuple[str, str]:
-    """Return which field of a layout from outside is impossible, "shape" or "strides", and why; or two empty texts."""
-    total, low, high = max(itemsize, 1), 0, itemsize
+def checked_end(protocol: str, shape: Ints, strides: Ints, itemsize: int) -> int:
+    """Check a layout from outside, and return the offset of the byte after the last one; 0 if there are no elements.
+
+    raises  ProtocolError   a negative extent, more bytes than can be counted, or strides beyond the address space
+    """
+    total, low, high = itemsize or 1, 0, itemsize
     for n, stride in zip(shape, strides):
         if n < 0:
-            return "shape", "has a negative extent; the exporter is at fault"
+            raise refusal(protocol, "shape", shape, "has a negative extent; the exporter is at fault")
         total *= n or 1
         if stride < 0:
             low += (n - 1) * stride
@@ -194,10 +198,12 @@ def impossible(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> t
         try:
             checked_size(shape, itemsize)
         except ValueError as error:
-            return "shape", str(error)
-    if (low < -LIMIT or high > LIMIT) and 0 not in shape:
-        return "strides", "exceed the address space; the exporter is at fault"
-    return "", ""
+            raise refusal(protocol, "shape", shape, str(error)) from None
+    if 0 in shape:
+        return 0
+    if low < -LIMIT or high > LIMIT:
+        raise refusal(protocol, "strides", strides, "bytes exceed the address space; the exporter is at fault")
+    return high
 
 
 def overlaps(first: int, first_extent: tuple[int, int], second: int, second_extent: tuple[int, int]) -> bool:

@@ -187,10 +187,8 @@ def _work_out(
         shape = Struct(f"{ndim}q").unpack(raw)
         steps = layout.c_strides(shape, 1)
     strides = tuple([step * itemsize for step in steps])
-    field, why = layout.impossible(shape, strides, itemsize)
-    if field:
-        raise refusal(where.protocol, field, shape if field == "shape" else steps, why)
-    return known.keep(seen, (shape, strides, dtype, where, layout.extent(shape, strides, itemsize)[1]))
+    end = layout.checked_end(where.protocol, shape, strides, itemsize)
+    return known.keep(seen, (shape, strides, dtype, where, end))
 
 
 def _device(type_: int, id_: int, protocol: str) -> tuple[str, int]:

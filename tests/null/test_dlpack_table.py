@@ -227,7 +227,14 @@ def test_4_8_the_allocator(table):
         ((context, kind, text),) = said
         assert context == 55 and kind in (b"ProtocolError", b"ValueError") and text
         said.clear()
+    for ndim in (-7, 65, 2**31 - 1):
+        ctypes.c_int32.from_address(address + 16).value = ndim
+        assert allocate(address, ctypes.addressof(out), 55, set_error) == -1
+        assert str(ndim).encode() in said.pop()[2]
     assert kept.freed == 0  # a prototype is only read
+    setting = ctypes.cast(ctypes.pythonapi.PyErr_SetString, SET_ERROR)  # its words are the kind of the error
+    with pytest.raises(LookupError, match="^ProtocolError$"):
+        allocate(address, ctypes.addressof(out), id(LookupError), setting)
 
 
 @pytest.mark.parametrize("device, stream", [((1, 0), 0), ((3, 0), 0), ((2, 0), 1), ((2, 3), 1), ((13, 0), 1)])

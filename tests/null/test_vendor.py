@@ -518,6 +518,7 @@ def test_what_is_not_ours_is_left_alone(told: Told, tmp_path: Path, monkeypatch:
     assert "does not exist" in told(tmp_path / "nowhere" / "taken", status=2)
     assert all("cannot be imported" in told(tmp_path / name, status=2) for name in ("my-copy", "3d", "class"))
     assert "'class' is a keyword of Python" in told(tmp_path / "class", status=2)
+    assert "becomes 'fi' when Python reads it" in told(tmp_path / "\ufb01", status=2)
     assert "being copied" in told(FOLDER, status=2)
     assert "being copied" in told(FOLDER / "inside", status=2)
     assert "not a copy of a package" in told("--check", tmp_path / "theirs", status=2)
@@ -600,10 +601,18 @@ def test_an_update_finds_what_an_interrupt_left_beside_its_place(told: Told, tmp
     assert manifest is not None and manifest.part == "dlpack"
 
 
-def test_a_folder_that_is_no_copy_is_not_brought_back(tmp_path: Path) -> None:
-    (tmp_path / ".taken.abc" / "old").mkdir(parents=True)
-    vendor.write(str(tmp_path / "taken"), {"__init__.py": b""}, "all")
-    assert (tmp_path / ".taken.abc" / "old").is_dir()
+@pytest.mark.parametrize("kind", ["another folder", "half of a copy"])
+def test_a_folder_that_is_no_copy_is_not_brought_back(tmp_path: Path, kind: str) -> None:
+    place, old = tmp_path / "taken", tmp_path / ".taken.abc" / "old"
+    if kind == "another folder":
+        old.mkdir(parents=True)
+    else:
+        vendor.write(str(place), {"__init__.py": b"", "a.py": b"1"}, "all")
+        old.parent.mkdir()
+        place.rename(old)
+        (old / "a.py").unlink()
+    vendor.write(str(place), {"__init__.py": b""}, "all")
+    assert old.is_dir() and files_of(place)["__init__.py"] == b""
 
 
 def test_a_link_beside_the_place_is_not_brought_back(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ import tempfile
 from importlib.resources import files
 from keyword import iskeyword
 from typing import NamedTuple
+from unicodedata import normalize
 
 from ... import __version__, locate
 from ..terminal import say
@@ -254,10 +255,12 @@ def write(dest: str, content: Files, name: str) -> str:
     """
     place = os.path.abspath(dest)
     parent, last = os.path.split(place)
-    if not last.isidentifier() or iskeyword(last):
+    if not last.isidentifier() or iskeyword(last) or normalize("NFKC", last) != last:
         why = "is not an identifier of Python"
         if iskeyword(last):
             why = "is a keyword of Python"
+        elif last.isidentifier():
+            why = f"becomes {normalize('NFKC', last)!r} when Python reads it"
         raise Refusal(f"{dest}: {last!r} {why}, so it cannot be imported; choose another name")
     if not os.path.isdir(parent):
         raise Refusal(f"{dest}: the folder {parent} does not exist: create it first")
@@ -357,9 +360,14 @@ def _bring_back(place: str) -> None:
         old = os.path.join(beside, "old")
         if name.startswith(f".{last}.") and _is_own_folder(beside) and _is_own_folder(old):
             kept = _read(old)
-            if kept is not None and kept.origin == _origin():
+            if kept is not None and kept.origin == _origin() and _is_whole(old, kept):
                 os.rename(old, place)
                 return
+
+
+def _is_whole(folder: str, manifest: Manifest) -> bool:
+    """Tell whether a copy has all its files; others may have been added."""
+    return all([each.endswith(" was added") for each in _changes(folder, manifest)])
 
 
 def _is_own_folder(path: str) -> bool:
