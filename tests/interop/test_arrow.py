@@ -246,6 +246,7 @@ def test_8_10_structs_that_contradict_themselves_are_refused_and_not_taken(chang
         ({"length": 2**62}, "length, null_count, offset"),
         ({"nulls": 9}, "length, null_count, offset"),
     ],
+    ids=["offset", "large offset", "length", "large length", "nulls"],
 )
 @pytest.mark.parametrize("where", ["itself", "dictionary", "member"])
 def test_8_10_what_cannot_be_viewed_contradicts_itself(changes, words, where):

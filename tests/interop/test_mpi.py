@@ -64,6 +64,13 @@ for make in (lambda x: x, lambda x: x.T, lambda x: x[1:2]):
         with buffer as data:
             comm.Recv(data, source=0)
         say(buffer.staged, there.tolist() == [[7.0] * there.shape[1]] * there.shape[0])
+for kind in ("pinned", "managed"):  # the host reads these where they are, but not before the stream has written them
+    there = device.allocate(24, kind=kind).view("float32")
+    source = device.upload(array.array("f", [5] * 6))
+    device.synchronize()
+    there.copy_from(source, stream=stream)
+    with mpi.buffer(there, comm, "send", stream=stream) as data:
+        assert comm.allgather(data.tolist()) == [[5.0] * 6] * 2
 total = device.upload(array.array("q", [rank + 1] * 3))
 with mpi.buffer(total, comm) as data:
     comm.Allreduce(MPI.IN_PLACE, data)

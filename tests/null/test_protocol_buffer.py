@@ -53,6 +53,7 @@ def exported(shape, strides, itemsize=4):
         ((3,), (-(2**63),), 4, "strides .*exceed the address space"),
         ((3,), (4,), -4, "itemsize -4"),
     ],
+    ids=["line", "rows", "two", "large", "empty", "strides", "negative strides", "itemsize"],
 )
 def test_6_19_layouts_that_are_impossible_are_refused(shape, strides, itemsize, words):
     view_of_it, kept = exported(shape, strides, itemsize)

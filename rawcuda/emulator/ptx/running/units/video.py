@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import operator
 from array import array
-from functools import lru_cache
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -164,14 +163,7 @@ def _shift(verb: str, words: list[str]) -> Callable[[int, int], int]:
     return shift
 
 
-@lru_cache(None)  # by the operation, of which there are a few hundred; 128 kB each
-def _table(verb: str, types: tuple[str, ...], words: tuple[str, ...]) -> array[int]:
-    """Return the results of an operation on two bytes; the index is the first one times 256, plus the second."""
-    call = _operation(verb, types, words)
-    return array("h", [call(x, y) for x in range(256) for y in range(256)])
-
-
-def _operation(verb: str, types: tuple[str, ...], words: tuple[str, ...]) -> Callable[[int, int], int]:
+def _operation(verb: str, types: list[str], words: list[str]) -> Callable[[int, int], int]:
     """Return the function that a SIMD instruction applies to two lanes."""
     bits = 32 // int(verb[-1])
     if verb.startswith("vset"):
@@ -185,8 +177,12 @@ def _operation(verb: str, types: tuple[str, ...], words: tuple[str, ...]) -> Cal
     return call
 
 
-def _bytewise(table: array[int]) -> Callable[[int, int, int], int]:
-    """Return the function of a SIMD instruction on all bytes of a and b, in their order."""
+def _bytewise(call: Callable[[int, int], int]) -> Callable[[int, int, int], int]:
+    """Return the function of a SIMD instruction on all bytes of a and b, in their order.
+
+    It looks results up, which takes a third of the time; 128 kB for each of a few hundred operations.
+    """
+    table = array("h", [call(x, y) for x in range(256) for y in range(256)])
     return lambda a, b, c: (
         table[(a & 0xFF) << 8 | b & 0xFF] & 0xFF
         | (table[a & 0xFF00 | b >> 8 & 0xFF] & 0xFF) << 8
@@ -205,7 +201,7 @@ def _lanes(
     lanes = [(int(sa[n]) * bits, int(sb[n]) * bits, lane * bits) for n, lane in enumerate(order) if str(lane) in mask]
     whole = (1 << bits) - 1
     kept = 0xFFFFFFFF - sum(whole << to for _, _, to in lanes)
-    call = _operation(verb, tuple(types), tuple(words))
+    call = _operation(verb, types, words)
 
     def total(a: int, b: int, c: int) -> int:
         both = a | b << 32
@@ -223,7 +219,7 @@ def _lanes(
     if way == "add":
         return total
     if (mask, sa, sb) == ("3210", "3210", "7654"):
-        return _bytewise(_table(verb, tuple(types), tuple(words)))
+        return _bytewise(call)
     return each
 
 
