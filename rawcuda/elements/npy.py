@@ -316,7 +316,7 @@ def _replace(real: str, header: bytes, view: memoryview) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     mode = None
     if os.path.exists(real):
-        mode = stat.S_IMODE(os.stat(real).st_mode)
+        mode = os.stat(real).st_mode & 0o777  # not setuid: the file may be another user's, and becomes this one's
     at_first = 0o600
     if mode is None:
         at_first = 0o666  # minus the umask, as open() itself does

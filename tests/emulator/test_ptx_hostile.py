@@ -292,6 +292,43 @@ def test_an_endless_kernel_ends_after_the_time_that_was_set(name: str, threads: 
     assert time.monotonic() - started < 60
 
 
+def test_an_endless_kernel_of_slow_instructions_ends_after_the_time_that_was_set() -> None:
+    """Each printf writes two million characters."""
+    client, started = Client(timeout=0.2), time.monotonic()
+    text = kernel(
+        "L: mov.u64 %d1, format; mov.u64 %d2, arguments;"
+        "{ .param .b64 f; .param .b64 a; .param .b32 r; st.param.b64 [f], %d1; st.param.b64 [a], %d2;"
+        "call (r), vprintf, (f, a); }\nbra L;",
+        ".extern .func (.param .b32 r) vprintf(.param .b64 f, .param .b64 a);\n"
+        f".global .align 8 .b8 format[65] = {{{', '.join(['37, 115'] * 32)}, 0}};\n"
+        f".global .align 1 .b8 long[65536] = {{{', '.join(['65'] * 65535)}, 0}};\n"
+        f".global .align 8 .u64 arguments[32] = {{{', '.join(['generic(long)'] * 32)}}};\n",
+    )
+    function = client.get("cuModuleGetFunction", client.load(text), b"k")
+    code = client.launch(function, []) or client.code("cuCtxSynchronize")
+    assert code == 702 and "more than 0.2 seconds" in client.emulator.reports[-1], client.emulator.reports
+    assert time.monotonic() - started < 60
+
+
+def test_the_clock_is_looked_at_more_often_while_iterations_are_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    lookups = module("emulator.ptx.running.lookups")
+    clock = [0]
+    monkeypatch.setattr(lookups.time, "perf_counter_ns", lambda: clock[0])
+    client = Client()
+    launch = lookups.Launch(
+        "k", (1, 1, 1), (1, 1, 1), b"", 0, 0, client.emulator._machine.space, module("emulator.ptx").Limits()
+    )
+    portions = launch._refill()
+
+    def portion(milliseconds: int) -> int:
+        clock[0] += milliseconds * 1_000_000
+        return len(list(next(portions)))
+
+    assert [portion(1) for _ in range(10)] == [128, 256, 512, 1024, 2048, 4096, 8192, 16384, 16384, 16384]
+    assert [portion(1000) for _ in range(6)] == [2048, 256, 32, 4, 1, 1]
+    assert portion(1) == 2
+
+
 def doubling(barrier: str) -> str:
     """Return functions without loops, each of which calls the one before twice."""
     functions = "".join(f".func f{i} {{ {barrier} call f{i - 1}; call f{i - 1}; ret; }}\n" for i in range(1, 60))

@@ -340,6 +340,16 @@ def test_nobody_else_can_read_the_new_content_of_a_private_file(tmp_path, monkey
     assert seen == [0o600] and stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
+@POSIX
+def test_a_file_that_is_replaced_keeps_only_permissions(tmp_path):
+    """The file may be another user's, and the new one is this user's."""
+    path = tmp_path / "a.npy"
+    write(path)
+    path.chmod(0o7764)
+    write(path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o764
+
+
 def test_an_exception_after_the_file_is_there_leaves_it(tmp_path, monkeypatch):
     path = tmp_path / "a.npy"
 

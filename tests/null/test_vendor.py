@@ -127,6 +127,9 @@ def test_a_part_has_its_own_files_unchanged(told: Told, tmp_path: Path, name: st
     assert "headers/cuda_h.py" in copied or name not in ("driver", "gpu")
     assert ("this part has no comments" in manifest) == bool(changed)
     assert "It is unchanged" in told("--check", tmp_path / "taken")
+    assert "is not compared" not in told("--check", tmp_path / "taken")
+    (tmp_path / "taken" / "__pycache__").mkdir()
+    assert "remove the folders __pycache__" in told("--check", tmp_path / "taken")
 
 
 def test_sha256sum_reads_the_manifest(told: Told, tmp_path: Path) -> None:

@@ -418,6 +418,8 @@ def check(dest: str) -> int:
         if changes
         else f"It is unchanged: {len(manifest.hashes)} files are the same as when they were copied."
     )
+    if any([os.path.basename(path) == "__pycache__" for path, _ in _entries(dest)]):
+        say("What Python has compiled is not compared: remove the folders __pycache__ if others could write to them.")
     theirs, ours = _numbers(manifest.version), _numbers(__version__)
     if theirs != ours:
         say(f"It is {'older' if theirs < ours else 'newer'} than the running package, {__version__}.")

@@ -54,6 +54,7 @@ def vprintf(thread: Thread, text: int, arguments: int) -> int:
 
     Widths count bytes, so each byte is a character here: its encoding is Latin-1.
     """
+    thread.launch.look_at_clock()  # each text can be long
     place = arguments
     count = 0
 

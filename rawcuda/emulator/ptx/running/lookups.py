@@ -44,7 +44,8 @@ __all__ = ["Block", "Exited", "Launch", "Limits", "Quiet"]
 
 LOCAL_LIMIT = 512 << 10  # bytes of local memory of a thread, as on every GPU
 MOST_LOCAL = 1 << 30  # bytes of local memory of all blocks that wait for each other
-REFILL = 1 << 14
+_MOST_REFILL, _FIRST_REFILL = 1 << 14, 1 << 6  # loop iterations until the clock is looked at
+_SLOW_REFILL = 200_000_000  # nanoseconds, after which it is looked at more often
 NOWHERE = 1 << CLUSTER_BITS  # an offset behind all shared memory
 _POISON = bytes((POISON,))
 _REACHED = {  # what reports an undefined value
@@ -462,12 +463,14 @@ class Launch:
     def _refill(self) -> Iterator[Iterator[None]]:
         """Yield loop iterations in portions, and check between the portions whether one thread has used too many.
 
+        Portions grow while they take little time, and shrink when they take much: single instructions can be slow.
         Every loop of the generated code takes its iterations from one iterator, which adds no cost to an iteration.
         A device function that calls others takes one, too. Blocks without loops look at the clock when they begin.
         """
         last: object = None
         here: Block | None = None
         turns = total = 0
+        portion, started = _FIRST_REFILL, time.perf_counter_ns()
         while True:
             block = self.block
             if block is not None:
@@ -475,10 +478,10 @@ class Launch:
             else:
                 current = None
             if current == last:
-                turns = turns + REFILL
+                turns = turns + portion
             else:
                 turns = 0
-            total = total + REFILL if block is here else 0  # of all threads of the block: they may alternate
+            total = total + portion if block is here else 0  # of all threads of the block: they may alternate
             last, here = current, block
             if turns > self.limits.turns or total > self.limits.turns * self.threads:
                 text = f"more than {self.limits.turns} loop iterations or calls: this thread does not end"
@@ -486,7 +489,13 @@ class Launch:
             self.look_at_clock()
             if self.after_refill is not None:
                 self.after_refill()
-            yield repeat(None, REFILL)
+            now = time.perf_counter_ns()
+            if now - started > _SLOW_REFILL:
+                portion = max(portion // 8, 1)
+            else:
+                portion = min(portion * 2, _MOST_REFILL)
+            started = now
+            yield repeat(None, portion)
 
 
 class Block:

@@ -180,7 +180,7 @@ def _operation(verb: str, types: list[str], words: list[str]) -> Callable[[int, 
 def _bytewise(call: Callable[[int, int], int]) -> Callable[[int, int, int], int]:
     """Return the function of a SIMD instruction on all bytes of a and b, in their order.
 
-    It looks results up, which takes a third of the time; 128 kB for each of a few hundred operations.
+    It looks results up, which takes half of the time; 128 kB for each of a few hundred operations.
     """
     table = array("h", [call(x, y) for x in range(256) for y in range(256)])
     return lambda a, b, c: (
