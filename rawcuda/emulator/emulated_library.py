@@ -331,7 +331,10 @@ class Emulator:
 
     @property
     def kept_exceptions(self) -> list[BaseException]:
-        """Return the list of unexpected exceptions in entry points, which then returned 999; callers may clear it."""
+        """Return the list of unexpected exceptions in entry points, which then returned 999; callers may clear it.
+
+        It has the newest hundred. The cause of each has its traceback as text.
+        """
         return self._machine.kept_exceptions
 
     @property

@@ -746,6 +746,30 @@ def test_an_exception_at_any_line_of_a_share_leaves_no_server(device):
     memory.close()
 
 
+def test_a_share_without_a_free_descriptor_leaves_nothing(device):
+    import resource
+
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with device.memory_pool(shareable=True) as pool:
+        pool.allocate(64).share().close(60)
+        gc.collect()
+        before = len(os.listdir("/proc/self/fd"))
+        for free in range(6):
+            lowest = os.dup(0)
+            os.close(lowest)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (lowest + free, limits[1]))
+            try:
+                pool.allocate(64).share().close(60)
+            except (rawcuda.RawCudaError, OSError) as error:
+                assert "the emulator itself failed" not in str(error)
+            finally:
+                resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        device.synchronize()
+        gc.collect()
+        pool.allocate(4).close()
+        assert len(os.listdir("/proc/self/fd")) <= before
+
+
 @pytest.mark.parametrize("traced", ["share", "close"])
 def test_a_finalizer_that_ends_or_shares_at_any_line(device, traced):
     """At each line of a share in this thread, the only other one ends; at each line of its end, another begins."""

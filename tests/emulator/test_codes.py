@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import struct
+import weakref
 
 import pytest
 
@@ -365,6 +366,29 @@ def test_a_bug_of_the_emulator_in_a_kernel_is_kept_and_loses_the_context():
         machine.queues.submit(machine.handles[client.context].legacy, functools.partial(divmod, 1, 0), "something")
     assert client.code("cuCtxSynchronize") == 719
     assert [type(kept) for kept in client.emulator.kept_exceptions] == [ZeroDivisionError]
+
+
+def test_an_exception_that_is_kept_keeps_nothing_of_its_callers():
+    client, machine = Client(), Client().emulator._machine
+
+    class Held:
+        pass
+
+    def fail():
+        held = Held()
+        found.append(weakref.ref(held))
+        raise ZeroDivisionError("in the emulator")
+
+    found = []
+    for _ in range(150):
+        try:
+            fail()
+        except ZeroDivisionError as error:
+            machine.keep(error)
+    assert not any(each() for each in found) and len(machine.kept_exceptions) == 100
+    (told,) = {str(each.__cause__).splitlines()[-1] for each in machine.kept_exceptions}
+    assert told == "ZeroDivisionError: in the emulator" and "in fail" in str(machine.kept_exceptions[0].__cause__)
+    assert not client.emulator.kept_exceptions
 
 
 # -- messages for users

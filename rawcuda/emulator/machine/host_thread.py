@@ -81,7 +81,7 @@ class HostThread:
                         self.given.popleft()
                         self._machine.queues.finish_host(work)
                 except BaseException as caught:
-                    self._machine.kept_exceptions.append(caught)
+                    self._machine.keep(caught)
                     recover(self._machine)
 
     def _run_here(self) -> None:

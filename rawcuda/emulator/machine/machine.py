@@ -489,6 +489,19 @@ class Machine:
 
     # -- reports for the user
 
+    def keep(self, caught: BaseException) -> None:
+        """Keep an unexpected exception, the newest hundred of them, with its traceback as the text of its cause.
+
+        The frames of a traceback would keep everything that the callers held.
+        """
+        from traceback import format_exception
+
+        text = "".join(format_exception(type(caught), caught, caught.__traceback__))
+        caught.__traceback__ = caught.__context__ = None
+        caught.__cause__ = RuntimeError(text)
+        self.kept_exceptions.append(caught)
+        del self.kept_exceptions[:-100]
+
     def report(self, code: int, text: str) -> None:
         """Keep a report for the user."""
         self.reports.append(text)

@@ -556,7 +556,7 @@ class Queues:
         except Exception as caught:
             if is_outside(caught):
                 raise
-            self._machine.kept_exceptions.append(caught)
+            self._machine.keep(caught)
             context.lose(719, f"the emulator itself failed in {work!r}: {caught!r}")
         self.finish(work)
 

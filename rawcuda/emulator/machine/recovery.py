@@ -75,7 +75,7 @@ def answer(machine: Machine, name: str, caught: BaseException, again: Callable[[
         report = "the host has no memory left for the emulated device"
         tell(machine, name, OUT_OF_MEMORY, report)
         return machine.refuse(OUT_OF_MEMORY, report)
-    machine.kept_exceptions.append(caught)
+    machine.keep(caught)
     tell(machine, name, UNKNOWN, f"the emulator itself failed: {caught!r}")
     machine.report(UNKNOWN, f"{name} failed inside the emulator: {caught!r}")
     return UNKNOWN

@@ -349,7 +349,7 @@ def _serve(machine: Machine) -> None:
             try:
                 _push_all(queues)
             except BaseException as caught:
-                machine.kept_exceptions.append(caught)
+                machine.keep(caught)
                 queues.marks.clear()
             if not queues.marks:
                 queues.along = False

@@ -17,7 +17,7 @@ import ctypes
 import os
 
 from ...interface.thunks import entry, out, put_bytes, put_int, put_u64, put_word
-from ...machine.codes import Refused
+from ...machine.codes import OPERATING_SYSTEM, Refused
 from ...machine.machine import Context, Device, Holding, Machine, Pool
 from ...machine.queues import Event
 from ...machine.sharing import MARK_SIZE, Backing, SharedMark, between_kernels, packed, unpacked
@@ -190,7 +190,7 @@ def export_pool(machine: Machine, address: int, handle: int, kind: int, flags: i
     """Write a new file descriptor of a pool."""
     out(address)
     _refuse_kind(kind, flags)
-    put_int(address, os.dup(_pool(machine, handle, False).backing.fd))
+    put_int(address, _duplicate(_pool(machine, handle, False).backing.fd))
 
 
 @entry(
@@ -254,7 +254,15 @@ def export_physical(machine: Machine, address: int, handle: int, kind: int, flag
     physical = physical_of(machine, handle)
     if physical.backing is None:
         raise Refused(1, f"memory {handle:#x} was created without handles for other processes (requestedHandleTypes)")
-    put_int(address, os.dup(physical.backing.fd))
+    put_int(address, _duplicate(physical.backing.fd))
+
+
+def _duplicate(descriptor: int) -> int:
+    """Return another descriptor of a file, for the caller."""
+    try:
+        return os.dup(descriptor)
+    except OSError as error:
+        raise Refused(OPERATING_SYSTEM, f"no other file descriptor: {error.strerror}") from None
 
 
 @entry(

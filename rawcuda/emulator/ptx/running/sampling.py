@@ -478,6 +478,8 @@ class Pixels(_Opened):
                 MISALIGNED_ADDRESS,
                 f"byte {x} of a row is not a multiple of the {size} bytes of the access: {self.words}",
             )
+        if size > level.pitch:
+            raise Fault(LAUNCH_FAILED, f"{size} bytes are more than a row of {level.pitch} has: {self.words}")
         last = (level.pitch - size, level.height - 1, level.depth - 1)
         places = [x * step, y, z]
         for axis, (place, most) in enumerate(zip(places, last)):
