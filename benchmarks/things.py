@@ -11,6 +11,7 @@ import enum
 import functools
 import itertools
 import mmap
+import struct
 import tempfile
 import warnings
 from types import SimpleNamespace
@@ -303,7 +304,7 @@ def raw_calls(made: dict[str, Any]) -> dict[str, Any]:
         "cuCtxSynchronize cuStreamSynchronize cuEventRecord cuMemcpyDtoDAsync_v2 cuLaunchKernel cuStreamCreate".split()
     )
     names += "cuStreamDestroy_v2 cuEventCreate cuEventDestroy_v2 cuMemAlloc_v2 cuMemFree_v2 cuCtxGetCurrent".split()
-    names += "cuStreamCreateWithPriority cuThreadExchangeStreamCaptureMode".split()
+    names += "cuStreamCreateWithPriority cuThreadExchangeStreamCaptureMode cuLaunchKernelEx".split()
     cell, other = ctypes.c_void_p(), ctypes.c_void_p()
     kinds = (ctypes.c_int * 3)(2, 8, 9)
     values = (ctypes.c_int * 3)()
@@ -367,7 +368,27 @@ def promised(raw: Any) -> dict[str, Any]:
         raw.cuThreadExchangeStreamCaptureMode(unused)
         made.__del__ = dropped.copy
 
-    return dict(finalized=finalized, promised_stream=stream, promised_memory=memory)
+    class Array:
+        __slots__ = ("address",)
+
+    array: Any = Array()
+    values, few = ctypes.create_string_buffer(64), ctypes.c_uint64(8)
+    array.address = ctypes.addressof(values)
+    pool, pack_into, prepared = [memoryview(values)], struct.Struct("3QI").pack_into, ctypes.c_void_p(8)
+
+    def launch(a: Any, b: Any, c: Any, n: int) -> None:
+        buffer = pool.pop()
+        pack_into(buffer, 0, a.address, b.address, c.address, n)
+        raw.cuCtxGetCurrent(unused)
+        raw.cuLaunchKernelEx(prepared, prepared, prepared, None)
+        pool.append(buffer)
+
+    def copy(a: Any, b: Any) -> None:
+        raw.cuCtxGetCurrent(unused)
+        raw.cuMemcpyDtoDAsync_v2(ctypes.c_uint64(a.address), ctypes.c_uint64(b.address), few, prepared)
+
+    functions = dict(promised_stream=stream, promised_memory=memory, promised_launch=launch, promised_copy=copy)
+    return dict(finalized=finalized, promised_array=array, **functions)
 
 
 def numpys(made: dict[str, Any]) -> dict[str, Any]:
