@@ -144,11 +144,9 @@ class Context:
 
     def lose(self, code: int, report: str) -> None:
         """Make this context unusable after an error in its work: every later call in it returns `state`."""
-        if code in STICKY:
-            code = code
-        elif code == 1:
+        if code == 1:
             code = 700
-        else:
+        elif code not in STICKY:
             code = 719
         if not isinstance(report, Report):
             report = Report(report)

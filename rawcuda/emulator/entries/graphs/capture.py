@@ -178,8 +178,6 @@ class Capture:
                 self.invalidate()
                 if stream.capture is self:
                     stream.capture = None
-                else:
-                    stream.capture = stream.capture
                 self.frontier.pop(stream, None)
         if self.origin.capture is not self:
             for stream in list(self.frontier):

@@ -138,8 +138,6 @@ class _Parser:
                 found = _USED_BYTES.match(tokens.advance())
                 if found:
                     self.used_bytes = int(found.group(1), 0)
-                else:
-                    self.used_bytes = self.used_bytes
             tokens.accept(";")
         elif word == ".alias":
             raise tokens.fail("'.alias' is not emulated")

@@ -177,8 +177,6 @@ def directed_fma(bits: int, mode: str, a: Array, b: Array, c: Array) -> Array:
         return made
     if a.ndim or b.ndim or c.ndim:
         a, b, c = np.broadcast_arrays(a, b, c)
-    else:
-        a, b, c = (a, b, c)
     near, tail, error, usual = fma_parts(a, b, c)
     total = near + tail
     rest = tail - (total - near)

@@ -115,8 +115,6 @@ def fma_64(a: Array, b: Array, c: Array) -> Array:
     """Multiply and add float64 with one rounding."""
     if a.ndim or b.ndim or c.ndim:
         a, b, c = np.broadcast_arrays(a, b, c)
-    else:
-        a, b, c = (a, b, c)
     if not a.ndim:
         return np.f8(rounding.fma_64(float(a), float(b), float(c)))
     v, z, _, plain = fma_parts(a, b, c)

@@ -183,8 +183,6 @@ class _Builder:
         branch = block.branch
         if branch is not None:
             node.line = branch.line
-        else:
-            node.line = node.line
         if block.kind == "go":
             node.targets = targets
             if targets[0] is None:
