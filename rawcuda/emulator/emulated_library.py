@@ -331,10 +331,7 @@ class Emulator:
 
     @property
     def kept_exceptions(self) -> list[BaseException]:
-        """Return the list of unexpected exceptions in entry points, which then returned 999; callers may clear it.
-
-        It has the newest hundred. The cause of each has its traceback as text.
-        """
+        """Return the newest unexpected exceptions in entry points, which then returned 999; callers may clear it."""
         return self._machine.kept_exceptions
 
     @property

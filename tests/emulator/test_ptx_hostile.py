@@ -292,7 +292,7 @@ def test_an_endless_kernel_ends_after_the_time_that_was_set(name: str, threads: 
     assert time.monotonic() - started < 60
 
 
-def test_an_endless_kernel_of_slow_instructions_ends_after_the_time_that_was_set() -> None:
+def test_slow_instructions_end_after_the_time_that_was_set() -> None:
     """Each printf writes two million characters."""
     client, started = Client(timeout=0.2), time.monotonic()
     text = kernel(
@@ -680,9 +680,7 @@ ENDLESS_COPIES = {
 
 
 @pytest.mark.parametrize("kind", ENDLESS_COPIES)
-def test_copies_that_nobody_waits_for_take_no_more_memory_than_a_block_can_use(
-    kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_copies_that_nobody_waits_for_are_completed(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     late = module("emulator.ptx.running.units.late_units")
     most: list[int] = []
     monkeypatch.setattr(late, "MOST_PENDING", 1000)

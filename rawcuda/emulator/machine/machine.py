@@ -235,7 +235,10 @@ class Findings(list):  # type: ignore[type-arg]
 
 
 class Machine:
-    """The state behind the entry points of one emulator."""
+    """The state behind the entry points of one emulator.
+
+    Why long  every entry point looks things up here, and reports here
+    """
 
     def __init__(
         self,
