@@ -746,6 +746,30 @@ def test_an_exception_at_any_line_of_a_share_leaves_no_server(device):
     memory.close()
 
 
+def test_an_offer_beside_one_whose_server_did_not_start(device, worker, monkeypatch):
+    from tests.subject import module
+
+    server, inner = module("gpu.processes.server").Server, []
+    start = threading.Thread.start
+
+    def failing(self):
+        monkeypatch.undo()
+        inner.append(server.add(running[-1], b"", [], None))  # another thread is here before the lock
+        raise RuntimeError("can't start new thread")
+
+    running = module("gpu.processes.server")._running
+    with device.allocate(64) as memory:
+        monkeypatch.setattr(threading.Thread, "start", failing)
+        with pytest.raises(RuntimeError, match="new thread"):
+            memory.share()
+        assert threading.Thread.start is start
+        with memory.share() as handle:
+            worker.do("open_memory", "m", handle)
+            worker.do("close", "m")
+        for offer in inner:
+            offer.end(60)
+
+
 def test_a_share_without_a_free_descriptor_leaves_nothing(device):
     import resource
 

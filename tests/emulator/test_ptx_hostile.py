@@ -328,6 +328,12 @@ def test_the_clock_is_looked_at_more_often_while_iterations_are_slow(monkeypatch
     assert [portion(1000) for _ in range(6)] == [2048, 256, 32, 4, 1, 1]
     assert portion(1) == 2
 
+    def progress() -> None:
+        clock[0] += 1_000_000_000  # which is not the kernel's time
+
+    launch.after_refill = progress
+    assert [portion(1) for _ in range(4)] == [4, 8, 16, 32]
+
 
 def doubling(barrier: str) -> str:
     """Return functions without loops, each of which calls the one before twice."""
@@ -714,6 +720,26 @@ def test_copies_that_are_completed_are_not_counted() -> None:
         patch.setattr(late.Late, "_notice", lambda self: (notice(self), seen.append(self.pending)))
         assert (client.launch(function, [client.upload(bytes(16))]) or client.code("cuCtxSynchronize")) == 0
     assert seen == [0] * 40
+
+
+def test_copies_that_barriers_wait_for_are_not_counted_for_ever() -> None:
+    """A program that waits by barriers alone ends no group of copies."""
+    late = module("emulator.ptx.running.units.late_units")
+    text = kernel(
+        ".shared .align 16 .b8 s[16]; .shared .b64 bar; mbarrier.init.shared.b64 [bar], 1; ld.param.u64 %d1, [p];"
+        "mov.u32 %r2, 20; mov.u32 %r3, 0;\n"
+        "L: cp.async.ca.shared.global [s], [%d1], 4; cp.async.ca.shared.global [s+4], [%d1], 4;"
+        "cp.async.mbarrier.arrive.noinc.shared.b64 [bar];\n"
+        "W: mbarrier.test_wait.parity.shared.b64 %p2, [bar], %r3; @!%p2 bra W; xor.b32 %r3, %r3, 1;"
+        "sub.u32 %r2, %r2, 1; setp.ne.u32 %p1, %r2, 0; @%p1 bra L;"
+    )
+    client, seen = Client(), []
+    function = client.get("cuModuleGetFunction", client.load(text.replace("k()", "k(.param .u64 p)")), b"k")
+    with pytest.MonkeyPatch.context() as patch:
+        count = late.Late._count
+        patch.setattr(late.Late, "_count", lambda self, more: (count(self, more), seen.append(self.pending)))
+        assert (client.launch(function, [client.upload(bytes(16))]) or client.code("cuCtxSynchronize")) == 0
+    assert max(seen) <= 8 and len(seen) == 60
 
 
 @pytest.mark.parametrize("blocks, refused", [(4, False), (5, True)])

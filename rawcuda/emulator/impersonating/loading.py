@@ -186,12 +186,13 @@ def _own_folder(place: str) -> str:
     """
     folder = os.path.join(place, f"emulated-{os.geteuid()}")
     try:
-        os.mkdir(folder, 0o700)
+        os.mkdir(folder)
     except FileExistsError:
         pass
     status = os.lstat(folder)
-    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o077:
-        raise OSError(f"{os.path.basename(folder)} in it is not a folder that only user {os.geteuid()} can enter")
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
+        raise OSError(f"{os.path.basename(folder)} in it is not a folder of user {os.geteuid()}")
+    os.chmod(folder, 0o700)
     return folder
 
 
@@ -218,7 +219,7 @@ def _take() -> None:
             _check(key, soname, loaded)
     folder = os.environ.get(VARIABLE, "")  # that of a parent process
     if os.path.isdir(folder):
-        locate.refuse_planted(os.path.abspath(folder), private=True)
+        locate.refuse_planted(os.path.abspath(folder))
     else:
         folder, variables = prepare()
         os.environ.update(variables)

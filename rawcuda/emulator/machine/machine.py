@@ -497,7 +497,10 @@ class Machine:
         """
         from traceback import format_exception
 
-        text = "".join(format_exception(type(caught), caught, caught.__traceback__))
+        try:
+            text = "".join(format_exception(type(caught), caught, caught.__traceback__))
+        except Exception as error:  # near the limit of recursion
+            text = f"its traceback could not be formatted: {error!r}"
         caught.__traceback__ = caught.__context__ = None
         caught.__cause__ = RuntimeError(text)
         self.kept_exceptions.append(caught)

@@ -556,8 +556,8 @@ class Queues:
         except Exception as caught:
             if is_outside(caught):
                 raise
-            self._machine.keep(caught)
             context.lose(719, f"the emulator itself failed in {work!r}: {caught!r}")
+            self._machine.keep(caught)
         self.finish(work)
 
     def after_work(self, run: Callable[[], None]) -> None:

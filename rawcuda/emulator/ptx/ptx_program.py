@@ -297,10 +297,9 @@ class _Clock:
             self.look()
 
     def look(self) -> None:
-        now = time.monotonic()
-        if self.progress is not None and now - self._last > _SECONDS_BETWEEN_PROGRESS:
-            self._last = now
+        if self.progress is not None and time.monotonic() - self._last > _SECONDS_BETWEEN_PROGRESS:
             self.progress(self.done, self.total)
+            self._last = time.monotonic()  # it may take long itself
 
 
 class Code:

@@ -158,6 +158,9 @@ class Server:
                     self._starting = True
                     self._start()
                 except BaseException:
+                    if not self._serves():
+                        self._stop()
+                        self._thread = None  # the next offer starts it
                     offer.ended = True
                     self._settle(offer)
                     raise
@@ -203,7 +206,7 @@ class Server:
             os.close(offer.descriptors.pop())
         offer.keeps = None
         self.offers.pop(offer.key, None)
-        self.over = not self.offers
+        self.over = self.over or not self.offers
         if self.over:
             self._stop()
         self.changed.notify_all()
@@ -217,8 +220,11 @@ class Server:
             self._socket.shutdown(2)
         except OSError:
             pass
-        if self._thread is None or not self._thread.is_alive():
+        if not self._serves():
             self._socket.close()
+
+    def _serves(self) -> bool:
+        return self._thread is not None and self._thread.is_alive()
 
     def abandon(self) -> None:
         """Close everything in a child of fork(), without a message to other processes."""

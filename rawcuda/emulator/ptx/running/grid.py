@@ -222,4 +222,5 @@ def run_alone(kernel: Callable[..., Any], launch: Launch, number: int, thread: i
         pass
     finally:
         launch.after_refill = told
+        block.end()
     launch.block = None

@@ -487,14 +487,13 @@ class Launch:
                 text = f"more than {self.limits.turns} loop iterations or calls: this thread does not end"
                 raise Fault(LAUNCH_TIMEOUT, text)
             self.look_at_clock()
-            if self.after_refill is not None:
-                self.after_refill()
-            now = time.perf_counter_ns()
-            if now - started > _SLOW_REFILL:
+            if time.perf_counter_ns() - started > _SLOW_REFILL:
                 portion = max(portion // 8, 1)
             else:
                 portion = min(portion * 2, _MOST_REFILL)
-            started = now
+            if self.after_refill is not None:
+                self.after_refill()
+            started = time.perf_counter_ns()
             yield repeat(None, portion)
 
 

@@ -478,7 +478,7 @@ class Pixels(_Opened):
                 MISALIGNED_ADDRESS,
                 f"byte {x} of a row is not a multiple of the {size} bytes of the access: {self.words}",
             )
-        if size > level.pitch:
+        if size > level.pitch and bounds != "zero":
             raise Fault(LAUNCH_FAILED, f"{size} bytes are more than a row of {level.pitch} has: {self.words}")
         last = (level.pitch - size, level.height - 1, level.depth - 1)
         places = [x * step, y, z]
@@ -491,7 +491,7 @@ class Pixels(_Opened):
                 else:
                     places[axis] = most
             elif bounds == "zero":
-                return -1
+                return -1  # (always if the access is wider than a row)
             else:
                 what = ("byte" if in_bytes else "element", "row", "layer" if geometry[0] == "a" else "slice")[axis]
                 raise Fault(

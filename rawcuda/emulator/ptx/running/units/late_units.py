@@ -47,16 +47,17 @@ def started(block: Block) -> Late:
     return made
 
 
-def finish(copies: list[Any], count: int, waited: bool) -> None:
-    """Make those of the first copies of a list that have not been made yet.
+def finish(copies: list[list[Any]], waited: bool) -> None:
+    """Make those copies that have not been made yet.
 
-    shape   copies: for each copy that was started, its function and the arguments after the first one, which is
-            `waited`: whether the thread that started the copy waits for it; None for a copy that was made
+    shape   copies: a list for each copy that was started: its function, and the arguments after the first one, which is
+            `waited`: whether the thread that started the copy waits for it; the list is empty once the copy is made
     """
-    for number in range(count):
-        copy, copies[number] = copies[number], None
-        if copy is not None:
-            copy[0](waited, *copy[1:])
+    for started in copies:
+        if started:
+            copy, *arguments = started
+            started.clear()
+            copy(waited, *arguments)
 
 
 class Late:
@@ -87,7 +88,7 @@ class Late:
 
     def start(self, kind: str, work: Callable[[bool], None]) -> None:
         """Add a copy to the open group of the running thread."""
-        self.open.setdefault(self._key(kind), []).append((work,))
+        self.open.setdefault(self._key(kind), []).append([work])
         self._count(1)
 
     def commit(self, kind: str) -> None:
@@ -101,7 +102,7 @@ class Late:
         self.pending += more
         if self.pending > MOST_PENDING:
             for copies in (*self.open.values(), *(each for groups in self.groups.values() for each in groups)):
-                finish(copies, len(copies), False)
+                finish(copies, False)
             self.open.clear()
             self.groups.clear()
             for place in tuple(self.promised):
@@ -116,7 +117,7 @@ class Late:
             self.commit(kind)
             groups, most = self.groups.get(key, []), 0
         for copies in groups[: max(len(groups) - most, 0)]:
-            finish(copies, len(copies), True)
+            finish(copies, True)
             self.pending -= len(copies) + 1
         del groups[: max(len(groups) - most, 0)]
         self._notice()
@@ -127,9 +128,12 @@ class Late:
 
     def leave(self, t: int) -> None:
         """Complete the bulk copies out of shared memory that a thread started before it ended."""
-        for copies in (*self.groups.pop((t, "bulk"), []), self.open.pop((t, "bulk"), [])):
-            finish(copies, len(copies), True)
-            self.pending -= len(copies)
+        if (t, "bulk") in self.open:
+            self.groups.setdefault((t, "bulk"), []).append(self.open.pop((t, "bulk")))
+            self.pending += 1
+        for copies in self.groups.pop((t, "bulk"), []):
+            finish(copies, True)
+            self.pending -= len(copies) + 1
 
     # -- shared memory
 
@@ -186,7 +190,7 @@ class Late:
         watch = block._watch
         if watch is not None:
             watch.unwrite(place // watch.granule, total // watch.granule or 1, line, True)
-        key, copy = (block.running or 0, "cp"), (self._arrive, place, total, view, at, used, line)
+        key, copy = (block.running or 0, "cp"), [self._arrive, place, total, view, at, used, line]
         copies = self.open.get(key)
         if copies is None:
             self.open[key] = [copy]
@@ -341,18 +345,22 @@ class Late:
     def arrive_after_copies(self, address: int, generic: bool, counted: bool) -> None:
         """Arrive on a barrier after all copies of the running thread are complete (cp.async.mbarrier.arrive)."""
         key = self._key("cp")
-        started = [(copies, len(copies)) for copies in (*self.groups.get(key, ()), self.open.get(key, []))]
+        started = []
+        for copies in (*self.groups.get(key, ()), self.open.get(key, [])):
+            self.pending -= len(copies)
+            copies[:] = [each for each in copies if each]  # a program that waits by barriers alone ends no group
+            self.pending += len(copies)
+            started += copies
         if not counted:
             home, view, place, parts = self._state(address, generic)
             parts[0] += 1
             self._keep(home, view, place, parts)
 
         def work() -> None:
-            for copies, count in started:
-                finish(copies, count, False)
+            finish(started, False)
             self.arrive(address, generic)
 
-        self.promise(address, generic, work, 1 + len(started) + sum(count for _, count in started))
+        self.promise(address, generic, work, 1 + len(started))
 
     # -- bulk copies
 
