@@ -163,8 +163,8 @@ class Lifetime(Cell):  # type: ignore[misc]
 
     As an argument of a prepared call it is the handle; byref() of it is the pointer that the creating function takes.
 
-    stream  None: the release waits for no work; a stream, or an Ordering: memory that is freed in its order; a Leased:
-            all work of the context must be done before
+    stream  None: kind.needs_idle decides whether it waits for work; a stream, or an Ordering: memory that is freed in
+            its order; a Leased: all work of the context must be done before
     taken   the lock that the one caller takes that releases the handle; it is not released afterwards
     capture  the number of our capture that allocated the memory: it belongs to the graph, and each launch allocates it
     """

@@ -61,7 +61,7 @@ captured_on: dict[int, int] = {}  # the number of each of our captures in progre
 waiting: set[object] = set()
 beginning = free_after_fork(_thread.RLock())
 
-retained: list[Point] = []  # every Point that keeps something alive; appending and removing are atomic
+retained: list[Point] = []  # every Point whose event is in use; appending and removing are atomic
 _newest: dict[tuple[int, int, int], Point] = {}  # that takes more objects, by device, stream and thread
 _skipped: list[None] = []  # an entry per skipped sweep
 
@@ -128,7 +128,7 @@ class Point:
             self.primary.calls.cuEventSynchronize(event.argument)
 
     def end(self) -> None:
-        """Release what this point keeps: it was reached."""
+        """Release what this point keeps: it was reached, or its context ends."""
         try:
             retained.remove(self)
         except ValueError:  # another thread ends it

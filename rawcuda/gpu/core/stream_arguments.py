@@ -2,7 +2,8 @@
 
 What it is   `handle_of`, which reads any stream given from outside; `queue_of`, which returns it as an argument of
              prepared calls; and `InContext` and `StreamHandle`, the common part of streams and events.
-What not     gpu/kernels/launch.py reads the usual kinds of streams itself, for speed, and leaves others to `handle_of`.
+What not     gpu/kernels/launch.py reads the usual kinds of streams itself, for speed, and leaves others to
+             `work_handle`.
 Source       CUDA Driver API, "Stream synchronization behavior"; cuda.core, "CUDA stream protocol" (__cuda_stream__)
 Read next    gpu/graphs/graph.py, gpu/streams/stream.py
 """

@@ -234,10 +234,10 @@ class Limits:
             and 0 <= shared_bytes <= self.shared
             and attributes is None
         ):
-            self._refuse(shape, attributes)
+            self._check_closely(shape, attributes)
         _pack_words(words, 0, gx, gy, gz, bx, by, bz, shared_bytes)
 
-    def _refuse(self, shape: Shape, attributes: LaunchAttributes | None) -> None:
+    def _check_closely(self, shape: Shape, attributes: LaunchAttributes | None) -> None:
         """Raise ValueError if the configuration is not possible."""
         grid, block, shared_bytes = shape[:3], shape[3:6], shape[6]
         largest_grid, largest_block = [

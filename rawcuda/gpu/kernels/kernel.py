@@ -50,7 +50,8 @@ class Known:
 
     facts  the CUfunction_attributes that were read, by their numbers; only those that cannot be set are kept
     attributes  the attributes of launches that were read from user input, by the values given
-    idle   the launches that Kernel.launch keeps for later calls, by their stream; a call takes one and puts it back
+    idle   the launches that Kernel.launch keeps for later calls, by their stream and the bytes of their attributes; a
+           call takes one and puts it back
     """
 
     __slots__ = ("function", "parameters", "declared", "facts", "limits", "packing", "attributes", "idle")
