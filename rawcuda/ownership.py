@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     _Self = TypeVar("_Self", bound="Owned")
 
 __all__ = [
+    "Asked",
     "Once",
     "Owned",
     "bound",
@@ -87,7 +88,9 @@ def invalidate() -> None:
 
 # -- releasing
 
-dropped: deque[Release] = deque()  # the pending releases: of objects collected without close(), and interrupted ones
+dropped: deque[Release | Asked] = (
+    deque()
+)  # the pending releases: of objects collected without close(), and interrupted ones
 # Not empty in a child of fork(): the handles belong to the parent, and the driver does not work here.
 forked: list[bool] = []
 serving: list[int] = []  # the threads that run a host function now: they may not call the driver
@@ -122,7 +125,7 @@ def drain() -> None:
     """Do the pending releases; called where our own calls create or release a handle, launch, or have waited."""
     if releases_later():
         return
-    later: list[Release] = []
+    later: list[Release | Asked] = []
     try:
         # A listener of a trace may drop something in each release, so the number of releases is limited.
         for _ in range(len(dropped) + 100):
@@ -135,6 +138,22 @@ def drain() -> None:
         pass
     finally:
         dropped.extend(later)
+
+
+class Asked:
+    """The release of what close() was called for, where it could not be made: drain() makes it as close() does.
+
+    What was collected is used by no work that retains it, and is released without a wait; what is closed may be used.
+    """
+
+    __slots__ = ("_release",)
+
+    def __init__(self, release: Release) -> None:
+        self._release = release
+
+    def release(self, late: bool) -> object:
+        """Release the handle as close() does; return False if it has to be tried again later."""
+        return self._release.release(False)
 
 
 class Once:
@@ -219,13 +238,13 @@ class Owned:
             self._handle = None
             if not self._closing() and release is not None:
                 if not forked and (releases_later() or release.release(False) is False):
-                    dropped.append(release)
+                    dropped.append(Asked(release))
                 self.__del__ = _nothing
         except ImportError:  # the interpreter ends and imports nothing more: the driver releases everything
             self.__del__ = _nothing
         except BaseException:  # an interrupt: the next drain() releases the handle
             if not self._closing() and release is not None:
-                dropped.append(release)
+                dropped.append(Asked(release))
             raise
         if dropped:
             drain()

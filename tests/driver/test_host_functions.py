@@ -163,6 +163,23 @@ def test_what_a_function_closes_is_released_later(device):
         device.allocate(4).close()  # this releases them
 
 
+@pytest.mark.parametrize("kind", ["texture", "pinned", "virtual"])
+def test_what_a_function_closes_is_released_after_the_work_that_uses_it(device, kind):
+    """The work may be on other streams, so all work of the context must be done, as if it were closed elsewhere."""
+    made, ending = {
+        "texture": (lambda: device.texture(array), "cuTexObjectDestroy"),
+        "pinned": (lambda: device.allocate(64, kind="pinned"), "cuMemFreeHost"),
+        "virtual": (lambda: device.virtual_memory(64), "cuMemUnmap"),
+    }[kind]
+    calls = []
+    with device.stream() as stream, device.array((4, 4), "float32") as array:
+        used = made()
+        with rawcuda.trace(lambda event: calls.append(getattr(event, "name", ""))):
+            stream.call(used.close)
+            stream.synchronize()  # this releases it
+        assert used.closed and calls.index("cuCtxSynchronize") < calls.index(ending), calls
+
+
 def test_a_function_lives_until_it_has_run(device):
     class Function:
         def __call__(self):

@@ -274,6 +274,22 @@ def test_it_waits_for_work(device, grain):
         stream.synchronize()
 
 
+def test_what_was_closed_and_is_exported_waits_for_work_at_its_end(device, grain):
+    """Work that was queued before close() may use it; close() left the release to the last export."""
+    calls = []
+    memory = device.virtual_memory(grain)
+    exported = memory.view().__dlpack__(stream=-1)
+    memory.fill(1)
+    memory.close()
+    with rawcuda.trace(lambda event: calls.append(getattr(event, "name", ""))):
+        owned.drain()
+        assert "cuMemUnmap" not in calls
+        del exported
+        gc.collect()
+        owned.drain()
+    assert calls.index("cuCtxSynchronize") < calls.index("cuMemUnmap")
+
+
 def test_across_devices(device, other, grain):
     assert device.can_reach(other)
     with device.virtual_memory(grain, reserve=3 * grain, peers=[other]) as memory, other.load(kernels.ADD) as code:
@@ -498,12 +514,24 @@ def test_less_than_full_access_in_a_launch(device, grain):
 
 
 def test_during_a_capture(device, grain):
-    """Neither making nor dropping it disturbs a capture."""
+    """Neither making nor dropping it disturbs a capture; it stays mapped until the work that may use it is done."""
+    calls = []
     with device.stream() as stream, device.allocate(8) as plain:
         memory = device.virtual_memory(grain)
         with stream.capture() as graph:
             plain.fill(3, stream=stream)
-            memory.close()
+            for change in (
+                lambda: memory.shrink(0),
+                lambda: memory.unmap(0, grain),
+                lambda: memory.set_access(device, "none"),
+            ):
+                with pytest.raises(errors.InvalidUse, match="is being captured"):
+                    change()
+            assert memory.nbytes == grain
+            with rawcuda.trace(lambda event: calls.append(getattr(event, "name", ""))):
+                memory.close()
+                owned.drain()
+            assert memory.closed and "cuMemUnmap" not in calls
             device.virtual_memory(grain)  # dropped at once
             gc.collect()
             owned.drain()

@@ -139,6 +139,32 @@ def test_uses_are_counted(pair):
         one.disable_peer_access(two)
 
 
+def test_access_does_not_end_during_a_capture(pair):
+    """Kernels may be using the memory, and a wait would break the capture."""
+    one, two = pair
+    calls = []
+    access = one.peer_access(two)
+    one.enable_peer_access(two)
+    with one.stream() as stream, one.allocate(4) as memory:
+        with stream.capture() as graph, rawcuda.trace(lambda event: calls.append(getattr(event, "name", ""))):
+            memory.fill(1, stream=stream)
+            with pytest.raises(errors.InvalidUse, match="disable_peer_access.*is being captured"):
+                one.disable_peer_access(two)
+            access.close()
+            assert "cuCtxDisablePeerAccess" not in calls
+        one.disable_peer_access(two)
+        graph.close()
+        access = one.peer_access(two)
+        with stream.capture() as graph, rawcuda.trace(lambda event: calls.append(getattr(event, "name", ""))):
+            memory.fill(1, stream=stream)
+            calls.clear()
+            access.close()
+            assert "cuCtxDisablePeerAccess" not in calls
+        graph.close()
+    one.peer_access(two).close()
+    assert not enabled(one, two)
+
+
 def test_what_other_software_enabled_stays(pair):
     one, two = pair
     there = module("headers.cuda_h").CUcontext(two.context)

@@ -49,6 +49,41 @@ REMEMBERED = "driver/test_remembered.py::test_what_is_remembered_is_what_would_b
 CORRECTIONS = [
     # -- lifetime
     Correction(
+        "closed where the driver may not be called",
+        "what a host function closes is released while other work uses it",
+        "ownership.py",
+        old="release.release(False) is False):\n                    dropped.append(Asked(release))",
+        new="release.release(False) is False):\n                    dropped.append(release)",
+        test=(
+            "driver/test_host_functions.py::"
+            "test_what_a_function_closes_is_released_after_the_work_that_uses_it[virtual]"
+        ),
+    ),
+    Correction(
+        "closed where the driver may not be called",
+        "the last export of closed memory releases it while work uses it",
+        "gpu/memory/leases.py",
+        old="bound(dropped.append, Asked(release)), _nothing",
+        new="bound(dropped.append, release), _nothing",
+        test="driver/test_memory_virtual.py::test_what_was_closed_and_is_exported_waits_for_work_at_its_end",
+    ),
+    Correction(
+        "closed where the driver may not be called",
+        "virtual memory that is closed during a capture is unmapped while work uses it",
+        "gpu/core/reservation.py",
+        old="                if not self.wait():\n",
+        new="                if not self.wait() and False:\n",
+        test="driver/test_memory_virtual.py::test_during_a_capture",
+    ),
+    Correction(
+        "closed where the driver may not be called",
+        "access that is closed during a capture ends while kernels use it",
+        "gpu/devices/peers.py",
+        old="    if capturing and not link.foreign:",
+        new="    if False:",
+        test="driver/test_peers.py::test_access_does_not_end_during_a_capture",
+    ),
+    Correction(
         "a more lenient emulator",
         "copies that barriers wait for are counted for ever, and later ones are completed early",
         "emulator/ptx/running/units/late_units.py",

@@ -186,7 +186,7 @@ def _own_folder(place: str) -> str:
     """
     folder = os.path.join(place, f"emulated-{os.geteuid()}")
     try:
-        os.mkdir(folder)
+        os.mkdir(folder, 0o700)
     except FileExistsError:
         pass
     status = os.lstat(folder)

@@ -17,6 +17,7 @@ from _thread import RLock, allocate_lock
 from ctypes import byref
 
 from ...driver import as_argument
+from ...errors import CudaError
 from ...headers import cuda_h
 from ...interpreter.cpython import free_after_fork
 from .calls import relaxed
@@ -86,19 +87,28 @@ class Reservation:
         self.pieces: list[Piece] = []
         self.rights: dict[int, int] = {}
 
-    def release(self, late: bool) -> None:
-        """Unmap and release everything, unless that was done already; raise no error."""
+    def release(self, late: bool) -> bool:
+        """Unmap and release everything, unless that was done already; raise no error.
+
+        returns  False if a capture forbids to wait for the work that may use it: try again later
+        """
         if not self.taken.acquire(False):
-            return
+            return True
         primary = self.primary
         if self.pieces and not late:
-            attempt(self.wait)
+            try:
+                if not self.wait():
+                    self.taken.release()
+                    return False
+            except CudaError as error:  # the context is lost
+                primary.driver.unnoticed(error)
         for piece in reversed(tuple(self.pieces)):
             attempt(piece.undo, primary)
         if self.address.value:
             with relaxed(primary.driver):
                 attempt(primary.calls.cuMemAddressFree, self.address, as_argument(self.size))
         primary.let_go(self)
+        return True
 
     def mapped(self) -> list[Piece]:
         """Return the pieces that are mapped, by offset."""
@@ -110,9 +120,9 @@ class Reservation:
             piece.undo(self.primary)
             self.pieces.remove(piece)
 
-    def wait(self) -> None:
-        """Wait for the work of every device that has access."""
-        finish_work(ordinal for ordinal, flags in self.rights.items() if flags)
+    def wait(self, what: str = "") -> bool:
+        """Wait for the work of every device that has access; see finish_context()."""
+        return finish_work((ordinal for ordinal, flags in self.rights.items() if flags), what)
 
     def give_away(self) -> bool:
         """Release only our handles of the memory, which exists as long as it is mapped; later calls release nothing."""

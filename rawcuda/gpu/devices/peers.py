@@ -96,7 +96,7 @@ class _Use:
             link = _links.get((self.here.ordinal, self.there.ordinal))
             if link is not None and self in link.users:
                 link.users.discard(self)
-                _end(self.here, self.there, link, late)
+                _end(self.here, self.there, link)
         self._let_go()
 
     def give_away(self) -> bool:
@@ -132,14 +132,12 @@ def _open(here: PrimaryContext, there: PrimaryContext) -> _Link:
     return link
 
 
-def _end(here: PrimaryContext, there: PrimaryContext, link: _Link, late: bool = False) -> None:
+def _end(here: PrimaryContext, there: PrimaryContext, link: _Link) -> None:
     """End the access if it has no users any more; the lock is held. It raises no error."""
     pair = here.ordinal, there.ordinal
     if link.users or link.lasting or _links.get(pair) is not link or pair not in peers:
         return
-    if (
-        late and capturing and not link.foreign
-    ):  # waiting would break the capture: the access stays enabled for the next user
+    if capturing and not link.foreign:  # waiting would break the capture: the access stays enabled for the next user
         return
     peers.discard(pair)
     _links.pop(pair, None)
@@ -178,10 +176,11 @@ def enable(device: Device, other: Device) -> None:
 
 
 def disable(device: Device, other: Device) -> None:
-    """Undo enable(); the access ends when no PeerAccess is open.
+    """Undo enable(); the access ends when no PeerAccess is open and no stream is being captured.
 
     calls   cuCtxDisablePeerAccess
     raises  ValueError  enable() was not called, or was undone already
+            InvalidUse  a stream of the device is being captured
     """
     pair = device.ordinal, other.ordinal
     with _lock:
@@ -193,6 +192,7 @@ def disable(device: Device, other: Device) -> None:
             raise ValueError(
                 f"device {pair[0]} has no access to device {pair[1]} that disable_peer_access() could end: {why}"
             )
+        finish_context(device._primary, "disable_peer_access()")
         link.lasting = False
         _end(device._primary, other._primary, link)
 

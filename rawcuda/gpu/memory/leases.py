@@ -3,7 +3,7 @@
 What it is   `Lease`, which every export, every graph and some work holds; and `Lender`, an owner of bytes that other
              objects borrow: a Memory, a module with its variables, a library with its modules.
 How          An owner that is closed closes what borrows from it. If there are leases, of its own or of borrowers, the
-             finalizer goes to another lease, to which all of them refer: the bytes are freed after the last one.
+             release goes to another lease, to which all of them refer: the bytes are freed after the last one.
 Read next    memory.py
 """
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from _weakref import ref
 
-from ...ownership import Owned, _nothing
+from ...ownership import Asked, Owned, _nothing, bound, dropped
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,11 +23,11 @@ __all__ = ["Lease", "Lender"]
 class Lease:
     """An object that keeps the bytes of a Memory after its close(), until this object is deleted."""
 
-    # __del__ is a slot, as in Owned: one lease receives the finalizer of an owner that is closed
+    # __del__ is a slot, as in Owned: one lease receives the release of an owner that is closed
     __slots__ = ("memory", "__del__", "__weakref__")
 
     if TYPE_CHECKING:
-        memory: object  # after close() the Lease that has the finalizer
+        memory: object  # after close() the Lease that has the release
         __del__: Callable[[], object]
 
     def __init__(self, memory: object) -> None:
@@ -80,5 +80,6 @@ class Lender(Owned):
             end = Lease([each.memory for each in leases])  # among them may be the end of a borrower
             for each in leases:
                 each.memory = end
-            end.__del__, self.__del__ = self.__del__, _nothing
+            release = self.__del__.__self__  # (after reset() it is not self._release any more)
+            end.__del__, self.__del__ = bound(dropped.append, Asked(release)), _nothing
         return True

@@ -319,6 +319,7 @@ class MemoryPool(SetOnce, locations.PeerAccess, Owned):
         calls   cuMemPoolSetAccess
         raises  Unsupported  the device cannot reach the memory
                 ValueError   less than "readwrite" for the pool's own device
+                InvalidUse   a stream of the device is being captured, and access is taken away
         """
         self._set_access([device], locations.right_from(access))
 
@@ -334,7 +335,7 @@ class MemoryPool(SetOnce, locations.PeerAccess, Owned):
         if not ordinals:
             return
         if flags != 3:
-            locations.finish_work(ordinals)
+            locations.finish_work(ordinals, "set_access()")
         wanted = (cuda_h.CUmemAccessDesc * len(ordinals))()
         for each, ordinal in zip(wanted, ordinals):
             each.location, each.flags = locations.Location(_DEVICE, ordinal).struct(), flags

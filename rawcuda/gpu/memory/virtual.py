@@ -251,8 +251,8 @@ class VirtualMemory(locations.PeerAccess, Memory):
             raise ValueError(
                 f"the {size} bytes from byte {begin} on are not whole mappings: mapped are the bytes {there or 'none'}"
             )
-        self._check_unused(begin)
-        self._reservation.wait()
+        self._check_unused(begin, "unmap()")
+        self._reservation.wait("unmap()")
         self._take(pieces)
 
     def shrink(self, nbytes: int) -> VirtualMemory:
@@ -260,6 +260,7 @@ class VirtualMemory(locations.PeerAccess, Memory):
 
         units   bytes; at least this number stays mapped
         raises  ValueError  a view or an export still uses the memory
+                InvalidUse  a stream is being captured, so it cannot wait
         """
         with self._lock:
             self._shrink(nbytes)
@@ -270,8 +271,8 @@ class VirtualMemory(locations.PeerAccess, Memory):
         size = size_of("nbytes", nbytes)
         pieces = [each for each in self._reservation.mapped() if each.offset >= size]
         if pieces:
-            self._check_unused(pieces[0].offset)
-            self._reservation.wait()
+            self._check_unused(pieces[0].offset, "shrink()")
+            self._reservation.wait("shrink()")
             self._take(pieces)
 
     @property
@@ -326,11 +327,11 @@ class VirtualMemory(locations.PeerAccess, Memory):
             size = piece.end
         self._nbytes, self._side = size, None
 
-    def _check_unused(self, begin: int) -> None:
+    def _check_unused(self, begin: int, what: str) -> None:
         """Check that no view and no export uses the bytes from an offset on."""
         views: Any = self._borrowed()
         if any(each._uses for each in (self, *views)):  # a copy on a stream of another device may hold one: complete it
-            self._reservation.wait()
+            self._reservation.wait(what)
             sweep(now=True)
         used = max(((each._handle or 0) + each.nbytes - self.handle for each in views), default=0)
         leased = any(each._held_by() for each in (self, *views))
@@ -367,6 +368,7 @@ class VirtualMemory(locations.PeerAccess, Memory):
         order   before access is taken away, all work of the device is completed
         calls   cuMemSetAccess
         raises  Unsupported  the device cannot reach the memory
+                InvalidUse   a stream of it is being captured, and access is taken away
         """
         self._set_access([device], locations.right_from(access))
 
@@ -375,7 +377,7 @@ class VirtualMemory(locations.PeerAccess, Memory):
             self._begin()
             rights, known = self._checked_rights(devices, flags), self._reservation.rights
             before = _part(known, rights)
-            locations.finish_work(ordinal for ordinal in rights if before[ordinal] > flags)
+            locations.finish_work((ordinal for ordinal in rights if before[ordinal] > flags), "set_access()")
             try:
                 self._apply_to_all(rights)
             except BaseException:
