@@ -16,6 +16,7 @@ Source       the numbers in the tables:
              7  CUDA Programming Guide, "Lazy Loading": a library may be compiled when it is first used
              8  CUDA Driver API, the description of the function: how long its arguments must stay valid
              9  CUDA Driver API, cuLaunchHostFunc: the function must not make CUDA calls
+             10 pytorch/pytorch, c10/cuda/CUDACachingAllocator.cpp: cuMemUnmap does not wait for work in all cases
 Read next    functions.py
 """
 
@@ -49,9 +50,10 @@ _FREE = Behaviour("free", "", "", ())
 _TABLE = """
 unsafe   | -       | -     | 1   | cuMemAlloc cuMemAllocPitch cuMemAllocManaged cuMemAllocHost cuMemHostAlloc
 unsafe   | -       | the memory, until it is unregistered | 1 8 | cuMemHostRegister
+unsafe   | -       | -     | 1 10 | cuMemUnmap
 unsafe   | -       | -     | 1   | cuArrayCreate cuArray3DCreate cuMipmappedArrayCreate
 unsafe   | memory  | -     | 1 5 | cuMemFree
-unsafe   | context | -     | 1   | cuMemFreeHost cuMemHostUnregister cuArrayDestroy cuMipmappedArrayDestroy cuMemUnmap
+unsafe   | context | -     | 1   | cuMemFreeHost cuMemHostUnregister cuArrayDestroy cuMipmappedArrayDestroy
 unsafe   | context | -     | 1   | cuIpcCloseMemHandle
 unsafe   | -       | -     | 4   | cuModuleLoad cuModuleLoadData cuModuleLoadDataEx cuModuleLoadFatBinary
 unsafe   | context | -     | 4   | cuModuleUnload cuLibraryUnload

@@ -56,9 +56,10 @@ def nothing_left_behind(request: pytest.FixtureRequest, library: Any) -> Iterato
 def only_new_objects(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let Device.reset() search only objects that are newer than the test before: all of them take half a second.
 
-    One test in test_reset.py lets it search all objects.
+    One test in test_reset.py lets it search all objects. There is no gc.get_objects(): a list of all objects refers to
+    the tuples that other threads make now, and tuple(generator) then raises SystemError.
     """
-    found = types.SimpleNamespace(unfreeze=lambda: None, get_objects=gc.get_objects, collect=gc.collect)
+    found = types.SimpleNamespace(unfreeze=lambda: None, get_referrers=gc.get_referrers, collect=gc.collect)
     monkeypatch.setattr(module("gpu.devices.resetting"), "gc", found)
 
 

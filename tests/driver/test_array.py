@@ -627,3 +627,41 @@ def test_pitched_memory_of_no_elements(device):
 def test_impossible_pitched_memory(device, shape, error):
     with pytest.raises(error):
         device.empty_pitched(shape, "float32")
+
+
+@pytest.mark.parametrize("form", ["rows", "columns", "vectors in columns"])
+def test_a_target_is_ready_in_the_order_of_the_copy(device, form):
+    """Consumers of the target's protocols wait for the stream of the copy, also if it went through temporary memory."""
+    with device.stream() as stream, device.array((4, 8), "float32", channels=2) as made:
+        base = device.empty((8, 4, 2), "float32")
+        target = {
+            "rows": device.empty((4, 8, 2), "float32"),
+            "columns": base.transpose(1, 0, 2),
+            "vectors in columns": base.reinterpret("float32x2").reshape((8, 4)).T,
+        }[form]
+        made.copy_from(numbers((4, 8, 2)))
+        device.synchronize()
+        made.copy_to(target, stream=stream)
+        assert target.stream is stream
+        stream.synchronize()
+
+
+@pytest.mark.parametrize("how", ["host", "to host", "download", "columns", "to columns"])
+def test_what_cannot_be_captured_is_refused_and_the_capture_stays_valid(device, how):
+    host, columns = numbers((4, 8)), device.zeros((8, 4), "float32").T
+    with device.stream() as stream, device.array((4, 8), "float32") as made, device.allocate(8) as plain:
+        call = {
+            "host": lambda: made.copy_from(host, stream=stream),
+            "to host": lambda: made.copy_to(host, stream=stream),
+            "download": lambda: made.download(stream=stream),
+            "columns": lambda: made.copy_from(columns, stream=stream),
+            "to columns": lambda: made.copy_to(columns, stream=stream),
+        }[how]
+        device.synchronize()
+        with stream.capture() as graph:
+            plain.fill(1, stream=stream)
+            with pytest.raises(rawcuda.InvalidUse, match="the stream is being captured"):
+                call()
+            plain.fill(2, stream=stream)
+        assert len(graph.nodes) == 2
+        graph.close()

@@ -2,6 +2,8 @@
 
 import array
 import contextlib
+import gc
+import weakref
 
 import pytest
 
@@ -154,3 +156,37 @@ def test_streams_and_modes_that_cannot(device):
             stream.capture("local")
     with pytest.raises(errors.Closed):
         stream.capture()
+
+
+@pytest.mark.parametrize("into", [False, True])
+def test_a_graph_keeps_the_module_of_a_captured_launch(device, into):
+    """The launch may have been checked before, and the module may be collected, or closed."""
+    graph, calls = device.graph(), []
+    with device.stream() as stream, device.allocate(16) as memory:
+        memory.copy_from(array.array("f", [1.0] * 4))
+        module = device.load(kernels.ADD)
+        launch = module["add"].configure(grid=1, block=4, stream=stream)
+        launch(memory, memory, memory, 4)
+        stream.synchronize()
+        if into:
+            with stream.capture(into=graph):
+                launch(memory, memory, memory, 4)
+        else:
+            graph.close()
+            with stream.capture() as graph:
+                launch(memory, memory, memory, 4)
+        gone = weakref.ref(module)
+        del module, launch
+        gc.collect()
+        graph.launch(stream)
+        stream.synchronize()
+        assert memory.view("float32").tolist() == [4.0] * 4
+        gone().close()
+        with rawcuda.trace(lambda event: calls.append(getattr(event, "name", ""))):
+            with pytest.raises(errors.Closed, match="a node of this graph uses"):
+                graph.launch(stream)
+        assert "cuGraphLaunch" not in calls
+    graph.close()
+    rawcuda.synchronize()  # launches do not keep it any more
+    gc.collect()
+    assert gone() is None

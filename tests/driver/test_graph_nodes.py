@@ -697,3 +697,89 @@ def test_what_a_graph_uses_is_closed(device, what, launched, way):
     with pytest.raises(rawcuda.Closed, match="uses"):
         made.instantiate()
     device.synchronize()
+
+
+def test_a_node_that_is_destroyed_keeps_nothing_of_the_graphs_in_it(device):
+    with device.graph() as graph, device.stream() as stream:
+        memory = device.allocate(64)
+        child = device.graph()
+        child.fill(memory, 1)
+        outer = device.graph()
+        outer.embed(child)
+        node = graph.embed(outer)
+        (inner,) = node.child.nodes
+        (last,) = inner.child.nodes
+        last.update(memory, 2)
+        with stream.capture(into=graph):
+            memory.view().fill(3, stream=stream)
+        assert graph._kept
+        for each in graph.nodes:
+            each.destroy()
+        for each in (node, inner, last):
+            with pytest.raises(errors.Closed, match="was destroyed"):
+                each.handle
+        assert not graph._kept and not graph._given
+        child.close(), outer.close(), memory.close()
+
+
+def test_no_node_is_added_while_a_capture_into_the_graph_begins(device):
+    """The thread that adds one waits for the lock of the graph, and finds then that a capture has begun."""
+    raised = []
+    with device.graph() as graph, device.stream() as stream, device.allocate(8) as memory:
+
+        def add():
+            try:
+                graph.empty()
+            except ValueError as error:
+                raised.append(str(error))
+
+        thread = threading.Thread(target=add)
+        recording = stream.capture(into=graph)
+        with graph._lock:
+            thread.start()
+            time.sleep(0.1)
+            recording.__enter__()
+        thread.join()
+        memory.fill(1, stream=stream)
+        recording.__exit__(None, None, None)
+        assert len(graph.nodes) == 1 and "is in progress" in raised[0]
+
+
+@pytest.mark.parametrize("call", ["upload", "disable", "enable", "is_enabled"])
+def test_an_executable_graph_is_used_by_one_thread_at_a_time(device, monkeypatch, call):
+    """The driver does not lock it."""
+    free = []
+    driver, calls = device._primary.driver, device._primary.calls
+    with device.graph() as graph, device.allocate(8) as memory:
+        node = graph.fill(memory, 1)
+        made = graph.instantiate()
+
+        def used(*_):
+            def try_it():
+                free.append(made._lock.acquire(blocking=False))
+
+            thread = threading.Thread(target=try_it)
+            thread.start()
+            thread.join()
+
+        for name in ("cuGraphUpload", "cuGraphNodeSetEnabled", "cuGraphNodeGetEnabled"):
+            monkeypatch.setitem((calls if name == "cuGraphUpload" else driver).__dict__, name, used)
+        if call == "upload":
+            made.upload()
+        elif call == "is_enabled":
+            assert made[node].is_enabled is False
+        else:
+            getattr(made[node], call)()
+        monkeypatch.undo()
+        assert free == [False]
+        made.close()
+
+
+def test_an_upload_with_a_closed_module_is_refused(device, step, word):
+    with device.graph() as graph, device.load(graph_kernels.STEP) as loaded:
+        graph.kernel(loaded["step"].configure(grid=1, block=1), word, 1)
+        made = graph.instantiate()
+        loaded.close()
+        with pytest.raises(errors.Closed, match="a node of this graph uses"):
+            made.upload()
+        made.close()

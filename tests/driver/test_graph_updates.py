@@ -693,3 +693,33 @@ def test_a_graph_costs_less_than_its_launches(device, graph, word):
             return perf_counter() - began
 
         assert seconds(lambda: graph.launch(stream)) < seconds(lambda: [step(word, 1) for _ in range(200)])
+
+
+def test_an_update_of_which_only_a_part_was_accepted_is_taken_back(device, monkeypatch):
+    """The driver takes the arguments of a kernel, and refuses an attribute of it."""
+    with (
+        device.stream() as stream,
+        device.allocate(16) as old,
+        device.load(kernels.ADD) as code,
+        device.graph() as graph,
+    ):
+        old.copy_from(array.array("f", [1.0] * 4))
+        new = device.allocate(16).copy_from(old)
+        node = graph.kernel(code["add"].configure(grid=1, block=4, priority=-1), old, old, old, 4)
+        driver = device._primary.driver
+        set_attribute, refusals = driver.cuGraphKernelNodeSetAttribute, [errors.InvalidUse("refused", code=1)]
+
+        def refused_once(*arguments):
+            while refusals:
+                raise refusals.pop()
+            return set_attribute(*arguments)
+
+        monkeypatch.setitem(driver.__dict__, "cuGraphKernelNodeSetAttribute", refused_once)
+        with pytest.raises(errors.InvalidUse, match="refused"):
+            node.update(code["add"].configure(grid=1, block=4, priority=-2), new, new, new, 4)
+        new.close()  # nothing keeps it, and nothing uses it
+        device.synchronize()
+        graph.launch(stream)
+        stream.synchronize()
+        assert old.view("float32").tolist() == [2.0] * 4
+        graph.close()

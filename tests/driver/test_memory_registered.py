@@ -193,6 +193,19 @@ def test_with_pending_work(device):
         assert exporter.tolist() == [*range(100)] == there.view("uint32").tolist()
 
 
+def test_what_is_collected_waits_for_work(device):
+    """Work does not retain it, and the exporter is let go of when it is unregistered."""
+    calls = []
+    with device.stream() as stream:
+        memory = rawcuda.Memory.register(bytearray(400))
+        memory.fill(1, stream=stream)
+        with rawcuda.trace(lambda event: calls.append(getattr(event, "name", ""))):
+            del memory
+            gc.collect()
+            owned.drain()
+        assert calls.index("cuCtxSynchronize") < calls.index("cuMemHostUnregister")
+
+
 def test_in_a_child_of_fork(python):
     """The child must not unregister what belongs to the parent, and is told so if it registers."""
     told = python(

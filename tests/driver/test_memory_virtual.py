@@ -290,6 +290,21 @@ def test_what_was_closed_and_is_exported_waits_for_work_at_its_end(device, grain
     assert calls.index("cuCtxSynchronize") < calls.index("cuMemUnmap")
 
 
+@pytest.mark.parametrize("as_view", [False, True])
+def test_what_is_collected_waits_for_work(device, grain, as_view):
+    """A launch does not retain our own memory, and cuMemUnmap need not wait for the work that uses it."""
+    calls = []
+    memory = device.virtual_memory(grain)
+    memory.fill(0)
+    with device.load(kernels.ADD) as code, rawcuda.trace(lambda event: calls.append(getattr(event, "name", ""))):
+        given = memory.view("float32") if as_view else memory
+        code["add"].launch(given, given, given, 4, grid=1, block=4)
+        del memory, given
+        gc.collect()
+        owned.drain()
+        assert calls.index("cuCtxSynchronize") < calls.index("cuMemUnmap")
+
+
 def test_across_devices(device, other, grain):
     assert device.can_reach(other)
     with device.virtual_memory(grain, reserve=3 * grain, peers=[other]) as memory, other.load(kernels.ADD) as code:

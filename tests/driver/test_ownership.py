@@ -690,3 +690,83 @@ def test_memory_that_is_closed_at_any_line_of_an_operation(device, name, kind):
         found.add(outcome)
         line += 5
     assert found <= allowed and "done" in found and "Closed" in found
+
+
+def test_an_interrupted_close_of_a_stream_keeps_the_end_of_its_work(device, monkeypatch):
+    """Memory of the stream is freed after that end, and cuMemFree_v2 does not wait for work that uses such memory."""
+    stream = device.stream()
+    memory = device.allocate(4096, stream=stream)
+    memory.fill(1, stream=stream)
+    calls, seen = device._primary.calls, []
+    destroy = calls.cuStreamDestroy_v2
+
+    def interrupted(*arguments):
+        destroy(*arguments)
+        raise KeyboardInterrupt
+
+    monkeypatch.setitem(calls.__dict__, "cuStreamQuery", lambda stream: 600)  # the work is not done
+    monkeypatch.setitem(calls.__dict__, "cuStreamDestroy_v2", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        stream.close()
+    monkeypatch.undo()
+    end = stream.end()
+    assert stream.closed and end is not None and end.event is not None
+    with rawcuda.trace(lambda event: seen.append(getattr(event, "name", ""))):
+        memory.close()
+    assert seen.index("cuEventSynchronize") < seen.index("cuMemFree_v2")
+
+
+def test_an_event_is_not_used_elsewhere_while_a_thread_records_it(device, monkeypatch):
+    """A thread that records a point waits in the driver, and another one finds meanwhile that the point was reached."""
+    points = module("gpu.core.points")
+    primary = device._primary
+    with device.stream() as stream:
+        points.retain(primary, stream.handle, [])
+        (point,) = [each for each in points.retained if each.key == (device.ordinal, stream.handle, 0)]
+        event, record = point.event, primary.calls.cuEventRecord
+
+        def found(*arguments):
+            point.is_open = False
+            point.end()
+            assert event not in primary.pool
+            return record(*arguments)
+
+        monkeypatch.setitem(primary.calls.__dict__, "cuEventRecord", found)
+        points.retain(primary, stream.handle, [])
+        monkeypatch.undo()
+        assert event not in primary.pool and not point.recording
+        points.retain(primary, stream.handle, [])
+        stream.synchronize()
+    points.sweep(now=True)
+
+
+def test_the_next_stream_with_the_same_handle_has_a_point_of_its_own(device):
+    """A driver may use the handle of a closed stream again while its work is not done."""
+    points = module("gpu.core.points")
+    stream = device.stream()
+    handle = stream.handle
+    points.retain(device._primary, handle, [])
+    (point,) = [each for each in points.retained if each.key == (device.ordinal, handle, 0)]
+    stream.close()
+    assert point.key not in points._newest
+    points.sweep(now=True)
+
+
+def test_a_wait_that_is_refused_gives_its_event_back(device, monkeypatch):
+    primary = device._primary
+    with device.stream() as one, device.stream() as two:
+        one.wait(two)
+        two.record()
+        events = len(primary.events)
+
+        def refused(*_):
+            raise errors.InvalidUse("refused", code=1)
+
+        with monkeypatch.context() as patched:
+            patched.setitem(primary.calls.__dict__, "cuEventRecord", refused)
+            patched.setattr(module("gpu.core.stream_arguments")._ways, "answers", {})
+            for _ in range(3):
+                with pytest.raises(errors.InvalidUse):
+                    one.wait(two)
+        one.wait(two)
+        assert len(primary.events) == events

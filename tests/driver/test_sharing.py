@@ -16,7 +16,7 @@ import pytest
 
 from tests.driver import kernels
 from tests.driver.sharing_worker import Failed, Worker
-from tests.subject import rawcuda
+from tests.subject import module, rawcuda
 
 pytestmark = [
     pytest.mark.skipif(not sys.platform.startswith("linux"), reason="processes share memory on Linux only"),
@@ -869,3 +869,29 @@ def test_a_page_of_the_other_process_can_be_closed_at_exit(device, python):
         """
     )
     assert (result.stdout, result.stderr, result.returncode) == ("ends\n", "", 0)
+
+
+def test_the_owner_is_told_when_all_is_released(device):
+    """A capture may forbid to wait for the work that uses what was opened."""
+    told = []
+
+    class Answer:
+        def close(self):
+            told.append("told")
+
+    class Part:
+        forbidden = True
+
+        def release(self, late):
+            told.append(late)
+            return not self.forbidden
+
+    handle = type("Handle", (), {"_key": b"none"})
+    opened, part = module("gpu.processes.opening").Opened(handle), Part()
+    opened.answer, opened.parts = Answer(), [part]
+    assert opened.release(False) is False and told == [False]
+    opened.abandon()  # as if it could not be opened: the next drain() tries again
+    assert told == [False, True]
+    part.forbidden = False
+    module("ownership").drain()
+    assert told == [False, True, True, "told"]

@@ -76,10 +76,11 @@ class Kind:
     needs_idle  whether the context's work must be complete before the release: cuMemFreeHost and cuModuleUnload wait
                 for it themselves, although this is not documented; the functions that destroy arrays and textures may
                 not wait for it, and cuMemFree_v2 does not if the memory comes from a pool
+    unretained  whether this holds for what was collected, too: work does not retain it, and the driver may not wait
     is_stream   whether the handle is a stream
     """
 
-    __slots__ = ("create", "numbers", "release", "needs_idle", "is_stream")
+    __slots__ = ("create", "numbers", "release", "needs_idle", "unretained", "is_stream")
 
     def __init__(
         self,
@@ -88,10 +89,11 @@ class Kind:
         release: str,
         *,
         needs_idle: bool = False,
+        unretained: bool = False,
     ) -> None:
         self.create, self.release = create, release
         self.numbers = tuple(map(ctypes.c_uint.from_param, numbers))
-        self.needs_idle, self.is_stream = needs_idle, release == "cuStreamDestroy_v2"
+        self.needs_idle, self.unretained, self.is_stream = needs_idle, unretained, release == "cuStreamDestroy_v2"
 
 
 STREAM = Kind("cuStreamCreateWithPriority", (1, 0), "cuStreamDestroy_v2")  # CU_STREAM_NON_BLOCKING, priority 0
@@ -101,15 +103,15 @@ SHARED_EVENT = Kind("cuEventCreate", (2 | 4,), "cuEventDestroy_v2")  # also CU_E
 DEVICE = Kind("cuMemAlloc_v2", (), "cuMemFree_v2")
 # Stream-ordered memory is released by cuMemFreeAsync; see Lifetime. Where cuMemFree_v2 is called instead, the CPU waits
 # first, because that function does not wait for work that uses such memory.
-ORDERED = Kind("cuMemAllocAsync", (), "cuMemFree_v2", needs_idle=True)
-POOLED = Kind("cuMemAllocFromPoolAsync", (), "cuMemFree_v2", needs_idle=True)
+ORDERED = Kind("cuMemAllocAsync", (), "cuMemFree_v2", needs_idle=True, unretained=True)
+POOLED = Kind("cuMemAllocFromPoolAsync", (), "cuMemFree_v2", needs_idle=True, unretained=True)
 POOL = Kind("cuMemPoolCreate", (), "cuMemPoolDestroy")
 # CU_MEMHOSTALLOC_PORTABLE, CU_MEMHOSTALLOC_DEVICEMAP
 PINNED = Kind("cuMemHostAlloc", (1 | 2,), "cuMemFreeHost", needs_idle=True)
-REGISTERED = Kind("cuMemHostRegister_v2", (), "cuMemHostUnregister", needs_idle=True)
+REGISTERED = Kind("cuMemHostRegister_v2", (), "cuMemHostUnregister", needs_idle=True, unretained=True)
 MANAGED = Kind("cuMemAllocManaged", (1,), "cuMemFree_v2")  # CU_MEM_ATTACH_GLOBAL
 PITCHED = Kind("cuMemAllocPitch_v2", (), "cuMemFree_v2")
-IPC_MEMORY = Kind("cuIpcOpenMemHandle_v2", (), "cuIpcCloseMemHandle", needs_idle=True)
+IPC_MEMORY = Kind("cuIpcOpenMemHandle_v2", (), "cuIpcCloseMemHandle", needs_idle=True, unretained=True)
 IPC_EVENT = Kind("cuIpcOpenEventHandle", (), "cuEventDestroy_v2")
 ARRAY = Kind("cuArray3DCreate_v2", (), "cuArrayDestroy", needs_idle=True)
 MIPMAPPED = Kind("cuMipmappedArrayCreate", (), "cuMipmappedArrayDestroy", needs_idle=True)
@@ -120,7 +122,8 @@ MODULE = Kind("cuModuleLoadDataEx", (), "cuModuleUnload", needs_idle=True)
 GRAPH = Kind("cuGraphCreate", (0,), "cuGraphDestroy")
 CLONE = Kind("cuGraphClone", (), "cuGraphDestroy")
 EXECUTABLE = Kind("cuGraphInstantiateWithFlags", (0,), "cuGraphExecDestroy")
-GREEN = Kind("cuGreenCtxCreate", (1,), "cuGreenCtxDestroy", needs_idle=True)  # CU_GREEN_CTX_DEFAULT_STREAM
+# CU_GREEN_CTX_DEFAULT_STREAM
+GREEN = Kind("cuGreenCtxCreate", (1,), "cuGreenCtxDestroy", needs_idle=True, unretained=True)
 GREEN_STREAM = Kind("cuGreenCtxStreamCreate", (1, 0), "cuStreamDestroy_v2")  # CU_STREAM_NON_BLOCKING, priority 0
 
 
@@ -209,7 +212,7 @@ class Lifetime(Cell):  # type: ignore[misc]
     def _free(self, late: bool) -> bool:
         """Make the releasing call; return False if a capture forbids it now."""
         # What was collected is used by no work that retains it, so a late release need not wait for the context.
-        if self.kind.needs_idle and not late and self.stream is None:
+        if self.kind.needs_idle and (not late or self.kind.unretained) and self.stream is None:
             self.stream = Leased(None)  # it may be used on any stream; also if drain() has to try again
         if self.stream is not None:
             return self._free_in_order(late)

@@ -40,6 +40,8 @@ __all__ = [
     "capturing",
     "finish_context",
     "forget",
+    "forget_stream",
+    "keep_in_graph",
     "mark_end",
     "refuse_wait",
     "retain",
@@ -91,21 +93,27 @@ class Point:
 
     key    the device, the stream and, for a per-thread stream, the thread
     event  None after the point was found to be reached
+    recording  an entry for each thread that records the event now: another one must not use it elsewhere meanwhile
     """
 
-    __slots__ = ("primary", "key", "event", "things", "is_open")
+    __slots__ = ("primary", "key", "event", "things", "is_open", "recording")
 
     def __init__(self, primary: PrimaryContext, key: tuple[int, int, int]) -> None:
         self.primary, self.key = primary, key
         self.event: Event | None = take_event(primary)
         self.things: list[object] = []
+        self.recording: list[None] = []
         self.is_open = True  # set to False before the event is queried: later objects need another Point
 
     def record(self, queue: object) -> None:
         """Move this point to the end of the work that a stream, given as an argument, has now."""
-        event = self.event
-        if event is not None:
-            self.primary.calls.cuEventRecord(event.argument, queue)
+        self.recording.append(None)
+        try:
+            event = self.event
+            if event is not None:
+                self.primary.calls.cuEventRecord(event.argument, queue)
+        finally:
+            self.recording.pop()
 
     def is_reached(self) -> bool:
         """Tell whether the stream has passed this point, or never will because the context is lost."""
@@ -136,7 +144,7 @@ class Point:
         if _newest.get(self.key) is self:
             _newest.pop(self.key, None)
         event, self.event = self.event, None
-        if event is not None and event.argument is not None:
+        if event is not None and event.argument is not None and not self.recording:  # (it ends with the context)
             self.primary.pool.append(event)
         self.things = []
         self.primary.let_go(self)
@@ -147,6 +155,11 @@ def forget(primary: PrimaryContext) -> None:
     for point in tuple(retained):
         if point.primary is primary:
             point.end()
+
+
+def forget_stream(primary: PrimaryContext, handle: int) -> None:
+    """Let later work have a Point of its own: a stream is about to be destroyed, and its handle may be used again."""
+    _newest.pop((primary.ordinal, handle, 0), None)
 
 
 def finish_context(primary: PrimaryContext, what: str = "") -> bool:
@@ -240,6 +253,18 @@ REACHED = Point.__new__(Point)  # a point that was reached
 REACHED.event, REACHED.things = None, []
 
 
+def keep_in_graph(primary: PrimaryContext, stream: object, things: object) -> bool:
+    """Keep objects as long as the graph of our capture that a stream takes part in; tell whether there is one.
+
+    stream  a handle, or one as an argument
+    """
+    kept = capturing.get(capture_number(primary.calls, stream) or 0)
+    if kept is None:
+        return False
+    kept.append(things)
+    return True
+
+
 def retain(device: Any, stream: int, things: object) -> None:
     """Keep objects alive until a stream has completed the work that was queued on it so far.
 
@@ -250,11 +275,8 @@ def retain(device: Any, stream: int, things: object) -> None:
         primary: PrimaryContext = device
     else:
         primary = device._primary
-    if capturing:
-        kept = capturing.get(capture_number(primary.calls, stream) or 0)
-        if kept is not None:
-            kept.append(things)
-            return
+    if capturing and keep_in_graph(primary, stream, things):
+        return
     key = primary.ordinal, stream, get_ident() if stream == _PER_THREAD else 0
     point, queue = _newest.get(key), as_argument(stream)
     try:

@@ -95,7 +95,7 @@ class Reservation:
         if not self.taken.acquire(False):
             return True
         primary = self.primary
-        if self.pieces and not late:
+        if self.pieces:  # (work does not retain our own memory, and cuMemUnmap need not wait for it)
             try:
                 if not self.wait():
                     self.taken.release()

@@ -23,7 +23,7 @@ from ...protocols.description import Bytes
 from ...remembered import Remembered
 from .context import ANY_CALLS, PrimaryContext, context_of, held_contexts, no_device, primary_of
 from .handles import Lifetime, destroying, make
-from .points import REACHED, Point, mark_end, retain, take_event
+from .points import REACHED, Point, forget_stream, mark_end, retain, retained, take_event
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class StreamHandle(InContext):
         self._device = self._primary = self._argument = None
         self._calls = ANY_CALLS[handle in (LEGACY, PER_THREAD)]
         self._own(handle, None)
-        self._owner, self._number, self._end = owner, handle, None
+        self._owner, self._number = owner, handle
 
     def queue(self) -> Any:
         """Return the handle as an argument of prepared calls, or None if the stream is closed."""
@@ -119,7 +119,11 @@ class StreamHandle(InContext):
 
     def _closing(self) -> None:
         release, primary = self._release, self._primary
-        if self._argument is None:  # no view, copy or allocation was ordered by it; launches alone do not count
+        if retained and type(release) is Lifetime:
+            forget_stream(release.primary, release.value or 0)
+        if hasattr(self, "_end"):  # an interrupt has ended a close() after this was found out
+            pass
+        elif self._argument is None:  # no view, copy or allocation was ordered by it; launches alone do not count
             self._end = REACHED
         elif type(release) is Lifetime and release.value and primary is not None and not releases_later():
             with destroying:
@@ -281,9 +285,11 @@ def record_and_wait(
     except IndexError:
         event = take_event(home)
     # The driver stores the wait during the call, so the event can be reused afterwards.
-    record(event.argument, first)
-    wait(second, event.argument, _NO_FLAGS)
-    home.pool.append(event)
+    try:
+        record(event.argument, first)
+        wait(second, event.argument, _NO_FLAGS)
+    finally:
+        home.pool.append(event)
 
 
 # (home, working, primary, waiting) -> the calls of record_and_wait(), each with its stream as an argument. Preparing

@@ -188,11 +188,15 @@ def _end_objects(primary: PrimaryContext, owned: list[Owned]) -> None:
 def _all_owned() -> list[Owned]:
     """Find all objects that own handles.
 
-    It searches all objects of the interpreter. A reference from each release to its owner would make the creation of
-    every object slower, for a call that few programs make.
+    It searches all objects of the interpreter for references to these classes, which their instances have. A reference
+    from each release to its owner would make the creation of every object slower, for a call that few programs make.
+    (gc.get_objects() would refer to the tuples that other threads make now, which then raise SystemError.)
     """
-    gc.unfreeze()  # objects that gc.freeze() has set aside would not be listed
-    return [each for each in gc.get_objects() if issubclass(type(each), Owned)]
+    classes: list[type] = [Owned]
+    for each in classes:
+        classes += each.__subclasses__()
+    gc.unfreeze()  # objects that gc.freeze() has set aside would not be found
+    return [each for each in gc.get_referrers(*classes) if issubclass(type(each), Owned)]
 
 
 def _owners_of(users: list[Any], primary: PrimaryContext, owned: list[Owned]) -> list[Owned]:

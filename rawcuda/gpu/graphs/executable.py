@@ -111,10 +111,12 @@ class Executable(Owned):
         """Prepare the first launch in the order of a stream, so that the launch itself costs less.
 
         calls   cuGraphUpload
+        raises  Closed  as launch()
         """
-        executable = cuda_h.CUgraphExec(self.handle)
         calls, argument = self._primary.calls, queue_of(work_handle(stream))
-        calls.cuGraphUpload(executable, argument)
+        with self._lock:  # another thread may change what the nodes use
+            self._check_open()
+            calls.cuGraphUpload(cuda_h.CUgraphExec(self.handle), argument)
 
     def update(self, graph: Graph) -> None:
         """Copy the parameters of all nodes from a graph with the same nodes and edges, for later launches.

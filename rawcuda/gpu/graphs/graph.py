@@ -204,6 +204,7 @@ class Graph(Owned):
                 self._executable = Executable(self)
                 self._state = "recorded"
         finally:
+            self._record = None  # with the list of what was recorded, which close() is to release
             if self._state == "spoilt":
                 self._handle = None
                 if self._release is not None:
@@ -583,12 +584,8 @@ class Graph(Owned):
 
         given   the arguments of a node; a graph among them, which becomes a child graph, is protected, too
         """
-        root = self._root
         self.handle  # raises Closed
-        recording = root._recording()
-        if recording is not None and recording.is_in_progress:
-            raise ValueError(f"{recording!r} is in progress: a graph cannot be changed until its with block ends")
-        return changing(root, given)
+        return changing(self._root, given, refused=True)
 
     def _asking(self) -> AbstractContextManager[None]:
         """Return a with block in which only this thread may use the CUgraph."""

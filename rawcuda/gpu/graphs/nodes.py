@@ -166,12 +166,17 @@ class Node:
         handle, graph = self._handle, self.graph
         if handle is None:
             return
+        root = graph._root
         with graph._changing(), explained(graph, "cannot lose a node: build another graph"):
+            inner = _inside(self)
             graph._primary.driver.cuGraphDestroyNode(cuda_h.CUgraphNode(handle))
-            self._handle = None
-            graph._root._nodes.pop(handle, None)
-            graph._root._given.pop(handle, None)
-            graph._keep(handle, None)
+            for node in (self, *inner):
+                gone, node._handle = node._handle or 0, None
+                root._nodes.pop(gone, None)
+                root._given.pop(gone, None)
+                graph._keep(gone, None)
+            if not node_handles(root):
+                root._kept.clear()  # also what captures have used
 
     def __copy__(self) -> NoReturn:
         raise TypeError("a node belongs to its graph and cannot be copied: clone the graph")
@@ -315,6 +320,17 @@ class ConditionalNode(Node):
         return given
 
 
+def _inside(node: Node) -> list[Node]:
+    """Return the nodes of the graphs in a node, also in nodes of these."""
+    graphs: tuple[Graph, ...] = ()
+    if isinstance(node, ChildNode):
+        graphs = (node.child,)
+    elif isinstance(node, ConditionalNode) and node._given is not None:
+        graphs = node.branches
+    found = [each for graph in graphs for each in graph.nodes]
+    return found + [inner for each in found for inner in _inside(each)]
+
+
 class ExecutableNode:
     """A node as it is in an executable graph: executable[node].
 
@@ -356,7 +372,7 @@ class ExecutableNode:
     def _call(self, symbol: str, *arguments: object) -> None:
         graph = self.node.graph
         executable, node = cuda_h.CUgraphExec(self.executable.handle), cuda_h.CUgraphNode(self.node.handle)
-        with graph._asking():
+        with graph._asking(), self.executable._lock:
             getattr(graph._primary.driver, symbol)(executable, node, *arguments)
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:

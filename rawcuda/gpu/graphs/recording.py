@@ -18,7 +18,7 @@ from ...arguments import as_choice
 from ...driver import as_argument
 from ...errors import Closed, CudaError, ForkedAfterInit, worded
 from ...headers import cuda_h
-from ...ownership import drain, dropped
+from ...ownership import drain, dropped, invalidate
 from ..core.context import PrimaryContext
 from ..core.points import beginning, capture_number, captured_on, capturing, waiting
 from ..core.stream_arguments import StreamHandle
@@ -138,6 +138,7 @@ class Recording:
         """Make the call that begins the capture, and note its number."""
         # A __del__ of the program may close something in this thread before the number is known.
         capturing[_NEXT] = self._kept
+        invalidate()  # from now on, each launch keeps its module if it is captured
         try:
             call(*arguments)
             self._number = capture_number(self._primary.calls, self.stream.handle) or 0
@@ -226,12 +227,17 @@ def count_nodes(graph: Graph) -> int:
 
 
 @contextmanager
-def changing(root: Graph, given: Iterable[object] = ()) -> Iterator[None]:
+def changing(root: Graph, given: Iterable[object] = (), *, refused: bool = False) -> Iterator[None]:
     """Hold the lock and the context of a graph in a with block, and the lock of a graph among these arguments.
 
     Every thread takes two locks in the same order: another one may embed `root` in that graph.
+
+    refused  whether this is refused during a capture into the graph, which may begin before the locks are taken
     """
     inner = next((each for each in given if isinstance(each, type(root))), root)
     first, second = sorted((root._lock, inner._root._lock), key=id)
     with first, second, root._primary.current():
+        recording = root._recording()
+        if refused and recording is not None and recording.is_in_progress:
+            raise ValueError(f"{recording!r} is in progress: a graph cannot be changed until its with block ends")
         yield

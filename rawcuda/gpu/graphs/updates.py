@@ -13,6 +13,7 @@ from ...errors import CudaError, InvalidUse, a_kind
 from ...headers import cuda_h
 from ...headers.status import GRAPH_EXEC_UPDATE_FAILURE
 from ..core.calls import reworded
+from ..core.context import attempt
 from . import node_parameters
 
 TYPE_CHECKING = False
@@ -102,7 +103,10 @@ def set_node(node: Node, args: tuple[object, ...], named: dict[str, object]) -> 
         try:
             given.change(graph, handle, node._given)
         except Exception:
-            graph._keep(node.handle, before)
+            # A kernel takes several calls, of which the first ones may have been accepted: make them as they were.
+            known = node._given
+            if given.packed is None or known is not None and attempt(known.change, graph, handle, None):
+                graph._keep(node.handle, before)
             raise
         graph._keep(node.handle, given.kept)
         graph._root._given[node.handle] = given

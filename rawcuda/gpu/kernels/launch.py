@@ -69,6 +69,7 @@ from ...protocols.cuda_stream import handle_from
 from ...protocols.description import Description, place
 from ...remembered import Remembered
 from ...tracing import careful
+from ..core.points import capturing, keep_in_graph
 from ..memory.memory import ManagedMemory, Memory
 from ..memory.ordering import hold_back
 from ..streams.stream import Stream, retain, work_handle
@@ -456,6 +457,9 @@ class Prepared:
         if self.attributes is not None and self.attributes.uses:  # closing these does not invalidate the token
             for used in self.attributes.uses:
                 used.handle  # raises Closed
+            token = []
+        if capturing:  # (a capture that begins makes every token false)
+            keep_in_graph(self.primary, self.handle, module)
             token = []
         if tracing.listeners:
             return self._call_traced

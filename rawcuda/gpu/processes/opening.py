@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ...errors import Unsupported
 from ...headers.status import INVALID_DEVICE
-from ...ownership import drain
+from ...ownership import drain, dropped
 from ...protocols.device_memory import gpu
 from ..core.context import count
 from . import server
@@ -37,11 +37,21 @@ class Opened:
         self.answer: Any = None
         self.parts: list[Release] = []  # releases, the last one first
 
-    def release(self, late: bool) -> None:
-        """Release the driver's handles, and then tell the owner; a second call does nothing."""
+    def release(self, late: bool) -> bool:
+        """Release the driver's handles, and then tell the owner; a second call does nothing.
+
+        returns  False if a capture forbids to wait for the work that may use them: try again later
+        """
         for part in reversed(tuple(self.parts)):
-            part.release(late)
+            if part.release(late) is False:
+                return False
         self.leave()
+        return True
+
+    def abandon(self) -> None:
+        """Release what was opened so far: opening it has failed."""
+        dropped.append(self)
+        drain()
 
     def leave(self) -> None:
         """Tell the owner that this process does not use it any more."""

@@ -98,7 +98,7 @@ def open_event(blank: Callable[..., Event], given: object, timeout: object) -> E
         part = open_part(opened, primary, IPC_EVENT)
         primary.calls.cuIpcOpenEventHandle(byref(part), raw)
     except BaseException:
-        opened.release(True)
+        opened.abandon()
         raise
     event._handle = part.value
     return event

@@ -167,7 +167,7 @@ def open_memory(blank: Callable[..., Memory], given: object, timeout: object) ->
         _refuse_outside(primary, address or 0, offset, sizes, opened.handle)
         opened.answer.close_descriptors()
     except BaseException:
-        opened.release(True)
+        opened.abandon()
         raise
     memory._handle = (address or 0) + offset
     return memory

@@ -24,7 +24,7 @@ from ...ownership import drain
 from ...protocols.description import Bytes
 from ..core.points import finish_context, retain, sweep
 from ..core.stream_arguments import StreamHandle, keep_ours, queue_of, work_handle
-from ..memory.ordering import end_work, keep_foreign, make_ready
+from ..memory.ordering import PAGEABLE, end_work, keep_foreign, make_ready, refuse_capture
 from .formats import data_of
 
 TYPE_CHECKING = False
@@ -140,7 +140,10 @@ def _begin(box: Box, stream: object) -> tuple[int, PrimaryContext]:
 
 
 def _ends(box: Box, data: StridedView, stream: object) -> tuple[int, PrimaryContext, Side, bool, _Rows | None]:
-    """Return both ends of a copy: handle and context of the array; side, whether it is on another device, and rows."""
+    """Return both ends of a copy: handle and context of the array; side, whether it is on another device, and rows.
+
+    raises  InvalidUse  the stream is being captured, and the copy must be waited for
+    """
     handle, primary = _begin(box, stream)
     side = copying.examine(data)
     copying._check_usable(side, data)
@@ -149,6 +152,12 @@ def _ends(box: Box, data: StridedView, stream: object) -> tuple[int, PrimaryCont
         rows = None
     else:
         rows = _rows_of(data, box, side.kind in _HOST_KINDS)
+    if rows is None:
+        refuse_capture(
+            primary, stream, "this copy needs temporary memory: copy between the CUDA array and rows on its device"
+        )
+    elif side.kind == "host":
+        refuse_capture(primary, stream, PAGEABLE)
     return handle, primary, side, there, rows
 
 
@@ -201,9 +210,10 @@ def load(box: Box, target: object, stream: object) -> None:
         assert inner is not None
         _run(box, inner, "src", stream, handle, primary, aside, None)
         copying.copy(data, aside, stream=None if there else stream)
-        return
-    make_ready(primary, stream, thing)
-    _run(box, rows, "src", stream, handle, primary, thing, side)
+        stream = data.stream
+    else:
+        make_ready(primary, stream, thing)
+        _run(box, rows, "src", stream, handle, primary, thing, side)
     if side.kind != "host" and not isinstance(thing, Bytes):
         thing.stream = stream
 
