@@ -22,7 +22,7 @@ _WAITS.update({"memory": "work that may use the memory; not if it comes from a p
 def sources(behaviour: Any) -> dict[int, str]:
     """Return the sources in the docstring of the table, by their numbers."""
     text = re.search(r"numbers in the tables:\n(.*?)\nRead next", behaviour.__doc__, re.S)[1]  # type: ignore[index]
-    found = re.findall(r"^ +(\d)  (.*(?:\n {16}.*)*)", text, re.M)
+    found = re.findall(r"^ +(\d+)  ?(.*(?:\n {16}.*)*)", text, re.M)
     return {int(number): re.sub(r"\s+", " ", words) for number, words in found}
 
 

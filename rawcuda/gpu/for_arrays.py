@@ -21,7 +21,7 @@ from ..protocols.description import Description, Place, place
 from ..remembered import Remembered
 from .copies.contiguous import copy_run, fill_run
 from .core.context import ANY_CALLS, context_of, some_context
-from .core.stream_arguments import NO_SYNC, handle_of, queue_of
+from .core.stream_arguments import LEGACY, NO_SYNC, handle_of, queue_of
 from .devices.device import Device
 from .memory.ordering import device_of, make_wait, pending_handle, wait_between, wait_for, wait_on_host
 from .streams.stream import Stream
@@ -141,6 +141,8 @@ def finish_view(made: Description, stream: object) -> None:
     """
     where, pending = made._place, made.stream
     made.stream = stream
+    if stream is None and (pending is not None or where.protocol.startswith("dlpack")):
+        made.stream = LEGACY  # which the exporter has made to wait; None means that nothing is pending
     if 0 in made._shape:
         return  # no address to query, and no wait is needed
     if where.device is None:

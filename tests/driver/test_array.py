@@ -665,3 +665,49 @@ def test_what_cannot_be_captured_is_refused_and_the_capture_stays_valid(device, 
             plain.fill(2, stream=stream)
         assert len(graph.nodes) == 2
         graph.close()
+
+
+READ = """.version 6.3
+.target sm_50
+.address_size 64
+.visible .entry read(.param .u64 texture, .param .u64 out) {
+    .reg .u64 %t, %o; .reg .f32 %a, %b, %c, %d, %x;
+    ld.param.u64 %t, [texture]; ld.param.u64 %o, [out]; mov.f32 %x, 0f3FC00000;
+    tex.1d.v4.f32.f32 {%a, %b, %c, %d}, [%t, {%x}];
+    st.global.f32 [%o], %a; ret;
+}"""
+
+
+@pytest.mark.parametrize("captured", [False, True])
+@pytest.mark.parametrize("closed", ["array", "texture"])
+def test_a_graph_with_a_texture_of_a_closed_array_is_not_launched(device, closed, captured):
+    with device.load(READ) as code, device.stream() as stream, device.zeros(1, "float32").owner as out:
+        made = device.array(numbers((8,)))
+        texture = device.texture(made)
+        device.synchronize()
+        if captured:
+            with stream.capture() as graph:
+                code["read"].launch(texture, out, grid=1, block=1, stream=stream)
+        else:
+            graph = device.graph()
+            graph.kernel(code["read"], texture, out, grid=1, block=1)
+        graph.launch(stream)
+        stream.synchronize()
+        {"array": made, "texture": texture}[closed].close()
+        with pytest.raises(rawcuda.Closed, match="a node of this graph uses .*closed"):
+            graph.launch(stream)
+        for thing in (graph, texture, made):
+            thing.close()
+
+
+def test_a_captured_copy_of_a_closed_mipmapped_array_is_not_launched(device):
+    with device.stream() as stream, device.mipmapped_array((8, 8), "float32", levels=3) as made:
+        target = device.zeros((4, 4), "float32")
+        level = made[1].copy_from(target)
+        device.synchronize()
+        with stream.capture() as graph:
+            level.copy_to(target, stream=stream)
+        made.close()
+        with pytest.raises(rawcuda.Closed, match="a node of this graph uses .*closed"):
+            graph.launch(stream)
+        graph.close()

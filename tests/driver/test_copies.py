@@ -177,7 +177,7 @@ def test_a_stream_waits_for_what_was_assigned_on_another(device):
             a[:4] = 5.0
         assert [event.name for event in seen].count("cuStreamWaitEvent") == 1
         a[4:] = b[4:]
-        assert a.stream is None
+        assert a.stream == 1  # None means that nothing is pending
         rawcuda.synchronize()
         assert a.tolist() == [5.0] * 4 + [2.0] * 4
 
@@ -404,7 +404,7 @@ def test_the_same_copy_and_fill_again_do_what_the_first_ones_did(device, name):
             a.copy_from(b, stream=where)
             memory.copy_from(b, stream=where)
             rawcuda.synchronize()
-            assert a.tolist() == memory.view().tolist() == list(range(8)) and a.stream is where
+            assert a.tolist() == memory.view().tolist() == list(range(8)) and a.stream is (where or 1)
         assert "cuStreamWaitEvent" not in symbols(lambda: (a.copy_from(b, stream=where), a.fill(7, stream=where)))
         a.fill(3, stream=other)  # what is pending on another stream comes first, at the target and at the source
         assert symbols(lambda: a.copy_from(b, stream=where)) == ["cuStreamWaitEvent", "cuMemcpyAsync"]
@@ -517,3 +517,41 @@ def test_a_handle_may_belong_to_another_device_later(device, monkeypatch, name):
                 a.copy_from(b, stream=given(stream, name))
         finally:
             del a._owner._primary.attributes[("alone",)]
+
+
+FIRST = {  # what makes the eight numbers of an array 5 on the default stream
+    "fill": lambda a, five, other: a.fill(5),
+    "copy": lambda a, five, other: a.copy_from(five),
+    "strided copy": lambda a, five, other: a[::-1].copy_from(five),
+    "strided fill": lambda a, five, other: a[::-1].fill(5),
+    "batch": lambda a, five, other: (rawcuda.copy_batch([(a, five)]), a)[1],
+    "full": lambda a, five, other: a.owner.device.full((8,), 5, "uint8"),
+    "view": lambda a, five, other: rawcuda.view(Foreign(a.fill(5, stream=other), other.handle)),
+}
+THEN = {
+    "copy": lambda a, b, stream: b.copy_from(a, stream=stream),
+    "fill": lambda a, b, stream: a.fill(5, stream=stream),
+    "batch": lambda a, b, stream: rawcuda.copy_batch([(b, a)], stream=stream),
+    "strided copy": lambda a, b, stream: b[::-1].copy_from(a, stream=stream),
+}
+
+
+@pytest.mark.parametrize("first", FIRST)
+@pytest.mark.parametrize("then", THEN)
+def test_work_on_a_stream_waits_for_that_on_the_default_stream(device, first, then):
+    """Streams of Device.stream() and the default stream do not wait for each other."""
+    a, b, five = device.empty(8, "uint8"), device.empty(8, "uint8"), device.upload(bytes([5] * 8))
+    with device.stream() as stream, device.stream() as other:
+        a = FIRST[first](a, five, other)
+        assert symbols(lambda: THEN[then](a, b, stream))[0] == "cuStreamWaitEvent"
+        stream.synchronize()
+        assert (a if then == "fill" else b).tolist() == [5] * 8
+
+
+def test_what_is_new_is_ready(device):
+    """Nothing is pending on memory that is new, or that a copy from pageable memory was waited for."""
+    a, b = device.empty(8, "uint8"), device.upload(bytes(8))
+    assert a.stream is b.stream is None
+    with device.stream() as stream:
+        assert symbols(lambda: a.copy_from(b, stream=stream)) == ["cuMemcpyAsync"]
+        stream.synchronize()

@@ -1,5 +1,6 @@
 """Copies between two devices: every layout, in the order of a stream of either device, or of a default stream."""
 
+import array
 import itertools
 
 import pytest
@@ -189,3 +190,21 @@ def test_virtual_memory_and_pools_of_two_devices(device, other):
         rawcuda.synchronize()
         assert memory.view()[0].tolist() == 7
         memory.close()
+
+
+@pytest.mark.parametrize("what", ["host", "strided"])
+def test_a_copy_that_is_refused_in_a_capture_leaves_it_valid(device, other, what):
+    here, there = device.zeros((4, 8), "float32"), other.zeros((8, 4), "float32").T
+    device.synchronize(), other.synchronize()
+    source = array.array("f", [0.0] * 32)
+    with device.stream() as stream:
+        with stream.capture() as graph:
+            here.fill(1, stream=stream)
+            with pytest.raises(errors.InvalidUse, match="the stream is being captured"):
+                if what == "host":
+                    there.T.reshape(-1).copy_from(source, stream=stream)
+                else:
+                    here.copy_from(there, stream=stream)
+            here.fill(2, stream=stream)
+        assert len(graph.nodes) == 2
+        graph.close()

@@ -781,3 +781,22 @@ def test_the_function_of_a_launch_whose_module_was_collected(device):
     gc.collect()
     with pytest.raises(errors.Closed, match="the module of kernel nothing is closed"):
         call()
+
+
+def test_a_module_that_an_argument_closes(device):
+    """The number of an argument is asked for after the module was checked."""
+
+    class Closing:
+        def __index__(self):
+            code.close()
+            return 4
+
+    with device.zeros(4, "float32").owner as memory:
+        for configured in (False, True):
+            code = device.load(kernels.ADD)
+            launch = code["add"].configure(grid=1, block=4)
+            with pytest.raises(rawcuda.Closed, match="the module of kernel add is closed"):
+                if configured:
+                    launch(memory, memory, memory, Closing())
+                else:
+                    code["add"].launch(memory, memory, memory, Closing(), grid=1, block=4)

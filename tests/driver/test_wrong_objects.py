@@ -517,7 +517,9 @@ def world(library: Any) -> Iterator[World]:
 
 
 # of an integer that is the handle of no stream
-@pytest.mark.codes("cuStreamSynchronize returned 400", "cuStreamGetCtx returned 400")
+@pytest.mark.codes(
+    "cuStreamSynchronize returned 400", "cuStreamGetCtx returned 400", "cuStreamIsCapturing returned 400"
+)
 @pytest.mark.filterwarnings("ignore:a trace that hears nothing")
 @pytest.mark.parametrize("name", CASES)
 def test_wrong_objects(world: World, name: str, monkeypatch: Any, tmp_path: Any) -> None:

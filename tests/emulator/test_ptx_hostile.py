@@ -704,6 +704,46 @@ def test_copies_that_nobody_waits_for_are_completed(kind: str, monkeypatch: pyte
     assert len(most) >= 5000 and max(most) <= 1000
 
 
+@pytest.mark.parametrize(
+    "copy, wait",
+    [
+        ("shared::cluster.global.mbarrier::complete_tx::bytes [s], [%d1, {%r1, %r1}], [bar]", ""),
+        ("global.shared::cta.bulk_group [%d1, {%r1, %r1}], [s]", ""),
+        (
+            "global.shared::cta.bulk_group [%d1, {%r1, %r1}], [s]",
+            "cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;",
+        ),
+    ],
+    ids=["in", "out", "out and waited for"],
+)
+def test_a_copy_of_a_tensor_counts_as_many_rows_as_it_keeps(copy: str, wait: str) -> None:
+    """A box of a width of 1 may have many thousand rows, each of which takes memory until the copy is waited for."""
+    late, tensor_maps = module("emulator.ptx.running.units.late_units"), module("emulator.machine.tensor_map_layout")
+    rows, client = 160, Client(sm=90)
+    seen: list[int] = []
+    pending: list[int] = []
+    at = client.upload(bytes(16))
+    numbers = (0, 2, 0, 0, 0, 0, 1, at, 1, 1 << 20, 0, 0, 0, 0, 0, 0, 0, 1, 1, 0, 0, 0, 1, rows, 0, 0, 0)
+    forged = tensor_maps.LAYOUT.pack(tensor_maps.MAGIC, *numbers).ljust(128, b"\0")
+    text = kernel(
+        f".shared .align 128 .b8 s[{rows}]; .shared .align 8 .b64 bar; mbarrier.init.shared.b64 [bar], 1;"
+        "mov.u64 %d1, map; cvta.global.u64 %d1, %d1; mov.u32 %r1, 0; mov.u32 %r2, 20;\n"
+        f"L: cp.async.bulk.tensor.2d.{copy}; {wait} sub.u32 %r2, %r2, 1; setp.ne.u32 %p1, %r2, 0; @%p1 bra L;",
+        f".global .align 64 .b8 map[128] = {{{', '.join(map(str, forged))}}};\n",
+    )
+    made = client.load(text.replace("sm_80", "sm_90").replace("8.0", "8.1"))
+    function = client.get("cuModuleGetFunction", made, b"k")
+    with pytest.MonkeyPatch.context() as patch:
+        count = late.Late._count
+        patch.setattr(
+            late.Late, "_count", lambda self, more: (seen.append(more), count(self, more), pending.append(self.pending))
+        )
+        client.launch(function, [])
+        client.code("cuCtxSynchronize")
+    whole = [more for more in seen if more > 1]
+    assert len(whole) == 20 and set(whole) == {1 + rows} and max(pending) < (200 if wait else 4000)
+
+
 def test_copies_that_are_completed_are_not_counted() -> None:
     """A loop that waits in each turn never reaches the limit, after which a copy need not be waited for."""
     late = module("emulator.ptx.running.units.late_units")

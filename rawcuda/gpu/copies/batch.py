@@ -57,6 +57,8 @@ def copy_batch(pairs: Any, *, stream: Any = None, source_order: str = "stream", 
     prefer_overlap = as_bool("prefer_overlap", prefer_overlap)
     copies = [_checked(number, pair, stream) for number, pair in enumerate(as_list("pairs", pairs, "pairs"))]
     copies = [each for each in copies if not each.walk.is_empty()]
+    if stream is None:
+        stream = LEGACY
     given, stream = stream, settled(stream)
     handle = work_handle(stream)
     primary: PrimaryContext | None = None

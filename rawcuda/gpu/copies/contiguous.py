@@ -19,7 +19,7 @@ from ...driver import as_argument
 from ...ownership import drain, dropped
 from ..core.context import reaches
 from ..core.points import retained, sweep
-from ..core.stream_arguments import StreamHandle, home_of, queue_of, work_handle
+from ..core.stream_arguments import LEGACY, StreamHandle, home_of, queue_of, work_handle
 from ..memory.memory import Memory
 from ..memory.ordering import PAGEABLE, end_work, keep, make_ready, refuse_capture
 
@@ -52,6 +52,8 @@ def copy_run(dst: Any, src: Any, to: Side, of: Side, stream: Any) -> bool:
     if isinstance(stream, StreamHandle) and stream._primary is primary:
         queue, using = stream._argument or stream._prepare(), stream
     else:
+        if stream is None:
+            stream = LEGACY
         queue, using = _other_queue(stream, primary)
         if queue is None:
             return False
@@ -116,8 +118,6 @@ def _other_queue(stream: Any, primary: PrimaryContext) -> tuple[Any, Any]:
     """
     if primary._handle is None:
         primary.open()
-    if stream is None:
-        return queue_of(None), None
     if type(stream) is not int and not isinstance(stream, StreamHandle):
         stream = work_handle(stream)
     if home_of(stream, primary) is primary:
@@ -186,6 +186,8 @@ def fill_run(target: Any, to: Side, value: Any, stream: Any) -> bool:
     else:
         if isinstance(stream, StreamHandle):
             _check_reach(stream, target, to)
+        elif stream is None:
+            stream = LEGACY  # work on the other streams waits for it; None means that nothing is pending
         queue, using = _other_queue(stream, primary)
         if using is not stream:
             target.ptr  # as in copy_run

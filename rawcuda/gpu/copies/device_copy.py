@@ -21,7 +21,8 @@ from ...arrays.host_copy import LARGEST_PITCH, Walk, box_of
 from ...driver import as_argument
 from ...elements import layout
 from ..core.context import PrimaryContext, attempt
-from ..core.stream_arguments import PER_THREAD, home_of, queue_of, settled, work_handle
+from ..core.points import finish_context
+from ..core.stream_arguments import LEGACY, PER_THREAD, home_of, queue_of, settled, work_handle
 from ..memory.memory import allocate
 from ..memory.ordering import PAGEABLE, end_work, keep, make_ready, refuse_capture, wait_on_host
 from ..streams.stream import record_and_wait
@@ -47,6 +48,8 @@ def copy_on_device(target: Any, source: Any, to: Side, of: Side, walk: Walk, str
 
     to, of   the Sides of target and source
     """
+    if stream is None:
+        stream = LEGACY
     given, stream = stream, settled(stream)
     handle, device = work_handle(stream), _worker(to, of, stream)
     if device is None:  # pinned memory that is not ours, and host memory
@@ -72,7 +75,7 @@ def copy_on_device(target: Any, source: Any, to: Side, of: Side, walk: Walk, str
         if both:
             record_and_wait(other, handle, handle, device)
     except BaseException:
-        attempt(home.calls.cuCtxSynchronize)
+        attempt(finish_context, home)
         raise
 
 
@@ -270,6 +273,8 @@ def fill_on_device(target: Any, to: Side, pattern: bytes, stream: Any) -> None:
     form, device = to.form, to.primary
     address = to.address + form.offset
     device.open()
+    if stream is None:
+        stream = LEGACY
     given, stream = stream, settled(stream)
     handle = work_handle(stream)
     make_ready(device, stream, target)

@@ -20,6 +20,7 @@ from ...headers import cuda_h
 from ..core.context import PrimaryContext
 from ..core.stream_arguments import queue_of
 from ..memory.memory import allocate
+from ..memory.ordering import refuse_capture
 from ..streams.stream import Stream, record_and_wait
 from .strided_kernel import run as run_kernel
 
@@ -68,6 +69,7 @@ def _copy_directly(walk: Walk, to: PrimaryContext, of: PrimaryContext, stream: A
 
 def _copy_packed(walk: Walk, to: Any, of: Any, stream: Any) -> None:
     """Pack on the source's device, copy one run, unpack on the target's device; wait, and free the buffers."""
+    refuse_capture(to, stream, "a copy between devices needs temporary memory for this layout: make it dense first")
     size = layout.size(walk.shape) * walk.nbytes
     packed = layout.c_strides(walk.shape, walk.nbytes)
     with allocate(of, size) as first, allocate(to, size) as second, Stream(of) as sending, Stream(to) as receiving:

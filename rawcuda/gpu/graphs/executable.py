@@ -20,8 +20,8 @@ from ...headers import cuda_h
 from ...interpreter.cpython import free_after_fork
 from ...ownership import Owned, drain, dropped, invalidate
 from ...protocols.description import Bytes
-from ..core.handles import EXECUTABLE, make, shown_handle
-from ..core.points import retain
+from ..core.handles import EXECUTABLE, MODULE, make, shown_handle
+from ..core.points import capturing, retain
 from ..core.stream_arguments import home_of, queue_of, work_handle
 from .conditions import explained
 from .nodes import ExecutableNode, node_at, node_handles
@@ -45,7 +45,7 @@ class Executable(Owned):
     calls   cuGraphInstantiateWithFlags, cuGraphExecDestroy
     """
 
-    __slots__ = ("_primary", "_graph", "_version", "_nodes", "_kept", "_keeping", "_owners", "_lock")
+    __slots__ = ("_primary", "_graph", "_version", "_nodes", "_kept", "_captured", "_keeping", "_owners", "_lock")
 
     def __init__(self, graph: Graph, flags: int = 0) -> None:
         if graph._parent is not None:
@@ -71,9 +71,13 @@ class Executable(Owned):
         self._nodes = node_handles(graph)  # for the error of an update with other nodes
 
     def _note(self) -> None:
-        """Collect the objects that launches must keep alive, and those that must be open."""
-        self._keeping = tuple(filter(None, self._kept.values()))
-        self._owners = tuple({id(owner): owner for owner in _owners_in(self._keeping)}.values())
+        """Collect the objects that launches must keep alive, and those that must be open.
+
+        Launches keep no modules, whose release waits for the work of the context, as for other launches; captures do.
+        """
+        self._captured = tuple(_things_in(self._kept.values()))
+        self._keeping = tuple([each for each in self._captured if not _is_module(each)])
+        self._owners = tuple({id(owner): owner for owner in _owners_in(self._captured)}.values())
 
     def _check_open(self) -> None:
         for owner in self._owners:
@@ -86,7 +90,7 @@ class Executable(Owned):
         Launches of one Executable run one after another, in all streams.
 
         calls   cuGraphLaunch
-        raises  Closed  this Executable is closed, or a module or event that a node uses
+        raises  Closed  this Executable is closed, or a module, event, texture or CUDA array that a node uses
         """
         with self._lock:  # another thread may change what the nodes use
             self._launch(stream)
@@ -96,15 +100,19 @@ class Executable(Owned):
         home = home_of(stream, self._primary)  # the end of the launch is an event there
         self._check_open()
         calls, argument = self._primary.calls, queue_of(queue)
+        if capturing:
+            keeping = self._captured
+        else:
+            keeping = self._keeping
         try:
             calls.cuGraphLaunch(executable, argument)
-            if self._keeping:  # the graph may be closed before this launch is done
-                retain(home, queue, self._keeping)
+            if keeping:  # the graph may be closed before this launch is done
+                retain(home, queue, keeping)
         except CudaError:  # the driver has refused the launch, or retain() has waited for its end
             raise
         except BaseException:
-            if self._keeping:  # the driver may have accepted the launch before the interrupt
-                retain(home, queue, self._keeping)
+            if keeping:  # the driver may have accepted the launch before the interrupt
+                retain(home, queue, keeping)
             raise
 
     def upload(self, stream: object = None) -> None:
@@ -148,10 +156,23 @@ class Executable(Owned):
 _ONE = "can have one executable graph only: close() the Executable that instantiate() returned, or launch that"
 
 
-def _owners_in(things: Iterable[object]) -> Iterator[Owned]:
-    """Yield the modules and events among what nodes use; a captured launch of a graph has a tuple of its own."""
+def _is_module(thing: object) -> bool:
+    return isinstance(thing, Owned) and getattr(thing._release, "kind", None) is MODULE
+
+
+def _things_in(things: Iterable[object]) -> Iterator[object]:
+    """Yield the objects that nodes use; a captured launch of a graph has a tuple of its own."""
     for thing in things:
         if isinstance(thing, (tuple, list)):
-            yield from _owners_in(thing)
-        elif isinstance(thing, Owned) and not isinstance(thing, Bytes):  # (a lease keeps the bytes of a Memory)
+            yield from _things_in(thing)
+        else:
             yield thing
+
+
+def _owners_in(things: Iterable[object]) -> Iterator[Owned]:
+    """Yield what must be open among what nodes use."""
+    for thing in things:
+        if isinstance(thing, Owned) and not isinstance(thing, Bytes):  # (a lease keeps the bytes of a Memory)
+            yield thing
+            # what a texture or a surface is over, and what a level of a mipmapped array belongs to
+            yield from _owners_in([getattr(thing, "resource", None), getattr(thing, "parent", None)])

@@ -482,7 +482,9 @@ class Prepared:
         packing.pack_into(storage, 0, *values)
 
     def check_open(self, kept: Kept, *arguments: object) -> None:
-        """Raise Closed if memory of an argument was closed after its address was packed; remove the marks RAN."""
+        """Raise Closed if what the launch uses was closed after it was checked or packed; remove the marks RAN."""
+        if not self.token:
+            self.check()
         for number, argument in enumerate(arguments):
             while type(argument) is In:
                 argument = argument.exporter

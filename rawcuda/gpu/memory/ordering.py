@@ -126,9 +126,9 @@ def _finish_closed(stream: StreamHandle) -> None:
 
 
 def _is_outside(primary: PrimaryContext, stream: object, working: object) -> bool:
-    """Tell whether a stream is in one of our captures, and another stream is not."""
+    """Tell whether a stream is in a capture, and another stream is not."""
     number = capture_number(primary.calls, work_handle(stream))
-    return number in capturing and capture_number(home_of(working, primary).calls, handle_of(working)) != number
+    return number is not None and capture_number(home_of(working, primary).calls, handle_of(working)) != number
 
 
 def refuse_capture(primary: PrimaryContext, stream: object, why: str) -> None:
@@ -161,7 +161,8 @@ def make_ready(primary: PrimaryContext, stream: object, thing: Any) -> None:
     if working <= PER_THREAD:
         there = device_of(thing) if is_view else thing._primary
     if working != work_handle(stream) or there is not None and there is not primary:
-        if capturing and _is_outside(primary, stream, theirs):  # a graph cannot wait for work outside of it
+        # A graph cannot wait for work outside of it. Of captures of other software, only what is always right is asked.
+        if (capturing or working == _LEGACY) and _is_outside(primary, stream, theirs):
             home = home_of(theirs, there or primary)
             with relaxed(home.driver):
                 home.calls.cuStreamSynchronize(as_argument(working))

@@ -23,7 +23,7 @@ from ...headers import cuda_h
 from ...ownership import drain
 from ...protocols.description import Bytes
 from ..core.points import finish_context, retain, sweep
-from ..core.stream_arguments import StreamHandle, keep_ours, queue_of, work_handle
+from ..core.stream_arguments import LEGACY, StreamHandle, keep_ours, queue_of, work_handle
 from ..memory.ordering import PAGEABLE, end_work, keep_foreign, make_ready, refuse_capture
 from .formats import data_of
 
@@ -215,7 +215,7 @@ def load(box: Box, target: object, stream: object) -> None:
         make_ready(primary, stream, thing)
         _run(box, rows, "src", stream, handle, primary, thing, side)
     if side.kind != "host" and not isinstance(thing, Bytes):
-        thing.stream = stream
+        thing.stream = LEGACY if stream is None else stream
 
 
 _HOST_KINDS = ("host", "pinned")

@@ -86,10 +86,18 @@ class Late:
     def _key(self, kind: str) -> tuple[int, str]:
         return self.block.running or 0, kind
 
-    def start(self, kind: str, work: Callable[[bool], None]) -> None:
-        """Add a copy to the open group of the running thread."""
-        self.open.setdefault(self._key(kind), []).append([work])
-        self._count(1)
+    def start(self, kind: str, work: Callable[[bool], None], keeps: int = 0) -> None:
+        """Add a copy to the open group of the running thread.
+
+        keeps  the number of things that the work refers to
+        """
+
+        def counted(waited: bool) -> None:
+            self.pending -= keeps
+            work(waited)
+
+        self.open.setdefault(self._key(kind), []).append([counted])
+        self._count(1 + keeps)
 
     def commit(self, kind: str) -> None:
         """Close the open group of the running thread."""
@@ -366,12 +374,12 @@ class Late:
 
     def bulk_in(
         self, target: int, data: Callable[[], bytes], count: int, barrier: int, blocks: int, line: int,
-        runs: list[tuple[int, int]] | None = None,
+        runs: list[tuple[int, int]] | None = None, keeps: int = 0,
     ) -> None:  # fmt: skip
         """Start a copy of bytes to shared memory that arrives on a barrier.
 
         shape   data: returns the bytes; blocks: a mask of the ranks of the cluster's blocks that get them, or 0; runs:
-                which ranges of them are copied, as offsets and lengths; None: all
+                which ranges of them are copied, as offsets and lengths; None: all; keeps: how many things data keeps
         """
         if runs is None:
             runs = [(0, count)]
@@ -387,7 +395,7 @@ class Late:
             for start, length in runs:
                 if length:
                     self.expect(block, place + start, length, line)
-            self.promise(at, False, self._arrival(block, place, data, at, count, runs))
+            self.promise(at, False, self._arrival(block, place, data, at, count, runs), 1 + keeps)
 
     def _arrival(
         self, block: Block, place: int, data: Callable[[], bytes], at: int, count: int, runs: list[tuple[int, int]]

@@ -158,6 +158,9 @@ def _check_place(thread: Thread, made: TensorMap, place: int, coordinates: tuple
         raise shared_fault(thread.launch, place, made.nbytes, 128)
 
 
+_OUTSIDE = memoryview(b""), 0  # the place of a row that is outside of the tensor
+
+
 def tensor_in(
     thread: Thread, late: Late, address: int, coordinates: tuple[int, ...], target: int, barrier: int, ranks: int,
     line: int,
@@ -169,7 +172,7 @@ def tensor_in(
     rows = list(made.rows(coordinates))
     places = [
         span(thread, made.address + offset, (inside - 1) * made.steps[0] * made.size + made.size, 1, line, writes=False)
-        if inside else (memoryview(b""), 0)
+        if inside else _OUTSIDE
         for offset, _, inside, _ in rows
     ]  # fmt: skip
     count, size, step = made.nbytes, made.size, made.steps[0]
@@ -198,7 +201,7 @@ def tensor_in(
         return bytes(turned)
 
     base = target & 0xFFFFFF
-    late.bulk_in(target, data, count, barrier, ranks, line, made.runs(base))
+    late.bulk_in(target, data, count, barrier, ranks, line, made.runs(base), len(rows))
 
 
 def tensor_out(
@@ -239,7 +242,7 @@ def tensor_out(
                 else:
                     view[to : to + size] = element
 
-    late.start("bulk", work)
+    late.start("bulk", work, len(rows))
 
 
 # -- maps that a kernel changes

@@ -1,0 +1,90 @@
+"""Captures that other software begins, such as torch.cuda.graph: the driver alone knows of them."""
+
+import ctypes
+import weakref
+
+import pytest
+
+from tests.driver import kernels
+from tests.subject import module, rawcuda
+
+cuda_h, points = module("headers.cuda_h"), module("gpu.core.points")
+
+
+class Foreign:
+    """An exporter of memory on a device, as another library's array is."""
+
+    def __init__(self, array):
+        self.array = array
+        self.__cuda_array_interface__ = {**array.__cuda_array_interface__, "stream": None}
+
+
+@pytest.fixture
+def begin(device):
+    """Return a function that begins a capture with the driver's own call, and returns one that ends it."""
+
+    def begin(stream, mode):
+        rawcuda.cu.cuStreamBeginCapture_v2(cuda_h.CUstream(stream.handle), mode)
+
+        def end():
+            graph = cuda_h.CUgraph()
+            rawcuda.cu.cuStreamEndCapture(cuda_h.CUstream(stream.handle), ctypes.byref(graph))
+            rawcuda.cu.cuGraphDestroy(graph)
+
+        return end
+
+    with device.current():
+        yield begin
+
+
+@pytest.mark.parametrize("mode", [0, 1, 2])
+def test_launches_with_foreign_arrays_break_no_capture_of_other_software(device, begin, mode):
+    """A query of an event that was recorded in the capture would."""
+    with device.load(kernels.ADD) as code, device.stream() as stream:
+        array = Foreign(device.zeros(4, "float32"))
+        add = code["add"].configure(grid=1, block=4, stream=stream)
+        device.synchronize()
+        end = begin(stream, mode)
+        for _ in range(40):
+            add(array, array, array, 4)
+        end()
+        add(array, array, array, 4)
+        stream.synchronize()
+
+
+def test_a_copy_of_what_is_pending_on_the_default_stream(device, begin):
+    """A graph cannot wait for work outside of it, so the CPU does."""
+    with device.stream() as stream:
+        five, array = device.full((4,), 5, "float32"), device.empty((4,), "float32")
+        end = begin(stream, 2)
+        array.copy_from(five, stream=stream)
+        end()
+
+
+def test_what_was_used_before_the_capture_stays(device, begin):
+    """Work that was queued before is not done yet: its memory is not kept by an event of the capture."""
+    with device.load(kernels.ADD) as code, device.stream() as stream:
+        array = Foreign(device.zeros(4, "float32"))
+        add = code["add"].configure(grid=1, block=4, stream=stream)
+        device.synchronize()
+        add(array, array, array, 4)
+        gone = weakref.ref(array)
+        (point,) = [each for each in points.retained if each.key[1] == stream.handle]
+        record = []
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(points.Point, "record", lambda self, queue: record.append(self))
+            end = begin(stream, 2)
+            add(array, array, array, 4)
+            end()
+        assert not record and gone() is array and len(point.things) == 1
+        stream.synchronize()
+
+
+@pytest.mark.parametrize("mode", [0, 1, 2])
+def test_a_stream_is_closed_during_a_capture_of_other_software(device, begin, mode):
+    with device.stream() as stream, device.allocate(16) as memory:
+        other = device.stream()
+        memory.fill(1, stream=other)
+        end = begin(stream, mode)
+        other.close()
+        end()
