@@ -76,7 +76,7 @@ CORRECTIONS = [
         "work that uses what is released",
         "work on a stream does not wait for a fill on the default stream",
         "gpu/copies/contiguous.py",
-        old="            stream = LEGACY  # work",
+        old="            stream = using  # work",
         new="            pass  # work",
         test="driver/test_copies.py::test_work_on_a_stream_waits_for_that_on_the_default_stream[copy-fill]",
     ),

@@ -52,9 +52,9 @@ def copy_run(dst: Any, src: Any, to: Side, of: Side, stream: Any) -> bool:
     if isinstance(stream, StreamHandle) and stream._primary is primary:
         queue, using = stream._argument or stream._prepare(), stream
     else:
-        if stream is None:
-            stream = LEGACY
         queue, using = _other_queue(stream, primary)
+        if stream is None:
+            stream = using
         if queue is None:
             return False
         if using is not stream:
@@ -118,6 +118,8 @@ def _other_queue(stream: Any, primary: PrimaryContext) -> tuple[Any, Any]:
     """
     if primary._handle is None:
         primary.open()
+    if stream is None:
+        return queue_of(None), LEGACY
     if type(stream) is not int and not isinstance(stream, StreamHandle):
         stream = work_handle(stream)
     if home_of(stream, primary) is primary:
@@ -186,9 +188,9 @@ def fill_run(target: Any, to: Side, value: Any, stream: Any) -> bool:
     else:
         if isinstance(stream, StreamHandle):
             _check_reach(stream, target, to)
-        elif stream is None:
-            stream = LEGACY  # work on the other streams waits for it; None means that nothing is pending
         queue, using = _other_queue(stream, primary)
+        if stream is None:
+            stream = using  # work on other streams waits for it; None means that nothing is pending
         if using is not stream:
             target.ptr  # as in copy_run
     start = to.address + form.offset
