@@ -1,6 +1,7 @@
 """Graphs that are built by hand: what each kind of node does, edges, and the objects that nodes keep."""
 
 import array
+import contextlib
 import copy
 import ctypes
 import gc
@@ -783,3 +784,29 @@ def test_an_upload_with_a_closed_module_is_refused(device, step, word):
         with pytest.raises(errors.Closed, match="a node of this graph uses"):
             made.upload()
         made.close()
+
+
+def test_two_graphs_that_free_each_others_memory_take_their_locks_in_one_order(device, monkeypatch):
+    """The nodes are new objects, so the other graph is asked for their addresses, under its lock."""
+    node_parameters, both = module("gpu.graphs.node_parameters"), threading.Barrier(2)
+    read = node_parameters.free
+
+    def free(graph, allocation):
+        with contextlib.suppress(threading.BrokenBarrierError):
+            both.wait(0.3)  # both are here only if neither holds the lock that the other one needs
+        return read(graph, allocation)
+
+    monkeypatch.setattr(node_parameters, "free", free)
+    with device.graph() as one, device.graph() as two:
+        one.allocate(64), two.allocate(64)
+        gc.collect()
+        (first,), (second,) = one.nodes, two.nodes
+        threads = [
+            threading.Thread(target=one.free, args=(second,), daemon=True),
+            threading.Thread(target=two.free, args=(first,), daemon=True),
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(20)
+        assert not any(thread.is_alive() for thread in threads)

@@ -504,7 +504,7 @@ CORRECTIONS = [
         "graphs and threads",
         "a graph that is embedded while another thread adds a node does not keep what the node uses",
         "gpu/graphs/recording.py",
-        old="    inner = next((each for each in given if isinstance(each, type(root))), root)",
+        old="    inner = next((each for each in graphs if isinstance(each, type(root))), root)",
         new="    inner = root",
         test="driver/test_graph_nodes.py::test_a_graph_is_copied_while_another_thread_adds_a_node[embedded]",
     ),

@@ -22,7 +22,7 @@ from ...ownership import drain, dropped, invalidate
 from ..core.context import PrimaryContext
 from ..core.points import beginning, capture_number, captured_on, capturing, waiting
 from ..core.stream_arguments import StreamHandle
-from .nodes import array_of, dependencies
+from .nodes import Node, array_of, dependencies
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -228,13 +228,14 @@ def count_nodes(graph: Graph) -> int:
 
 @contextmanager
 def changing(root: Graph, given: Iterable[object] = (), *, refused: bool = False) -> Iterator[None]:
-    """Hold the lock and the context of a graph in a with block, and the lock of a graph among these arguments.
+    """Hold the lock and the context of a graph in a with block, and that of a graph or node among these arguments.
 
-    Every thread takes two locks in the same order: another one may embed `root` in that graph.
+    Every thread takes two locks in the same order: another one may embed `root` in that graph, or free its memory.
 
     refused  whether this is refused during a capture into the graph, which may begin before the locks are taken
     """
-    inner = next((each for each in given if isinstance(each, type(root))), root)
+    graphs = [each.graph if isinstance(each, Node) else each for each in given]
+    inner = next((each for each in graphs if isinstance(each, type(root))), root)
     first, second = sorted((root._lock, inner._root._lock), key=id)
     with first, second, root._primary.current():
         recording = root._recording()
