@@ -1,6 +1,7 @@
 """Captures that other software begins, such as torch.cuda.graph: the driver alone knows of them."""
 
 import ctypes
+import gc
 import weakref
 
 import pytest
@@ -8,7 +9,8 @@ import pytest
 from tests.driver import kernels
 from tests.subject import module, rawcuda
 
-cuda_h, points = module("headers.cuda_h"), module("gpu.core.points")
+cuda_h, errors = module("headers.cuda_h"), module("errors")
+points, owned = module("gpu.core.points"), module("ownership")
 
 
 class Foreign:
@@ -59,6 +61,47 @@ def test_a_copy_of_what_is_pending_on_the_default_stream(device, begin):
         end = begin(stream, 2)
         array.copy_from(five, stream=stream)
         end()
+
+
+@pytest.mark.codes("cuStreamIsCapturing returned 906")
+@pytest.mark.parametrize("ours", [False, True])
+@pytest.mark.parametrize("same", [False, True])
+def test_a_blocking_stream_is_captured(device, begin, ours, same):
+    """It waits for the default stream, which can then be neither used nor waited for."""
+    five, copied, last = device.full((4,), 5, "float32"), device.empty((4,), "float32"), device.empty((4,), "float32")
+    with device.stream(nonblocking=False) as blocking, device.stream() as other:
+        device.synchronize()
+        stream = blocking if same else other
+        if ours:
+            with blocking.capture() as graph:
+                five.copy_to(last, stream=blocking)
+                copied.copy_from(five, stream=stream)
+            graph.launch(blocking)
+            graph.close()
+        else:
+            end = begin(blocking, 2)
+            copied.copy_from(five, stream=stream)
+            end()
+        device.synchronize()
+        if ours or not same:
+            assert copied.tolist() == [5.0] * 4
+
+
+@pytest.mark.codes("cuCtxSynchronize returned 900")
+def test_virtual_memory_that_is_collected_in_a_capture_of_other_software(device, begin):
+    """The wait for the work that may use it is refused, so it is released later."""
+    calls = []
+    memory = device.virtual_memory(1)
+    with device.stream() as stream:
+        end = begin(stream, 2)
+        with rawcuda.trace(lambda event: calls.append(getattr(event, "name", ""))):
+            del memory
+            gc.collect()
+            owned.drain()
+        with pytest.raises(errors.CudaError):
+            end()
+        assert "cuMemUnmap" not in calls
+    owned.drain()
 
 
 def test_what_was_used_before_the_capture_stays(device, begin):

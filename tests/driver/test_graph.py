@@ -190,3 +190,21 @@ def test_a_graph_keeps_the_module_of_a_captured_launch(device, into):
     rawcuda.synchronize()  # launches do not keep it any more
     gc.collect()
     assert gone() is None
+
+
+def test_a_launch_keeps_an_exporter_that_is_a_tuple(device):
+    """Not only what is in it."""
+
+    class Array(tuple):
+        pass
+
+    with device.stream() as stream, device.allocate(16) as memory, device.allocate(16) as target:
+        memory.fill(0)
+        device.synchronize()
+        exporter = Array()
+        exporter.__cuda_array_interface__ = {**memory.view().__cuda_array_interface__, "stream": None}
+        with stream.capture() as graph:
+            target.view().copy_from(exporter, stream=stream)
+        made = graph.instantiate()
+        assert any([each is exporter for each in made._keeping])
+        made.close(), graph.close()

@@ -23,7 +23,7 @@ from ctypes import byref
 
 from ...driver import as_argument, current
 from ...errors import Closed, CudaError, ForkedAfterInit, InvalidUse
-from ...headers.status import NOT_PERMITTED, STREAM_CAPTURE_UNSUPPORTED
+from ...headers.status import NOT_PERMITTED, STREAM_CAPTURE_IMPLICIT, STREAM_CAPTURE_UNSUPPORTED
 from ...interpreter.cpython import free_after_fork
 from ...ownership import forked
 from .calls import relaxed
@@ -42,6 +42,7 @@ __all__ = [
     "finish_context",
     "forget",
     "forget_stream",
+    "is_barred",
     "keep_in_graph",
     "mark_end",
     "refuse_wait",
@@ -201,7 +202,23 @@ def capture_number(calls: Any, stream: object) -> int | None:
     except CudaError as error:  # a default stream during a capture: the call that follows is refused as well
         current().unnoticed(error)
         return None
-    return number.value
+    if status.value:
+        return number.value
+    return None  # it ended just now
+
+
+def is_barred(calls: Any) -> bool:
+    """Tell whether a stream that waits for the legacy default stream is being captured.
+
+    That stream can then be neither used nor waited for, which would break the capture. No work was queued on it since.
+
+    calls   cuStreamIsCapturing
+    """
+    try:
+        calls.cuStreamIsCapturing(as_argument(1), byref(ctypes.c_uint()))
+        return False
+    except CudaError as error:
+        return error.code == STREAM_CAPTURE_IMPLICIT
 
 
 def refuse_wait(primary: PrimaryContext, what: str, stream: object = None) -> None:

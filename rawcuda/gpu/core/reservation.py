@@ -19,6 +19,7 @@ from ctypes import byref
 from ...driver import as_argument
 from ...errors import CudaError
 from ...headers import cuda_h
+from ...headers.status import STREAM_CAPTURE_UNSUPPORTED
 from ...interpreter.cpython import free_after_fork
 from .calls import relaxed
 from .context import PrimaryContext, attempt
@@ -100,8 +101,11 @@ class Reservation:
                 if not self.wait():
                     self.taken.release()
                     return False
-            except CudaError as error:  # the context is lost
+            except CudaError as error:
                 primary.driver.unnoticed(error)
+                if error.code == STREAM_CAPTURE_UNSUPPORTED:  # other software captures a stream of this context
+                    self.taken.release()
+                    return False
         for piece in reversed(tuple(self.pieces)):
             attempt(piece.undo, primary)
         if self.address.value:

@@ -163,7 +163,7 @@ def _is_module(thing: object) -> bool:
 def _things_in(things: Iterable[object]) -> Iterator[object]:
     """Yield the objects that nodes use; a captured launch of a graph has a tuple of its own."""
     for thing in things:
-        if isinstance(thing, (tuple, list)):
+        if type(thing) is tuple or type(thing) is list:  # (an array of another library may be a subclass)
             yield from _things_in(thing)
         else:
             yield thing

@@ -20,7 +20,7 @@ from ...ownership import is_serving
 from ...protocols.device_memory import gpu
 from ..core.calls import relaxed
 from ..core.context import PrimaryContext, context_of, held_contexts
-from ..core.points import capture_number, capturing, finish_context, retain, retained, sweep
+from ..core.points import capture_number, capturing, finish_context, is_barred, retain, retained, sweep
 from ..core.stream_arguments import (
     NO_SYNC,
     PER_THREAD,
@@ -161,12 +161,14 @@ def make_ready(primary: PrimaryContext, stream: object, thing: Any) -> None:
     if working <= PER_THREAD:
         there = device_of(thing) if is_view else thing._primary
     if working != work_handle(stream) or there is not None and there is not primary:
-        # A graph cannot wait for work outside of it. Of captures of other software, only what is always right is asked.
-        if (capturing or working == _LEGACY) and _is_outside(primary, stream, theirs):
+        if capturing or working == _LEGACY:  # captures of other software are asked for where pending work is usual
             home = home_of(theirs, there or primary)
-            with relaxed(home.driver):
-                home.calls.cuStreamSynchronize(as_argument(working))
-            return
+            if working == _LEGACY and is_barred(home.calls):
+                return
+            if _is_outside(primary, stream, theirs):  # a graph cannot wait for work outside of it
+                with relaxed(home.driver):
+                    home.calls.cuStreamSynchronize(as_argument(working))
+                return
         record_and_wait(primary, theirs, stream, there)
 
 
