@@ -79,7 +79,8 @@ class StridedView(Reshaped, Numeric):
 
     ptr      address of the first element
     strides  in bytes, one per dimension; element_strides are in elements, as in DLPack
-    stream   the stream that the view was made for, as the caller gave it: the memory is ready in that stream's order
+    stream   the stream in whose order the memory is ready, as the caller gave it, or 1 for the default stream; None:
+             nothing is pending
     Why long  every attribute, protocol and method of an array is one of its own; each only says what a lower module
               does
     """

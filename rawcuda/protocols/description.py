@@ -155,8 +155,8 @@ class Description(Examined):
     dtype    the DType
     _place   the Place: device, read-only, protocol
     owner    what keeps the memory alive
-    stream   the stream in whose order the memory is ready, as the user gave it; None: nothing was given or nothing is
-             pending
+    stream   the stream in whose order the memory is ready, as the user gave it, or 1 for the default stream; None:
+             nothing is pending
     _side    what copies and fills found out about it; set by the first one
     """
 
