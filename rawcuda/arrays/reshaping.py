@@ -212,7 +212,9 @@ class Flat:
         return self._part(position).item()
 
     def __setitem__(self, position: int, value: Any) -> None:
-        self._part(position)[...] = value
+        part = self._part(position)
+        part[...] = value
+        self._view.stream = part.stream  # which has waited for the old one, as for view[position] = value
 
     def __repr__(self) -> str:
         return f"<the {len(self)} elements of {self._view!r}>"

@@ -141,7 +141,7 @@ def finish_view(made: Description, stream: object) -> None:
     """
     where, pending = made._place, made.stream
     made.stream = stream
-    if stream is None and (pending is not None or where.protocol.startswith("dlpack")):
+    if stream is None and (pending is not None or where.protocol.startswith(("dlpack", "arrow"))):
         made.stream = LEGACY  # which the exporter has made to wait; None means that nothing is pending
     if 0 in made._shape:
         return  # no address to query, and no wait is needed

@@ -128,11 +128,17 @@ class Buffer:
         return made.reshape(made.size)
 
     def _synchronize(self) -> None:
-        from ..gpu.for_arrays import Device
+        from ..gpu.for_arrays import Device, device_of
+        from ..gpu.memory.ordering import synchronize_contexts
         from ..gpu.streams.stream import Stream
 
         if self.stream is None:
-            Device(self.view.device[1] or 0).synchronize()
+            home = device_of(self.view)
+            if home is None:  # page-locked memory of another library: any device may use it
+                synchronize_contexts()
+                Device(0).synchronize()
+            else:
+                Device(home.ordinal).synchronize()
         else:
             given = self.stream
             (given if isinstance(given, Stream) else Stream.from_handle(given)).synchronize()

@@ -555,3 +555,26 @@ def test_what_is_new_is_ready(device):
     with device.stream() as stream:
         assert symbols(lambda: a.copy_from(b, stream=stream)) == ["cuMemcpyAsync"]
         stream.synchronize()
+
+
+def test_zeros_are_ready_in_the_order_of_their_fill(device):
+    with device.stream() as stream:
+        a, b = device.zeros(8, "float32", stream=stream), device.zeros(8, "float32")
+        assert a.stream is stream and b.stream == 1
+        copied = device.empty(8, "float32")
+        assert symbols(lambda: copied.copy_from(b, stream=stream)) == ["cuStreamWaitEvent", "cuMemcpyAsync"]
+        assert a.tolist() == [0.0] * 8  # waits for the stream
+        stream.synchronize()
+        assert copied.tolist() == [0.0] * 8
+        assert device.zeros((0, 3), "float32", stream=stream).tolist() == []
+
+
+def test_an_element_that_is_set_by_flat_is_ready_in_its_order(device):
+    with device.stream() as stream:
+        a, b = device.empty(8, "uint8"), device.empty(8, "uint8")
+        a.fill(1, stream=stream)
+        a.flat[0] = 9
+        assert a.stream == 1
+        b.copy_from(a, stream=stream)
+        stream.synchronize()
+        assert b.tolist() == [9] + [1] * 7

@@ -18,6 +18,19 @@ def other():
     return rawcuda.Device(1)
 
 
+class Pinned:
+    """An exporter of page-locked memory, as another library's array is."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __dlpack__(self, **options):
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+
 LAYOUTS = {
     "run": lambda grid: grid,
     "rows": lambda grid: grid[:, 1, 2:6],
@@ -208,3 +221,39 @@ def test_a_copy_that_is_refused_in_a_capture_leaves_it_valid(device, other, what
             here.fill(2, stream=stream)
         assert len(graph.nodes) == 2
         graph.close()
+
+
+@pytest.mark.parametrize("whose", ["ours", "theirs"])
+def test_mpi_waits_for_the_device_of_page_locked_memory(device, other, monkeypatch, whose):
+    """DLPack gives every page-locked array the ordinal 0."""
+    buffer, devices = module("integrations.mpi").buffer, module("gpu.devices.device")
+
+    class Info:
+        def Get(self, key):
+            return ""
+
+        def Free(self):
+            pass
+
+    class Comm:
+        def Get_info(self):
+            return Info()
+
+        def Get_rank(self):
+            return 0
+
+    waited = []
+
+    def finish(primary, what=""):
+        waited.append(primary.ordinal)
+        return wait(primary, what)
+
+    wait = devices.finish_context
+    monkeypatch.setattr(devices, "finish_context", finish)
+    monkeypatch.setattr(module("gpu.memory.ordering"), "finish_context", finish)
+    with other.allocate(64, kind="pinned") as pinned:
+        made = pinned.view()
+        if whose == "theirs":
+            made = rawcuda.view(Pinned(made))
+        with buffer(made, Comm(), "send"):
+            assert other.ordinal in waited

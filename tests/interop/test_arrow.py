@@ -294,6 +294,19 @@ def test_8_12_pinned_memory_is_not_read_before_its_event(device):
         event.close()
 
 
+def test_8_12_device_memory_is_ready_in_the_order_of_the_stream_that_waited(device):
+    """The default stream if none is given: copies on other streams wait for it, too."""
+    with device.stream() as stream, device.allocate(64) as memory:
+        event = stream.record()
+        handle = ctypes.c_uint64(event.handle)
+        for given, ready in ((None, 1), (stream, stream)):
+            exporter = Exporter(data=memory.ptr, format=b"l", device=(2, 0))
+            exporter.array[12] = ctypes.addressof(handle)
+            assert arrow(exporter, stream=given).stream is ready
+        device.synchronize()
+        event.close()
+
+
 FORMATS = {
     **{
         "c": "int8",

@@ -50,6 +50,38 @@ CORRECTIONS = [
     # -- lifetime
     Correction(
         "work that uses what is released",
+        "an array of zeros is copied before its stream has filled it",
+        "arrays/making.py",
+        old="    made.stream = stream  # (a",
+        new="    pass  # (a",
+        test="driver/test_copies.py::test_zeros_are_ready_in_the_order_of_their_fill",
+    ),
+    Correction(
+        "work that uses what is released",
+        "MPI reads page-locked memory while another device writes it",
+        "integrations/mpi.py",
+        old="                Device(home.ordinal).synchronize()",
+        new="                Device(0).synchronize()",
+        test="driver/test_copy_peer.py::test_mpi_waits_for_the_device_of_page_locked_memory[ours]",
+    ),
+    Correction(
+        "work that uses what is released",
+        "a copy of an Arrow array does not wait for its event",
+        "gpu/for_arrays.py",
+        old='("dlpack", "arrow")',
+        new='"dlpack"',
+        test="interop/test_arrow.py::test_8_12_device_memory_is_ready_in_the_order_of_the_stream_that_waited",
+    ),
+    Correction(
+        "work that uses what is released",
+        "work on a stream does not wait for an element that was set by flat",
+        "arrays/reshaping.py",
+        old="        self._view.stream = part.stream  # which",
+        new="        pass  # which",
+        test="driver/test_copies.py::test_an_element_that_is_set_by_flat_is_ready_in_its_order",
+    ),
+    Correction(
+        "work that uses what is released",
         "the launch of a graph keeps the elements of an exporter that is a tuple, not the exporter",
         "gpu/graphs/executable.py",
         old="type(thing) is tuple or",

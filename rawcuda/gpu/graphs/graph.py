@@ -75,6 +75,7 @@ class Graph(Owned):
     >>> graph = device.graph()
     >>> node = graph.copy(target, source)
     >>> graph.launch(stream)
+    >>> stream.synchronize()
     >>> target.tolist()
     [97, 98, 99]
 
