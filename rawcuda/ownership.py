@@ -88,9 +88,8 @@ def invalidate() -> None:
 
 # -- releasing
 
-dropped: deque[Release | Asked] = (
-    deque()
-)  # the pending releases: of objects collected without close(), and interrupted ones
+# The pending releases: of objects that were collected without close(), and those that close() could not make at once.
+dropped: deque[Release | Asked] = deque()
 # Not empty in a child of fork(): the handles belong to the parent, and the driver does not work here.
 forked: list[bool] = []
 serving: list[int] = []  # the threads that run a host function now: they may not call the driver
