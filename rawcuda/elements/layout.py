@@ -12,6 +12,7 @@ Read next    ../protocols/description.py
 
 from __future__ import annotations
 
+import sys
 from _operator import index as _index
 
 from ..arguments import as_int, as_sequence
@@ -53,6 +54,7 @@ __all__ = [
 
 MAX_NDIM = 64  # NumPy's own limit since 2.0, and the buffer protocol's
 LIMIT = 2**63 - 1  # sizes and offsets are signed 64-bit in every protocol
+_REACH = sys.maxsize  # the largest distance of two addresses, which is smaller in a browser
 
 
 def size(shape: Iterable[int]) -> int:
@@ -201,7 +203,7 @@ def checked_end(protocol: str, shape: Ints, strides: Ints, itemsize: int) -> int
             raise refusal(protocol, "shape", shape, str(error)) from None
     if 0 in shape:
         return 0
-    if low < -LIMIT or high > LIMIT:
+    if low < -_REACH or high > _REACH:
         raise refusal(protocol, "strides", strides, "bytes exceed the address space; the exporter is at fault")
     return high
 
