@@ -85,10 +85,7 @@ def empty(device: Device, shape: Any, dtype: Any, kind: str = "device", stream: 
 def zeros(device: Device, shape: Any, dtype: Any, stream: Any = None) -> StridedView:
     """Return a new array on a device, in C order, of which every byte is 0."""
     made = empty(device, shape, dtype)
-    if stream is None:
-        stream = 1
-    made.owner.fill(0, stream=stream)
-    made.stream = stream  # (a fill of a Memory does not note this)
+    made.stream = made.owner.fill(0, stream=stream).stream
     return made
 
 

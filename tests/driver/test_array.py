@@ -629,6 +629,34 @@ def test_impossible_pitched_memory(device, shape, error):
         device.empty_pitched(shape, "float32")
 
 
+def test_arrays_are_ready_in_the_order_of_their_copies(device):
+    """Each copy waits for the last one into the array, or into any level of its mipmapped array."""
+    numbers = device.upload(bytes(range(8)))
+    with device.stream() as stream, device.stream() as other, device.mipmapped_array(8, "uint8", levels=2) as levels:
+        with device.array(8, "uint8") as one, device.array(8, "uint8") as two:
+            assert one.stream is None
+            one.copy_from(numbers, stream=stream)
+            assert one.stream is stream and one.tolist() == list(range(8))
+            one[2:4].copy_from(numbers[4:6], stream=stream)
+            two.copy_from(one, stream=other)
+            assert two.stream is other and two.tolist() == [0, 1, 4, 5, 4, 5, 6, 7]
+            two.copy_from(numbers)
+            assert two.stream == 1
+            one.copy_from(two[::], stream=stream)
+            memory = device.allocate(8)
+            one.copy_to(memory, stream=other)
+            assert memory.stream is other and memory.view().tolist() == list(range(8))
+            two.copy_from(memory.fill(9, stream=stream))
+            assert two.tolist() == [9] * 8
+            two.stream = None
+            two.copy_from(numbers, stream=stream)
+            stream.close()
+            assert two.tolist() == list(range(8))
+        levels[0].copy_from(numbers, stream=other)
+        assert levels.stream is levels[1].stream is other and levels[0].tolist() == list(range(8))
+        other.synchronize()
+
+
 @pytest.mark.parametrize("form", ["rows", "columns", "vectors in columns"])
 def test_a_target_is_ready_in_the_order_of_the_copy(device, form):
     """Consumers of the target's protocols wait for the stream of the copy, also if it went through temporary memory."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import array
+import copy
 import gc
 import math
+import pickle
 import threading
 import weakref
 
@@ -567,6 +569,60 @@ def test_zeros_are_ready_in_the_order_of_their_fill(device):
         stream.synchronize()
         assert copied.tolist() == [0.0] * 8
         assert device.zeros((0, 3), "float32", stream=stream).tolist() == []
+
+
+WRITES = {
+    "fill": lambda memory, five, stream: memory.fill(5, stream=stream),
+    "copy": lambda memory, five, stream: memory.copy_from(five, stream=stream),
+    "copies": lambda memory, five, stream: rawcuda.copy_batch([(memory, five)], stream=stream),
+    "strided copy": lambda memory, five, stream: memory.copy_from(five[::-1], stream=stream),
+}
+READS = {
+    "view": lambda memory: memory.view().tolist(),
+    "part": lambda memory: memory.view("uint16")[1:].reinterpret("uint8").tolist() + [5, 5],
+    "copy": lambda memory: memory.copy_to(rawcuda.view(bytearray(8))).tolist(),
+    "fill": lambda memory: memory.fill(5).view().tolist(),
+    "pickle": lambda memory: pickle.loads(pickle.dumps(memory)).view().tolist(),
+    "deepcopy": lambda memory: copy.deepcopy(memory).view().tolist(),
+    "upload": lambda memory: memory.device.upload(memory).tolist(),
+    "DLPack": lambda memory: rawcuda.view(memory.__dlpack__(stream=1, max_version=(1, 0)), stream=1).tolist(),
+    "array interface": lambda memory: rawcuda.view(CudaArray(memory.__cuda_array_interface__)).tolist(),
+    "array": lambda memory: memory.device.array(memory.view()).tolist(),
+}
+
+
+class CudaArray:
+    def __init__(self, interface):
+        self.__cuda_array_interface__ = interface
+
+
+@pytest.mark.parametrize("write", WRITES)
+@pytest.mark.parametrize("read", READS)
+def test_what_uses_a_memory_waits_for_its_last_copy_or_fill(device, write, read):
+    five = device.upload(bytes([5] * 8))
+    with device.stream() as stream, device.stream() as other, device.allocate(8) as memory:
+        memory.fill(3, stream=other)
+        memory.copy_from(five, stream=other)
+        WRITES[write](memory, five, stream)
+        assert memory.stream is stream and memory.view().stream is stream
+        assert READS[read](memory) == [5] * 8
+
+
+def test_memory_knows_its_stream(device):
+    with device.stream() as stream, device.stream() as other:
+        with device.allocate(8, stream=stream) as memory:
+            assert memory.stream is stream
+            assert symbols(lambda: memory.fill(1, stream=other)) == ["cuStreamWaitEvent", "cuMemsetD8Async"]
+            assert memory.stream is other
+            assert symbols(lambda: memory.fill(2)) == ["cuStreamWaitEvent", "cuMemsetD8Async"]
+            assert memory.stream == 1
+            device.synchronize()
+            memory.stream = None  # nothing is pending
+            assert symbols(lambda: memory.fill(3, stream=other)) == ["cuMemsetD8Async"]
+            other.synchronize()
+        memory = device.allocate(8).fill(4, stream=other)
+        other.close()
+        assert symbols(lambda: memory.fill(5, stream=stream)) == ["cuMemsetD8Async"] and memory.stream is stream
 
 
 def test_an_element_that_is_set_by_flat_is_ready_in_its_order(device):

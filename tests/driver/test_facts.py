@@ -21,10 +21,11 @@ PTX = """
 
 # the attributes that are there to be set: a class of the public names, and its attributes
 SETTABLE = {
-    "StridedView": {"stream"},  # in whose order the elements are ready: it is set by who wrote them by other means
+    # the stream in whose order the elements are ready: it is set by who wrote them by other means
+    **dict.fromkeys(("StridedView", "Memory", "Variable"), {"stream"}),
     "Device": {"pool"},
     "MemoryPool": {"peer_accessible_by", "release_threshold"},
-    "VirtualMemory": {"peer_accessible_by"},
+    "VirtualMemory": {"peer_accessible_by", "stream"},
     "KernelAttributes": {
         "cluster_scheduling_policy",
         "max_dynamic_shared_bytes",

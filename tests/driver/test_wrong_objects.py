@@ -310,6 +310,8 @@ case("VirtualMemory.unmap", lambda w: w.device.virtual_memory(1).unmap, offset=0
 case("MipmappedArray.__getitem__", lambda w: w.mipmapped.__getitem__, _number=0)
 case("MipmappedArray.get_level", lambda w: w.mipmapped.get_level, number=0)
 case("MipmappedArray.level", lambda w: w.mipmapped.level, number=0)
+case("MipmappedArray.stream=", lambda w: setter(w.device.mipmapped_array(4, "uint8"), "stream"), stream=S)
+case("OpaqueArray.stream=", lambda w: setter(w.device.array(4, "uint8"), "stream"), stream=S)
 case("OpaqueArray.__getitem__", lambda w: w.array.__getitem__, _key=0)
 case("OpaqueArray.__setitem__", lambda w: w.array.__setitem__, _key=..., _value=V)
 case("OpaqueArray.borrow", lambda w: rawcuda.OpaqueArray.borrow, device=D, handle=lambda w: w.array.handle, owner=None)

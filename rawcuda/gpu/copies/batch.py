@@ -110,8 +110,7 @@ def _keep_all(together: list[CheckedCopy], home: PrimaryContext, stream: Any, gi
         for thing, side in ((each.dst, each.to), (each.src, each.of)):
             if side.kind != "host":
                 keep(home, stream, thing, side)
-        if each.to.form.dtype is not None:
-            each.dst.stream = given
+        each.dst.stream = given
 
 
 def _make_each(copies: list[CheckedCopy], stream: Any) -> None:

@@ -70,8 +70,7 @@ def copy_run(dst: Any, src: Any, to: Side, of: Side, stream: Any) -> bool:
         make_ready(primary, using, src)
         dst.ptr, src.ptr
     primary.calls.cuMemcpyAsync(to.argument, of.argument, to.form.size, queue)
-    if to.form.dtype is not None:  # (the stream of a Memory is that of its allocation)
-        dst.stream = stream  # its elements will be ready in this stream's order
+    dst.stream = stream  # its elements will be ready in this stream's order
     if retained:
         sweep()
     if dropped:
@@ -103,7 +102,7 @@ def _copy_foreign(
     except BaseException as error:
         end_work(error, primary, queue, dst, src)
         raise
-    if not is_pageable and to.form.dtype is not None:
+    if not is_pageable:
         dst.stream = stream
     if retained:
         sweep()
@@ -210,8 +209,7 @@ def fill_run(target: Any, to: Side, value: Any, stream: Any) -> bool:
         except BaseException as error:
             end_work(error, primary, queue, target)
             raise
-    if form.dtype is not None:
-        target.stream = stream
+    target.stream = stream
     if retained:
         sweep()
     if dropped:

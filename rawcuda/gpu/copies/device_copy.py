@@ -137,7 +137,7 @@ def _do_copy(
         if not to.ours or not of.ours:
             end_work(error, device, queue_of(handle), target, source)
         raise
-    if "host" not in kinds and to.form.dtype is not None:  # (the stream of a Memory is that of its allocation)
+    if "host" not in kinds:
         target.stream = given  # its elements will be ready in this stream's order
 
 
@@ -293,8 +293,7 @@ def fill_on_device(target: Any, to: Side, pattern: bytes, stream: Any) -> None:
     except BaseException as error:  # the bytes of the element are in pageable memory
         end_work(error, device, queue_of(handle), target)
         raise
-    if to.form.dtype is not None:
-        target.stream = given
+    target.stream = given
 
 
 def _fill_by_words(

@@ -56,9 +56,12 @@ class _OfManaged:
 
 
 @hinted
-@facts("nbytes", "kind", "device", "stream")
+@facts("nbytes", "kind", "device")
 class Memory(Lender, Bytes):
-    """A run of bytes: `ptr` (its address), `nbytes`, `kind`, `device`, and `stream` when it is stream-ordered.
+    """A run of bytes: `ptr` (its address), `nbytes`, `kind`, `device`, and `stream`.
+
+    The bytes are ready in the order of `stream`: the one that it was allocated on, or last copied to or filled on; None
+    if nothing is pending. The next copy or fill waits for that, and so does each view that is made.
 
     If work is pending, close() waits for it, or frees the memory in the order of its stream. While an array of another
     library uses the bytes, they are not freed.
@@ -81,7 +84,7 @@ class Memory(Lender, Bytes):
     Why long  it is an array of bytes, too, and so it has the protocols of arrays
     """
 
-    __slots__ = ("_nbytes", "_kind", "_device", "_stream", "_primary", "_keeps", "_leases", "_uses", "_side", "_shown")
+    __slots__ = ("_nbytes", "_kind", "_device", "stream", "_primary", "_keeps", "_leases", "_uses", "_side", "_shown")
     readonly: bool = False  # whether it must not be written: page-locked memory of a read-only exporter
     nbytes: int
     kind: str
@@ -122,7 +125,7 @@ class Memory(Lender, Bytes):
         return borrowed
 
     def _describe(self, device: Any, nbytes: int, kind: str, stream: object) -> None:
-        self._device, self._nbytes, self._kind, self._stream = device, nbytes, kind, stream
+        self._device, self._nbytes, self._kind, self.stream = device, nbytes, kind, stream
         self._primary = device._primary
         self._keeps = None
         self._leases, self._uses, self._shown, self._side, self._borrowers = [], [], False, None, {}
@@ -575,7 +578,7 @@ def blank(
     """Return a Memory that has no bytes yet; for 0 bytes it is complete. Its class is by default that of its kind."""
     memory = _new(made or _CLASSES[kind])
     memory._device, memory._primary, memory._nbytes = device, primary, nbytes
-    memory._kind, memory._stream = kind, stream
+    memory._kind, memory.stream = kind, stream
     memory._keeps, memory._leases, memory._uses = None, [], []
     memory._shown, memory._side, memory._borrowers = False, None, {}
     if nbytes == 0:

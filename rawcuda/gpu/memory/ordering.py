@@ -17,6 +17,7 @@ from ...driver import as_argument
 from ...errors import Closed, ContextLost, CudaError, ForkedAfterInit, InvalidUse, refusal
 from ...headers.status import INVALID_HANDLE
 from ...ownership import is_serving
+from ...protocols.description import Description
 from ...protocols.device_memory import gpu
 from ..core.calls import relaxed
 from ..core.context import PrimaryContext, context_of, held_contexts
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ...arrays.copying import Side
-    from ...protocols.description import Description
 
 __all__ = [
     "device_of",
@@ -142,17 +142,16 @@ def refuse_capture(primary: PrimaryContext, stream: object, why: str) -> None:
 
 
 def make_ready(primary: PrimaryContext, stream: object, thing: Any) -> None:
-    """Make a stream wait until a view or a Memory is ready in the order of its own stream.
+    """Make a stream wait until a view, a Memory or a CUDA array is ready in the order of its own stream.
 
     stream  as for stream_arguments.work_handle
     """
-    theirs, is_view = thing.stream, not isinstance(thing, Memory)
+    theirs, is_view = thing.stream, isinstance(thing, Description)
     if theirs is None or theirs is stream or is_view and thing._place.is_host:
         return
     if isinstance(theirs, StreamHandle) and theirs._handle is None:
         _finish_closed(theirs)
-        if is_view:  # (the stream of a Memory is that of its allocation)
-            thing.stream = None
+        thing.stream = None
         return
     working = handle_of(theirs)
     if working == NO_SYNC:

@@ -125,6 +125,22 @@ class Formed:
         channels: int = self.form.channels
         return channels
 
+    @property
+    def stream(self: Any) -> Any:
+        """Return the stream that the elements were last copied to on, in whose order they are ready; it can be set.
+
+        The next copy waits for it; None: nothing is pending. The levels of a mipmapped array share it.
+        """
+        return self._origin()._stream
+
+    @stream.setter
+    def stream(self: Any, stream: object) -> None:
+        self._origin()._stream = stream
+
+    def _origin(self) -> Formed:
+        """Return the array that knows the order of the elements."""
+        return self
+
 
 class Form:
     """The properties of an array: dtype, channels, shape, and its uses.

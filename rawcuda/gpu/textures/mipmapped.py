@@ -42,7 +42,7 @@ class MipmappedArray(SetOnce, Formed, InContext, Passed):
     (2, 2)
     """
 
-    __slots__ = ("form", "num_levels")
+    __slots__ = ("form", "num_levels", "_stream")
     _instead = "make another array"
 
     form: Form
@@ -60,6 +60,7 @@ class MipmappedArray(SetOnce, Formed, InContext, Passed):
         raises  ValueError  too many levels, or a limit of the device is exceeded
         """
         made = cls.__new__(cls)
+        made._stream = None
         _check_device(device)
         most = max(_sides(form)).bit_length()
         made.form, made.num_levels = form, most if levels is None else _count(levels, most, form)

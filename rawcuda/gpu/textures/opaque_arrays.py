@@ -140,7 +140,7 @@ class OpaqueArray(SetOnce, _Copies, Formed, InContext, Passed):
             or (faces, n, n) counts layers or faces
     """
 
-    __slots__ = ("form", "parent", "level")
+    __slots__ = ("form", "parent", "level", "_stream")
     _instead = "make another array"
 
     form: Form
@@ -161,7 +161,7 @@ class OpaqueArray(SetOnce, _Copies, Formed, InContext, Passed):
                 ValueError   the device's limits are exceeded
         """
         made = cls.__new__(cls)
-        made.form, made.parent, made.level = form, None, 0
+        made.form, made.parent, made.level, made._stream = form, None, 0, None
         _check_device(device)
         form.check_limits(device)
         made._create(device, ARRAY, (ctypes.byref(descriptor_of(form)),))
@@ -196,7 +196,7 @@ class OpaqueArray(SetOnce, _Copies, Formed, InContext, Passed):
         primary = primary_of(device)
         assert primary is not None
         made._device, made._primary, made._calls, made._argument = device, primary, primary.calls, None
-        made.form, made.parent, made.level = form, parent, level
+        made.form, made.parent, made.level, made._stream = form, parent, level, None
         made._own(handle, None)
         return made
 
@@ -209,6 +209,11 @@ class OpaqueArray(SetOnce, _Copies, Formed, InContext, Passed):
         primary = self._primary
         assert primary is not None
         return primary
+
+    def _origin(self) -> Formed:
+        if isinstance(self.parent, Formed):
+            return self.parent._origin()
+        return self
 
     def _pass(self, slot: Slot) -> NoReturn:
         refuse_passing(self, slot)

@@ -214,7 +214,7 @@ def load(box: Box, target: object, stream: object) -> None:
     else:
         make_ready(primary, stream, thing)
         _run(box, rows, "src", stream, handle, primary, thing, side)
-    if side.kind != "host" and not isinstance(thing, Bytes):
+    if side.kind != "host":
         thing.stream = LEGACY if stream is None else stream
 
 
@@ -250,12 +250,15 @@ def move(target: Box, source: Box, stream: object) -> None:
     description = cuda_h.CUDA_MEMCPY3D()
     _describe_array(description, "src", source)
     _describe_array(description, "dst", target)
+    for array in (source.array, target.array):
+        make_ready(primary, stream, array)
     try:
         _queue(description, target, stream, primary)
         retain(primary, handle, (target.array, source.array))
     except BaseException as error:
         end_work(error, primary, queue_of(stream), target.array, source.array)
         raise
+    target.array.stream = LEGACY if stream is None else stream
 
 
 def _aside(box: Box, side: Side, there: bool) -> StridedView:
@@ -295,6 +298,7 @@ def _run(
     setattr(description, f"{other}Host" if rows.on_host else f"{other}Device", rows.address)
     setattr(description, f"{other}Pitch", rows.pitch)
     setattr(description, f"{other}Height", rows.height)
+    make_ready(primary, stream, box.array)
     try:
         _queue(description, box, stream, primary)
         if side is None or side.kind == "host":
@@ -309,6 +313,8 @@ def _run(
     except BaseException as error:
         end_work(error, primary, queue_of(stream), thing, box.array)
         raise
+    if end == "dst":
+        box.array.stream = LEGACY if stream is None else stream
     sweep()
     drain()
 
