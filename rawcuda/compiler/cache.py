@@ -96,7 +96,9 @@ class Store:
                 state.update(b"%d:" % len(part) + part)
 
         add(compiler.identity().encode(), request.source, os.fsencode(request.name), request.output.encode())
-        add(*map(os.fsencode, compiler.options(request, folders)), b"names", *map(str.encode, request.names))
+        options = compiler.options(request, folders)
+        add(b"%d options, %d names, %d headers" % (len(options), len(request.names), len(request.headers)))
+        add(*map(os.fsencode, options), *map(str.encode, request.names))
         for name in sorted(request.headers):
             add(name.encode(), request.headers[name])
         try:

@@ -191,13 +191,14 @@ def _queue() -> Any:
     pid = os.getpid()
     known = _queues.get(pid)
     if known is None:
-        made: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        made: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+
+        def serve() -> None:
+            for work in iter(made.get, None):
+                work()
+
+        threading.Thread(target=serve, name="nvJitLink", daemon=True).start()  # first: without it nothing would answer
         known = _queues.setdefault(pid, made)
-        if known is made:
-
-            def serve() -> None:
-                while True:
-                    made.get()()
-
-            threading.Thread(target=serve, name="nvJitLink", daemon=True).start()
+        if known is not made:  # another thread was faster
+            made.put(None)
     return known

@@ -284,8 +284,8 @@ def _compile(request: Request, loaded: Nvrtc | Nvcc, cache: Any) -> Outcome:
             finally:
                 del error  # or the error and this frame would refer to each other
         _check_names(request, outcome, loaded)
-        if store is not None and path is not None:
-            store.write(path, outcome)
+        if store is not None and path is not None and store.path(request, loaded, folders) == path:
+            store.write(path, outcome)  # unless a header has changed since, and the compiler may have read the new one
     if request.output == "ptx":
         _remember(request, outcome.code)
     for each in diagnostics(outcome.log, request):

@@ -98,9 +98,8 @@ class Buffer:
 
         memory = self._memory = Device(made.device[1] or 0).allocate(made.nbytes, kind="pinned")
         try:
-            if self.way != "receive":
-                memory.copy_from(made, stream=self.stream)
-                self._synchronize()
+            memory.copy_from(made, stream=self.stream)  # to receive, too: a message may be shorter than the array
+            self._synchronize()
         except BaseException:
             memory.close()
             raise

@@ -109,7 +109,8 @@ def _move(source: int, size: int, at: int) -> Moved:
     owner = Moved(ctypes.create_string_buffer(size))
     ctypes.memmove(owner._struct, source, size)
     release = ctypes.c_size_t.from_address(source + at)
-    owner._release, release.value = release.value, 0
+    taken, release.value = release.value, 0
+    owner._release = taken  # in this order: after an interrupt, nobody releases it, instead of both
     return owner
 
 

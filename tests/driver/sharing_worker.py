@@ -93,6 +93,26 @@ def share_again(name):
     OPEN[name].share()
 
 
+def lend(kind):
+    """Share something of this process, and return the handle as bytes."""
+    device = rawcuda.Device(0)
+    if kind == "event":
+        handle = device.event().share()
+    elif kind == "plain":
+        handle = device.allocate(64).share()
+    elif kind == "pool":
+        pool = device.memory_pool(shareable=True)
+        handle = pool.allocate(64).share()
+    else:
+        handle = device.virtual_memory(64, shareable=True).share()
+    OPEN["lent"] = handle
+    return bytes(handle)
+
+
+def take_back(timeout):
+    OPEN.pop("lent").close(timeout)
+
+
 def close(*names):
     for name in names:
         OPEN.pop(name).close()

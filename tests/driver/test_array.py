@@ -332,6 +332,21 @@ def test_copies_between_arrays(device):
             third.copy_from(one)
 
 
+def test_overlapping_parts_of_one_array_are_refused(device):
+    """Also through other objects for the same array."""
+    with device.mipmapped_array(8, "uint8", levels=2) as levels, device.array(8, "uint8") as one:
+        one.copy_from(bytes(range(8)))
+        borrowed = rawcuda.OpaqueArray.borrow(device, one.handle, owner=one)
+        for to, of in ((one, one), (one, borrowed), (levels[0], levels[0])):
+            with pytest.raises(ValueError, match="overlap"):
+                to[0:4].copy_from(of[2:6])
+        one[0:4].copy_from(borrowed[4:8])
+        assert one.tolist() == [4, 5, 6, 7, 4, 5, 6, 7]
+        levels[0].copy_from(one)
+        levels[1].copy_from(levels[0][0:4])
+        assert levels[1].tolist() == [4, 5, 6, 7]
+
+
 def test_copies_between_kinds_of_arrays(device):
     data = numbers((3, 4, 7))
     with device.array(data) as volume, device.array((3, 4, 7), "float32", layered=True) as layers:

@@ -810,6 +810,37 @@ def test_headers_on_disk_are_part_of_the_key(compilations: list[Any], tmp_path: 
     assert b"77;" in build() and len(compilations) == 3
 
 
+def test_code_is_not_kept_if_a_header_changes_while_the_compiler_runs(
+    compilations: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    header, kind = tmp_path / "v.h", type(program.compiler())
+    compiled = kind.compile
+
+    def meanwhile(self: Any, *arguments: Any) -> Any:
+        if len(compilations) == 1:
+            header.write_text("#define VALUE 2")  # in an editor
+        return compiled(self, *arguments)
+
+    def build() -> bytes:
+        return rawcuda.compile(f'#include "v.h"\n{FILL}', options=[f"-I{tmp_path}"], cache=tmp_path / "kept")
+
+    header.write_text("#define VALUE 3")
+    assert b"3;" in build() and len(compilations) == 1
+    header.write_text("#define VALUE 1")
+    monkeypatch.setattr(kind, "compile", meanwhile)
+    assert b"2;" in build() and len(compilations) == 2
+    header.write_text("#define VALUE 1")
+    assert b"1;" in build() and len(compilations) == 3
+
+
+def test_the_parts_of_a_key_are_counted(compilations: list[Any], tmp_path: Path) -> None:
+    """A header and its text are no names."""
+    text = "__global__ void k() {} __global__ void f() {} __global__ void g() {}"
+    rawcuda.compile(text, names=["k"], headers={"f": "g"}, cache=tmp_path / "kept")
+    made = rawcuda.compile(text, names=["k", "f", "g"], cache=tmp_path / "kept")
+    assert len(compilations) == 2 and all(f"_Z1{name}v".encode() in made for name in "kfg")
+
+
 def test_an_empty_header_is_not_a_missing_one(compilations: list[Any], tmp_path: Path) -> None:
     header, text = tmp_path / "v.h", '#if __has_include("v.h")\n#define VALUE 2\n#else\n#define VALUE 1\n#endif\n'
 

@@ -4,6 +4,7 @@ import array
 import copy
 import gc
 import pickle
+import threading
 
 import pytest
 
@@ -123,6 +124,24 @@ def test_a_dropped_stream_is_destroyed_before_its_green_context(device, smallest
     part.stream()
     gc.collect()
     part.close()
+
+
+def test_close_closes_the_streams_that_two_threads_made(device, smallest, monkeypatch):
+    green, other, made = module("gpu.devices.green"), [], []
+
+    def slowly(*arguments):
+        if not other:
+            other.append(threading.Thread(target=lambda: made.append(part.stream())))
+            other[0].start()
+            other[0].join()
+        return ref(*arguments)
+
+    ref = green.ref
+    monkeypatch.setattr(green, "ref", slowly)
+    (part,) = device.split(smallest)
+    made.append(part.stream())
+    part.close()
+    assert [each.closed for each in made] == [True, True]
 
 
 @pytest.mark.parametrize("device_first", [True, False])

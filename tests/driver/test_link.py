@@ -8,6 +8,8 @@ import shutil
 import struct
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 from typing import Any, Callable
 
@@ -31,6 +33,40 @@ extern "C" __global__ void run(float *out, int n) { out[threadIdx.x] = twice(n) 
 """
 OTHER = "__device__ int table[4] = {1, 2, 3, 4}; __device__ float twice(float x) { return 2 * x; }"
 Code = Callable[..., bytes]
+
+
+def test_links_work_after_their_thread_did_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(self: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(nvjitlink, "_queues", {})
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", failing)
+        with pytest.raises(RuntimeError, match="new thread"):
+            nvjitlink._in_one_thread(lambda: 1)
+    found: list[object] = []
+    waiting = threading.Thread(target=lambda: found.append(nvjitlink._in_one_thread(lambda: 2)), daemon=True)
+    waiting.start()
+    waiting.join(30)
+    assert found == [2]
+
+
+def test_two_threads_that_link_first_use_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    start, found, other, before = threading.Thread.start, [], [], threading.enumerate()
+
+    def slower(self: threading.Thread) -> None:
+        start(self)
+        if self.name == "nvJitLink" and not other:
+            other.append(True)
+            found.append(nvjitlink._in_one_thread(threading.current_thread))  # another thread comes first
+
+    monkeypatch.setattr(nvjitlink, "_queues", {})
+    monkeypatch.setattr(threading.Thread, "start", slower)
+    assert nvjitlink._in_one_thread(threading.current_thread) is found[0]
+    end = time.monotonic() + 30
+    while [each for each in threading.enumerate() if each not in before] != found:
+        assert time.monotonic() < end
+        time.sleep(0.001)
 
 
 def compiled(source: str, output: str = "ptx", target: str = "sm_80") -> bytes:

@@ -115,6 +115,51 @@ def test_exports_keep_it(device, grain):
     owned.drain()
 
 
+@pytest.mark.parametrize("how", ["shrink", "unmap"])
+def test_a_view_that_is_made_during_the_wait_is_noticed(device, grain, monkeypatch, how):
+    reservation, views = module("gpu.core.reservation").Reservation, []
+    wait = reservation.wait
+
+    def meanwhile(self, what=""):
+        waited = wait(self, what)
+        views.append(memory.view())  # another thread makes it
+        return waited
+
+    with device.virtual_memory(2 * grain, reserve=3 * grain) as memory:
+        memory.grow(3 * grain)
+        with monkeypatch.context() as patched:
+            patched.setattr(reservation, "wait", meanwhile)
+            with pytest.raises(ValueError, match="there is a view"):
+                memory.shrink(grain) if how == "shrink" else memory.unmap(2 * grain, grain)
+        assert memory.nbytes == 3 * grain == views.pop().nbytes
+        memory.shrink(grain)
+
+
+@pytest.mark.parametrize("part", ["wait", "undo"])
+def test_close_goes_on_after_an_interrupt(device, library, grain, monkeypatch, part):
+    """The most likely place of an interrupt is the wait for the work that may use the memory."""
+    kind = module("gpu.core.reservation")
+    kind = kind.Reservation if part == "wait" else kind.Piece
+    real, interrupts = getattr(kind, part), [KeyboardInterrupt]
+
+    def interrupted(*arguments):
+        if interrupts:
+            raise interrupts.pop()
+        return real(*arguments)
+
+    memory = device.virtual_memory(grain, reserve=2 * grain)
+    memory.grow(2 * grain)
+    with monkeypatch.context() as patched:
+        patched.setattr(kind, part, interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            memory.close()
+        assert memory.closed
+        owned.drain()
+    assert not interrupts
+    if library is not None:
+        assert not library.live_handles().get("memory")
+
+
 def test_mapping_with_gaps(device, grain):
     with device.virtual_memory(reserve=4 * grain) as memory:
         assert memory.nbytes == 0 and memory.mappings == () and memory.view().shape == (0,)

@@ -4,7 +4,10 @@ import io
 import json
 import shutil
 import subprocess
+import sys
 import textwrap
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -47,6 +50,31 @@ int InitializeInjectionNvtx2(GetTable get)
     return RESULT;
 }
 """
+
+
+def test_threads_use_one_range_at_once():
+    made, failed, before = rawcuda.range("shared"), [], sys.getswitchinterval()
+    end = time.monotonic() + 1
+
+    def work():
+        try:
+            while time.monotonic() < end and not failed:
+                with made, made:
+                    pass
+        except Exception as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    sys.setswitchinterval(1e-6)
+    try:
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join()
+    finally:
+        sys.setswitchinterval(before)
+    assert not failed and not made._begun
+
 
 USE = """
     import threading

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import gc
+import linecache
 import os
 import pickle
 import signal
@@ -746,6 +747,100 @@ def test_an_exception_at_any_line_of_a_share_leaves_no_server(device):
     memory.close()
 
 
+@pytest.mark.codes("cuMemUnmap returned 1")  # what was not mapped yet
+@pytest.mark.parametrize("kind", ["plain", "pool", "virtual", "event"])
+def test_an_exception_at_any_line_of_an_open_leaves_nothing(device, worker, kind):
+    """The same handle can be opened again, and its owner need not wait."""
+    data, seen = worker.do("lend", kind), set()
+    opens = (rawcuda.Event if kind == "event" else rawcuda.Memory).from_handle
+    drain = module("ownership").drain
+
+    def trace(frame, event, _):
+        place = frame.f_code.co_filename, frame.f_lineno
+        if os.path.basename(os.path.dirname(place[0])) != "processes":
+            return trace if event == "call" else None
+        if event == "line" and place not in seen:
+            seen.add(place)
+            if any(each in linecache.getline(*place) for each in ("in others:", "(level, kind)", "+= struct")):
+                return trace  # nothing can know the descriptors before these lines
+            places.append(place)
+            sys.settrace(None)
+            raise Injected
+        return trace
+
+    places = []
+    opens(data).close()
+    files, before, was = len(os.listdir("/proc/self/fd")), -1, sys.gettrace()
+    while len(seen) > before:
+        before = len(seen)
+        sys.settrace(trace)
+        opened = None
+        try:
+            opened = opens(data)
+        except Injected:
+            pass
+        finally:
+            sys.settrace(was)
+        if opened is not None:
+            opened.close()
+        gc.collect()
+        drain()
+        assert len(os.listdir("/proc/self/fd")) == files, places[-1]
+    assert len(seen) > 60
+    opens(data).close()
+    worker.do("take_back", 10)
+
+
+def test_an_exception_while_an_event_becomes_one_that_can_be_shared(device):
+    """The event keeps its own handle, or has the new one, at whatever line an exception comes."""
+    seen, complete = set(), False
+    exchange = module("gpu.processes.shared_events").exchange.__code__
+
+    def trace(frame, event, _):
+        if frame.f_code is not exchange:
+            return trace if event == "call" else None
+        if event == "line" and frame.f_lineno not in seen:
+            seen.add(frame.f_lineno)
+            sys.settrace(None)
+            raise Injected
+        return trace
+
+    was = sys.gettrace()
+    while not complete:
+        with device.event() as event, device.stream() as stream:
+            event.record(stream)
+            event.synchronize()
+            sys.settrace(trace)
+            try:
+                event.share().close(60)
+                complete = True
+            except Injected:
+                pass
+            finally:
+                sys.settrace(was)
+            gc.collect()
+            module("ownership").drain()
+            event.record(stream)
+            stream.wait(event)
+            event.synchronize()
+            event.share().close(60)
+    assert len(seen) > 5
+
+
+def test_descriptors_that_arrive_are_not_inherited(device, worker, monkeypatch):
+    data, server, kept = worker.do("lend", "pool"), module("gpu.processes.server"), []
+
+    def look(answer):
+        kept.extend(os.get_inheritable(each) for each in answer.descriptors)
+        close_descriptors(answer)
+
+    close_descriptors = server.Answer.close_descriptors
+    monkeypatch.setattr(server.Answer, "close_descriptors", look)
+    rawcuda.Memory.from_handle(data).close()
+    assert kept == [False]
+    worker.do("take_back", 10)
+
+
 def test_an_offer_beside_one_whose_server_did_not_start(device, worker, monkeypatch):
     from tests.subject import module
 
@@ -871,13 +966,9 @@ def test_a_page_of_the_other_process_can_be_closed_at_exit(device, python):
     assert (result.stdout, result.stderr, result.returncode) == ("ends\n", "", 0)
 
 
-def test_the_owner_is_told_when_all_is_released(device):
+def test_the_owner_is_told_when_all_is_released(device, monkeypatch):
     """A capture may forbid to wait for the work that uses what was opened."""
     told = []
-
-    class Answer:
-        def close(self):
-            told.append("told")
 
     class Part:
         forbidden = True
@@ -886,9 +977,13 @@ def test_the_owner_is_told_when_all_is_released(device):
             told.append(late)
             return not self.forbidden
 
-    handle = type("Handle", (), {"_key": b"none"})
-    opened, part = module("gpu.processes.opening").Opened(handle), Part()
-    opened.answer, opened.parts = Answer(), [part]
+    with device.allocate(64) as memory, memory.share() as handle:
+        shared = type(handle).from_bytes(bytes(handle))
+    opening, part = module("gpu.processes.opening"), Part()
+    monkeypatch.setattr(opening, "handle_from", lambda given, kind: given)
+    opened = opening.Opened(shared, "memory", 30)
+    opened.parts = [part]
+    monkeypatch.setattr(type(opened), "leave", lambda self: told.append("told"))
     assert opened.release(False) is False and told == [False]
     opened.abandon()  # as if it could not be opened: the next drain() tries again
     assert told == [False, True]

@@ -6,6 +6,9 @@ import copy
 import ctypes
 import gc
 import pickle
+import struct
+import sys
+import threading
 import weakref
 from typing import Any
 
@@ -15,7 +18,7 @@ from tests.subject import module, rawcuda
 
 from .texture_kernels import load, needs_compiler, np
 
-TensorMap = rawcuda.TensorMap
+TensorMap, owned = rawcuda.TensorMap, module("ownership")
 SOURCE = """
 struct alignas(64) Map { unsigned words[32]; };
 extern "C" __global__ void keep(const __grid_constant__ Map map, unsigned *out)
@@ -80,6 +83,44 @@ def test_a_launch_keeps_its_tensor_map(device):
         stream.synchronize()
         assert np.asarray(out.download()).tobytes() == expected
         device.synchronize()
+        assert gone() is None
+
+
+class Foreign:
+    """An array of another library."""
+
+    def __init__(self, memory):
+        self.memory = memory
+
+    @property
+    def __cuda_array_interface__(self):
+        return {"shape": (64, 64), "typestr": "<f4", "data": (self.memory.ptr, False), "version": 3, "stream": None}
+
+
+@needs_compiler
+@pytest.mark.parametrize("captured", [False, True])
+def test_a_launch_keeps_the_memory_of_a_tensor_map_whose_address_is_replaced(device, captured):
+    foreign, stream, go = Foreign(device.allocate(64 * 64 * 4)), device.stream(), threading.Event()
+    gone, made = weakref.ref(foreign), TensorMap.tiled(foreign, box=(8, 8))
+    out, other = device.empty(32, "uint32"), device.empty((64, 64), "float32")
+    with load(device, SOURCE) as code:
+        if captured:
+            with stream.capture() as graph:
+                code["keep"].launch(made, out, grid=1, block=32, stream=stream)
+        else:
+            stream.call(go.wait)
+            code["keep"].launch(made, out, grid=1, block=32, stream=stream)
+        made.replace_address(other)
+        del foreign
+        gc.collect()
+        owned.drain()
+        assert gone() is not None
+        go.set()
+        if captured:
+            graph.close()
+        device.synchronize()
+        rawcuda.synchronize()
+        gc.collect()
         assert gone() is None
 
 
@@ -284,6 +325,37 @@ def test_rules_of_images(device, options, error, words):
 def test_images_need_three_dimensions(device):
     with pytest.raises(ValueError, match="3 to 5 dimensions"):
         TensorMap.im2col(device.empty((16, 64), "float16"), lower=(), upper=(), channels=64, pixels=8)
+
+
+def test_an_exception_while_the_address_is_replaced(device):
+    """The map has the address of the memory that it keeps, whatever line an exception comes from."""
+    first, second = device.empty((8, 8), "float32"), device.empty((8, 8), "float32")
+    made, seen, complete = TensorMap.tiled(first, box=(8, 8)), set(), False
+
+    class Injected(BaseException):
+        pass
+
+    def trace(frame, event, _):
+        if frame.f_code is not TensorMap.replace_address.__code__:
+            return None
+        if event == "line" and frame.f_lineno not in seen:
+            seen.add(frame.f_lineno)
+            raise Injected
+        return trace
+
+    was = sys.gettrace()
+    while not complete:
+        target = second if made.view is first else first
+        sys.settrace(trace)
+        try:
+            made.replace_address(target)
+            complete = True
+        except Injected:
+            pass
+        finally:
+            sys.settrace(was)
+        assert struct.pack("Q", made.view.ptr) in bytes(made)
+    assert len(seen) > 8 and made.view is target
 
 
 def test_it_is_one_object(device):

@@ -653,6 +653,106 @@ def test_user_objects(client, graph):
     wait_for([1, 2])
 
 
+@pytest.mark.parametrize("how", ["instantiated", "cloned", "captured", "replaced", "updated"])
+def test_user_objects_of_child_graphs(client, graph, how):
+    """Executable graphs, clones and captures hold what the child graphs hold, until they are destroyed."""
+    gone, called = [], []
+    forget, function = HostFunction(gone.append), HostFunction(called.append)
+    addresses = [ctypes.cast(each, ctypes.c_void_p).value for each in (forget, function)]
+
+    def holding(data):
+        child = client.get("cuGraphCreate", 0)
+        add(client, child, "HostNode", struct.pack("PP", addresses[1], data))
+        held = client.get("cuUserObjectCreate", data, addresses[0], 1, 1)
+        client.do("cuGraphRetainUserObject", child, held, 1, 1)
+        return child
+
+    def embedded(child, into):
+        node = add(client, into, "ChildGraphNode", child)
+        client.do("cuGraphDestroy", child)
+        return node
+
+    expected = 7
+    if how == "captured":
+        child = holding(7)
+        executable, stream, captured = ready(client, child), client.stream(), ctypes.c_uint64()
+        client.do("cuGraphDestroy", child)
+        client.do("cuStreamBeginCapture_v2", stream, 0)
+        client.do("cuGraphLaunch", executable, stream)
+        client.do("cuStreamEndCapture", stream, captured)
+        client.do("cuGraphExecDestroy", executable)
+        executable = ready(client, captured.value)
+        client.do("cuGraphDestroy", captured.value)
+    else:
+        node = embedded(holding(7), graph)
+        made = client.get("cuGraphClone", graph) if how == "cloned" else graph
+        if how == "cloned":
+            client.do("cuGraphDestroy", graph)
+        executable = ready(client, made)
+        if how == "replaced":
+            expected, child = 8, holding(8)
+            client.do("cuGraphExecChildGraphNodeSetParams", executable, node, child)
+            client.do("cuGraphDestroy", child)
+        elif how == "updated":
+            expected, other = 8, client.get("cuGraphCreate", 0)
+            embedded(holding(8), other)
+            client.do("cuGraphExecUpdate_v2", executable, other, bytes(24))
+            client.do("cuGraphDestroy", other)
+        client.do("cuGraphDestroy", made)
+    time.sleep(0.05)
+    assert expected not in gone
+    client.do("cuGraphLaunch", executable, 0)
+    client.do("cuCtxSynchronize")
+    assert called == [expected]
+    client.do("cuGraphExecDestroy", executable)
+    for _ in range(200):
+        if expected in gone:
+            break
+        time.sleep(0.01)
+    assert sorted(gone) == list(range(7, expected + 1))
+
+
+def test_a_refused_child_graph_changes_nothing(client, graph, memory):
+    """The inner nodes of the first child graph fit, those of the second do not."""
+    child, other = client.get("cuGraphCreate", 0), client.get("cuGraphCreate", 0)
+    for into, last in ((child, "EmptyNode"), (other, None)):
+        inner = client.get("cuGraphCreate", 0)
+        step(client, inner, memory, 1 if into == child else 2)
+        add(client, into, "ChildGraphNode", inner)
+        if last:
+            add(client, into, last)
+        else:
+            step(client, into, memory, 3)
+    node = add(client, graph, "ChildGraphNode", child)
+    executable = ready(client, graph)
+    assert client.code("cuGraphExecChildGraphNodeSetParams", executable, node, other) == 1
+    client.do("cuGraphLaunch", executable, 0)
+    client.do("cuCtxSynchronize")
+    assert client.download(memory, 4) == struct.pack("i", 1)
+
+
+def test_what_a_capture_refuses_can_be_done_later(client, graph):
+    """Work on the legacy default stream, while a blocking stream is being captured."""
+    memory, stream, captured = client.get("cuMemAllocAsync", 256, 0), client.stream(0), ctypes.c_uint64()
+    gone = []
+    forget = HostFunction(gone.append)
+    held = client.get("cuUserObjectCreate", 5, ctypes.cast(forget, ctypes.c_void_p).value, 1, 1)
+    client.do("cuGraphRetainUserObject", graph, held, 1, 1)
+    executable = ready(client, graph)
+    client.do("cuGraphDestroy", graph)
+    for name, *arguments in (("cuMemFreeAsync", memory, 0), ("cuGraphLaunch", executable, 0)):
+        client.do("cuStreamBeginCapture_v2", stream, 2)
+        assert client.code(name, *arguments) == 906
+        assert client.code("cuStreamEndCapture", stream, captured) == 901
+    client.do("cuMemFreeAsync", memory, 0)
+    client.do("cuGraphExecDestroy", executable)
+    for _ in range(200):
+        if gone:
+            break
+        time.sleep(0.01)
+    assert gone == [5]
+
+
 def test_the_text_of_a_graph(client, graph, memory, tmp_path):
     first = step(client, graph, memory, 1)
     add(client, graph, "EmptyNode", after=[first])

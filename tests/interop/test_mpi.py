@@ -64,6 +64,13 @@ for make in (lambda x: x, lambda x: x.T, lambda x: x[1:2]):
         with buffer as data:
             comm.Recv(data, source=0)
         say(buffer.staged, there.tolist() == [[7.0] * there.shape[1]] * there.shape[0])
+    there.fill(3)
+    if rank == 0:
+        comm.Send(array.array("f", [8]), dest=1)
+    else:
+        with mpi.buffer(there, comm, "receive") as data:
+            comm.Recv(data, source=0)  # a message that is shorter than the array
+        assert sorted(sum(there.tolist(), [])) == [3.0] * (there.size - 1) + [8.0]
 for kind in ("pinned", "managed"):  # the host reads these where they are, but not before the stream has written them
     there = device.allocate(24, kind=kind).view("float32")
     source = device.upload(array.array("f", [5] * 6))

@@ -252,6 +252,11 @@ class Queues:
 
     # -- accepting work
 
+    def admit(self, stream: Stream) -> None:
+        """Refuse work on the legacy default stream that a capture forbids; called before anything is changed."""
+        if stream.context.captures and stream is stream.context.legacy:
+            stream.context.refuse_implicit()
+
     def submit(
         self,
         stream: Stream,
@@ -271,8 +276,7 @@ class Queues:
         if stream.capture is not None:
             stream.capture.run(stream, run, name, kind)
             return Work(run, name, kind, stream)  # callers must not wait for this work, because it never runs
-        if context.captures and stream is context.legacy:
-            context.refuse_implicit()
+        self.admit(stream)
         work = Work(run, name, kind, stream)
         for other in after:
             if not other.done:

@@ -95,22 +95,31 @@ class Reservation:
         """
         if not self.taken.acquire(False):
             return True
+        try:
+            done = self._release()
+        except BaseException:  # an interrupt, most likely in the wait: the next call goes on
+            self.taken.release()
+            raise
+        if not done:
+            self.taken.release()
+        return done
+
+    def _release(self) -> bool:
         primary = self.primary
         if self.pieces:  # (work does not retain our own memory, and cuMemUnmap need not wait for it)
             try:
                 if not self.wait():
-                    self.taken.release()
                     return False
             except CudaError as error:
                 primary.driver.unnoticed(error)
                 if error.code == STREAM_CAPTURE_UNSUPPORTED:  # other software captures a stream of this context
-                    self.taken.release()
                     return False
         for piece in reversed(tuple(self.pieces)):
             attempt(piece.undo, primary)
         if self.address.value:
+            address, self.address.value = as_argument(self.address.value), 0  # as in Piece.undo()
             with relaxed(primary.driver):
-                attempt(primary.calls.cuMemAddressFree, self.address, as_argument(self.size))
+                attempt(primary.calls.cuMemAddressFree, address, as_argument(self.size))
         primary.let_go(self)
         return True
 

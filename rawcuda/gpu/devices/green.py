@@ -118,8 +118,7 @@ class GreenContext(SetOnce, InContext):
         made = Stream.__new__(Stream)
         made._owner = self  # a stream must not outlive its green context
         made._create(self.device, GREEN_STREAM, (self._argument or self._prepare(), GREEN_STREAM.numbers[0], number))
-        self._streams = [each for each in self._streams if (alive := each()) is not None and not alive.closed]
-        self._streams.append(ref(made))
+        self._streams.append(ref(made, self._streams.remove))
         if self._handle is None:  # closed by another thread in the meantime
             made.close()
             self.handle

@@ -224,12 +224,13 @@ class range:  # noqa: A001
         traceback: TracebackType | None,
     ) -> None:
         me = _thread.get_ident()
-        for at in _numbers(len(self._begun) - 1, -1, -1):
-            if self._begun[at][0] == me:
+        for entry in reversed(tuple(self._begun)):  # other threads may change the list meanwhile
+            if entry[0] == me:
                 break
         else:
             raise RuntimeError(f"the range {self.name!r} was not entered in this thread: use it in a with block")
-        _, pop, began = self._begun.pop(at)
+        self._begun.remove(entry)
+        _, pop, began = entry
         if pop is not None:
             pop()
         if listeners and began:

@@ -289,8 +289,8 @@ def _pack_passed(slot: Slot, argument: Passed, kept: Kept) -> bytes | int:
     except Closed as error:
         _name(slot, error)
         raise
-    kept.append(argument)
     source = argument._source()
+    kept.extend((argument, source))  # (the memory of a tensor map may be replaced)
     owner = getattr(source, "_owner", source)
     if isinstance(owner, Memory):
         _keep_elsewhere(slot, owner, kept)

@@ -251,8 +251,8 @@ class VirtualMemory(locations.PeerAccess, Memory):
             raise ValueError(
                 f"the {size} bytes from byte {begin} on are not whole mappings: mapped are the bytes {there or 'none'}"
             )
-        self._check_unused(begin, "unmap()")
         self._reservation.wait("unmap()")
+        self._check_unused(begin, "unmap()")  # after the wait, in which other threads may make views
         self._take(pieces)
 
     def shrink(self, nbytes: int) -> VirtualMemory:
@@ -271,8 +271,8 @@ class VirtualMemory(locations.PeerAccess, Memory):
         size = size_of("nbytes", nbytes)
         pieces = [each for each in self._reservation.mapped() if each.offset >= size]
         if pieces:
-            self._check_unused(pieces[0].offset, "shrink()")
             self._reservation.wait("shrink()")
+            self._check_unused(pieces[0].offset, "shrink()")
             self._take(pieces)
 
     @property

@@ -1,7 +1,7 @@
 """The receiver's side of sharing: what a process that opens a handle holds, and how it is released.
 
-What it is   `Opened`, which releases what was opened: the driver's handles, in order, and then the connection to the
-             owner; `begin`, which asks the owner.
+What it is   `Opened`, which asks the owner, and releases what was opened: the driver's handles, in order, and then the
+             connection to the owner.
 Read next    shared_events.py, shared_memory.py
 """
 
@@ -13,29 +13,53 @@ from ...ownership import drain, dropped
 from ...protocols.device_memory import gpu
 from ..core.context import count
 from . import server
-from .shared_handles import SharedHandle, checked_timeout, handle_from
+from .shared_handles import checked_timeout, handle_from
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from ...gpu.devices.device import Device
     from ...ownership import Release
 
-__all__ = ["Opened", "begin", "device_with"]
+__all__ = ["Opened", "device_with"]
 
 _open_here: dict[bytes, Opened] = {}  # by the keys of their handles
 
 
 class Opened:
-    """The release of what was opened by a handle."""
+    """The release of what was opened by a handle.
 
-    __slots__ = ("handle", "answer", "parts")
+    opened = Opened(given, "memory", timeout)
+    try:
+        opened.begin()
+        ...
+    except BaseException:
+        opened.abandon()  # also of what an interrupt left half-done
+        raise
 
-    def __init__(self, handle: SharedHandle) -> None:
-        self.handle = handle
-        self.answer: Any = None
+    raises  ValueError  the handle is damaged, of another machine or kind, or of this process
+    """
+
+    __slots__ = ("handle", "timeout", "answer", "parts")
+
+    def __init__(self, given: object, kind: str, timeout: object) -> None:
+        server.check_system()
+        self.timeout = checked_timeout(timeout)
+        self.handle = handle_from(given, kind)
+        self.answer = server.Answer()
         self.parts: list[Release] = []  # releases, the last one first
+
+    def begin(self) -> None:
+        """Ask the owner of the handle for the data that is needed to open it.
+
+        raises  ValueError    the handle is open here already
+                Closed        the owner has ended the sharing, or has ended itself
+                TimeoutError  the owner does not answer in time
+        """
+        handle = self.handle
+        drain()  # what was dropped is not open any more
+        if _open_here.setdefault(handle._key, self) is not self:
+            raise ValueError(f"{handle!r} is open in this process already: use that object, or close it first")
+        server.ask(self.answer, handle._address, handle._key, handle.pid, self.timeout)
 
     def release(self, late: bool) -> bool:
         """Release the driver's handles, and then tell the owner; a second call does nothing.
@@ -55,36 +79,13 @@ class Opened:
 
     def leave(self) -> None:
         """Tell the owner that this process does not use it any more."""
-        if self.answer is not None:
-            self.answer.close()
+        self.answer.close()
         if _open_here.get(self.handle._key) is self:
             del _open_here[self.handle._key]
 
     def give_away(self) -> bool:
         """Release nothing from now on; the owner continues to count this process as a user."""
         return all([part.give_away() for part in self.parts])
-
-
-def begin(given: object, kind: str, timeout: object) -> Opened:
-    """Ask the owner of a handle for the data that is needed to open it.
-
-    raises  ValueError    the handle is damaged, of another machine or kind, of this process, or open here already
-            Closed        the owner has ended the sharing, or has ended itself
-            TimeoutError  the owner does not answer in time
-    """
-    server.check_system()
-    seconds = checked_timeout(timeout)
-    handle = handle_from(given, kind)
-    opened = Opened(handle)
-    drain()  # what was dropped is not open any more
-    if _open_here.setdefault(handle._key, opened) is not opened:
-        raise ValueError(f"{handle!r} is open in this process already: use that object, or close it first")
-    try:
-        opened.answer = server.ask(handle._address, handle._key, handle.pid, seconds)
-    except BaseException:
-        opened.leave()
-        raise
-    return opened
 
 
 def device_with(uuid: str, what: str) -> Device:

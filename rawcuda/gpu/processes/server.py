@@ -38,12 +38,16 @@ _running: list[Server] = []  # the server of this process, if there is one
 
 
 class Answer:
-    """The answer of an owner: `payload`, `descriptors`, and the `connection`, which tells it that they are in use."""
+    """The answer of an owner: `payload`, `descriptors`, and the `connection`, which tells it that they are in use.
+
+    ask() fills it in. Who made it closes it, also after an error.
+    """
 
     __slots__ = ("payload", "descriptors", "connection")
 
-    def __init__(self, payload: bytes, descriptors: list[int], connection: socket) -> None:
-        self.payload, self.descriptors, self.connection = payload, descriptors, connection
+    def __init__(self) -> None:
+        self.payload, self.connection = b"", None  # type: tuple[bytes, socket | None]
+        self.descriptors: list[int] = []
 
     def close_descriptors(self) -> None:
         """Close the descriptors, which the driver does not need any more."""
@@ -53,8 +57,9 @@ class Answer:
     def close(self) -> None:
         """Close the descriptors and the connection: so the owner learns that this process does not use it any more."""
         self.close_descriptors()
-        _asked.discard(self.connection)
-        self.connection.close()
+        if self.connection is not None:
+            _asked.discard(self.connection)
+            self.connection.close()
 
 
 class Offer:
@@ -346,7 +351,7 @@ def _connect(connection: socket, address: str, timeout: float) -> None:
             sleep(0.01)
 
 
-def ask(address: str, key: bytes, pid: int, timeout: float) -> Answer:
+def ask(answer: Answer, address: str, key: bytes, pid: int, timeout: float) -> None:
     """Ask the owner for what it shares under a key.
 
     raises  Closed        it is not shared any more, or the owner has ended; the key is sent to no other process
@@ -354,35 +359,32 @@ def ask(address: str, key: bytes, pid: int, timeout: float) -> Answer:
             ValueError    the answer is incomplete
     """
     import socket
+    import struct
 
-    connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    watch_forks(_forked)
+    connection = answer.connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    _asked.add(connection)
     try:
         _connect(connection, address, min(timeout, _FOREVER))
         if _peer(connection) != (pid, os.geteuid()):
             raise _taken_over(pid, *_peer(connection))
         connection.send(key)
-        said, descriptors, flags, _ = socket.recv_fds(connection, _LONGEST, 253, socket.MSG_CMSG_CLOEXEC)
+        # (socket.recv_fds() does not use its flags, and a program that another thread starts would inherit them)
+        said, others, flags, _ = connection.recvmsg(_LONGEST, socket.CMSG_SPACE(253 * 4), socket.MSG_CMSG_CLOEXEC)
     except (socket.timeout, BlockingIOError):
-        connection.close()
         raise _late(pid, timeout) from None
     except ConnectionError:
-        connection.close()
         raise _gone(pid) from None
-    except BaseException:
-        connection.close()
-        raise
-    answer = Answer(said[1:], list(descriptors), connection)
+    for level, kind, data in others:
+        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+            answer.descriptors += struct.unpack(f"{len(data) // 4}i", data[: len(data) // 4 * 4])
+    answer.payload = said[1:]
     if said[:1] != b"+":
-        answer.close()
         raise _gone(pid)
     if flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC):
-        answer.close()
         raise ValueError(
             f"the answer of process {pid} did not arrive as a whole: has this process too many open files?"
         )
-    watch_forks(_forked)
-    _asked.add(connection)
-    return answer
 
 
 def _gone(pid: int) -> Closed:

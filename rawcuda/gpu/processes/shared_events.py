@@ -20,7 +20,7 @@ from ...ownership import drain, dropped, invalidate
 from ..core.context import PrimaryContext
 from ..core.handles import IPC_EVENT, Lifetime
 from . import server
-from .opening import Opened, begin, device_with
+from .opening import Opened, device_with
 from .shared_handles import SharedHandle, checked_timeout
 
 TYPE_CHECKING = False
@@ -68,12 +68,18 @@ def share_event(event: Event, timeout: object, keepers: dict[object, ref[Keeper]
 
 
 def exchange(event: object, other: object, slots: tuple[str, ...]) -> None:
-    """Let two events exchange their handles."""
-    for slot in slots:
-        mine, theirs = getattr(event, slot), getattr(other, slot)
-        setattr(event, slot, theirs)
-        setattr(other, slot, mine)
-    invalidate()
+    """Let two events exchange their handles; after an exception, each has its own."""
+    before = [(slot, getattr(event, slot), getattr(other, slot)) for slot in slots]
+    try:
+        for slot, mine, theirs in before:
+            setattr(event, slot, theirs)
+            setattr(other, slot, mine)
+        invalidate()
+    except BaseException:
+        for slot, mine, theirs in before:
+            setattr(event, slot, mine)
+            setattr(other, slot, theirs)
+        raise
 
 
 def open_event(blank: Callable[..., Event], given: object, timeout: object) -> Event:
@@ -82,8 +88,9 @@ def open_event(blank: Callable[..., Event], given: object, timeout: object) -> E
     blank   makes the Event: blank(device, context)
     calls   cuIpcOpenEventHandle
     """
-    opened = begin(given, "event", timeout)
+    opened = Opened(given, "event", timeout)
     try:
+        opened.begin()
         device = device_with(opened.handle.device, "the event")
         device.context
         primary = device._primary

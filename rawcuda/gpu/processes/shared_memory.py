@@ -22,7 +22,7 @@ from ...headers import cuda_h
 from ..core.handles import IPC_MEMORY, POOL, POOLED
 from ..core.reservation import NO_FLAGS, Piece, Reservation, granularity
 from . import server
-from .opening import begin, device_with
+from .opening import Opened, device_with
 from .shared_events import open_part
 from .shared_handles import SharedHandle, checked_timeout
 
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
     from ...gpu.memory.memory import Memory
     from ..core.context import PrimaryContext
-    from .opening import Opened
 
 __all__ = ["checked_answer", "open_memory", "share_memory"]
 
@@ -140,8 +139,9 @@ def open_memory(blank: Callable[..., Memory], given: object, timeout: object) ->
     calls   cuIpcOpenMemHandle_v2, cuMemPoolImportFromShareableHandle, cuMemPoolImportPointer,
             cuMemImportFromShareableHandle, cuMemAddressReserve, cuMemMap, cuMemSetAccess
     """
-    opened = begin(given, "memory", timeout)
+    opened = Opened(given, "memory", timeout)
     try:
+        opened.begin()
         device = device_with(opened.handle.device, "the memory")
         device.context
         primary = device._primary

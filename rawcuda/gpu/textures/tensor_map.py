@@ -70,19 +70,23 @@ class TensorMap(SetOnce, Passed):
     ('tiled', (16, 16))
     """
 
-    __slots__ = ("view", "kind", "box", "_map", "_strides", "_interleave", "_ordinal", "_primary", "__weakref__")
+    __slots__ = ("kind", "box", "_described", "_strides", "_interleave", "_ordinal", "_primary", "__weakref__")
     declares = "tensor map"
     _instead = "make another tensor map, or use replace_address()"
 
-    view: StridedView
     kind: str
     box: tuple[int, ...]
     if TYPE_CHECKING:
-        _map: Any
+        _described: tuple[Any, StridedView]  # the CUtensorMap, and the view whose memory it describes
         _strides: Ints
         _interleave: int
         _ordinal: int
         _primary: PrimaryContext
+
+    @property
+    def view(self) -> StridedView:
+        """Return the view whose memory is described."""
+        return self._described[1]
 
     def __init__(self, *_: object, **__: object) -> None:
         raise TypeError("a TensorMap is made by TensorMap.tiled(view, box=...) or TensorMap.im2col(view, ...)")
@@ -173,7 +177,7 @@ class TensorMap(SetOnce, Passed):
         """Check the arguments that both kinds have in common; return the map, the view, and its element type."""
         seen = given if isinstance(given, StridedView) else view(given)
         made = cls.__new__(cls)
-        made.view, made.kind = seen, word
+        made.kind = word
         made._primary, made._ordinal = _place_of(seen)
         interleave, swizzle, promotion, fill = modes
         made._interleave = choice("interleave", interleave, _INTERLEAVE)
@@ -237,12 +241,12 @@ class TensorMap(SetOnce, Passed):
         self, call: str, seen: StridedView, kind: tuple[int, int, bool], box: tuple[object, ...], steps: Ints,
         modes: tuple[str | None, ...],
     ) -> None:  # fmt: skip
-        self._map = cuda_h.CUtensorMap()
+        made = cuda_h.CUtensorMap()
         swizzle, promotion, fill = modes
         rank = len(seen.shape)
         with self._primary.current():
             getattr(self._primary.driver, call)(
-                ctypes.byref(self._map),
+                ctypes.byref(made),
                 kind[0],
                 rank,
                 seen.ptr,
@@ -255,6 +259,7 @@ class TensorMap(SetOnce, Passed):
                 _PROMOTION[promotion],
                 _FILL[fill],
             )
+        self._described = made, seen
 
     def replace_address(self, view: object) -> TensorMap:
         """Describe other memory of the same shape, strides and dtype, and return self.
@@ -278,13 +283,15 @@ class TensorMap(SetOnce, Passed):
                 f"the view is on device {ordinal}, the tensor map for device {self._ordinal}: make another one"
             )
         _check_address(seen.ptr, 32 if self._interleave == 2 else 16)
+        made = cuda_h.CUtensorMap()
+        ctypes.memmove(ctypes.byref(made), ctypes.byref(self._described[0]), _SIZE)
         with primary.current():
-            primary.driver.cuTensorMapReplaceAddress(ctypes.byref(self._map), seen.ptr)
-        object.__setattr__(self, "view", seen)
+            primary.driver.cuTensorMapReplaceAddress(ctypes.byref(made), seen.ptr)
+        self._described = made, seen  # together: an interrupt leaves the old ones or the new ones
         return self
 
     def __bytes__(self) -> bytes:
-        return bytes(self._map)
+        return bytes(self._described[0])
 
     def _pass(self, slot: Slot) -> bytes:
         if slot.size != _SIZE:

@@ -235,7 +235,7 @@ def move(target: Box, source: Box, stream: object) -> None:
         raise ValueError(
             f"the target has shape {target.shape}, the source {source.shape}: give parts of the same shape"
         )
-    if target.array is source.array and all(
+    if target.array.handle == source.array.handle and all(
         a < b + count and b < a + other
         for a, b, count, other in zip(target.start, source.start, source.counts, target.counts)
     ):

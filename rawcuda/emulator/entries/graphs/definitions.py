@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .capture import Capture
     from .objects import UserObject
 
-__all__ = ["Graph", "Node", "cycle_in", "graph_at", "node_at", "nodes_at"]
+__all__ = ["Graph", "Node", "cycle_in", "graph_at", "node_at", "nodes_at", "share"]
 
 PLAIN = bytes(8)  # the data of an ordinary edge
 _IN_BODIES = frozenset((0, 1, 2, 4, 5, 13))  # the types of nodes that bodies of conditional nodes may contain
@@ -94,6 +94,13 @@ class Graph:
             for inner in node.inside:
                 yield from inner.walk()
 
+    def parts(self) -> Iterator[Graph]:
+        """Yield this graph and all graphs inside it."""
+        yield self
+        for node in self.nodes:
+            for inner in node.inside:
+                yield from inner.parts()
+
     def holds(self, *kinds: type[Operation]) -> bool:
         """Tell whether a node of these kinds is in this graph, at any level."""
         return any(isinstance(node.does, kinds) for node in self.walk())
@@ -127,8 +134,13 @@ class Graph:
             )
 
     def copy(self, machine: Machine | None, twins: dict[Node, Node], parent: Node | None = None) -> Graph:
-        """Return a copy, and add each node with its copy to `twins`; the copies get handles if a machine is given."""
+        """Return a copy, and add each node with its copy to `twins`.
+
+        machine  if it is given, the copies get handles, and hold the same user objects
+        """
         made = Graph(parent)
+        if machine is not None:
+            share(made.objects, self.objects)
         for node in self.nodes:
             twins[node] = twin = Node(made, node.does, {})
             if machine is not None:
@@ -166,6 +178,13 @@ class Graph:
         for node in self.nodes:
             for inner in node.inside:
                 inner.drop_conditions(machine)
+
+
+def share(objects: dict[UserObject, int], others: dict[UserObject, int]) -> None:
+    """Add as many references to user objects as another graph holds."""
+    for held, count in others.items():
+        held.count += count
+        objects[held] = objects.get(held, 0) + count
 
 
 def _graphs_of(does: Operation) -> tuple[Graph, ...]:
@@ -267,13 +286,10 @@ def clone(machine: Machine, address: int, handle: int) -> None:
 
 
 def copy_of(machine: Machine, original: Graph) -> Graph:
-    """Return a clone of a graph with handles, which holds the same user objects."""
+    """Return a clone of a graph with handles."""
     twins: dict[Node, Node] = {}
     made = machine.add(original.copy(machine, twins))
     made.origin = twins
-    for held, count in original.objects.items():
-        held.count += count
-        made.objects[held] = count
     return made
 
 

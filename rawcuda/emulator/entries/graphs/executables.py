@@ -21,13 +21,15 @@ from ...machine.machine import Machine
 from ...machine.queues import INSTANT, Event, Stream, Work
 from ...machine.space import Fault
 from ..tasks.attribute_entries import events_of
-from .definitions import Graph, Node, cycle_in, graph_at, node_at
+from .definitions import Graph, Node, cycle_in, graph_at, node_at, share
 from .operations import Allocate, Child, Conditional, Copy, Fill, Free, Launch, Operation, Record, Wait
 from .parameter_entries import _read_copy, _read_fill, _read_host, operation_at, read_kernel
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+
+    from .objects import UserObject
 
 __all__ = ["GraphExec"]
 
@@ -53,9 +55,8 @@ class GraphExec:
         self.last: Work | None = None  # the end of the newest launch
         self.pending = 0  # launches that have not ended
         self.closed = False
-        self.objects = dict(graph.objects)
-        for held, count in self.objects.items():
-            held.count += count
+        self.objects: dict[UserObject, int] = {}
+        self.share(graph)
         graph.executables += 1
 
     def node(self, original: Node) -> Node:
@@ -64,6 +65,11 @@ class GraphExec:
         if found is None or original.graph.root is not self.origin.root:
             raise Refused(1, f"{original!r} is not a node of the graph from which this was instantiated")
         return found
+
+    def share(self, graph: Graph) -> None:
+        """Hold what a graph and the graphs inside it hold."""
+        for part in graph.parts():
+            share(self.objects, part.objects)
 
     def release(self, machine: Machine) -> None:
         """Release what this holds, once it is destroyed and no launch is pending."""
@@ -218,10 +224,12 @@ def launch(machine: Machine, handle: int, stream_handle: int) -> None:
             stream.capture.invalidate()
             raise Refused(801, "a graph with allocations, frees or conditional nodes cannot be captured")
         copied = machine.add(ready.graph.copy(machine, {}))
+        share(copied.objects, ready.objects)
         copied.counted = False
         stream.capture.add(stream, Child(copied))
         return
     submit = machine.queues.submit
+    machine.queues.admit(stream)
     pieces = list(_pieces(machine, stream, ready.graph, ready.disabled))
     for early in _check_memory(ready, [node for node, _ in pieces]):
         early.memory.leave()
@@ -438,8 +446,7 @@ def set_child(machine: Machine, handle: int, node_handle: int, child: int) -> No
     node = ready.node(node_at(machine, node_handle))
     if not isinstance(node.does, Child):
         raise Refused(1, f"this node is {node.does.name}, not a child graph")
-    result, _, _, _ = _update(machine, node.does.graph, graph_at(machine, child))
-    if result:
+    if _replace_all(machine, ready, node.does.graph, graph_at(machine, child))[0]:
         raise Refused(1, "the child graph must have the same nodes and edges as the child graph in the node")
 
 
@@ -514,16 +521,22 @@ def _update(
 def _updated(machine: Machine, handle: int, graph_handle: int) -> tuple[int, Node | None, Node | None]:
     ready, graph = machine.get(GraphExec, handle), graph_at(machine, graph_handle)
     graph.refuse_while_capturing()
-    before = [(node, node.does) for node in ready.graph.walk()]
-    result, node, source, _ = _update(machine, ready.graph, graph)
+    return _replace_all(machine, ready, ready.graph, graph)
+
+
+def _replace_all(machine: Machine, ready: GraphExec, old: Graph, new: Graph) -> tuple[int, Node | None, Node | None]:
+    """Give the nodes of an executable graph, or of a graph inside it, the parameters of another graph, or change none.
+
+    returns  a CUgraphExecUpdateResult, and the node and the edge that differ
+    """
+    before = [(node, node.does) for node in old.walk()]
+    result, node, source, _ = _update(machine, old, new)
     if result:
         for mine, does in before:
             mine.does = does
-        return result, node, source
-    for held, count in graph.objects.items():
-        held.count += count
-        ready.objects[held] = ready.objects.get(held, 0) + count
-    return 0, None, None
+    else:
+        ready.share(new)
+    return result, node, source
 
 
 @entry(
