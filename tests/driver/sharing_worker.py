@@ -84,6 +84,15 @@ def record_behind_a_wait(event):
     OPEN["stream"], OPEN["flag"] = stream, flag
 
 
+def close_before_it_is_reached(event):
+    """Close an event while the stream on which it was recorded waits, and then let the stream go on."""
+    record_behind_a_wait(event)
+    stream, flag = OPEN.pop("stream"), OPEN.pop("flag")
+    OPEN.pop(event).close()
+    flag.view("uint32").fill(1)
+    stream.synchronize(timeout=60)
+
+
 def synchronize(event, timeout=None):
     OPEN[event].synchronize(timeout=timeout)
     return OPEN[event].query()

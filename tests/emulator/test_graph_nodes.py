@@ -712,6 +712,210 @@ def test_user_objects_of_child_graphs(client, graph, how):
     assert sorted(gone) == list(range(7, expected + 1))
 
 
+def test_user_objects_that_an_update_replaces(client, graph):
+    """They are released at once, or when the launches that are pending have ended."""
+    gone = []
+    forget = HostFunction(gone.append)
+    address = ctypes.cast(forget, ctypes.c_void_p).value
+
+    def holding(into, data):
+        add(client, into, "EmptyNode")
+        held = client.get("cuUserObjectCreate", data, address, 1, 1)
+        client.do("cuGraphRetainUserObject", into, held, 1, 1)
+        return into
+
+    def update(data):
+        other = holding(client.get("cuGraphCreate", 0), data)
+        client.do("cuGraphExecUpdate_v2", executable, other, bytes(24))
+        client.do("cuGraphDestroy", other)
+
+    def settle(expected):
+        for _ in range(200):
+            if gone == expected:
+                break
+            time.sleep(0.01)
+        assert gone == expected
+
+    executable = ready(client, holding(graph, 1))
+    client.do("cuGraphDestroy", graph)
+    update(2)
+    settle([1])
+    flag, stream = client.pinned(bytes(4)), client.stream()
+    client.do("cuStreamWaitValue32_v2", stream, flag, 1, 0)
+    client.do("cuGraphLaunch", executable, stream)
+    update(3)
+    time.sleep(0.02)
+    assert gone == [1]
+    client.do("cuStreamWriteValue32_v2", client.stream(), flag, 1, 0)
+    client.do("cuCtxSynchronize")
+    settle([1, 2])
+    client.do("cuGraphExecDestroy", executable)
+    settle([1, 2, 3])
+
+
+def test_user_objects_of_a_graph_that_cannot_be_added(client, graph):
+    gone, child = [], client.get("cuGraphCreate", 0)
+    forget = HostFunction(gone.append)
+    address = ctypes.cast(forget, ctypes.c_void_p).value
+    held = client.get("cuUserObjectCreate", 1, address, 1, 1)
+    client.do("cuGraphRetainUserObject", child, held, 1, 1)
+    add(client, child, "EventRecordNode", client.event())  # which bodies cannot contain
+    _, body = conditional(client, graph, 1)
+    before = client.live()
+    assert client.code("cuGraphAddChildGraphNode", OUT, body, 0, 0, child) == 801
+    executable, stream = ready(client, child), client.stream()
+    client.do("cuStreamBeginCaptureToGraph", stream, body, 0, 0, 0, 0)
+    assert client.code("cuGraphLaunch", executable, stream) == 801
+    client.code("cuStreamEndCapture", stream, OUT)
+    client.do("cuStreamDestroy_v2", stream)
+    client.do("cuGraphExecDestroy", executable)
+    assert client.live() == before
+    client.do("cuGraphDestroy", child)
+    for _ in range(200):
+        if gone:
+            break
+        time.sleep(0.01)
+    assert gone == [1]
+
+
+def test_a_user_object_is_destroyed_once(client, graph):
+    """Also if more references are moved to graphs than the caller has."""
+    gone, other = [], client.get("cuGraphCreate", 0)
+    forget = HostFunction(gone.append)
+    held = client.get("cuUserObjectCreate", 1, ctypes.cast(forget, ctypes.c_void_p).value, 1, 1)
+    for each in (graph, other):
+        client.do("cuGraphRetainUserObject", each, held, 1, 1)
+    for each in (graph, other):
+        client.do("cuGraphDestroy", each)
+    time.sleep(0.05)
+    assert gone == [1]
+
+
+def conditional(client, graph, default):
+    """Add a conditional node; return its condition and its body."""
+    client.do("cuGraphConditionalHandleCreate", OUT, graph, client.context, default, 1)
+    handle = OUT.value
+    words = struct.pack("<i3iQiIQQ", 13, 0, 0, 0, handle, 0, 1, 0, client.context).ljust(256, b"\0")
+    given = ctypes.create_string_buffer(words, 256)
+    client.get("cuGraphAddNode_v2", graph, 0, 0, 0, given)
+    return handle, ctypes.c_uint64.from_address(struct.unpack_from("<Q", given.raw, 32)[0]).value
+
+
+def test_an_update_takes_the_conditions_of_the_new_graph(client, graph, memory):
+    """Their default values, and their handles, which the kernels of the new graph set."""
+    module = client.load(CONDITIONS)
+    choose = client.get("cuModuleGetFunction", module, b"choose")
+    step_of = client.kernels()("step")
+
+    def built(into, default, wanted, digit):
+        handle, body = conditional(client, into, default)
+        if wanted is not None:
+            (body_node,) = listed(client, "cuGraphGetNodes", into)
+            client.do("cuGraphAddKernelNode_v2", OUT, into, 0, 0, kernel_words(choose, handle, client.upload(wanted)))
+            client.do("cuGraphAddDependencies", into, array_of(OUT.value), array_of(body_node), 1)
+        step(client, body, memory, digit, function=step_of)
+        return into
+
+    executable = ready(client, built(graph, 0, None, 1))
+    other = built(client.get("cuGraphCreate", 0), 1, None, 2)
+    client.do("cuGraphExecUpdate_v2", executable, other, bytes(24))
+    client.do("cuGraphDestroy", graph)
+    client.do("cuGraphDestroy", other)  # its conditions are in use
+    run(client, executable)
+    assert client.number(memory) == 2
+    client.do("cuGraphExecDestroy", executable)
+    first = built(client.get("cuGraphCreate", 0), 1, bytes(4), 3)
+    executable = ready(client, first)
+    run(client, executable)
+    assert client.number(memory) == 2
+    second = built(client.get("cuGraphCreate", 0), 0, struct.pack("i", 1), 4)
+    client.do("cuGraphExecUpdate_v2", executable, second, bytes(24))
+    client.do("cuGraphDestroy", second)
+    run(client, executable)
+    assert client.number(memory) == 24
+
+
+def test_an_update_does_not_change_a_pending_launch(client, graph, memory):
+    """Not even the body of a conditional node, which is read while the launch runs."""
+    function, stream, executable = client.kernels()("step"), client.stream(), None
+    for digit in (1, 2):
+        into = client.get("cuGraphCreate", 0)
+        step(client, conditional(client, into, 1)[1], memory, digit, function=function)
+        if executable is None:
+            executable = ready(client, into)
+        else:
+            client.do("cuGraphExecUpdate_v2", executable, into, bytes(24))
+        client.do("cuGraphLaunch", executable, stream)
+    client.do("cuCtxSynchronize")
+    assert client.number(memory) == 12
+
+
+def test_arguments_that_were_read_stay_where_they_are(client, graph, memory):
+    node = step(client, graph, memory, 77)
+    cloned = listed(client, "cuGraphGetNodes", client.get("cuGraphClone", graph))[0]
+
+    def read(which):
+        words = ctypes.create_string_buffer(72)
+        client.do("cuGraphKernelNodeGetParams_v2", which, words)
+        pointers = struct.unpack_from("<Q", words.raw, 40)[0]
+        return pointers, [
+            ctypes.c_uint64.from_address(each).value for each in (ctypes.c_uint64 * 2).from_address(pointers)
+        ]
+
+    first = read(node)
+    assert read(cloned)[0] != first[0] and read(cloned)[1] == first[1]
+    client.do("cuGraphKernelNodeSetAttribute", node, 2, bytes(64))
+    assert read(node) == first
+    assert [ctypes.c_uint64.from_address(each).value for each in (ctypes.c_uint64 * 2).from_address(first[0])] == first[
+        1
+    ]
+
+
+def test_the_dependencies_of_two_streams_stay_where_they_are(client, memory):
+    first, second, fork = client.stream(), client.stream(), client.event(2)
+    client.do("cuStreamBeginCapture_v2", first, 0)
+    client.do("cuEventRecord", fork, first)
+    client.do("cuStreamWaitEvent", second, fork, 0)
+    found = []
+    for stream in (first, second):
+        client.do("cuMemsetD8Async", memory, 1, 4, stream)
+        client.do("cuStreamGetCaptureInfo_v2", stream, ctypes.c_int(), 0, 0, OUT, 0)
+        found.append((OUT.value, ctypes.c_uint64.from_address(OUT.value).value))
+    assert found[0][0] != found[1][0] and found[0][1] != found[1][1]
+    assert ctypes.c_uint64.from_address(found[0][0]).value == found[0][1]
+
+
+def test_a_launch_that_is_refused_runs_nothing(client, graph, memory):
+    """The event that a launch attribute names was destroyed."""
+    event, function = client.event(2), client.kernels()("step")
+    node = step(client, graph, memory, 1, function=function)
+    last = step(client, graph, memory, 2, after=[node], function=function)
+    client.do("cuGraphKernelNodeSetAttribute", last, 7, struct.pack("<Qii", event, 0, 0).ljust(64, b"\0"))
+    executable = ready(client, graph)
+    client.do("cuEventDestroy_v2", event)
+    assert client.code("cuGraphLaunch", executable, 0) == 400
+    client.do("cuCtxSynchronize")
+    assert client.number(memory) == 0
+
+
+def test_the_legacy_stream_while_a_blocking_stream_is_captured(client):
+    """What is refused changes nothing; questions are refused, but invalidate nothing."""
+    stream, other, event = client.stream(0), client.stream(), client.event(2)
+    client.do("cuStreamBeginCapture_v2", stream, 2)
+    assert client.code("cuStreamGetCaptureInfo_v2", 1, ctypes.c_int(), 0, 0, 0, 0) == 906
+    client.do("cuStreamEndCapture", stream, OUT)
+    client.do("cuEventRecord", event, 0)
+    client.do("cuEventSynchronize", event)
+    client.do("cuStreamBeginCapture_v2", stream, 2)
+    assert client.code("cuStreamWaitEvent", 0, event, 0) == 906
+    assert client.code("cuStreamEndCapture", stream, OUT) == 901
+    client.do("cuStreamBeginCapture_v2", stream, 2)
+    client.do("cuEventRecord", event, stream)
+    assert client.code("cuEventRecord", event, 0) == 906
+    assert client.code("cuStreamWaitEvent", other, event, 0) == 901  # it is still an event of the capture
+    assert client.code("cuStreamEndCapture", stream, OUT) == 901
+
+
 def test_a_refused_child_graph_changes_nothing(client, graph, memory):
     """The inner nodes of the first child graph fit, those of the second do not."""
     child, other = client.get("cuGraphCreate", 0), client.get("cuGraphCreate", 0)

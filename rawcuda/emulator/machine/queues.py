@@ -223,7 +223,7 @@ class Event:
     def close(self) -> None:
         """Close the file that an event shares with other processes."""
         if self.shared is not None:
-            self.shared.backing.close(unmap=False)  # work may still wait for it
+            self.shared.close()
 
 
 class Queues:

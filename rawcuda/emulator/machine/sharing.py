@@ -245,10 +245,10 @@ class Backing:
 class SharedMark:
     """The state of an event that several processes record and wait for."""
 
-    __slots__ = ("machine", "backing")
+    __slots__ = ("machine", "backing", "closed")
 
     def __init__(self, machine: Machine, backing: Backing) -> None:
-        self.machine, self.backing = machine, backing
+        self.machine, self.backing, self.closed = machine, backing, False
 
     def _read(self) -> tuple[int, int, int]:
         recorded, reached, pid = _MARK.unpack_from(self.backing.pages)
@@ -278,8 +278,15 @@ class SharedMark:
 
     def reach(self, number: int) -> None:
         """Store that the record with this number was reached."""
-        if self.backing.fd >= 0:
-            self._change(number)
+        self._change(number)
+        if self.closed:
+            self.close()
+
+    def close(self) -> None:
+        """Close the file, at once or when all records of this process were reached: the event is destroyed."""
+        self.closed = True
+        if all(mark is not self for _, mark, _ in self.machine.queues.marks):
+            self.backing.close(unmap=False)  # work may still wait for it
 
     @property
     def reached(self) -> bool:

@@ -52,7 +52,7 @@ class Capture:
         self.frontier: dict[Stream, tuple[Node, ...]] = {}
         self.dropped: set[Node] = set()  # the last nodes of streams that were destroyed
         self.cut: set[Node] = set()  # nodes that the caller removed from what other work waits for
-        self.shown: Any = None  # keeps the C array alive whose address a caller was given
+        self.shown: dict[Stream, Any] = {}  # keeps the C arrays alive whose addresses a caller was given
         machine.captures.add(self)
         self.enter(origin, tuple(after))
 
@@ -302,13 +302,19 @@ def _status(stream: Stream) -> int:
     return _INVALIDATED
 
 
+def _asked(machine: Machine, handle: int) -> Stream:
+    """Return a stream about which is asked; a question does not invalidate the captures that forbid it."""
+    stream = machine.stream(handle)
+    if stream is stream.context.legacy and stream.context.captures:
+        raise Refused(906)
+    return stream
+
+
 @entry("cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus *captureStatus)", since=10000)
 def is_capturing(machine: Machine, handle: int, address: int) -> None:
     """Write whether a stream is capturing."""
     out(address)
-    stream = machine.stream(handle)
-    if stream is stream.context.legacy and stream.context.captures:
-        raise Refused(906)
+    stream = _asked(machine, handle)
     put_int(address, _status(stream))
 
 
@@ -319,7 +325,7 @@ def is_capturing(machine: Machine, handle: int, address: int) -> None:
 def capture_info(machine: Machine, handle: int, status: int, ident: int) -> None:
     """Write a capture's status and number."""
     out(status)
-    stream = machine.stream(handle)
+    stream = _asked(machine, handle)
     put_int(status, _status(stream))
     if ident and stream.capture is not None:
         put_u64(ident, stream.capture.ident)
@@ -340,8 +346,9 @@ def capture_info_v2(machine: Machine, handle: int, status: int, ident: int, grap
     if graph:
         put_word(graph, capture.graph.handle)
     if nodes:
-        capture.shown = (ctypes.c_void_p * max(len(waited), 1))(*[node.handle for node in waited])
-        put_word(nodes, ctypes.addressof(capture.shown))
+        made = (ctypes.c_void_p * max(len(waited), 1))(*[node.handle for node in waited])
+        capture.shown[machine.stream(handle)] = made
+        put_word(nodes, ctypes.addressof(made))
     if count:
         put_word(count, len(waited))
 

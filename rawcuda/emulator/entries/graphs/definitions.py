@@ -24,20 +24,24 @@ if TYPE_CHECKING:
     from .capture import Capture
     from .objects import UserObject
 
-__all__ = ["Graph", "Node", "cycle_in", "graph_at", "node_at", "nodes_at", "share"]
+__all__ = ["Graph", "Node", "cycle_in", "graph_at", "let_go", "node_at", "nodes_at", "share_all"]
 
 PLAIN = bytes(8)  # the data of an ordinary edge
 _IN_BODIES = frozenset((0, 1, 2, 4, 5, 13))  # the types of nodes that bodies of conditional nodes may contain
 
 
 class Node:
-    """A node: what it does, and the nodes that it waits for with the data of each edge."""
+    """A node: what it does, and the nodes that it waits for with the data of each edge.
 
-    __slots__ = ("handle", "graph", "does", "after")
+    shown   the function and arguments of a launch, and the C memory from which a caller may read them
+    """
+
+    __slots__ = ("handle", "graph", "does", "after", "shown")
 
     def __init__(self, graph: Graph, does: Operation, after: dict[Node, bytes]) -> None:
         self.handle = 0
         self.graph, self.does, self.after = graph, does, after
+        self.shown: tuple[Any, bytes, Any, Any] | None = None
 
     @property
     def inside(self) -> tuple[Graph, ...]:
@@ -56,7 +60,9 @@ class Node:
 class Graph:
     """A list of nodes; `parent` is the node that contains this graph, or None."""
 
-    __slots__ = ("handle", "nodes", "parent", "capture", "conditions", "objects", "executables", "counted", "origin")
+    __slots__ = (
+        "handle", "nodes", "parent", "capture", "conditions", "objects", "executables", "users", "counted", "origin",
+    )  # fmt: skip
 
     def __init__(self, parent: Node | None = None) -> None:
         self.handle = 0
@@ -66,6 +72,7 @@ class Graph:
         self.conditions: list[Any] = []
         self.objects: dict[UserObject, int] = {}
         self.executables = 0  # how many executable graphs of it there are
+        self.users = 0  # how many executable graphs have its conditions
         self.counted = parent is None  # among the objects that the user must destroy
         self.origin: dict[Node, Node] = {}  # of a clone: node of the original -> node of the clone
 
@@ -136,11 +143,9 @@ class Graph:
     def copy(self, machine: Machine | None, twins: dict[Node, Node], parent: Node | None = None) -> Graph:
         """Return a copy, and add each node with its copy to `twins`.
 
-        machine  if it is given, the copies get handles, and hold the same user objects
+        machine  if it is given, the copies get handles
         """
         made = Graph(parent)
-        if machine is not None:
-            share(made.objects, self.objects)
         for node in self.nodes:
             twins[node] = twin = Node(made, node.does, {})
             if machine is not None:
@@ -165,11 +170,9 @@ class Graph:
                 inner.forget(machine)
             machine.handles.pop(node.handle, None)
         machine.handles.pop(self.handle, None)
-        if not self.root.executables:  # else they are dropped with the last of these, which may still be launched
+        if not self.root.users:  # else they are dropped with the last of these, which may still be launched
             self.drop_conditions(machine)
-        for held, count in list(self.objects.items()):
-            held.release(machine, count)
-        self.objects.clear()
+        let_go(machine, self.objects)
 
     def drop_conditions(self, machine: Machine) -> None:
         """Make the handles of the conditions of this graph, and of the graphs inside it, invalid."""
@@ -180,11 +183,19 @@ class Graph:
                 inner.drop_conditions(machine)
 
 
-def share(objects: dict[UserObject, int], others: dict[UserObject, int]) -> None:
-    """Add as many references to user objects as another graph holds."""
-    for held, count in others.items():
-        held.count += count
-        objects[held] = objects.get(held, 0) + count
+def share_all(graph: Graph, other: Graph) -> None:
+    """Let another graph with the same nodes, and the graphs inside it, hold the user objects that these hold."""
+    for mine, theirs in zip(graph.parts(), other.parts()):
+        for held, count in mine.objects.items():
+            held.count += count
+        theirs.objects = dict(mine.objects)
+
+
+def let_go(machine: Machine, objects: dict[UserObject, int]) -> None:
+    """Release references to user objects."""
+    while objects:
+        held, count = objects.popitem()
+        held.release(machine, count)
 
 
 def _graphs_of(does: Operation) -> tuple[Graph, ...]:
@@ -289,6 +300,7 @@ def copy_of(machine: Machine, original: Graph) -> Graph:
     """Return a clone of a graph with handles."""
     twins: dict[Node, Node] = {}
     made = machine.add(original.copy(machine, twins))
+    share_all(original, made)
     made.origin = twins
     return made
 

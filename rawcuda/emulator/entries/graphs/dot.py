@@ -17,7 +17,7 @@ __all__ = ["dot_of"]
 
 _VERBOSE, _HANDLES = 1, 1 << 10
 _NAMES = {0: "KERNEL", 1: "MEMCPY", 2: "MEMSET", 3: "HOST", 4: "GRAPH", 5: "EMPTY", 6: "EVENT_WAIT"}
-_NAMES.update({7: "EVENT_RECORD", 10: "MEM_ALLOC", 11: "MEM_FREE", 13: "CONDITIONAL"})
+_NAMES.update({7: "EVENT_RECORD", 10: "MEM_ALLOC", 11: "MEM_FREE", 12: "BATCH_MEM_OP", 13: "CONDITIONAL"})
 _DETAILS = {0: 1 << 2, 1: 1 << 3, 2: 1 << 4, 3: 1 << 5, 6: 1 << 6, 7: 1 << 6, 10: 1 << 11, 11: 1 << 12, 13: 1 << 15}
 
 

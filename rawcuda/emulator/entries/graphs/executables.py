@@ -21,7 +21,7 @@ from ...machine.machine import Machine
 from ...machine.queues import INSTANT, Event, Stream, Work
 from ...machine.space import Fault
 from ..tasks.attribute_entries import events_of
-from .definitions import Graph, Node, cycle_in, graph_at, node_at, share
+from .definitions import Graph, Node, cycle_in, graph_at, let_go, node_at, share_all
 from .operations import Allocate, Child, Conditional, Copy, Fill, Free, Launch, Operation, Record, Wait
 from .parameter_entries import _read_copy, _read_fill, _read_host, operation_at, read_kernel
 
@@ -42,9 +42,15 @@ _ERROR, _TOPOLOGY = 1, 2  # CUgraphExecUpdateResult
 
 
 class GraphExec:
-    """An executable graph: a copy of a graph, and its launches; `twins` maps nodes of the graph to their copies."""
+    """An executable graph: a copy of a graph, and its launches; `twins` maps nodes of the graph to their copies.
 
-    __slots__ = ("handle", "graph", "origin", "twins", "disabled", "flags", "last", "pending", "objects", "closed")
+    origin   the graph from which it was instantiated; conditions: the one whose conditions it has, after an update
+    retired  the user objects that pending launches may use, though an update has replaced them
+    """
+
+    __slots__ = (
+        "handle", "graph", "origin", "conditions", "twins", "disabled", "flags", "last", "pending", "retired", "closed",
+    )  # fmt: skip
 
     def __init__(self, graph: Graph, flags: int) -> None:
         self.handle = 0
@@ -55,8 +61,10 @@ class GraphExec:
         self.last: Work | None = None  # the end of the newest launch
         self.pending = 0  # launches that have not ended
         self.closed = False
-        self.objects: dict[UserObject, int] = {}
-        self.share(graph)
+        self.retired: list[dict[UserObject, int]] = []
+        share_all(graph, self.graph)
+        self.conditions = graph
+        graph.users += 1
         graph.executables += 1
 
     def node(self, original: Node) -> Node:
@@ -66,17 +74,30 @@ class GraphExec:
             raise Refused(1, f"{original!r} is not a node of the graph from which this was instantiated")
         return found
 
-    def share(self, graph: Graph) -> None:
-        """Hold what a graph and the graphs inside it hold."""
-        for part in graph.parts():
-            share(self.objects, part.objects)
+    def replace(self, machine: Machine, old: Graph, new: Graph) -> None:
+        """Hold the user objects of a graph with the same nodes instead of those of a part of this one."""
+        self.retired += [part.objects for part in old.parts()]
+        share_all(new, old)
+        self.release(machine)
+
+    def take_conditions(self, machine: Machine, graph: Graph | None) -> None:
+        """Have the conditions of a graph with the same nodes, or of none, instead of those until now."""
+        before, self.conditions = self.conditions, graph or self.conditions
+        if graph is not None:
+            graph.users += 1
+        before.users -= 1
+        if not (before.users or self.pending) and before.handle not in machine.handles:
+            before.drop_conditions(machine)
 
     def release(self, machine: Machine) -> None:
-        """Release what this holds, once it is destroyed and no launch is pending."""
-        if self.closed and not self.pending:
-            for held, count in list(self.objects.items()):
-                held.release(machine, count)
-            self.objects.clear()
+        """Release what no launch that is pending, or to come, can use."""
+        if self.pending:
+            return
+        while self.retired:
+            let_go(machine, self.retired.pop())
+        if self.closed:
+            for part in self.graph.parts():
+                let_go(machine, part.objects)
 
     def end(self, machine: Machine) -> None:
         """Record the end of a launch."""
@@ -223,18 +244,24 @@ def launch(machine: Machine, handle: int, stream_handle: int) -> None:
         if ready.graph.holds(Allocate, Free, Conditional):
             stream.capture.invalidate()
             raise Refused(801, "a graph with allocations, frees or conditional nodes cannot be captured")
+        stream.capture.graph.check_node(Child(ready.graph))  # before the copy, which nothing would destroy
         copied = machine.add(ready.graph.copy(machine, {}))
-        share(copied.objects, ready.objects)
+        share_all(ready.graph, copied)
         copied.counted = False
         stream.capture.add(stream, Child(copied))
         return
     submit = machine.queues.submit
     machine.queues.admit(stream)
-    pieces = list(_pieces(machine, stream, ready.graph, ready.disabled))
+    graph, disabled = ready.graph, ready.disabled
+    if graph.holds(Conditional):  # later changes do not affect this launch, whose bodies are read while it runs
+        twins: dict[Node, Node] = {}
+        graph, disabled = graph.copy(None, twins), {twins[node] for node in disabled}
+    pieces = list(_pieces(machine, stream, graph, disabled))
+    events = [_events(machine, node.does) for node, _ in pieces]
     for early in _check_memory(ready, [node for node, _ in pieces]):
         early.memory.leave()
         submit(stream, early.memory.end, "the end of memory of a graph")
-    conditions = [each.does.condition for each in ready.graph.walk() if isinstance(each.does, Conditional)]
+    conditions = [each.does.condition for each in graph.walk() if isinstance(each.does, Conditional)]
 
     def begin() -> None:
         for condition in conditions:
@@ -243,7 +270,7 @@ def launch(machine: Machine, handle: int, stream_handle: int) -> None:
     ready.pending += 1
     last = ready.last
     submit(stream, begin, "the start of a graph", INSTANT, [last] if last is not None else ())
-    for node, run in pieces:
+    for (node, run), marks in zip(pieces, events):
         does = node.does
         if isinstance(does, Allocate):
             does.memory.enter()
@@ -256,7 +283,7 @@ def launch(machine: Machine, handle: int, stream_handle: int) -> None:
         if isinstance(does, Wait) and does.event.shared is not None:
             run = does.event.shared.wait()
         work = submit(stream, run, does.name, does.kind, after)
-        for event in _events(machine, does):
+        for event in marks:
             event.work, event.captured = work, None
     ready.last = submit(stream, lambda: ready.end(machine), "the end of a graph")
 
@@ -336,8 +363,7 @@ def exec_destroy(machine: Machine, handle: int) -> None:
     del machine.handles[handle]
     origin = ready.origin
     origin.executables -= 1
-    if not (origin.executables or ready.pending) and origin.handle not in machine.handles:
-        origin.drop_conditions(machine)
+    ready.take_conditions(machine, None)
     ready.closed = True
     ready.release(machine)
 
@@ -505,6 +531,8 @@ def _update(
         why = mine.does.prevents(node.does)
         if why:
             return why, node, None, []
+        if isinstance(node.does, Conditional) and isinstance(mine.does, Conditional):
+            changes.append((mine, Conditional(node.does.condition, node.does.form, mine.does.bodies)))
         if isinstance(node.does, (Child, Conditional)):
             for its_body, body in zip(mine.inside, node.inside):
                 result, *place, inner = _update(machine, its_body, body)
@@ -521,7 +549,10 @@ def _update(
 def _updated(machine: Machine, handle: int, graph_handle: int) -> tuple[int, Node | None, Node | None]:
     ready, graph = machine.get(GraphExec, handle), graph_at(machine, graph_handle)
     graph.refuse_while_capturing()
-    return _replace_all(machine, ready, ready.graph, graph)
+    differs = _replace_all(machine, ready, ready.graph, graph)
+    if not differs[0]:
+        ready.take_conditions(machine, graph)
+    return differs
 
 
 def _replace_all(machine: Machine, ready: GraphExec, old: Graph, new: Graph) -> tuple[int, Node | None, Node | None]:
@@ -535,7 +566,7 @@ def _replace_all(machine: Machine, ready: GraphExec, old: Graph, new: Graph) -> 
         for mine, does in before:
             mine.does = does
     else:
-        ready.share(new)
+        ready.replace(machine, old, new)
     return result, node, source
 
 

@@ -30,9 +30,9 @@ class UserObject:
         self.data, self.destroy, self.count = data, destroy, count
 
     def release(self, machine: Machine, count: int) -> None:
-        """Release references; the last one destroys the object."""
-        self.count -= count
-        if self.count <= 0:
+        """Release references; the last one destroys the object, once, even if more are released than there were."""
+        before, self.count = self.count, self.count - count
+        if self.count <= 0 < before:
             machine.handles.pop(self.handle, None)
             nowhere = Stream(machine.devices[0].primary, 0)
             machine.host_thread.give(

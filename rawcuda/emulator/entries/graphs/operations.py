@@ -90,7 +90,7 @@ class Empty(Operation):
 class Launch(Operation):
     """The launch of a kernel; `attributes` are those of CUlaunchAttribute, as their 64 bytes."""
 
-    __slots__ = ("function", "grid", "block", "shared", "arguments", "attributes", "kept")
+    __slots__ = ("function", "grid", "block", "shared", "arguments", "attributes")
     type, kind = 0, KERNEL
 
     def __init__(
@@ -98,7 +98,6 @@ class Launch(Operation):
     ) -> None:
         self.function, self.grid, self.block, self.shared = function, grid, block, shared
         self.arguments, self.attributes = arguments, attributes
-        self.kept: object = None  # keeps the C memory alive from which a caller may read the arguments
 
     @property
     def name(self) -> str:  # type: ignore[override]

@@ -136,6 +136,7 @@ def child_of(machine: Machine, graph: Graph, child: Graph, ownership: int = 0) -
             raise Refused(1, "a graph that belongs to a node, or that has an executable graph, cannot be moved")
         child.counted = False
         return Child(child, 1)
+    graph.check_node(Child(child))  # before the copy, which nothing would destroy
     made = copy_of(machine, child)
     made.counted = False
     return Child(made)
@@ -348,17 +349,19 @@ def _does(node: Node, kind: type[T]) -> T:
 
 def _put_kernel(machine: Machine, handle: int, address: int, size: int) -> None:
     out(address)
-    does = _does(node_at(machine, handle), Launch)
+    node = node_at(machine, handle)
+    does = _does(node, Launch)
     places = does.function.entry.parameters
-    block = ctypes.create_string_buffer(does.arguments, max(len(does.arguments), 1))
-    pointers = (ctypes.c_void_p * max(len(places), 1))(*[ctypes.addressof(block) + offset for offset, _ in places])
-    does.kept = block, pointers
+    if node.shown is None or node.shown[:2] != (does.function, does.arguments):
+        block = ctypes.create_string_buffer(does.arguments, max(len(does.arguments), 1))
+        pointers = (ctypes.c_void_p * max(len(places), 1))(*[ctypes.addressof(block) + offset for offset, _ in places])
+        node.shown = does.function, does.arguments, block, pointers
     words = KERNEL.pack(
         does.function.handle,
         *does.grid,
         *does.block,
         does.shared,
-        ctypes.addressof(pointers) if places else 0,
+        ctypes.addressof(node.shown[3]) if places else 0,
         0,
         0,
         does.function.module.context.handle,

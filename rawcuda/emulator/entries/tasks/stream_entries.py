@@ -203,7 +203,13 @@ def wait_event(machine: Machine, handle: int, event_handle: int, flags: int) -> 
         capture.wait(stream, nodes)
     elif stream.capture is not None:
         stream.capture.isolate()
-    elif event.shared is not None:
+    else:
+        _wait(machine, stream, event)
+
+
+def _wait(machine: Machine, stream: Stream, event: Event) -> None:
+    machine.queues.admit(stream)
+    if event.shared is not None:
         if not event.reached:
             machine.queues.submit(stream, event.shared.wait(), "a wait for a shared event")
     elif event.work is not None and not event.work.done:
@@ -279,8 +285,8 @@ def event_record(machine: Machine, handle: int, stream_handle: int, flags: int =
     if stream.capture is not None:
         event.captured = (stream.capture, stream.capture.mark(stream))
         return
-    event.captured = None
-    event.work = machine.queues.submit(stream, _pass, "an event's mark")
+    work = machine.queues.submit(stream, _pass, "an event's mark")
+    event.captured, event.work = None, work
 
 
 def _recorded(machine: Machine, handle: int) -> Event:
