@@ -68,9 +68,9 @@ class Declarations:
         macros: dict[str, list[list[str]]] = {}
         for name, value in _options(options):
             macros.setdefault(name, []).append(_TOKEN.findall(value))
-        plain = []
-        for text in texts:
-            plain.append(_without_directives(_blanked(text), macros))
+        blanked = [_blanked(text) for text in texts]
+        complete = not any(map(_INCLUDES.search, blanked)) and not any("-include" in each for each in options)
+        plain = [_without_directives(text, macros, complete) for text in blanked]
         self._macros = {name: found[0] if all(each == found[0] for each in found) else None
                         for name, found in macros.items()}  # fmt: skip
         self._left = _LONGEST
@@ -343,13 +343,19 @@ def _blanked(text: str) -> str:
     return _BLANKED.sub(blank, text)
 
 
-def _without_directives(text: str, macros: dict[str, list[list[str]]]) -> str:
+_INCLUDES = re.compile(r"^\s*#\s*(include|import)\b", re.MULTILINE)
+
+
+def _without_directives(text: str, macros: dict[str, list[list[str]]], complete: bool) -> str:
     """Remove the directives of the preprocessor and what #if 0 leaves out, and add the macros without arguments.
 
     A macro that is removed, or defined only under a condition other than #ifndef, gets a second meaning: its own name.
+    So does one with a value under an #ifndef of its name, unless the texts are complete: a header that is not read may
+    define it.
     """
     lines, skipped = [], 0
     doubts = [False]  # for each open condition, the outermost first: whether what is defined there may stay undefined
+    asked = ""  # the name of the newest #ifndef
     for line in re.sub(r"\\\r?\n", " ", text).splitlines():
         directive = re.match(r"\s*#\s*(\w+)\s*(.*)", line)
         if directive is None:
@@ -372,12 +378,13 @@ def _without_directives(text: str, macros: dict[str, list[list[str]]]) -> str:
             if defined is not None and not defined[2]:
                 found = macros.setdefault(defined[1], [])
                 found.append(_TOKEN.findall(defined[3]))
-                if doubts[-1]:
+                if doubts[-1] or defined[1] == asked and defined[3] and not complete:
                     found.append([defined[1]])
         elif word == "undef":
             macros.setdefault(rest.strip(), []).append([rest.strip()])
         elif word.startswith("if"):
             doubts.append(doubts[-1] or word != "ifndef")
+            asked = rest.strip() if word == "ifndef" else asked
         elif word.startswith("el") and len(doubts) > 1:
             doubts[-1] = True
         elif word == "endif" and len(doubts) > 1:

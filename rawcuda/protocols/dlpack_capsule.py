@@ -278,13 +278,12 @@ def describe(
     if shared:
         if not watched:
             watch_forks()
-        taking.acquire()  # two threads may have got the same capsule
-    try:
+        with taking:  # two threads may have got the same capsule
+            address, versioned = identify(capsule)
+            made = describe_tensor(kind, BY_CAPSULE, capsule, address, None if versioned else NO_FLAGS)
+    else:
         address, versioned = identify(capsule)
         made = describe_tensor(kind, BY_CAPSULE, capsule, address, None if versioned else NO_FLAGS)
-    finally:
-        if shared:
-            taking.release()
     if said != made._place.label or not versioned or listeners:
         _check_fetched(exporter, made, address, versioned, said)  # no lock is held: it calls the exporter and listeners
     if shared:

@@ -284,12 +284,16 @@ class _Reader:
         if self.depth > 20:
             raise _Unreadable
         self.at += 1
+        start, order = self.at, self.order
         items, size = self.items("}")
         self.depth -= 1
         align = 1
         if self.order == "@":
             align = max([item.align for item in items], default=1)
         if self.depth and size % align:  # NumPy leaves out the padding at its end, sometimes to add it after the field
+            raise _Ambiguous
+        mixed = order != "@" or any(sign in self.text[start : self.at] for sign in "=<>!^")
+        if self.depth and mixed and any(item.align > 1 for item in items):  # NumPy aligns in the outermost structure
             raise _Ambiguous
         whole = _Item([item.as_field() for item in items], size, align, any(item.is_swapped() for item in items))
         if count is not None:

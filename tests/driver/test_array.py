@@ -332,6 +332,17 @@ def test_copies_between_arrays(device):
             third.copy_from(one)
 
 
+@pytest.mark.parametrize("shape", [(2, 3, 4), (3, 4)])
+def test_parts_without_elements(device, shape):
+    """Nothing is copied, whatever the strides of the other side are."""
+    with device.array(shape, "float32") as made:
+        for part in (made[..., 0:0], made[1:1]):
+            empty = device.empty(part.shape, "float32")
+            assert part.copy_from(empty).copy_to(empty) is empty
+            other = rawcuda.view(memoryview(b"")).reinterpret("float32").reshape(part.shape)
+            assert part.copy_from(other).tolist() == part.download().tolist()
+
+
 def test_overlapping_parts_of_one_array_are_refused(device):
     """Also through other objects for the same array."""
     with device.mipmapped_array(8, "uint8", levels=2) as levels, device.array(8, "uint8") as one:

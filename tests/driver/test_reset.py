@@ -3,6 +3,8 @@
 import array
 import ctypes
 import gc
+import linecache
+import sys
 import weakref
 
 import pytest
@@ -43,6 +45,44 @@ def works(device):
         loaded["add"].launch(ones, ones, out, 4, grid=1, block=4, stream=stream)
         stream.synchronize()
         return out.tolist() == [2.0] * 4
+
+
+def test_objects_say_so_after_a_reset_that_was_interrupted(own):
+    """Whatever line an exception comes from, the next reset() works, and no object keeps an old handle."""
+    resetting = module("gpu.devices.resetting")
+
+    class Injected(BaseException):
+        pass
+
+    def trace(frame, event, _):
+        if frame.f_code.co_filename != resetting.__file__:
+            return trace if event == "call" else None
+        if event == "line" and frame.f_lineno not in seen and linecache.getline(*place(frame)).strip() not in last:
+            seen.add(frame.f_lineno)
+            sys.settrace(None)
+            raise Injected
+        return trace
+
+    def place(frame):
+        return frame.f_code.co_filename, frame.f_lineno
+
+    last = "try:", "finally:", "primary._open()"  # lines after which nothing would go on
+    seen, complete, was = set(), False, sys.gettrace()
+    while not complete:
+        stream, event, memory = own.stream(), own.event(), own.allocate(16)
+        sys.settrace(trace)
+        try:
+            own.reset(force=True)
+            complete = True
+        except Injected:
+            pass
+        finally:
+            sys.settrace(was)
+        own.reset(force=True)
+        for use in (stream.query, event.query, memory.view):
+            with pytest.raises(errors.Closed, match="that reset"):
+                use()
+    assert len(seen) > 60 and works(own)
 
 
 def test_objects_of_the_old_context_say_so(own):

@@ -452,9 +452,9 @@ check(cuda.cudaGraphCreate(by(graph), 0))
 pointers = (ctypes.c_void_p * 2)(ctypes.addressof(memory), ctypes.addressof(value))
 words = struct.pack("<Q7I4xQQ", ctypes.addressof(stands["add"]), 1, 1, 1, 2, 1, 1, 0, ctypes.addressof(pointers), 0)
 check(cuda.cudaGraphAddKernelNode(by(node), graph, None, size(0), words))
-told = ctypes.create_string_buffer(64)
+told = ctypes.create_string_buffer(b"x" * 64, 64)
 check(cuda.cudaGraphKernelNodeGetParams(node, told))
-assert told.raw[:36] == words[:36]
+assert told.raw[:36] == words[:36] and told.raw[56:] == b"x" * 8  # the structure has 56 bytes
 check(cuda.cudaGraphAddMemcpyNode1D(by(copy), graph, by(node), size(1), host, memory, size(4), 2))
 target = stands["counter"], memory, size(4), size(4), 3
 check(cuda.cudaGraphAddMemcpyNodeToSymbol(by(symbol), graph, by(node), size(1), *target))

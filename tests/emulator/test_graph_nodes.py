@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import struct
+import threading
 import time
 
 import pytest
@@ -848,6 +849,38 @@ def test_an_update_does_not_change_a_pending_launch(client, graph, memory):
         client.do("cuGraphLaunch", executable, stream)
     client.do("cuCtxSynchronize")
     assert client.number(memory) == 12
+
+
+def test_a_launch_is_one_piece_of_the_order_of_its_stream(client, graph, memory):
+    """Other threads' work comes before or after it, even while one of its kernels runs."""
+    spin, function = client.kernels()("spin"), client.kernels()("step")
+    flag, stream = client.pinned(bytes(4)), client.stream()
+    cells = ctypes.create_string_buffer(struct.pack("<Q", flag), 8)
+    pointers = array_of(ctypes.addressof(cells))
+    words = KERNEL.pack(spin, 1, 1, 1, 1, 1, 1, 0, ctypes.addressof(pointers), 0, 0, 0)
+    first = step(client, graph, memory, 1, function=function)
+    middle = add(client, graph, "KernelNode_v2", words, after=[first])
+    step(client, graph, memory, 3, after=[middle], function=function)
+    executable = ready(client, graph)
+
+    def launch():
+        client.do("cuCtxSetCurrent", client.context)
+        client.do("cuGraphLaunch", executable, stream)
+        client.do("cuStreamSynchronize", stream)
+
+    def other():
+        client.do("cuCtxSetCurrent", client.context)
+        client.launch(function, [memory, 2], stream=stream)
+
+    threads = [threading.Thread(target=each) for each in (launch, other)]
+    for each in threads:
+        each.start()
+        time.sleep(0.1)
+    ctypes.memmove(flag, b"\1\0\0\0", 4)
+    for each in threads:
+        each.join()
+    client.do("cuCtxSynchronize")
+    assert client.number(memory) in (132, 213)
 
 
 def test_arguments_that_were_read_stay_where_they_are(client, graph, memory):

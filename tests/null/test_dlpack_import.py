@@ -381,6 +381,49 @@ def test_2_25_two_threads_want_one_capsule(monkeypatch):
     assert tensor.freed == 1
 
 
+def test_an_exception_at_any_line_leaves_capsules_usable_for_other_threads():
+    """An exporter that keeps its capsule has it read under a lock."""
+    dlpack, reader, seen = module("dlpack"), module("protocols.dlpack_capsule"), set()
+
+    class Injected(BaseException):
+        pass
+
+    class Keeping:
+        def __dlpack__(self, **options):
+            self.kept = tensor.capsule()
+            return self.kept
+
+    def trace(frame, event, _):
+        place = frame.f_code.co_filename, frame.f_lineno
+        if place[0] not in (dlpack.__file__, reader.__file__):
+            return None
+        if event == "line" and place not in seen:
+            seen.add(place)
+            sys.settrace(None)
+            raise Injected
+        return trace
+
+    def look():
+        found.append(dlpack.taking.acquire(False))
+        dlpack.taking.release()
+
+    before, was = -1, sys.gettrace()
+    while len(seen) > before:
+        before, tensor, found = len(seen), Tensor(), []
+        sys.settrace(trace)
+        try:
+            view(Keeping())
+        except Injected:
+            pass
+        finally:
+            sys.settrace(was)
+        thread = threading.Thread(target=look)
+        thread.start()
+        thread.join()
+        assert found == [True]
+    assert len(seen) > 20
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no mprotect()")
 @pytest.mark.parametrize("name", [b"dltensor", b"dltensor_versioned", b"something_else", b""])
 def test_a_name_at_the_end_of_what_can_be_read(name):

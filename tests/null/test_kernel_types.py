@@ -202,6 +202,22 @@ def test_only_what_stands_below_a_doubtful_condition_is_doubtful() -> None:
         assert of_source(text + kernel, sizes=[8]) == [type], text
 
 
+def test_a_header_that_is_not_read_may_define_a_macro_that_has_a_default() -> None:
+    default, guard = "#ifndef T\n#define T float\n#endif\n", "#ifndef G\n#define G\n#define T float\n#endif\n"
+    kernel = "__global__ void k(T *x) {}"
+    for text, type in (
+        (default, "float *x"),
+        ('#include "config.h"\n' + default, "? x"),
+        (default + "  #  import <config.h>\n", "? x"),  # this may hold another kernel, which is compiled, too
+        ("// #include <config.h>\n" + default, "float *x"),
+        ("#include <config.h>\n" + guard, "float *x"),
+        ("#include <config.h>\n#define T float\n", "float *x"),
+    ):
+        assert of_source(text + kernel, sizes=[8]) == [type], text
+    for option in ("-include", "--pre-include=config.h", "-includeconfig.h"):
+        assert of_source(default + kernel, sizes=[8], options=[option, "config.h"]) == ["? x"], option
+
+
 @pytest.mark.parametrize(
     "text", ["#ifndef X\n#define A 1\n", "#ifndef X\n#define A 1\n#endif\n", "#if 0\n#else\n#define A 1\n"]
 )

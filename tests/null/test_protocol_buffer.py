@@ -221,6 +221,8 @@ def test_6_10_the_itemsize_is_trusted_over_the_format():
     assert v.itemsize == 16 and v.shape == (2,) and v.dtype.kind == "opaque"
     w = view((Packed * 2)())
     assert w.itemsize == 5 and w.dtype.kind == "opaque"
+    for nested, size in (("T{=e:x:b:y:@e:z:}", 12), ("=T{b:x:@h:y:}", 9)):  # NumPy aligns in the outermost structure
+        assert str(pep3118.dtype_of(f"T{{i:a:b:b:{nested}:s:}}", size)) == f"|V{size}"
     assert str(pep3118.dtype_of("T{<i:a:<d:b:}", 16)) == "|V16"  # ctypes before gh-76961: the format is wrong
     assert pep3118.dtype_of("T{<i:a:<d:b:}", 16).format == "16x"  # NumPy would refuse it if it were passed on
     assert pep3118.dtype_of("<l", 8).kind == "opaque" and pep3118.dtype_of("f", 8).kind == "opaque"

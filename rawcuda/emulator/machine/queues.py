@@ -33,6 +33,7 @@ import random
 import threading
 import time
 from collections import deque
+from contextlib import contextmanager
 
 from .codes import Refused
 from .recovery import RUNNING, is_outside
@@ -40,7 +41,7 @@ from .space import Fault
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from typing import Callable
 
     from ..entries.graphs.capture import Capture
@@ -308,9 +309,25 @@ class Queues:
         self._inside.discard(me)
         if idle and self.mode == "eager" and work.can_run() and not work.done and stream.queue[0] is work:
             self._execute(work)  # no other work could come first
-        if not work.done:
-            self._submit_more(work)
+        self.go_on(work)
         return work
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Run nothing of what a with block queues before all of it is queued, behind one another."""
+        me = threading.get_ident()
+        is_nested = me in self._inside
+        self._inside.add(me)
+        try:
+            yield
+        finally:
+            if not is_nested:
+                self._inside.discard(me)
+
+    def go_on(self, work: Work) -> None:
+        """Do what submit() does after it has queued some work, in this mode."""
+        if threading.get_ident() not in self._inside and not work.done:
+            self._submit_more(work)
 
     def make_room(self, context: Context) -> None:
         """Before a launch, wait until the context can hold its work: a driver waits with a lock of the context held."""

@@ -18,7 +18,7 @@ from .state import Runtime, runtime
 
 __all__ = ["node_of"]
 
-_NODE = 64  # the size of cudaKernelNodeParams; CUDA_KERNEL_NODE_PARAMS_v1 has the same members
+_NODE = 56  # the size of cudaKernelNodeParams; CUDA_KERNEL_NODE_PARAMS_v1 has the same members
 _KERNEL, _COPY, _FILL, _ALLOCATION, _CONDITIONAL = 0, 1, 2, 10, 13  # cudaGraphNodeType
 _PARAMETERS, _UNION = 256, 16  # the size of cudaGraphNodeParams, and where its union is
 _COPY_AT = 16  # where cudaMemcpyNodeParams has its cudaMemcpy3DParms

@@ -88,8 +88,10 @@ def reset(device: Device, force: bool) -> None:
         _forget_failures(primary.ordinal)
         attempt(primary.driver.cuDevicePrimaryCtxReset_v2, primary.ordinal)
         primary._handle, primary.closing = None, True
-        attempt(primary.driver.cuDevicePrimaryCtxRelease_v2, primary.ordinal)
-        primary._open()
+        try:
+            attempt(primary.driver.cuDevicePrimaryCtxRelease_v2, primary.ordinal)
+        finally:
+            primary._open()
     invalidate()
 
 
@@ -168,6 +170,14 @@ def _end_objects(primary: PrimaryContext, owned: list[Owned]) -> None:
     users: list[Any] = [user for user in tuple(primary.users) if not getattr(user, "survives", False)]
     users.sort(key=lambda user: getattr(user, "kind", None) is GREEN)  # after their streams
     owners = _owners_of(users, primary, owned)
+    owners.sort(key=lambda owner: getattr(owner._release, "kind", None) is GREEN)
+    for owner in owners:  # before their releases: after an interrupt, the next reset() finds the releases, not these
+        ended: Any = owner._release
+        if hasattr(ended, "parts"):  # opened by a handle of another process, which is told now
+            ended.release(late=True)
+        owner._handle, owner._release = None, _Ended(primary.ordinal)
+        if not owner._closing():  # otherwise its finalizer, which releases nothing any more, keeps what was registered
+            owner.__del__ = _nothing
     for user in users:
         if type(user) in (object, Point):  # a call in another thread that waits for the context
             continue
@@ -176,13 +186,6 @@ def _end_objects(primary: PrimaryContext, owned: list[Owned]) -> None:
             user.give_away()
         else:
             user.release(late=True)
-    for owner in owners:
-        ended: Any = owner._release
-        owner._handle, owner._release = None, _Ended(primary.ordinal)
-        if hasattr(ended, "parts"):  # opened by a handle of another process, which is told now
-            ended.release(late=True)
-        if not owner._closing():  # otherwise its finalizer, which releases nothing any more, keeps what was registered
-            owner.__del__ = _nothing
 
 
 def _all_owned() -> list[Owned]:

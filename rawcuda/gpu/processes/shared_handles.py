@@ -199,7 +199,7 @@ def machine_id() -> bytes:
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             return bytes.fromhex(file.read().strip().replace("-", ""))[:16].ljust(16, b"\0")
-    except (OSError, ValueError):
+    except (FileNotFoundError, PermissionError, ValueError):  # (but not without a free descriptor)
         return bytes(16)
 
 

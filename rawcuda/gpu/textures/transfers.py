@@ -86,6 +86,8 @@ def _rows_of(data: StridedView, box: Box, on_host: bool) -> _Rows | None:
     x, y, z = box.ordered(tuple(full), 0)
     width, height, depth = box.ordered(box.counts, 1)
     row = width * element
+    if 0 in (width, height, depth):
+        return _Rows(data.ptr, row, height, on_host)
     if width > 1 and x != element:
         return None
     if height > 1:

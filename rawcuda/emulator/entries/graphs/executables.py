@@ -250,7 +250,6 @@ def launch(machine: Machine, handle: int, stream_handle: int) -> None:
         copied.counted = False
         stream.capture.add(stream, Child(copied))
         return
-    submit = machine.queues.submit
     machine.queues.admit(stream)
     graph, disabled = ready.graph, ready.disabled
     if graph.holds(Conditional):  # later changes do not affect this launch, whose bodies are read while it runs
@@ -258,17 +257,28 @@ def launch(machine: Machine, handle: int, stream_handle: int) -> None:
         graph, disabled = graph.copy(None, twins), {twins[node] for node in disabled}
     pieces = list(_pieces(machine, stream, graph, disabled))
     events = [_events(machine, node.does) for node, _ in pieces]
-    for early in _check_memory(ready, [node for node, _ in pieces]):
-        early.memory.leave()
-        submit(stream, early.memory.end, "the end of memory of a graph")
+    first = _check_memory(ready, [node for node, _ in pieces])
     conditions = [each.does.condition for each in graph.walk() if isinstance(each.does, Conditional)]
 
     def begin() -> None:
         for condition in conditions:
             condition.begin()
 
+    with machine.queues.together():
+        for early in first:
+            early.memory.leave()
+            machine.queues.submit(stream, early.memory.end, "the end of memory of a graph")
+        end = _queue(machine, stream, ready, begin, pieces, events)
+    machine.queues.go_on(end)
+
+
+def _queue(
+    machine: Machine, stream: Stream, ready: GraphExec, begin: Callable[[], None],
+    pieces: list[tuple[Node, Callable[[], None]]], events: list[list[Event]],
+) -> Work:  # fmt: skip
+    """Queue the pieces of a launch, each with the events that it records, and return their end."""
+    submit, last = machine.queues.submit, ready.last
     ready.pending += 1
-    last = ready.last
     submit(stream, begin, "the start of a graph", INSTANT, [last] if last is not None else ())
     for (node, run), marks in zip(pieces, events):
         does = node.does
@@ -286,6 +296,7 @@ def launch(machine: Machine, handle: int, stream_handle: int) -> None:
         for event in marks:
             event.work, event.captured = work, None
     ready.last = submit(stream, lambda: ready.end(machine), "the end of a graph")
+    return ready.last
 
 
 # -- instantiation
