@@ -151,7 +151,7 @@ def _statement() -> str:
         if name != _PACKAGE and not name.startswith(_PACKAGE + "."):
             from linecache import getline
 
-            path, line = frame.f_code.co_filename, frame.f_lineno
+            path, line = frame.f_code.co_filename, frame.f_lineno or 0  # (some instructions have no line)
             return f"{os.path.basename(path)}:{line}  {getline(path, line).strip()[:90]}".strip()
         frame = frame.f_back
     return ""

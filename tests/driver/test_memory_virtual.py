@@ -160,6 +160,20 @@ def test_close_goes_on_after_an_interrupt(device, library, grain, monkeypatch, p
         assert not library.live_handles().get("memory")
 
 
+@pytest.mark.parametrize("how", ["shrink", "unmap"])
+def test_what_a_reader_of_the_array_interface_uses_stays(device, grain, how):
+    with device.virtual_memory(grain, reserve=2 * grain) as memory:
+        memory.grow(2 * grain)
+        view = memory.view()
+        assert view.__cuda_array_interface__["shape"] == (2 * grain,)
+        del view  # with the object whose interface was read, its readers are gone
+        memory.shrink(grain)
+        assert memory.__cuda_array_interface__["shape"] == (grain,)
+        with pytest.raises(ValueError, match=r"the array interface of this memory was read.*memory\.view\(\)"):
+            memory.shrink(0) if how == "shrink" else memory.unmap(0, grain)
+        assert memory.nbytes == grain
+
+
 def test_mapping_with_gaps(device, grain):
     with device.virtual_memory(reserve=4 * grain) as memory:
         assert memory.nbytes == 0 and memory.mappings == () and memory.view().shape == (0,)

@@ -701,10 +701,14 @@ def test_nothing_is_left_in_either_process(device, worker):
     cycle()
     device.synchronize()
     files = len(os.listdir("/proc/self/fd")), worker.do("left")
+    threads = len(os.listdir("/proc/self/task"))
     for _ in range(5):
         cycle()
     device.synchronize()
-    assert not any("shares memory" in each.name for each in threading.enumerate())
+    end = time.monotonic() + 30
+    while len(os.listdir("/proc/self/task")) > threads:
+        assert time.monotonic() < end
+        time.sleep(0.001)
     assert (len(os.listdir("/proc/self/fd")), worker.do("left")) == files
     assert not [name for name in os.listdir("/dev/shm") if "cuda" in name]
 
@@ -720,7 +724,7 @@ def test_an_exception_at_any_line_of_a_share_leaves_no_server(device):
     seen = set()
 
     def settled():
-        alone = not any("shares memory" in each.name for each in threading.enumerate())
+        alone = len(os.listdir("/proc/self/task")) <= threads
         return (alone, len(os.listdir("/proc/self/fd"))) == (True, files)
 
     def trace(frame, event, _):
@@ -736,6 +740,7 @@ def test_an_exception_at_any_line_of_a_share_leaves_no_server(device):
 
     places = []
     files, before, was = len(os.listdir("/proc/self/fd")), -1, sys.gettrace()
+    threads = len(os.listdir("/proc/self/task"))
     while len(seen) > before:
         before = len(seen)
         sys.settrace(trace)
@@ -852,25 +857,47 @@ def test_descriptors_that_arrive_are_not_inherited(device, worker, monkeypatch):
 def test_an_offer_beside_one_whose_server_did_not_start(device, worker, monkeypatch):
     from tests.subject import module
 
-    server, inner = module("gpu.processes.server").Server, []
-    start = threading.Thread.start
+    serving, inner = module("gpu.processes.server"), []
 
-    def failing(self):
-        monkeypatch.undo()
-        inner.append(server.add(running[-1], b"", [], None))  # another thread is here before the lock
-        raise RuntimeError("can't start new thread")
+    class Failing:
+        get_ident = staticmethod(threading.get_ident)
 
-    running = module("gpu.processes.server")._running
+        @staticmethod
+        def start_new_thread(function, arguments):
+            monkeypatch.undo()
+            inner.append(serving.Server.add(running[-1], b"", [], None))  # another thread is here before the lock
+            raise RuntimeError("can't start new thread")
+
+    running = serving._running
     with device.allocate(64) as memory:
-        monkeypatch.setattr(threading.Thread, "start", failing)
+        monkeypatch.setattr(serving, "_thread", Failing)
         with pytest.raises(RuntimeError, match="new thread"):
             memory.share()
-        assert threading.Thread.start is start
+        assert serving._thread is not Failing
         with memory.share() as handle:
             worker.do("open_memory", "m", handle)
             worker.do("close", "m")
         for offer in inner:
             offer.end(60)
+
+
+def test_a_finalizer_in_the_thread_that_answers_may_share(device, monkeypatch):
+    """A collection may come before anything else that this thread does, while the first share waits."""
+    serving, inner = module("gpu.processes.server"), []
+    serve = serving.Server._serve
+
+    def collects(self):
+        if not inner:
+            inner.append(memory.share())
+            inner[0].close(60)
+        serve(self)
+
+    monkeypatch.setattr(serving.Server, "_serve", collects)
+    with device.allocate(64) as memory:
+        sharing = threading.Thread(target=lambda: memory.share().close(60), daemon=True)
+        sharing.start()
+        sharing.join(30)
+        assert not sharing.is_alive() and inner[0].closed
 
 
 @pytest.mark.codes("cuMemPoolExportToShareableHandle returned 304")  # whose name cannot be read without a descriptor

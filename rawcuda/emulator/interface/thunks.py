@@ -152,12 +152,20 @@ def entry(line: str, *, since: int, free: bool = False, save: Save | None = None
 
     def declare(function: F) -> F:
         made = Entry(line, function, free, since, save)
-        if made.name in ENTRIES:
+        if not is_again(ENTRIES.get(made.name), function):
             raise ValueError(f"{made.name} is declared twice")
         ENTRIES[made.name] = made
         return function
 
     return declare
+
+
+def is_again(known: Any, function: Any) -> bool:
+    """Tell whether a declared function is new, or the same one: an interrupted import of its module begins again."""
+    return known is None or (known.function.__module__, known.function.__qualname__) == (
+        function.__module__,
+        function.__qualname__,
+    )
 
 
 def serve(machine: Machine, served: Entry) -> int:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import ctypes
 from weakref import WeakKeyDictionary
 
-from ..interface.thunks import ENTRIES, wrapped
+from ..interface.thunks import ENTRIES, is_again, wrapped
 from ..machine.codes import CONTEXT_IS_DESTROYED, Refused
 
 TYPE_CHECKING = False
@@ -53,7 +53,7 @@ def runtime(*names: str, context: bool = True, records: bool = True) -> Callable
 
     def declare(function: F) -> F:
         for name in names:
-            if name in BODIES:
+            if not is_again(BODIES.get(name), function):
                 raise ValueError(f"{name} is declared twice")
             BODIES[name] = Body(function, context, records)
         return function

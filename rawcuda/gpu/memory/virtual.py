@@ -333,6 +333,11 @@ class VirtualMemory(locations.PeerAccess, Memory):
         if any(each._uses for each in (self, *views)):  # a copy on a stream of another device may hold one: complete it
             self._reservation.wait(what)
             sweep(now=True)
+        if any(each._is_shown() for each in (self, *views)):
+            raise ValueError(
+                f"the bytes from {begin} on cannot be unmapped: the array interface of this memory was read, and who "
+                "reads it keeps only the Memory. Give a view of it instead, memory.view(), which can be dropped"
+            )
         used = max(((each._handle or 0) + each.nbytes - self.handle for each in views), default=0)
         leased = any(each._held_by() for each in (self, *views))
         if used > begin or leased:

@@ -17,6 +17,7 @@ Read next    shared_handles.py
 
 from __future__ import annotations
 
+import _thread
 import errno
 import os
 
@@ -26,7 +27,6 @@ from ...interpreter.cpython import watch_forks
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from socket import socket
-    from threading import Thread
     from typing import Any
 
 __all__ = ["Answer", "Offer", "ask", "check_system", "publish", "withdraw"]
@@ -145,8 +145,8 @@ class Server:
         self.offers: dict[bytes, Offer] = {}
         self.changed = threading.Condition()
         self.over = self._full = self._starting = False
+        self._thread = 0  # the identifier of the thread that answers, while it runs
         self._socket: Any = None  # until the first offer
-        self._thread: Thread | None = None
         self._new: dict[int, socket] = {}  # connections that have not sent their request
         self._used: dict[int, tuple[socket, Offer]] = {}
 
@@ -158,14 +158,13 @@ class Server:
             if self.over:
                 del self.offers[offer.key]
                 return None
-            if self._thread is None and not self._starting:  # a signal handler may come here while it starts
+            if not self._thread and not self._starting:  # a signal handler may come here while it starts
                 try:
                     self._starting = True
                     self._start()
                 except BaseException:
-                    if not self._serves():
-                        self._stop()
-                        self._thread = None  # the next offer starts it
+                    if not self._thread:
+                        self._stop()  # the next offer starts it
                     offer.ended = True
                     self._settle(offer)
                     raise
@@ -174,10 +173,12 @@ class Server:
             return offer
 
     def _start(self) -> None:
-        """Listen, and start the thread that answers; it ends as soon as this server is over."""
+        """Listen, and start the thread that answers; it ends as soon as this server is over.
+
+        A Thread would be waited for, and may need the lock that is held here: a collection in it may share or close.
+        """
         import select
         import socket
-        import threading
 
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._socket.bind(_path(self.address))
@@ -185,8 +186,7 @@ class Server:
         self._socket.setblocking(False)
         self._poll = select.poll()
         self._poll.register(self._socket, select.POLLIN)
-        self._thread = threading.Thread(target=self._serve, name="shares memory with other processes", daemon=True)
-        self._thread.start()
+        self._thread = _thread.start_new_thread(self._serve, ())
 
     def end(self, offer: Offer, timeout: float) -> None:
         """End an offer; see Offer.end."""
@@ -200,8 +200,8 @@ class Server:
                     f"after {timeout:g} seconds, what was shared is still open in process {users}: close it there, or "
                     "wait longer; it is kept until then"
                 )
-        if timeout and self.over and self._thread is not None:
-            self._thread.join(min(timeout, _FOREVER))  # it closes the socket
+            if timeout and self.over and self._thread != _thread.get_ident():
+                self.changed.wait_for(lambda: not self._thread, min(timeout, _FOREVER))  # it closes the socket
 
     def _settle(self, offer: Offer) -> None:
         """Release an offer that is over, and end with the last one. An interrupted call can be made again."""
@@ -225,11 +225,8 @@ class Server:
             self._socket.shutdown(2)
         except OSError:
             pass
-        if not self._serves():
+        if not self._thread:
             self._socket.close()
-
-    def _serves(self) -> bool:
-        return self._thread is not None and self._thread.is_alive()
 
     def abandon(self) -> None:
         """Close everything in a child of fork(), without a message to other processes."""
@@ -242,7 +239,18 @@ class Server:
                 connection.close()
 
     def _serve(self) -> None:
-        pid = os.getpid()
+        pid, self._thread = os.getpid(), _thread.get_ident()
+        try:
+            self._answer_all(pid)
+        finally:
+            if pid == os.getpid():
+                for connection in (*self._new.values(), self._socket):
+                    connection.close()
+                with self.changed:
+                    self._thread = 0
+                    self.changed.notify_all()
+
+    def _answer_all(self, pid: int) -> None:
         from time import sleep
 
         while not self._is_over():
@@ -259,9 +267,6 @@ class Server:
                         self._accept()
                     else:
                         self._hear(number)
-        if pid == os.getpid():
-            for connection in (*self._new.values(), self._socket):
-                connection.close()
 
     def _is_over(self) -> bool:
         return self.over
