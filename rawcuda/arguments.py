@@ -43,7 +43,10 @@ class SetOnce:
     _instead: str
 
     def __setattr__(self, name: str, value: object) -> None:
-        if name[:1] != "_" and type(getattr(type(self), name, None)) is _Slot and hasattr(self, name):
+        fact = getattr(type(self), name, None)
+        if name[:1] != "_" and (
+            type(fact) is _Slot and hasattr(self, name) or isinstance(fact, property) and not fact.fset
+        ):
             raise AttributeError(f"{type(self).__name__}.{name} cannot be set: {self._instead}")
         object.__setattr__(self, name, value)
 

@@ -161,6 +161,8 @@ class Driver(Calls):
             function.symbol = symbol
             if not kinds:
                 self._convert(function)
+            function = self._guarded(function)
+            if not kinds:
                 self._raw[symbol] = function
         return function
 
@@ -172,7 +174,12 @@ class Driver(Calls):
         function: Any = _Brief(self.address(symbol))
         function.symbol = symbol
         self._convert(function)
-        return function
+        return self._guarded(function)
+
+    def _guarded(self, function: Any) -> Any:
+        """Return a C function, or what the emulator, whose functions need room on Python's stack, makes of it."""
+        guarded = getattr(self.libcuda, "guarded", None)
+        return function if guarded is None else guarded(function)
 
     def _convert(self, function: Any) -> None:
         """Give a function argument types where prepared arguments are only numbers."""
@@ -231,6 +238,7 @@ class Driver(Calls):
         prototype = cuda_h.prototypes()[name]
         names = [parameter for parameter, _ in prototype.parameters]
         function = ctypes.CFUNCTYPE(ctypes.c_int, *(kind for _, kind in prototype.parameters))(self.address(name))
+        function = self._guarded(function)
         count, is_query, listeners, careful, driver = (
             len(names),
             name in _QUERIES,

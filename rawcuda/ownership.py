@@ -131,8 +131,9 @@ def drain() -> None:
             if not dropped:
                 break
             release = dropped.popleft()
-            if not forked and release.release(True) is False:
-                later.append(release)
+            later.append(release)  # also if an interrupt ends it
+            if forked or release.release(True) is not False:
+                later.pop()
     except (IndexError, ImportError):  # another thread took the last one; the interpreter ends and imports nothing more
         pass
     finally:

@@ -366,3 +366,40 @@ def test_what_queued_work_uses_is_kept_if_the_wait_for_its_end_is_refused(device
         device.synchronize()  # also for what was queued inside the kernel
         points.sweep(now=True)
     assert kept == ["kept", "freed"] and not ordering._unfinished
+
+
+# -- the stack
+
+
+@pytest.mark.parametrize("what", ["fill", "copy", "launch", "allocate"])
+def test_a_call_near_the_recursion_limit_does_its_work_or_raises(device, what):
+    """At every depth: what returns was done, what raises RecursionError was not, and the device can be used on."""
+    with device.load(kernels.ADD) as code, device.stream() as stream:
+        numbers, ones = device.zeros(4096, "float32"), device.upload(array.array("f", [1]))
+        byte = device.upload(bytes([1]))
+        returned = []
+        actions = {
+            "fill": lambda n: numbers[n : n + 1].fill(1),
+            "copy": lambda n: rawcuda.copy(numbers[n : n + 1], ones, stream=stream),
+            "launch": lambda n: code["add"].launch(ones, ones, numbers[n : n + 1], 1, grid=1, block=1),
+            "allocate": lambda n: device.allocate(1).copy_from(byte).view().item() == 1 or returned.clear(),
+        }
+
+        def walk(n):
+            actions[what](n)
+            returned.append(n)
+            walk(n + 1)
+
+        def deeper(more):
+            return deeper(more - 1) if more else walk(0)
+
+        for more in range(6):
+            numbers.fill(0)
+            returned.clear()
+            with pytest.raises(RecursionError):
+                deeper(more)
+            stream.synchronize()
+            expected = {"fill": 1.0, "copy": 1.0, "launch": 2.0, "allocate": 0.0}[what]
+            found = numbers.tolist()
+            assert len(returned) > 50 and [found[n] for n in returned] == [expected] * len(returned)
+            assert found[len(returned) + 1 :] == [0.0] * (4095 - len(returned))

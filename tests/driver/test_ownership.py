@@ -716,6 +716,47 @@ def test_an_interrupted_close_of_a_stream_keeps_the_end_of_its_work(device, monk
     assert seen.index("cuEventSynchronize") < seen.index("cuMemFree_v2")
 
 
+@pytest.mark.parametrize("how", ["close", "drop"])
+@pytest.mark.parametrize("kind", ["pinned", "ordered", "array", "module"])
+def test_a_wait_of_close_that_is_interrupted_is_made_again(device, library, monkeypatch, kind, how):
+    """It is the most likely place of an interrupt; the next call that drains releases the handle."""
+    handles, interrupts = module("gpu.core.handles"), [KeyboardInterrupt]
+    finish = handles.finish_context
+
+    def interrupted(*arguments):
+        if interrupts:
+            raise interrupts.pop()
+        return finish(*arguments)
+
+    with device.stream() as stream:
+        thing = {
+            "pinned": lambda: device.allocate(64, kind="pinned"),
+            "ordered": lambda: device.allocate(64, stream=stream),
+            "array": lambda: device.array(8, "uint8"),
+            "module": lambda: device.load(kernels.ADD),
+        }[kind]()
+        if kind == "ordered":
+            thing.lease()  # so that it is not freed in the order of its stream
+        monkeypatch.setattr(handles, "finish_context", interrupted)
+        before = library.live_handles() if library is not None else {}
+        if how == "close":
+            with pytest.raises(KeyboardInterrupt):
+                thing.close()
+            assert thing.closed
+        else:
+            lifetime = thing._release
+            lifetime.stream = handles.Leased(None)  # as if its users were not known
+            del thing
+            gc.collect()
+            with pytest.raises(KeyboardInterrupt):
+                owned.drain()
+        assert not interrupts
+        owned.drain()
+        if library is not None:
+            name = {"array": "array", "module": "module"}.get(kind, "memory")
+            assert library.live_handles().get(name, 0) == before[name] - 1
+
+
 def test_an_event_is_not_used_elsewhere_while_a_thread_records_it(device, monkeypatch):
     """A thread that records a point waits in the driver, and another one finds meanwhile that the point was reached."""
     points = module("gpu.core.points")

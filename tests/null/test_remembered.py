@@ -47,7 +47,7 @@ REGISTERS = {
     "gpu.memory.ordering": "_told _unfinished",
     "gpu.processes.shared_handles": "_processes",
     "gpu.processes.opening": "_open_here Opened.parts",
-    "gpu.processes.server": "_running _asked Offer.users Server.offers Server._new Server._used",
+    "gpu.processes.server": "_running _asked Answer.descriptors Offer.users Server.offers Server._new Server._used",
     "gpu.core.stream_arguments": "failed",
     "gpu.core.points": "captured_on capturing waiting retained _newest _skipped Point.things Point.recording",
     "gpu.streams.stream": "_keepers",

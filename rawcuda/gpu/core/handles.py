@@ -170,9 +170,10 @@ class Lifetime(Cell):  # type: ignore[misc]
             its order; a Leased: all work of the context must be done before
     taken   the lock that the one caller takes that releases the handle; it is not released afterwards
     capture  the number of our capture that allocated the memory: it belongs to the graph, and each launch allocates it
+    begun   True as soon as the releasing call may have been made, which must not be made twice
     """
 
-    __slots__ = ("capture", "kind", "primary", "stream", "taken")
+    __slots__ = ("begun", "capture", "kind", "primary", "stream", "taken")
     __hash__ = object.__hash__  # objects of ctypes have no hash, since their values can change
 
     kind: Kind
@@ -180,6 +181,7 @@ class Lifetime(Cell):  # type: ignore[misc]
     stream: Any
     taken: LockType
     capture: int | None
+    begun: bool
 
     def release(self, late: bool) -> bool:
         """Release the handle, unless that was done already, or no handle was created; raise no error.
@@ -201,6 +203,10 @@ class Lifetime(Cell):  # type: ignore[misc]
             self.primary.driver.unnoticed(error)
         except ForkedAfterInit:
             pass
+        except BaseException as error:  # an interrupt, most likely of the wait before the releasing call
+            if isinstance(error, RecursionError) or not hasattr(self, "begun"):
+                self.taken.release()  # the next call goes on
+            raise
         if type(self) is not Lifetime:
             self._released(failed)
         self.primary.let_go(self)
@@ -225,7 +231,9 @@ class Lifetime(Cell):  # type: ignore[misc]
 
     def _call(self) -> None:
         """Make the releasing call of the table."""
-        getattr(self.primary.calls, self.kind.release)(self)
+        call = getattr(self.primary.calls, self.kind.release)
+        self.begun = True
+        call(self)
 
     def _free_in_order(self, late: bool) -> bool:
         """Release a handle after the work that uses it; return False if a capture forbids it now.
@@ -268,6 +276,7 @@ class Lifetime(Cell):  # type: ignore[misc]
             primary.calls.cuStreamIsCapturing(queue, byref(status))
             if status.value and (self.capture is None or capture_number(primary.calls, queue) != self.capture):
                 return False  # it would be freed in each launch of the graph, which does not allocate it
+            self.begun = True
             primary.calls.cuMemFreeAsync(self, queue)
         except CudaError as error:  # a stream of other software that was destroyed: memory was not freed
             primary.driver.unnoticed(error)
