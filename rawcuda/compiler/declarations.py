@@ -172,7 +172,7 @@ class Declarations:
         if not first:
             return
         name, type = self._declared(first)
-        self._set(name, type)
+        self._set(name, _UNKNOWN if first[-1] == "]" else type)  # an array is a pointer only as a parameter itself
         for other in others:  # typedef float real, *reals: rarely written, so these stay unknown
             for name in other:
                 if _NAME.match(name):

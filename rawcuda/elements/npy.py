@@ -320,17 +320,15 @@ def _replace(real: str, header: bytes, view: memoryview) -> None:
     at_first = 0o600
     if mode is None:
         at_first = 0o666  # minus the umask, as open() itself does
-    with open(os.open(beside, flags, at_first), "wb") as file:
-        try:
+    try:
+        with open(os.open(beside, flags, at_first), "wb") as file:
             file.write(header)
             if view.nbytes:  # a view with an extent of 0 cannot be cast to bytes, and has nothing to write
                 file.write(view)
-            file.close()
-            if mode is not None:
-                os.chmod(beside, mode)
-            os.replace(beside, real)
-        except BaseException:
-            file.close()
-            if os.path.exists(beside):  # else an interrupt came after the renaming
-                os.unlink(beside)
-            raise
+        if mode is not None:
+            os.chmod(beside, mode)
+        os.replace(beside, real)
+    except BaseException:
+        if os.path.exists(beside):  # else an interrupt came before it was made, or after the renaming
+            os.unlink(beside)
+        raise

@@ -156,9 +156,11 @@ def _module(name: str) -> Any:
 
 def forget() -> None:
     """Empty the tables; if another thread learns meanwhile, no entry stays without a reference to its type."""
+    kept = list(_types.values())  # until the tables are empty: each reference removes what is known of a type that ends
     _types.clear()  # before the tables: see learn()
     for table in readers.values():
         table.answers.clear()
+    kept.clear()
 
 
 def learn(exporter: Any, protocol: Any) -> Any:

@@ -574,7 +574,9 @@ def test_zeros_are_ready_in_the_order_of_their_fill(device):
 WRITES = {
     "fill": lambda memory, five, stream: memory.fill(5, stream=stream),
     "copy": lambda memory, five, stream: memory.copy_from(five, stream=stream),
-    "copies": lambda memory, five, stream: rawcuda.copy_batch([(memory, five)], stream=stream),
+    "copies": lambda memory, five, stream: rawcuda.copy_batch(
+        [(memory, five), (memory.device.allocate(8), five)], stream=stream
+    ),
     "strided copy": lambda memory, five, stream: memory.copy_from(five[::-1], stream=stream),
 }
 READS = {

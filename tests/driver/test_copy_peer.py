@@ -223,25 +223,35 @@ def test_a_copy_that_is_refused_in_a_capture_leaves_it_valid(device, other, what
         graph.close()
 
 
+class Info:
+    def Get(self, key):
+        return ""
+
+    def Free(self):
+        pass
+
+
+class Comm:
+    """A communicator whose MPI does not say that it can use device memory."""
+
+    def Get_info(self):
+        return Info()
+
+    def Get_rank(self):
+        return 0
+
+
+def test_what_a_message_does_not_fill_stays(device):
+    view = device.upload(bytes(range(8)))
+    with module("integrations.mpi").buffer(view, Comm(), "receive") as data:
+        data[2:5].memoryview()[:] = bytes([9] * 3)
+    assert view.tolist() == [0, 1, 9, 9, 9, 5, 6, 7]
+
+
 @pytest.mark.parametrize("whose", ["ours", "theirs"])
 def test_mpi_waits_for_the_device_of_page_locked_memory(device, other, monkeypatch, whose):
     """DLPack gives every page-locked array the ordinal 0."""
     buffer, devices = module("integrations.mpi").buffer, module("gpu.devices.device")
-
-    class Info:
-        def Get(self, key):
-            return ""
-
-        def Free(self):
-            pass
-
-    class Comm:
-        def Get_info(self):
-            return Info()
-
-        def Get_rank(self):
-            return 0
-
     waited = []
 
     def finish(primary, what=""):

@@ -108,14 +108,15 @@ def test_a_launch_keeps_the_memory_of_a_tensor_map_whose_address_is_replaced(dev
             with stream.capture() as graph:
                 code["keep"].launch(made, out, grid=1, block=32, stream=stream)
         else:
-            stream.call(go.wait)
+            stream.call(lambda: go.wait(2))  # what is not kept waits for it
             code["keep"].launch(made, out, grid=1, block=32, stream=stream)
         made.replace_address(other)
         del foreign
         gc.collect()
         owned.drain()
-        assert gone() is not None
+        is_kept = gone() is not None
         go.set()
+        assert is_kept
         if captured:
             graph.close()
         device.synchronize()

@@ -67,6 +67,25 @@ def test_an_entry_always_returns_a_code(client, answer, code, kept, free):
     assert client.code("cuCtxSynchronize") == 0  # and the lock is released
 
 
+def test_an_entry_may_be_declared_again_by_its_own_module(monkeypatch):
+    """An interrupted import begins again; two functions cannot be one entry."""
+    thunks = module("emulator.interface.thunks")
+    monkeypatch.setattr(thunks, "ENTRIES", {})
+
+    def declared(name, home):
+        def function(machine):
+            return 0
+
+        function.__qualname__, function.__module__ = name, home
+        return thunks.entry("cuNothing(void)", since=10000)(function)
+
+    first, again = declared("nothing", "a"), declared("nothing", "a")
+    assert thunks.ENTRIES["cuNothing"].function is again is not first
+    for name, home in (("nothing", "b"), ("other", "a")):
+        with pytest.raises(ValueError, match="cuNothing is declared twice"):
+            declared(name, home)
+
+
 def test_an_exception_that_the_client_handles_is_no_interrupt(client):
     try:
         raise KeyError("of the client")

@@ -62,7 +62,8 @@ _CORNERS = {3: 1 << 15, 4: 1 << 7, 5: 1 << 4}
 class TensorMap(SetOnce, Passed):
     """A tensor map: `view`, `kind` ("tiled" or "im2col"), `box`; bytes(map) is what a kernel gets.
 
-    TensorMap.tiled() and TensorMap.im2col() make one.
+    TensorMap.tiled() and TensorMap.im2col() make one. A kernel can also write through it; nothing checks that the view
+    is not read-only.
 
     >>> device = Device(0)
     >>> tiles = TensorMap.tiled(device.empty((64, 64), "float32"), box=(16, 16))
