@@ -25,8 +25,8 @@ _UNKNOWN = CType("")
 _TOKEN = re.compile(r"[A-Za-z_]\w*|\.?\d[\w.']*|\"[^\"]*\"|::|\[\[|\]\]|\S")
 # What has no end goes on to the end of the text or the line; else each of many would be searched for its end to there.
 _BLANKED = re.compile(
-    r"//(?:\\\r?\n|[^\n])*|/\*.*?(?:\*/|\Z)|R\"([^()\\\s]{0,16})\(.*?(?:\)\1\"|\Z)"
-    r"|\"(?:\\.|[^\"\\\n])*(?:\"|\\?\Z|(?=\n))|'(?:\\.|[^'\\\n]){1,16}'",
+    r"//[^\\\n]*(?:\\(?:\r?\n)?[^\\\n]*)*|/\*.*?(?:\*/|\Z)|R\"([^()\\\s]{0,16})\(.*?(?:\)\1\"|\Z)"
+    r"|\"[^\"\\\n]*(?:\\.[^\"\\\n]*)*(?:\"|\\?\Z|(?=\n))|'(?:\\.|[^'\\\n]){1,16}'",
     re.DOTALL,
 )
 _NAME = re.compile(r"[A-Za-z_]\w*\Z")

@@ -61,7 +61,7 @@ def blanked(text: str) -> str:
         return ('""' if match.group()[0] == '"' else " ") + "\n" * match.group().count("\n")
 
     # One without an end goes on to the end of the text; else each of many would be searched for its end to there.
-    return re.sub(r'"(?:\\.|[^"\\])*(?:"|\\?\Z)|//[^\n]*|/\*.*?(?:\*/|\Z)', blank, text, flags=re.DOTALL)
+    return re.sub(r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)|//[^\n]*|/\*.*?(?:\*/|\Z)', blank, text, flags=re.DOTALL)
 
 
 def declarations(text: str) -> list[Declaration]:

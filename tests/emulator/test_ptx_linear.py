@@ -195,3 +195,37 @@ def test_python_compiles_functions_in_linear_time() -> None:
         return len(outer.co_varnames) + len(outer.co_cellvars)
 
     assert names(3) == names(300)
+
+
+def test_the_kernels_of_a_module_are_compiled_a_few_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """compile() takes the square of the number of functions. Lines of the source stay what they are."""
+    parts: list[str] = []
+
+    def compiled(source: str, *arguments: Any, **options: Any) -> Any:
+        parts.append(source)
+        return compile(source, *arguments, **options)
+
+    monkeypatch.setattr(program, "compile", compiled, raising=False)
+    monkeypatch.setattr(program, "_AT_ONCE", 3)
+    for kernels in (0, 1, 3, 4, 7):
+        parts.clear()
+        text = HEAD + ".func f { ret; }" + many(kernels, ".entry k#() { .reg .b32 %r; mov.b32 %r, #; call f; ret; }")
+        made = ptx.load(text.encode(), module("emulator.machine.space").Space(), architecture=(9, 0))
+        assert [part.count("def k") for part in parts] == (
+            [3] * ((kernels - 1) // 3) + [(kernels - 1) % 3 + 1] if kernels else [0]
+        )
+        whole = made.source.splitlines()
+        for part in parts:
+            lines = part.splitlines()
+            assert all(not line or line == whole[at] for at, line in enumerate(lines))
+        assert sum(bool(line) for part in parts for line in part.splitlines()) == len(whole)
+
+
+@pytest.mark.parametrize("text", ['.file 1 "{}"', '.pragma "{}";', "//{}\n"])
+def test_texts_in_texts_take_little_memory(text: str) -> None:
+    """Memory outside of Python's own, such as that of regular expressions, counts here, too."""
+    import resource
+
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    load(kernel("", 1, text.format("x" * 3_000_000) + "\n"))
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200_000  # kB

@@ -48,6 +48,22 @@ class Correction(NamedTuple):
 REMEMBERED = "driver/test_remembered.py::test_what_is_remembered_is_what_would_be_worked_out_anew"
 CORRECTIONS = [
     Correction(
+        "texts in proportion",
+        "a string of PTX takes 265 bytes of memory for each character",
+        "emulator/ptx/reading/lexer.py",
+        old=r""""[^"\\\n]*(?:\\.[^"\\\n]*)*" )""",
+        new=r""""(?:[^"\\\n]|\\.)*" )""",
+        test='emulator/test_ptx_linear.py::test_texts_in_texts_take_little_memory[.file 1 "{}"]',
+    ),
+    Correction(
+        "texts in proportion",
+        "compile() takes the square of the number of kernels",
+        "emulator/ptx/ptx_program.py",
+        old="*starts[_AT_ONCE::_AT_ONCE], ",
+        new="",
+        test="emulator/test_ptx_linear.py::test_the_kernels_of_a_module_are_compiled_a_few_at_once",
+    ),
+    Correction(
         "memory that knows its order",
         "a view of a Memory does not know on which stream the Memory was filled",
         "arrays/making.py",

@@ -60,6 +60,7 @@ MOST_GLOBAL = 4 << 30
 MOST_TEXT = 256 << 20  # characters of a module
 MOST_REGISTERS = 1_000_000  # of a function
 REGISTERS = 1 << 16  # of a multiprocessor, which gives them to four warps at a time
+_AT_ONCE = 500  # kernels; before Python 3.12, compile() takes the square of their number: 50 seconds for 40,000
 MOST_SOURCE = 256 << 20  # characters of the generated code of a module
 _serial = itertools.count(1)
 
@@ -387,8 +388,10 @@ class Code:
         for translated in self.translated:
             _check_size(translated, most)
         lines: list[Line] = []
+        starts = []
         for translated in self.translated:
             if translated.prepared.function.entry:
+                starts.append(len(lines))
                 lines += translated.lines
         lines.append(Line(0, "def functions(L):", 1, None))
         lines.append(Line(1, "made = {}", 1, None))
@@ -404,7 +407,8 @@ class Code:
                 "max",
             )
         self.lines = lines
-        self.source = "".join(f"{'    ' * line.indent}{line.text}  # {line.line}\n" for line in lines)
+        texts = [f"{'    ' * line.indent}{line.text}  # {line.line}\n" for line in lines]
+        self.source = "".join(texts)
         if self._dump is not None:
             self.filename = self._dump(self.source)
         else:
@@ -415,7 +419,10 @@ class Code:
             from .running.units import call_units
 
             names.update((name, getattr(call_units, name)) for name in call_units.__all__)
-        exec(compile(self.source, self.filename, "exec", dont_inherit=True), names)
+        cuts = [0, *starts[_AT_ONCE::_AT_ONCE], len(texts)]
+        for first, last in zip(cuts, cuts[1:]):
+            part = "\n" * first + "".join(texts[first:last])
+            exec(compile(part, self.filename, "exec", dont_inherit=True), names)
         self.functions = names
         linecache.cache[self.filename] = (len(self.source), None, self.source.splitlines(True), self.filename)
 
