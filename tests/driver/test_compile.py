@@ -1231,6 +1231,9 @@ def test_compile_writes_a_file(cli: Any) -> None:
     assert b".target sm_90\n" in Path("k.ptx").read_bytes()
     status, out, err = cli("compile", "k.cu", "--option=-DBY=2", "-o", "there.cubin", "--target", "sm_80")
     assert status == 0 and Path("there.cubin").read_bytes().startswith(b"\x7fELF")
+    os.chmod("there.cubin", 0o600)
+    status, out, err = cli("compile", "k.cu", "--option=-DBY=3", "-o", "there.cubin", "--target", "sm_80")
+    assert status == 0 and os.name == "nt" or os.stat("there.cubin").st_mode & 0o777 == 0o600  # it keeps its mode
     status, out, err = cli("compile", "k.cu", "-o", "there.cubin")
     assert status == 1 and err.startswith('error: k.cu:2: error: identifier "BY" is undefined\n')
     assert Path("there.cubin").read_bytes().startswith(b"\x7fELF")

@@ -103,9 +103,13 @@ def _replace(path: Path, data: bytes) -> None:
     try:
         with open(descriptor, "wb") as file:
             file.write(data)
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(aside, 0o666 & ~umask)
+        if path.exists():
+            mode = path.stat().st_mode & 0o777
+        else:
+            umask = os.umask(0)
+            os.umask(umask)
+            mode = 0o666 & ~umask
+        os.chmod(aside, mode)
         os.replace(aside, path)
     except BaseException:
         os.unlink(aside)
