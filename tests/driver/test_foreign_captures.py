@@ -54,12 +54,17 @@ def test_launches_with_foreign_arrays_break_no_capture_of_other_software(device,
         stream.synchronize()
 
 
-def test_a_copy_of_what_is_pending_on_the_default_stream(device, begin):
+@pytest.mark.parametrize("mode", [0, 1, 2])
+@pytest.mark.parametrize("where", ["legacy", "per-thread", "another"])
+def test_a_copy_of_what_is_pending_on_a_stream(device, begin, where, mode):
     """A graph cannot wait for work outside of it, so the CPU does."""
-    with device.stream() as stream:
-        five, array = device.full((4,), 5, "float32"), device.empty((4,), "float32")
-        end = begin(stream, 2)
+    with device.stream() as stream, device.stream() as another:
+        working = {"legacy": None, "per-thread": rawcuda.Stream.per_thread, "another": another}[where]
+        five, array = device.full((4,), 5, "float32", stream=working), device.empty((4,), "float32")
+        memory = device.allocate(16).fill(3, stream=working)
+        end = begin(stream, mode)
         array.copy_from(five, stream=stream)
+        memory.copy_from(five, stream=stream)
         end()
 
 

@@ -160,14 +160,13 @@ def make_ready(primary: PrimaryContext, stream: object, thing: Any) -> None:
     if working <= PER_THREAD:
         there = device_of(thing) if is_view else thing._primary
     if working != work_handle(stream) or there is not None and there is not primary:
-        if capturing or working == _LEGACY:  # captures of other software are asked for where pending work is usual
-            home = home_of(theirs, there or primary)
-            if working == _LEGACY and is_barred(home.calls):
-                return
-            if _is_outside(primary, stream, theirs):  # a graph cannot wait for work outside of it
-                with relaxed(home.driver):
-                    home.calls.cuStreamSynchronize(as_argument(working))
-                return
+        home = home_of(theirs, there or primary)
+        if working == _LEGACY and is_barred(home.calls):
+            return
+        if _is_outside(primary, stream, theirs):  # a graph cannot wait for work outside of it
+            with relaxed(home.driver):
+                home.calls.cuStreamSynchronize(as_argument(working))
+            return
         record_and_wait(primary, theirs, stream, there)
 
 
