@@ -673,6 +673,21 @@ def test_copies_in_a_batch(client, name):
     assert _batch(client, pairs, stream, name=name) == 900
 
 
+def test_a_batch_does_not_write_memory_that_devices_may_only_read(client):
+    buffer, source, stream = ctypes.create_string_buffer(b"." * 64, 64), client.upload(b"x" * 64), client.stream()
+    client.do("cuCtxSynchronize")
+    client.do("cuMemHostRegister_v2", buffer, 64, 8)
+    assert client.code("cuMemcpyAsync", buffer, source, 64, stream) == 1
+    assert _batch(client, [(ctypes.addressof(buffer), source, 64)], stream) == 1
+    assert "devices may only read" in client.emulator.explain(1)
+    operand = struct.Struct("<i4x QQQ 2i")
+    sides = operand.pack(1, source, 8, 8, 0, 0) + operand.pack(1, ctypes.addressof(buffer), 8, 8, 0, 0)
+    assert client.code("cuMemcpy3DBatchAsync_v2", 1, sides + struct.pack("<3Q 2I", 8, 8, 1, 1, 0), 0, stream) == 1
+    client.do("cuStreamSynchronize", stream)
+    assert buffer.raw == b"." * 64
+    client.do("cuMemHostUnregister", buffer)
+
+
 @pytest.mark.parametrize("order, wanted", [(1, b"new"), (2, b"old"), (3, b"old")])
 def test_when_a_batch_reads_its_sources(order, wanted):
     """In stream order, what was written before the copies run; otherwise what is there at the call."""
