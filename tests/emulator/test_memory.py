@@ -9,7 +9,7 @@ import struct
 
 import pytest
 
-from tests.emulator.emulator_client import Client
+from tests.emulator.emulator_client import HEAD, Client
 from tests.subject import module
 
 words = module("emulator.interface.thunks")
@@ -353,6 +353,37 @@ def test_advice_about_managed_memory(client):
     assert client.code("cuMemPrefetchAsync", managed, 65, 0, 0) == 1
     assert client.code("cuMemAdvise", managed, 64, 9, 0) == 1
     client.do("cuStreamAttachMemAsync", 0, managed, 0, 4)
+
+
+def test_memory_of_malloc_in_a_kernel_is_for_kernels_only(client):
+    """Programming Guide, "Dynamic Global Memory Allocation": it cannot be used in any runtime or driver API call."""
+    kernel = """.extern .func (.param .b64 r) malloc(.param .b64 n);
+    .visible .entry heap(.param .u64 at) {
+        .reg .b64 %d<3>; .param .b64 n; .param .b64 r;
+        ld.param.u64 %d1, [at]; st.param.b64 [n], 512; call (r), malloc, (n); ld.param.b64 %d2, [r];
+        st.global.u64 [%d1], %d2; ret;
+    }"""
+    at, other = client.upload(bytes(8)), client.allocate(512)
+    stream, host = client.stream(), ctypes.create_string_buffer(512)
+    client.launch(client.get("cuModuleGetFunction", client.load(HEAD + kernel), b"heap"), [at])
+    (memory,) = struct.unpack("<Q", client.download(at, 8))
+    client.emulator._machine.answers.attributes[14] = 16  # CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT
+    texture = struct.pack("<i4x QiIQ", 2, memory, 0x20, 1, 64).ljust(144, b"\0")
+    for name, *arguments in (
+        ("cuMemcpyDtoH_v2", host, memory, 8),
+        ("cuMemcpyDtoD_v2", other, memory, 8),
+        ("cuMemcpyAsync", memory, other, 8, stream),
+        ("cuMemsetD8_v2", memory, 1, 8),
+        ("cuStreamWriteValue32_v2", stream, memory, 1, 0),
+        ("cuMemGetAddressRange_v2", OUT, 0, memory),
+        ("cuPointerGetAttribute", OUT, 2, memory),
+        ("cuTexObjectCreate", OUT, texture, bytes(104), 0),
+        ("cuMemHostUnregister", memory),
+        ("cuMemFree_v2", memory),
+    ):
+        assert client.code(name, *arguments) == 1, name
+        assert "only kernels can use what malloc allocated" in client.emulator.explain(1), name
+    assert _batch(client, [(other, memory, 8)], stream) == 1
 
 
 # -- one row

@@ -20,7 +20,7 @@ from ...machine.device_arrays import Array
 from ...machine.machine import Context, Machine
 from ...machine.queues import Stream
 from ...machine.space import FIRST_ADDRESS, Fault
-from .memory_entries import access_of
+from .memory_entries import access_of, allocation_at
 from .unwritten import checked
 
 TYPE_CHECKING = False
@@ -130,7 +130,7 @@ def host_box(machine: Machine, address: int, pitch: int, plane: int, span: int) 
     """Describe host memory, which is pinned if an allocation contains it."""
     if not address:
         raise Refused(1, "the host pointer is NULL: pass the address of host memory")
-    allocation = machine.space.find(address)
+    allocation = allocation_at(machine, address)
     if allocation is None:
         if address >= FIRST_ADDRESS:
             raise Refused(
@@ -147,7 +147,7 @@ def device_box(machine: Machine, address: int, pitch: int, plane: int, span: int
 
     Several mappings of virtual memory without a gap count as one.
     """
-    allocation = machine.space.find(address)
+    allocation = allocation_at(machine, address)
     if allocation is not None and allocation.kind == "virtual":
         return _virtual_box(machine, address, pitch, plane, span)
     if allocation is None or address - allocation.base + span > allocation.size:
