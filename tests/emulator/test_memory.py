@@ -656,6 +656,22 @@ def test_large_copies(client):
     assert client.download(client.upload(content), len(content)) == content
 
 
+def test_a_copy_of_bytes_has_no_pitch(client):
+    """The largest pitch of a device does not limit how many bytes can be copied, in a graph either."""
+    client.emulator._machine.answers.attributes[11] = 100  # CU_DEVICE_ATTRIBUTE_MAX_PITCH
+    source, target, stream = client.upload(b"x" * 200), client.upload(bytes(200)), client.stream()
+    client.do("cuCtxSynchronize")
+    client.do("cuStreamBeginCapture_v2", stream, 2)
+    client.do("cuMemcpyAsync", target, source, 200, stream)
+    client.do("cuStreamEndCapture", stream, OUT)
+    executable = client.get("cuGraphInstantiateWithFlags", OUT.value, 0)
+    client.do("cuGraphLaunch", executable, stream)
+    client.do("cuStreamSynchronize", stream)
+    assert client.download(target, 200) == b"x" * 200
+    block = words.MEMCPY2D.pack(*_side(DEVICE, source, 101), *_side(DEVICE, target, 100), 100, 1)
+    assert client.code("cuMemcpy2D_v2", block) == 1
+
+
 def test_an_event_for_other_processes_has_no_timing(client):
     assert client.code("cuEventCreate", OUT, 4) == 1
     event = client.get("cuEventCreate", 6)

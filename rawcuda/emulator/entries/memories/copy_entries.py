@@ -322,7 +322,7 @@ def _bytes(machine: Machine, target: int, source: int, nbytes: int, kinds: tuple
     if not nbytes:
         return
     if stream.capture is not None:
-        sides = [(0, 0, 0, 0, _captured_kind(machine, end), end, end, 0, 0, nbytes, 1) for end in (source, target)]
+        sides = [(0, 0, 0, 0, _captured_kind(machine, end), end, end, 0, 0, 0, 1) for end in (source, target)]
         _capture(stream, (*sides[0], *sides[1], nbytes, 1, 1))
         return
     copy_boxes(
@@ -440,7 +440,7 @@ class _Side:
         if self.kind == _ARRAY:
             return array_box(machine, self.address, (self.x, self.y, self.z), (width, height, depth))
         pitch = self.pitch or (self.x + width if height * depth == 1 else 0)
-        if not self.x + width <= pitch <= machine.answers.attributes[11]:
+        if pitch < self.x + width or self.pitch > machine.answers.attributes[11]:
             raise Refused(1, f"rows of {width} bytes from byte {self.x} on do not fit into a pitch of {pitch}")
         if depth > 1 and self.rows < self.y + height:
             raise Refused(1, f"{height} rows from row {self.y} on do not fit into planes of {self.rows} rows")
