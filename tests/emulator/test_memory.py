@@ -621,6 +621,50 @@ def test_rectangles_that_do_not_fit(client, change, code):
     assert client.code("cuMemcpy2DAsync_v2", block, 0) == code
 
 
+# source x and y, target x and y, extent, pitch: copies between parts of one memory of 60 bytes
+@pytest.mark.parametrize(
+    "places, extent, pitch, code",
+    [
+        ((0, 0, 1, 0), (4, 1), 12, 1),
+        ((4, 0, 0, 0), (5, 1), 12, 1),
+        ((0, 0, 4, 0), (4, 1), 12, 0),
+        ((4, 0, 0, 0), (4, 1), 12, 0),
+        ((1, 1, 1, 1), (4, 3), 12, 0),  # onto itself
+        ((0, 0, 6, 0), (6, 5), 12, 0),  # two columns side by side
+        ((0, 0, 5, 0), (6, 5), 12, 1),
+        ((0, 0, 0, 1), (12, 3), 12, 1),
+        ((0, 0, 0, 2), (12, 2), 12, 0),
+        ((0, 0, 4, 1), (6, 2), 12, 1),
+        ((0, 0, 8, 1), (4, 2), 12, 0),
+    ],
+)
+@pytest.mark.parametrize("kind", ["device", "pinned", "pageable", "array"])
+def test_the_sides_of_a_copy_may_not_overlap(client, kind, places, extent, pitch, code):
+    """A driver copies in parallel, so the result would be undefined; only a copy of all rows onto themselves is not."""
+    sx, sy, tx, ty = places
+    if kind == "array":
+        address = client.get("cuArrayCreate_v2", struct.pack("<QQ iI", 12, 5, 1, 1))
+    else:
+        address, _, kept = _memory(client, kind, bytes(60))
+    number, place = {
+        "device": (DEVICE, (0, address, 0)), "array": (ARRAY, (0, 0, address)),
+    }.get(kind, (HOST, (address, 0, 0)))  # fmt: skip
+    sides = [(x, y, number, *place, pitch) for x, y in ((sx, sy), (tx, ty))]
+    block = words.MEMCPY2D.pack(*sides[0], *sides[1], *extent)
+    client.do("cuCtxSynchronize")
+    assert client.code("cuMemcpy2D_v2", block) == code
+    assert client.code("cuMemcpy2DAsync_v2", block, client.stream()) == code
+    if code:
+        assert "of a copy overlap: copy to other memory" in client.emulator.explain(1)
+    if kind == "device" and extent[1] == 1:
+        assert client.code("cuMemcpyDtoD_v2", address + tx, address + sx, extent[0]) == code
+        stream = client.stream()
+        client.do("cuStreamBeginCapture_v2", stream, 2)
+        assert client.code("cuMemcpyAsync", address + tx, address + sx, extent[0], stream) == code
+        client.code("cuStreamEndCapture", stream, OUT)
+    client.do("cuCtxSynchronize")
+
+
 # -- fills
 
 
