@@ -142,6 +142,7 @@ class Allocation:
         self.context: Any = None  # for the owner of the allocation; the space itself does not use it
         self.origin = ""  # the line of the program that requested it
         self.written: bytearray | None = None  # 0 for each byte that was never written; None: not tracked
+        # (of a mapping of virtual memory: all marks of the memory, which may be larger)
         self._views: dict[str, tuple[memoryview, int, int]] = {}
         self._keep = keep
 
@@ -196,6 +197,8 @@ class Allocation:
     def wrote(self, start: int, nbytes: int) -> None:
         """Record that bytes were written outside a kernel."""
         if nbytes >= self.size:
+            if self.written is not None and self.kind == "virtual":  # other mappings of the memory have the same marks
+                self.written[: self.size] = b"\1" * self.size
             self.written = None  # all of it: nothing is left to track
         elif self.written is not None:
             self.written[start : start + nbytes] = b"\1" * nbytes

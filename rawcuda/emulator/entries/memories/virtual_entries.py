@@ -185,8 +185,12 @@ def create(machine: Machine, address: int, size: int, properties: int, flags: in
         if handles:
             put_u64(address, physical_over(machine, device, Backing.create(size, device.index)).handle)
             return
+    try:
+        physical = machine.add(PhysicalMemory(device, place, size, machine.space.watch))
+    except (MemoryError, OverflowError) as reason:
+        raise Refused(2, f"{size} bytes of memory: {reason}") from None
+    if device is not None:
         device.used += size
-    physical = machine.add(PhysicalMemory(device, place, size, machine.space.watch))
     machine.physical.append(physical)
     put_u64(address, physical.handle)
 
@@ -286,11 +290,7 @@ def map_memory(machine: Machine, base: int, size: int, offset: int, handle: int,
     for other in machine.space.live():
         if other.base < base + size and base < other.base + other.size:
             raise Refused(1, f"memory is mapped there already: a {other.describe()} at {other.base:#x}")
-    if physical.written is None or size == physical.size:
-        marks = physical.written
-    else:
-        marks = None
-    allocation = machine.space.map(base, memoryview(physical.data)[:size], marks)
+    allocation = machine.space.map(base, memoryview(physical.data)[:size], physical.written)
     context = (physical.device or machine.devices[0]).primary
     holding = Holding(allocation, context, "virtual", 0, next(machine.counter))
     holding.mapping = Mapping(allocation, physical)
