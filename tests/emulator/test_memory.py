@@ -6,11 +6,13 @@ import ctypes
 import itertools
 import random
 import struct
+import subprocess
+import sys
 
 import pytest
 
 from tests.emulator.emulator_client import HEAD, Client
-from tests.subject import module
+from tests.subject import ROOT, module
 
 words = module("emulator.interface.thunks")
 OUT = ctypes.c_uint64()
@@ -384,6 +386,59 @@ def test_memory_of_malloc_in_a_kernel_is_for_kernels_only(client):
         assert client.code(name, *arguments) == 1, name
         assert "only kernels can use what malloc allocated" in client.emulator.explain(1), name
     assert _batch(client, [(other, memory, 8)], stream) == 1
+
+
+def test_only_one_of_two_threads_frees_memory(client):
+    """A free waits for work; meanwhile, another thread may free the same memory."""
+    for name, memory in (("cuMemFree_v2", client.allocate(16)), ("cuMemFreeHost", client.pinned(bytes(16)))):
+        free = lambda name=name, memory=memory: client.code(name, memory)  # noqa: E731
+        assert sorted(client.during_a_kernel(free, free)) == [0, 1]
+        assert "freed" in client.emulator.explain(1)
+
+
+@pytest.mark.skipif(not module("emulator.machine.sharing").is_supported(), reason="files in memory are of Linux")
+def test_two_threads_that_share_memory_get_the_same_handle(client):
+    """Moving memory to a file waits for kernels; meanwhile, another thread may share the same memory, or free it."""
+    memory = client.upload(b"abcd")
+    handles = [ctypes.create_string_buffer(64) for _ in range(3)]
+    share = [lambda handle=handle: client.code("cuIpcGetMemHandle", handle, memory) for handle in handles[:2]]
+    assert client.during_a_kernel(*share) == [0, 0]
+    assert handles[0].raw == handles[1].raw != bytes(64)
+    pool = client.get("cuMemPoolCreate", words.POOL_PROPS.pack(1, 1, 1, 0, 0, 0, 0))
+    other = client.get("cuMemAllocFromPoolAsync", 16, pool, 2)
+    client.do("cuStreamSynchronize", 2)
+    assert client.during_a_kernel(
+        lambda: client.code("cuMemPoolExportPointer", handles[2], other), lambda: client.code("cuMemFree_v2", other)
+    ) == [1, 0]
+    assert "freed" in client.emulator.explain(1)
+
+
+_OWNER = """
+import ctypes, sys
+from tests.emulator.emulator_client import Client
+client, handle = Client(), ctypes.create_string_buffer(64)
+client.do("cuIpcGetMemHandle", handle, client.allocate(16))
+print(handle.raw.hex(), flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.skipif(not module("emulator.machine.sharing").is_supported(), reason="files in memory are of Linux")
+def test_only_one_of_two_threads_closes_memory_of_another_process(client):
+    owner = subprocess.Popen(
+        [sys.executable, "-c", _OWNER], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    with owner:
+        handle = (ctypes.c_char * 64).from_buffer_copy(bytes.fromhex(owner.stdout.readline()))
+        by_value = type("Handle", (ctypes.Structure,), {"_fields_": [("bytes", ctypes.c_char * 64)]}).from_buffer(
+            handle
+        )
+        function = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, type(by_value), ctypes.c_uint)
+        assert function(client.emulator.address("cuIpcOpenMemHandle_v2"))(ctypes.addressof(OUT), by_value, 1) == 0
+        memory = OUT.value
+        close = lambda: client.code("cuIpcCloseMemHandle", memory)  # noqa: E731
+        assert sorted(client.during_a_kernel(close, close)) == [0, 1]
+        owner.stdin.close()
 
 
 # -- one row

@@ -93,7 +93,7 @@ def _free(machine: Machine, address: int, *flavours: str) -> None:
         return
     machine.queues.complete_context(holding.context)
     holding.context.check()
-    machine.give_back(holding)
+    machine.give_back(_based_at(machine, address, *flavours))  # another thread may have freed it meanwhile
 
 
 def _free_late(machine: Machine, holding: Holding, where: str) -> None:
