@@ -198,6 +198,15 @@ def test_a_context_destroyed_elsewhere_stays_on_the_stack_and_is_709(client):
     assert client.code("cuCtxSynchronize") == 0
 
 
+@pytest.mark.parametrize("flags", [*range(16), 0x80, 0x83, 0xFC, 0xFF, 0x100])
+def test_flags_of_a_context(client, flags):
+    """Of the ways to wait (CU_CTX_SCHED_*, the bits 1, 2 and 4), a context has one at most."""
+    code = 0 if flags < 0x100 and flags & 7 in (0, 1, 2, 4) else 1
+    assert client.code("cuDevicePrimaryCtxSetFlags_v2", 0, flags) == code
+    assert client.code("cuCtxSetFlags", flags) == code
+    assert client.code("cuCtxCreate_v2", OUT, flags, 0) == client.code("cuCtxCreate_v4", OUT, 0, flags, 0) == code
+
+
 def test_facts_of_a_context(client):
     least, greatest = ctypes.c_int(), ctypes.c_int()
     client.do("cuCtxGetStreamPriorityRange", least, greatest)
