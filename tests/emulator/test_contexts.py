@@ -234,6 +234,20 @@ def test_peers(client):
     client.do("cuDevicePrimaryCtxRelease_v2", 1)
 
 
+def test_peer_access_ends_with_the_context_of_the_peer(client):
+    second = client.get("cuDevicePrimaryCtxRetain", 1)
+    client.do("cuCtxEnablePeerAccess", second, 0)
+    client.do("cuDevicePrimaryCtxReset_v2", 1)
+    assert client.get("cuDevicePrimaryCtxRetain", 1) == second
+    client.do("cuCtxSetCurrent", second)
+    memory = client.allocate(4)
+    client.do("cuCtxSetCurrent", client.context)
+    assert client.get_int("cuPointerGetAttribute", 16, memory) == 0  # what kernels may do: nothing
+    assert client.code("cuCtxDisablePeerAccess", second) == 705
+    client.do("cuCtxEnablePeerAccess", second, 0)
+    assert client.get_int("cuPointerGetAttribute", 16, memory) == 3
+
+
 def test_each_device_has_its_own_memory(client):
     free, total = ctypes.c_uint64(), ctypes.c_uint64()
 

@@ -193,6 +193,9 @@ class Context:
         self.heap.close(machine.space)
         self.state = CONTEXT_IS_DESTROYED
         self.streams, self.owned, self.per_thread, self.peers = {}, {}, {}, set()
+        for other in machine.handles.values():
+            if type(other) is Context:
+                other.peers.discard(self)
 
     def _report_leaks(self) -> None:
         """Report what the user created here and did not release; in an unusable context, nothing counts as a leak."""
