@@ -119,6 +119,31 @@ def test_a_primary_context_lives_from_first_retain_to_last_release():
     assert not any(client.emulator.live_handles().values())
 
 
+def test_a_context_that_is_retained_during_its_last_release_stays(client):
+    """The last release waits for the work; then it is no longer the last one."""
+    client.do("cuCtxSetFlags", 4)
+    release, retain = (
+        lambda: client.code("cuDevicePrimaryCtxRelease_v2", 0), lambda: client.code("cuDevicePrimaryCtxRetain", OUT, 0),
+    )  # fmt: skip
+    assert client.during_a_kernel(release, retain) == [0, 0]
+    assert OUT.value == client.context and _state(client) == (4, 1)
+    client.do("cuMemAlloc_v2", OUT, 16)
+    assert sorted(client.during_a_kernel(release, release)) == [0, 201]
+    assert _state(client) == (4, 0)
+
+
+def test_a_green_context_that_goes_leaves_a_context_that_is_retained_meanwhile(client):
+    """Destroying the last green context releases the primary context, which waits for the work."""
+    resource, descriptor = ctypes.create_string_buffer(512), ctypes.c_uint64()
+    client.do("cuDeviceGetDevResource", 0, resource, 1)
+    client.do("cuDevResourceGenerateDesc", descriptor, resource, 1)
+    green = client.get("cuGreenCtxCreate", descriptor.value, 0, 1)
+    client.do("cuDevicePrimaryCtxRelease_v2", 0)
+    destroy = lambda: client.code("cuGreenCtxDestroy", green)  # noqa: E731
+    assert client.during_a_kernel(destroy, lambda: client.code("cuDevicePrimaryCtxRetain", OUT, 0)) == [0, 0]
+    assert _state(client) == (0, 1) and client.code("cuMemAlloc_v2", OUT, 16) == 0
+
+
 def test_reset_takes_everything_and_leaves_the_retains(client):
     client.allocate(64)
     client.stream()
