@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import struct
 import sys
 import threading
 
@@ -271,6 +272,35 @@ def test_peer_access_ends_with_the_context_of_the_peer(client):
     assert client.code("cuCtxDisablePeerAccess", second) == 705
     client.do("cuCtxEnablePeerAccess", second, 0)
     assert client.get_int("cuPointerGetAttribute", 16, memory) == 3
+
+
+@pytest.mark.parametrize("how", ["node", "capture"])
+@pytest.mark.parametrize("flags", [0, 1, 3])
+def test_access_to_memory_that_a_graph_allocates(client, how, flags):
+    """An allocation node lists the devices that may access its memory; in a capture, they are those of the pool."""
+    second = client.get("cuDevicePrimaryCtxRetain", 1)
+    access = struct.pack("<3i", 1, 1, flags)
+    if how == "node":
+        listed = ctypes.create_string_buffer(access)
+        words = struct.pack("<4iQQH54x", 1, 0, 1, 0, 0, 0, 0)
+        words += struct.pack("<4Q", ctypes.addressof(listed), int(flags > 0), 64, 0)
+        node, graph = ctypes.create_string_buffer(words, 120), client.get("cuGraphCreate", 0)
+        client.get("cuGraphAddMemAllocNode", graph, 0, 0, node)
+        (memory,) = struct.unpack_from("<Q", node.raw, 112)
+    else:
+        stream, end = client.stream(), ctypes.c_uint64()
+        client.do("cuMemPoolSetAccess", client.get("cuDeviceGetDefaultMemPool", 0), access, 1)
+        client.do("cuStreamBeginCapture_v2", stream, 2)
+        memory = client.get("cuMemAllocAsync", 64, stream)
+        client.do("cuStreamEndCapture", stream, end)
+        graph = end.value
+    client.do("cuGraphLaunch", client.get("cuGraphInstantiateWithFlags", graph, 0), 0)
+    client.do("cuCtxSynchronize")
+    assert client.get_int("cuPointerGetAttribute", 16, memory) == 3
+    client.do("cuCtxSetCurrent", second)
+    assert client.get_int("cuPointerGetAttribute", 16, memory) == flags
+    assert client.launch(client.kernels()("store"), [memory, 1]) == 0
+    assert client.code("cuCtxSynchronize") == (0 if flags == 3 else 700)
 
 
 def test_each_device_has_its_own_memory(client):
