@@ -18,7 +18,7 @@ from ...interface.thunks import ACCESS_DESC, LOCATION, entry, out, put_bytes, pu
 from ...machine.codes import Refused
 from ...machine.machine import Device, Holding, Machine
 from ...machine.sharing import Backing
-from ...machine.space import POISON, Allocation
+from ...machine.space import POISONED_UP_TO, Allocation, new_memory
 from .memory_entries import make_room
 
 TYPE_CHECKING = False
@@ -47,8 +47,8 @@ class PhysicalMemory:
     ) -> None:
         self.handle = 0
         self.device, self.place, self.size, self.backing = device, place, size, backing
-        self.data: Any = bytearray([POISON]) * size if backing is None else backing.pages
-        self.written = bytearray(size) if watch and backing is None else None
+        self.data: Any = new_memory(size, "physical memory") if backing is None else backing.pages
+        self.written = bytearray(size) if watch and backing is None and size <= POISONED_UP_TO else None
         self.handles, self.mapped = 1, 0
 
 
@@ -185,10 +185,7 @@ def create(machine: Machine, address: int, size: int, properties: int, flags: in
         if handles:
             put_u64(address, physical_over(machine, device, Backing.create(size, device.index)).handle)
             return
-    try:
-        physical = machine.add(PhysicalMemory(device, place, size, machine.space.watch))
-    except (MemoryError, OverflowError) as reason:
-        raise Refused(2, f"{size} bytes of memory: {reason}") from None
+    physical = machine.add(PhysicalMemory(device, place, size, machine.space.watch))
     if device is not None:
         device.used += size
     machine.physical.append(physical)
