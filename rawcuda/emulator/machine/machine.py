@@ -103,6 +103,7 @@ class Context:
         self.owned: dict[int, Any] = {}  # streams, events and modules by handle
         self.holdings: dict[int, Holding] = {}  # by address
         self.peers: set[Context] = set()
+        self.reached_from: set[Context] = set()  # the contexts that have, or had, this one among their peers
         self.limits: dict[int, int] = {}
         self.heap = Heap()
         self.cache_config = 0
@@ -193,9 +194,8 @@ class Context:
         self.heap.close(machine.space)
         self.state = CONTEXT_IS_DESTROYED
         self.streams, self.owned, self.per_thread, self.peers = {}, {}, {}, set()
-        for other in machine.handles.values():
-            if type(other) is Context:
-                other.peers.discard(self)
+        for other in self.reached_from:
+            other.peers.discard(self)
 
     def _report_leaks(self) -> None:
         """Report what the user created here and did not release; in an unusable context, nothing counts as a leak."""

@@ -352,6 +352,7 @@ def enable_peer(machine: Machine, handle: int, flags: int) -> None:
         raise Refused(217)
     if peer in context.peers:
         raise Refused(704)
+    peer.reached_from.add(context)
     context.peers.add(peer)
 
 
