@@ -77,6 +77,20 @@ class Device:
         self.pool = self.default_pool
         self.graph_pool = machine.add(Pool(self, place=(1, ordinal), default=True))  # of memory that graphs allocate
 
+    def release(self) -> None:
+        """Release the primary context once; the last release destroys everything in it.
+
+        It waits for the work first, because other threads may retain the context meanwhile.
+        """
+        primary, queues = self.primary, self.machine.queues
+        while self.retained == 1 and any(map(queues.pending, list(primary.streams.values()))):
+            queues.complete_context(primary)
+        if not self.retained:
+            raise Refused(201)
+        self.retained -= 1
+        if not self.retained and primary.state != CONTEXT_IS_DESTROYED:
+            primary.close()
+
 
 class Context:
     """A context with the objects created in it; `state` is 0, 709 (destroyed) or the error that made it unusable."""

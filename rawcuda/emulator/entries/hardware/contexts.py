@@ -12,13 +12,13 @@ from functools import partial
 
 from ...interface.thunks import entry, out, put_int, put_u64, put_uint, put_word
 from ...machine.codes import Refused
-from ...machine.machine import Context, Device, Machine
+from ...machine.machine import Context, Machine
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Callable
 
-__all__ = ["given", "release"]
+__all__: list[str] = []
 
 _FLAGS = 0xFF
 _SCHEDULING = 7  # CU_CTX_SCHED_MASK
@@ -70,22 +70,7 @@ def primary_retain(machine: Machine, address: int, device: int) -> None:
 @entry("cuDevicePrimaryCtxRelease_v2(CUdevice dev)", since=11000)
 def primary_release(machine: Machine, device: int) -> None:
     """Release a primary context; the last release destroys everything in it."""
-    release(machine, machine.device(device))
-
-
-def release(machine: Machine, held: Device) -> None:
-    """Release the primary context of a device; the last release destroys everything in it.
-
-    It waits for the work first, because other threads may retain the context meanwhile.
-    """
-    primary = held.primary
-    while held.retained == 1 and any(map(machine.queues.pending, list(primary.streams.values()))):
-        machine.queues.complete_context(primary)
-    if not held.retained:
-        raise Refused(201)
-    held.retained -= 1
-    if not held.retained and primary.state != 709:
-        primary.close()
+    machine.device(device).release()
 
 
 @entry("cuDevicePrimaryCtxReset_v2(CUdevice dev)", since=11000)

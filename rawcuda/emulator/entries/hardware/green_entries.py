@@ -16,7 +16,6 @@ from ...interface.thunks import WORD, entry, get_int, out, put_bytes, put_int, p
 from ...machine.codes import Refused
 from ...machine.machine import Context, Device, Machine
 from ...machine.queues import Event, Stream
-from .contexts import release
 
 __all__ = ["GreenContext"]
 
@@ -183,7 +182,7 @@ def destroy(machine: Machine, handle: int) -> None:
     green.context.streams.pop(green.own.ident, None)
     green.context.owned.pop(handle, None)
     del machine.handles[handle]
-    release(machine, green.device)
+    green.device.release()
 
 
 @entry("cuCtxFromGreenCtx(CUcontext *pContext, CUgreenCtx hCtx)", since=12040)
