@@ -8,6 +8,8 @@ from __future__ import annotations
 import ctypes
 import os
 import struct
+import threading
+import time
 
 import pytest
 
@@ -167,6 +169,27 @@ class Client:
         """Load KERNELS, and return a function that returns a kernel by name."""
         loaded = self.load(KERNELS)
         return lambda name: self.get("cuModuleGetFunction", loaded, name.encode())
+
+    def during_a_kernel(self, *calls):
+        """Make calls in threads of their own, all of which begin while a kernel runs; return what they returned."""
+        flag, spin, stream, found = self.pinned(bytes(4)), self.kernels()("spin"), self.stream(), []
+
+        def work(number, call):
+            self.do("cuCtxSetCurrent", self.context)
+            found.append((number, call()))
+
+        def run():
+            return self.launch(spin, [flag], stream=stream) or self.code("cuStreamSynchronize", stream)
+
+        threads = [threading.Thread(target=work, args=each) for each in enumerate((run, *calls))]
+        for thread in threads:
+            thread.start()
+            time.sleep(0.2)
+        ctypes.memmove(flag, b"\1\0\0\0", 4)
+        for thread in threads:
+            thread.join(60)
+            assert not thread.is_alive()
+        return [result for _, result in sorted(found)[1:]]
 
     def number(self, address):
         return struct.unpack("<I", self.download(address, 4))[0]

@@ -96,6 +96,17 @@ def test_a_feature_that_is_not_emulated_stays_absent(tmp_path: Path) -> None:
     assert answers.Answers.from_report(str(path)).attributes[132] == 0
 
 
+def test_facts_at_the_end_of_their_range(tmp_path: Path) -> None:
+    report = copy.deepcopy(REPORT)
+    report["devices"][0]["attributes"].update(NUMA_ID=-1, MANAGED_MEMORY=0, MAX_PITCH=(1 << 31) - 1, CLOCK_RATE=0)
+    report["devices"][0]["priorities"] = [0, 0]
+    path = tmp_path / "report.json"
+    path.write_text(json.dumps(report), "utf-8")
+    made = answers.Answers.from_report(str(path))
+    assert [made.attributes[number] for number in (131, 83, 11, 13)] == [-1, 0, (1 << 31) - 1, 0]
+    assert made.priorities == (0, 0)
+
+
 def test_a_fact_that_check_did_not_find_is_left(tmp_path: Path) -> None:
     report = copy.deepcopy(REPORT)
     report["devices"][0]["limits"] = report["codes"] = {"error": "the context is lost"}
@@ -155,6 +166,26 @@ def test_what_is_refused_in_a_capture(path: str) -> None:
         (lambda report: report["devices"][0]["attributes"].update(WARP_SIZE="many"), "invalid literal"),
         (lambda report: report.update(codes=[]), "is missing, or of another type"),
         (lambda report: report["devices"][0].update(memory=float("inf")), "infinity"),
+        (lambda report: report["devices"][0].update(memory=0), "memory is 0, not a number from 1"),
+        (lambda report: report["devices"][0].update(priorities=[-1, 0]), "the priorities are -1 and 0"),
+        (lambda report: report["devices"][0].update(priorities=[0]), "not enough values"),
+        (lambda report: report.update(cuda=-1), "cuda is -1, not a number from 0"),
+        (lambda report: report["devices"][0]["limits"].update(stack_size=-5), "stack_size is -5, not a number from 0"),
+        *[
+            (
+                lambda report, name=name, value=value: report["devices"][0]["attributes"].update({name: value}),
+                f"{name} is {value}, not a number from",
+            )
+            for name, value in (
+                ("MAX_THREADS_PER_BLOCK", -1),
+                ("MAX_GRID_DIM_X", 0),
+                ("WARP_SIZE", 0),
+                ("MAX_PITCH", 1 << 31),
+                ("MULTIPROCESSOR_COUNT", -2),
+                ("MANAGED_MEMORY", -1),
+                ("NUMA_ID", -2),
+            )
+        ],
         *[
             (lambda report, name=name, size=size: report["answers"].update({name: size}), f"is {size}, not a power")
             for name in ("alignment of an allocation", "pitch of a row of one byte", "granularity of virtual memory")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import struct
 import sys
 import threading
 
@@ -119,6 +120,31 @@ def test_a_primary_context_lives_from_first_retain_to_last_release():
     assert not any(client.emulator.live_handles().values())
 
 
+def test_a_context_that_is_retained_during_its_last_release_stays(client):
+    """The last release waits for the work; then it is no longer the last one."""
+    client.do("cuCtxSetFlags", 4)
+    release, retain = (
+        lambda: client.code("cuDevicePrimaryCtxRelease_v2", 0), lambda: client.code("cuDevicePrimaryCtxRetain", OUT, 0),
+    )  # fmt: skip
+    assert client.during_a_kernel(release, retain) == [0, 0]
+    assert OUT.value == client.context and _state(client) == (4, 1)
+    client.do("cuMemAlloc_v2", OUT, 16)
+    assert sorted(client.during_a_kernel(release, release)) == [0, 201]
+    assert _state(client) == (4, 0)
+
+
+def test_a_green_context_that_goes_leaves_a_context_that_is_retained_meanwhile(client):
+    """Destroying the last green context releases the primary context, which waits for the work."""
+    resource, descriptor = ctypes.create_string_buffer(512), ctypes.c_uint64()
+    client.do("cuDeviceGetDevResource", 0, resource, 1)
+    client.do("cuDevResourceGenerateDesc", descriptor, resource, 1)
+    green = client.get("cuGreenCtxCreate", descriptor.value, 0, 1)
+    client.do("cuDevicePrimaryCtxRelease_v2", 0)
+    destroy = lambda: client.code("cuGreenCtxDestroy", green)  # noqa: E731
+    assert client.during_a_kernel(destroy, lambda: client.code("cuDevicePrimaryCtxRetain", OUT, 0)) == [0, 0]
+    assert _state(client) == (0, 1) and client.code("cuMemAlloc_v2", OUT, 16) == 0
+
+
 def test_reset_takes_everything_and_leaves_the_retains(client):
     client.allocate(64)
     client.stream()
@@ -198,6 +224,15 @@ def test_a_context_destroyed_elsewhere_stays_on_the_stack_and_is_709(client):
     assert client.code("cuCtxSynchronize") == 0
 
 
+@pytest.mark.parametrize("flags", [*range(16), 0x80, 0x83, 0xFC, 0xFF, 0x100])
+def test_flags_of_a_context(client, flags):
+    """Of the ways to wait (CU_CTX_SCHED_*, the bits 1, 2 and 4), a context has one at most."""
+    code = 0 if flags < 0x100 and flags & 7 in (0, 1, 2, 4) else 1
+    assert client.code("cuDevicePrimaryCtxSetFlags_v2", 0, flags) == code
+    assert client.code("cuCtxSetFlags", flags) == code
+    assert client.code("cuCtxCreate_v2", OUT, flags, 0) == client.code("cuCtxCreate_v4", OUT, 0, flags, 0) == code
+
+
 def test_facts_of_a_context(client):
     least, greatest = ctypes.c_int(), ctypes.c_int()
     client.do("cuCtxGetStreamPriorityRange", least, greatest)
@@ -223,6 +258,49 @@ def test_peers(client):
     client.do("cuCtxDisablePeerAccess", second)
     assert client.code("cuCtxDisablePeerAccess", second) == 705
     client.do("cuDevicePrimaryCtxRelease_v2", 1)
+
+
+def test_peer_access_ends_with_the_context_of_the_peer(client):
+    second = client.get("cuDevicePrimaryCtxRetain", 1)
+    client.do("cuCtxEnablePeerAccess", second, 0)
+    client.do("cuDevicePrimaryCtxReset_v2", 1)
+    assert client.get("cuDevicePrimaryCtxRetain", 1) == second
+    client.do("cuCtxSetCurrent", second)
+    memory = client.allocate(4)
+    client.do("cuCtxSetCurrent", client.context)
+    assert client.get_int("cuPointerGetAttribute", 16, memory) == 0  # what kernels may do: nothing
+    assert client.code("cuCtxDisablePeerAccess", second) == 705
+    client.do("cuCtxEnablePeerAccess", second, 0)
+    assert client.get_int("cuPointerGetAttribute", 16, memory) == 3
+
+
+@pytest.mark.parametrize("how", ["node", "capture"])
+@pytest.mark.parametrize("flags", [0, 1, 3])
+def test_access_to_memory_that_a_graph_allocates(client, how, flags):
+    """An allocation node lists the devices that may access its memory; in a capture, they are those of the pool."""
+    second = client.get("cuDevicePrimaryCtxRetain", 1)
+    access = struct.pack("<3i", 1, 1, flags)
+    if how == "node":
+        listed = ctypes.create_string_buffer(access)
+        words = struct.pack("<4iQQH54x", 1, 0, 1, 0, 0, 0, 0)
+        words += struct.pack("<4Q", ctypes.addressof(listed), int(flags > 0), 64, 0)
+        node, graph = ctypes.create_string_buffer(words, 120), client.get("cuGraphCreate", 0)
+        client.get("cuGraphAddMemAllocNode", graph, 0, 0, node)
+        (memory,) = struct.unpack_from("<Q", node.raw, 112)
+    else:
+        stream, end = client.stream(), ctypes.c_uint64()
+        client.do("cuMemPoolSetAccess", client.get("cuDeviceGetDefaultMemPool", 0), access, 1)
+        client.do("cuStreamBeginCapture_v2", stream, 2)
+        memory = client.get("cuMemAllocAsync", 64, stream)
+        client.do("cuStreamEndCapture", stream, end)
+        graph = end.value
+    client.do("cuGraphLaunch", client.get("cuGraphInstantiateWithFlags", graph, 0), 0)
+    client.do("cuCtxSynchronize")
+    assert client.get_int("cuPointerGetAttribute", 16, memory) == 3
+    client.do("cuCtxSetCurrent", second)
+    assert client.get_int("cuPointerGetAttribute", 16, memory) == flags
+    assert client.launch(client.kernels()("store"), [memory, 1]) == 0
+    assert client.code("cuCtxSynchronize") == (0 if flags == 3 else 700)
 
 
 def test_each_device_has_its_own_memory(client):

@@ -309,6 +309,11 @@ check(cuda.cudaMemcpy(one, host, size(256), 1)), check(cuda.cudaMemcpy(two, one,
 check(cuda.cudaMemcpy(other, two, size(256), 4)), check(cuda.cudaMemcpy(other, host, size(8), 0))
 assert other.raw == host.raw
 check(cuda.cudaMemcpy(other, two, size(256), 5), 21)
+emulator._machine.answers.attributes[11], graph, node = 100, ctypes.c_void_p(), ctypes.c_void_p()  # MAX_PITCH
+check(cuda.cudaMemcpy(other, host, size(256), 0)), check(cuda.cudaGraphCreate(by(graph), 0))
+check(cuda.cudaGraphAddMemcpyNode1D(by(node), graph, None, size(0), two, one, size(256), 3))
+check(cuda.cudaGraphDestroy(graph))
+emulator._machine.answers.attributes[11] = 2**31 - 1
 check(cuda.cudaMemcpy(one, ctypes.c_uint64(one.value + 2**40), size(256), 1), 1)  # the source is not on the host
 check(cuda.cudaMemcpy(one, host, size(257), 1), 1)
 check(cuda.cudaMemcpy(None, None, size(0), 1))

@@ -238,6 +238,17 @@ def test_the_legacy_stream_may_not_depend_on_a_capture(client, memory):
     stream = _begin(client, flags=0)
     assert client.code("cuMemsetD8Async", memory, 0, 4, 0) == 906
     assert client.code("cuStreamEndCapture", stream, OUT) == 901
+    managed = client.get("cuMemAllocManaged", 16, 1)
+    pool = client.get("cuDeviceGetDefaultMemPool", 0)
+    for name, *arguments in (
+        ("cuMemAllocAsync", OUT, 16, 0),
+        ("cuMemAllocFromPoolAsync", OUT, 16, pool, 1),
+        ("cuStreamAttachMemAsync", 0, managed, 0, 1),
+        ("cuMemPrefetchAsync", managed, 16, 0, 0),
+    ):
+        client.do("cuStreamBeginCapture_v2", stream, GLOBAL)
+        assert client.code(name, *arguments) == 906, name
+        assert client.code("cuStreamEndCapture", stream, OUT) == 901, name
     stream = _begin(client, flags=1)  # a non-blocking stream does not join it
     assert client.code("cuMemsetD8Async", memory, 0, 4, 0) == 0
     assert client.code("cuStreamEndCapture", stream, OUT) == 0

@@ -6,11 +6,13 @@ import ctypes
 import itertools
 import random
 import struct
+import subprocess
+import sys
 
 import pytest
 
-from tests.emulator.emulator_client import Client
-from tests.subject import module
+from tests.emulator.emulator_client import HEAD, Client
+from tests.subject import ROOT, module
 
 words = module("emulator.interface.thunks")
 OUT = ctypes.c_uint64()
@@ -355,6 +357,90 @@ def test_advice_about_managed_memory(client):
     client.do("cuStreamAttachMemAsync", 0, managed, 0, 4)
 
 
+def test_memory_of_malloc_in_a_kernel_is_for_kernels_only(client):
+    """Programming Guide, "Dynamic Global Memory Allocation": it cannot be used in any runtime or driver API call."""
+    kernel = """.extern .func (.param .b64 r) malloc(.param .b64 n);
+    .visible .entry heap(.param .u64 at) {
+        .reg .b64 %d<3>; .param .b64 n; .param .b64 r;
+        ld.param.u64 %d1, [at]; st.param.b64 [n], 512; call (r), malloc, (n); ld.param.b64 %d2, [r];
+        st.global.u64 [%d1], %d2; ret;
+    }"""
+    at, other = client.upload(bytes(8)), client.allocate(512)
+    stream, host = client.stream(), ctypes.create_string_buffer(512)
+    client.launch(client.get("cuModuleGetFunction", client.load(HEAD + kernel), b"heap"), [at])
+    (memory,) = struct.unpack("<Q", client.download(at, 8))
+    client.emulator._machine.answers.attributes[14] = 16  # CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT
+    texture = struct.pack("<i4x QiIQ", 2, memory, 0x20, 1, 64).ljust(144, b"\0")
+    for name, *arguments in (
+        ("cuMemcpyDtoH_v2", host, memory, 8),
+        ("cuMemcpyDtoD_v2", other, memory, 8),
+        ("cuMemcpyAsync", memory, other, 8, stream),
+        ("cuMemsetD8_v2", memory, 1, 8),
+        ("cuStreamWriteValue32_v2", stream, memory, 1, 0),
+        ("cuMemGetAddressRange_v2", OUT, 0, memory),
+        ("cuPointerGetAttribute", OUT, 2, memory),
+        ("cuTexObjectCreate", OUT, texture, bytes(104), 0),
+        ("cuMemHostUnregister", memory),
+        ("cuMemFree_v2", memory),
+    ):
+        assert client.code(name, *arguments) == 1, name
+        assert "only kernels can use what malloc allocated" in client.emulator.explain(1), name
+    assert _batch(client, [(other, memory, 8)], stream) == 1
+
+
+def test_only_one_of_two_threads_frees_memory(client):
+    """A free waits for work; meanwhile, another thread may free the same memory."""
+    for name, memory in (("cuMemFree_v2", client.allocate(16)), ("cuMemFreeHost", client.pinned(bytes(16)))):
+        free = lambda name=name, memory=memory: client.code(name, memory)  # noqa: E731
+        assert sorted(client.during_a_kernel(free, free)) == [0, 1]
+        assert "freed" in client.emulator.explain(1)
+
+
+@pytest.mark.skipif(not module("emulator.machine.sharing").is_supported(), reason="files in memory are of Linux")
+def test_two_threads_that_share_memory_get_the_same_handle(client):
+    """Moving memory to a file waits for kernels; meanwhile, another thread may share the same memory, or free it."""
+    memory = client.upload(b"abcd")
+    handles = [ctypes.create_string_buffer(64) for _ in range(3)]
+    share = [lambda handle=handle: client.code("cuIpcGetMemHandle", handle, memory) for handle in handles[:2]]
+    assert client.during_a_kernel(*share) == [0, 0]
+    assert handles[0].raw == handles[1].raw != bytes(64)
+    pool = client.get("cuMemPoolCreate", words.POOL_PROPS.pack(1, 1, 1, 0, 0, 0, 0))
+    other = client.get("cuMemAllocFromPoolAsync", 16, pool, 2)
+    client.do("cuStreamSynchronize", 2)
+    assert client.during_a_kernel(
+        lambda: client.code("cuMemPoolExportPointer", handles[2], other), lambda: client.code("cuMemFree_v2", other)
+    ) == [1, 0]
+    assert "freed" in client.emulator.explain(1)
+
+
+_OWNER = """
+import ctypes, sys
+from tests.emulator.emulator_client import Client
+client, handle = Client(), ctypes.create_string_buffer(64)
+client.do("cuIpcGetMemHandle", handle, client.allocate(16))
+print(handle.raw.hex(), flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.skipif(not module("emulator.machine.sharing").is_supported(), reason="files in memory are of Linux")
+def test_only_one_of_two_threads_closes_memory_of_another_process(client):
+    owner = subprocess.Popen(
+        [sys.executable, "-c", _OWNER], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    with owner:
+        handle = (ctypes.c_char * 64).from_buffer_copy(bytes.fromhex(owner.stdout.readline()))
+        by_value = type("Handle", (ctypes.Structure,), {"_fields_": [("bytes", ctypes.c_char * 64)]}).from_buffer(
+            handle
+        )
+        function = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, type(by_value), ctypes.c_uint)
+        assert function(client.emulator.address("cuIpcOpenMemHandle_v2"))(ctypes.addressof(OUT), by_value, 1) == 0
+        memory = OUT.value
+        close = lambda: client.code("cuIpcCloseMemHandle", memory)  # noqa: E731
+        assert sorted(client.during_a_kernel(close, close)) == [0, 1]
+        owner.stdin.close()
+
+
 # -- one row
 
 
@@ -590,6 +676,50 @@ def test_rectangles_that_do_not_fit(client, change, code):
     assert client.code("cuMemcpy2DAsync_v2", block, 0) == code
 
 
+# source x and y, target x and y, extent, pitch: copies between parts of one memory of 60 bytes
+@pytest.mark.parametrize(
+    "places, extent, pitch, code",
+    [
+        ((0, 0, 1, 0), (4, 1), 12, 1),
+        ((4, 0, 0, 0), (5, 1), 12, 1),
+        ((0, 0, 4, 0), (4, 1), 12, 0),
+        ((4, 0, 0, 0), (4, 1), 12, 0),
+        ((1, 1, 1, 1), (4, 3), 12, 0),  # onto itself
+        ((0, 0, 6, 0), (6, 5), 12, 0),  # two columns side by side
+        ((0, 0, 5, 0), (6, 5), 12, 1),
+        ((0, 0, 0, 1), (12, 3), 12, 1),
+        ((0, 0, 0, 2), (12, 2), 12, 0),
+        ((0, 0, 4, 1), (6, 2), 12, 1),
+        ((0, 0, 8, 1), (4, 2), 12, 0),
+    ],
+)
+@pytest.mark.parametrize("kind", ["device", "pinned", "pageable", "array"])
+def test_the_sides_of_a_copy_may_not_overlap(client, kind, places, extent, pitch, code):
+    """A driver copies in parallel, so the result would be undefined; only a copy of all rows onto themselves is not."""
+    sx, sy, tx, ty = places
+    if kind == "array":
+        address = client.get("cuArrayCreate_v2", struct.pack("<QQ iI", 12, 5, 1, 1))
+    else:
+        address, _, kept = _memory(client, kind, bytes(60))
+    number, place = {
+        "device": (DEVICE, (0, address, 0)), "array": (ARRAY, (0, 0, address)),
+    }.get(kind, (HOST, (address, 0, 0)))  # fmt: skip
+    sides = [(x, y, number, *place, pitch) for x, y in ((sx, sy), (tx, ty))]
+    block = words.MEMCPY2D.pack(*sides[0], *sides[1], *extent)
+    client.do("cuCtxSynchronize")
+    assert client.code("cuMemcpy2D_v2", block) == code
+    assert client.code("cuMemcpy2DAsync_v2", block, client.stream()) == code
+    if code:
+        assert "of a copy overlap: copy to other memory" in client.emulator.explain(1)
+    if kind == "device" and extent[1] == 1:
+        assert client.code("cuMemcpyDtoD_v2", address + tx, address + sx, extent[0]) == code
+        stream = client.stream()
+        client.do("cuStreamBeginCapture_v2", stream, 2)
+        assert client.code("cuMemcpyAsync", address + tx, address + sx, extent[0], stream) == code
+        client.code("cuStreamEndCapture", stream, OUT)
+    client.do("cuCtxSynchronize")
+
+
 # -- fills
 
 
@@ -623,6 +753,22 @@ def test_a_value_wider_than_the_element_is_cut(client):
 def test_large_copies(client):
     content = struct.pack("<Q", 0x0123456789ABCDEF) * (1 << 17)
     assert client.download(client.upload(content), len(content)) == content
+
+
+def test_a_copy_of_bytes_has_no_pitch(client):
+    """The largest pitch of a device does not limit how many bytes can be copied, in a graph either."""
+    client.emulator._machine.answers.attributes[11] = 100  # CU_DEVICE_ATTRIBUTE_MAX_PITCH
+    source, target, stream = client.upload(b"x" * 200), client.upload(bytes(200)), client.stream()
+    client.do("cuCtxSynchronize")
+    client.do("cuStreamBeginCapture_v2", stream, 2)
+    client.do("cuMemcpyAsync", target, source, 200, stream)
+    client.do("cuStreamEndCapture", stream, OUT)
+    executable = client.get("cuGraphInstantiateWithFlags", OUT.value, 0)
+    client.do("cuGraphLaunch", executable, stream)
+    client.do("cuStreamSynchronize", stream)
+    assert client.download(target, 200) == b"x" * 200
+    block = words.MEMCPY2D.pack(*_side(DEVICE, source, 101), *_side(DEVICE, target, 100), 100, 1)
+    assert client.code("cuMemcpy2D_v2", block) == 1
 
 
 def test_an_event_for_other_processes_has_no_timing(client):
@@ -671,6 +817,21 @@ def test_copies_in_a_batch(client, name):
         assert "overlap in the same batch" in client.emulator.explain(1)
     client.do("cuStreamBeginCapture_v2", stream, 2)
     assert _batch(client, pairs, stream, name=name) == 900
+
+
+def test_a_batch_does_not_write_memory_that_devices_may_only_read(client):
+    buffer, source, stream = ctypes.create_string_buffer(b"." * 64, 64), client.upload(b"x" * 64), client.stream()
+    client.do("cuCtxSynchronize")
+    client.do("cuMemHostRegister_v2", buffer, 64, 8)
+    assert client.code("cuMemcpyAsync", buffer, source, 64, stream) == 1
+    assert _batch(client, [(ctypes.addressof(buffer), source, 64)], stream) == 1
+    assert "devices may only read" in client.emulator.explain(1)
+    operand = struct.Struct("<i4x QQQ 2i")
+    sides = operand.pack(1, source, 8, 8, 0, 0) + operand.pack(1, ctypes.addressof(buffer), 8, 8, 0, 0)
+    assert client.code("cuMemcpy3DBatchAsync_v2", 1, sides + struct.pack("<3Q 2I", 8, 8, 1, 1, 0), 0, stream) == 1
+    client.do("cuStreamSynchronize", stream)
+    assert buffer.raw == b"." * 64
+    client.do("cuMemHostUnregister", buffer)
 
 
 @pytest.mark.parametrize("order, wanted", [(1, b"new"), (2, b"old"), (3, b"old")])

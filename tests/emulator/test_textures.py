@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import re
 import struct
 
@@ -165,6 +166,21 @@ def test_plain_arrays(client):
     for offset, nbytes, code in ((0, 36, 1), (28, 8, 1), (2, 4, 1), (0, 6, 1), (0, 0, 0), (1 << 63, 4, 1)):
         assert client.code("cuMemcpyAtoD_v2", device, made, offset, nbytes) == code
     assert client.code("cuMemcpyAtoD_v2", device, 5, 0, 4) == 400
+
+
+def test_a_copy_between_arrays_needs_elements_of_one_size(client):
+    """CUDA Driver API, cuMemcpyAtoA: the formats may differ, but not the size of the elements."""
+    array = {form: client.get("cuArrayCreate_v2", struct.pack("<QQ iI", 16, 0, *form)) for form in FORMS}
+    for target, source in itertools.product(FORMS, repeat=2):
+        code = 0 if (target in FORMS[:2]) == (source in FORMS[:2]) else 1
+        if target != source:
+            assert client.code("cuMemcpyAtoA_v2", array[target], 0, array[source], 0, 16) == code, (target, source)
+            block = struct.pack("<2Q i4x QQQ Q", 0, 0, 3, 0, 0, array[source], 0)
+            block += struct.pack("<2Q i4x QQQ Q 2Q", 0, 0, 3, 0, 0, array[target], 0, 16, 1)
+            assert client.code("cuMemcpy2D_v2", block) == code, (target, source)
+
+
+FORMS = [(0x20, 1), (0x01, 4), (0x01, 1)]  # format and channels: 4 bytes, 4 bytes, 1 byte
 
 
 def test_mipmapped_arrays(client):

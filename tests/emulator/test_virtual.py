@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
+import struct
 
 import pytest
 
@@ -75,6 +77,29 @@ def test_memory_that_is_mapped_twice_has_one_content(client):
     assert client.download(base + GRAIN, 8) == b"\5" * 8
 
 
+def test_what_was_written_through_one_mapping_is_written_in_all():
+    """Otherwise, a kernel that reads it would be stopped, because it seems never to have been written."""
+    client = Client(strict=True)
+    base = client.get("cuMemAddressReserve", 8 * GRAIN, 0, 0, 0)
+    memory = client.get("cuMemCreate", 2 * GRAIN, properties(), 0)
+
+    def map_at(place, size):
+        client.do("cuMemMap", base + place * GRAIN, size * GRAIN, 0, memory, 0)
+        client.do("cuMemSetAccess", base + place * GRAIN, size * GRAIN, access((0, 3)), 1)
+        return base + place * GRAIN
+
+    def read(address):
+        assert client.launch(client.kernels()("step"), [address, struct.pack("<I", 1)]) == 0
+        return client.code("cuCtxSynchronize")
+
+    part, early = map_at(0, 1), map_at(1, 2)
+    client.do("cuMemsetD8_v2", part, 7, GRAIN)
+    client.do("cuMemUnmap", part, GRAIN)
+    assert read(early) == read(map_at(3, 2)) == read(map_at(5, 1)) == 0 and not client.emulator.reports
+    assert read(early + GRAIN) == 719  # the other part was not written
+    assert "never written" in client.emulator.explain(719)
+
+
 def test_what_is_refused(client):
     base = client.get("cuMemAddressReserve", 2 * GRAIN, 0, 0, 0)
     memory = client.get("cuMemCreate", GRAIN, properties(), 0)
@@ -102,7 +127,8 @@ def test_what_is_refused(client):
     ):
         assert client.code(*call) == 1, call
     assert client.code("cuMemAddressReserve", OUT, 1 << 60, 0, 0, 0) == 2
-    assert client.code("cuMemCreate", OUT, 1 << 40, properties(), 0) == 2
+    for where, size in itertools.product((1, 2), (1 << 40, 1 << 62, 1 << 63, (1 << 64) - GRAIN)):
+        assert client.code("cuMemCreate", OUT, size, properties(where=where), 0) == 2
     assert client.code("cuMemCreate", OUT, GRAIN, properties(handles=2), 0) == 801
     assert client.code("cuMemCreate", OUT, GRAIN, properties(number=7), 0) == 101
     client.do("cuMemMap", base, GRAIN, 0, memory, 0)

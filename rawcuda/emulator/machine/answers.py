@@ -137,6 +137,8 @@ _ATTRIBUTES = """
 _LAST = 147  # the last attribute in the header
 _MAJOR, _MINOR, _MULTIPROCESSORS, _CLUSTERS, _TENSOR_MAPS = 75, 76, 16, 120, 127
 _PERSISTING_L2 = 108
+_SIZES = 12  # the attributes up to this one are sizes of blocks, grids, memory and warps, and so at least 1
+_MOST = (1 << 31) - 1  # of an int
 # the end of a question in a report -> which answers it is one of; see tools/checking/groups/
 _SITUATIONS = {
     "in a capture": "captures",
@@ -297,19 +299,27 @@ class Answers:
 
     def _take(self, report: dict[str, Any], device: dict[str, Any]) -> None:
         """Replace what a report tells."""
-        self.name, self.memory = f"{device['name']} (emulated)", int(device["memory"])
-        self.cuda, self.mig = int(report["cuda"]), "MIG" in device["modes"]
+        self.name, self.memory = f"{device['name']} (emulated)", _ranged("memory", device["memory"], 1)
+        self.cuda, self.mig = _ranged("cuda", report["cuda"], 0, _MOST), "MIG" in device["modes"]
         numbers = cuda_h.enum("CUdevice_attribute")
         for name, value in _facts(device["attributes"]):
             number = numbers.get(f"CU_DEVICE_ATTRIBUTE_{name}", 0)
             if self.attributes.get(number):  # the others are 0: features that are not emulated, or the default
-                self.attributes[number] = int(value)
+                self.attributes[number] = _ranged(
+                    name, value, 1 if number <= _SIZES else min(self.attributes[number], 0), _MOST
+                )
         for name, value in _facts(device["limits"]):
             number = cuda_h.enum("CUlimit")[f"CU_LIMIT_{name.upper()}"]
             if number in self.limits:
-                self.limits[number] = int(value), max(int(value), self.limits[number][1])
+                limit = _ranged(name, value, 0)
+                self.limits[number] = limit, max(limit, self.limits[number][1])
         if isinstance(device["priorities"], list):
-            self.priorities = int(device["priorities"][0]), int(device["priorities"][1])
+            least, greatest = map(int, device["priorities"])
+            if not greatest <= 0 <= least:
+                raise ValueError(
+                    f"the priorities are {least} and {greatest}: the least is from 0 on, the greatest up to 0"
+                )
+            self.priorities = least, greatest
         answers = report["answers"]
         self.alignment = int(answers.get("alignment of an allocation", self.alignment))
         self.pitch = int(answers.get("pitch of a row of one byte", self.pitch))
@@ -326,6 +336,14 @@ class Answers:
         if codes:
             self.names = {int(code): name.encode() for code, (name, _) in codes.items()}
             self.texts = {int(code): text.encode() for code, (_, text) in codes.items()}
+
+
+def _ranged(name: str, value: Any, least: int, most: int = (1 << 63) - 1) -> int:
+    """Return a fact of a report, which must be a number from `least` to `most`."""
+    number = int(value)
+    if not least <= number <= most:
+        raise ValueError(f"{name} is {number}, not a number from {least} to {most}")
+    return number
 
 
 def _facts(found: dict[str, Any]) -> list[tuple[str, Any]]:

@@ -11,10 +11,8 @@ Read next    entries/texturing/array_entries.py, ptx/running/sampling.py
 
 from __future__ import annotations
 
-import mmap
-
 from .codes import Refused
-from .space import POISON, POISONED_UP_TO, Allocation
+from .space import POISONED_UP_TO, Allocation, new_memory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -114,11 +112,7 @@ class Array:
         self.width, self.height, self.depth = extents  # a height or depth of 0: there is no such dimension
         self.element = format.width * channels
         size = self.size
-        try:
-            data = mmap.mmap(-1, size) if size > POISONED_UP_TO else bytearray([POISON]) * size
-        except (MemoryError, OverflowError, OSError, ValueError) as reason:
-            raise Refused(2, f"an array of {size} bytes: {reason}") from None
-        self.allocation = Allocation(0, size, "array", memoryview(data), self.describe(), None)
+        self.allocation = Allocation(0, size, "array", new_memory(size, "an array"), self.describe(), None)
         if context.machine.space.watch and size <= POISONED_UP_TO:
             self.allocation.written = bytearray(size)
 

@@ -77,6 +77,20 @@ class Device:
         self.pool = self.default_pool
         self.graph_pool = machine.add(Pool(self, place=(1, ordinal), default=True))  # of memory that graphs allocate
 
+    def release(self) -> None:
+        """Release the primary context once; the last release destroys everything in it.
+
+        It waits for the work first, because other threads may retain the context meanwhile.
+        """
+        primary, queues = self.primary, self.machine.queues
+        while self.retained == 1 and any(map(queues.pending, list(primary.streams.values()))):
+            queues.complete_context(primary)
+        if not self.retained:
+            raise Refused(201)
+        self.retained -= 1
+        if not self.retained and primary.state != CONTEXT_IS_DESTROYED:
+            primary.close()
+
 
 class Context:
     """A context with the objects created in it; `state` is 0, 709 (destroyed) or the error that made it unusable."""
@@ -103,6 +117,7 @@ class Context:
         self.owned: dict[int, Any] = {}  # streams, events and modules by handle
         self.holdings: dict[int, Holding] = {}  # by address
         self.peers: set[Context] = set()
+        self.reached_from: set[Context] = set()  # the contexts that have, or had, this one among their peers
         self.limits: dict[int, int] = {}
         self.heap = Heap()
         self.cache_config = 0
@@ -193,6 +208,8 @@ class Context:
         self.heap.close(machine.space)
         self.state = CONTEXT_IS_DESTROYED
         self.streams, self.owned, self.per_thread, self.peers = {}, {}, {}, set()
+        for other in self.reached_from:
+            other.peers.discard(self)
 
     def _report_leaks(self) -> None:
         """Report what the user created here and did not release; in an unusable context, nothing counts as a leak."""

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from typing import Any, Callable
 
 __all__ = [
-    "Allocation", "FIRST_ADDRESS", "Fault", "NULL", "POISON", "Space", "UNSIGNED", "WIDTH", "elements", "position",
-    "say",
+    "Allocation", "FIRST_ADDRESS", "Fault", "NULL", "POISON", "Space", "UNSIGNED", "WIDTH", "elements", "new_memory",
+    "position", "say",
 ]  # fmt: skip
 
 # 0xFB: float32 -2.6e36, float64 -3e288, half -65376, int32 -67372037. Zero and -1 look like valid data, and min and max
@@ -113,6 +113,19 @@ class Fault(Exception):
         return self.report
 
 
+def new_memory(size: int, what: str, poison: bool = True) -> memoryview:
+    """Return the bytes of new memory; `what` is for the report of an error.
+
+    raises  Fault   not enough memory (2)
+    """
+    try:
+        if size > (POISONED_UP_TO if poison else _ZEROS_FROM):
+            return memoryview(mmap.mmap(-1, size))
+        return memoryview(bytearray([POISON if poison else 0]) * size)
+    except (MemoryError, OverflowError, OSError, ValueError) as reason:
+        raise Fault(OUT_OF_MEMORY, f"{what} of {size} bytes: {reason}") from None
+
+
 class Allocation:
     """An allocation: its address, its content, and whether it is still allocated."""
 
@@ -142,6 +155,7 @@ class Allocation:
         self.context: Any = None  # for the owner of the allocation; the space itself does not use it
         self.origin = ""  # the line of the program that requested it
         self.written: bytearray | None = None  # 0 for each byte that was never written; None: not tracked
+        # (of a mapping of virtual memory: all marks of the memory, which may be larger)
         self._views: dict[str, tuple[memoryview, int, int]] = {}
         self._keep = keep
 
@@ -196,6 +210,8 @@ class Allocation:
     def wrote(self, start: int, nbytes: int) -> None:
         """Record that bytes were written outside a kernel."""
         if nbytes >= self.size:
+            if self.written is not None and self.kind == "virtual":  # other mappings of the memory have the same marks
+                self.written[: self.size] = b"\1" * self.size
             self.written = None  # all of it: nothing is left to track
         elif self.written is not None:
             self.written[start : start + nbytes] = b"\1" * nbytes
@@ -261,13 +277,7 @@ class Space:
         """
         if size <= 0:
             raise Fault(INVALID_VALUE, f"an allocation of {size} bytes: the size must be positive")
-        try:
-            if size > (POISONED_UP_TO if poison else _ZEROS_FROM):
-                data = memoryview(mmap.mmap(-1, size))
-            else:
-                data = memoryview(bytearray([POISON if poison else 0]) * size)
-        except (MemoryError, OverflowError, OSError, ValueError) as reason:
-            raise Fault(OUT_OF_MEMORY, f"an allocation of {size} bytes: {reason}") from None
+        data = new_memory(size, "an allocation", poison)
         if base is None:
             base = self.new_address(size, alignment)
         made = Allocation(base, size, kind, data, label, None)

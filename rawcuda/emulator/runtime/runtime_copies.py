@@ -81,7 +81,7 @@ def _copy(state: Runtime, target: int, source: int, size: int, kind: int, stream
     if not size:
         return
     if kind == _HOST_TO_HOST:
-        sides = memory_side(source, size, _HOST), memory_side(target, size, _HOST)
+        sides = memory_side(source, 0, _HOST), memory_side(target, 0, _HOST)
         _copy_3d(state, *sides, (size, 1, 1), stream)
     elif stream is None:
         state.do(_CALLS[kind][0], target, source, size)

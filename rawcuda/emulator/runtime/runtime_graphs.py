@@ -85,7 +85,7 @@ def set_executable_copy(state: Runtime, executable: int, node: int, copy: int) -
 def _bytes(target: int, source: int, size: int, kind: int) -> ctypes.Array[ctypes.c_char]:
     """Return the CUDA_MEMCPY3D of a copy of bytes."""
     types = types_of(kind)
-    return copy_words(memory_side(source, size, types[0]), memory_side(target, size, types[1]), (size, 1, 1))
+    return copy_words(memory_side(source, 0, types[0]), memory_side(target, 0, types[1]), (size, 1, 1))
 
 
 @runtime("cudaGraphAddMemcpyNode1D")

@@ -25,7 +25,7 @@ from .shared_handles import SharedHandle, checked_timeout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Callable
+    from typing import Any, Callable
 
     from ...gpu.streams.stream import Event
     from ..core.handles import Kind
@@ -69,17 +69,20 @@ def share_event(event: Event, timeout: object, keepers: dict[object, ref[Keeper]
 
 def exchange(event: object, other: object, slots: tuple[str, ...]) -> None:
     """Let two events exchange their handles; after an exception, each has its own."""
-    before = [(slot, getattr(event, slot), getattr(other, slot)) for slot in slots]
+    mine, theirs = ([getattr(each, slot) for slot in slots] for each in (event, other))
     try:
-        for slot, mine, theirs in before:
-            setattr(event, slot, theirs)
-            setattr(other, slot, mine)
+        _set(event, slots, theirs)
+        _set(other, slots, mine)
         invalidate()
     except BaseException:
-        for slot, mine, theirs in before:
-            setattr(event, slot, mine)
-            setattr(other, slot, theirs)
+        _set(event, slots, mine)
+        _set(other, slots, theirs)
         raise
+
+
+def _set(event: object, slots: tuple[str, ...], values: list[Any]) -> None:
+    for slot, value in zip(slots, values):
+        setattr(event, slot, value)
 
 
 def open_event(blank: Callable[..., Event], given: object, timeout: object) -> Event:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__: list[str] = []
 
 _FLAGS = 0xFF
+_SCHEDULING = 7  # CU_CTX_SCHED_MASK
 _PARAMETERS = 24  # the size of CUctxCreateParams
 
 
@@ -43,6 +44,13 @@ def given(machine: Machine, handle: int) -> Context:
     return context
 
 
+def _check_flags(flags: int) -> None:
+    if flags & ~_FLAGS:
+        raise Refused(1, f"flags {flags:#x} of a context are unknown")
+    if flags & _SCHEDULING not in (0, 1, 2, 4):
+        raise Refused(1, f"flags {flags:#x}: a context has only one of CU_CTX_SCHED_SPIN, _YIELD and _BLOCKING_SYNC")
+
+
 # -- primary contexts
 
 
@@ -62,12 +70,7 @@ def primary_retain(machine: Machine, address: int, device: int) -> None:
 @entry("cuDevicePrimaryCtxRelease_v2(CUdevice dev)", since=11000)
 def primary_release(machine: Machine, device: int) -> None:
     """Release a primary context; the last release destroys everything in it."""
-    held = machine.device(device)
-    if not held.retained:
-        raise Refused(201)
-    held.retained -= 1
-    if not held.retained and held.primary.state != 709:
-        held.primary.close()
+    machine.device(device).release()
 
 
 @entry("cuDevicePrimaryCtxReset_v2(CUdevice dev)", since=11000)
@@ -81,8 +84,7 @@ def primary_reset(machine: Machine, device: int) -> None:
 @entry("cuDevicePrimaryCtxSetFlags_v2(CUdevice dev, unsigned int flags)", since=11000)
 def primary_set_flags(machine: Machine, device: int, flags: int) -> None:
     """Set the flags of a primary context."""
-    if flags & ~_FLAGS:
-        raise Refused(1)
+    _check_flags(flags)
     machine.device(device).primary.flags = flags
 
 
@@ -102,8 +104,7 @@ def primary_state(machine: Machine, device: int, flags: int, active: int) -> Non
 def create_v2(machine: Machine, address: int, flags: int, device: int) -> None:
     """Create a context and push it."""
     out(address)
-    if flags & ~_FLAGS:
-        raise Refused(1)
+    _check_flags(flags)
     context = Context(machine, machine.device(device), flags)
     machine.thread().stack.append(context)
     put_word(address, context.handle)
@@ -202,8 +203,7 @@ def get_flags(machine: Machine, address: int) -> None:
 @entry("cuCtxSetFlags(unsigned int flags)", since=12010)
 def set_flags(machine: Machine, flags: int) -> None:
     """Set the current context's flags."""
-    if flags & ~_FLAGS:
-        raise Refused(1)
+    _check_flags(flags)
     machine.context().flags = flags
 
 
@@ -337,6 +337,7 @@ def enable_peer(machine: Machine, handle: int, flags: int) -> None:
         raise Refused(217)
     if peer in context.peers:
         raise Refused(704)
+    peer.reached_from.add(context)
     context.peers.add(peer)
 
 

@@ -176,14 +176,13 @@ def destroy(machine: Machine, handle: int) -> None:
     green = machine.get(GreenContext, handle)
     for stream in green.pending():
         machine.queues.complete(stream.last)
+    machine.get(GreenContext, handle)  # another thread may have destroyed it meanwhile
+    for stream in green.pending():
         machine.handles.pop(stream.handle, None)
     green.context.streams.pop(green.own.ident, None)
     green.context.owned.pop(handle, None)
     del machine.handles[handle]
-    held = green.device
-    held.retained -= 1
-    if not held.retained and held.primary.state != 709:
-        held.primary.close()
+    green.device.release()
 
 
 @entry("cuCtxFromGreenCtx(CUcontext *pContext, CUgreenCtx hCtx)", since=12040)

@@ -15,7 +15,7 @@ import struct
 from ...interface.thunks import WORD, entry, read, take
 from ...machine.codes import Refused
 from ...machine.machine import Machine
-from .copy_entries import Box, any_box, move, span_of
+from .copy_entries import Box, any_box, move, refuse_read_only, span_of
 from .unwritten import checked
 
 TYPE_CHECKING = False
@@ -60,6 +60,8 @@ def _submit(machine: Machine, handle: int, copies: Callable[[], list[_Copy]]) ->
         stream.capture.invalidate()
         raise Refused(900, "a batch of copies cannot be captured: capture single copies")
     made = copies()
+    for each in made:
+        refuse_read_only(machine, each.target)
     furthest = furthest_target = 0  # the largest end so far, of all sides and of targets
     sides = sorted((*each.range(side), side is each.target) for each in made for side in (each.target, each.source))
     for first, end, is_target in sides:

@@ -20,7 +20,7 @@ from ...machine.device_arrays import Array
 from ...machine.machine import Context, Machine
 from ...machine.queues import Stream
 from ...machine.space import FIRST_ADDRESS, Fault
-from .memory_entries import access_of
+from .memory_entries import access_of, allocation_at
 from .unwritten import checked
 
 TYPE_CHECKING = False
@@ -50,7 +50,7 @@ _HOST, _DEVICE, _ARRAY, _UNIFIED = 1, 2, 3, 4
 class Box:
     """A box of rows of bytes in memory: where it begins, the pitch of rows and planes, and the allocation."""
 
-    __slots__ = ("start", "pitch", "plane", "allocation", "pieces", "image")
+    __slots__ = ("start", "pitch", "plane", "allocation", "pieces", "image", "element")
 
     def __init__(
         self,
@@ -64,6 +64,7 @@ class Box:
         self.pieces = pieces  # the mappings of virtual memory that contain the box, if there are several
         self.allocation = allocation  # None: pageable host memory
         self.image: memoryview | None = None  # the staged content
+        self.element = 0  # the size of an element of an array, in bytes; 0: this is not in an array
 
     @property
     def is_host(self) -> bool:
@@ -130,7 +131,7 @@ def host_box(machine: Machine, address: int, pitch: int, plane: int, span: int) 
     """Describe host memory, which is pinned if an allocation contains it."""
     if not address:
         raise Refused(1, "the host pointer is NULL: pass the address of host memory")
-    allocation = machine.space.find(address)
+    allocation = allocation_at(machine, address)
     if allocation is None:
         if address >= FIRST_ADDRESS:
             raise Refused(
@@ -147,7 +148,7 @@ def device_box(machine: Machine, address: int, pitch: int, plane: int, span: int
 
     Several mappings of virtual memory without a gap count as one.
     """
-    allocation = machine.space.find(address)
+    allocation = allocation_at(machine, address)
     if allocation is not None and allocation.kind == "virtual":
         return _virtual_box(machine, address, pitch, plane, span)
     if allocation is None or address - allocation.base + span > allocation.size:
@@ -196,7 +197,9 @@ def array_box(machine: Machine, handle: int, start: tuple[int, int, int], extent
     """Describe part of an array: its start and its extents are in bytes, rows and slices."""
     found = machine.get(Array, handle)
     offset, pitch, plane = found.place(*start, *extents)
-    return Box(offset, pitch, plane, found.allocation)
+    box = Box(offset, pitch, plane, found.allocation)
+    box.element = found.element
+    return box
 
 
 def any_box(machine: Machine, address: int, pitch: int, plane: int, span: int) -> Box:
@@ -246,6 +249,49 @@ def span_of(box: Box, width: int, height: int, depth: int) -> int:
     return (depth - 1) * box.plane + (height - 1) * box.pitch + width
 
 
+def _rows(box: Box, width: int, height: int, depth: int) -> Iterator[tuple[int, int]]:
+    """Yield where each row of a box begins and ends, in order."""
+    for plane in range(depth):
+        for row in range(height):
+            at = box.start + plane * box.plane + row * box.pitch
+            yield at, at + width
+
+
+def _overlap(target: Box, source: Box, width: int, height: int, depth: int) -> bool:
+    """Tell whether a row of the target overlaps one of the source, unless both are the same rows."""
+    if (target.element or source.element) and target.allocation is not source.allocation:
+        return False  # the start of a box in an array is not an address
+    first, second = sorted((target, source), key=lambda box: box.start)
+    if first.start + span_of(first, width, height, depth) <= second.start:
+        return False
+    rows, others = (list(_rows(box, width, height, depth)) for box in (target, source))
+    if rows == others:
+        return False
+    ends = [0, 0]  # of the last row of each side
+    for begin, end, side in sorted([(*row, 0) for row in rows] + [(*row, 1) for row in others]):
+        if begin < ends[1 - side]:
+            return True
+        ends[side] = end
+    return False
+
+
+def _work(machine: Machine, target: Box, source: Box, extents: tuple[int, int, int]) -> Callable[[], None]:
+    """Check both sides of a copy, and return the function that does it.
+
+    A driver copies in parallel: if a part of the source is in the target, the result is undefined.
+    """
+    refuse_read_only(machine, target)
+    if target.element and source.element and target.element != source.element:
+        raise Refused(
+            1, f"elements of {source.element} bytes cannot be copied to elements of {target.element}: use equal sizes"
+        )
+    if _overlap(target, source, *extents):
+        raise Refused(
+            1, f"the source {source.start:#x} and the target {target.start:#x} of a copy overlap: copy to other memory"
+        )
+    return checked(machine, target, source, extents, lambda: move(target, source, *extents))
+
+
 def copy_boxes(
     machine: Machine,
     stream: Stream,
@@ -261,17 +307,14 @@ def copy_boxes(
 
     A copy to pageable memory that cannot be waited for is refused: nobody keeps that memory until it is written later.
     """
-    queues = machine.queues
-    refuse_read_only(machine, target)
+    queues, extents = machine.queues, (width, height, depth)
+    function = _work(machine, target, source, extents)
     if source.allocation is None and stream.capture is None:  # a captured copy reads its host memory in each launch
         if waits:
             for earlier in queues.pending(stream):
                 queues.complete(earlier)
             stream.context.check()
-        span = span_of(source, width, height, depth)
-        source.image = memoryview(ctypes.string_at(source.start, span))
-    extents = width, height, depth
-    function = checked(machine, target, source, extents, lambda: move(target, source, *extents))
+        source.image = memoryview(ctypes.string_at(source.start, span_of(source, *extents)))
     if stream.capture is not None:  # an array copy that no CUDA_MEMCPY3D describes
         stream.capture.run(stream, function, "a copy", type=1)
         return
@@ -308,9 +351,7 @@ def copy_work(machine: Machine, words: tuple[int, ...]) -> Callable[[], None]:
         raise Refused(1, f"srcLOD {sl}, dstLOD {tl}: must be 0; a level of a mipmapped array is an array of its own")
     target = _Side(tx, ty, tz, tk, th, td, ta, tp, tr).box(machine, width, height, depth)
     source = _Side(sx, sy, sz, sk, sh, sd, sa, sp, sr).box(machine, width, height, depth)
-    refuse_read_only(machine, target)
-    extents = width, height, depth
-    return checked(machine, target, source, extents, lambda: move(target, source, *extents))
+    return _work(machine, target, source, (width, height, depth))
 
 
 # -- one row
@@ -322,7 +363,7 @@ def _bytes(machine: Machine, target: int, source: int, nbytes: int, kinds: tuple
     if not nbytes:
         return
     if stream.capture is not None:
-        sides = [(0, 0, 0, 0, _captured_kind(machine, end), end, end, 0, 0, nbytes, 1) for end in (source, target)]
+        sides = [(0, 0, 0, 0, _captured_kind(machine, end), end, end, 0, 0, 0, 1) for end in (source, target)]
         _capture(stream, (*sides[0], *sides[1], nbytes, 1, 1))
         return
     copy_boxes(
@@ -440,7 +481,7 @@ class _Side:
         if self.kind == _ARRAY:
             return array_box(machine, self.address, (self.x, self.y, self.z), (width, height, depth))
         pitch = self.pitch or (self.x + width if height * depth == 1 else 0)
-        if not self.x + width <= pitch <= machine.answers.attributes[11]:
+        if pitch < self.x + width or self.pitch > machine.answers.attributes[11]:
             raise Refused(1, f"rows of {width} bytes from byte {self.x} on do not fit into a pitch of {pitch}")
         if depth > 1 and self.rows < self.y + height:
             raise Refused(1, f"{height} rows from row {self.y} on do not fit into planes of {self.rows} rows")

@@ -34,11 +34,14 @@ _DESCRIPTOR = 1  # CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
 def _back(machine: Machine, holding: Holding) -> Backing:
     """Move memory to a file in memory, unless it is in one already, and return the file."""
     if holding.backing is None:
-        made = Backing.create(holding.allocation.size, holding.context.device.index)
-        lock = between_kernels(machine)
+        lock = between_kernels(machine)  # meanwhile, another thread may share the memory, or free it
         try:
-            holding.allocation.move_to(made.pages)
-            holding.backing = made
+            if not holding.allocation.alive:
+                raise Refused(1, machine.space.explain(holding.allocation.base, 1))
+            if holding.backing is None:
+                made = Backing.create(holding.allocation.size, holding.context.device.index)
+                holding.allocation.move_to(made.pages)
+                holding.backing = made
         finally:
             lock.release()
     backing: Backing = holding.backing
@@ -123,14 +126,21 @@ def _import(
 def close_memory(machine: Machine, address: int) -> None:
     """Close an allocation of another process; the last close unmaps it."""
     machine.context()
+    holding = _opened(machine, address)
+    if holding.backing.count == 1:
+        machine.queues.complete_context(holding.context)
+        holding = _opened(machine, address)  # another thread may have closed it meanwhile, or opened it again
+    if holding.backing.count > 1:
+        holding.backing.count -= 1
+    else:
+        machine.give_back(holding)
+
+
+def _opened(machine: Machine, address: int) -> Holding:
     holding = holding_at(machine, address)
     if holding.flavour != "shared" or holding.allocation.base != address:
         raise Refused(1, f"{address:#x} is not an address that cuIpcOpenMemHandle returned")
-    if holding.backing.count > 1:
-        holding.backing.count -= 1
-        return
-    machine.queues.complete_context(holding.context)
-    machine.give_back(holding)
+    return holding
 
 
 # -- events

@@ -231,12 +231,13 @@ def range_attributes(
 
 
 @entry("cuStreamAttachMemAsync(CUstream hStream, CUdeviceptr dptr, size_t length, unsigned int flags)", since=6000)
-def attach(machine: Machine, stream: int, address: int, nbytes: int, flags: int) -> None:
+def attach(machine: Machine, handle: int, address: int, nbytes: int, flags: int) -> None:
     """Accept the attachment of a whole managed allocation to a stream, which has no effect."""
-    capture = machine.stream(stream).capture
-    if capture is not None:
-        capture.invalidate()
+    stream = machine.stream(handle)
+    if stream.capture is not None:
+        stream.capture.invalidate()
         raise Refused(900, "memory cannot be attached to a capturing stream: end the capture first")
+    machine.queues.admit(stream)
     holding = _managed(machine, address, nbytes or 1)[0]
     if flags not in (1, 2, 4) or address != holding.allocation.base or nbytes not in (0, holding.allocation.size):
         raise Refused(1)

@@ -19,7 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Callable
 
-__all__ = ["access_of", "allocate", "holding_at", "make_room"]
+__all__ = ["access_of", "allocate", "allocation_at", "holding_at", "make_room"]
 
 _PORTABLE, _READ_ONLY = 1, 8  # CU_MEMHOSTREGISTER_PORTABLE, _READ_ONLY
 
@@ -47,10 +47,18 @@ def make_room(machine: Machine, context: Context, nbytes: int) -> None:
         )
 
 
+def allocation_at(machine: Machine, address: int) -> Allocation | None:
+    """Return the allocation that contains an address; memory that malloc allocated in a kernel is refused."""
+    allocation = machine.space.find(address)
+    if allocation is not None and allocation.context is None:
+        raise Refused(1, f"{machine.space.explain(address, 1)}: only kernels can use what malloc allocated in one")
+    return allocation
+
+
 def holding_at(machine: Machine, address: int) -> Holding:
     """Return the holding of the allocation that contains an address."""
-    allocation = machine.space.find(address)
-    if allocation is None or allocation.context is None:
+    allocation = allocation_at(machine, address)
+    if allocation is None:
         raise Refused(1, machine.space.explain(address, 1))
     holding: Holding = allocation.context
     return holding
@@ -85,7 +93,7 @@ def _free(machine: Machine, address: int, *flavours: str) -> None:
         return
     machine.queues.complete_context(holding.context)
     holding.context.check()
-    machine.give_back(holding)
+    machine.give_back(_based_at(machine, address, *flavours))  # another thread may have freed it meanwhile
 
 
 def _free_late(machine: Machine, holding: Holding, where: str) -> None:
@@ -142,7 +150,7 @@ def mem_free(machine: Machine, address: int) -> None:
 def address_range(machine: Machine, base: int, size: int, address: int) -> None:
     """Write start and size of the allocation that contains an address."""
     machine.context()
-    allocation = machine.space.find(address)
+    allocation = allocation_at(machine, address)
     if allocation is None:
         raise Refused(500, machine.space.explain(address, 1))
     if base:
@@ -205,7 +213,7 @@ def host_register(machine: Machine, address: int, nbytes: int, flags: int) -> No
 def host_unregister(machine: Machine, address: int) -> None:
     """Unregister memory of the caller after the context's work."""
     context = machine.context()
-    allocation = machine.space.find(address)
+    allocation = allocation_at(machine, address)
     if allocation is None or allocation.context.flavour != "registered" or allocation.base != address:
         raise Refused(713, machine.space.explain(address, 1))
     holding = allocation.context

@@ -43,6 +43,7 @@ def _allocate(machine: Machine, address: int, nbytes: int, pool: Pool, stream: S
     if stream.capture is not None:
         put_u64(address, stream.capture.allocate(stream, pool, nbytes))
         return
+    machine.queues.admit(stream)
     if not nbytes:
         put_u64(address, 0)
         return

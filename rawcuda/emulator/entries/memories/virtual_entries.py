@@ -18,7 +18,7 @@ from ...interface.thunks import ACCESS_DESC, LOCATION, entry, out, put_bytes, pu
 from ...machine.codes import Refused
 from ...machine.machine import Device, Holding, Machine
 from ...machine.sharing import Backing
-from ...machine.space import POISON, Allocation
+from ...machine.space import POISONED_UP_TO, Allocation, new_memory
 from .memory_entries import make_room
 
 TYPE_CHECKING = False
@@ -47,8 +47,8 @@ class PhysicalMemory:
     ) -> None:
         self.handle = 0
         self.device, self.place, self.size, self.backing = device, place, size, backing
-        self.data: Any = bytearray([POISON]) * size if backing is None else backing.pages
-        self.written = bytearray(size) if watch and backing is None else None
+        self.data: Any = new_memory(size, "physical memory") if backing is None else backing.pages
+        self.written = bytearray(size) if watch and backing is None and size <= POISONED_UP_TO else None
         self.handles, self.mapped = 1, 0
 
 
@@ -185,8 +185,9 @@ def create(machine: Machine, address: int, size: int, properties: int, flags: in
         if handles:
             put_u64(address, physical_over(machine, device, Backing.create(size, device.index)).handle)
             return
-        device.used += size
     physical = machine.add(PhysicalMemory(device, place, size, machine.space.watch))
+    if device is not None:
+        device.used += size
     machine.physical.append(physical)
     put_u64(address, physical.handle)
 
@@ -286,11 +287,7 @@ def map_memory(machine: Machine, base: int, size: int, offset: int, handle: int,
     for other in machine.space.live():
         if other.base < base + size and base < other.base + other.size:
             raise Refused(1, f"memory is mapped there already: a {other.describe()} at {other.base:#x}")
-    if physical.written is None or size == physical.size:
-        marks = physical.written
-    else:
-        marks = None
-    allocation = machine.space.map(base, memoryview(physical.data)[:size], marks)
+    allocation = machine.space.map(base, memoryview(physical.data)[:size], physical.written)
     context = (physical.device or machine.devices[0]).primary
     holding = Holding(allocation, context, "virtual", 0, next(machine.counter))
     holding.mapping = Mapping(allocation, physical)

@@ -17,6 +17,7 @@ from ...interface.thunks import entry, out, put_bytes, put_u64
 from ...machine.codes import Refused
 from ...machine.device_arrays import CUBEMAP, LAYERED, SURFACE, Array, MipmappedArray, Surface, Texture, format_of
 from ...machine.machine import Machine
+from ..memories.memory_entries import allocation_at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ def _use(machine: Machine, made: Texture, address: int, nbytes: int) -> None:
     alignment = machine.answers.attributes[14]
     if address % alignment:
         raise Refused(1, f"{address:#x} is not a multiple of {alignment} (TEXTURE_ALIGNMENT)")
-    allocation = machine.space.find(address)
+    allocation = allocation_at(machine, address)
     if allocation is None or address - allocation.base + nbytes > allocation.size:
         if allocation is not None and allocation.kind == "virtual":
             raise Refused(801, "a texture over several mappings of virtual memory is not emulated")
