@@ -779,6 +779,27 @@ def test_user_objects_of_a_graph_that_cannot_be_added(client, graph):
     assert gone == [1]
 
 
+def test_user_objects_are_destroyed_after_a_launch_that_an_error_prevents(client, graph):
+    gone = []
+    forget = HostFunction(lambda data: gone.append(data))
+    held = client.get("cuUserObjectCreate", 5, ctypes.cast(forget, ctypes.c_void_p).value, 1, 1)
+    client.do("cuGraphRetainUserObject", graph, held, 1, 1)  # moved
+    add(client, graph, "EmptyNode")
+    executable, stream, flag = ready(client, graph), client.stream(), client.pinned(bytes(4))
+    client.do("cuGraphDestroy", graph)
+    client.do("cuStreamWaitValue32_v2", stream, flag, 1, 1)  # so that the launch is pending in each mode
+    assert not client.launch(client.kernels()("trap"), [], stream=stream)
+    client.do("cuGraphLaunch", executable, stream)
+    ctypes.memmove(flag, b"\1\0\0\0", 4)
+    assert client.code("cuStreamSynchronize", stream) == 719
+    client.do("cuGraphExecDestroy", executable)
+    for _ in range(200):
+        if gone:
+            break
+        time.sleep(0.01)
+    assert gone == [5]
+
+
 def test_a_user_object_is_destroyed_once(client, graph):
     """Also if more references are moved to graphs than the caller has."""
     gone, other = [], client.get("cuGraphCreate", 0)

@@ -16,6 +16,7 @@ import random
 import struct
 
 from ...interface.thunks import WORD, entry, out, put_bytes, put_int, put_u64, put_uint, put_word, read
+from ...machine import queues
 from ...machine.codes import GRAPH_EXEC_UPDATE_FAILURE, Refused
 from ...machine.machine import Machine
 from ...machine.queues import INSTANT, Event, Stream, Work
@@ -295,7 +296,7 @@ def _queue(
         work = submit(stream, run, does.name, does.kind, after)
         for event in marks:
             event.work, event.captured = work, None
-    ready.last = submit(stream, lambda: ready.end(machine), "the end of a graph")
+    ready.last = submit(stream, queues.Conditional(lambda: ready.end(machine), always=True), "the end of a graph")
     return ready.last
 
 
