@@ -394,6 +394,31 @@ def test_a_graph_frees_what_it_allocates(client, graph):
     assert client.emulator._machine.space.find(address) is None and not client.live().get("memory")
 
 
+def test_graphs_cannot_have_more_memory_than_the_device(client, graph):
+    """What a graph frees before it allocates more does not count twice, and a refused launch changes nothing."""
+    size = 3 << 30  # of 4 GiB
+    small, words = allocation_words(4), allocation_words(size)
+    node = add(client, graph, "MemAllocNode", small)
+    large = add(client, graph, "MemAllocNode", words, after=[node])
+    executable, other = ready(client, graph), client.get("cuGraphCreate", 0)
+    taken = client.allocate(size)
+    assert client.code("cuGraphLaunch", executable, 0) == 2
+    client.do("cuCtxSynchronize")
+    assert client.live()["memory"] == 1
+    client.do("cuMemFree_v2", taken)
+    run(client, executable)
+    assert client.code("cuMemAlloc_v2", OUT, size) == 2
+    for address in (struct.unpack_from("<Q", each.raw, 112)[0] for each in (small, words)):
+        client.do("cuMemFree_v2", address)
+    client.do("cuDeviceGraphMemTrim", 0)
+    for _ in range(2):
+        words = allocation_words(size)
+        large = add(client, other, "MemAllocNode", words, after=[large] if _ else ())
+        large = add(client, other, "MemFreeNode", struct.unpack_from("<Q", words.raw, 112)[0], after=[large])
+    run(client, ready(client, other), 2)
+    assert not client.live().get("memory")
+
+
 def test_memory_of_graphs_that_were_destroyed_is_forgotten(client):
     """Otherwise, each graph with an allocation stays in memory until the process ends."""
     known = client.emulator._machine.graph_memory

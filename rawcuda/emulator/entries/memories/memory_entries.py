@@ -100,7 +100,7 @@ def _free_late(machine: Machine, holding: Holding, where: str) -> None:
 def get_info(machine: Machine, free: int, total: int) -> None:
     """Write how much of the device's memory is free."""
     out(free, total)
-    put_word(free, machine.answers.memory - machine.context().device.used)
+    put_word(free, max(0, machine.answers.memory - machine.context().device.used))  # (graphs may reuse memory inside)
     put_word(total, machine.answers.memory)
 
 
