@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from tests.emulator.emulator_client import Client
+from tests.emulator.emulator_client import HEAD, Client
 from tests.subject import NAME, module
 
 OUT = ctypes.c_uint64()
@@ -208,6 +208,31 @@ def test_facts_of_a_context(client):
     ident = ctypes.c_uint64()
     client.do("cuCtxGetId", client.context, ident)
     assert ident.value
+
+
+@pytest.mark.parametrize("limit, name", [(1, "vprintf"), (2, "malloc")])
+def test_a_limit_is_set_before_a_kernel_needs_it(client, limit, name):
+    call = {
+        "malloc": "{.param .b64 n; .param .b64 r; st.param.b64 [n], 64; call.uni (r), malloc, (n);}",
+        "vprintf": "{.param .b64 n; .param .b64 m; .param .b32 r; st.param.b64 [n], 0; st.param.b64 [m], 0; "
+        "call.uni (r), vprintf, (n, m);}",
+    }[name]
+    loaded = client.load(
+        HEAD
+        + ".extern .func (.param .b64 r) malloc(.param .b64 n);\n"
+        + ".extern .func (.param .b32 r) vprintf(.param .b64 n, .param .b64 m);\n"
+        + f".func inner() {{ .reg .pred %p; setp.ne.u32 %p, 0, 0; @%p bra CALL; ret; CALL: {call} ret; }}\n"
+        + ".visible .entry outer() { call.uni inner; ret; }\n.visible .entry idle() { ret; }\n"
+    )
+    kernels = [client.get("cuModuleGetFunction", loaded, each) for each in (b"idle", b"outer")]
+    for kernel, code in zip(kernels, (0, 1)):
+        assert client.launch(kernel, []) == 0
+        client.do("cuCtxSynchronize")
+        assert client.code("cuCtxSetLimit", limit, 4 << 20) == code
+        assert client.code("cuCtxSetLimit", 3 - limit, 4 << 20) == 0
+    client.do("cuDevicePrimaryCtxReset_v2", 0)
+    client.do("cuDevicePrimaryCtxRetain", OUT, 0)
+    client.do("cuCtxSetLimit", limit, 4 << 20)
 
 
 # -- two devices

@@ -104,6 +104,7 @@ class Context:
         self.holdings: dict[int, Holding] = {}  # by address
         self.peers: set[Context] = set()
         self.limits: dict[int, int] = {}
+        self.system_calls: set[str] = set()  # the functions, such as malloc, that its kernels so far may have called
         self.heap = Heap()
         self.cache_config = 0
         self.legacy = self._stream()
