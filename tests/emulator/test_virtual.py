@@ -75,6 +75,16 @@ def test_memory_that_is_mapped_twice_has_one_content(client):
     assert client.download(base + GRAIN, 8) == b"\5" * 8
 
 
+def test_values_in_memory_without_access_are_refused(client):
+    base, stream = client.get("cuMemAddressReserve", GRAIN, 0, 0, 0), client.stream()
+    client.do("cuMemMap", base, GRAIN, 0, client.get("cuMemCreate", GRAIN, properties(), 0), 0)
+    for rights, codes in ((0, (1, 1)), (1, (0, 1)), (3, (0, 0))):
+        client.do("cuMemSetAccess", base, GRAIN, access((0, rights)), 1)
+        assert client.code("cuStreamWaitValue32_v2", stream, base, 0, 3) == codes[0]  # not (all bits are set)
+        assert client.code("cuStreamWriteValue32_v2", stream, base, 0, 0) == codes[1]
+    client.do("cuStreamSynchronize", stream)
+
+
 def test_what_is_refused(client):
     base = client.get("cuMemAddressReserve", 2 * GRAIN, 0, 0, 0)
     memory = client.get("cuMemCreate", GRAIN, properties(), 0)
