@@ -250,6 +250,40 @@ def test_peers(client):
     client.do("cuDevicePrimaryCtxRelease_v2", 1)
 
 
+@pytest.mark.parametrize("devices", [1, 2])
+def test_kernels_use_the_memory_of_their_own_context(devices):
+    """Memory of another context of the device does not exist there, but pools, pinned and managed memory do."""
+    client = Client(devices=devices)
+    shared = [client.get("cuMemAllocAsync", 4, 0), client.pinned(bytes(4)), client.get("cuMemAllocManaged", 4, 1)]
+    theirs = client.upload(bytes(4))
+    client.do("cuCtxSynchronize")
+    context = client.get("cuCtxCreate_v2", 0, 0)
+    store, own = client.kernels()("store"), client.allocate(4)
+    for memory in (own, *shared):
+        assert client.launch(store, [memory, 5]) == 0
+        client.do("cuCtxSynchronize")
+        assert client.number(memory) == 5
+    assert client.get("cuPointerGetAttribute", 16, own) == 3 and client.get("cuPointerGetAttribute", 16, theirs) == 0
+    assert client.number(theirs) == 0  # copies reach it
+    client.launch(store, [theirs, 5])
+    assert client.code("cuCtxSynchronize") == 700 and "another context" in client.emulator.reports[-1]
+    client.do("cuCtxDestroy_v2", context)
+    assert client.number(theirs) == 0
+
+
+def test_peer_access_is_to_one_context(client):
+    second = client.get("cuDevicePrimaryCtxRetain", 1)
+    other = client.get("cuCtxCreate_v2", 0, 1)
+    memory = client.upload(bytes(4))
+    client.do("cuCtxSetCurrent", client.context)
+    client.do("cuCtxEnablePeerAccess", second, 0)
+    assert client.get("cuPointerGetAttribute", 16, memory) == 0
+    client.do("cuCtxEnablePeerAccess", other, 0)
+    assert client.get("cuPointerGetAttribute", 16, memory) == 3
+    assert client.launch(client.kernels()("store"), [memory, 5]) == 0
+    client.do("cuCtxSynchronize")
+
+
 def test_each_device_has_its_own_memory(client):
     free, total = ctypes.c_uint64(), ctypes.c_uint64()
 

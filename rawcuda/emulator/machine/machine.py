@@ -291,7 +291,7 @@ class Machine:
         self.graph_memory: WeakValueDictionary[int, Reservation] = WeakValueDictionary()
         self.pools: list[Pool] = []  # the pools that are not destroyed
         self.physical: list[Any] = []  # every PhysicalMemory of entries/memories/virtual_entries.py
-        self.restricted = False  # whether memory has existed to which a device may have less than full access
+        self.restricted = False  # whether memory has existed to which a device or context may lack some access
         # the current pool of each (type of allocation, type of location, its id), except of devices' own memory
         self.current_pools: dict[tuple[int, int, int], Pool] = {}
         self._local = threading.local()

@@ -472,9 +472,9 @@ class Space:
         return self._neighbour(address, nbytes)
 
     def refuse(self, found: Allocation, address: int, nbytes: int) -> str:
-        """Describe an access to memory that the device may not use."""
+        """Describe an access to memory that the device, or the context, may not use."""
         if found.kind in ("device", "variable"):
-            return f"{self.explain(address, nbytes)}, on another device, without peer access to it"
+            return f"{self.explain(address, nbytes)}, of another context or device, without peer access to it"
         return f"{self.explain(address, nbytes)}, to which this device was given no access"
 
     def _neighbour(self, address: int, nbytes: int) -> str:

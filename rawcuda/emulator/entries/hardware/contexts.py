@@ -105,6 +105,7 @@ def create_v2(machine: Machine, address: int, flags: int, device: int) -> None:
     if flags & ~_FLAGS:
         raise Refused(1)
     context = Context(machine, machine.device(device), flags)
+    machine.restricted = True
     machine.thread().stack.append(context)
     put_word(address, context.handle)
 

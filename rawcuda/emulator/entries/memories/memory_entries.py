@@ -251,11 +251,9 @@ def access_of(holding: Holding, context: Context) -> int:
         if holding.flags & _READ_ONLY:
             return 1
         return 3
-    if holding.flavour not in ("device", "variable") or holding.context.device is device:
+    if holding.flavour not in ("device", "variable") or holding.context in (context, *context.peers):
         return 3
-    if any(peer.device is holding.context.device for peer in context.peers):
-        return 3
-    return 0
+    return 0  # each context has its own addresses, also on the same device
 
 
 def _host_pointer(holding: Holding, address: int) -> int:
