@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from ...interface.thunks import WORD, entry, get_int, out, put_bytes, put_u64, put_uint, put_word, take
 from ...machine.codes import Refused
+from ...machine.host_access import is_mapped
 from ...machine.machine import Context, Holding, Machine
 from ...machine.sharing import is_supported
 from ...machine.space import Allocation, Fault
@@ -193,6 +194,8 @@ def host_register(machine: Machine, address: int, nbytes: int, flags: int) -> No
         raise Refused(1)
     if flags & 4:
         raise Refused(801, "CU_MEMHOSTREGISTER_IOMEMORY: the emulator cannot register input/output memory")
+    if not is_mapped(address, nbytes):
+        raise Refused(1, f"the host does not have all of the {nbytes} bytes from {address:#x} on")
     try:
         allocation = machine.space.register_host(address, nbytes)
     except Fault as fault:
