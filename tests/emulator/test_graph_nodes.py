@@ -484,6 +484,16 @@ def test_a_capture_that_fails_leaves_no_graph(client, memory):
     assert len(client.emulator._machine.handles) == before
 
 
+@pytest.mark.parametrize("flags", [0, 1])
+def test_the_dependencies_of_a_capture_that_fails_cannot_be_changed(client, flags):
+    stream = client.stream()
+    client.do("cuStreamBeginCapture_v2", stream, 0)
+    client.do("cuStreamUpdateCaptureDependencies", stream, 0, 0, flags)
+    assert client.code("cuStreamSynchronize", stream) == 900
+    assert client.code("cuStreamUpdateCaptureDependencies", stream, 0, 0, flags) == 901
+    assert client.code("cuStreamEndCapture", stream, OUT) == 901
+
+
 def test_capture_to_a_graph(client, graph, memory):
     first, stream, function = step(client, graph, memory, 1), client.stream(), client.kernels()("step")
     executable = ready(client, graph)
