@@ -85,6 +85,18 @@ def test_values_in_memory_without_access_are_refused(client):
     client.do("cuStreamSynchronize", stream)
 
 
+@pytest.mark.parametrize("bits", [40, 48, 57, 62, 63])
+def test_large_alignments(client, bits):
+    """A reservation is aligned, or refused; what comes after it is usable."""
+    made = []
+    for _ in range(2):
+        code = client.code("cuMemAddressReserve", OUT, GRAIN, 1 << bits, 0, 0)
+        assert code == (0 if bits < 50 else 2)
+        made += [OUT.value] if not code else []
+    assert len({*made}) == len(made) and not any(base % (1 << bits) or base >> 57 for base in made)
+    assert client.download(client.upload(b"1234"), 4) == b"1234"
+
+
 def test_what_is_refused(client):
     base = client.get("cuMemAddressReserve", 2 * GRAIN, 0, 0, 0)
     memory = client.get("cuMemCreate", GRAIN, properties(), 0)
