@@ -428,8 +428,10 @@ class Machine:
         return _caller(self.program)
 
     def name_variable(self, allocation: Allocation, context: Context) -> None:
-        """Record the context of a module's variable, which its module frees."""
+        """Record the context of a module's variable, which its module frees, and count its memory."""
         allocation.context = Holding(allocation, context, "variable", 0, next(self.counter))
+        if allocation.kind == "variable":  # not managed
+            context.device.used += allocation.size
 
     def give_back(self, holding: Holding, where: str | None = None) -> None:
         """Free an allocation; `where` is the line of the program that frees it, or None for the running one."""
@@ -465,6 +467,8 @@ class Machine:
                 if holding.context.device is device and holding.flavour == "device"
             )
             device.used += sum(thing.size for thing in self.physical if thing.device is device)
+            variables = [made for made in self.space.live() if made.kind == "variable" and made.context is not None]
+            device.used += sum(made.size for made in variables if made.context.context.device is device)
             arrays = [thing for thing in self.handles.values() if isinstance(thing, Array)]
             device.used += sum(array.size for array in arrays if array.context.device is device)
         for pool in {*self.pools, *(holding.pool for holding in holdings if holding.pool is not None)}:

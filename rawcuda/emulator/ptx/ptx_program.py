@@ -526,6 +526,11 @@ class Code:
         self._add([*made[True], *head, *made[False], tail], names)
         return names
 
+    @property
+    def allocations(self) -> list[Allocation]:
+        """Return the memory of all variables."""
+        return list(self._memory.values())
+
     def unload(self) -> None:
         """Free the module's variables and its source."""
         for made in self._memory.values():
