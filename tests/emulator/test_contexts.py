@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from tests.emulator.emulator_client import Client
+from tests.emulator.emulator_client import HEAD, Client
 from tests.subject import NAME, module
 
 OUT = ctypes.c_uint64()
@@ -245,6 +245,31 @@ def test_facts_of_a_context(client):
     assert ident.value
 
 
+@pytest.mark.parametrize("limit, name", [(1, "vprintf"), (2, "malloc")])
+def test_a_limit_is_set_before_a_kernel_needs_it(client, limit, name):
+    call = {
+        "malloc": "{.param .b64 n; .param .b64 r; st.param.b64 [n], 64; call.uni (r), malloc, (n);}",
+        "vprintf": "{.param .b64 n; .param .b64 m; .param .b32 r; st.param.b64 [n], 0; st.param.b64 [m], 0; "
+        "call.uni (r), vprintf, (n, m);}",
+    }[name]
+    loaded = client.load(
+        HEAD
+        + ".extern .func (.param .b64 r) malloc(.param .b64 n);\n"
+        + ".extern .func (.param .b32 r) vprintf(.param .b64 n, .param .b64 m);\n"
+        + f".func inner() {{ .reg .pred %p; setp.ne.u32 %p, 0, 0; @%p bra CALL; ret; CALL: {call} ret; }}\n"
+        + ".visible .entry outer() { call.uni inner; ret; }\n.visible .entry idle() { ret; }\n"
+    )
+    kernels = [client.get("cuModuleGetFunction", loaded, each) for each in (b"idle", b"outer")]
+    for kernel, code in zip(kernels, (0, 1)):
+        assert client.launch(kernel, []) == 0
+        client.do("cuCtxSynchronize")
+        assert client.code("cuCtxSetLimit", limit, 4 << 20) == code
+        assert client.code("cuCtxSetLimit", 3 - limit, 4 << 20) == 0
+    client.do("cuDevicePrimaryCtxReset_v2", 0)
+    client.do("cuDevicePrimaryCtxRetain", OUT, 0)
+    client.do("cuCtxSetLimit", limit, 4 << 20)
+
+
 # -- two devices
 
 
@@ -301,6 +326,40 @@ def test_access_to_memory_that_a_graph_allocates(client, how, flags):
     assert client.get_int("cuPointerGetAttribute", 16, memory) == flags
     assert client.launch(client.kernels()("store"), [memory, 1]) == 0
     assert client.code("cuCtxSynchronize") == (0 if flags == 3 else 700)
+
+
+@pytest.mark.parametrize("devices", [1, 2])
+def test_kernels_use_the_memory_of_their_own_context(devices):
+    """Memory of another context of the device does not exist there, but pools, pinned and managed memory do."""
+    client = Client(devices=devices)
+    shared = [client.get("cuMemAllocAsync", 4, 0), client.pinned(bytes(4)), client.get("cuMemAllocManaged", 4, 1)]
+    theirs = client.upload(bytes(4))
+    client.do("cuCtxSynchronize")
+    context = client.get("cuCtxCreate_v2", 0, 0)
+    store, own = client.kernels()("store"), client.allocate(4)
+    for memory in (own, *shared):
+        assert client.launch(store, [memory, 5]) == 0
+        client.do("cuCtxSynchronize")
+        assert client.number(memory) == 5
+    assert client.get("cuPointerGetAttribute", 16, own) == 3 and client.get("cuPointerGetAttribute", 16, theirs) == 0
+    assert client.number(theirs) == 0  # copies reach it
+    client.launch(store, [theirs, 5])
+    assert client.code("cuCtxSynchronize") == 700 and "another context" in client.emulator.reports[-1]
+    client.do("cuCtxDestroy_v2", context)
+    assert client.number(theirs) == 0
+
+
+def test_peer_access_is_to_one_context(client):
+    second = client.get("cuDevicePrimaryCtxRetain", 1)
+    other = client.get("cuCtxCreate_v2", 0, 1)
+    memory = client.upload(bytes(4))
+    client.do("cuCtxSetCurrent", client.context)
+    client.do("cuCtxEnablePeerAccess", second, 0)
+    assert client.get("cuPointerGetAttribute", 16, memory) == 0
+    client.do("cuCtxEnablePeerAccess", other, 0)
+    assert client.get("cuPointerGetAttribute", 16, memory) == 3
+    assert client.launch(client.kernels()("store"), [memory, 5]) == 0
+    client.do("cuCtxSynchronize")
 
 
 def test_each_device_has_its_own_memory(client):

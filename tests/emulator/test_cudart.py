@@ -325,6 +325,16 @@ check(cuda.cudaMemcpy2D(rows, pitch, host, size(16), size(16), size(4), 1))
 check(cuda.cudaMemcpy2D(other, size(20), rows, pitch, size(20), size(5), 2))
 assert other.raw[:100] == b"".join(host.raw[16 * i : 16 * i + 16] + bytes([3] * 4) for i in range(4)) + bytes([3] * 20)
 check(cuda.cudaMemcpy2D(other, size(8), rows, pitch, size(20), size(5), 2), 12)
+# slices, of which the last one does not fit: none is filled
+structures, filled = module("emulator.runtime.runtime_structures"), allocate(64)
+check(cuda.cudaMemset(filled, 0, size(64)))
+slices = structures.PitchedPointer(filled.value, 8, 8, 4)
+check(cuda.cudaMemset3D(slices, 7, structures.Extent(8, 3, 3)), 1)
+check(cuda.cudaMemcpy(other, filled, size(64), 2))
+assert other.raw[:64] == bytes(64)
+check(cuda.cudaMemset3D(slices, 7, structures.Extent(8, 3, 2)))
+check(cuda.cudaMemcpy(other, filled, size(64), 2))
+assert other.raw[:64] == (bytes([7] * 24) + bytes(8)) * 2
 # a box of a box: position and extent of pitched memory are in bytes
 Copy = module("emulator.runtime.runtime_structures").Copy
 copy = Copy(kind=2)
@@ -365,6 +375,9 @@ check(cuda.cudaMallocArray(by(array), by(channels), size(8), size(4), 2))
 host = (ctypes.c_float * 32)(*range(32))
 other = (ctypes.c_float * 32)()
 check(cuda.cudaMemcpy2DToArray(array, size(0), size(0), host, size(32), size(32), size(4), 1))
+for left in (32, 64):
+    check(cuda.cudaMemcpyToArray(array, size(left), size(0), host, size(32), 1), 1)
+    check(cuda.cudaMemcpyFromArray(other, array, size(left), size(1), size(32), 2), 1)
 check(cuda.cudaMemcpyFromArray(other, array, size(20), size(1), size(40), 2))  # from the middle of a row on
 assert list(other)[:10] == list(range(13, 23))
 told, extent, flags = structures.ChannelFormat(), structures.Extent(), ctypes.c_uint()

@@ -394,6 +394,31 @@ def test_a_graph_frees_what_it_allocates(client, graph):
     assert client.emulator._machine.space.find(address) is None and not client.live().get("memory")
 
 
+def test_graphs_cannot_have_more_memory_than_the_device(client, graph):
+    """What a graph frees before it allocates more does not count twice, and a refused launch changes nothing."""
+    size = 3 << 30  # of 4 GiB
+    small, words = allocation_words(4), allocation_words(size)
+    node = add(client, graph, "MemAllocNode", small)
+    large = add(client, graph, "MemAllocNode", words, after=[node])
+    executable, other = ready(client, graph), client.get("cuGraphCreate", 0)
+    taken = client.allocate(size)
+    assert client.code("cuGraphLaunch", executable, 0) == 2
+    client.do("cuCtxSynchronize")
+    assert client.live()["memory"] == 1
+    client.do("cuMemFree_v2", taken)
+    run(client, executable)
+    assert client.code("cuMemAlloc_v2", OUT, size) == 2
+    for address in (struct.unpack_from("<Q", each.raw, 112)[0] for each in (small, words)):
+        client.do("cuMemFree_v2", address)
+    client.do("cuDeviceGraphMemTrim", 0)
+    for _ in range(2):
+        words = allocation_words(size)
+        large = add(client, other, "MemAllocNode", words, after=[large] if _ else ())
+        large = add(client, other, "MemFreeNode", struct.unpack_from("<Q", words.raw, 112)[0], after=[large])
+    run(client, ready(client, other), 2)
+    assert not client.live().get("memory")
+
+
 def test_memory_of_graphs_that_were_destroyed_is_forgotten(client):
     """Otherwise, each graph with an allocation stays in memory until the process ends."""
     known = client.emulator._machine.graph_memory
@@ -457,6 +482,16 @@ def test_a_capture_that_fails_leaves_no_graph(client, memory):
     assert client.code("cuStreamSynchronize", stream) == 900
     assert client.code("cuStreamEndCapture", stream, OUT) == 901
     assert len(client.emulator._machine.handles) == before
+
+
+@pytest.mark.parametrize("flags", [0, 1])
+def test_the_dependencies_of_a_capture_that_fails_cannot_be_changed(client, flags):
+    stream = client.stream()
+    client.do("cuStreamBeginCapture_v2", stream, 0)
+    client.do("cuStreamUpdateCaptureDependencies", stream, 0, 0, flags)
+    assert client.code("cuStreamSynchronize", stream) == 900
+    assert client.code("cuStreamUpdateCaptureDependencies", stream, 0, 0, flags) == 901
+    assert client.code("cuStreamEndCapture", stream, OUT) == 901
 
 
 def test_capture_to_a_graph(client, graph, memory):
@@ -777,6 +812,27 @@ def test_user_objects_of_a_graph_that_cannot_be_added(client, graph):
             break
         time.sleep(0.01)
     assert gone == [1]
+
+
+def test_user_objects_are_destroyed_after_a_launch_that_an_error_prevents(client, graph):
+    gone = []
+    forget = HostFunction(lambda data: gone.append(data))
+    held = client.get("cuUserObjectCreate", 5, ctypes.cast(forget, ctypes.c_void_p).value, 1, 1)
+    client.do("cuGraphRetainUserObject", graph, held, 1, 1)  # moved
+    add(client, graph, "EmptyNode")
+    executable, stream, flag = ready(client, graph), client.stream(), client.pinned(bytes(4))
+    client.do("cuGraphDestroy", graph)
+    client.do("cuStreamWaitValue32_v2", stream, flag, 1, 1)  # so that the launch is pending in each mode
+    assert not client.launch(client.kernels()("trap"), [], stream=stream)
+    client.do("cuGraphLaunch", executable, stream)
+    ctypes.memmove(flag, b"\1\0\0\0", 4)
+    assert client.code("cuStreamSynchronize", stream) == 719
+    client.do("cuGraphExecDestroy", executable)
+    for _ in range(200):
+        if gone:
+            break
+        time.sleep(0.01)
+    assert gone == [5]
 
 
 def test_a_user_object_is_destroyed_once(client, graph):

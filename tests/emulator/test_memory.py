@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import mmap
 import random
 import struct
 import subprocess
@@ -115,6 +116,19 @@ def test_registered_memory_is_the_caller_s(client):
     assert client.code("cuMemHostUnregister", address) == 713
     assert buffer.raw == b"0123456789abcdef"
     assert client.code("cuMemHostRegister_v2", address, 16, 4) == 801
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells which memory exists")
+def test_only_memory_that_exists_can_be_registered(client):
+    size = 16 * mmap.PAGESIZE
+    pages = mmap.mmap(-1, size)
+    address = ctypes.addressof(ctypes.c_char.from_buffer(pages))
+    for start, nbytes in ((address, 1 << 40), (0x10000, 4096), (address, -address), (address + 1, -1), (1 << 49, 4)):
+        assert client.code("cuMemHostRegister_v2", start, nbytes, 0) == 1
+        assert "the host does not have all of" in client.emulator.explain(1)
+    client.do("cuMemHostRegister_v2", address, size, 0)
+    client.do("cuMemHostUnregister", address)
+    client.do("cuMemHostRegister_v2", address + 3, 7, 0)
 
 
 def test_attributes_of_registered_memory(client):
@@ -788,7 +802,7 @@ def _batch(client, pairs, stream, order=1, name="cuMemcpyBatchAsync_v2"):
     count = len(pairs)
     targets, sources, sizes = (struct.pack(f"<{count}Q", *column) for column in zip(*pairs))
     attributes = struct.pack("<i 2i 2i I", order, 0, 0, 0, 0, 0)
-    failed = () if name.endswith("_v2") else (0,)
+    failed = () if "_v2" in name else (0,)
     return client.code(name, targets, sources, sizes, count, attributes, struct.pack("<Q", 0), 1, *failed, stream)
 
 
@@ -832,6 +846,19 @@ def test_a_batch_does_not_write_memory_that_devices_may_only_read(client):
     client.do("cuStreamSynchronize", stream)
     assert buffer.raw == b"." * 64
     client.do("cuMemHostUnregister", buffer)
+
+
+def test_batches_in_the_stream_of_the_thread(client):
+    """In the forms for it, stream NULL is not the legacy stream."""
+    source, target = client.upload(b"x" * 16), client.allocate(16)
+    client.do("cuCtxSynchronize")
+    for name in ("cuMemcpyBatchAsync_v2", "cuMemcpyBatchAsync"):
+        assert _batch(client, [(target, source, 16)], 0, name=f"{name}_ptsz") == 0
+        assert _batch(client, [(target, source, 16)], 1, name=f"{name}_ptsz") == 1
+    memory, size = struct.pack("<Q", client.get("cuMemAllocManaged", 4096, 1)), struct.pack("<Q", 4096)
+    assert client.code("cuMemDiscardBatchAsync_ptsz", memory, size, 1, 0, 0) == 0
+    assert client.code("cuMemDiscardBatchAsync_ptsz", memory, size, 1, 0, 1) == 1
+    assert client.code("cuMemDiscardBatchAsync", memory, size, 1, 0, 0) == 1
 
 
 @pytest.mark.parametrize("order, wanted", [(1, b"new"), (2, b"old"), (3, b"old")])

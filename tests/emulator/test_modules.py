@@ -95,6 +95,30 @@ def test_a_module_is_gone_when_it_is_unloaded(client):
     assert client.code("cuMemcpyDtoH_v2", ctypes.create_string_buffer(16), table, 16) == 1
 
 
+def test_variables_are_in_the_memory_of_the_device(client):
+    free, total = ctypes.c_uint64(), ctypes.c_uint64()
+
+    def free_now():
+        client.do("cuMemGetInfo_v2", free, total)
+        return free.value
+
+    before, size = free_now(), 1 << 30
+    variables = f".visible .global .align 4 .b8 large[{size}];\n.visible .global .attribute(.managed) .u32 shared;\n"
+    loaded = client.load(HEAD + variables)
+    assert free_now() == before - size
+    client.emulator._machine.repair()  # as after an interrupt
+    assert free_now() == before - size
+    taken = client.allocate(before - size)
+    assert client.code("cuModuleLoadData", OUT, (HEAD + variables).encode()) == 2
+    client.do("cuModuleUnload", loaded)
+    assert free_now() == size
+    client.do("cuMemFree_v2", taken)
+    client.load(HEAD + variables)
+    client.do("cuDevicePrimaryCtxReset_v2", 0)
+    client.do("cuDevicePrimaryCtxRetain", OUT, 0)
+    assert free_now() == before
+
+
 def test_either_of_a_variable_s_address_and_size_may_be_left_out(client):
     loaded, size = client.load(KERNELS), ctypes.c_uint64()
     client.do("cuModuleGetGlobal_v2", 0, size, loaded, b"table")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
+import time
 
 import pytest
 
@@ -144,3 +145,27 @@ def test_a_kernel_of_a_library_has_a_preference_for_the_cache(client: Client) ->
     client.do("cuKernelSetCacheConfig", kernel, 2, 0)
     assert client.code("cuKernelSetCacheConfig", kernel, 4, 0) == 1
     assert client.code("cuKernelSetCacheConfig", kernel, 0, 5) == 101
+
+
+@pytest.mark.parametrize("mode", ["eager", "lazy", "random"])
+def test_a_callback_is_called_after_an_error(mode: str) -> None:
+    """It is called with the code of the error, also if another stream is the one that is waited for."""
+    client, called = Client(mode), []
+    kind = ctypes.CFUNCTYPE(None, ctypes.c_size_t, ctypes.c_int, ctypes.c_size_t)
+    function = kind(lambda *arguments: called.append(arguments))
+    address, get = ctypes.cast(function, ctypes.c_void_p).value, client.kernels()
+    flag, first, second, reached = client.pinned(bytes(4)), client.stream(), client.stream(), client.event()
+    client.do("cuStreamWaitValue32_v2", first, flag, 1, 1)  # so that the work is pending in each mode
+    assert not client.launch(get("trap"), [], stream=first)
+    client.do("cuEventRecord", reached, first)
+    client.do("cuStreamAddCallback", first, address, 7, 0)
+    client.do("cuStreamAddCallback", first, address, 8, 0)
+    client.do("cuStreamWaitEvent", second, reached, 0)
+    client.do("cuStreamAddCallback", second, address, 9, 0)
+    ctypes.memmove(flag, b"\1\0\0\0", 4)
+    assert client.code("cuEventSynchronize", reached) == 719
+    for _ in range(500):
+        if len(called) == 3:
+            break
+        time.sleep(0.01)
+    assert sorted(called) == [(first, 719, 7), (first, 719, 8), (second, 719, 9)]

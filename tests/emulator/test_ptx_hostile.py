@@ -606,9 +606,9 @@ def _printing(client: Client, format: str | bytes) -> int:
 
 def test_the_buffer_of_printf_loses_the_oldest_output(capsys: pytest.CaptureFixture[str]) -> None:
     """The limit of the context counts; a launch with less output loses nothing, and one text is never cut."""
-    client = Client()
-    function = _printing(client, "%4095d\n")
     for size, times, kept in ((None, 256, 256), (None, 257, 256), (10_000, 9, 2), (0, 3, 1), (1 << 20, 5, 5)):
+        client = Client()
+        function = _printing(client, "%4095d\n")
         if size is not None:
             client.do("cuCtxSetLimit", 1, size)
         assert (client.launch(function, [times]) or client.code("cuCtxSynchronize")) == 0, client.emulator.reports
@@ -616,7 +616,7 @@ def test_the_buffer_of_printf_loses_the_oldest_output(capsys: pytest.CaptureFixt
         assert written.out == "".join(f"{number:4095d}\n" for number in range(kept, 0, -1))
         lost = 4096 * (times - kept)
         assert (f"the oldest {lost} are lost" in written.err) == bool(lost)
-    assert not client.emulator.reports
+        assert not client.emulator.reports
 
 
 def test_printf_takes_32_arguments(capsys: pytest.CaptureFixture[str]) -> None:
@@ -877,15 +877,16 @@ def test_malloc_returns_0_when_the_heap_is_full() -> None:
     assert take(2 << 20, 2)[0] and take(1, 1) == [0]
     assert give(made[0]) == 0 and give(0) == 0
     assert [bool(each) for each in take(3 << 20, 2)] == [True, False]
-    client.do("cuCtxSetLimit", 2, (8 << 20) + 24)
-    assert [bool(each) for each in take(1, 2)] == [True, False]  # each takes 16 bytes, of which 24 are left
+    assert client.code("cuCtxSetLimit", 2, 16 << 20) == 1  # too late
     before = client.emulator._machine.space.find(made[1])
     client.do("cuDevicePrimaryCtxReset_v2", 0)
     assert before is not None and not before.alive
     client.do("cuDevicePrimaryCtxRelease_v2", 0)
     client.do("cuDevicePrimaryCtxRetain", ctypes.c_uint64(), 0)
+    client.do("cuCtxSetLimit", 2, (8 << 20) + 24)
     run, free = kernels()
     assert all(take(4 << 20, 2))
+    assert [bool(each) for each in take(1, 2)] == [True, False]  # each takes 16 bytes, of which 24 are left
 
 
 def test_free_takes_only_what_malloc_returned() -> None:

@@ -222,15 +222,23 @@ def test_boxes_that_do_not_fit(client):
         assert client.code("cuMemcpy2D_v2", block) == code, (x, y, width, height)
 
 
-def test_work_after_its_array_was_destroyed():
+@pytest.mark.parametrize("levels", [0, 2])
+def test_an_array_is_destroyed_after_the_work_of_its_context(levels):
+    """Memory is freed after it, too."""
     client = Client("lazy")
-    array, device, stream = array_of(client), client.upload(bytes(128)), client.stream()
-    block = struct.pack("<2Q i4x QQQ Q", 0, 0, 2, 0, device, 0, 32)
-    block += struct.pack("<2Q i4x QQQ Q 2Q", 0, 0, 3, 0, 0, array, 0, 32, 4)
-    client.do("cuMemcpy2DAsync_v2", block, stream)
-    client.do("cuArrayDestroy", array)
-    assert client.code("cuStreamSynchronize", stream) == 700
-    assert "array of 8 x 4 elements of 1 float32" in client.emulator.reports[-1]
+    made = array = array_of(client)
+    if levels:
+        made = client.get("cuMipmappedArrayCreate", struct.pack("<3Q iII4x", 8, 4, 0, FLOAT, 1, 0), levels)
+        array = client.get("cuMipmappedArrayGetLevel", made, 0)
+    source, target, stream = client.upload(bytes(range(128))), client.upload(bytes(128)), client.stream()
+    sides = [struct.pack("<2Q i4x QQQ Q", 0, 0, 2, 0, at, 0, 32) for at in (source, target)]
+    inside = struct.pack("<2Q i4x QQQ Q", 0, 0, 3, 0, 0, array, 0)
+    client.do("cuMemcpy2DAsync_v2", sides[0] + inside + struct.pack("<2Q", 32, 4), stream)
+    client.do("cuMemcpy2DAsync_v2", inside + sides[1] + struct.pack("<2Q", 32, 4), stream)
+    client.do("cuMipmappedArrayDestroy" if levels else "cuArrayDestroy", made)
+    assert client.code("cuStreamQuery", stream) == 0
+    assert client.download(target, 128) == bytes(range(128)) and not client.emulator.reports
+    assert client.code("cuMipmappedArrayDestroy" if levels else "cuArrayDestroy", made) == 400
 
 
 def test_memory_is_counted(client):

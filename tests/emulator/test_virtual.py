@@ -100,6 +100,28 @@ def test_what_was_written_through_one_mapping_is_written_in_all():
     assert "never written" in client.emulator.explain(719)
 
 
+def test_values_in_memory_without_access_are_refused(client):
+    base, stream = client.get("cuMemAddressReserve", GRAIN, 0, 0, 0), client.stream()
+    client.do("cuMemMap", base, GRAIN, 0, client.get("cuMemCreate", GRAIN, properties(), 0), 0)
+    for rights, codes in ((0, (1, 1)), (1, (0, 1)), (3, (0, 0))):
+        client.do("cuMemSetAccess", base, GRAIN, access((0, rights)), 1)
+        assert client.code("cuStreamWaitValue32_v2", stream, base, 0, 3) == codes[0]  # not (all bits are set)
+        assert client.code("cuStreamWriteValue32_v2", stream, base, 0, 0) == codes[1]
+    client.do("cuStreamSynchronize", stream)
+
+
+@pytest.mark.parametrize("bits", [40, 48, 57, 62, 63])
+def test_large_alignments(client, bits):
+    """A reservation is aligned, or refused; what comes after it is usable."""
+    made = []
+    for _ in range(2):
+        code = client.code("cuMemAddressReserve", OUT, GRAIN, 1 << bits, 0, 0)
+        assert code == (0 if bits < 50 else 2)
+        made += [OUT.value] if not code else []
+    assert len({*made}) == len(made) and not any(base % (1 << bits) or base >> 57 for base in made)
+    assert client.download(client.upload(b"1234"), 4) == b"1234"
+
+
 def test_what_is_refused(client):
     base = client.get("cuMemAddressReserve", 2 * GRAIN, 0, 0, 0)
     memory = client.get("cuMemCreate", GRAIN, properties(), 0)

@@ -81,19 +81,21 @@ def of_thread(symbol: str, entries: dict[str, Entry]) -> Entry | None:
 
     def call(machine: Machine, *arguments: Any) -> int | None:
         thread = machine.thread()
+        before = thread.null  # of the call, if any, in which a __del__ or a signal handler makes this one
         try:
             thread.null = 2
             return function(machine, *arguments)
         finally:
-            thread.null = 0
+            thread.null = before
 
     def save(machine: Machine, *arguments: Any) -> Any:
         thread = machine.thread()
+        before = thread.null
         try:
             thread.null = 2
             return saved and saved(machine, *arguments)
         finally:
-            thread.null = 0
+            thread.null = before
 
     line = plain.line.replace(f"{plain.name}(", f"{symbol}(", 1)
     return Entry(line, call, plain.free, max(plain.since, 7000), saved and save)

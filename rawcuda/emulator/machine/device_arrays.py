@@ -148,9 +148,10 @@ class Array:
         return z * plane + y * pitch + x, pitch, plane
 
     def close(self) -> None:
-        """End this array."""
-        self.context.device.used -= self.size
-        self.allocation.close()
+        """End this array, which may have ended."""
+        if self.allocation.alive:
+            self.context.device.used -= self.size
+            self.allocation.close()
 
     def __repr__(self) -> str:
         return f"<{self.describe()}>"

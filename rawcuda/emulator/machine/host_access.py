@@ -1,7 +1,8 @@
-"""Managed memory on a device without concurrent access: the host may not touch it while work is pending.
+"""The memory of the host: what is mapped, and managed memory on a device without concurrent access.
 
-What it is   HostAccess, which takes the access to the pages of managed memory away while work is pending. An access is
-             then a segmentation fault, as it is on Windows, WSL2 and Tegra.
+What it is   `is_mapped`, which tells whether the host has some memory. HostAccess, which takes the access to the pages
+             of managed memory away while work is pending. An access is then a segmentation fault, as it is on Windows,
+             WSL2 and Tegra.
 What not     it does nothing in the eager mode, in which no work is pending, nor on Windows, which has no mprotect().
 How          the pages are accessible inside each call, since the emulated devices are this process, too. While a kernel
              runs in one thread, they are therefore accessible to the others.
@@ -23,9 +24,25 @@ if TYPE_CHECKING:
 
     from .machine import Machine
 
-__all__ = ["HostAccess"]
+__all__ = ["HostAccess", "is_mapped"]
 
 _NOTHING, _READ_AND_WRITE = 0, 3  # PROT_NONE; PROT_READ and PROT_WRITE
+
+
+def is_mapped(address: int, size: int) -> bool:
+    """Tell whether the host can read all of a range of its memory; elsewhere than on Linux, this is not known: True."""
+    try:
+        with open("/proc/self/maps", encoding="utf-8", errors="replace") as file:
+            lines = file.read().splitlines()
+    except OSError:
+        return True
+    at = address
+    for line in lines:  # "7f00-7f10 rw-p ...", sorted by address
+        place, rights = line.split(" ", 2)[:2]
+        first, end = (int(each, 16) for each in place.split("-"))
+        if first <= at < end and rights.startswith("r"):
+            at = end
+    return at >= address + size
 
 
 class HostAccess:

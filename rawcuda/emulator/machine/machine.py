@@ -119,6 +119,7 @@ class Context:
         self.peers: set[Context] = set()
         self.reached_from: set[Context] = set()  # the contexts that have, or had, this one among their peers
         self.limits: dict[int, int] = {}
+        self.system_calls: set[str] = set()  # the functions, such as malloc, that its kernels so far may have called
         self.heap = Heap()
         self.cache_config = 0
         self.legacy = self._stream()
@@ -307,7 +308,7 @@ class Machine:
         self.graph_memory: WeakValueDictionary[int, Reservation] = WeakValueDictionary()
         self.pools: list[Pool] = []  # the pools that are not destroyed
         self.physical: list[Any] = []  # every PhysicalMemory of entries/memories/virtual_entries.py
-        self.restricted = False  # whether memory has existed to which a device may have less than full access
+        self.restricted = False  # whether memory has existed to which a device or context may lack some access
         # the current pool of each (type of allocation, type of location, its id), except of devices' own memory
         self.current_pools: dict[tuple[int, int, int], Pool] = {}
         self._local = threading.local()
@@ -444,8 +445,10 @@ class Machine:
         return _caller(self.program)
 
     def name_variable(self, allocation: Allocation, context: Context) -> None:
-        """Record the context of a module's variable, which its module frees."""
+        """Record the context of a module's variable, which its module frees, and count its memory."""
         allocation.context = Holding(allocation, context, "variable", 0, next(self.counter))
+        if allocation.kind == "variable":  # not managed
+            context.device.used += allocation.size
 
     def give_back(self, holding: Holding, where: str | None = None) -> None:
         """Free an allocation; `where` is the line of the program that frees it, or None for the running one."""
@@ -481,6 +484,8 @@ class Machine:
                 if holding.context.device is device and holding.flavour == "device"
             )
             device.used += sum(thing.size for thing in self.physical if thing.device is device)
+            variables = [made for made in self.space.live() if made.kind == "variable" and made.context is not None]
+            device.used += sum(made.size for made in variables if made.context.context.device is device)
             arrays = [thing for thing in self.handles.values() if isinstance(thing, Array)]
             device.used += sum(array.size for array in arrays if array.context.device is device)
         for pool in {*self.pools, *(holding.pool for holding in holdings if holding.pool is not None)}:

@@ -76,9 +76,10 @@ class Conditional:
     ready      returns whether the function may run now; None: always
     after      called when the function is submitted; returns further work that it must wait for
     submitted  called with the work that is made from the function
+    always     whether the function runs in an unusable context, too
     """
 
-    __slots__ = ("run", "ready", "after", "submitted")
+    __slots__ = ("run", "ready", "after", "submitted", "always")
 
     def __init__(
         self,
@@ -86,8 +87,9 @@ class Conditional:
         ready: Callable[[], bool] | None = None,
         after: Callable[[], Iterable[Work | None]] | None = None,
         submitted: Callable[[Work], None] | None = None,
+        always: bool = False,
     ) -> None:
-        self.run, self.ready, self.after, self.submitted = run, ready, after, submitted
+        self.run, self.ready, self.after, self.submitted, self.always = run, ready, after, submitted, always
 
     def __call__(self) -> None:
         self.run()
@@ -107,6 +109,7 @@ class Work:
         "stream",
         "after",
         "ready",
+        "always",
         "runner",
         "begun",
         "done",
@@ -119,6 +122,7 @@ class Work:
         self.run, self.name, self.kind, self.stream = run, name, kind, stream
         self.after: list[Work] = []
         self.ready: Callable[[], bool] | None = None
+        self.always = False  # whether it runs in an unusable context, too
         self.runner = 0  # the thread that runs it with the machine's lock released
         self.begun = self.done = False
         self.time_ns = 0
@@ -283,7 +287,7 @@ class Queues:
             if not other.done:
                 work.after.append(other)
         if type(run) is Conditional:
-            work.ready = run.ready
+            work.ready, work.always = run.ready, run.always
             work.after += [
                 other for other in (run.after() if run.after else ()) if other is not None and not other.done
             ]
@@ -544,10 +548,12 @@ class Queues:
         self._inside.add(me)
         if not work.done and stream.running is None:
             stream.running = work
-            if work.kind == HOST and not stream.context.state:
+            if work.kind == HOST and (work.always or not stream.context.state):
                 self._machine.host_thread.give(work)
             else:
                 self._run(work)
+            if stream.context.state and not is_nested:
+                self._drop(stream.context)
         if is_nested:
             return
         self._inside.discard(me)
@@ -557,6 +563,16 @@ class Queues:
             if run in self._late:
                 self._late.remove(run)
 
+    def _drop(self, context: Context) -> None:
+        """Run what is left in an unusable context, in which most work does nothing; no later call will wait for it."""
+        with self.together():
+            while True:
+                ready = [work for work in self._ready() if work.stream.context is context]
+                if not ready:
+                    return
+                for work in ready:
+                    self._execute(work)
+
     def _run(self, work: Work) -> None:
         """Run work that was marked as running; in an unusable context, only remove it from its queue.
 
@@ -564,7 +580,7 @@ class Queues:
         """
         context = work.stream.context
         try:
-            if not context.state:
+            if work.always or not context.state:
                 if work.kind == KERNEL:
                     self.run_unlocked(work)
                 else:
@@ -639,6 +655,8 @@ class Queues:
     def finish_host(self, work: Work) -> None:
         """Finish a host function in the thread of host functions; in eager mode, run the work that waited for it."""
         self.finish(work)
+        if work.stream.context.state:
+            self._drop(work.stream.context)
         while self.mode == "eager":
             head = next(iter(self._ready()), None)
             if head is None:

@@ -43,6 +43,7 @@ POISONED_UP_TO = 64 << 20  # filling a larger allocation would touch all of its 
 _ZEROS_FROM = 1 << 20  # variables from this size on are pages of zeros, which the system makes when they are used
 
 FIRST_ADDRESS = 1 << 49
+_LAST_ADDRESS = 1 << 57  # what a GPU addresses at most
 GAP = 1 << 30
 QUARANTINE = 32  # how many freed host buffers stay mapped, so that a late read does not crash
 _MOST_RESERVED = 1 << 47
@@ -286,12 +287,17 @@ class Space:
         return self._enter(made)
 
     def new_address(self, size: int, alignment: int = 256) -> int:
-        """Return a new address, which no other allocation gets."""
+        """Return a new address, which no other allocation gets.
+
+        raises  Fault   no address with this alignment is left (2)
+        """
         step = max(alignment, 1)
         with self.lock:
             base = (self._next + 2 * step - 1) // (2 * step) * (
                 2 * step
             ) + step  # an odd multiple, so that it has no larger alignment
+            if base + size > _LAST_ADDRESS:
+                raise Fault(OUT_OF_MEMORY, f"no {size} bytes with an alignment of {step} are left in the address space")
             self._next = (base + size + 2 * GAP - 1) // GAP * GAP
         return base
 
@@ -319,15 +325,14 @@ class Space:
     def reserve(self, size: int, alignment: int, origin: str) -> int:
         """Reserve addresses at which memory can be mapped, and return the first.
 
-        raises  Fault   zero size (1), or more than the largest reservation (2)
+        raises  Fault   zero size (1), more than the largest reservation, or no address is left (2)
         """
         if size <= 0:
             raise Fault(INVALID_VALUE, f"a reservation of {size} bytes: the size must be positive")
         if size > _MOST_RESERVED:
             raise Fault(OUT_OF_MEMORY, f"a reservation of {size} bytes: the size must be at most {_MOST_RESERVED}")
         with self.lock:
-            base = (self._next + 2 * alignment - 1) // (2 * alignment) * (2 * alignment) + alignment
-            self._next = (base + size + 2 * GAP - 1) // GAP * GAP
+            base = self.new_address(size, alignment)
             self.reserved[base] = size, f", reserved at {origin}" if origin else ""
         return base
 
@@ -482,9 +487,9 @@ class Space:
         return self._neighbour(address, nbytes)
 
     def refuse(self, found: Allocation, address: int, nbytes: int) -> str:
-        """Describe an access to memory that the device may not use."""
+        """Describe an access to memory that the device, or the context, may not use."""
         if found.kind in ("device", "variable"):
-            return f"{self.explain(address, nbytes)}, on another device, without peer access to it"
+            return f"{self.explain(address, nbytes)}, of another context or device, without peer access to it"
         return f"{self.explain(address, nbytes)}, to which this device was given no access"
 
     def _neighbour(self, address: int, nbytes: int) -> str:

@@ -99,6 +99,7 @@ class Entry:
         self._arrays: Arrays | None = None
         self._orders: bool | None = None
         self._local_bytes: int | None = None
+        self._system_calls: frozenset[str] | None = None
 
     def __repr__(self) -> str:
         return f"<kernel {self.name}>"
@@ -109,6 +110,13 @@ class Entry:
         if self._local_bytes is None:
             self._local_bytes = sum(self._code.frames.get(name, 0) for name in self._reached())
         return self._local_bytes
+
+    @property
+    def system_calls(self) -> frozenset[str]:
+        """Return which functions of the device's system the kernel may call, such as malloc."""
+        if self._system_calls is None:
+            self._system_calls = frozenset(self._reached() & {"vprintf", "malloc", "free"})
+        return self._system_calls
 
     def _reached(self) -> set[str]:
         """Return the names of the kernel and of all functions that it reaches; this is not kept, for it can be much."""
@@ -524,6 +532,11 @@ class Code:
         )
         self._add([*made[True], *head, *made[False], tail], names)
         return names
+
+    @property
+    def allocations(self) -> list[Allocation]:
+        """Return the memory of all variables."""
+        return list(self._memory.values())
 
     def unload(self) -> None:
         """Free the module's variables and its source."""

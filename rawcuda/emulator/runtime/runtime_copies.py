@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ctypes
 
+from ..entries.graphs.operations import Fill
 from ..interface.thunks import MEMCPY3D, out
 from ..machine.codes import Refused
 from ..machine.device_arrays import Array
@@ -241,6 +242,8 @@ def memcpy_2d_array_to_array(
 def _lines(state: Runtime, array: int, x: int, y: int, size: int) -> list[tuple[int, int, int, int, int]]:
     """Divide bytes that follow each other in an array into boxes: x, y, the first byte, the width, the rows."""
     row = state.machine.get(Array, array).width * element_of(state, array)
+    if x >= row:
+        raise Refused(1, f"byte {x} of a row that has {row} bytes")
     boxes, at = [], 0
     while at < size:
         width = min(row - x, size - at)
@@ -387,9 +390,16 @@ def memset_2d(
 
 @runtime("cudaMemset3D", "cudaMemset3DAsync")
 def memset_3d(state: Runtime, pointer: PitchedPointer, value: int, extent: Extent, stream: int | None = None) -> None:
-    """Fill slices."""
+    """Fill slices, or nothing if one of them is refused."""
     if extent.height > pointer.ysize and extent.depth > 1:
         raise Refused(1, f"{extent.height} rows of a slice that has {pointer.ysize}")
-    for z in range(extent.depth):
-        address = pointer.pointer + z * pointer.pitch * pointer.ysize
+    if not extent.width or not extent.height:
+        return
+    slices = [pointer.pointer + z * pointer.pitch * pointer.ysize for z in range(extent.depth)]
+    machine = state.machine
+    for address in slices:
+        with machine.lock:
+            fill = Fill(address, pointer.pitch, value & 255, 1, extent.width, extent.height, machine.context())
+            fill.check(machine)
+    for address in slices:
         memset_2d(state, address, pointer.pitch, value, extent.width, extent.height, stream)

@@ -30,6 +30,7 @@ from ...machine.codes import Refused
 from ...machine.machine import Context, Machine
 from ...machine.space import say
 from ..hardware.device_entries import FUNCTION
+from ..memories.memory_entries import make_room
 from .image_entries import image_at, read_file
 
 TYPE_CHECKING = False
@@ -150,7 +151,7 @@ class Module:
         self.part_of: Library | None = None
         self.machine, self.context, self.code = machine, context, code
         self.functions: dict[str, Function] = {}
-        for variable in code.variables.values():
+        for variable in code.allocations:
             machine.name_variable(variable, context)
 
     def function(self, name: str) -> Function:
@@ -170,6 +171,9 @@ class Module:
         """Free the variables and destroy the functions."""
         for function in self.functions.values():
             self.machine.handles.pop(function.handle, None)
+        for variable in self.code.allocations:
+            if variable.kind == "variable" and variable.alive:
+                self.context.device.used -= variable.size
         self.code.unload()
 
 
@@ -242,6 +246,11 @@ def translated(machine: Machine, image: bytes, options: Options) -> Module:
     except Rejected as rejected:
         log_options(options, "", rejected.log)
         raise Refused(rejected.code, rejected.log) from None
+    try:
+        make_room(machine, context, sum(made.size for made in code.allocations if made.kind == "variable"))
+    except Refused:
+        code.unload()
+        raise
     log_options(options, code.info, "")
     options.time((time.perf_counter() - begun) * 1e3)
     return Module(machine, context, code)

@@ -382,9 +382,10 @@ def update_dependencies_v2(machine: Machine, handle: int, others: int, data: int
     if flags not in (0, 1):
         raise Refused(1)
     nodes = nodes_at(machine, capture.graph, others, count, data)
-    kept = () if flags else capture.mark(stream)
+    kept = capture.mark(stream)
     if flags:
-        capture.cut.update(capture.frontier[stream])
+        capture.cut.update(kept)
+        kept = ()
     capture.frontier[stream] = tuple(dict.fromkeys((*kept, *nodes)))
 
 

@@ -16,14 +16,16 @@ import random
 import struct
 
 from ...interface.thunks import WORD, entry, out, put_bytes, put_int, put_u64, put_uint, put_word, read
+from ...machine import queues
 from ...machine.codes import GRAPH_EXEC_UPDATE_FAILURE, Refused
-from ...machine.machine import Machine
+from ...machine.machine import Device, Machine
 from ...machine.queues import INSTANT, Event, Stream, Work
 from ...machine.space import Fault
 from ..tasks.attribute_entries import events_of
 from .definitions import Graph, Node, cycle_in, graph_at, let_go, node_at, share_all
 from .operations import Allocate, Child, Conditional, Copy, Fill, Free, Launch, Operation, Record, Wait
 from .parameter_entries import _read_copy, _read_fill, _read_host, operation_at, read_kernel
+from .reservations import check_room
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -202,15 +204,20 @@ def _choice(machine: Machine, stream: Stream, does: Conditional, disabled: set[N
     return choose
 
 
-def _check_memory(ready: GraphExec, order: Iterable[Node]) -> list[Allocate]:
-    """Refuse a second allocation, and a free of memory that is not allocated; return the allocations to free first."""
+def _check_memory(machine: Machine, ready: GraphExec, order: Iterable[Node]) -> list[Allocate]:
+    """Refuse a second allocation, a free of memory that is not allocated, and more memory than the device has.
+
+    returns  the allocations to free first
+    """
     taken: dict[object, bool] = {}
+    more: dict[Device, int] = {}  # how many bytes more than now the graph uses at this point of the order
     first = []
     for node in order:
         does = node.does
         if isinstance(does, (Allocate, Free)):
             memory = does.memory
             has = taken.get(memory, memory.is_taken)
+            more[memory.device] = more.get(memory.device, 0) + memory.size * (isinstance(does, Allocate) - has)
             if isinstance(does, Free):
                 if not has:
                     raise Refused(1, f"this graph frees {memory.base:#x}, which is not allocated: allocate it first")
@@ -223,6 +230,7 @@ def _check_memory(ready: GraphExec, order: Iterable[Node]) -> list[Allocate]:
                     "instantiate the graph with CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH",
                 )
             taken[memory] = isinstance(does, Allocate)
+            check_room(machine, memory.device, more[memory.device])
     return first
 
 
@@ -257,7 +265,7 @@ def launch(machine: Machine, handle: int, stream_handle: int) -> None:
         graph, disabled = graph.copy(None, twins), {twins[node] for node in disabled}
     pieces = list(_pieces(machine, stream, graph, disabled))
     events = [_events(machine, node.does) for node, _ in pieces]
-    first = _check_memory(ready, [node for node, _ in pieces])
+    first = _check_memory(machine, ready, [node for node, _ in pieces])
     conditions = [each.does.condition for each in graph.walk() if isinstance(each.does, Conditional)]
 
     def begin() -> None:
@@ -295,7 +303,7 @@ def _queue(
         work = submit(stream, run, does.name, does.kind, after)
         for event in marks:
             event.work, event.captured = work, None
-    ready.last = submit(stream, lambda: ready.end(machine), "the end of a graph")
+    ready.last = submit(stream, queues.Conditional(lambda: ready.end(machine), always=True), "the end of a graph")
     return ready.last
 
 

@@ -13,13 +13,14 @@ from ...interface.thunks import entry, get_u64, out, put_u64
 from ...machine.codes import Refused
 from ...machine.machine import Device, Machine
 from ...machine.space import POISON, POISONED_UP_TO
+from ..memories.memory_entries import make_room
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ...machine.machine import Context, Holding
     from .definitions import Graph
 
-__all__ = ["Reservation", "covers", "reserve"]
+__all__ = ["Reservation", "check_room", "covers", "reserve"]
 
 
 class Reservation:
@@ -48,8 +49,8 @@ class Reservation:
 
     def enter(self) -> None:
         """Allocate the memory for a launch that is being queued."""
-        self.queued += 1
         self._revive()
+        self.queued += 1
 
     def _revive(self) -> None:
         machine, holding = self.machine, self.holding
@@ -88,10 +89,23 @@ class Reservation:
         return self.queued > 0
 
 
+def _known(machine: Machine) -> list[Reservation]:
+    found = [reference() for reference in machine.graph_memory.valuerefs()]
+    return [made for made in found if made is not None]
+
+
+def check_room(machine: Machine, device: Device, more: int) -> None:
+    """Refuse a launch that needs more bytes than graphs have now, once all work of the calls so far is done."""
+    pool = device.graph_pool
+    needed = more + sum(made.size for made in _known(machine) if made.device is device and made.is_taken)
+    growth = pool.growth(needed - pool.used)
+    if growth:
+        make_room(machine, device.primary, growth)
+
+
 def covers(machine: Machine, address: int) -> bool:
     """Tell whether an address is reserved for memory of a graph, which may not exist now."""
-    known = [reference() for reference in machine.graph_memory.valuerefs()]
-    return any(made is not None and made.base <= address < made.base + made.size for made in known)
+    return any(made.base <= address < made.base + made.size for made in _known(machine))
 
 
 def reserve(machine: Machine, graph: Graph, device: Device, nbytes: int, access: dict[int, int]) -> Reservation:

@@ -106,6 +106,7 @@ def create_v2(machine: Machine, address: int, flags: int, device: int) -> None:
     out(address)
     _check_flags(flags)
     context = Context(machine, machine.device(device), flags)
+    machine.restricted = True
     machine.thread().stack.append(context)
     put_word(address, context.handle)
 
@@ -229,6 +230,10 @@ def synchronize(machine: Machine, handle: int = 0) -> None:
     machine.settle_pools()
 
 
+# CUlimit -> the functions whose first use fixes it: PRINTF_FIFO_SIZE, MALLOC_HEAP_SIZE
+_LIMITED = {1: frozenset(("vprintf",)), 2: frozenset(("malloc", "free"))}
+
+
 def _limit(machine: Machine, number: int) -> tuple[int, int]:
     if number == 3 and machine.architecture >= 90:
         raise Refused(215, "CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH exists only below compute capability 9.0")
@@ -239,12 +244,14 @@ def _limit(machine: Machine, number: int) -> tuple[int, int]:
 
 @entry("cuCtxSetLimit(CUlimit limit, size_t value)", since=3010)
 def set_limit(machine: Machine, limit: int, value: int) -> None:
-    """Set a limit: those of printf and malloc have an effect.
+    """Set a limit: those of printf and malloc have an effect, and must be set before a kernel uses these functions.
 
     A value that is too large is clamped if the limit is a hint, else refused.
     """
     context = machine.context()
     _, largest = _limit(machine, limit)
+    for name in sorted(_LIMITED.get(limit, frozenset()) & context.system_calls):
+        raise Refused(1, f"limit {limit} must be set before the first launch of a kernel that calls {name}")
     if value > largest and limit < 5:
         raise Refused(1 if limit == 0 else 2, f"limit {limit} is {value}: must be at most {largest}")
     context.limits[limit] = min(value, largest)

@@ -54,7 +54,7 @@ class _Copy:
 
 def _submit(machine: Machine, handle: int, copies: Callable[[], list[_Copy]]) -> None:
     stream = machine.stream(handle)
-    if handle in (0, 1):
+    if stream is stream.context.legacy:
         raise Refused(1, "a batch cannot be submitted to the legacy default stream: use another stream")
     if stream.capture is not None:
         stream.capture.invalidate()

@@ -252,7 +252,7 @@ def _batch(
     """Check the ranges of a batch; return for each its pages, the first page and the end, its address and its size."""
     if flags or not count:
         raise Refused(1)
-    if stream in (0, 1):
+    if machine.stream(stream) is machine.context().legacy:
         raise Refused(1, "a batch cannot be submitted to the legacy default stream: use another stream")
     ranges = list(zip(take(addresses, count, ctypes.c_uint64), take(sizes, count)))
     return [(*_managed(machine, address, nbytes)[1:], address, nbytes) for address, nbytes in ranges]

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from ...interface.thunks import WORD, entry, get_int, out, put_bytes, put_u64, put_uint, put_word, take
 from ...machine.codes import Refused
+from ...machine.host_access import is_mapped
 from ...machine.machine import Context, Holding, Machine
 from ...machine.sharing import is_supported
 from ...machine.space import Allocation, Fault
@@ -108,7 +109,7 @@ def _free_late(machine: Machine, holding: Holding, where: str) -> None:
 def get_info(machine: Machine, free: int, total: int) -> None:
     """Write how much of the device's memory is free."""
     out(free, total)
-    put_word(free, machine.answers.memory - machine.context().device.used)
+    put_word(free, max(0, machine.answers.memory - machine.context().device.used))  # (graphs may reuse memory inside)
     put_word(total, machine.answers.memory)
 
 
@@ -201,6 +202,8 @@ def host_register(machine: Machine, address: int, nbytes: int, flags: int) -> No
         raise Refused(1)
     if flags & 4:
         raise Refused(801, "CU_MEMHOSTREGISTER_IOMEMORY: the emulator cannot register input/output memory")
+    if not is_mapped(address, nbytes):
+        raise Refused(1, f"the host does not have all of the {nbytes} bytes from {address:#x} on")
     try:
         allocation = machine.space.register_host(address, nbytes)
     except Fault as fault:
@@ -259,11 +262,9 @@ def access_of(holding: Holding, context: Context) -> int:
         if holding.flags & _READ_ONLY:
             return 1
         return 3
-    if holding.flavour not in ("device", "variable") or holding.context.device is device:
+    if holding.flavour not in ("device", "variable") or holding.context in (context, *context.peers):
         return 3
-    if any(peer.device is holding.context.device for peer in context.peers):
-        return 3
-    return 0
+    return 0  # each context has its own addresses, also on the same device
 
 
 def _host_pointer(holding: Holding, address: int) -> int:

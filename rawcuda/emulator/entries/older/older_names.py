@@ -13,7 +13,7 @@ import struct
 from ...interface.thunks import entry, out, put_bytes, put_int, put_uint, put_word
 from ...machine.codes import Refused
 from ...machine.machine import Machine
-from ...machine.queues import HOST
+from ...machine.queues import HOST, Conditional
 from ..code import linking_entries, modules
 from ..graphs import executables
 from ..hardware import contexts, device_entries
@@ -189,7 +189,7 @@ def begin_capture(machine: Machine, handle: int) -> None:
     "cuStreamAddCallback(CUstream hStream, CUstreamCallback callback, void *userData, unsigned int flags)", since=5000
 )
 def add_callback(machine: Machine, handle: int, callback: int, data: int, flags: int) -> None:
-    """Queue a call of a host function that gets the stream and a status; it cannot be captured."""
+    """Queue a call of a host function that gets the stream and a status, also after an error; it cannot be captured."""
     stream = machine.stream(handle)
     if not callback or flags:
         raise Refused(1)
@@ -197,4 +197,5 @@ def add_callback(machine: Machine, handle: int, callback: int, data: int, flags:
         stream.capture.invalidate()
         raise Refused(900, "cuStreamAddCallback cannot be captured: cuLaunchHostFunc can")
     function = _Callback(callback)
-    machine.queues.submit(stream, lambda: function(handle, 0, data), "a callback of a stream", HOST)
+    call = Conditional(lambda: function(handle, stream.context.state, data), always=True)
+    machine.queues.submit(stream, call, "a callback of a stream", HOST)

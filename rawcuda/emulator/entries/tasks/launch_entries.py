@@ -211,6 +211,7 @@ def kernel_work(
         rights = None
 
     def work() -> None:
+        context.system_calls |= function.entry.system_calls
         run(
             grid,
             block,

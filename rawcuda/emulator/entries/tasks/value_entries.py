@@ -16,6 +16,7 @@ from ...machine.codes import Refused
 from ...machine.machine import Machine
 from ...machine.queues import Conditional, Stream
 from ..memories.copy_entries import any_box, refuse_read_only
+from ..memories.memory_entries import access_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,20 +38,10 @@ def _checked(machine: Machine, stream: Stream, address: int, width: int) -> None
     if found is None or address - found.base + width > found.size:
         raise Refused(1, machine.space.explain(address, width))
     holding = found.context
-    flavour = getattr(holding, "flavour", "")
-    if flavour == "managed":
+    if getattr(holding, "flavour", "") == "managed":
         raise Refused(1, "values in managed memory cannot be waited for or written in stream order")
-    if flavour in ("device", "pool", "variable"):
-        here, there = stream.context, holding.context.device
-        pool = holding.pool
-        if pool is not None:
-            allowed = pool.access.get(here.device.ordinal)
-        else:
-            allowed = there in [p.device for p in here.peers]
-        if here.device is not there and not allowed:
-            raise Refused(
-                1, f"the memory is on device {there.ordinal}, which device {here.device.ordinal} cannot access"
-            )
+    if holding is not None and not access_of(holding, stream.context):
+        raise Refused(1, machine.space.refuse(found, address, width))
 
 
 def _holds(now: int, value: int, how: int, width: int) -> bool:

@@ -139,12 +139,31 @@ def array_3d_descriptor(machine: Machine, address: int, handle: int) -> None:
 
 @entry("cuArrayDestroy(CUarray hArray)", since=2000)
 def array_destroy(machine: Machine, handle: int) -> None:
-    """Destroy an array."""
+    """Destroy an array after the context's work."""
     found = machine.usable(Array, handle)
     if found.parent is not None:
         raise Refused(400, "a level of a mipmapped array cannot be destroyed: destroy the mipmapped array")
-    del machine.handles[handle], found.context.owned[handle]
-    found.close()
+    _destroy(machine, found)
+
+
+def _destroy(machine: Machine, found: Array | MipmappedArray) -> None:
+    """End an array after the work of its context; in a __del__ or a signal handler, after the running work."""
+    context, is_inside = found.context, machine.queues.inside_work()
+    if not is_inside:
+        machine.queues.complete_context(context)
+        context.check()
+    if machine.handles.pop(found.handle, None) is None:
+        raise Refused(400, "another thread has destroyed this array meanwhile")
+    del context.owned[found.handle]
+
+    def end() -> None:
+        machine.queues.complete_context(context)
+        found.close()
+
+    if is_inside:
+        machine.queues.after_work(end)
+    else:
+        found.close()
 
 
 @entry("cuArrayGetPlane(CUarray *pPlaneArray, CUarray hArray, unsigned int planeIdx)", since=11020)
@@ -219,10 +238,8 @@ def mipmapped_level(machine: Machine, address: int, handle: int, level: int) -> 
 
 @entry("cuMipmappedArrayDestroy(CUmipmappedArray hMipmappedArray)", since=5000)
 def mipmapped_destroy(machine: Machine, handle: int) -> None:
-    """Destroy a mipmapped array with all of its levels."""
-    found = machine.usable(MipmappedArray, handle)
-    del machine.handles[handle], found.context.owned[handle]
-    found.close()
+    """Destroy a mipmapped array with all of its levels after the context's work."""
+    _destroy(machine, machine.usable(MipmappedArray, handle))
 
 
 @entry(

@@ -608,7 +608,9 @@ def open_texture(launch: Launch, handle: int) -> Sampler:
         raise Fault(LAUNCH_FAILED, _unknown(handle, found, "a texture"))
     if found.memory is not None and launch.rights is not None and found.memory.alive:
         if not launch.rights(found.memory):
-            raise Fault(ILLEGAL_ADDRESS, f"memory of another device, without access to it: {found.describe()}")
+            raise Fault(
+                ILLEGAL_ADDRESS, f"memory of another device or context, without access to it: {found.describe()}"
+            )
     made = launch.opened[handle] = Sampler(launch, found)
     return made
 

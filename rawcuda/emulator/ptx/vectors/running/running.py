@@ -136,7 +136,7 @@ class Run:
             else:
                 rights = launch.rights(found)
             if not rights:
-                raise Trouble("memory of another device")
+                raise Trouble("memory of another device or context")
             if found.written is not None:
                 found.settle()
             held = self._held[found.base] = Held(found, rights == 3 and not found.constant)
