@@ -499,11 +499,20 @@ class Machine:
         for pool in self.pools:
             pool.trim(pool.attributes[4])
 
-    def make_room(self, device: Device) -> None:
-        """Release all unused memory that the pools of a device keep, because an allocation needs more."""
-        for pool in self.pools:
-            if pool.device is device:
-                pool.trim(0)
+    def make_room(self, device: Device, nbytes: int) -> None:
+        """Check that enough memory of a device is free; unused memory of its pools is released if necessary."""
+        total = self.answers.memory
+        if nbytes > total - device.used:
+            for pool in self.pools:
+                if pool.device is device:
+                    pool.trim(0)
+        free = total - device.used
+        if nbytes > total:
+            raise Refused(2, f"{nbytes} bytes were requested, which is more than the {total} bytes of the device")
+        if nbytes > free:
+            raise Refused(
+                2, f"{nbytes} bytes were requested, and {free} of {total} are free: free memory first, or ask for less"
+            )
 
     def add_pool(self, pool: Pool) -> Pool:
         """Assign a handle to a pool."""

@@ -30,7 +30,6 @@ from ...machine.codes import Refused
 from ...machine.machine import Context, Machine
 from ...machine.space import say
 from ..hardware.device_entries import FUNCTION
-from ..memories.memory_entries import make_room
 from .image_entries import image_at, read_file
 
 TYPE_CHECKING = False
@@ -247,7 +246,7 @@ def translated(machine: Machine, image: bytes, options: Options) -> Module:
         log_options(options, "", rejected.log)
         raise Refused(rejected.code, rejected.log) from None
     try:
-        make_room(machine, context, sum(made.size for made in code.allocations if made.kind == "variable"))
+        machine.make_room(context.device, sum(made.size for made in code.allocations if made.kind == "variable"))
     except Refused:
         code.unload()
         raise

@@ -13,7 +13,6 @@ from ...interface.thunks import entry, get_u64, out, put_u64
 from ...machine.codes import Refused
 from ...machine.machine import Device, Machine
 from ...machine.space import POISON, POISONED_UP_TO
-from ..memories.memory_entries import make_room
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -100,7 +99,7 @@ def check_room(machine: Machine, device: Device, more: int) -> None:
     needed = more + sum(made.size for made in _known(machine) if made.device is device and made.is_taken)
     growth = pool.growth(needed - pool.used)
     if growth:
-        make_room(machine, device.primary, growth)
+        machine.make_room(device, growth)
 
 
 def covers(machine: Machine, address: int) -> bool:

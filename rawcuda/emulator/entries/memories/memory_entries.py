@@ -20,7 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Callable
 
-__all__ = ["access_of", "allocate", "allocation_at", "holding_at", "make_room"]
+__all__ = ["access_of", "allocate", "allocation_at", "holding_at"]
 
 _PORTABLE, _READ_ONLY = 1, 8  # CU_MEMHOSTREGISTER_PORTABLE, _READ_ONLY
 
@@ -29,23 +29,8 @@ def allocate(machine: Machine, context: Context, nbytes: int) -> Allocation:
     """Allocate device memory if enough is free."""
     if not nbytes:
         raise Refused(1, "an allocation of zero bytes: the size must be positive")
-    make_room(machine, context, nbytes)
+    machine.make_room(context.device, nbytes)
     return machine.space.allocate(nbytes, alignment=machine.answers.alignment)
-
-
-def make_room(machine: Machine, context: Context, nbytes: int) -> None:
-    """Check that enough device memory is free; unused memory of pools is released if necessary."""
-    device = context.device
-    if nbytes > machine.answers.memory - device.used:
-        machine.make_room(device)
-    total = machine.answers.memory
-    free = total - device.used
-    if nbytes > total:
-        raise Refused(2, f"{nbytes} bytes were requested, which is more than the {total} bytes of the device")
-    if nbytes > free:
-        raise Refused(
-            2, f"{nbytes} bytes were requested, and {free} of {total} are free: free memory first, or ask for less"
-        )
 
 
 def allocation_at(machine: Machine, address: int) -> Allocation | None:

@@ -26,7 +26,7 @@ from ...machine.codes import Refused
 from ...machine.machine import Machine, Pool
 from ...machine.queues import Stream
 from ...machine.sharing import MARK_SIZE, Backing
-from .memory_entries import holding_at, make_room
+from .memory_entries import holding_at
 
 __all__: list[str] = []
 
@@ -61,7 +61,7 @@ def _allocate(machine: Machine, address: int, nbytes: int, pool: Pool, stream: S
     if pool.kind != "device":
         allocation = machine.space.allocate_host(nbytes, kind=pool.kind)
     else:
-        make_room(machine, context, growth)
+        machine.make_room(context.device, growth)
         allocation = machine.space.allocate(nbytes)
     machine.hold(allocation, context, "pool", pool=pool)
     put_u64(address, allocation.base)

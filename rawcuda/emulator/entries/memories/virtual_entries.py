@@ -19,7 +19,6 @@ from ...machine.codes import Refused
 from ...machine.machine import Device, Holding, Machine
 from ...machine.sharing import Backing
 from ...machine.space import POISONED_UP_TO, Allocation, new_memory
-from .memory_entries import make_room
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -181,7 +180,7 @@ def create(machine: Machine, address: int, size: int, properties: int, flags: in
     if flags or not size:
         raise Refused(1)
     if device is not None:
-        make_room(machine, device.primary, size)
+        machine.make_room(device, size)
         if handles:
             put_u64(address, physical_over(machine, device, Backing.create(size, device.index)).handle)
             return

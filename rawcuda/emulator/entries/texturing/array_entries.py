@@ -16,7 +16,6 @@ from ...machine.codes import Refused
 from ...machine.device_arrays import CUBEMAP, GATHER, LAYERED, SURFACE, Array, MipmappedArray, format_of
 from ...machine.machine import Machine
 from ..memories.copy_entries import array_box, copy_boxes, device_box, host_box
-from ..memories.memory_entries import make_room
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -99,7 +98,7 @@ def _create(machine: Machine, address: int, extents: Extents, number: int, chann
     format = format_of(number, channels)
     width, height, depth = extents
     size = width * max(height, 1) * max(depth, 1) * format.width * channels
-    make_room(machine, context, size)
+    machine.make_room(context.device, size)
     made = machine.add(Array(context, extents, format, channels, flags))
     context.device.used += size
     context.owned[made.handle] = made
@@ -215,7 +214,7 @@ def mipmapped_create(machine: Machine, address: int, descriptor: int, levels: in
         max(width >> level, 1) * max(height >> level, 1) * max(depth if len(sides) == 2 else depth >> level, 1)
         for level in range(levels)
     ]
-    make_room(machine, context, sum(sizes) * format.width * channels)
+    machine.make_room(context.device, sum(sizes) * format.width * channels)
     made = machine.add(MipmappedArray(context, extents, format, channels, flags, levels))
     context.device.used += sum(sizes) * format.width * channels
     for level in made.levels:
