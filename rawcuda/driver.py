@@ -103,6 +103,10 @@ def show(value: Any) -> str:
     return worded(value, 80)
 
 
+class NoRoom(RecursionError):
+    """A call that was not made, because too little of Python's stack is free."""
+
+
 class Driver(Calls):
     """A loaded driver: each cu* function is an attribute, bound to its symbol on first use.
 
@@ -177,9 +181,23 @@ class Driver(Calls):
         return self._guarded(function)
 
     def _guarded(self, function: Any) -> Any:
-        """Return a C function, or what the emulator, whose functions need room on Python's stack, makes of it."""
-        guarded = getattr(self.libcuda, "guarded", None)
-        return function if guarded is None else guarded(function)
+        """Return a C function; one of the emulator is called only if Python's stack has room for its code.
+
+        Otherwise, ctypes could not enter that code, and the caller would read an undefined result: 0, which is success.
+        """
+        room = getattr(self.libcuda, "room", 0)
+        if not room:
+            return function
+
+        def guarded(*arguments: Any) -> Any:
+            try:
+                sys._getframe(max(sys.getrecursionlimit() - room, 0))
+            except ValueError:  # the stack is not that deep
+                return function(*arguments)
+            raise NoRoom(f"maximum recursion depth exceeded: the emulated driver needs {room} more calls")
+
+        vars(guarded).update(vars(function))
+        return guarded
 
     def _convert(self, function: Any) -> None:
         """Give a function argument types where prepared arguments are only numbers."""

@@ -132,8 +132,13 @@ def drain() -> None:
                 break
             release = dropped.popleft()
             later.append(release)  # also if an interrupt ends it
-            if forked or release.release(True) is not False:
-                later.pop()
+            try:
+                if forked or release.release(True) is not False:
+                    later.pop()
+            except Exception as error:  # a defect, which should be told once
+                if not isinstance(error, (RecursionError, ImportError)):
+                    later.pop()
+                raise
     except (IndexError, ImportError):  # another thread took the last one; the interpreter ends and imports nothing more
         pass
     finally:

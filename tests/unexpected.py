@@ -64,7 +64,9 @@ class Watch:
         if report.startswith(self._planned):
             return
         frame: Any = sys._getframe()
-        while frame is not None and frame.f_code.co_filename.startswith((__file__, _EMULATOR)):
+        while frame is not None and (
+            frame.f_code.co_filename.startswith((__file__, _EMULATOR)) or frame.f_code.co_name == "guarded"
+        ):
             frame = frame.f_back
         if _is_ours(frame):
             self._calls.append(Failed(name, code, _where(frame)))

@@ -328,6 +328,8 @@ def _replace(real: str, header: bytes, view: memoryview) -> None:
         if mode is not None:
             os.chmod(beside, mode)
         os.replace(beside, real)
+    except FileExistsError:  # it is somebody else's
+        raise
     except BaseException:
         if os.path.exists(beside):  # else an interrupt came before it was made, or after the renaming
             os.unlink(beside)

@@ -27,7 +27,6 @@ __all__ = ["CHECKS", "Emulator", "PEERS", "shared"]
 _EXECUTORS = ("auto", "scalar", "numpy")
 CHECKS = ("memcheck", "initcheck", "racecheck", "synccheck", "leakcheck")
 PEERS = ("on", "off", "pairs")
-_ROOM = 100  # calls of Python: more than any function of the driver needs
 _NEWEST = 13000  # the CUDA version that the emulator stands for by default
 _VARIABLE = "RAWCUDA_EMULATOR"  # a vendored copy under another name uses the same variable
 
@@ -85,25 +84,6 @@ def _known(settings: dict[str, Any]) -> dict[str, Any]:
     return known
 
 
-def _guarded(function: Any) -> Any:
-    """Return a function that calls a C function of this driver, if there is room on the stack for its Python code.
-
-    Otherwise, ctypes could not enter that code, and the caller would read an undefined result: 0, which is success.
-
-    raises  RecursionError
-    """
-
-    def call(*arguments: Any) -> Any:
-        try:
-            sys._getframe(max(sys.getrecursionlimit() - _ROOM, 0))
-        except ValueError:  # the stack is not that deep
-            return function(*arguments)
-        raise RecursionError(f"maximum recursion depth exceeded: the emulated driver needs {_ROOM} more calls")
-
-    vars(call).update(vars(function))
-    return call
-
-
 class Emulator:
     """An emulated driver with its devices. Pass it to use(), or bind its addresses with ctypes.
 
@@ -141,6 +121,7 @@ class Emulator:
     Why long  each setting, and each question that tests and tools ask, has a description here
     """
 
+    room = 100  # calls of Python that must be free on the stack: more than any function of the driver needs
     runs_machine_code = False  # for the choice of a compiler, and between PTX and a cubin
     reads_every_ptx = True
     names_lines = True  # in its reports, if the code has line information
@@ -391,8 +372,6 @@ class Emulator:
             yield made
         finally:
             self._machine.recorders.pop(ident, None)
-
-    guarded = staticmethod(_guarded)
 
     def live_handles(self) -> dict[str, int]:
         """Count the objects that were created and not yet released, by kind: memory, stream, event, module, ...

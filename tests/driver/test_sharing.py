@@ -854,6 +854,27 @@ def test_descriptors_that_arrive_are_not_inherited(device, worker, monkeypatch):
     worker.do("take_back", 10)
 
 
+def test_a_child_of_fork_does_not_wait_for_the_thread_that_answers(device, python):
+    result = python(
+        """
+        import os, time
+        from tests.subject import rawcuda
+        rawcuda.use("emulator")
+        device = rawcuda.Device(0)
+        memory = device.allocate(64)
+        handle = memory.share()
+        if not os.fork():
+            start = time.monotonic()
+            handle.close(60)
+            os._exit(time.monotonic() - start > 20)
+        status = os.wait()[1]
+        handle.close(60)
+        print(status)
+        """
+    )
+    assert (result.stdout, result.returncode) == ("0\n", 0), result.stderr
+
+
 def test_an_offer_beside_one_whose_server_did_not_start(device, worker, monkeypatch):
     from tests.subject import module
 

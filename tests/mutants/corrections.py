@@ -317,8 +317,8 @@ CORRECTIONS = [
         "the emulator is as strict as a driver",
         "near the recursion limit, the emulator does nothing and says that it did",
         "driver.py",
-        old="        return function if guarded is None else guarded(function)",
-        new="        return function",
+        old="        if not room:\n",
+        new="        if True:\n",
         test=("driver/test_emulator_public.py::test_a_call_near_the_recursion_limit_does_its_work_or_raises[fill]"),
     ),
     Correction(

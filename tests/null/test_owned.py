@@ -189,6 +189,25 @@ def test_an_interrupt_of_close_comes_out_and_the_handle_is_released_later(log):
     assert log == [(7, False)]  # as close() does it: work may use it
 
 
+def test_a_release_that_raises_is_told_once():
+    class Defective:
+        def __init__(self, error):
+            self.errors = [error]
+
+        def release(self, late):
+            if self.errors:
+                raise self.errors.pop()
+            done.append(self)
+
+    done = []
+    for error, again in ((ValueError, False), (KeyboardInterrupt, True), (RecursionError, True)):
+        owned.dropped.append(defective := Defective(error))
+        with pytest.raises(error):
+            owned.drain()
+        owned.drain()
+        assert (defective in done) is again and not owned.dropped
+
+
 def test_every_token_becomes_false_if_two_threads_made_one_at_once():
     first, second = owned.token(), [True]
     owned.tokens.append(second)  # as another thread does in token(), if both find the list empty

@@ -16,6 +16,7 @@ import ctypes
 from _thread import RLock, allocate_lock
 from ctypes import byref
 
+from ...driver import NoRoom
 from ...errors import CudaError, ForkedAfterInit
 from ...headers.status import STREAM_CAPTURE_UNSUPPORTED
 from ...interpreter.cpython import Cell, free_after_fork
@@ -204,7 +205,7 @@ class Lifetime(Cell):  # type: ignore[misc]
         except ForkedAfterInit:
             pass
         except BaseException as error:  # an interrupt, most likely of the wait before the releasing call
-            if isinstance(error, RecursionError) or not hasattr(self, "begun"):
+            if isinstance(error, NoRoom) or not hasattr(self, "begun"):
                 self.taken.release()  # the next call goes on
             raise
         if type(self) is not Lifetime:

@@ -229,8 +229,8 @@ class Server:
             self._socket.close()
 
     def abandon(self) -> None:
-        """Close everything in a child of fork(), without a message to other processes."""
-        self.over = True
+        """Close everything in a child of fork(), without a message to other processes; the thread is not there."""
+        self.over, self._thread = True, 0
         for offer in self.offers.values():
             while offer.descriptors:
                 os.close(offer.descriptors.pop())
