@@ -655,6 +655,24 @@ def test_impossible_pitched_memory(device, shape, error):
         device.empty_pitched(shape, "float32")
 
 
+@pytest.mark.parametrize("kind", ["pinned", "managed"])
+@pytest.mark.parametrize("viewed", [False, True])
+def test_memory_of_another_device_is_ready_in_the_order_of_its_default_stream(device, kind, viewed):
+    if len(rawcuda.devices()) < 2:
+        pytest.skip("there is one device")
+    other = rawcuda.Device(1)
+    with device.array(64, "uint8") as made, other.allocate(64, kind=kind) as memory:
+        made.copy_from(bytes([5] * 64))
+        memory.fill(9)
+        other.synchronize()
+        target = memory.view() if viewed else memory
+        made.copy_to(target)
+        back = rawcuda.view(bytearray(64))
+        target.copy_to(back)
+        assert back.tolist() == [5] * 64
+        device.synchronize()
+
+
 def test_arrays_are_ready_in_the_order_of_their_copies(device):
     """Each copy waits for the last one into the array, or into any level of its mipmapped array."""
     numbers = device.upload(bytes(range(8)))

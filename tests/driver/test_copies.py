@@ -610,6 +610,63 @@ def test_what_uses_a_memory_waits_for_its_last_copy_or_fill(device, write, read)
         assert READS[read](memory) == [5] * 8
 
 
+def test_memory_notes_no_stream_of_other_software(device):
+    """Its handle means nothing any more, or its owner raises, when that has destroyed the stream."""
+
+    class Theirs:
+        closed = False
+
+        @property
+        def __cuda_stream__(self):
+            if self.closed:
+                raise RuntimeError("this stream is closed")
+            return lambda: (0, handle)
+
+    made = device.stream()
+    handle, theirs = made.handle, Theirs()
+    with device.allocate(8) as memory, device.array(8, "uint8") as array:
+        five = device.upload(bytes([5] * 8))
+        for stream in (handle, theirs, rawcuda.Stream.from_handle(handle)):
+            memory.fill(3, stream=stream).copy_from(five, stream=stream)
+            rawcuda.copy_batch([(memory, five), (device.allocate(8), five)], stream=stream)
+            memory.copy_from(five[::-1], stream=stream)
+            array.copy_from(memory, stream=stream)
+            assert memory.stream is array.stream is None
+        device.synchronize()
+        made.close()
+        theirs.closed = True
+        assert memory.fill(4).view().tolist() == [4] * 8 and array.tolist() == [5] * 8
+        for stream in (rawcuda.Stream.legacy, rawcuda.Stream.per_thread, 1, 2):
+            assert memory.fill(3, stream=stream).stream is stream
+        device.synchronize()
+
+
+@pytest.mark.parametrize("mode", ["global", "relaxed"])
+def test_what_was_captured_is_not_pending(device, mode):
+    """Other streams use the memory meanwhile; they wait only for what its stream had to do before the capture."""
+    five, go = device.upload(bytes([5] * 8)), threading.Event()
+    with device.stream() as stream, device.stream() as other, device.allocate(8, kind="pinned") as memory:
+        target = device.allocate(8)
+        threading.Timer(0.05, go.set).start()
+        stream.call(go.wait)
+        memory.fill(2, stream=stream)
+        with stream.capture(mode) as graph:
+            with other.capture(mode) as second:
+                memory.fill(4, stream=other)
+            target.copy_from(memory, stream=device.stream())
+            memory.fill(3, stream=stream)
+            memory.copy_to(target, stream=other)
+            assert memory.view().memoryview().tolist() == [2] * 8
+            memory.copy_from(five, stream=other)
+        other.synchronize()
+        assert memory.view().tolist() == [5] * 8 and target.view().tolist() == [2] * 8
+        for each, value in ((graph, 3), (second, 4)):
+            each.launch(stream)
+            stream.synchronize()
+            assert memory.view().tolist() == [value] * 8
+        device.synchronize()
+
+
 def test_memory_knows_its_stream(device):
     with device.stream() as stream, device.stream() as other:
         with device.allocate(8, stream=stream) as memory:

@@ -24,7 +24,7 @@ from ...headers import cuda_h
 from ...protocols.description import Unaddressed
 from ..core.points import capture_number
 from ..core.stream_arguments import LEGACY, home_of, queue_of, settled, work_handle
-from ..memory.ordering import PAGEABLE, end_work, keep, make_ready, refuse_capture
+from ..memory.ordering import PAGEABLE, end_work, keep, make_ready, note, refuse_capture
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -97,9 +97,11 @@ def copy_batch(pairs: Any, *, stream: Any = None, source_order: str = "stream", 
 
 
 def _make_all_ready(together: list[CheckedCopy], home: PrimaryContext, stream: Any) -> None:
+    ready = {(id(None), home), (id(stream), home)}  # which streams were waited for, in which contexts
     for each in together:
-        for thing in (each.dst, each.src):
-            if thing.stream is not None and thing.stream is not stream:
+        for thing, side in ((each.dst, each.to), (each.src, each.of)):
+            if (id(thing.stream), side.primary) not in ready:
+                ready.add((id(thing.stream), side.primary))
                 make_ready(home, stream, thing)
     for each in together:
         each.dst.ptr, each.src.ptr  # raises Closed: the code of a stream may have closed memory
@@ -110,7 +112,7 @@ def _keep_all(together: list[CheckedCopy], home: PrimaryContext, stream: Any, gi
         for thing, side in ((each.dst, each.to), (each.src, each.of)):
             if side.kind != "host":
                 keep(home, stream, thing, side)
-        each.dst.stream = given
+        note(each.dst, given)
 
 
 def _make_each(copies: list[CheckedCopy], stream: Any) -> None:

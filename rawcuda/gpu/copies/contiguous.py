@@ -19,9 +19,9 @@ from ...driver import as_argument
 from ...ownership import drain, dropped
 from ..core.context import reaches
 from ..core.points import retained, sweep
-from ..core.stream_arguments import LEGACY, StreamHandle, home_of, queue_of, work_handle
+from ..core.stream_arguments import LEGACY, StreamHandle, home_of, is_lasting, queue_of, work_handle
 from ..memory.memory import Memory
-from ..memory.ordering import PAGEABLE, end_work, keep, make_ready, refuse_capture
+from ..memory.ordering import PAGEABLE, end_work, keep, make_ready, note, refuse_capture
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -70,7 +70,8 @@ def copy_run(dst: Any, src: Any, to: Side, of: Side, stream: Any) -> bool:
         make_ready(primary, using, src)
         dst.ptr, src.ptr
     primary.calls.cuMemcpyAsync(to.argument, of.argument, to.form.size, queue)
-    dst.stream = stream  # its elements will be ready in this stream's order
+    if to.form.dtype is not None or is_lasting(stream):  # a Memory may outlive the streams of other software
+        dst.stream = stream  # its elements will be ready in this stream's order
     if retained:
         sweep()
     if dropped:
@@ -103,7 +104,7 @@ def _copy_foreign(
         end_work(error, primary, queue, dst, src)
         raise
     if not is_pageable:
-        dst.stream = stream
+        note(dst, stream)
     if retained:
         sweep()
     if dropped:
@@ -209,7 +210,8 @@ def fill_run(target: Any, to: Side, value: Any, stream: Any) -> bool:
         except BaseException as error:
             end_work(error, primary, queue, target)
             raise
-    target.stream = stream
+    if form.dtype is not None or is_lasting(stream):
+        target.stream = stream
     if retained:
         sweep()
     if dropped:

@@ -24,7 +24,7 @@ from ..core.context import PrimaryContext, attempt
 from ..core.points import finish_context
 from ..core.stream_arguments import LEGACY, PER_THREAD, home_of, queue_of, settled, work_handle
 from ..memory.memory import allocate
-from ..memory.ordering import PAGEABLE, end_work, keep, make_ready, refuse_capture, wait_on_host
+from ..memory.ordering import PAGEABLE, end_work, keep, make_ready, note, refuse_capture, wait_on_host
 from ..streams.stream import record_and_wait
 from . import transfer
 from .contiguous import FILLS_OF_ROWS
@@ -138,7 +138,7 @@ def _do_copy(
             end_work(error, device, queue_of(handle), target, source)
         raise
     if "host" not in kinds:
-        target.stream = given  # its elements will be ready in this stream's order
+        note(target, given)
 
 
 _HOST_KINDS = ("host", "pinned")
@@ -293,7 +293,7 @@ def fill_on_device(target: Any, to: Side, pattern: bytes, stream: Any) -> None:
     except BaseException as error:  # the bytes of the element are in pageable memory
         end_work(error, device, queue_of(handle), target)
         raise
-    target.stream = given
+    note(target, given)
 
 
 def _fill_by_words(

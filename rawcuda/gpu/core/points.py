@@ -38,6 +38,7 @@ __all__ = [
     "beginning",
     "capture_number",
     "captured_on",
+    "before",
     "capturing",
     "finish_context",
     "forget",
@@ -59,6 +60,7 @@ _SWEEP_EVERY = 16  # a sweep, and a new Point after it, cost 2,500 ns, which thi
 
 # The number of each of our captures in progress, and the objects that must live as long as its graph.
 capturing: dict[int, list[object]] = {}
+before: dict[int, Point] = {}  # the end of the work that the stream had when one of our captures began, by its number
 captured_on: dict[int, int] = {}  # the number of each of our captures in progress -> the device of its stream
 # A wait for a whole context is possible only if there is no capture, and would break a capture that begins meanwhile.
 # So each wait is noted in `waiting`, and a capture begins when there is none. The lock is held while either begins.

@@ -201,6 +201,16 @@ def queue_of(stream: object) -> Any:
     return as_argument(work_handle(stream))
 
 
+def is_lasting(stream: Any) -> bool:
+    """Tell whether a stream is ours or a default one: a handle of another one means nothing after its owner has ended.
+
+    stream  as for queue_of, except None
+    """
+    if isinstance(stream, StreamHandle):
+        return stream._primary is not None or (stream._handle or 0) <= PER_THREAD
+    return type(stream) is int and stream <= PER_THREAD
+
+
 def home_of(stream: object, primary: PrimaryContext) -> PrimaryContext:
     """Return the context of a stream, in which an event must be made that is recorded on the stream.
 

@@ -20,7 +20,7 @@ from ...errors import Closed, CudaError, ForkedAfterInit, worded
 from ...headers import cuda_h
 from ...ownership import drain, dropped, invalidate
 from ..core.context import PrimaryContext
-from ..core.points import beginning, capture_number, captured_on, capturing, waiting
+from ..core.points import before, beginning, capture_number, captured_on, capturing, mark_end, waiting
 from ..core.stream_arguments import StreamHandle
 from .nodes import Node, array_of, dependencies
 
@@ -123,10 +123,13 @@ class Recording:
         mode, queue = ctypes.c_uint(_MODES[self._mode]), stream._argument or stream._prepare()
         self._result = result
         try:
+            earlier = mark_end(primary, queue)
             with beginning:  # no wait begins from here on, and those that have begun end
                 _let_waits_end()
                 self._state = "begun"
                 self._note_number(getattr(primary.calls, symbol), (queue, *arguments, mode))
+                if earlier is not None:
+                    before[self._number] = earlier
         except CudaError:
             self._state = "over"
             raise
@@ -157,6 +160,7 @@ class Recording:
         except (CudaError, ForkedAfterInit, Closed) as error:  # (a closed stream must not reach the driver)
             failed = error
         capturing.pop(self._number, None)
+        before.pop(self._number, None)
         captured_on.pop(self._number, None)
         self._state = "over"  # (after an interrupt, the finalizer tries again)
         if failed is not None and is_wanted:  # otherwise an error in the block matters more

@@ -21,13 +21,14 @@ from ...protocols.description import Description
 from ...protocols.device_memory import gpu
 from ..core.calls import relaxed
 from ..core.context import PrimaryContext, context_of, held_contexts
-from ..core.points import capture_number, capturing, finish_context, is_barred, retain, retained, sweep
+from ..core.points import before, capture_number, capturing, finish_context, is_barred, retain, retained, sweep
 from ..core.stream_arguments import (
     NO_SYNC,
     PER_THREAD,
     StreamHandle,
     handle_of,
     home_of,
+    is_lasting,
     keep_ours,
     queue_of,
     work_handle,
@@ -51,6 +52,7 @@ __all__ = [
     "keep_foreign",
     "make_ready",
     "make_wait",
+    "note",
     "pending_handle",
     "refuse_capture",
     "wait_on_host",
@@ -125,12 +127,6 @@ def _finish_closed(stream: StreamHandle) -> None:
         end.wait()
 
 
-def _is_outside(primary: PrimaryContext, stream: object, working: object) -> bool:
-    """Tell whether a stream is in a capture, and another stream is not."""
-    number = capture_number(primary.calls, work_handle(stream))
-    return number is not None and capture_number(home_of(working, primary).calls, handle_of(working)) != number
-
-
 def refuse_capture(primary: PrimaryContext, stream: object, why: str) -> None:
     """Refuse work that cannot be captured if the stream takes part in one of our captures; the capture stays valid.
 
@@ -163,11 +159,23 @@ def make_ready(primary: PrimaryContext, stream: object, thing: Any) -> None:
         home = home_of(theirs, there or primary)
         if working == _LEGACY and is_barred(home.calls):
             return
-        if _is_outside(primary, stream, theirs):  # a graph cannot wait for work outside of it
+        mine, other = capture_number(primary.calls, work_handle(stream)), capture_number(home.calls, working)
+        if mine == other:
+            record_and_wait(primary, theirs, stream, there)
+        elif other is None:  # a graph cannot wait for work outside of it
             with relaxed(home.driver):
                 home.calls.cuStreamSynchronize(as_argument(working))
-            return
-        record_and_wait(primary, theirs, stream, there)
+        elif other in before:  # what was captured is not pending; only what was queued before is
+            before[other].wait()
+
+
+def note(thing: Any, stream: object) -> None:
+    """Note in a view, a Memory or a CUDA array on which stream it was written.
+
+    A Memory and a CUDA array may outlive the streams of other software, and do not note these.
+    """
+    if isinstance(thing, Description) or is_lasting(stream):
+        thing.stream = stream
 
 
 def keep_foreign(primary: PrimaryContext, stream: object, view: Any) -> None:
@@ -311,7 +319,7 @@ def wait_on_host(view: Description) -> None:
     primary = device_of(view)
     if primary is None:
         synchronize_contexts()
-    else:
+    elif capture_number(primary.calls, working) is None:  # else nothing is pending, as for make_ready()
         primary.calls.cuStreamSynchronize(as_argument(working))
 
 

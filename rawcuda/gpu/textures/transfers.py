@@ -23,8 +23,9 @@ from ...headers import cuda_h
 from ...ownership import drain
 from ...protocols.description import Bytes
 from ..core.points import finish_context, retain, sweep
-from ..core.stream_arguments import LEGACY, StreamHandle, keep_ours, queue_of, work_handle
-from ..memory.ordering import PAGEABLE, end_work, keep_foreign, make_ready, refuse_capture
+from ..core.stream_arguments import LEGACY, PER_THREAD, StreamHandle, keep_ours, queue_of, work_handle
+from ..memory.ordering import PAGEABLE, end_work, keep_foreign, make_ready, note, refuse_capture
+from ..streams.stream import record_and_wait
 from .formats import data_of
 
 TYPE_CHECKING = False
@@ -216,8 +217,10 @@ def load(box: Box, target: object, stream: object) -> None:
     else:
         make_ready(primary, stream, thing)
         _run(box, rows, "src", stream, handle, primary, thing, side)
+        if handle <= PER_THREAD and side.primary not in (None, primary):  # a default stream of another device
+            record_and_wait(side.primary, handle, handle, primary)
     if side.kind != "host":
-        thing.stream = LEGACY if stream is None else stream
+        note(thing, LEGACY if stream is None else stream)
 
 
 _HOST_KINDS = ("host", "pinned")
@@ -260,7 +263,7 @@ def move(target: Box, source: Box, stream: object) -> None:
     except BaseException as error:
         end_work(error, primary, queue_of(stream), target.array, source.array)
         raise
-    target.array.stream = LEGACY if stream is None else stream
+    note(target.array, LEGACY if stream is None else stream)
 
 
 def _aside(box: Box, side: Side, there: bool) -> StridedView:
@@ -316,7 +319,7 @@ def _run(
         end_work(error, primary, queue_of(stream), thing, box.array)
         raise
     if end == "dst":
-        box.array.stream = LEGACY if stream is None else stream
+        note(box.array, LEGACY if stream is None else stream)
     sweep()
     drain()
 
