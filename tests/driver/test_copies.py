@@ -667,6 +667,23 @@ def test_what_was_captured_is_not_pending(device, mode):
         device.synchronize()
 
 
+def test_what_a_stream_had_to_do_before_a_capture_is_waited_for(device):
+    go, calls = threading.Event(), []
+    with device.stream() as stream, device.stream() as other, device.allocate(8) as memory:
+        target = device.allocate(8)
+        stream.call(go.wait)
+        memory.fill(2, stream=stream)
+        threading.Timer(0.3, go.set).start()
+        with stream.capture():
+            with rawcuda.trace(lambda event: calls.append(getattr(event, "name", ""))):
+                memory.copy_to(target, stream=other)
+            memory.fill(3, stream=stream)
+        assert "cuEventSynchronize" in calls
+        other.synchronize()
+        assert target.view().tolist() == [2] * 8
+        device.synchronize()
+
+
 def test_memory_knows_its_stream(device):
     with device.stream() as stream, device.stream() as other:
         with device.allocate(8, stream=stream) as memory:

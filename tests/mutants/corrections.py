@@ -69,8 +69,7 @@ CORRECTIONS = [
         "gpu/memory/ordering.py",
         old="            before[other].wait()\n",
         new="            pass\n",
-        test="driver/test_copies.py::test_what_was_captured_is_not_pending[global]",
-        mode="lazy",
+        test="driver/test_copies.py::test_what_a_stream_had_to_do_before_a_capture_is_waited_for",
     ),
     Correction(
         "memory that knows its order",
