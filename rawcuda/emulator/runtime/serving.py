@@ -95,17 +95,16 @@ def _wrapped(state: Runtime, name: str, body: Body, of_thread: bool) -> Callable
     machine, function = state.machine, body.function
 
     def call_entry(*arguments: Any, free: bool = True) -> int:
-        before = 0
         try:
             try:
                 if of_thread:
-                    before, machine.thread().null = machine.thread().null, _PER_THREAD
+                    machine.thread().null = _PER_THREAD
                 if body.context:
                     state.enter()
                 code = function(state, *arguments) or 0
             finally:
                 if of_thread:
-                    machine.thread().null = before
+                    machine.thread().null = 0
             if code and body.records:
                 state.thread().error = code
             return code
