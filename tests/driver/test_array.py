@@ -349,7 +349,7 @@ def test_overlapping_parts_of_one_array_are_refused(device):
         one.copy_from(bytes(range(8)))
         borrowed = rawcuda.OpaqueArray.borrow(device, one.handle, owner=one)
         for to, of in ((one, one), (one, borrowed), (levels[0], levels[0])):
-            with pytest.raises(ValueError, match="overlap"):
+            with pytest.raises(ValueError, match="^the two parts of the array overlap"):
                 to[0:4].copy_from(of[2:6])
         one[0:4].copy_from(borrowed[4:8])
         assert one.tolist() == [4, 5, 6, 7, 4, 5, 6, 7]
@@ -748,6 +748,14 @@ READ = """.version 6.3
     tex.1d.v4.f32.f32 {%a, %b, %c, %d}, [%t, {%x}];
     st.global.f32 [%o], %a; ret;
 }"""
+WRITE = """.version 6.3
+.target sm_50
+.address_size 64
+.visible .entry write(.param .u64 surface) {
+    .reg .u64 %s; .reg .u32 %x, %v;
+    ld.param.u64 %s, [surface]; mov.u32 %x, 8; mov.u32 %v, 7;
+    sust.b.1d.b32.trap [%s, {%x}], {%v}; ret;
+}"""
 
 
 @pytest.mark.parametrize("captured", [False, True])
@@ -769,6 +777,28 @@ def test_a_graph_with_a_texture_of_a_closed_array_is_not_launched(device, closed
         with pytest.raises(rawcuda.Closed, match="a node of this graph uses .*closed"):
             graph.launch(stream)
         for thing in (graph, texture, made):
+            thing.close()
+
+
+@pytest.mark.parametrize("captured", [False, True])
+def test_a_graph_with_a_surface_of_a_closed_array_is_not_launched(device, captured):
+    with device.load(WRITE) as code, device.stream() as stream:
+        made = device.array((8,), "uint32", surface=True)
+        surface = device.surface(made)
+        if captured:
+            with stream.capture() as graph:
+                code["write"].launch(surface, grid=1, block=1, stream=stream)
+        else:
+            graph = device.graph()
+            graph.kernel(code["write"], surface, grid=1, block=1)
+        made.copy_from(memoryview(bytes(32)).cast("I"))
+        graph.launch(stream)
+        stream.synchronize()
+        assert made.tolist() == [0, 0, 7, 0, 0, 0, 0, 0]
+        made.close()
+        with pytest.raises(rawcuda.Closed, match="a node of this graph uses .*closed"):
+            graph.launch(stream)
+        for thing in (graph, surface):
             thing.close()
 
 

@@ -334,20 +334,21 @@ def test_it_waits_for_work(device, grain):
         stream.synchronize()
 
 
-def test_what_was_closed_and_is_exported_waits_for_work_at_its_end(device, grain):
+@pytest.mark.parametrize("kind", ["virtual", "pinned"])
+def test_what_was_closed_and_is_exported_waits_for_work_at_its_end(device, grain, kind):
     """Work that was queued before close() may use it; close() left the release to the last export."""
-    calls = []
-    memory = device.virtual_memory(grain)
+    calls, ending = [], {"virtual": "cuMemUnmap", "pinned": "cuMemFreeHost"}[kind]
+    memory = device.virtual_memory(grain) if kind == "virtual" else device.allocate(grain, kind="pinned")
     exported = memory.view().__dlpack__(stream=-1)
     memory.fill(1)
     memory.close()
     with rawcuda.trace(lambda event: calls.append(getattr(event, "name", ""))):
         owned.drain()
-        assert "cuMemUnmap" not in calls
+        assert ending not in calls
         del exported
         gc.collect()
         owned.drain()
-    assert calls.index("cuCtxSynchronize") < calls.index("cuMemUnmap")
+    assert calls.index("cuCtxSynchronize") < calls.index(ending)
 
 
 @pytest.mark.parametrize("as_view", [False, True])

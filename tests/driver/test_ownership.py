@@ -271,14 +271,54 @@ def test_a_stream_is_not_destroyed_while_memory_is_freed_on_it(device, monkeypat
     assert codes == [0] and stream.closed and not closing[0].is_alive()
 
 
-def test_the_end_of_a_stream_that_another_thread_has_closed_stays_as_it_was_found(device):
-    stream = device.stream()
+def test_the_end_of_a_stream_that_another_thread_has_closed_stays_as_it_was_found(device, monkeypatch):
+    class Late:
+        """A lock that another thread has first, and closes the stream."""
+
+        def __enter__(self):
+            monkeypatch.undo()
+            closing = threading.Thread(target=stream.close)
+            closing.start()
+            closing.join(WAIT)
+            ends.append(stream.end())
+
+        def __exit__(self, *error):
+            pass
+
+    stream, ends = device.stream(), []
     device.allocate(16).fill(1, stream=stream)
-    argument = stream._argument
-    stream.close()
-    end, stream._argument = stream.end(), argument
+    monkeypatch.setattr(module("gpu.core.stream_arguments"), "destroying", Late())
     stream._closing()  # as close() of a second thread does, which began when the stream was open
-    assert stream.end() is end and end is not None
+    assert ends == [stream.end()] and ends != [None]
+
+
+@pytest.mark.parametrize("use", ["copy", "export", "wait"])
+def test_the_stream_of_what_is_used_is_not_destroyed_meanwhile(device, monkeypatch, use):
+    """What was handed over names the stream of its last work, which another thread may close at any time."""
+    stream, closing = device.stream(), []
+    memory = device.allocate(16, kind="pinned" if use == "wait" else "device").fill(1, stream=stream)
+    ordering = module("gpu.memory.ordering")
+    asked = ordering.capture_number
+
+    def close_meanwhile(calls, number):
+        if not closing:
+            closing.append(threading.Thread(target=stream.close))
+            closing[0].start()
+            closing[0].join(0.1)
+        return asked(calls, number)
+
+    view = rawcuda.view(memory, stream=stream)
+    monkeypatch.setattr(ordering, "capture_number", close_meanwhile)
+    if use == "copy":
+        with device.stream() as using:
+            assert device.allocate(16).copy_from(memory, stream=using).copy_to(bytearray(16)) == bytearray([1] * 16)
+    elif use == "export":
+        with device.stream() as using:
+            view.__dlpack__(stream=using.handle)
+    else:
+        assert view.memoryview().tobytes() == bytes([1] * 16)
+    closing[0].join(WAIT)
+    assert stream.closed and not closing[0].is_alive()
 
 
 def test_collections_inside_every_call(device):

@@ -40,6 +40,7 @@ __all__ = [
     "captured_on",
     "before",
     "capturing",
+    "end_now",
     "finish_context",
     "forget",
     "forget_stream",
@@ -261,11 +262,16 @@ def mark_end(primary: PrimaryContext, stream: object) -> Point | None:
         with relaxed(primary.driver):
             if not primary.calls.cuStreamQuery(stream):
                 return REACHED
-        point = Point(primary, (primary.ordinal, 0, 0))
-        point.record(stream)
+        return end_now(primary, stream)
     except (CudaError, Closed, ForkedAfterInit) as error:
         primary.driver.unnoticed(error)
         return None
+
+
+def end_now(primary: PrimaryContext, stream: object) -> Point:
+    """Return the Point at the end of the work that a stream, given as an argument, has now."""
+    point = Point(primary, (primary.ordinal, 0, 0))
+    point.record(stream)
     sweep(now=True)
     retained.append(point)
     return point

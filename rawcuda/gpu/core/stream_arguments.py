@@ -43,6 +43,7 @@ __all__ = [
     "handle_of",
     "home_of",
     "is_elsewhere",
+    "order",
     "queue_of",
     "record_and_wait",
     "settled",
@@ -127,7 +128,7 @@ class StreamHandle(InContext):
             self._end = REACHED
         elif type(release) is Lifetime and release.value and primary is not None and not releases_later():
             with destroying:
-                if not release.taken.locked():  # otherwise another thread closes it, too, and is ahead
+                if not hasattr(self, "_end"):  # otherwise another thread has closed it just now
                     self._end = mark_end(primary, release)
         else:
             self._end = None
@@ -283,9 +284,13 @@ def record_and_wait(
     there             the context of `working` if that is a default stream; the same one by default
     calls   cuEventCreate, cuEventRecord, cuStreamWaitEvent
     """
-    home = home_of(working, there or primary)
     source = working if type(working) is int else handle_of(working)
     target = waiting if type(waiting) is int else handle_of(waiting)
+    order(home_of(working, there or primary), source, primary, target)
+
+
+def order(home: PrimaryContext, source: int, primary: PrimaryContext, target: int) -> None:
+    """Make a stream wait for the work that another stream has now: as record_and_wait(), from handles and contexts."""
     try:
         record, first, wait, second = _ways.answers[home, source, primary, target]
     except KeyError:

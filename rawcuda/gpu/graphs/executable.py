@@ -174,5 +174,4 @@ def _owners_in(things: Iterable[object]) -> Iterator[Owned]:
     for thing in things:
         if isinstance(thing, Owned) and not isinstance(thing, Bytes):  # (a lease keeps the bytes of a Memory)
             yield thing
-            # what a texture or a surface is over, and what a level of a mipmapped array belongs to
-            yield from _owners_in([getattr(thing, "resource", None), getattr(thing, "parent", None)])
+            yield from _owners_in([getattr(thing, "parent", None)])  # what a level of a mipmapped array belongs to

@@ -19,9 +19,20 @@ from ...headers.status import INVALID_HANDLE
 from ...ownership import is_serving
 from ...protocols.description import Description
 from ...protocols.device_memory import gpu
-from ..core.calls import relaxed
 from ..core.context import PrimaryContext, context_of, held_contexts
-from ..core.points import before, capture_number, capturing, finish_context, is_barred, retain, retained, sweep
+from ..core.handles import destroying
+from ..core.points import (
+    Point,
+    before,
+    capture_number,
+    capturing,
+    end_now,
+    finish_context,
+    is_barred,
+    retain,
+    retained,
+    sweep,
+)
 from ..core.stream_arguments import (
     NO_SYNC,
     PER_THREAD,
@@ -30,6 +41,7 @@ from ..core.stream_arguments import (
     home_of,
     is_lasting,
     keep_ours,
+    order,
     queue_of,
     work_handle,
 )
@@ -46,7 +58,6 @@ if TYPE_CHECKING:
 __all__ = [
     "device_of",
     "end_work",
-    "forget_closed",
     "hold_back",
     "keep",
     "keep_foreign",
@@ -98,21 +109,30 @@ def synchronize_contexts() -> None:
 
 def pending_handle(view: Description) -> int | None:
     """Return the stream with the pending work on a view's memory, or None if it was viewed without ordering."""
-    if view.stream is not None:
-        forget_closed(view)
-    if view.stream is None:
+    theirs = view.stream
+    handle = _handle_now(theirs)
+    if handle is None:
+        _forget_closed(view, theirs)
         return _LEGACY
-    handle = handle_of(view.stream)
     if handle == NO_SYNC:
         return None
     return handle
 
 
-def forget_closed(view: Description) -> None:
-    """If the stream that a view was made for is closed, wait for its work, and mark the view as ready."""
-    if isinstance(view.stream, StreamHandle) and view.stream.closed:
-        _finish_closed(view.stream)
-        view.stream = None
+def _handle_now(stream: object) -> int | None:
+    """Return the handle of a stream, or None if it was closed.
+
+    Another thread may close a stream at any time, but does not destroy it while `destroying` is held.
+    """
+    if isinstance(stream, StreamHandle):
+        return stream._handle
+    return handle_of(stream)
+
+
+def _forget_closed(thing: Any, stream: Any) -> None:
+    """Wait for the work of a closed stream that was noted in a view, a Memory or an array, which is ready then."""
+    _finish_closed(stream)
+    thing.stream = None
 
 
 def _finish_closed(stream: StreamHandle) -> None:
@@ -142,31 +162,41 @@ def make_ready(primary: PrimaryContext, stream: object, thing: Any) -> None:
 
     stream  as for stream_arguments.work_handle
     """
-    theirs, is_view = thing.stream, isinstance(thing, Description)
-    if theirs is None or theirs is stream or is_view and thing._place.is_host:
+    theirs = thing.stream
+    if theirs is None or theirs is stream or isinstance(thing, Description) and thing._place.is_host:
         return
-    if isinstance(theirs, StreamHandle) and theirs._handle is None:
-        _finish_closed(theirs)
-        thing.stream = None
-        return
-    working = handle_of(theirs)
-    if working == NO_SYNC:
-        return
+    using = work_handle(stream)
+    with destroying:
+        working, end = _handle_now(theirs), None
+        if working is not None and working != NO_SYNC:
+            end = _wait_in_order(primary, using, thing, theirs, working)
+    if working is None:
+        _forget_closed(thing, theirs)
+    elif end is not None:
+        end.wait()
+
+
+def _wait_in_order(primary: PrimaryContext, using: int, thing: Any, theirs: object, working: int) -> Point | None:
+    """Make one stream wait for another; return the Point for which the CPU has to wait where a stream cannot.
+
+    primary, using   the stream that waits
+    theirs, working  the stream of the thing, and its handle
+    """
     there = None
     if working <= PER_THREAD:
-        there = device_of(thing) if is_view else thing._primary
-    if working != work_handle(stream) or there is not None and there is not primary:
-        home = home_of(theirs, there or primary)
-        if working == _LEGACY and is_barred(home.calls):
-            return
-        mine, other = capture_number(primary.calls, work_handle(stream)), capture_number(home.calls, working)
-        if mine == other:
-            record_and_wait(primary, theirs, stream, there)
-        elif other is None:  # a graph cannot wait for work outside of it
-            with relaxed(home.driver):
-                home.calls.cuStreamSynchronize(as_argument(working))
-        elif other in before:  # what was captured is not pending; only what was queued before is
-            before[other].wait()
+        there = device_of(thing) if isinstance(thing, Description) else thing._primary
+    if working == using and (there is None or there is primary):
+        return None
+    home = home_of(theirs, there or primary)
+    if working == _LEGACY and is_barred(home.calls):
+        return None
+    mine, other = capture_number(primary.calls, using), capture_number(home.calls, working)
+    if mine == other:
+        order(home, working, primary, using)
+        return None
+    if other is None:  # a graph cannot wait for work outside of it
+        return end_now(home, as_argument(working))
+    return before.get(other)  # what was captured is not pending; only what was queued before is
 
 
 def note(thing: Any, stream: object) -> None:
@@ -271,18 +301,21 @@ def make_wait(consumer: int, view: Description) -> None:
     """
     if consumer == NO_SYNC or 0 in view.shape or not driver.is_loaded():
         return  # (if no driver is in use, no work of ours can be pending)
-    working = _LEGACY if view.stream is None else pending_handle(view)
-    device = device_of(view)
-    if working is not None and device is not None and working != consumer:
-        if working > 2 and capture_number(device.calls, working) is not None:
-            raise refusal(
-                "dlpack",
-                "stream",
-                consumer,
-                f"cannot wait for the view's stream {working:#x} while that is being captured; export "
-                "before the capture, or request it with stream=-1",
-            )
-        record_and_wait(device, working, consumer)
+    theirs, device = view.stream, device_of(view)
+    with destroying:
+        working = _handle_now(theirs)
+        if device is not None and working is not None and working != NO_SYNC and working != consumer:
+            if working > PER_THREAD and capture_number(device.calls, working) is not None:
+                raise refusal(
+                    "dlpack",
+                    "stream",
+                    consumer,
+                    f"cannot wait for the view's stream {working:#x} while that is being captured; export "
+                    "before the capture, or request it with stream=-1",
+                )
+            order(home_of(theirs, device), working, device, consumer)
+    if working is None:
+        _forget_closed(view, theirs)
 
 
 def hold_back(views: Iterable[object], using: int, device: object) -> None:
@@ -313,13 +346,23 @@ def wait_on_host(view: Description) -> None:
         if not gpu.Device(ordinal).attribute("CONCURRENT_MANAGED_ACCESS"):
             _finish_device(context_of(ordinal))
             return
-    working = pending_handle(view)
+    theirs, primary, end = view.stream, device_of(view), None
+    with destroying:
+        working = _handle_now(theirs)
+        if primary is not None and working is not None and working > PER_THREAD:
+            home = home_of(theirs, primary)
+            if capture_number(home.calls, working) is not None:
+                return  # nothing is pending, as for make_ready()
+            end = end_now(home, as_argument(working))
     if working is None:
+        _forget_closed(view, theirs)
+    elif working == NO_SYNC:
         return
-    primary = device_of(view)
-    if primary is None:
+    elif primary is None:
         synchronize_contexts()
-    elif capture_number(primary.calls, working) is None:  # else nothing is pending, as for make_ready()
+    elif end is not None:
+        end.wait()
+    elif capture_number(primary.calls, working) is None:
         primary.calls.cuStreamSynchronize(as_argument(working))
 
 

@@ -78,6 +78,9 @@ class SurfaceObject(SetOnce, InContext, Passed):
         check_passing(self, slot, self.resource)
         return self.handle
 
+    def _source(self) -> object:
+        return self.resource
+
     def __repr__(self) -> str:
         where = shown_handle(self)
         return f"<SurfaceObject {where} over {self.resource!r}>"
