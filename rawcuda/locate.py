@@ -233,31 +233,56 @@ def nvcc() -> list[Place]:
     return _programs("nvcc")
 
 
-def headers(major: int) -> list[str]:
+def headers(major: int, *, with_files: bool = True) -> list[str]:
     """Return the folders with the headers of a toolkit of this major version (cuda_fp16.h, ...), [] if there is none.
 
+    with_files  whether they will be read, so that each file must be one that not every user could have put there
     NVIDIA's packages for CUDA 12 put the headers of each library into a folder of its own: all of these are returned.
     """
-    found: list[str] = []
     for root, _ in _roots():
         for folder in ("include", "targets/x86_64-linux/include", "targets/sbsa-linux/include"):
             here = os.path.join(root, folder)
-            if os.path.isfile(os.path.join(here, "cuda_fp16.h")) and _major(here) == major and not _is_planted(here):
+            if os.path.isfile(os.path.join(here, "cuda_fp16.h")) and _major(here) == major:
+                if _is_planted(here, with_files):
+                    continue
                 beside = root
                 if os.path.basename(root) == "cuda_runtime":
                     beside = os.path.dirname(os.path.dirname(here))
-                more = [os.path.join(here, "cccl"), *(os.path.join(beside, each, "include") for each in _BESIDE)]
-                found = [here, *(each for each in more if os.path.isdir(each) and not _is_planted(each))]
-                return found
-    return found
+                inner, more = os.path.join(here, "cccl"), [os.path.join(beside, each, "include") for each in _BESIDE]
+                found = [each for each in more if os.path.isdir(each) and not _is_planted(each, with_files)]
+                if os.path.isdir(inner) and not _is_planted(inner, False):
+                    found.insert(0, inner)
+                return [here, *found]
+    return []
 
 
-def _is_planted(path: str) -> bool:
+def _is_planted(folder: str, with_files: bool) -> bool:
+    """Tell whether every user could have put a folder of headers there, or a file or folder in it."""
     try:
-        refuse_planted(path)
+        refuse_planted(folder)
+        if with_files:
+            _refuse_below(folder)
     except PermissionError:
         return True
     return False
+
+
+def _refuse_below(folder: str) -> None:
+    """Refuse a folder if every user could have put a file or folder in it there."""
+    waiting, linked = [folder], set()
+    while waiting:
+        with os.scandir(waiting.pop()) as entries:
+            found = list(entries)
+        for each in found:
+            if each.is_symlink() or each.stat(follow_symlinks=False).st_mode & stat.S_IWOTH:
+                refuse_planted(each.path)
+            if each.is_dir():
+                if each.is_symlink():
+                    real = os.path.realpath(each.path)
+                    if real in linked:
+                        continue
+                    linked.add(real)
+                waiting.append(each.path)
 
 
 _BESIDE = ("cuda_cccl", "curand")  # packages for CUDA 12 whose headers kernels include
@@ -280,8 +305,8 @@ def refuse_planted(path: str, *, private: bool = False) -> None:
 
     That is a file or a folder above it that everybody may write to. In a folder with the sticky bit, such as /tmp, the
     owner counts: root or this process's user. Elsewhere the owner does not count, since software of a computing centre
-    belongs to an account of its own: who names a folder in a path trusts its owner. The folders of this Python are as
-    trusted as the Python that runs.
+    belongs to an account of its own: who names a folder in a path trusts its owner. The folders with the modules of
+    this Python are as trusted as the Python that runs, unless `private`.
 
     path     absolute; a bare soname, which the loader finds, and a path that does not exist are not checked
     private  whether the owner counts everywhere, and a group may not write, either, except this user's own: it has the
@@ -290,11 +315,10 @@ def refuse_planted(path: str, *, private: bool = False) -> None:
     """
     if sys.platform == "win32" or not os.path.isabs(path) or not os.path.exists(path):
         return
-    ours = [prefix + os.sep for each in (sys.prefix, sys.base_prefix) for prefix in (each, os.path.realpath(each))]
     if private:
-        who, option = ("other users", "go-w")
+        who, option, ours = "other users", "go-w", []
     else:
-        who, option = ("every user", "o-w")
+        who, option, ours = "every user", "o-w", _folders_of_python()
     for below in _followed(path):
         while not below.startswith(tuple(ours)):
             status, owner = os.stat(below), os.lstat(below).st_uid
@@ -312,6 +336,13 @@ def refuse_planted(path: str, *, private: bool = False) -> None:
                     "used: install it elsewhere"
                 )
             below = above
+
+
+def _folders_of_python() -> list[str]:
+    """Return the folders with the modules of this Python and with what is installed for it."""
+    name = f"lib{os.sep}python{sys.version_info[0]}.{sys.version_info[1]}"
+    prefixes = {found for each in (sys.prefix, sys.base_prefix) for found in (each, os.path.realpath(each))}
+    return [os.path.join(prefix, name + flag, "") for prefix in prefixes for flag in ("", "t")]  # "t": without the GIL
 
 
 def _followed(path: str) -> Iterator[str]:

@@ -239,8 +239,8 @@ class Owned:
         if self._handle is None:
             return
         release = self._release
+        self._handle = None
         try:
-            self._handle = None
             if not self._closing() and release is not None:
                 if not forked and (releases_later() or release.release(False) is False):
                     dropped.append(Asked(release))

@@ -66,12 +66,12 @@ class Nvcc:
 
         folders  where to look for headers, after the folders that the options name
         raises   ValueError       a header whose name leads out of its folder
-                 PermissionError  every user can exchange the folder for temporary files
+                 PermissionError  other users can exchange the folder for temporary files
         """
         import tempfile
 
         with tempfile.TemporaryDirectory() as folder:
-            locate.refuse_planted(folder)
+            locate.refuse_planted(folder, private=True)
             source, made = os.path.join(folder, "source.cu"), os.path.join(folder, "made")
             quoted = os.fsencode(request.name).replace(b"\\", b"\\\\").replace(b'"', b'\\"')
             with open(source, "wb") as file:  # a copy, so that what is compiled is what was read

@@ -21,9 +21,9 @@ from ..protocols.description import Description, Place, place
 from ..remembered import Remembered
 from .copies.contiguous import copy_run, fill_run
 from .core.context import ANY_CALLS, context_of, some_context
-from .core.stream_arguments import LEGACY, NO_SYNC, handle_of, queue_of
+from .core.stream_arguments import LEGACY, NO_SYNC, handle_of, home_of, queue_of
 from .devices.device import Device
-from .memory.ordering import device_of, make_wait, pending_handle, wait_between, wait_for, wait_on_host
+from .memory.ordering import device_of, make_wait, pending_handle, wait_for, wait_in_order, wait_on_host
 from .streams.stream import Stream
 
 TYPE_CHECKING = False
@@ -181,7 +181,10 @@ def _wait(made: Any, pending: int, using: int) -> None:
     if pending == UNORDERED:  # before version 3 the exporter does not name its stream
         Device((made._place.device or ("cuda", 0))[1] or 0).synchronize()
     else:
-        wait_between(using, pending, device_of(made) or some_context())
+        primary = device_of(made) or some_context()
+        end = wait_in_order(primary, using, home_of(pending, primary), pending)
+        if end is not None:
+            end.wait()
 
 
 def wait_for_event(made: Description, stream: object, event: int) -> None:

@@ -32,7 +32,8 @@ class Placed:
 
 
 _KINDS = {
-    "cuLaunch": "kernel",
+    "cuLaunchKernel": "kernel",
+    "cuLaunchCooperativeKernel": "kernel",
     "cuMemcpy": "copy",
     "cuMemset": "fill",
     "cuMemAllocAsync": "memory",

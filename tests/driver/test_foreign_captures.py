@@ -14,11 +14,11 @@ points, owned = module("gpu.core.points"), module("ownership")
 
 
 class Foreign:
-    """An exporter of memory on a device, as another library's array is."""
+    """An exporter of memory on a device, as another library's array is, perhaps with the stream of its last work."""
 
-    def __init__(self, array):
+    def __init__(self, array, stream=None):
         self.array = array
-        self.__cuda_array_interface__ = {**array.__cuda_array_interface__, "stream": None}
+        self.__cuda_array_interface__ = {**array.__cuda_array_interface__, "stream": stream}
 
 
 @pytest.fixture
@@ -107,6 +107,93 @@ def test_virtual_memory_that_is_collected_in_a_capture_of_other_software(device,
             end()
         assert "cuMemUnmap" not in calls
     owned.drain()
+
+
+@pytest.mark.parametrize("ours", [False, True])
+@pytest.mark.parametrize("before", [False, True])
+@pytest.mark.parametrize("where", ["legacy", "per-thread", "another"])
+@pytest.mark.parametrize("use", ["launch", "copy"])
+def test_arrays_whose_exporter_names_a_stream_are_used_in_a_capture(device, begin, use, where, before, ours):
+    """A graph cannot wait for that stream, so the CPU does; and that stream waits for no work of the graph."""
+    with device.load(kernels.ADD) as code, device.stream() as stream, device.stream() as another:
+        exporting = {"legacy": 1, "per-thread": 2, "another": another.handle}[where]
+        one, out = device.full((4,), 1, "float32", stream=another), device.empty((4,), "float32")
+        device.synchronize()
+        given = Foreign(one, exporting)
+        if before:
+            given = rawcuda.view(given)
+
+        def work():
+            if use == "launch":
+                code["add"].launch(given, given, out, 4, grid=1, block=4, stream=stream)
+            else:
+                out.copy_from(given, stream=stream)
+
+        if ours:
+            with stream.capture() as graph:
+                work()
+            graph.launch(stream)
+            stream.synchronize()
+            assert out.tolist() == [2.0 if use == "launch" else 1.0] * 4
+            graph.close()
+        else:
+            end = begin(stream, 1)
+            work()
+            end()
+
+
+def test_an_array_of_a_captured_stream_is_used_outside_of_the_capture(device, begin):
+    """What is captured is not pending; the stream cannot wait for our use, so the CPU does."""
+    with device.load(kernels.ADD) as code, device.stream() as stream, device.stream() as another:
+        one, out = device.full((4,), 1, "float32", stream=another), device.empty((4,), "float32")
+        device.synchronize()
+        end = begin(another, 1)
+        given = Foreign(one, another.handle)
+        code["add"].launch(given, given, out, 4, grid=1, block=4, stream=stream)
+        with device.graph() as graph:
+            graph.kernel(code["add"], given, given, out, 4, grid=1, block=4)
+        end()
+        stream.synchronize()
+        assert out.tolist() == [2.0] * 4
+
+
+def test_an_array_of_a_stream_in_the_same_capture_is_ordered_in_it(device):
+    with device.load(kernels.ADD) as code, device.stream() as stream, device.stream() as another:
+        one, out = device.full((4,), 1, "float32"), device.empty((4,), "float32")
+        device.synchronize()
+        with stream.capture() as graph:
+            one.fill(3, stream=stream)
+            another.wait(stream)
+            given = Foreign(one, stream.handle)
+            code["add"].launch(given, given, out, 4, grid=1, block=4, stream=another)
+            one.fill(5, stream=stream)  # after the launch, since the exporter's stream waits for our use
+            stream.wait(another)
+        graph.launch(stream)
+        stream.synchronize()
+        assert out.tolist() == [6.0] * 4 and one.tolist() == [5.0] * 4
+        fill, launched, last = graph.nodes
+        assert launched in last.pred or launched.pred == [fill]
+        graph.close()
+
+
+@pytest.mark.codes("cuStreamIsCapturing returned 906")
+@pytest.mark.parametrize("add", ["copy", "fill", "kernel", "wide", "strided"])
+def test_adding_nodes_breaks_no_capture_of_a_stream_that_waits_for_the_default_stream(device, begin, add):
+    with device.load(kernels.ADD) as code, device.stream(nonblocking=False) as blocking, device.graph() as graph:
+        array, wide = device.zeros(4, "float32"), device.zeros(4, "complex128")
+        device.synchronize()
+        foreign = Foreign(array)
+        end = begin(blocking, 1)
+        {
+            "copy": lambda: graph.copy(foreign, memoryview(bytes(16)).cast("f")),
+            "fill": lambda: graph.fill(foreign, 1.0),
+            "kernel": lambda: graph.kernel(code["add"], foreign, array, array, 4, grid=1, block=4),
+            "wide": lambda: graph.fill(wide, 1 + 2j),
+            "strided": lambda: graph.fill(array.reshape(2, 2)[:, ::2], 2.0),
+        }[add]()
+        end()
+        graph.launch()
+        device.synchronize()
 
 
 def test_what_was_used_before_the_capture_stays(device, begin):

@@ -2,14 +2,17 @@
 
 import array
 import itertools
+import threading
+import time
 
 import pytest
 
 from tests.driver import graph_kernels, kernels
 from tests.driver.test_graph_nodes import floats, run
-from tests.subject import module
+from tests.subject import module, rawcuda
 
 errors = module("errors")
+WAIT = 60
 
 
 @pytest.fixture
@@ -73,6 +76,24 @@ def test_a_node_of_an_executable_graph(device, graph, step, word):
         assert word.tolist() == [2] and target.tolist() == [2, 2] and bytes_.tolist() == [9] * 4 and calls == ["b"]
     run(graph, device)
     assert word.tolist() == [21] and target.tolist() == [1, 1] and calls == ["b", "a"]
+
+
+def test_an_update_of_a_node_does_not_look_at_the_others(device, graph, step, word, monkeypatch):
+    executable_graphs, collected = module("gpu.graphs.executable"), []
+    nodes = [graph.kernel(step, word, 1) for _ in range(10)]
+    monkeypatch.setattr(
+        executable_graphs,
+        "_things_in",
+        lambda things, found=executable_graphs._things_in: collected.append(things) or found(things),
+    )
+    with graph.instantiate() as executable:
+        word.fill(0)
+        collected.clear()
+        for node in nodes:
+            executable[node].update(word, 0)
+        assert not collected
+        run(executable, device)
+        assert collected and word.tolist() == [0]
 
 
 def test_what_an_update_brings_is_kept(device, graph, step, word):
@@ -287,6 +308,60 @@ def test_capture_into_a_graph(device, graph, word):
         run(graph, device)
         assert word.tolist() == [1734]
         device.synchronize()
+
+
+@pytest.mark.parametrize("into", [False, True])
+def test_a_capture_that_another_thread_cannot_end_goes_on(device, graph, step, word, into):
+    def begin():
+        begun.append(recording.__enter__())
+        goes_on.wait(WAIT)
+        step.kernel.launch(word, 5, grid=1, block=1, stream=stream)
+        recording.__exit__(None, None, None)
+        begun.append("ended")
+
+    begun, goes_on = [], threading.Event()
+    with device.stream() as stream:
+        recording = stream.capture(into=graph) if into else stream.capture()
+        thread = threading.Thread(target=begin)
+        thread.start()
+        while not begun:
+            time.sleep(0.001)
+        with pytest.raises(rawcuda.CudaError, match="STREAM_CAPTURE_WRONG_THREAD"):
+            recording.__exit__(None, None, None)
+        if into:
+            with pytest.raises(ValueError, match="in progress"):
+                graph.empty()
+        goes_on.set()
+        thread.join(WAIT)
+        made = graph if into else recording
+        assert begun[1:] == ["ended"] and len(made.nodes) == 1
+        made.launch(stream)
+        stream.synchronize()
+        assert word.tolist() == [5]
+        made.close()
+
+
+def test_a_graph_that_is_closed_captures_no_more(device, step, word):
+    graph = device.graph()
+    with device.stream() as stream:
+        with pytest.raises(rawcuda.Closed):
+            with stream.capture(into=graph):
+                step.kernel.launch(word, 1, grid=1, block=1, stream=stream)
+                graph.close()
+                step.kernel.launch(word, 2, grid=1, block=1, stream=stream)
+        stream.synchronize()
+        assert word.tolist() == [2]  # this was not captured
+
+
+def test_a_copy_that_a_kernel_makes_is_not_updated(device, graph):
+    image = device.zeros((4, 4, 4, 4), "uint32")
+    for node, given in (
+        (graph.copy(image, device.zeros((4, 4, 4, 4), "uint32").transpose(3, 1, 0, 2)), (image, image)),
+        (graph.fill(image[:, ::2, :, ::2], 3), (image, 4)),
+    ):
+        assert node.kind == "kernel"
+        with pytest.raises(TypeError, match="a copy or a fill that a kernel makes .*add another node"):
+            node.update(*given)
 
 
 def test_what_a_capture_into_a_graph_uses_is_kept(device, graph):

@@ -4,6 +4,7 @@ import array
 import copy
 import gc
 import pickle
+import weakref
 
 import pytest
 
@@ -122,6 +123,52 @@ def test_all_together(device, add, numbers):
         event.synchronize()
         begun.synchronize()
         assert event.query() and out.tolist() == [2, 4, 6, 8]
+
+
+@pytest.mark.parametrize("way", ["launch", "configured", "node"])
+def test_a_graph_keeps_the_event_of_a_launch(device, add, numbers, way):
+    if not has(device, 12030):
+        pytest.skip("this option is not supported here")
+    x, out = numbers
+    event = device.event()
+    gone, graph = weakref.ref(event), device.graph()
+    with device.stream() as stream:
+        options = {"grid": 1, "block": 32, "stream": stream, "launch_completion_event": event}
+        if way == "node":
+            launch = add.configure(**{**options, "stream": None})
+            graph.kernel(launch, x, x, out, 4)
+        elif way == "launch":
+            with stream.capture(into=graph):
+                add.launch(x, x, out, 4, **options)
+        else:
+            launch = add.configure(**options)
+            with stream.capture(into=graph):
+                launch(x, x, out, 4)
+        del event, options
+        launch = None
+        gc.collect()
+        graph.launch(stream)
+        gone().synchronize()
+        assert out.tolist() == [2, 4, 6, 8]
+        gone().close()
+        with pytest.raises(rawcuda.Closed, match="a node of this graph uses .*Event"):
+            graph.launch(stream)
+        graph.close()
+        rawcuda.synchronize()  # the launch is done, and keeps nothing
+        gc.collect()
+        assert gone() is None
+
+
+def test_a_launch_whose_event_is_closed_makes_no_node(device, add, numbers):
+    if not has(device, 12030):
+        pytest.skip("this option is not supported here")
+    x, out = numbers
+    with device.event() as event, device.graph() as graph:
+        launch = add.configure(grid=1, block=32, launch_completion_event=event)
+        event.close()
+        with pytest.raises(rawcuda.Closed, match="this Event is closed"):
+            graph.kernel(launch, x, x, out, 4)
+        assert not graph.nodes
 
 
 @pytest.mark.parametrize("name", ["programmatic_event", "launch_completion_event"])

@@ -169,6 +169,13 @@ def test_what_is_refused_in_a_capture(path: str) -> None:
         (lambda report: report["devices"][0].update(memory=0), "memory is 0, not a number from 1"),
         (lambda report: report["devices"][0].update(priorities=[-1, 0]), "the priorities are -1 and 0"),
         (lambda report: report["devices"][0].update(priorities=[0]), "not enough values"),
+        (lambda report: report["devices"][0].update(priorities=[10**30, 0]), "a priority is 10{30}, not a number"),
+        (
+            lambda report: report["devices"][0].update(compute_capability="9" * 12 + ".0"),
+            "major is 9{12}, not a number",
+        ),
+        (lambda report: report["devices"][0].update(compute_capability="9.-1"), "minor is -1, not a number"),
+        (lambda report: report["devices"][0].update(name="\ud800"), "surrogates not allowed"),
         (lambda report: report.update(cuda=-1), "cuda is -1, not a number from 0"),
         (lambda report: report["devices"][0]["limits"].update(stack_size=-5), "stack_size is -5, not a number from 0"),
         *[

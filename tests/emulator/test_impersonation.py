@@ -909,10 +909,17 @@ def test_a_full_folder_leaves_the_journal_in_memory(tmp_path, monkeypatch):
     assert all(not os.path.getsize(tmp_path / name) for name in os.listdir(tmp_path))
 
 
-def test_libraries_are_not_put_where_others_could_exchange_them(tmp_path, monkeypatch):
+@pytest.mark.parametrize("mode", [0o777, 0o775])
+def test_libraries_are_not_put_where_others_could_exchange_them(tmp_path, monkeypatch, mode):
+    def of_a_group(path, real=os.stat, **options):
+        status = list(real(path, **options))
+        status[5] = 4242 if path == str(tmp_path) else status[5]
+        return os.stat_result(status)
+
+    monkeypatch.setattr(os, "stat", of_a_group)
     (tmp_path / "home").mkdir()
     (tmp_path / "home/.cache").mkdir()
-    tmp_path.chmod(0o777)
+    tmp_path.chmod(mode)
     loading = module("emulator.impersonating.loading")
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     folder = loading._new_folder()
@@ -920,7 +927,7 @@ def test_libraries_are_not_put_where_others_could_exchange_them(tmp_path, monkey
     assert not folder.startswith(str(tmp_path))
     monkeypatch.setattr(os, "statvfs", lambda path, real=os.statvfs: real("/none" if path == "/dev/shm" else path))
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    with pytest.raises(OSError, match=f"chmod o-w {tmp_path}.*Set TMPDIR to a folder"):
+    with pytest.raises(OSError, match=f"chmod go-w {tmp_path}.*Set TMPDIR to a folder"):
         loading._new_folder()
 
 

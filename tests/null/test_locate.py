@@ -144,13 +144,20 @@ def test_a_folder_with_the_sticky_bit_has_what_its_owner_put_there(tmp_path, mon
 
 @pytest.mark.skipif(os.name != "posix", reason="Windows has no such modes")
 def test_this_python_is_trusted_but_not_a_link_to_it(tmp_path, monkeypatch):
+    """As trusted as itself are the modules of this Python, but not all of its prefix, which may be /usr."""
     prefix, open_to_all = tmp_path / "prefix", tmp_path / "open"
-    plant(prefix)
-    prefix.chmod(0o777)
+    installed = prefix / f"lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages/nvidia"
+    plant(installed)
+    plant(prefix / "local/cuda")
+    installed.chmod(0o777)
+    (prefix / "local/cuda").chmod(0o777)
     monkeypatch.setattr(sys, "prefix", str(prefix))
-    locate.refuse_planted(str(prefix / "bin/nvcc"))
+    locate.refuse_planted(str(installed / "bin/nvcc"))
+    for path, private in ((installed, True), (prefix / "local/cuda", False)):
+        with pytest.raises(PermissionError, match="-w"):
+            locate.refuse_planted(str(path / "bin/nvcc"), private=private)
     open_to_all.mkdir()
-    (open_to_all / "nvcc").symlink_to(prefix / "bin/nvcc")
+    (open_to_all / "nvcc").symlink_to(installed / "bin/nvcc")
     open_to_all.chmod(0o777)
     with pytest.raises(PermissionError, match="chmod o-w"):
         locate.refuse_planted(str(open_to_all / "nvcc"))
@@ -285,6 +292,26 @@ def test_headers_that_every_user_could_have_planted_are_not_used(tmp_path, monke
     assert locate.headers(77) == [str(include)]
     include.chmod(0o777)
     assert locate.headers(77) == []
+    include.chmod(0o755)
+    (include / "crt").mkdir()
+    (include / "crt/some.h").touch()
+    for path in (include / "crt/some.h", include / "crt"):
+        mode = path.stat().st_mode
+        path.chmod(mode | 0o002)
+        assert locate.headers(77) == []
+        path.chmod(mode)
+    assert locate.headers(77) == [str(include)]
+    (tmp_path / "open.h").touch()
+    (tmp_path / "open.h").chmod(0o666)
+    (include / "crt/linked").symlink_to(tmp_path / "kit")
+    (tmp_path / "kit/more").mkdir()
+    assert locate.headers(77) == [str(include)]
+    (tmp_path / "kit/more/some.h").touch()
+    (tmp_path / "kit/more/some.h").chmod(0o666)
+    assert locate.headers(77) == []
+    (tmp_path / "kit/more/some.h").unlink()
+    (include / "crt/linked.h").symlink_to(tmp_path / "open.h")
+    assert locate.headers(77) == [] and locate.headers(77, with_files=False) == [str(include)]
 
 
 def _confstr(name):

@@ -169,7 +169,7 @@ def _new_folder() -> str:
                 raise OSError("it is mounted noexec")
             if re.search(r"[\s:;$]", place):
                 raise OSError("LD_LIBRARY_PATH and LD_PRELOAD divide at white space, ':' and ';', and replace '$'")
-            locate.refuse_planted(place)
+            locate.refuse_planted(place, private=True)
             return mkdtemp(prefix="", dir=_own_folder(place))
         except OSError as error:
             tried.append(f"{place}: {error.strerror or error}")

@@ -287,6 +287,7 @@ class Answers:
                 report = json.load(file)
             device = report["devices"][number]
             major, minor = map(int, device["compute_capability"].split("."))
+            _ranged("major", major, 1, 99), _ranged("minor", minor, 0, 9)
             made = cls(10 * major + minor)
             made._take(report, device)
         except (OSError, ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError) as error:
@@ -300,6 +301,7 @@ class Answers:
     def _take(self, report: dict[str, Any], device: dict[str, Any]) -> None:
         """Replace what a report tells."""
         self.name, self.memory = f"{device['name']} (emulated)", _ranged("memory", device["memory"], 1)
+        self.name.encode()
         self.cuda, self.mig = _ranged("cuda", report["cuda"], 0, _MOST), "MIG" in device["modes"]
         numbers = cuda_h.enum("CUdevice_attribute")
         for name, value in _facts(device["attributes"]):
@@ -314,7 +316,7 @@ class Answers:
                 limit = _ranged(name, value, 0)
                 self.limits[number] = limit, max(limit, self.limits[number][1])
         if isinstance(device["priorities"], list):
-            least, greatest = map(int, device["priorities"])
+            least, greatest = [_ranged("a priority", each, -_MOST, _MOST) for each in device["priorities"]]
             if not greatest <= 0 <= least:
                 raise ValueError(
                     f"the priorities are {least} and {greatest}: the least is from 0 on, the greatest up to 0"

@@ -25,7 +25,7 @@ from ..core.points import finish_context
 from ..core.stream_arguments import LEGACY, PER_THREAD, home_of, queue_of, settled, work_handle
 from ..memory.memory import allocate
 from ..memory.ordering import PAGEABLE, end_work, keep, make_ready, note, refuse_capture, wait_on_host
-from ..streams.stream import record_and_wait
+from ..streams.stream import Stream, record_and_wait
 from . import transfer
 from .contiguous import FILLS_OF_ROWS
 from .peer_copy import copy_across
@@ -334,7 +334,9 @@ def _fill_by_copy(walk: Walk, pattern: bytes, device: PrimaryContext, handle: in
 
 def constant_walk(form: Any, address: int, pattern: bytes, device: PrimaryContext) -> tuple[Walk, Any]:
     """Return the copy that sets every element of a layout to these bytes, and the memory that contains them."""
-    one = _uploaded(pattern, device, 1)  # CU_STREAM_LEGACY
+    aside: Any = device
+    with Stream(aside) as aside:  # (another thread may capture a stream that waits for the default one)
+        one = _uploaded(pattern, device, aside.handle)
     shape, strides = form.shape or (1,), form.strides or (0,)
     return Walk(len(pattern), shape, address + form.offset, strides, one.ptr, (0,) * len(shape)), one
 

@@ -20,7 +20,7 @@ from ...headers import cuda_h
 from ...interpreter.cpython import free_after_fork
 from ...ownership import Owned, drain, dropped, invalidate
 from ...protocols.description import Bytes
-from ..core.handles import EXECUTABLE, MODULE, make, shown_handle
+from ..core.handles import EXECUTABLE, MODULE, for_close, make, shown_handle
 from ..core.points import capturing, retain
 from ..core.stream_arguments import home_of, queue_of, work_handle
 from .conditions import explained
@@ -47,6 +47,10 @@ class Executable(Owned):
 
     __slots__ = ("_primary", "_graph", "_version", "_nodes", "_kept", "_captured", "_keeping", "_owners", "_lock")
 
+    _captured: tuple[object, ...]
+    _keeping: tuple[object, ...]
+    _owners: tuple[Owned, ...] | None  # None: they have to be collected from `_kept`
+
     def __init__(self, graph: Graph, flags: int = 0) -> None:
         if graph._parent is not None:
             raise ValueError(f"{graph!r} belongs to a node: instantiate the graph of that node")
@@ -64,13 +68,18 @@ class Executable(Owned):
             raise ValueError(f"{recording!r} is in progress: instantiate the graph after its with block")
         self._version = graph._version
         self._kept: dict[object, Sequence[object]] = dict(graph._kept)
-        self._note()
+        self._changed()
         self._check_open()  # the driver must not see a function of a module that is closed
         with explained(graph, _ONE):
             make(self, EXECUTABLE, self._primary, (as_argument(graph.handle), ctypes.c_uint64(flags)))
         self._nodes = node_handles(graph)  # for the error of an update with other nodes
 
-    def _note(self) -> None:
+    def _changed(self) -> None:
+        """Forget what was collected from `_kept`, which has changed; the next launch collects it again."""
+        self._captured = self._keeping = ()
+        self._owners = None
+
+    def _collect(self) -> None:
         """Collect the objects that launches must keep alive, and those that must be open.
 
         Launches keep no modules, whose release waits for the work of the context, as for other launches; captures do.
@@ -80,7 +89,9 @@ class Executable(Owned):
         self._owners = tuple({id(owner): owner for owner in _owners_in(self._captured)}.values())
 
     def _check_open(self) -> None:
-        for owner in self._owners:
+        if self._owners is None:
+            self._collect()
+        for owner in self._owners or ():
             if owner._handle is None:
                 raise Closed(f"a node of this graph uses {owner!r}, which is closed: update that node, or keep it open")
 
@@ -140,9 +151,10 @@ class Executable(Owned):
 
     def close(self) -> None:
         """Destroy the executable graph, and release what its nodes use; pending launches are still completed."""
-        super().close()
-        self._kept = {}
-        self._note()
+        with for_close(self._lock):
+            super().close()
+            self._kept = {}
+            self._changed()
         if dropped:
             drain()
 

@@ -28,7 +28,7 @@ from ...hints import hinted
 from ...interpreter.cpython import facts, free_after_fork
 from ...ownership import Owned, drain, dropped, invalidate
 from ..core.context import PrimaryContext, no_device, primary_of
-from ..core.handles import CLONE, GRAPH, make, shown_handle
+from ..core.handles import CLONE, GRAPH, for_close, make, shown_handle
 from ..core.stream_arguments import StreamHandle
 from .conditions import Condition, explained
 from .executable import Executable
@@ -204,8 +204,13 @@ class Graph(Owned):
                 self._keep(_RECORDED, record._kept)
                 self._executable = Executable(self)
                 self._state = "recorded"
+        except CudaError:
+            if record.is_in_progress:  # it began in another thread, which can end it
+                self._state = "recording"
+            raise
         finally:
-            self._record = None  # with the list of what was recorded, which close() is to release
+            if self._state != "recording":
+                self._record = None  # with the list of what was recorded, which close() is to release
             if self._state == "spoilt":
                 self._handle = None
                 if self._release is not None:
@@ -606,15 +611,19 @@ class Graph(Owned):
 
     def close(self) -> None:
         """Destroy the graph, and release what its nodes use; pending launches are still completed."""
-        super().close()
-        if self._outer is None:
-            self._kept.clear()
-            self._given.clear()
-            if dropped:
-                drain()
+        with for_close(self._root._lock):
+            super().close()
+            if self._outer is None:
+                self._kept.clear()
+                self._given.clear()
+        if dropped:
+            drain()
 
     def _closing(self) -> None:
         invalidate()
+        recording = self._root._recording()
+        if recording is not None and (self._outer is None or recording.graph is self):
+            recording._end(False)  # the driver must not go on to capture into it
         own = self._executable
         if own is not None:
             self._executable = None

@@ -27,6 +27,7 @@ from ...protocols.device_memory import gpu
 from ..core.calls import reworded
 from ..core.context import attempt
 from ..core.host_functions import for_graph
+from ..core.points import is_barred
 from ..core.stream_arguments import LEGACY, InContext
 from .conditions import Condition, refused
 
@@ -159,7 +160,8 @@ def keep(graph: Graph, thing: Any) -> tuple[object, ...]:
 
 def _settle(graph: Graph) -> None:
     """Wait until other libraries' arrays, which were viewed in the order of the legacy default stream, are ready."""
-    graph._primary.calls.cuStreamSynchronize(as_argument(LEGACY))
+    if not is_barred(graph._primary.calls):
+        graph._primary.calls.cuStreamSynchronize(as_argument(LEGACY))
 
 
 def _check_device(graph: Graph | Executable, primary: Any, what: str) -> None:
@@ -207,7 +209,7 @@ def kernel(graph: Graph, launch: Any, *arguments: object, **configuration: objec
     pointer: object = byref(parameters)
     if not newest:
         pointer = ctypes.cast(ctypes.pointer(parameters), ctypes.POINTER(cuda_h.CUDA_KERNEL_NODE_PARAMS_v1))
-    kept += [*packed.views, launch.kernel.module, launch]
+    kept += [*packed.views, *packed.uses, launch.kernel.module, launch]
     made = Given("kernel", launch.kernel.name, tuple(kept), (pointer,), symbols)
     made.launch, made.packed = launch, packed
     return made
@@ -281,6 +283,7 @@ def _by_kernel(graph: Graph, walk: Walk, kind: str, label: str, kept: tuple[obje
     launch, arguments = gpu.copies.strided_launch(walk, graph._primary)
     made = kernel(graph, launch, *arguments)
     made.kept, made.label = (*kept, *made.kept), f"{kind}, {label}"
+    made.launch = None  # so that its kernel cannot be given other arguments
     return made
 
 

@@ -18,6 +18,7 @@ from ...arguments import as_choice
 from ...driver import as_argument
 from ...errors import Closed, CudaError, ForkedAfterInit, worded
 from ...headers import cuda_h
+from ...headers.status import STREAM_CAPTURE_WRONG_THREAD
 from ...ownership import drain, dropped, invalidate
 from ..core.context import PrimaryContext
 from ..core.points import before, beginning, capture_number, captured_on, capturing, mark_end, waiting
@@ -159,6 +160,10 @@ class Recording:
             self._primary.calls.cuStreamEndCapture(as_argument(self.stream.handle), ctypes.byref(self._result))
         except (CudaError, ForkedAfterInit, Closed) as error:  # (a closed stream must not reach the driver)
             failed = error
+            if getattr(error, "code", 0) == STREAM_CAPTURE_WRONG_THREAD:  # it goes on, and its own thread can end it
+                if is_wanted:
+                    raise
+                return
         capturing.pop(self._number, None)
         before.pop(self._number, None)
         captured_on.pop(self._number, None)
@@ -183,9 +188,10 @@ class Recording:
                 stacklevel=3,
             )
 
-    def release(self, late: bool) -> None:
-        """End the capture of a with block that an interrupt has left without its end."""
+    def release(self, late: bool) -> bool:
+        """End the capture of a with block that was left without its end; return False if only another thread can."""
         self._end(False)
+        return not self.is_in_progress
 
     def __del__(self) -> None:
         if getattr(self, "_state", "") == "begun":
@@ -200,10 +206,7 @@ class Recording:
     ) -> None:
         """End the with block; work that was captured before an exception stays in the graph."""
         assert self.graph is not None
-        try:
-            self._end(kind is None)
-        finally:
-            self.graph._root._recording = no_recording
+        self._end(kind is None)
         if kind is None:
             self.warn_if_empty(self.graph)
 

@@ -58,7 +58,10 @@ def _read(node: Node, args: tuple[object, ...], named: dict[str, Any]) -> Given:
         first = args[0] if args else None
         if not hasattr(type(first), "pack_for_graph") and not hasattr(type(first), "configure"):
             if given is None or given.launch is None:
-                raise TypeError(f"{node!r} was captured: give update() a Launch and the arguments")
+                raise TypeError(
+                    f"{node!r} was captured, or is a copy or a fill that a kernel makes because of its layout: give "
+                    "update() a Launch and the arguments, or add another node"
+                )
             launch = given.launch
             args = (launch.kernel if named else launch, *args)
             if named:
@@ -125,15 +128,15 @@ def _set(executable: Executable, node: Node, given: Given) -> None:
     handles = cuda_h.CUgraphExec(executable.handle), cuda_h.CUgraphNode(node.handle)
     before = executable._kept.get(node.handle) or ()
     executable._kept[node.handle] = (*given.kept, *before)
-    executable._note()
+    executable._changed()
     try:
         given.change_executable(node.graph, *handles, node._given)
     except Exception:
         executable._kept[node.handle] = before
-        executable._note()
+        executable._changed()
         raise
     executable._kept[node.handle] = given.kept
-    executable._note()
+    executable._changed()
 
 
 def update(executable: Executable, graph: Graph, node_at: Callable[[Graph, int], Node]) -> None:
@@ -153,7 +156,7 @@ def _update(executable: Executable, graph: Graph, node_at: Callable[[Graph, int]
     driver, handle = executable._primary.driver, cuda_h.CUgraphExec(executable.handle)
     before = dict(executable._kept)
     executable._kept = {**{(key,): things for key, things in before.items()}, **graph._root._kept}
-    executable._note()
+    executable._changed()
     found = cuda_h.CUgraphExecUpdateResultInfo()
     node, result = cuda_h.CUgraphNode(), ctypes.c_uint()
     try:
@@ -163,7 +166,7 @@ def _update(executable: Executable, graph: Graph, node_at: Callable[[Graph, int]
             driver.cuGraphExecUpdate(handle, cuda_h.CUgraph(graph.handle), byref(node), byref(result))
     except CudaError as error:
         executable._kept = before
-        executable._note()
+        executable._changed()
         if error.code != GRAPH_EXEC_UPDATE_FAILURE:
             raise
         wrong = getattr(found.errorNode, "value", found.errorNode) or node.value
@@ -174,7 +177,7 @@ def _update(executable: Executable, graph: Graph, node_at: Callable[[Graph, int]
             found.result or result.value,
         ) from None
     executable._kept = dict(graph._root._kept)
-    executable._note()
+    executable._changed()
 
 
 def _differing(executable: Executable, graph: Graph) -> str:

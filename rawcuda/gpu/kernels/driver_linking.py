@@ -98,7 +98,7 @@ def _target(device: Device, inputs: Sequence[Input]) -> Target:
         if each.kind == "ptx":
             for match in _STRANGE_TARGET.finditer(each.data[:4096]):
                 if int(match[1]) == number or match[2] == b"f":
-                    suffix = max(suffix, match[2].decode()) if suffix != "a" else "a"
+                    suffix = min(suffix or "f", match[2].decode())  # "a" has all that "f" has
     return Target(number, suffix)
 
 

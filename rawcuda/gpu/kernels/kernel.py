@@ -16,6 +16,7 @@ from ...headers import cuda_h
 from ...hints import hinted
 from ...interpreter.cpython import facts
 from ...remembered import Remembered
+from ..core.points import capturing, keep_in_graph
 from ..streams.stream import Stream
 from .configuration import Limits, attributes_of, extents, grant_shared
 from .declared_parameters import agree, from_source, named, read_parameters
@@ -349,6 +350,8 @@ class Kernel:
             attributes, shared_bytes = self._read_attributes(cooperative, cluster, options, shared_bytes)
             if attributes is not None:
                 key = handle, attributes.key
+                if capturing and attributes.uses:
+                    keep_in_graph(self._primary, handle, attributes.uses)
         if type(shared_bytes) is not int:
             shared_bytes = as_int("shared_bytes", shared_bytes)
         shape: Shape

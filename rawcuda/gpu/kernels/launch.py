@@ -84,6 +84,7 @@ if TYPE_CHECKING:
     from inspect import Signature
     from typing import Any, Callable, NoReturn
 
+    from ...ownership import Owned
     from ..core.context import PrimaryContext
     from .configuration import LaunchAttributes, Shape
     from .kernel import Kernel
@@ -454,18 +455,25 @@ class Prepared:
         if tracing.careful:
             packing.driver.check_thread(self.symbol)
         self.context = self.primary.handle
-        if self.attributes is not None and self.attributes.uses:  # closing these does not invalidate the token
-            for used in self.attributes.uses:
-                used.handle  # raises Closed
+        uses = self.used()
+        if uses:  # closing these does not invalidate the token
             token = []
         if capturing:  # (a capture that begins makes every token false)
-            keep_in_graph(self.primary, self.handle, module)
+            keep_in_graph(self.primary, self.handle, (module, *uses))
             token = []
         if tracing.listeners:
             return self._call_traced
         if not tracing.careful:  # while a host function runs, each launch asks whether it is in that function
             self.token = token
         return self.call
+
+    def used(self) -> tuple[Owned, ...]:
+        """Return the events and the memory that the driver uses at each launch; raises Closed."""
+        if self.attributes is None:
+            return ()
+        for used in self.attributes.uses:
+            used.handle
+        return self.attributes.uses
 
     def pack_by_tables(self, storage: memoryview, kept: Kept, *arguments: object) -> None:
         """Pack arguments by the tables alone; the packers raise the error for what cannot be packed."""
@@ -486,7 +494,7 @@ class Prepared:
         if not self.token:
             self.check()
         for number, argument in enumerate(arguments):
-            while type(argument) is In:
+            while isinstance(argument, In):
                 argument = argument.exporter
             if isinstance(argument, (Memory, Description)):
                 try:
@@ -701,7 +709,7 @@ class Launch(_Callable):
         prepared.pack_by_tables(storage, kept, *arguments)
         frame = given[2]._obj
         pointers = ctypes.addressof(frame) + packing.pointers_at
-        return Packed(frame, pointers, list(kept), _attributes(prepared))
+        return Packed(frame, pointers, list(kept), _attributes(prepared), prepared.used())
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise TypeError("a Launch belongs to a driver's handle of this process, and cannot be copied or pickled")
@@ -718,12 +726,15 @@ class Packed:
 
     views       views of other libraries' arrays
     attributes  the launch's CUlaunchAttributes
+    uses        the events and the memory that these name
     """
 
-    __slots__ = ("frame", "pointers", "views", "attributes")
+    __slots__ = ("frame", "pointers", "views", "attributes", "uses")
 
-    def __init__(self, frame: object, pointers: int, views: list[object], attributes: list[Any]) -> None:
-        self.frame, self.pointers, self.views, self.attributes = frame, pointers, views, attributes
+    def __init__(
+        self, frame: object, pointers: int, views: list[object], attributes: list[Any], uses: tuple[Owned, ...]
+    ) -> None:
+        self.frame, self.pointers, self.views, self.attributes, self.uses = frame, pointers, views, attributes, uses
 
 
 def _attributes(prepared: Prepared) -> list[Any]:

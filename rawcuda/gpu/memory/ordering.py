@@ -45,7 +45,6 @@ from ..core.stream_arguments import (
     queue_of,
     work_handle,
 )
-from ..streams.stream import record_and_wait
 from .memory import Memory
 
 TYPE_CHECKING = False
@@ -68,8 +67,8 @@ __all__ = [
     "refuse_capture",
     "wait_on_host",
     "synchronize_contexts",
-    "wait_between",
     "wait_for",
+    "wait_in_order",
     "PAGEABLE",
 ]
 
@@ -169,28 +168,31 @@ def make_ready(primary: PrimaryContext, stream: object, thing: Any) -> None:
     with destroying:
         working, end = _handle_now(theirs), None
         if working is not None and working != NO_SYNC:
-            end = _wait_in_order(primary, using, thing, theirs, working)
+            there = None
+            if working <= PER_THREAD:
+                there = device_of(thing) if isinstance(thing, Description) else thing._primary
+            if working != using or there is not None and there is not primary:
+                end = wait_in_order(primary, using, home_of(theirs, there or primary), working)
     if working is None:
         _forget_closed(thing, theirs)
     elif end is not None:
         end.wait()
 
 
-def _wait_in_order(primary: PrimaryContext, using: int, thing: Any, theirs: object, working: int) -> Point | None:
-    """Make one stream wait for another; return the Point for which the CPU has to wait where a stream cannot.
+def wait_in_order(primary: PrimaryContext, using: int, home: PrimaryContext, working: int) -> Point | None:
+    """Make one stream wait for another, and break no capture that either takes part in.
 
-    primary, using   the stream that waits
-    theirs, working  the stream of the thing, and its handle
+    primary, using  the context and the stream that waits
+    home, working   the context and the stream that is waited for
+    returns  the Point for which the CPU has to wait, where the stream cannot
     """
-    there = None
-    if working <= PER_THREAD:
-        there = device_of(thing) if isinstance(thing, Description) else thing._primary
-    if working == using and (there is None or there is primary):
-        return None
-    home = home_of(theirs, there or primary)
-    if working == _LEGACY and is_barred(home.calls):
-        return None
-    mine, other = capture_number(primary.calls, using), capture_number(home.calls, working)
+    if working == _LEGACY:
+        if is_barred(home.calls):
+            return None
+        other = None
+    else:
+        other = capture_number(home.calls, working)
+    mine = capture_number(primary.calls, using)
     if mine == other:
         order(home, working, primary, using)
         return None
@@ -284,16 +286,6 @@ def wait_for(thing: Any, side: Side, stream: object) -> bool:
     return True
 
 
-def wait_between(waiting: int, working: int, device: Any) -> None:
-    """Make a stream wait for the work that another stream has now.
-
-    device  the Device or PrimaryContext in which the event is made
-    calls   cuEventCreate, cuEventRecord, cuStreamWaitEvent
-    """
-    if waiting != working:
-        record_and_wait(getattr(device, "_primary", device), working, waiting)
-
-
 def make_wait(consumer: int, view: Description) -> None:
     """Make a consumer's stream wait for the pending work on a view's memory.
 
@@ -318,17 +310,30 @@ def make_wait(consumer: int, view: Description) -> None:
         _forget_closed(view, theirs)
 
 
-def hold_back(views: Iterable[object], using: int, device: object) -> None:
+def hold_back(views: Iterable[object], using: int, device: Any) -> None:
     """Make the streams that exporters named wait for our use of their memory.
+
+    Where such a stream cannot wait because of a capture, the CPU does. What is captured runs in the launches of the
+    graph, and is waited for by no stream outside of it.
 
     using    the stream that the use was queued on
     source   CUDA Array Interface (Version 3), "Synchronization": the duty of a consumer that does not use the given
              stream
     """
+    primary = getattr(device, "_primary", device)
     for view in views:
         theirs = getattr(view, "exporting_stream", None)
-        if theirs is not None:
-            wait_between(theirs, using, device)
+        if theirs is None or theirs == using:
+            continue
+        other, mine, barred = capture_number(primary.calls, using), None, False
+        if theirs == _LEGACY:
+            barred = is_barred(primary.calls)
+        else:
+            mine = capture_number(primary.calls, theirs)
+        if mine == other and not barred:
+            order(home_of(using, primary), using, primary, theirs)
+        elif other is None:
+            end_now(home_of(using, primary), as_argument(using)).wait()
 
 
 def wait_on_host(view: Description) -> None:
