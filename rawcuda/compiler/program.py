@@ -266,7 +266,7 @@ def _compile(request: Request, loaded: Nvrtc | Nvcc, cache: Any) -> Outcome:
         store = Store(cache)
     folders = []  # nvcc has its own
     if loaded.kind == "NVRTC":
-        texts = request.source, *request.headers.values(), *map(str.encode, request.options)
+        texts = request.source, *request.headers.values(), " ".join(request.options).encode("utf-8", "replace")
         includes = any(b"include" in text for text in texts)  # (to look at 2,000 headers takes 9 ms)
         folders = locate.headers(loaded.version[0], with_files=includes)
     if store is None:

@@ -468,7 +468,7 @@ def test_an_error_without_a_line() -> None:
     ],
 )
 def test_a_missing_header(header: str, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(locate, "headers", lambda major: [])
+    monkeypatch.setattr(locate, "headers", lambda major, **options: [])
     with pytest.raises(rawcuda.CompileFailed, match=words) as raised:
         rawcuda.compile(f"#include <{header}>\n")
     assert raised.value.lineno == 1 and "No folder of headers was found" in str(raised.value)
@@ -907,7 +907,7 @@ def test_a_header_that_a_macro_names_cannot_be_cached(compilations: list[Any], t
 def test_an_include_is_noticed_however_it_is_written(
     compilations: list[Any], tmp_path: Path, directive: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(locate, "headers", lambda major: [])
+    monkeypatch.setattr(locate, "headers", lambda major, **options: [])
     directive = directive.replace("{folder}", str(tmp_path))
     options = [] if str(tmp_path) in directive else [f"-I{tmp_path}"]
     for number in (1, 2):

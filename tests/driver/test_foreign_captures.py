@@ -2,6 +2,8 @@
 
 import ctypes
 import gc
+import threading
+import warnings
 import weakref
 
 import pytest
@@ -194,6 +196,50 @@ def test_adding_nodes_breaks_no_capture_of_a_stream_that_waits_for_the_default_s
         end()
         graph.launch()
         device.synchronize()
+
+
+@pytest.mark.parametrize("kind", ["download", "upload", "strided", "batch", "array"])
+def test_no_capture_begins_while_pageable_memory_is_copied(device, monkeypatch, kind):
+    """The copy would be recorded, and each launch of the graph would use memory of a call that has returned."""
+    begun, checked = [], module("gpu.memory.ordering").refuse_capture
+
+    def begin_meanwhile(*arguments):
+        if not begun:
+            begun.append(threading.Thread(target=capture))
+            begun[0].start()
+            ready.wait(60), begun[0].join(0.05)
+        return checked(*arguments)
+
+    def capture():
+        ready.set()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # nothing was captured
+            with stream.capture() as graph:
+                counts.append(len(copies))
+        graphs.append(graph)
+
+    ready, copies, counts, graphs = threading.Event(), [], [], []
+    with device.stream() as stream, device.array((16,), "uint8") as other:
+        array = device.zeros(16, "uint8")
+        other.copy_from(bytes(16))
+        device.synchronize()
+        ordering = module("gpu.memory.ordering")
+        monkeypatch.setattr(ordering, "refuse_capture", begin_meanwhile)
+        target = bytearray(16)
+        with rawcuda.trace(lambda event: "Memcpy" in getattr(event, "name", "") and copies.append(event)):
+            {
+                "download": lambda: array.copy_to(target, stream=stream),
+                "upload": lambda: array.copy_from(bytes(16), stream=stream),
+                "strided": lambda: array[:, ::2].copy_from(
+                    rawcuda.view(bytes(16)).reshape(4, 4)[:, ::2], stream=stream
+                ),
+                "batch": lambda: rawcuda.copy_batch([(array, bytes(16))], stream=stream),
+                "array": lambda: other.copy_to(target, stream=stream),
+            }[kind]()
+            begun[0].join(60)
+        assert copies and counts == [len(copies)]  # all copies were made before it began
+        assert not graphs[0].nodes
+        graphs[0].close()
 
 
 def test_what_was_used_before_the_capture_stays(device, begin):

@@ -49,6 +49,14 @@ REMEMBERED = "driver/test_remembered.py::test_what_is_remembered_is_what_would_b
 CORRECTIONS = [
     Correction(
         "captures and graphs, read line by line",
+        "a capture begins while pageable memory is copied, and records the copy",
+        "gpu/memory/ordering.py",
+        old="            waiting.add(wait)\n        return work",
+        new="            pass\n        return work",
+        test="driver/test_foreign_captures.py::test_no_capture_begins_while_pageable_memory_is_copied[download]",
+    ),
+    Correction(
+        "captures and graphs, read line by line",
         "a graph does not keep the event of a captured launch",
         "gpu/kernels/kernel.py",
         old="if capturing and attributes.uses:",

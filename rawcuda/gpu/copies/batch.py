@@ -24,7 +24,7 @@ from ...headers import cuda_h
 from ...protocols.description import Unaddressed
 from ..core.points import capture_number
 from ..core.stream_arguments import LEGACY, home_of, queue_of, settled, work_handle
-from ..memory.ordering import PAGEABLE, end_work, keep, make_ready, note, refuse_capture
+from ..memory.ordering import PAGEABLE, end_work, keep, make_ready, note, uncaptured
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -72,8 +72,24 @@ def copy_batch(pairs: Any, *, stream: Any = None, source_order: str = "stream", 
     captured = capture_number(home.calls, handle) is not None
     if captured and order == _ORDERS["during_api_call"]:
         raise ValueError("source_order 'during_api_call': a capture reads its sources when the graph is launched")
-    if captured and any("host" in (each.to.kind, each.of.kind) for each in copies):
-        refuse_capture(home, handle, PAGEABLE)
+    settings = home, stream, handle, given, order, prefer_overlap, captured
+    if any("host" in (each.to.kind, each.of.kind) for each in copies):
+        uncaptured(home, handle, PAGEABLE, _copy_all, copies, *settings)
+    else:
+        _copy_all(copies, *settings)
+
+
+def _copy_all(
+    copies: list[CheckedCopy],
+    home: PrimaryContext,
+    stream: Any,
+    handle: int,
+    given: Any,
+    order: int,
+    prefer_overlap: bool,
+    captured: bool,
+) -> None:
+    """Do the copies: together where that is possible, and the others one by one."""
     runs, boxes = _divide(copies, home) if not (captured or handle == LEGACY or _depend(copies)) else ([], [])
     together, (calls, queue) = [*runs, *boxes], (home.calls, queue_of(stream))
     taken = {*together}

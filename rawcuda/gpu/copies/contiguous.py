@@ -21,7 +21,7 @@ from ..core.context import reaches
 from ..core.points import retained, sweep
 from ..core.stream_arguments import LEGACY, StreamHandle, home_of, is_lasting, queue_of, work_handle
 from ..memory.memory import Memory
-from ..memory.ordering import PAGEABLE, end_work, keep, make_ready, note, refuse_capture
+from ..memory.ordering import PAGEABLE, end_work, keep, make_ready, note, uncaptured
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,7 +60,11 @@ def copy_run(dst: Any, src: Any, to: Side, of: Side, stream: Any) -> bool:
         if using is not stream:
             dst.ptr, src.ptr  # raises Closed: the code of a stream, here or below, may close memory
     if not (to.ours and of.ours):
-        _copy_foreign(dst, src, to, of, primary, queue, using, stream)
+        given = dst, src, to, of, primary, queue, using, stream
+        if "host" in (to.kind, of.kind):
+            uncaptured(primary, using, PAGEABLE, _copy_foreign, *given)
+        else:
+            _copy_foreign(*given)
         return True
     before, theirs = dst.stream, src.stream
     if before is not None and before is not stream:
@@ -87,8 +91,6 @@ def _copy_foreign(
     using   the stream in a form that need not be asked for its handle again; stream: as it was given
     """
     is_pageable = "host" in (to.kind, of.kind)
-    if is_pageable:
-        refuse_capture(primary, using, PAGEABLE)
     for thing in (dst, src):
         if thing.stream is not None and thing.stream is not stream:
             make_ready(primary, using, thing)

@@ -24,7 +24,7 @@ from ..core.context import PrimaryContext, attempt
 from ..core.points import finish_context
 from ..core.stream_arguments import LEGACY, PER_THREAD, home_of, queue_of, settled, work_handle
 from ..memory.memory import allocate
-from ..memory.ordering import PAGEABLE, end_work, keep, make_ready, note, refuse_capture, wait_on_host
+from ..memory.ordering import PAGEABLE, end_work, keep, make_ready, note, refuse_capture, uncaptured, wait_on_host
 from ..streams.stream import Stream, record_and_wait
 from . import transfer
 from .contiguous import FILLS_OF_ROWS
@@ -109,10 +109,26 @@ def _do_copy(
     handle: int,
     given: Any,
 ) -> None:
-    kinds = to.kind, of.kind
     device.open()
-    if "host" in kinds:
-        refuse_capture(device, stream, PAGEABLE)
+    pair = target, source, to, of, walk, stream, device, handle, given
+    if "host" in (to.kind, of.kind):
+        uncaptured(device, stream, PAGEABLE, _copy_pair, *pair)
+    else:
+        _copy_pair(*pair)
+
+
+def _copy_pair(
+    target: Any,
+    source: Any,
+    to: Side,
+    of: Side,
+    walk: Walk,
+    stream: Any,
+    device: PrimaryContext,
+    handle: int,
+    given: Any,
+) -> None:
+    kinds = to.kind, of.kind
     before, theirs = target.stream, source.stream
     make_ready(device, stream, target)
     if theirs is not before or to.primary is not of.primary:

@@ -24,6 +24,7 @@ from ..core.handles import destroying
 from ..core.points import (
     Point,
     before,
+    beginning,
     capture_number,
     capturing,
     end_now,
@@ -32,6 +33,7 @@ from ..core.points import (
     retain,
     retained,
     sweep,
+    waiting,
 )
 from ..core.stream_arguments import (
     NO_SYNC,
@@ -49,7 +51,7 @@ from .memory import Memory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from typing import Any
 
     from ...arrays.copying import Side
@@ -67,6 +69,7 @@ __all__ = [
     "refuse_capture",
     "wait_on_host",
     "synchronize_contexts",
+    "uncaptured",
     "wait_for",
     "wait_in_order",
     "PAGEABLE",
@@ -154,6 +157,22 @@ def refuse_capture(primary: PrimaryContext, stream: object, why: str) -> None:
     """
     if capturing and capture_number(primary.calls, work_handle(stream)) is not None:
         raise InvalidUse(f"the stream is being captured, and {why}")
+
+
+def uncaptured(primary: PrimaryContext, stream: object, why: str, work: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a function that does work which cannot be captured; no capture of ours begins until it returns.
+
+    why     as for refuse_capture(), which it calls first
+    raises  InvalidUse  the stream is being captured
+    """
+    wait = object()
+    try:
+        with beginning:
+            refuse_capture(primary, stream, why)
+            waiting.add(wait)
+        return work(*arguments)
+    finally:
+        waiting.discard(wait)
 
 
 def make_ready(primary: PrimaryContext, stream: object, thing: Any) -> None:

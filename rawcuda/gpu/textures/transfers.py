@@ -24,7 +24,7 @@ from ...ownership import drain
 from ...protocols.description import Bytes
 from ..core.points import finish_context, retain, sweep
 from ..core.stream_arguments import LEGACY, PER_THREAD, StreamHandle, keep_ours, queue_of, work_handle
-from ..memory.ordering import PAGEABLE, end_work, keep_foreign, make_ready, note, refuse_capture
+from ..memory.ordering import PAGEABLE, end_work, keep_foreign, make_ready, note, refuse_capture, uncaptured
 from ..streams.stream import record_and_wait
 from .formats import data_of
 
@@ -159,8 +159,6 @@ def _ends(box: Box, data: StridedView, stream: object) -> tuple[int, PrimaryCont
         refuse_capture(
             primary, stream, "this copy needs temporary memory: copy between the CUDA array and rows on its device"
         )
-    elif side.kind == "host":
-        refuse_capture(primary, stream, PAGEABLE)
     return handle, primary, side, there, rows
 
 
@@ -188,8 +186,11 @@ def store(box: Box, source: object, stream: object) -> None:
         assert rows is not None
         _run(box, rows, "dst", stream, handle, primary, aside, None)
         return
-    make_ready(primary, stream, thing)
-    _run(box, rows, "dst", stream, handle, primary, thing, side)
+    if side.kind == "host":
+        uncaptured(primary, stream, PAGEABLE, _run, box, rows, "dst", stream, handle, primary, thing, side)
+    else:
+        make_ready(primary, stream, thing)
+        _run(box, rows, "dst", stream, handle, primary, thing, side)
 
 
 def load(box: Box, target: object, stream: object) -> None:
@@ -214,6 +215,8 @@ def load(box: Box, target: object, stream: object) -> None:
         _run(box, inner, "src", stream, handle, primary, aside, None)
         copying.copy(data, aside, stream=None if there else stream)
         stream = data.stream
+    elif side.kind == "host":
+        uncaptured(primary, stream, PAGEABLE, _run, box, rows, "src", stream, handle, primary, thing, side)
     else:
         make_ready(primary, stream, thing)
         _run(box, rows, "src", stream, handle, primary, thing, side)
