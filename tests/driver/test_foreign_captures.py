@@ -201,42 +201,41 @@ def test_adding_nodes_breaks_no_capture_of_a_stream_that_waits_for_the_default_s
 @pytest.mark.parametrize("kind", ["download", "upload", "strided", "batch", "array"])
 def test_no_capture_begins_while_pageable_memory_is_copied(device, monkeypatch, kind):
     """The copy would be recorded, and each launch of the graph would use memory of a call that has returned."""
-    begun, checked = [], module("gpu.memory.ordering").refuse_capture
-
-    def begin_meanwhile(*arguments):
-        if not begun:
-            begun.append(threading.Thread(target=capture))
-            begun[0].start()
-            ready.wait(60), begun[0].join(0.05)
-        return checked(*arguments)
+    calls, copies, counts, graphs, begun = device._primary.calls, [], [], [], threading.Event()
 
     def capture():
-        ready.set()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # nothing was captured
             with stream.capture() as graph:
                 counts.append(len(copies))
+                begun.set()
         graphs.append(graph)
 
-    ready, copies, counts, graphs = threading.Event(), [], [], []
+    def late(call):
+        def copy(*arguments):
+            if not thread.ident:
+                thread.start()
+                begun.wait(0.1)
+            copies.append(arguments)
+            return call(*arguments)
+
+        return copy
+
+    thread = threading.Thread(target=capture)
     with device.stream() as stream, device.array((16,), "uint8") as other:
-        array = device.zeros(16, "uint8")
+        array, target = device.zeros(16, "uint8"), bytearray(16)
         other.copy_from(bytes(16))
         device.synchronize()
-        ordering = module("gpu.memory.ordering")
-        monkeypatch.setattr(ordering, "refuse_capture", begin_meanwhile)
-        target = bytearray(16)
-        with rawcuda.trace(lambda event: "Memcpy" in getattr(event, "name", "") and copies.append(event)):
-            {
-                "download": lambda: array.copy_to(target, stream=stream),
-                "upload": lambda: array.copy_from(bytes(16), stream=stream),
-                "strided": lambda: array[:, ::2].copy_from(
-                    rawcuda.view(bytes(16)).reshape(4, 4)[:, ::2], stream=stream
-                ),
-                "batch": lambda: rawcuda.copy_batch([(array, bytes(16))], stream=stream),
-                "array": lambda: other.copy_to(target, stream=stream),
-            }[kind]()
-            begun[0].join(60)
+        for name in ("cuMemcpyAsync", "cuMemcpy2DAsync_v2", "cuMemcpy3DAsync_v2"):
+            monkeypatch.setattr(calls, name, late(getattr(calls, name)))
+        {
+            "download": lambda: array.copy_to(target, stream=stream),
+            "upload": lambda: array.copy_from(bytes(16), stream=stream),
+            "strided": lambda: array[::2].copy_from(rawcuda.view(bytes(16))[::2], stream=stream),
+            "batch": lambda: rawcuda.copy_batch([(array, bytes(16))], stream=stream),
+            "array": lambda: other.copy_to(target, stream=stream),
+        }[kind]()
+        thread.join(60)
         assert copies and counts == [len(copies)]  # all copies were made before it began
         assert not graphs[0].nodes
         graphs[0].close()
