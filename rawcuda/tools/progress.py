@@ -38,10 +38,8 @@ class progress:
     """
 
     def __init__(self, iterable: Any, total: int | None = None, *, label: str = "") -> None:
-        try:
-            iter(iterable)  # raises TypeError here, and not in the loop
-        except TypeError:
-            raise TypeError(f"progress() needs an iterable, not {a_kind(iterable)}") from None
+        if not any(hasattr(type(iterable), name) for name in ("__iter__", "__getitem__")):  # iter() may begin its work
+            raise TypeError(f"progress() needs an iterable, not {a_kind(iterable)}")
         if total is None and hasattr(type(iterable), "__len__"):
             total = len(iterable)
         if total is not None:

@@ -241,6 +241,16 @@ def test_no_capture_begins_while_pageable_memory_is_copied(device, monkeypatch, 
         graphs[0].close()
 
 
+def test_an_export_to_a_captured_stream_does_not_break_the_capture(device, begin):
+    """A graph cannot wait for work outside of it, so the CPU does."""
+    with device.stream() as stream, device.stream() as another:
+        array = device.full((4,), 1, "float32", stream=another)
+        end = begin(stream, 1)
+        capsule = array.__dlpack__(stream=stream.handle)
+        end()
+        assert capsule
+
+
 def test_what_was_used_before_the_capture_stays(device, begin):
     """Work that was queued before is not done yet: its memory is not kept by an event of the capture."""
     with device.load(kernels.ADD) as code, device.stream() as stream:

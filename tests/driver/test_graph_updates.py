@@ -1,6 +1,7 @@
 """Changes of graphs: of executable graphs, whole and by node, clones, captures into a graph, and conditional nodes."""
 
 import array
+import gc
 import itertools
 import threading
 import time
@@ -11,7 +12,7 @@ from tests.driver import graph_kernels, kernels
 from tests.driver.test_graph_nodes import floats, run
 from tests.subject import module, rawcuda
 
-errors = module("errors")
+errors, owned = module("errors"), module("ownership")
 WAIT = 60
 
 
@@ -83,8 +84,8 @@ def test_an_update_of_a_node_does_not_look_at_the_others(device, graph, step, wo
     nodes = [graph.kernel(step, word, 1) for _ in range(10)]
     monkeypatch.setattr(
         executable_graphs,
-        "_things_in",
-        lambda things, found=executable_graphs._things_in: collected.append(things) or found(things),
+        "things_in",
+        lambda things, found=executable_graphs.things_in: collected.append(things) or found(things),
     )
     with graph.instantiate() as executable:
         word.fill(0)
@@ -362,6 +363,95 @@ def test_a_copy_that_a_kernel_makes_is_not_updated(device, graph):
         assert node.kind == "kernel"
         with pytest.raises(TypeError, match="a copy or a fill that a kernel makes .*add another node"):
             node.update(*given)
+
+
+@pytest.mark.parametrize("way", ["update", "embed", "clone"])
+@pytest.mark.parametrize("what", ["module", "event"])
+def test_the_driver_sees_no_closed_object_of_a_graph(device, graph, word, way, what):
+    with device.load(graph_kernels.STEP) as loaded, device.event() as event, device.graph() as other:
+        for each in (graph, other):
+            each.kernel(loaded["step"], word, 1, grid=1, block=1) if what == "module" else each.record(event)
+        calls = []
+        with graph.instantiate() as executable:
+            (loaded if what == "module" else event).close()
+            with rawcuda.trace(lambda call: calls.append(getattr(call, "name", ""))):
+                with pytest.raises(rawcuda.Closed, match="a node of this graph uses .*closed"):
+                    {
+                        "update": lambda: executable.update(other),
+                        "embed": lambda: graph.embed(other),
+                        "clone": other.clone,
+                    }[way]()
+        assert not {*calls} & {"cuGraphExecUpdate_v2", "cuGraphExecUpdate", "cuGraphAddChildGraphNode", "cuGraphClone"}
+
+
+def test_a_node_is_destroyed_once_by_several_threads(device, graph, monkeypatch):
+    node, calls, changing = graph.empty(), [], type(graph)._changing
+
+    def late(self, *given):
+        if not calls:
+            calls.append("destroyed")
+            monkeypatch.undo()
+            thread = threading.Thread(target=node.destroy)
+            thread.start()
+            thread.join(WAIT)
+        return changing(self, *given)
+
+    monkeypatch.setattr(type(graph), "_changing", late)
+    with rawcuda.trace(lambda call: calls.append(getattr(call, "name", ""))):
+        node.destroy()
+    assert calls.count("cuGraphDestroyNode") == 1 and not graph.nodes
+
+
+def test_a_stream_object_that_closes_the_graph_launches_nothing(device, graph, step, word):
+    class Closes:
+        def __cuda_stream__(self):
+            executable.close()
+            return 0, 1
+
+    graph.kernel(step, word, 1)
+    executable = graph.instantiate()
+    with pytest.raises(rawcuda.Closed, match="this Executable is closed"):
+        executable.launch(Closes())
+
+
+def test_a_host_function_does_not_wait_for_the_lock_of_a_graph(device, graph, step, word):
+    """The thread that has it may wait for the function."""
+    graph.kernel(step, word, 1)
+    executable, raised = graph.instantiate(), []
+
+    def function():
+        for use in (graph.empty, lambda: graph.nodes, executable.launch):
+            try:
+                use()
+            except rawcuda.InvalidUse as error:
+                raised.append("host function" in str(error))
+
+    with device.stream() as stream, graph._lock, executable._lock:
+        stream.call(function)
+        stream.synchronize()
+    assert raised == [True] * 3
+    executable.close()
+
+
+def test_an_interrupt_at_the_end_of_a_capture_leaves_no_stream_captured(device, step, word, monkeypatch):
+    """Also while something keeps the graph, or the exception with its frames."""
+    with device.stream() as stream:
+        calls = stream._primary.calls
+        end = calls.cuStreamEndCapture
+
+        def interrupted(*arguments):
+            monkeypatch.setattr(calls, "cuStreamEndCapture", end)
+            raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt) as kept:
+            with stream.capture() as graph:
+                monkeypatch.setattr(calls, "cuStreamEndCapture", interrupted)
+        owned.drain()
+        stream.synchronize()
+        assert kept and graph
+        del graph, kept
+        gc.collect()
+        owned.drain()
 
 
 def test_what_a_capture_into_a_graph_uses_is_kept(device, graph):

@@ -17,6 +17,19 @@ class Terminal(io.StringIO):
         return True
 
 
+def test_the_iterable_begins_with_the_loop() -> None:
+    class Once:
+        began = 0
+
+        def __iter__(self) -> object:
+            Once.began += 1
+            return iter([1, 2][: 2 * (Once.began == 1)])
+
+    assert list(progress(Once())) == [1, 2] and Once.began == 1
+    with pytest.raises(TypeError, match="needs an iterable, not an int"):
+        progress(3)
+
+
 def run(monkeypatch, out, *arguments, **keywords):
     monkeypatch.setattr(sys, "stderr", out)
     return list(progress(*arguments, **keywords))

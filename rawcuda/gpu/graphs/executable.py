@@ -15,21 +15,21 @@ import ctypes
 from _weakref import ref
 
 from ...driver import as_argument
-from ...errors import Closed, CudaError
+from ...errors import CudaError
 from ...headers import cuda_h
 from ...interpreter.cpython import free_after_fork
-from ...ownership import Owned, drain, dropped, invalidate
-from ...protocols.description import Bytes
+from ...ownership import Owned, drain, dropped, invalidate, serving
 from ..core.handles import EXECUTABLE, MODULE, for_close, make, shown_handle
 from ..core.points import capturing, retain
 from ..core.stream_arguments import home_of, queue_of, work_handle
 from .conditions import explained
+from .node_parameters import owners_in, refuse_closed, things_in
 from .nodes import ExecutableNode, node_at, node_handles
 from .updates import update
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Sequence
 
     from ...gpu.graphs.graph import Graph
     from ...gpu.graphs.nodes import Node
@@ -84,16 +84,14 @@ class Executable(Owned):
 
         Launches keep no modules, whose release waits for the work of the context, as for other launches; captures do.
         """
-        self._captured = tuple(_things_in(self._kept.values()))
+        self._captured = tuple(things_in(self._kept.values()))
         self._keeping = tuple([each for each in self._captured if not _is_module(each)])
-        self._owners = tuple({id(owner): owner for owner in _owners_in(self._captured)}.values())
+        self._owners = tuple({id(owner): owner for owner in owners_in(self._captured)}.values())
 
     def _check_open(self) -> None:
         if self._owners is None:
             self._collect()
-        for owner in self._owners or ():
-            if owner._handle is None:
-                raise Closed(f"a node of this graph uses {owner!r}, which is closed: update that node, or keep it open")
+        refuse_closed(self._owners or ())
 
     def launch(self, stream: object = None) -> None:
         """Run the work in the order of a stream; None is the legacy default stream.
@@ -103,11 +101,14 @@ class Executable(Owned):
         calls   cuGraphLaunch
         raises  Closed  this Executable is closed, or a module, event, texture or CUDA array that a node uses
         """
+        if serving:  # a host function must not wait for the lock: the launch that has it may wait for the function
+            self._primary.driver.check_thread("cuGraphLaunch")
         with self._lock:  # another thread may change what the nodes use
             self._launch(stream)
 
     def _launch(self, stream: object) -> None:
-        executable, queue = cuda_h.CUgraphExec(self.handle), work_handle(stream)
+        queue = work_handle(stream)  # (this may run code, which may close this graph)
+        executable = cuda_h.CUgraphExec(self.handle)
         home = home_of(stream, self._primary)  # the end of the launch is an event there
         self._check_open()
         calls, argument = self._primary.calls, queue_of(queue)
@@ -170,20 +171,3 @@ _ONE = "can have one executable graph only: close() the Executable that instanti
 
 def _is_module(thing: object) -> bool:
     return isinstance(thing, Owned) and getattr(thing._release, "kind", None) is MODULE
-
-
-def _things_in(things: Iterable[object]) -> Iterator[object]:
-    """Yield the objects that nodes use; a captured launch of a graph has a tuple of its own."""
-    for thing in things:
-        if type(thing) is tuple or type(thing) is list:  # (an array of another library may be a subclass)
-            yield from _things_in(thing)
-        else:
-            yield thing
-
-
-def _owners_in(things: Iterable[object]) -> Iterator[Owned]:
-    """Yield what must be open among what nodes use."""
-    for thing in things:
-        if isinstance(thing, Owned) and not isinstance(thing, Bytes):  # (a lease keeps the bytes of a Memory)
-            yield thing
-            yield from _owners_in([getattr(thing, "parent", None)])  # what a level of a mipmapped array belongs to

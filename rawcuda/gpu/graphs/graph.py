@@ -32,6 +32,7 @@ from ..core.handles import CLONE, GRAPH, for_close, make, shown_handle
 from ..core.stream_arguments import StreamHandle
 from .conditions import Condition, explained
 from .executable import Executable
+from .node_parameters import check_open
 from .nodes import Node, add, array_of, check_node, node_at, node_handles, path, word
 from .recording import Recording, changing, no_recording
 
@@ -213,7 +214,7 @@ class Graph(Owned):
                 self._record = None  # with the list of what was recorded, which close() is to release
             if self._state == "spoilt":
                 self._handle = None
-                if self._release is not None:
+                if self._release is not None and not record.is_in_progress:  # (otherwise its end writes the handle)
                     self._release.release(False)
         if kind is None:
             record.warn_if_empty(self)
@@ -515,6 +516,7 @@ class Graph(Owned):
 
     def _clone(self, made: Graph) -> None:
         """Make the clone, while no other thread changes this graph."""
+        check_open(self)
         with explained(self, "cannot be cloned: build it a second time"):
             make(made, CLONE, self._primary, (as_argument(self.handle),))
         kept = dict(self._kept)

@@ -19,9 +19,10 @@ from ...arguments import as_int
 from ...arrays import copying
 from ...arrays.host_copy import LARGEST_PITCH, box_of
 from ...driver import as_argument
-from ...errors import InvalidUse, a_kind, worded
+from ...errors import Closed, InvalidUse, a_kind, worded
 from ...headers import cuda_h
 from ...headers.status import INVALID_VALUE
+from ...ownership import Owned
 from ...protocols.description import Bytes, Description, Unaddressed
 from ...protocols.device_memory import gpu
 from ..core.calls import reworded
@@ -33,6 +34,7 @@ from .conditions import Condition, refused
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
     from ctypes import _SimpleCData
     from typing import Any, Callable
 
@@ -47,6 +49,7 @@ __all__ = [
     "Choice",
     "Given",
     "allocate",
+    "check_open",
     "callback",
     "conditional",
     "copy",
@@ -156,6 +159,35 @@ def keep(graph: Graph, thing: Any) -> tuple[object, ...]:
         return (inner,)
     parts = [getattr(inner, name, None) for name in ("resource", "view")]  # of a texture, a surface, a tensor map
     return tuple([kept for part in parts if isinstance(part, (Bytes, Description)) for kept in keep(graph, part)])
+
+
+def things_in(things: Iterable[object]) -> Iterator[object]:
+    """Yield the objects that nodes use; a captured launch of a graph has a tuple of its own."""
+    for thing in things:
+        if type(thing) is tuple or type(thing) is list:  # (an array of another library may be a subclass)
+            yield from things_in(thing)
+        else:
+            yield thing
+
+
+def owners_in(things: Iterable[object]) -> Iterator[Owned]:
+    """Yield what must be open among what nodes use."""
+    for thing in things:
+        if isinstance(thing, Owned) and not isinstance(thing, Bytes):  # (a lease keeps the bytes of a Memory)
+            yield thing
+            yield from owners_in([getattr(thing, "parent", None)])  # what a level of a mipmapped array belongs to
+
+
+def refuse_closed(owners: Iterable[Owned]) -> None:
+    """Raise Closed if a node uses an object that is closed: the driver must not see its handle."""
+    for owner in owners:
+        if owner._handle is None:
+            raise Closed(f"a node of this graph uses {owner!r}, which is closed: update that node, or keep it open")
+
+
+def check_open(graph: Graph) -> None:
+    """Raise Closed if a node of a graph uses a module, an event, a texture or a CUDA array that is closed."""
+    refuse_closed(owners_in(things_in(graph._root._kept.values())))
 
 
 def _settle(graph: Graph) -> None:
@@ -368,6 +400,7 @@ def embed(graph: Graph, child: object) -> Given:
     recording = child._root._recording()
     if recording is not None and recording.is_in_progress:
         raise ValueError(f"{recording!r} is in progress: embed the graph after its with block")
+    check_open(child)
     kept = tuple([thing for things in list(child._root._kept.values()) for thing in things])
     symbols = "cuGraphAddChildGraphNode", "", "cuGraphExecChildGraphNodeSetParams"
     return Given("graph", f"{len(child.nodes)} nodes", kept, (cuda_h.CUgraph(child.handle),), symbols)

@@ -163,11 +163,14 @@ class Node:
         calls   cuGraphDestroyNode
         raises  Unsupported  the graph has allocations
         """
-        handle, graph = self._handle, self.graph
-        if handle is None:
+        graph, is_destroyed = self.graph, self._handle is None
+        if is_destroyed:
             return
         root = graph._root
         with graph._changing(), explained(graph, "cannot lose a node: build another graph"):
+            handle = self._handle
+            if handle is None:  # another thread has destroyed it
+                return
             inner = _inside(self)
             graph._primary.driver.cuGraphDestroyNode(cuda_h.CUgraphNode(handle))
             for node in (self, *inner):
@@ -241,8 +244,8 @@ class AllocationNode(Node):
         known = getattr(self, "_known", None)
         if known is None:
             found, graph = cuda_h.CUDA_MEM_ALLOC_NODE_PARAMS(), self.graph
-            node = cuda_h.CUgraphNode(self.handle)
             with graph._asking():
+                node = cuda_h.CUgraphNode(self.handle)
                 graph._primary.driver.cuGraphMemAllocNodeGetParams(node, byref(found))
             known = self._known = found.dptr, found.bytesize
         return known
@@ -371,8 +374,8 @@ class ExecutableNode:
 
     def _call(self, symbol: str, *arguments: object) -> None:
         graph = self.node.graph
-        executable, node = cuda_h.CUgraphExec(self.executable.handle), cuda_h.CUgraphNode(self.node.handle)
         with graph._asking(), self.executable._lock:
+            executable, node = cuda_h.CUgraphExec(self.executable.handle), cuda_h.CUgraphNode(self.node.handle)
             getattr(graph._primary.driver, symbol)(executable, node, *arguments)
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
@@ -530,9 +533,10 @@ def _kernel_name(node: Node) -> str:
 
 def _neighbours(node: Node, symbol: str) -> list[Node]:
     graph = node.graph
-    driver, handle = graph._primary.driver, cuda_h.CUgraphNode(node.handle)
+    driver = graph._primary.driver
 
     def ask(array: object, count: Any) -> None:
+        handle = cuda_h.CUgraphNode(node.handle)
         if driver.has(symbol + "_v2"):
             data = None
             if array is not None:

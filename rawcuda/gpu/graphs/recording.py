@@ -164,6 +164,9 @@ class Recording:
                 if is_wanted:
                     raise
                 return
+        except BaseException:  # an interrupt: the graph and the error may keep this object, so no finalizer would run
+            dropped.append(self)
+            raise
         capturing.pop(self._number, None)
         before.pop(self._number, None)
         captured_on.pop(self._number, None)
@@ -241,6 +244,7 @@ def changing(root: Graph, given: Iterable[object] = (), *, refused: bool = False
 
     refused  whether this is refused during a capture into the graph, which may begin before the locks are taken
     """
+    root._primary.driver.check_thread("a graph")  # a host function must not wait for the lock: a launch may wait for it
     graphs = [each.graph if isinstance(each, Node) else each for each in given]
     inner = next((each for each in graphs if isinstance(each, type(root))), root)
     first, second = sorted((root._lock, inner._root._lock), key=id)

@@ -95,9 +95,9 @@ def _check_given(node: Node, read: Callable[..., Given], args: tuple[object, ...
 def set_node(node: Node, args: tuple[object, ...], named: dict[str, object]) -> None:
     """Change what a node of a graph does."""
     graph = node.graph
-    handle = cuda_h.CUgraphNode(node.handle)
     with graph._changing((*args, *named.values())):
         given = _read(node, args, named)
+        handle = cuda_h.CUgraphNode(node.handle)
         if not given.symbols[1]:
             raise TypeError(f"{node!r} cannot be changed in its graph: change the nodes of the graph `node.child`")
         both = (*given.kept, *(graph._root._kept.get(node.handle) or ()))
@@ -153,6 +153,7 @@ def update(executable: Executable, graph: Graph, node_at: Callable[[Graph, int],
 
 
 def _update(executable: Executable, graph: Graph, node_at: Callable[[Graph, int], Node]) -> None:
+    node_parameters.check_open(graph)
     driver, handle = executable._primary.driver, cuda_h.CUgraphExec(executable.handle)
     before = dict(executable._kept)
     executable._kept = {**{(key,): things for key, things in before.items()}, **graph._root._kept}

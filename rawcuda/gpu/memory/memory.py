@@ -63,8 +63,9 @@ class Memory(Lender, Bytes):
     The bytes are ready in the order of `stream`: the one that it was allocated on, or last copied to or filled on; None
     if nothing is pending. The next copy or fill waits for that, and so does each view that is made.
 
-    If work is pending, close() waits for it, or frees the memory in the order of its stream. While an array of another
-    library uses the bytes, they are not freed.
+    If work is pending, close() waits for it. Memory that was allocated on a stream is freed in the order of that stream
+    instead: if you use it on another stream, let the first one wait for the second before close(). While an array of
+    another library uses the bytes, they are not freed.
 
     Do not call close() before the operations of other threads on the memory have returned, as in NumPy and cuda.core.
     One that has already read the address may pass it to the driver after the memory was freed. If nothing else has been

@@ -312,11 +312,14 @@ def make_wait(consumer: int, view: Description) -> None:
     """
     if consumer == NO_SYNC or 0 in view.shape or not driver.is_loaded():
         return  # (if no driver is in use, no work of ours can be pending)
-    theirs, device = view.stream, device_of(view)
+    theirs, device, end = view.stream, device_of(view), None
     with destroying:
         working = _handle_now(theirs)
         if device is not None and working is not None and working != NO_SYNC and working != consumer:
-            if working > PER_THREAD and capture_number(device.calls, working) is not None:
+            captured = None
+            if working > PER_THREAD:
+                captured = capture_number(device.calls, working)
+            if captured is not None and captured != capture_number(device.calls, consumer):
                 raise refusal(
                     "dlpack",
                     "stream",
@@ -324,9 +327,11 @@ def make_wait(consumer: int, view: Description) -> None:
                     f"cannot wait for the view's stream {working:#x} while that is being captured; export "
                     "before the capture, or request it with stream=-1",
                 )
-            order(home_of(theirs, device), working, device, consumer)
+            end = wait_in_order(device, consumer, home_of(theirs, device), working)
     if working is None:
         _forget_closed(view, theirs)
+    elif end is not None:
+        end.wait()
 
 
 def hold_back(views: Iterable[object], using: int, device: Any) -> None:
