@@ -343,7 +343,7 @@ def _blanked(text: str) -> str:
     return _BLANKED.sub(blank, text)
 
 
-_INCLUDES = re.compile(r"^\s*#\s*(include|import)\b", re.MULTILINE)
+_INCLUDES = re.compile(r"^[ \t\f\v]*#[ \t\f\v]*(include|import)\b", re.MULTILINE)
 
 
 def _without_directives(text: str, macros: dict[str, list[list[str]]], complete: bool) -> str:

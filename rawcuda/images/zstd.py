@@ -135,22 +135,24 @@ def _frame(data: bytes, at: int, made: bytearray, most: int) -> int:
 class _Backwards:
     """A stream of bits that is read backwards: from the highest set bit of the last byte, which is not part of it."""
 
-    __slots__ = ("number", "left")
+    __slots__ = ("data", "left")
 
     def __init__(self, data: bytes) -> None:
         if not data or not data[-1]:
             raise ValueError("damaged Zstandard data")
-        self.number = int.from_bytes(data, "little")
-        self.left = self.number.bit_length() - 1
+        self.data = data
+        self.left = 8 * len(data) - 9 + data[-1].bit_length()
 
     def take(self, count: int) -> int:
         """Return the next bits; missing ones are 0."""
         self.left -= count
-        if self.left >= 0:
-            return self.number >> self.left & (1 << count) - 1
+        first = self.left >> 3
+        if first >= 0:  # (to shift all bits would take time in proportion to their number)
+            word = int.from_bytes(self.data[first : first + 9], "little")
+            return word >> (self.left & 7) & (1 << count) - 1
         if self.left < -64:
             raise IndexError
-        return self.number << -self.left & (1 << count) - 1
+        return int.from_bytes(self.data[:8], "little") << -self.left & (1 << count) - 1
 
 
 class _State:
@@ -224,7 +226,7 @@ class _State:
         stream, made = _Backwards(data), bytearray()
         if size > stream.left:  # a symbol has at least one bit
             raise IndexError
-        number, left, mask = stream.number, stream.left, (1 << most) - 1
+        number, left, mask = int.from_bytes(data, "little"), stream.left, (1 << most) - 1
         for _ in range(size):
             left -= most
             symbol, bits = table[(number >> left if left >= 0 else number << -left) & mask]

@@ -200,13 +200,27 @@ def test_the_programs_import_nothing_from_the_current_folder(python: Python, tmp
     here = tmp_path / "here"
     here.mkdir()
     (here / "x.ptx").write_text(CALLED)
-    for name in ("importlib", "__future__", "re", "shlex", "signal", "bisect", "ast", NAME):
+    for name in (
+        "sitecustomize",
+        "usercustomize",
+        "importlib",
+        "__future__",
+        "re",
+        "shlex",
+        "signal",
+        "bisect",
+        "ast",
+        NAME,
+    ):
         (here / f"{name}.py").write_text("raise SystemExit('it was planted')")
     code = f"""
-import subprocess
+import os, subprocess
 for command in ["ptxas", "x.ptx", "-o", "x.cubin"], ["nvcc", "--version"]:
-    done = subprocess.run(command, cwd={str(here)!r}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    print(done.stdout.decode())
+    for path in {{}}, {{"PYTHONPATH": ":/none"}}:  # with an empty part, the absolute folder is in sys.path
+        environment = {{**os.environ, **path}}
+        run = subprocess.run
+        done = run(command, cwd={str(here)!r}, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        print(done.stdout.decode())
 """
     done = python(["-m", NAME, "emulate", "--", sys.executable, "-c", code], timeout=120)
     said = done.stdout + done.stderr

@@ -389,9 +389,13 @@ def test_a_report_reads_only_plain_files(file: str) -> None:
     assert "ptx line 7 | mov.u64 %d, 16; st.global.u32 [%d], 1; ret; }" in client.emulator.reports[-1]
 
 
-@pytest.mark.parametrize("name, quoted", [("k.cu", True), ("K.PY", True), ("id_rsa", False), ("notes.txt", False)])
+@pytest.mark.parametrize("name, quoted", [("k.cu", True), ("K.PY", True), ("id_rsa", False), ("link.c", False)])
 def test_a_report_quotes_only_files_whose_names_are_those_of_sources(tmp_path: Path, name: str, quoted: bool) -> None:
-    (tmp_path / name).write_text("a secret\n")
+    if name == "link.c":
+        (tmp_path / "id_rsa").write_text("a secret\n")
+        (tmp_path / name).symlink_to(tmp_path / "id_rsa")
+    else:
+        (tmp_path / name).write_text("a secret\n")
     client = Client()
     body = ".entry k(){ .reg .b64 %d;\n.loc 1 1 1\nmov.u64 %d, 16; st.global.u32 [%d], 1; ret; }\n"
     text = f'{HEAD}.file 1 "{tmp_path / name}"\n{body}'

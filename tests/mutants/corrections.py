@@ -48,6 +48,31 @@ class Correction(NamedTuple):
 REMEMBERED = "driver/test_remembered.py::test_what_is_remembered_is_what_would_be_worked_out_anew"
 CORRECTIONS = [
     Correction(
+        "what others can write",
+        "ptxas of emulate imports from the current folder",
+        "emulator/impersonating/programs.py",
+        old="unset PYTHONPATH\n",
+        new="",
+        test="emulator/test_compilers.py::test_the_programs_import_nothing_from_the_current_folder",
+    ),
+    Correction(
+        "what others can write",
+        "a report quotes a private file through a link",
+        "emulator/ptx/checking/sources.py",
+        old=" or not os.path.realpath(file).lower().endswith(_SOURCES):",
+        new=":",
+        test="emulator/test_ptx_hostile.py::test_a_report_quotes_only_files_whose_names_are_those_of_sources[link.c-False]",
+    ),
+    Correction(
+        "texts in proportion",
+        "blank lines of CUDA C take quadratic time",
+        "compiler/declarations.py",
+        old='_INCLUDES = re.compile(r"^[ \\t\\f\\v]*#',
+        new='_INCLUDES = re.compile(r"^\\s*#',
+        test="null/test_kernel_types.py::test_blank_lines_are_read_in_linear_time",
+        hangs=True,
+    ),
+    Correction(
         "captures and graphs, read line by line",
         "an update shows the driver a closed event",
         "gpu/graphs/updates.py",

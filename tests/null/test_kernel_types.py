@@ -218,6 +218,12 @@ def test_a_header_that_is_not_read_may_define_a_macro_that_has_a_default() -> No
         assert of_source(default + kernel, sizes=[8], options=[option, "config.h"]) == ["? x"], option
 
 
+def test_blank_lines_are_read_in_linear_time() -> None:
+    """This would take minutes if each line looked through those that follow."""
+    kernel = "__global__ void k(float *x) {}"
+    assert of_source("\n" * 300_000 + kernel, sizes=[8]) == ["float *x"]
+
+
 @pytest.mark.parametrize(
     "text", ["#ifndef X\n#define A 1\n", "#ifndef X\n#define A 1\n#endif\n", "#if 0\n#else\n#define A 1\n"]
 )

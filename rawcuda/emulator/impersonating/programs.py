@@ -33,6 +33,7 @@ _WITH_VALUE = re.compile(
 )
 # -c puts "", the current folder, into the path of imports: it is taken out before anything is imported from a file.
 _SCRIPT = """#!/bin/sh
+unset PYTHONPATH
 exec {python} -c 'import sys; sys.path[:] = [sys.argv.pop(1), *filter(None, sys.path)]
 from importlib import import_module
 sys.exit(import_module(sys.argv.pop(1)).main(sys.argv[1:]))' {root} {module} {name} "$@"

@@ -126,8 +126,6 @@ class Recording:
         try:
             earlier = mark_end(primary, queue)
             with beginning:  # no wait begins from here on, and those that have begun end
-                _let_waits_end()
-                self._state = "begun"
                 self._note_number(getattr(primary.calls, symbol), (queue, *arguments, mode))
                 if earlier is not None:
                     before[self._number] = earlier
@@ -139,11 +137,16 @@ class Recording:
             raise
 
     def _note_number(self, call: Callable[..., int], arguments: tuple[object, ...]) -> None:
-        """Make the call that begins the capture, and note its number."""
-        # A __del__ of the program may close something in this thread before the number is known.
-        capturing[_NEXT] = self._kept
-        invalidate()  # from now on, each launch keeps its module if it is captured
+        """Make the call that begins the capture, and note its number.
+
+        The capture is in `capturing` before it looks at `waiting`, and before its number is known: another thread may
+        look at the first after it has entered the second, and a __del__ may close something in this thread.
+        """
         try:
+            capturing[_NEXT] = self._kept
+            _let_waits_end()
+            invalidate()  # from now on, each launch keeps its module if it is captured
+            self._state = "begun"
             call(*arguments)
             self._number = capture_number(self._primary.calls, self.stream.handle) or 0
             captured_on[self._number] = self._primary.ordinal

@@ -60,6 +60,7 @@ __all__ = [
     "device_of",
     "end_work",
     "hold_back",
+    "hold_captures",
     "keep",
     "keep_foreign",
     "make_ready",
@@ -167,12 +168,24 @@ def uncaptured(primary: PrimaryContext, stream: object, why: str, work: Callable
     """
     wait = object()
     try:
-        with beginning:
-            refuse_capture(primary, stream, why)
-            waiting.add(wait)
+        hold_captures(wait, primary, stream, why)
         return work(*arguments)
     finally:
         waiting.discard(wait)
+
+
+def hold_captures(wait: object, primary: PrimaryContext, stream: object, why: str) -> None:
+    """Let no capture of ours begin until `wait` is discarded from `waiting`; a capture that begins waits for that.
+
+    why     as for refuse_capture()
+    raises  InvalidUse  the stream is being captured
+    """
+    waiting.add(wait)
+    if capturing:  # tested afterwards: a capture that begins is in `capturing` before it looks at `waiting`
+        waiting.discard(wait)
+        with beginning:
+            refuse_capture(primary, stream, why)
+            waiting.add(wait)
 
 
 def make_ready(primary: PrimaryContext, stream: object, thing: Any) -> None:

@@ -135,10 +135,13 @@ def _lines(module: Module, file: str) -> list[str]:
 
 
 def _is_readable(file: str) -> bool:
-    """Tell whether a report may quote a file that the PTX names: the PTX is not trusted, so only a source."""
-    if not file.lower().endswith(_SOURCES):
-        return False
+    """Tell whether a report may quote a file that the PTX names: the PTX is not trusted, so only a source.
+
+    Neither is a link: what it leads to must have the name of a source, too.
+    """
     try:
+        if not file.lower().endswith(_SOURCES) or not os.path.realpath(file).lower().endswith(_SOURCES):
+            return False
         found = os.stat(file)
     except (OSError, ValueError):
         return False
