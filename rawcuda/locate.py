@@ -34,6 +34,7 @@ __all__ = [
     "searched",
     "load",
     "refuse_planted",
+    "safe_path",
     "mapped_file",
     "hidden_gpus",
     "needs_glibc",
@@ -211,10 +212,15 @@ def nvjitlink() -> list[Place]:
     return _found(("libnvJitLink.so*",), _library_folders())
 
 
+def safe_path() -> str:
+    """Return PATH without relative folders and the current one, for programs that look for others by it."""
+    return os.pathsep.join(_safe(os.environ.get("PATH", "").split(os.pathsep)))
+
+
 def on_path(name: str) -> list[str]:
     """Return the programs of this name in the folders of PATH, except relative ones and the current one."""
     name += ".exe" if sys.platform == "win32" else ""
-    paths = (os.path.join(folder, name) for folder in _safe(os.environ.get("PATH", "").split(os.pathsep)))
+    paths = (os.path.join(folder, name) for folder in safe_path().split(os.pathsep))
     return [path for path in dict.fromkeys(paths) if os.access(path, os.X_OK) and not os.path.isdir(path)]
 
 

@@ -196,7 +196,7 @@ def _headers(request: Request, folders: list[str], complete: bool) -> Iterator[t
     waiting: list[tuple[str, list[str]]] = []
 
     def find(text: bytes, near: list[str]) -> None:
-        for match in _INCLUDE.finditer(b"\n" + text.replace(b"\\\r\n", b"").replace(b"\\\n", b"")):
+        for match in _includes(text):
             name = match[1] or match[2]
             if name is None:
                 raise _Unknown
@@ -230,6 +230,28 @@ def _headers(request: Request, folders: list[str], complete: bool) -> Iterator[t
             find(text, [*near, os.path.dirname(path)] if os.path.dirname(path) not in near else near)
         if not is_found and not complete:
             raise _Unknown
+
+
+def _includes(text: bytes) -> Iterator[re.Match[bytes]]:
+    """Yield the matches of _INCLUDE in a text; its lines are joined first as the preprocessor does."""
+    return _INCLUDE.finditer(b"\n" + text.replace(b"\\\r\n", b"").replace(b"\\\n", b""))
+
+
+def refuse_current_folder(headers: dict[str, bytes]) -> None:
+    """Refuse the text of a header if NVRTC would take what it includes in quotes from the current folder.
+
+    NVRTC takes that for the folder of a header without a path, and searches it before all others.
+
+    raises  PermissionError  with the remedy
+    """
+    for name, text in headers.items():
+        for match in _includes(text):
+            included = os.fsdecode(match[1] or b"")
+            if included and included not in headers and os.path.isfile(os.path.join(os.path.dirname(name), included)):
+                raise PermissionError(
+                    f"header {worded(name)} includes {worded(included)}, which NVRTC would take from the current "
+                    "folder: give its text in headers=, too"
+                )
 
 
 def _option_values(options: list[str], words: tuple[str, ...]) -> Iterator[str]:

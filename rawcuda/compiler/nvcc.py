@@ -125,7 +125,12 @@ def _run(command: list[str]) -> tuple[int, str]:
 
     def run(path: str, options: list[str]) -> tuple[int, str]:
         done = subprocess.run(
-            [path, *options], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
+            [path, *options],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            check=False,
+            env={**os.environ, "PATH": locate.safe_path()},  # it finds the host's compiler there
         )
         return done.returncode, done.stdout.decode("utf-8", "replace")
 

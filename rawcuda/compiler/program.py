@@ -15,7 +15,7 @@ from .. import locate
 from ..errors import CompilerNotFound, CudaError, NotFound, Unsupported, shown, unsupported, worded
 from ..headers.status import NOT_FOUND, UNSUPPORTED_PTX_VERSION
 from ..hints import no_such_option
-from .cache import Store
+from .cache import Store, refuse_current_folder
 from .messages import diagnostics, failure, not_found, pin
 from .nvcc import Nvcc
 from .nvrtc import Nvrtc
@@ -266,6 +266,7 @@ def _compile(request: Request, loaded: Nvrtc | Nvcc, cache: Any) -> Outcome:
         store = Store(cache)
     folders = []  # nvcc has its own
     if loaded.kind == "NVRTC":
+        refuse_current_folder(request.headers)
         texts = request.source, *request.headers.values(), " ".join(request.options).encode("utf-8", "replace")
         includes = any(b"include" in text for text in texts)  # (to look at 2,000 headers takes 9 ms)
         folders = locate.headers(loaded.version[0], with_files=includes)

@@ -718,6 +718,19 @@ def test_nvcc_compiles_where_there_is_no_nvrtc(device: Any, build: Build, with_n
     assert len(rawcuda.compile(FILL, "sm_90", "ltoir", options=["-DVALUE=1"])) > 100
 
 
+def test_nvcc_does_not_look_for_programs_in_the_current_folder(
+    with_nvcc: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("gcc", "g++", "cc", "c++", "cudafe++", "cicc", "ptxas"):
+        (tmp_path / name).write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\nexit 1\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    for first in ("", ".", str(tmp_path)):
+        monkeypatch.setenv("PATH", f"{first}{os.pathsep}{os.environ['PATH']}")
+        assert b".entry" in rawcuda.compile(FILL, "sm_90", options=["-DVALUE=1"])
+    assert not (tmp_path / "ran").exists()
+
+
 def test_nvccs_errors_and_warnings(build: Build, with_nvcc: Any, tmp_path: Path) -> None:
     (tmp_path / "k.cu").write_text('extern "C" __global__ void k(float *x)\n{\n    *x = tow;\n}\n')
     with pytest.raises(rawcuda.CompileFailed) as raised:
@@ -1174,6 +1187,26 @@ def test_nvcc_works_in_no_folder_that_others_can_exchange(
     with pytest.raises(PermissionError, match=f"chmod go-w {tmp_path}"):
         rawcuda.compile(FILL, "sm_90", options=["-DVALUE=1"])
     assert not list(tmp_path.iterdir())
+
+
+def test_what_a_header_includes_is_not_taken_from_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    for name in ("v.h", "cuda_fp16.h", "folder/v.h"):
+        (tmp_path / name).write_text("#define VALUE 1\n")
+    for name, text in (
+        ("x.h", '#include "v.h"\n'),
+        ("x.h", '#include "cuda_fp16.h"\n'),
+        ("folder/x.h", '# include "v.h"\n'),
+        ("x.h", '#inc\\\nlude /* a */ "folder/v.h"\n'),
+    ):
+        with pytest.raises(PermissionError, match=r"header .*x\.h.* includes .*\.h.*: give its text in headers=, too"):
+            rawcuda.compile(f'#include "{name}"\n{FILL}', headers={name: text})
+    given = {"x.h": '#include "v.h"\n', "v.h": "#define VALUE 2\n"}
+    assert rawcuda.compile(f'#include "x.h"\n{FILL}', headers=given)
+    assert rawcuda.compile(f'#include "x.h"\n{FILL}', headers={"x.h": "#include <cuda_fp16.h>\n#define VALUE 3\n"})
 
 
 # -- the commands

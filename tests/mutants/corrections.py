@@ -49,6 +49,22 @@ REMEMBERED = "driver/test_remembered.py::test_what_is_remembered_is_what_would_b
 CORRECTIONS = [
     Correction(
         "what others can write",
+        "nvcc looks for the host's compiler in the current folder",
+        "compiler/nvcc.py",
+        old='"PATH": locate.safe_path()',
+        new='"PATH": os.environ["PATH"]',
+        test="driver/test_compile.py::test_nvcc_does_not_look_for_programs_in_the_current_folder",
+    ),
+    Correction(
+        "what others can write",
+        "what the text of a header includes is taken from the current folder",
+        "compiler/program.py",
+        old="        refuse_current_folder(request.headers)\n",
+        new="",
+        test="driver/test_compile.py::test_what_a_header_includes_is_not_taken_from_the_current_folder",
+    ),
+    Correction(
+        "what others can write",
         "ptxas of emulate imports from the current folder",
         "emulator/impersonating/programs.py",
         old="unset PYTHONPATH\n",
@@ -61,7 +77,10 @@ CORRECTIONS = [
         "emulator/ptx/checking/sources.py",
         old=" or not os.path.realpath(file).lower().endswith(_SOURCES):",
         new=":",
-        test="emulator/test_ptx_hostile.py::test_a_report_quotes_only_files_whose_names_are_those_of_sources[link.c-False]",
+        test=(
+            "emulator/test_ptx_hostile.py::"
+            "test_a_report_quotes_only_files_whose_names_are_those_of_sources[link.c-False]"
+        ),
     ),
     Correction(
         "texts in proportion",
@@ -132,8 +151,8 @@ CORRECTIONS = [
         "captures and graphs, read line by line",
         "a capture begins while pageable memory is copied, and records the copy",
         "gpu/memory/ordering.py",
-        old="            waiting.add(wait)\n        return work",
-        new="            pass\n        return work",
+        old="    waiting.add(wait)\n    if capturing:  #",
+        new="    if capturing:  #",
         test="driver/test_foreign_captures.py::test_no_capture_begins_while_pageable_memory_is_copied[download]",
     ),
     Correction(
@@ -861,8 +880,8 @@ CORRECTIONS = [
         "work that uses what is released",
         "a launch that was checked before a capture does not keep its module",
         "gpu/graphs/recording.py",
-        old="        invalidate()  # from",
-        new="        pass  # from",
+        old="            invalidate()  # from",
+        new="            pass  # from",
         test="driver/test_graph.py::test_a_graph_keeps_the_module_of_a_captured_launch[True]",
     ),
     Correction(
@@ -1290,7 +1309,7 @@ CORRECTIONS = [
         "captures",
         "a collection that closes pinned memory while a capture begins breaks the capture",
         "gpu/graphs/recording.py",
-        old="        capturing[_NEXT] = self._kept\n",
+        old="            capturing[_NEXT] = self._kept\n",
         new="",
         test="driver/test_ownership.py::"
         "test_closing_in_a_collection_while_a_capture_begins_or_ends[cuStreamBeginCapture_v2]",

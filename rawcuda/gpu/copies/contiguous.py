@@ -87,13 +87,13 @@ def _copy_foreign(
     using   the stream in a form that need not be asked for its handle again; stream: as it was given
     """
     is_pageable, wait = "host" in (to.kind, of.kind), object()
+    for thing in (dst, src):
+        if thing.stream is not None and thing.stream is not stream:
+            make_ready(primary, using, thing)
+            dst.ptr, src.ptr
     try:
         if is_pageable:
             hold_captures(wait, primary, using, PAGEABLE)  # (uncaptured() would take 6 % of a short copy)
-        for thing in (dst, src):
-            if thing.stream is not None and thing.stream is not stream:
-                make_ready(primary, using, thing)
-                dst.ptr, src.ptr
         primary.calls.cuMemcpyAsync(to.argument, of.argument, to.form.size, queue)
         if is_pageable:  # nothing keeps it alive, and its owner may use it immediately
             primary.calls.cuStreamSynchronize(queue)
