@@ -10,6 +10,7 @@ Read next    program.py
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import re
@@ -119,6 +120,8 @@ class Store:
         except FileNotFoundError:
             return None
         except OSError as error:
+            if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM):  # the file itself may be whole
+                raise
             raise _damaged(path, str(error.strerror)) from None
         try:
             status = os.fstat(descriptor)

@@ -27,9 +27,10 @@ if TYPE_CHECKING:
 __all__ = ["Array", "read", "read_header", "write", "check_target"]
 
 # numbers that no word follows, strings without escapes, brackets, and the three words
-_PLAIN = r"""(?:[\s{}()\[\],:-]|'[^'\\]*'|"[^"\\]*"|\d+(?![\w.])|True|False|None)*"""
+_PLAIN = r"""(?:[\s{}()\[\],:]|-(?=\d)|'[^'\\]*'|"[^"\\]*"|\d+(?![\w.])|True|False|None)*"""
 _MAGIC = b"\x93NUMPY"
 _HEADER_LIMIT = 10_000  # NumPy's own limit: a longer header could take the parser very long, or overflow its stack
+_DEEPEST = 100  # brackets in brackets: Python's parser takes 1.3 kB of stack for each
 _ALIGNMENT = 64  # of the start of the data, so that elements of a memory-mapped file are aligned
 
 
@@ -175,9 +176,13 @@ def _described(path: Path, header: str) -> tuple[dtypes.DType, Shape, bool]:
     """
     import ast
     import re
+    from itertools import accumulate
 
     try:
         if re.fullmatch(_PLAIN, header) is None:
+            raise ValueError
+        depths = accumulate((each in "([{") - (each in ")]}") for each in header)
+        if max(depths, default=0) > _DEEPEST:
             raise ValueError
         facts = ast.literal_eval(header.strip())
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import linecache
 import os
 import re
@@ -1035,6 +1036,19 @@ def test_a_failure_is_not_kept(tmp_path: Path) -> None:
         with pytest.raises(rawcuda.CompileFailed):
             rawcuda.compile("nonsense", cache=tmp_path / "kept")
     assert not list((tmp_path / "kept").iterdir())
+
+
+def test_without_a_descriptor_no_file_of_the_cache_is_called_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none(path: str, *given: Any) -> int:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    given: dict[str, Any] = {"options": ["-DVALUE=1"], "cache": tmp_path / "kept"}
+    rawcuda.compile(FILL, **given)
+    monkeypatch.setattr(cache.os, "open", none)
+    with pytest.raises(OSError, match="Too many open files"):
+        rawcuda.compile(FILL, **given)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="a user without rights makes no links on Windows")

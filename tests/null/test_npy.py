@@ -160,7 +160,20 @@ def test_refuses(put, case):
     assert "\n" not in said and len(said) < len(path) + 400
 
 
-@pytest.mark.parametrize("text", ["1if 1else " * 900 + "1", "'\\d' " * 900, "(0in 1)", "1_000", "True1", "b'x'"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1if 1else " * 900 + "1",
+        "'\\d' " * 900,
+        "(0in 1)",
+        "1_000",
+        "True1",
+        "b'x'",
+        "-" * 9000 + "1",
+        "- 1",
+        "(" * 101 + ")" * 101,
+    ],
+)
 def test_a_hostile_header_makes_no_warnings(put, text):
     """Python's compiler would write a line to stderr for each of its literals."""
     with warnings.catch_warnings(record=True) as caught:
