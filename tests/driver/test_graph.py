@@ -2,7 +2,10 @@
 
 import array
 import contextlib
+import ctypes
 import gc
+import threading
+import time
 import weakref
 
 import pytest
@@ -126,6 +129,30 @@ def test_blocks_without_with(device):
         graph.__exit__(None, None, None)
         graph.launch(stream)
         graph.close()
+
+
+def test_a_graph_runs_when_a_thread_without_a_context_calls_the_driver(device):
+    """The emulator runs pending work in any call."""
+    with device.stream() as stream, device.graph() as graph:
+        memory, gate, address = device.allocate(16).fill(0), threading.Event(), ctypes.c_uint64()
+        device.synchronize()
+        graph.fill(memory, 7)
+        stream.call(gate.wait, 60)
+        stream.call(time.sleep, 0.05)
+        graph.launch(stream)
+        gate.set()
+
+        def call():
+            for _ in range(20):
+                rawcuda.cu.cuMemAddressReserve(ctypes.byref(address), 1 << 21, 0, 0, 0)
+                rawcuda.cu.cuMemAddressFree(address.value, 1 << 21)
+                time.sleep(0.01)
+
+        thread = threading.Thread(target=call)
+        thread.start()
+        thread.join(60)
+        device.synchronize()
+        assert memory.view("uint8").tolist() == [7] * 16
 
 
 @pytest.mark.filterwarnings("ignore:nothing was captured")

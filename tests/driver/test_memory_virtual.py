@@ -339,7 +339,7 @@ def test_what_was_closed_and_is_exported_waits_for_work_at_its_end(device, grain
     """Work that was queued before close() may use it; close() left the release to the last export."""
     calls, ending = [], {"virtual": "cuMemUnmap", "pinned": "cuMemFreeHost"}[kind]
     memory = device.virtual_memory(grain) if kind == "virtual" else device.allocate(grain, kind="pinned")
-    exported = memory.view().__dlpack__(stream=-1)
+    exported = memory.lease()  # as every export holds
     memory.fill(1)
     memory.close()
     with rawcuda.trace(lambda event: calls.append(getattr(event, "name", ""))):

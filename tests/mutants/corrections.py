@@ -48,6 +48,14 @@ class Correction(NamedTuple):
 REMEMBERED = "driver/test_remembered.py::test_what_is_remembered_is_what_would_be_worked_out_anew"
 CORRECTIONS = [
     Correction(
+        "captures and graphs, read line by line",
+        "a node of a graph fails in a thread without a context",
+        "emulator/entries/graphs/operations.py",
+        old="        stack.append(context)\n",
+        new="        stack.append(stack[-1])\n",
+        test="driver/test_graph.py::test_a_graph_runs_when_a_thread_without_a_context_calls_the_driver",
+    ),
+    Correction(
         "what others can write",
         "nvcc looks for the host's compiler in the current folder",
         "compiler/nvcc.py",

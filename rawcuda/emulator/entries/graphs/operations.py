@@ -170,7 +170,7 @@ class Copy(Operation):
 
     def work(self, machine: Machine) -> Run:
         """Return the function that copies."""
-        return _late(lambda: copy_work(machine, self.words))
+        return _late(self.context, lambda: copy_work(machine, self.words))
 
     def prevents(self, other: Operation) -> int:
         """Refuse other types of memory and another context."""
@@ -212,7 +212,7 @@ class Fill(Operation):
 
     def work(self, machine: Machine) -> Run:
         """Return the function that fills."""
-        return _late(lambda: fill_work(machine, *self._arguments()))
+        return _late(self.context, lambda: fill_work(machine, *self._arguments()))
 
     def prevents(self, other: Operation) -> int:
         """Refuse another context, another number of rows and, for several rows, another shape or size of elements."""
@@ -224,14 +224,18 @@ class Fill(Operation):
         return 0
 
 
-def _late(make: Callable[[], Run]) -> Run:
-    """Return a function that looks its memory up when it runs."""
+def _late(context: Context, make: Callable[[], Run]) -> Run:
+    """Return a function that looks its memory up when it runs, in the context of the node."""
 
     def run() -> None:
+        stack = context.machine.thread().stack  # the thread that waits for the work may have no current context
+        stack.append(context)
         try:
             made = make()
         except Refused as refused:
             raise Fault(700, f"a node of a graph: {refused.report}") from None
+        finally:
+            stack.pop()
         made()
 
     return run
