@@ -165,7 +165,8 @@ class Driver(Calls):
             function.symbol = symbol
             if not kinds:
                 self._convert(function)
-            function = self._guarded(function)
+            if symbol != "cuCtxPopCurrent_v2":  # its push was guarded; an interrupt must find no Python code before it
+                function = self._guarded(function)
             if not kinds:
                 self._raw[symbol] = function
         return function
@@ -173,12 +174,13 @@ class Driver(Calls):
     def brief(self, symbol: str) -> Any:
         """Bind a function like raw(), for calls that do not release the GIL: they are 30 ns faster, of 110.
 
-        It must only access variables of the calling thread, so that it cannot wait for another thread.
+        It must only access variables of the calling thread, so that it cannot wait for another thread. It is not
+        guarded: near the recursion limit it may do nothing, and the call that it is made for raises.
         """
         function: Any = _Brief(self.address(symbol))
         function.symbol = symbol
         self._convert(function)
-        return self._guarded(function)
+        return function
 
     def _guarded(self, function: Any) -> Any:
         """Return a C function; one of the emulator is called only if Python's stack has room for its code.

@@ -6,6 +6,7 @@ Most tests also run on a GPU, because the emulator must give the same results as
 import array
 import ctypes
 import threading
+import types
 
 import pytest
 
@@ -369,6 +370,13 @@ def test_what_queued_work_uses_is_kept_if_the_wait_for_its_end_is_refused(device
 
 
 # -- the stack
+
+
+def test_what_restores_a_thread_is_no_python_function(device):
+    """An interrupt would come before the call, and leave a context pushed or the capture mode relaxed."""
+    primary = device._primary
+    for function in (primary.pop, primary.driver.exchange_mode, primary.driver.ask_current):
+        assert not isinstance(function, types.FunctionType)
 
 
 @pytest.mark.parametrize("what", ["fill", "copy", "launch", "allocate"])
