@@ -213,8 +213,11 @@ def nvjitlink() -> list[Place]:
 
 
 def safe_path() -> str:
-    """Return PATH without relative folders and the current one, for programs that look for others by it."""
-    return os.pathsep.join(_safe(os.environ.get("PATH", "").split(os.pathsep)))
+    """Return PATH without relative folders and the current one, for programs that look for others by it.
+
+    An empty PATH would mean the current folder: the system's default stands in its place.
+    """
+    return os.pathsep.join(_safe(os.environ.get("PATH", "").split(os.pathsep))) or os.defpath
 
 
 def on_path(name: str) -> list[str]:

@@ -77,6 +77,15 @@ def plant(folder):
     return ran
 
 
+@pytest.mark.skipif(os.name != "posix", reason="Windows searches the current folder in other ways")
+@pytest.mark.parametrize("path", ["", ".", ":", None])
+def test_a_path_without_a_safe_folder_does_not_mean_the_current_one(tmp_path, monkeypatch, path):
+    plant(tmp_path)
+    monkeypatch.chdir(tmp_path / "bin")
+    monkeypatch.setenv("PATH", str(tmp_path / "bin") if path is None else path)
+    assert locate.safe_path() == os.defpath and not [each for each in locate.on_path("nvcc") if not os.path.isabs(each)]
+
+
 def everywhere():
     """Return each place where something is found that could be loaded or run."""
     return [path for find in (locate.nvrtc, locate.nvjitlink, locate.nvcc, locate.ptxas) for path, _ in find()]
