@@ -223,7 +223,7 @@ def safe_path() -> str:
 def on_path(name: str) -> list[str]:
     """Return the programs of this name in the folders of PATH, except relative ones and the current one."""
     name += ".exe" if sys.platform == "win32" else ""
-    paths = (os.path.join(folder, name) for folder in safe_path().split(os.pathsep))
+    paths = (os.path.join(folder, name) for folder in _safe(os.environ.get("PATH", "").split(os.pathsep)))
     return [path for path in dict.fromkeys(paths) if os.access(path, os.X_OK) and not os.path.isdir(path)]
 
 
