@@ -5,7 +5,9 @@ import contextlib
 import copy
 import ctypes
 import gc
+import os
 import pickle
+import tempfile
 import threading
 import time
 import weakref
@@ -633,6 +635,23 @@ def test_debug_dot(device, graph, word, step):
     text = graph.debug_dot()
     assert text.startswith("digraph") and "step" in text and "->" in text
     assert len(graph.debug_dot(verbose=True)) > len(text)
+
+
+def test_debug_dot_without_descriptors_leaves_nothing(graph, tmp_path, monkeypatch):
+    resource = pytest.importorskip("resource")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    graph.empty()
+    assert graph.debug_dot()  # (it has imported what it needs)
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    lowest = os.dup(0)
+    os.close(lowest)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, limits[1]))
+    try:
+        with pytest.raises((OSError, errors.CudaError)):
+            graph.debug_dot()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_picture(device, graph, word, step):

@@ -548,6 +548,25 @@ def test_a_recorded_graph_can_be_changed(device, word):
         graph.close()
 
 
+def test_a_recorded_kernel_has_no_name_after_its_module(device, word, graph):
+    with device.load(graph_kernels.STEP) as loaded, device.stream() as stream:
+        step = loaded["step"].configure(grid=1, block=1, stream=stream)
+        with stream.capture(into=graph):
+            step(word, 1)
+            (node,) = graph.nodes
+            assert node.label == ""  # the graph is not complete
+        assert node.label == "step"
+        with stream.capture(into=graph):
+            step(word, 1)
+    (other,) = [each for each in graph.nodes if each != node]  # the driver must not read the name of its function
+    assert (node.label, other.label) == ("step", "")
+    with pytest.raises(errors.Closed, match="update that node"):
+        graph.debug_dot()
+    other.destroy()
+    node.destroy()
+    assert graph.debug_dot().startswith("digraph")
+
+
 def test_memory_that_is_allocated_in_a_capture(device, word):
     with device.stream() as stream:
         with stream.capture() as graph:

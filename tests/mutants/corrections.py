@@ -64,6 +64,22 @@ CORRECTIONS = [
         test="driver/test_graph.py::test_a_graph_runs_when_a_thread_without_a_context_calls_the_driver",
     ),
     Correction(
+        "captures and graphs, read line by line",
+        "a label shows the driver a function of a closed module",
+        "gpu/graphs/nodes.py",
+        old="            node_parameters.check_open(graph)\n",
+        new="            pass\n",
+        test="driver/test_graph_updates.py::test_a_recorded_kernel_has_no_name_after_its_module",
+    ),
+    Correction(
+        "captures and graphs, read line by line",
+        "debug_dot() shows the driver a function of a closed module",
+        "gpu/graphs/graph.py",
+        old="                check_open(self)  # the driver reads the names of functions\n",
+        new="",
+        test="driver/test_graph_updates.py::test_a_recorded_kernel_has_no_name_after_its_module",
+    ),
+    Correction(
         "what others can write",
         "nvcc looks for the host's compiler in the current folder",
         "compiler/nvcc.py",

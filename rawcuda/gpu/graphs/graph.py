@@ -102,6 +102,7 @@ class Graph(Owned):
         "_parent",
         "_lock",
         "_kept",
+        "_owners",
         "_given",
         "_nodes",
         "_version",
@@ -139,6 +140,7 @@ class Graph(Owned):
         self._given: dict[int, Given] = {}
         self._nodes: dict[int, ref[Node]] = {}
         self._version = 0  # counts changes
+        self._owners: tuple[Owned, ...] | None = None  # what must be open; None: it has to be collected from `_kept`
         self._executable: Executable | None = None
         # The capture into this graph that is in progress. The with block alone keeps it, so that one which an
         # interrupt left without its end is collected, and ended by its finalizer.
@@ -551,17 +553,24 @@ class Graph(Owned):
 
         verbose  with all parameters and handles
         calls    cuGraphDebugDotPrint
+        raises   Closed  a node uses a module, event, texture or CUDA array that is closed
         """
         import os
         import tempfile
 
         flags = int(as_bool("verbose", verbose))
-        with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "graph.dot")
+        folder = tempfile.mkdtemp()  # (a TemporaryDirectory would need a free descriptor to remove it)
+        path = os.path.join(folder, "graph.dot")
+        try:
             with self._asking():
+                check_open(self)  # the driver reads the names of functions
                 self._primary.driver.cuGraphDebugDotPrint(cuda_h.CUgraph(self.handle), os.fsencode(path), flags)
             with open(path, encoding="utf-8", errors="replace") as file:
                 return file.read()
+        finally:
+            if os.path.exists(path):
+                os.unlink(path)
+            os.rmdir(folder)
 
     def _repr_svg_(self) -> str | None:
         from ... import _graph_picture
@@ -602,6 +611,7 @@ class Graph(Owned):
     def _changed(self) -> None:
         """Record a change, so that the next launch instantiates this graph again."""
         self._root._version += 1
+        self._root._owners = None
 
     def _keep(self, key: object, things: Sequence[object] | None) -> None:
         """Keep alive what a node uses now, instead of what it used before."""
@@ -618,6 +628,7 @@ class Graph(Owned):
             if self._outer is None:
                 self._kept.clear()
                 self._given.clear()
+                self._changed()
         if dropped:
             drain()
 

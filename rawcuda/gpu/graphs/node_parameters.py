@@ -187,7 +187,10 @@ def refuse_closed(owners: Iterable[Owned]) -> None:
 
 def check_open(graph: Graph) -> None:
     """Raise Closed if a node of a graph uses a module, an event, a texture or a CUDA array that is closed."""
-    refuse_closed(owners_in(things_in(graph._root._kept.values())))
+    root = graph._root
+    if root._owners is None:
+        root._owners = tuple({id(owner): owner for owner in owners_in(things_in(root._kept.values()))}.values())
+    refuse_closed(root._owners)
 
 
 def _settle(graph: Graph) -> None:

@@ -115,7 +115,7 @@ class Node:
                 self._label = _kernel_name(self)
             else:
                 self._label = ""
-        return self._label
+        return self._label or ""
 
     @property
     def handle(self) -> int:
@@ -180,6 +180,7 @@ class Node:
                 graph._keep(gone, None)
             if not node_handles(root):
                 root._kept.clear()  # also what captures have used
+                root._changed()
 
     def __copy__(self) -> NoReturn:
         raise TypeError("a node belongs to its graph and cannot be copied: clone the graph")
@@ -515,14 +516,24 @@ def node_at(graph: Graph, handle: int) -> Node:
     return found
 
 
-def _kernel_name(node: Node) -> str:
-    """Return the name of the kernel that a recorded node launches, if the driver knows it."""
+def _kernel_name(node: Node) -> str | None:
+    """Return the name of the kernel that a recorded node launches, if the driver knows it.
+
+    None: not now, during a capture, or while the graph uses something that is closed, maybe the module of the kernel.
+    """
     graph = node.graph
+    recording = graph._root._recording()
+    if recording is not None and recording.is_in_progress:
+        return None
     driver, text = graph._primary.driver, ctypes.c_char_p()
     if not driver.has("cuFuncGetName") or not driver.has("cuGraphKernelNodeGetParams_v2"):
         return ""
     found = cuda_h.CUDA_KERNEL_NODE_PARAMS()
     with graph._asking():
+        try:
+            node_parameters.check_open(graph)
+        except Closed:
+            return None
         driver.cuGraphKernelNodeGetParams_v2(cuda_h.CUgraphNode(node.handle), byref(found))
         function = getattr(found.func, "value", found.func)
         if not function:
