@@ -30,11 +30,11 @@ __all__ = [
     "nvcc",
     "ptxas",
     "on_path",
+    "environment",
     "headers",
     "searched",
     "load",
     "refuse_planted",
-    "safe_path",
     "mapped_file",
     "hidden_gpus",
     "needs_glibc",
@@ -212,12 +212,29 @@ def nvjitlink() -> list[Place]:
     return _found(("libnvJitLink.so*",), _library_folders())
 
 
-def safe_path() -> str:
-    """Return PATH without relative folders and the current one, for programs that look for others by it.
+def environment() -> dict[str, str]:
+    """Return the environment for a program that looks for others, or for libraries and headers, by itself.
 
-    An empty PATH would mean the current folder: the system's default stands in its place.
+    Its lists of folders are without relative ones, the current one, missing ones, and those into which every user can
+    put files. An empty PATH would mean the current folder: the system's default stands in its place.
     """
-    return os.pathsep.join(_safe(os.environ.get("PATH", "").split(os.pathsep))) or os.defpath
+    made = dict(os.environ)
+    for name in _LISTS:
+        if name in made:
+            listed = made[name].replace(";", os.pathsep) if name == "LD_LIBRARY_PATH" else made[name]
+            there = [folder for folder in _safe(listed.split(os.pathsep)) if os.path.isdir(folder)]
+            folders = [folder for folder in there if not _is_planted(folder)]
+            made[name] = os.pathsep.join(folders)
+            if not folders:
+                del made[name]
+    made.setdefault("PATH", os.defpath)
+    return made
+
+
+_LISTS = (
+    "PATH", "LD_LIBRARY_PATH",
+    "COMPILER_PATH", "LIBRARY_PATH", "CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH",  # of the host's compiler
+)  # fmt: skip
 
 
 def on_path(name: str) -> list[str]:
@@ -252,35 +269,48 @@ def headers(major: int, *, with_files: bool = True) -> list[str]:
         for folder in ("include", "targets/x86_64-linux/include", "targets/sbsa-linux/include"):
             here = os.path.join(root, folder)
             if os.path.isfile(os.path.join(here, "cuda_fp16.h")) and _major(here) == major:
-                if _is_planted(here, with_files):
+                if _is_planted(here, with_files=with_files):
                     continue
                 beside = root
                 if os.path.basename(root) == "cuda_runtime":
                     beside = os.path.dirname(os.path.dirname(here))
                 inner, more = os.path.join(here, "cccl"), [os.path.join(beside, each, "include") for each in _BESIDE]
-                found = [each for each in more if os.path.isdir(each) and not _is_planted(each, with_files)]
-                if os.path.isdir(inner) and not _is_planted(inner, False):
+                found = [each for each in more if os.path.isdir(each) and not _is_planted(each, with_files=with_files)]
+                if os.path.isdir(inner) and not _is_planted(inner):
                     found.insert(0, inner)
                 return [here, *found]
     return []
 
 
-def _is_planted(folder: str, with_files: bool) -> bool:
-    """Tell whether every user could have put a folder of headers there, or a file or folder in it."""
+def _is_planted(folder: str, *, with_files: bool = False) -> bool:
+    """Tell whether every user could have put something into a folder that is searched, or could do so later.
+
+    with_files  whether the files and folders in it are looked at, too
+    """
     try:
         refuse_planted(folder)
-        if with_files:
-            _refuse_below(folder)
-    except PermissionError:
+        if os.path.isdir(folder):
+            _refuse_open(folder)
+            if with_files:
+                _refuse_below(folder)
+    except OSError:
         return True
     return False
+
+
+def _refuse_open(folder: str) -> None:
+    """Refuse a folder in which files are searched if every user may add one; the sticky bit does not prevent it."""
+    if sys.platform != "win32" and os.stat(folder).st_mode & stat.S_IWOTH:
+        raise PermissionError(f"every user can put files into {folder}, so it is not searched: chmod o-w {folder}")
 
 
 def _refuse_below(folder: str) -> None:
     """Refuse a folder if every user could have put a file or folder in it there."""
     waiting, linked = [folder], set()
     while waiting:
-        with os.scandir(waiting.pop()) as entries:
+        here = waiting.pop()
+        _refuse_open(here)
+        with os.scandir(here) as entries:
             found = list(entries)
         for each in found:
             if each.is_symlink() or each.stat(follow_symlinks=False).st_mode & stat.S_IWOTH:

@@ -130,7 +130,7 @@ def _run(command: list[str]) -> tuple[int, str]:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             check=False,
-            env={**os.environ, "PATH": locate.safe_path()},  # it finds the host's compiler there
+            env=locate.environment(),  # it finds the host's compiler there
         )
         return done.returncode, done.stdout.decode("utf-8", "replace")
 

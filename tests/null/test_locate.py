@@ -83,7 +83,30 @@ def test_a_path_without_a_safe_folder_does_not_mean_the_current_one(tmp_path, mo
     plant(tmp_path)
     monkeypatch.chdir(tmp_path / "bin")
     monkeypatch.setenv("PATH", str(tmp_path / "bin") if path is None else path)
-    assert locate.safe_path() == os.defpath and locate.on_path("nvcc") == []
+    assert locate.environment()["PATH"] == os.defpath and locate.on_path("nvcc") == []
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Windows has no such modes")
+@pytest.mark.parametrize("mode", [0o777, 0o1777])
+def test_programs_get_no_list_of_folders_in_which_something_could_be_planted(tmp_path, monkeypatch, mode):
+    for name in ("open", "inside/below", "good", "here"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "open").chmod(mode)
+    (tmp_path / "inside").chmod(0o777)
+    (tmp_path / "link").symlink_to(tmp_path / "open")
+    monkeypatch.chdir(tmp_path / "here")
+    names = "PATH", "LD_LIBRARY_PATH", "COMPILER_PATH", "LIBRARY_PATH", "CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH"
+    for name in names:
+        folders = [tmp_path / each for each in ("open", "good", "inside/below", "link", "here", "none")]
+        monkeypatch.setenv(name, ":".join(["", *map(str, folders), "relative", "."]))
+    made = locate.environment()
+    assert {made[name] for name in names} == {f"{tmp_path}/good"}
+    for name in names:
+        monkeypatch.setenv(name, f"{tmp_path}/open")
+    made = locate.environment()
+    assert made["PATH"] == os.defpath and not made.keys() & set(names[1:])
+    monkeypatch.setenv("LD_LIBRARY_PATH", f";{tmp_path}/good")
+    assert locate.environment()["LD_LIBRARY_PATH"] == f"{tmp_path}/good"
 
 
 def everywhere():
@@ -301,12 +324,14 @@ def test_headers_that_every_user_could_have_planted_are_not_used(tmp_path, monke
     assert locate.headers(77) == [str(include)]
     include.chmod(0o777)
     assert locate.headers(77) == []
+    include.chmod(0o1777)  # where others can add files, a name may be theirs later
+    assert locate.headers(77) == [] == locate.headers(77, with_files=False)
     include.chmod(0o755)
     (include / "crt").mkdir()
     (include / "crt/some.h").touch()
-    for path in (include / "crt/some.h", include / "crt"):
+    for path, others in ((include / "crt/some.h", 0o002), (include / "crt", 0o002), (include / "crt", 0o1002)):
         mode = path.stat().st_mode
-        path.chmod(mode | 0o002)
+        path.chmod(mode | others)
         assert locate.headers(77) == []
         path.chmod(mode)
     assert locate.headers(77) == [str(include)]

@@ -125,7 +125,7 @@ def _nvcc(given: list[str]) -> int:
             )
             words += ["-o", os.path.splitext(os.path.basename(source))[0] + ".cubin"]
     # nvcc starts ptxas by its name, and searches its own folder first
-    os.execve(places[0], [places[0], *words], {**os.environ, "PATH": locate.safe_path()})
+    os.execve(places[0], [places[0], *words], locate.environment())
 
 
 def _is_planted(path: str) -> bool:

@@ -349,6 +349,7 @@ def _release(path: str) -> str:
             stderr=subprocess.STDOUT,
             timeout=10,
             check=False,
+            env=locate.environment(),
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return str(error)

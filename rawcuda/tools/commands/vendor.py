@@ -150,7 +150,12 @@ def _commit() -> str:
         locate.refuse_planted(git[0])
         said = [
             subprocess.run(
-                [git[0], "-C", checkout, *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=20
+                [git[0], "-C", checkout, *words],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=20,
+                env=locate.environment(),
             ).stdout.strip()
             for words in (("rev-parse", "HEAD"), ("status", "--porcelain", "--", PACKAGE))
         ]
