@@ -19,7 +19,7 @@ import sys
 
 from .. import locate
 from ..errors import CacheDamaged, a_kind, worded
-from .request import Outcome
+from .request import ABOUT_LINES, Outcome, joined
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,10 +46,13 @@ _INCLUDE = re.compile(
     % (_START, _HASH, _BLANK, _HASH, _BLANK),
     re.M,
 )
+_CLOCK = re.compile(rb"__(?:DATE|TIME|TIMESTAMP)__")  # macros for the time of the compilation
 _FOLDERS = ("--include-path", "-I", "-isystem", "--system-include")
 _BY_OPTION = ("--pre-include", "-include")
-# Options that name files which are not read here, or define a macro that looks for headers
-_UNREAD = re.compile(r"(?:^|[=,])--?(?:optf|options-file|Xcompiler|compiler-options|(?:create-|use-)?pch)|__has_")
+# Options that name files which are not read here, or define a macro that looks for headers or at the time
+_UNREAD = re.compile(
+    r"(?:^|[=,])--?(?:optf|options-file|Xcompiler|compiler-options|(?:create-|use-)?pch)|__has_|__(?:DATE|TIME)"
+)
 _MOST_PLACES = 50_000
 
 
@@ -100,6 +103,8 @@ class Store:
         options = compiler.options(request, folders)
         add(b"%d options, %d names, %d headers" % (len(options), len(request.names), len(request.headers)))
         add(*map(os.fsencode, options), *map(str.encode, request.names))
+        if any(option.strip().startswith(ABOUT_LINES) for option in options):
+            add(os.fsencode(os.getcwd()))  # the code contains the absolute paths of sources
         for name in sorted(request.headers):
             add(name.encode(), request.headers[name])
         try:
@@ -171,7 +176,10 @@ def _damaged(path: str, why: str) -> CacheDamaged:
 
 
 class _Unknown(Exception):
-    """Headers that cannot be listed: a macro or an option file names one, only a compiler finds it, or too many."""
+    """Headers that cannot be listed: a macro or an option file names one, only a compiler finds it, or too many.
+
+    Or code that depends on the time.
+    """
 
 
 def _headers(request: Request, folders: list[str], complete: bool) -> Iterator[tuple[str, bytes | None]]:
@@ -188,7 +196,7 @@ def _headers(request: Request, folders: list[str], complete: bool) -> Iterator[t
             options += os.environ.get(name, "").split()
         for name in ("CPATH", "CPLUS_INCLUDE_PATH"):
             options += [f"-I={each}" for each in os.environ.get(name, "").split(os.pathsep) if name in os.environ]
-    if any(map(_UNREAD.search, options)):
+    if any(_UNREAD.search(option.strip(_BLANKS)) for option in options):
         raise _Unknown
     searched = [*(os.path.abspath(each) for each in _option_values(options, _FOLDERS)), *folders]
     own = []
@@ -199,7 +207,9 @@ def _headers(request: Request, folders: list[str], complete: bool) -> Iterator[t
     waiting: list[tuple[str, list[str]]] = []
 
     def find(text: bytes, near: list[str]) -> None:
-        for match in _includes(text):
+        if _CLOCK.search(joined(text)):
+            raise _Unknown
+        for match in _INCLUDE.finditer(b"\n" + joined(text)):
             name = match[1] or match[2]
             if name is None:
                 raise _Unknown
@@ -235,37 +245,17 @@ def _headers(request: Request, folders: list[str], complete: bool) -> Iterator[t
             raise _Unknown
 
 
-def _includes(text: bytes) -> Iterator[re.Match[bytes]]:
-    """Yield the matches of _INCLUDE in a text; its lines are joined first as the preprocessor does."""
-    return _INCLUDE.finditer(b"\n" + text.replace(b"\\\r\n", b"").replace(b"\\\n", b""))
-
-
-def refuse_current_folder(headers: dict[str, bytes]) -> None:
-    """Refuse the text of a header if NVRTC would take what it includes in quotes from the current folder.
-
-    NVRTC takes that for the folder of a header without a path, and searches it before all others.
-
-    raises  PermissionError  with the remedy
-    """
-    for name, text in headers.items():
-        for match in _includes(text):
-            included = os.fsdecode(match[1] or b"")
-            if included and included not in headers and os.path.isfile(os.path.join(os.path.dirname(name), included)):
-                raise PermissionError(
-                    f"header {worded(name)} includes {worded(included)}, which NVRTC would take from the current "
-                    "folder: give its text in headers=, too"
-                )
-
-
 def _option_values(options: list[str], words: tuple[str, ...]) -> Iterator[str]:
-    """Yield the values of an option in all its forms: -I/a, -I=/a, -I /a, --include-path=/a."""
-    waiting = iter(options)
-    for option in waiting:
+    """Yield the values of an option in all its forms: -I/a, -I=/a, "-I /a", -I /a, --include-path=/a.
+
+    NVRTC removes blanks at both ends of an option, and before a folder; a value may be one of several forms.
+    """
+    stripped = [option.strip(_BLANKS) for option in options]
+    for option, following in zip(stripped, [*stripped[1:], ""]):
         word = next((word for word in words if option.startswith(word)), None)
         if word is not None:
-            rest = option[len(word) :]
-            if rest.startswith("="):
-                value = rest[1:]
-            else:
-                value = rest or next(waiting, "")
-            yield from {value, *value.split(",")}
+            value = option[len(word) :].removeprefix("=") or following
+            yield from {value, value.strip(_BLANKS), *value.split(",")}
+
+
+_BLANKS = " \t\n\v\f\r"

@@ -199,7 +199,7 @@ def _members(kind: str, data: bytes) -> Iterator[tuple[str, list[containers.Memb
         for name, content in containers.archive(data):
             if content[:4] == containers.ELF and containers.machine(content) != containers.CUBIN_MACHINE:
                 found = containers.device_code(content, left)
-                left -= sum(len(member.code) for member in found)
+                left -= sum(member.size for member in found)
                 yield name, found
             elif content[:4] == containers.ELF:
                 yield name, [containers.Member("cubin", 0, content)]
@@ -207,7 +207,7 @@ def _members(kind: str, data: bytes) -> Iterator[tuple[str, list[containers.Memb
                 yield name, [containers.Member("ltoir", 0, content)]
             elif content[:4] == containers.FATBIN:
                 found = containers.fatbin(content, most=left)
-                left -= sum(len(member.code) for member in found)
+                left -= sum(member.size for member in found)
                 yield name, found
 
 

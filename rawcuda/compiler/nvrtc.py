@@ -28,7 +28,7 @@ __all__ = ["Nvrtc", "load"]
 
 _OLDEST = (11, 2)  # the first with nvrtcGetSupportedArchs
 _CPP_17 = (12, 0)  # the first whose default is C++17, which is nvcc's since 11.0; before, it is C++03
-_NOWHERE = b"/a-folder-that-is-not-there/"  # of a source that is not a file
+_NOWHERE = b"/a-folder-that-is-not-there/"  # of a source that is not a file, and of the texts of headers
 _CODES = {"ptx": "PTX", "cubin": "CUBIN", "ltoir": "LTOIR"}
 
 
@@ -111,7 +111,8 @@ class Nvrtc(ToolLibrary):
     def _compile(self, program: Any, request: Request, folders: list[str]) -> Outcome:
         """Create the program, which the caller must destroy, and compile it."""
         log = ""
-        headers, names = _strings(request.headers.values()), _strings(name.encode() for name in request.headers)
+        texts = _placed(request.headers)
+        headers, names = _strings(texts.values()), _strings(texts)
         options = _strings(map(os.fsencode, self.options(request, folders)))
         expressions = [encoded(name, "names") for name in request.names]
         source, name = request.source, os.fsencode(request.name)
@@ -140,6 +141,24 @@ class Nvrtc(ToolLibrary):
         there = ctypes.c_char_p()
         self._call("nvrtcGetLoweredName", program, name, ctypes.byref(there))
         return (there.value or b"").decode("utf-8", "replace")
+
+
+def _placed(headers: dict[str, bytes]) -> dict[bytes, bytes]:
+    """Return the texts of headers in a folder that is not there, and headers of their names that include them.
+
+    NVRTC takes the current directory for the folder of a header without a path, and searches the folder of a header
+    before all others.
+    """
+    made = {}
+    for number, (name, text) in enumerate(headers.items()):
+        there = encoded(name, "headers")
+        if not os.path.isabs(name):
+            quoted = there.replace(b"\\", b"\\\\").replace(b'"', b'\\"')
+            text = b'#line 1 "%b"\n%b' % (quoted, text[3:] if text.startswith(b"\xef\xbb\xbf") else text)
+            made[there] = b'#include "%b%d"\n' % (_NOWHERE, number)
+            there = b"%b%d" % (_NOWHERE, number)
+        made[there] = text
+    return made
 
 
 def _strings(values: Any) -> Any:

@@ -15,11 +15,24 @@ from .. import locate
 from ..errors import CompilerNotFound, CudaError, NotFound, Unsupported, shown, unsupported, worded
 from ..headers.status import NOT_FOUND, UNSUPPORTED_PTX_VERSION
 from ..hints import no_such_option
-from .cache import Store, refuse_current_folder
+from .cache import Store
 from .messages import diagnostics, failure, not_found, pin
 from .nvcc import Nvcc
 from .nvrtc import Nvrtc
-from .request import OUTPUTS, Outcome, Request, Target, about, given_target, read_source, read_target, strings, texts
+from .request import (
+    ABOUT_LINES,
+    OUTPUTS,
+    Outcome,
+    Request,
+    Target,
+    about,
+    given_target,
+    joined,
+    read_source,
+    read_target,
+    strings,
+    texts,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,7 +44,6 @@ __all__ = ["Built", "compile", "compile_for", "compiler"]
 
 # (number, version): the last CUDA version that compiles for architectures below the number.
 _LAST_FOR = ((50, (11, 8)), (75, (12, 9)))
-_ABOUT_LINES = ("-G", "--device-debug", "-generate-line-info", "--generate-line-info", "-lineinfo", "--lineinfo")
 _OLDEST = 35  # the oldest architecture that a version on PyPI compiles for
 
 
@@ -144,7 +156,7 @@ def compile_for(
     that options name.
     """
     given, rest = given_target(strings(options, "options"))
-    if lines and not any(option.startswith(_ABOUT_LINES) for option in rest):
+    if lines and not any(option.startswith(ABOUT_LINES) for option in rest):
         rest += ("-lineinfo",)
     text, name, is_file = read_source(source)
     wanted = strings(expressions, "names")
@@ -266,9 +278,9 @@ def _compile(request: Request, loaded: Nvrtc | Nvcc, cache: Any) -> Outcome:
         store = Store(cache)
     folders = []  # nvcc has its own
     if loaded.kind == "NVRTC":
-        refuse_current_folder(request.headers)
         texts = request.source, *request.headers.values(), " ".join(request.options).encode("utf-8", "replace")
-        includes = any(b"include" in text for text in texts)  # (to look at 2,000 headers takes 9 ms)
+        # (to look at 2,000 headers takes 9 ms; a trigraph may join lines, too)
+        includes = any(b"include" in joined(text) or b"??/" in text for text in texts)
         folders = locate.headers(loaded.version[0], with_files=includes)
     if store is None:
         path = None

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     Status = TypeVar("Status")
 
 __all__ = [
+    "ABOUT_LINES",
     "CallFailed",
     "OUTPUTS",
     "Outcome",
@@ -34,6 +35,7 @@ __all__ = [
     "ToolLibrary",
     "about",
     "given_target",
+    "joined",
     "read_source",
     "read_target",
     "reported",
@@ -42,6 +44,8 @@ __all__ = [
 ]
 
 OUTPUTS = ("ptx", "cubin", "ltoir")
+# Options that put the paths and lines of sources into the code
+ABOUT_LINES = ("-G", "--device-debug", "-generate-line-info", "--generate-line-info", "-lineinfo", "--lineinfo")
 NAMELESS = "source.cu"  # the name of a source that is not a file, for messages
 _TARGET = re.compile(r"(?:sm|compute|lto)_(\d{2,3})([af]?)\Z", re.ASCII)
 _ARCHITECTURE = ("--gpu-architecture", "-arch")
@@ -275,6 +279,11 @@ def _checked(values: Iterable[Any], what: str) -> Iterator[str]:
             raise TypeError(f"{what}: each must be a str, not {a_kind(value)}")
         encoded(value, what)
         yield value
+
+
+def joined(text: bytes) -> bytes:
+    """Return a text with its lines joined as the preprocessor joins those that end with a backslash."""
+    return text.replace(b"\\\r\n", b"").replace(b"\\\n", b"")
 
 
 def texts(headers: Any) -> dict[str, bytes]:

@@ -84,12 +84,13 @@ class Member:
     kind          "ptx", "cubin", "ltoir", or "" for something else
     architecture  90 for sm_90
     code          its bytes; those of PTX and of a cubin are unpacked, if they were asked for
+    size          the number of its bytes, with the zeros after PTX, which `code` is without
     """
 
-    __slots__ = ("kind", "architecture", "code")
+    __slots__ = ("kind", "architecture", "code", "size")
 
     def __init__(self, kind: str, architecture: int, code: bytes) -> None:
-        self.kind, self.architecture, self.code = kind, architecture, code
+        self.kind, self.architecture, self.code, self.size = kind, architecture, code, len(code)
 
 
 # -- ELF files
@@ -246,7 +247,7 @@ def fatbin(data: bytes, kinds: tuple[str, ...] = ("ptx", "cubin"), most: int = M
     for at, header, end in _fatbins(data):
         for member in _members(data, at + header, end, kinds, most):
             found.append(member)
-            most -= len(member.code)
+            most -= member.size
     return found
 
 
@@ -288,10 +289,11 @@ def _members(data: bytes, at: int, end: int, kinds: tuple[str, ...], left: int) 
             if plain > left:
                 raise ValueError(f"a damaged fatbin: its members say that they have more than {left} bytes")
             code = _unpacked(data[at + header : at + header + min(packed, size)], flags, plain)
+        member = Member(_KINDS.get(kind, ""), architecture, code)
         if kind == 1:
-            code = code.rstrip(b"\0")
-        yield Member(_KINDS.get(kind, ""), architecture, code)
-        left -= len(code)
+            member.code = code.rstrip(b"\0")
+        yield member
+        left -= member.size
         at += header + size
 
 
@@ -372,7 +374,7 @@ def device_code(data: bytes, most: int = MOST_UNPACKED) -> list[Member]:
     for content in host_fatbins(data):
         members = fatbin(content, most=most)
         found += members
-        most -= sum(len(member.code) for member in members)
+        most -= sum(member.size for member in members)
     return found
 
 

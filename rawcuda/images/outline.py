@@ -119,15 +119,16 @@ def _variables(text: str, space: str, linkage: str) -> Iterator[Declaration]:
     text = re.sub(r"\.attribute\s*\([^()]*(?:\([^()]*\)[^()]*)*\)|\.align\s+\w+", " ", text)
     kind = ""
     lanes: tuple[int, ...] = ()
+    halves: tuple[int, ...] = ()  # of a pair
     words = re.match(r"(?:\s*\.\w+)*", text)
     assert words is not None
     for word in words.group().replace(".", " ").split():
         if word in ("v2", "v4", "v8"):
             lanes = (int(word[1:]),)
         elif word in _PAIRS:
-            kind, lanes = _PAIRS[word], (*lanes, 2)
+            kind, halves = _PAIRS[word], (2,)
         elif word == "b128":
-            kind, lanes = "uint64", (*lanes, 2)
+            kind, halves = "uint64", (2,)
         else:
             kind = _DTYPES.get(word, kind)
     for piece in text[words.end() :].split(","):
@@ -140,7 +141,7 @@ def _variables(text: str, space: str, linkage: str) -> Iterator[Declaration]:
             dtype = kind
         except ValueError:  # an expression, or an array whose initial value gives the extent
             shape, dtype = (), ""
-        made = Declaration(space, match[1], linkage, linkage != "extern", dtype, (*shape, *lanes))
+        made = Declaration(space, match[1], linkage, linkage != "extern", dtype, (*shape, *lanes, *halves))
         made.managed = managed
         yield made
 

@@ -352,6 +352,7 @@ READERS: dict[str, Reader] = {
             "parentheses": lambda n: b".func (" * 500 * n,
             "attributes": lambda n: b".global .attribute(.managed) .u32 x;" * 100 * n + b".attribute(" * 500 * n,
             "spaces": lambda n: b".entry" + b" " * 3000 * n,
+            "types": lambda n: b".global" + b" .b128" * 1000 * n + b" x;",
             "extents": lambda n: b".global .u32 x" + b"[1]" * 500 * n + b";",
             "a parameter's extents": lambda n: b".entry k(.param .u8 p" + b"[9999]" * 500 * n + b") {}",
         },

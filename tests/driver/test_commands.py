@@ -456,6 +456,17 @@ def test_doctor_tells_what_does_not_compile(cli, monkeypatch):
     assert status == 1 and "FAILED: cuModuleLoadDataEx" in out
 
 
+@pytest.mark.parametrize("call", ["cuDevicePrimaryCtxRetain", "cuDeviceGetName"])
+@pytest.mark.parametrize("number", [1, 2])
+def test_doctor_tells_of_the_device_that_fails(python, call, number):
+    fails = {"RAWCUDA_EMULATOR": f"devices=2,fail={call}:{number}:2"}
+    done = python(["-m", NAME, "doctor", "--driver", "emulator"], env=fails)
+    assert done.returncode == 1 and f"ran on the emulator, but not on device {number - 1}." in done.stdout
+    first, second = done.stdout.split("\ndevice 1\n")
+    assert ("ran: 42 was stored" in first, "ran: 42 was stored" in second) == (number == 2, number == 1)
+    assert f"FAILED: {call}(" in (first, second)[number - 1]
+
+
 # -- how it is started
 
 

@@ -158,6 +158,36 @@ def test_the_toolkits_headers_are_found(device: Any, build: Build) -> None:
         assert out.view("int32").tolist() == [7]
 
 
+@pytest.mark.parametrize(
+    ("text", "options", "looks"),
+    [
+        ("", [], False),
+        ("#define X\\\nY", [], False),
+        ("#include <v.h>", [], True),
+        ("#inc\\\nlude <v.h>", [], True),
+        ("#inc\\\r\nlude <v.h>", [], True),
+        ("#inc??/\nlude <v.h>", ["-std=c++14"], True),
+        ("", ["-include=v.h"], True),
+    ],
+    ids=["none", "another line", "plain", "joined", "joined with CR", "trigraph", "option"],
+)
+def test_the_toolkits_headers_are_looked_at_if_one_may_be_included(
+    monkeypatch: pytest.MonkeyPatch, text: str, options: list[str], looks: bool
+) -> None:
+    found, asked = locate.headers, []
+
+    def headers(major: int, *, with_files: bool = True) -> list[str]:
+        asked.append(with_files)
+        listed: list[str] = found(major, with_files=with_files)
+        return listed
+
+    monkeypatch.setattr(locate, "headers", headers)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        rawcuda.compile(f"{text}\n{FILL}", options=[*options, "-DVALUE=1"], headers={"v.h": "#define Y 1"})
+    assert asked == [looks]
+
+
 def test_headers_include_headers_of_their_own_folder(device: Any, build: Build, tmp_path: Path) -> None:
     """As those of cooperative groups do."""
     (tmp_path / "inner").mkdir()
@@ -825,6 +855,47 @@ def test_headers_on_disk_are_part_of_the_key(compilations: list[Any], tmp_path: 
     assert b"77;" in build() and len(compilations) == 3
 
 
+@pytest.mark.parametrize(
+    "options",
+    [["-I {}"], [" -I{}"], ["-I{} "], ["\t-I {}\n"], ["-I", " {}"], ["-I ", "{}"], ["--include-path={} "], [" -I={}"]],
+    ids=["between", "before", "after", "both", "before a value", "after -I", "after a value", "before ="],
+)
+def test_blanks_around_a_folder_do_not_hide_it(compilations: list[Any], tmp_path: Path, options: list[str]) -> None:
+    for number in (1, 2):
+        (tmp_path / "v.h").write_text(f"#define VALUE {number}")
+        given = [each.format(tmp_path) for each in options]
+        made = rawcuda.compile(f"#include <v.h>\n{FILL}", options=given, cache=tmp_path / "kept")
+        assert f"{number};".encode() in made and len(compilations) == number
+
+
+def test_code_with_paths_of_sources_belongs_to_the_current_folder(
+    compilations: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for option, number in (("-lineinfo", 2), ("-DX", 1)):
+        for name in ("a", "b", "a"):
+            (tmp_path / name).mkdir(exist_ok=True)
+            monkeypatch.chdir(tmp_path / name)
+            (tmp_path / name / "k.cu").write_text(FILL)
+            made = rawcuda.compile(Path("k.cu"), options=[option, "-DVALUE=1"], cache=tmp_path / "kept")
+            assert (str(tmp_path / name / "k.cu").encode() in made) == (option == "-lineinfo")
+        assert len(compilations) == number
+        compilations.clear()
+
+
+def test_code_that_depends_on_the_time_is_not_kept(compilations: list[Any], tmp_path: Path) -> None:
+    for text, options in (
+        ("#define VALUE __TIME__[0]", []),
+        ("#define VALUE __DA\\\nTE__[0]", []),
+        ('#include "v.h"', []),
+        ("", ["-DVALUE=__DATE__[0]"]),
+    ):
+        compilations.clear()
+        for _ in range(2):
+            headers = {"v.h": "#define VALUE __DATE__[0]"}
+            rawcuda.compile(f"{text}\n{FILL}", options=options, headers=headers, cache=tmp_path / "kept")
+        assert len(compilations) == 2 and not list((tmp_path / "kept").iterdir())
+
+
 def test_code_is_not_kept_if_a_header_changes_while_the_compiler_runs(
     compilations: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -1203,24 +1274,41 @@ def test_nvcc_works_in_no_folder_that_others_can_exchange(
     assert not list(tmp_path.iterdir())
 
 
-def test_what_a_header_includes_is_not_taken_from_the_current_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "folder").mkdir()
-    for name in ("v.h", "cuda_fp16.h", "folder/v.h"):
-        (tmp_path / name).write_text("#define VALUE 1\n")
-    for name, text in (
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
         ("x.h", '#include "v.h"\n'),
-        ("x.h", '#include "cuda_fp16.h"\n'),
         ("folder/x.h", '# include "v.h"\n'),
-        ("x.h", '#inc\\\nlude /* a */ "folder/v.h"\n'),
-    ):
-        with pytest.raises(PermissionError, match=r"header .*x\.h.* includes .*\.h.*: give its text in headers=, too"):
-            rawcuda.compile(f'#include "{name}"\n{FILL}', headers={name: text})
-    given = {"x.h": '#include "v.h"\n', "v.h": "#define VALUE 2\n"}
-    assert rawcuda.compile(f'#include "x.h"\n{FILL}', headers=given)
-    assert rawcuda.compile(f'#include "x.h"\n{FILL}', headers={"x.h": "#include <cuda_fp16.h>\n#define VALUE 3\n"})
+        ("x.h", '#inc\\\nlude /* a */ "v.h"\n'),
+        ("x.h", '#define NAME "v.h"\n#include NAME\n'),
+        ("x.h", "\ufeff#define STRING(x) #x\n#include STRING(v.h)\n"),
+        ("folder/x.h", '#if __has_include("only.h")\n#define VALUE 3\n#else\n#include "v.h"\n#endif\n'),
+        ("x.h", '#include "cuda_fp16.h"\n#ifdef __CUDA_FP16_H__\n#include "v.h"\n#endif\n'),
+    ],
+    ids=["plain", "in a folder", "joined", "macro", "string", "has_include", "toolkit"],
+)
+def test_what_a_header_includes_is_not_taken_from_the_current_folder(
+    device: Any, build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str
+) -> None:
+    here, there = tmp_path / "here", tmp_path / "there"
+    (here / "folder").mkdir(parents=True)
+    there.mkdir()
+    for each in ("v.h", "only.h", "cuda_fp16.h", "folder/v.h", "folder/only.h"):
+        (here / each).write_text("#define VALUE 1\n")
+    (there / "v.h").write_text("#define VALUE 2\n")
+    monkeypatch.chdir(here)
+    source = f'#include "{name}"\n{FILL}'
+    assert value(device, build(source, headers={name: text}, options=[f"-I{there}"])) == 2
+    assert value(device, build(source, headers={name: text, "v.h": "#define VALUE 4\n"})) == 4
+    with pytest.raises(rawcuda.CompileFailed, match="v.h"):
+        build(source, headers={name: text})
+
+
+def test_an_error_in_the_text_of_a_header_is_told_by_its_name(build: Build) -> None:
+    for name in ("x.h", "a/b.h", 'odd ".h'):
+        with pytest.raises(rawcuda.CompileFailed) as raised:
+            build(f"#include <{name}>\n{FILL}", headers={name: "\nint x = tow;\n"})
+        assert str(raised.value).startswith(f"{name}:2: error: ")
 
 
 # -- the commands

@@ -130,6 +130,23 @@ def test_a_host_object_has_one_limit_for_all_its_fatbins():
         containers.device_code(data, 1199)
 
 
+def test_zeros_after_ptx_count():
+    """They are not part of the text, but they were unpacked."""
+    from tests.attack import parsers
+
+    members = parsers.member(1, parsers.literals(b"a" + bytes(599)), 0x2000, 600) * 2
+    both = parsers.fatbin(members)
+    assert [each.code for each in containers.fatbin(both, most=1200)] == [b"a", b"a"]
+    with pytest.raises(ValueError, match="more than 599 bytes"):
+        containers.fatbin(both, most=1199)
+    one = parsers.fatbin(parsers.member(1, parsers.literals(b"a" + bytes(599)), 0x2000, 600))
+    with pytest.raises(ValueError, match="more than 599 bytes"):
+        containers.fatbin(one * 2, most=1199)
+    data = parsers.elf([(".nv_fatbin", 1, one, 0)] * 2, machine=62)
+    with pytest.raises(ValueError, match="more than 599 bytes"):
+        containers.device_code(data, 1199)
+
+
 def test_an_archive_has_one_limit_for_all_its_objects(monkeypatch):
     from tests.attack import parsers
 

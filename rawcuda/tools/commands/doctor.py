@@ -70,7 +70,7 @@ def make_parser() -> Parser:
     parser = Parser(
         "doctor",
         "Tell whether a kernel runs, which driver was tried and what it said, the devices, and the tools. The exit "
-        "status is 0 if a tiny kernel ran.",
+        "status is 0 if a tiny kernel ran on each device.",
     )
     parser.add_argument("--limits", action="store_true", help="list what the emulator does not do, and why")
     parser.add_argument("--json", action="store_true", help="print the facts as JSON, for a bug report")
@@ -79,17 +79,16 @@ def make_parser() -> Parser:
 
 
 def main(arguments: list[str]) -> int:
-    """Print the verdict and the facts; return 0 if a kernel ran on the requested driver."""
+    """Print the verdict and the facts; return 0 if a kernel ran on each device of the requested driver."""
     options = make_parser().read(arguments)
     facts = _Facts()
     _platform(facts)
     loaded, why_not = _driver(facts, options.driver)
-    ran = False
+    ran, failed = [], []
     if loaded is not None:
         try:
             for device in devices():
-                with device:
-                    ran = _device(facts, device) or ran
+                (ran if _device(facts, device) else failed).append(device.ordinal)
         except RawCudaError as error:
             why_not = str(error)
     _tools(facts)
@@ -99,18 +98,20 @@ def main(arguments: list[str]) -> int:
         facts.section("what the emulator does not do")
         for what, why in GAPS:
             facts.add(what, why)
-    if ran and loaded is not None:
-        verdict = f"A kernel ran {'on the emulator' if is_emulator(loaded) else 'on the GPU'}: everything works."
+    where = "the emulator" if loaded is not None and is_emulator(loaded) else "the GPU"
+    if ran and failed:
+        verdict = f"A kernel ran on {where}, but not on device {', '.join(map(str, failed))}."
+    elif ran:
+        verdict = f"A kernel ran on {where}: everything works."
     else:
         verdict = f"No kernel ran{f': {why_not}' if why_not else ''}."
-    facts.show(verdict, ran, options)
+    works = bool(ran) and not failed
+    facts.show(verdict, works, options)
     if not ran and not options.json and (loaded is None or not is_emulator(loaded)):
         terminal.say(
             "\n" + terminal.folded(f"Without a GPU, kernels run on the emulator: {PROGRAM} demo --driver emulator")
         )
-    if ran:
-        return 0
-    return 1
+    return int(not works)
 
 
 class _Facts:
@@ -246,6 +247,17 @@ def _kernel_module() -> str:
 def _device(facts: _Facts, device: Device) -> bool:
     """Print a device's facts, run a kernel on it, and return whether that worked."""
     facts.section(f"device {device.ordinal}")
+    try:
+        with device:
+            _ask_device(facts, device)
+            facts.add("kernel", _run_kernel(device))
+        return True
+    except (RawCudaError, ValueError, AssertionError) as error:
+        facts.add("kernel", f"FAILED: {error}")
+        return False
+
+
+def _ask_device(facts: _Facts, device: Device) -> None:
     major, minor = device.compute_capability
     facts.add("name", device.name)
     facts.add("uuid", device.uuid)
@@ -271,14 +283,8 @@ def _device(facts: _Facts, device: Device) -> bool:
         or "none of those that doctor looks for",
     )
     facts.add("primary context", _context_state(device))
-    try:
-        total, free = device.total_memory, device.free_memory
-        facts.add("memory", f"{total / 2**30:.1f} GiB, {free / 2**30:.1f} GiB of it free")
-        facts.add("kernel", _run_kernel(device))
-        return True
-    except (RawCudaError, ValueError, AssertionError) as error:
-        facts.add("kernel", f"FAILED: {error}")
-        return False
+    total, free = device.total_memory, device.free_memory
+    facts.add("memory", f"{total / 2**30:.1f} GiB, {free / 2**30:.1f} GiB of it free")
 
 
 def _context_state(device: Device) -> str:
