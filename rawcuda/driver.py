@@ -612,6 +612,7 @@ def current() -> Driver:
     """
     if _current is not None:
         return _current
+    watch_forks()  # before the lock: a child may be forked while another thread holds it
     with _lock:
         return _current or _start()
 

@@ -13,6 +13,8 @@ from __future__ import annotations
 import gc
 import linecache
 import re
+import sys
+import time
 import unittest
 
 TYPE_CHECKING = False
@@ -26,6 +28,7 @@ __all__ = ["pytest_addoption"]
 
 _MARK, _LEAK, _EXPECTED = "emulate", "memory left allocated", "found in a test that was expected to fail"
 _SETTINGS = "RAWCUDA_EMULATOR"
+_PATIENCE = 1.0  # seconds
 
 
 def pytest_addoption(parser: Any, pluginmanager: Any) -> None:
@@ -62,7 +65,13 @@ def _follower() -> Any:
 
             from .emulator import impersonate
 
-            words = [os.environ.get(_SETTINGS, ""), early_config.known_args_namespace.emulate]
+            given = early_config.known_args_namespace.emulate
+            if given and sys.flags.ignore_environment:
+                raise pytest.UsageError(
+                    f"--emulate {given}: the emulator reads its words from {_SETTINGS}, which python -E and -I ignore: "
+                    "leave these out"
+                )
+            words = [os.environ.get(_SETTINGS, ""), given]
             os.environ[_SETTINGS] = ",".join(word for word in words if word)
             try:
                 self.emulator = impersonate()
@@ -124,7 +133,8 @@ def _follower() -> Any:
 
         def judge(self, item: Any, when: str, outcome: Any) -> None:
             """Finish all work, take the findings, and fail the test if there are any."""
-            found = _take(self.emulator)
+            patience = None if when == "teardown" else _PATIENCE  # the end of a fixture may let work go on
+            found = _take(self.emulator, patience)
             mark = item.get_closest_marker(_MARK)
             if not found or mark is not None and mark.kwargs.get("reports"):
                 return
@@ -198,12 +208,17 @@ def _held(machine: Any) -> dict[int, Holding]:
     }
 
 
-def _take(emulator: Any) -> list[str]:
-    """Finish all work, return the findings since the last call, and make lost contexts usable again."""
-    machine = emulator._machine
+def _take(emulator: Any, patience: float | None) -> list[str]:
+    """Finish all work, return the findings since the last call, and make lost contexts usable again.
+
+    patience  seconds to wait for values and host functions; None: until they are there
+    """
+    machine, until = emulator._machine, None
+    if patience is not None:
+        until = time.monotonic() + patience
     if machine.pid:
         with machine.lock:
-            _each_context(machine, machine.queues.complete_context)
+            _each_context(machine, lambda context: machine.queues.complete_context(context, until))
     found = list(machine.findings)
     machine.findings.clear()
     if found:

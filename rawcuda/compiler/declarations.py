@@ -54,6 +54,7 @@ _KNOWN = {
     "__nv_fp8_e4m3": "__nv_fp8_e4m3", "__nv_fp8_e5m2": "__nv_fp8_e5m2",
 }  # fmt: skip
 _VECTOR = re.compile(r"(?:u?(?:char|short|int|long|longlong)|float|double)[1-4]\Z")
+_DOUBTFUL, _CERTAIN = "\x02", "\x03"  # tokens: what follows is under a condition, or no longer
 _DEEPEST, _LONGEST = 20, 200_000  # of macros in macros; tokens, counting each macro and those that replace it
 
 
@@ -73,7 +74,7 @@ class Declarations:
         plain = [_without_directives(text, macros, complete) for text in blanked]
         self._macros = {name: found[0] if all(each == found[0] for each in found) else None
                         for name, found in macros.items()}  # fmt: skip
-        self._left = _LONGEST
+        self._complete, self._left = complete, _LONGEST
         self._tokens = list(self._replaced(_TOKEN.findall("\n".join(plain)), 0))
         self._types: dict[str, CType] = {}
         self._read_types()
@@ -133,10 +134,24 @@ class Declarations:
     # -- types
 
     def _read_types(self) -> None:
-        """Read typedefs and using, and note which names the source gives a meaning of its own."""
+        """Read typedefs and using, and note which names the source gives a meaning of its own.
+
+        Beside a header that is not read, what stands in braces or under a condition may be another meaning of a name.
+        """
         tokens, at, known = self._tokens, 0, 0
+        scopes = 0  # that are open
+        braces: list[bool] = []  # for each that is open, whether a scope begins there
+        doubtful = False
         while at < len(tokens):
             token = tokens[at]
+            if token == "{":
+                braces.append(tokens[max(at - 2, 0) : at] != ["extern", '"C"'])
+                scopes += braces[-1]
+            elif token == "}" and braces:
+                scopes -= braces.pop()
+            elif token in (_DOUBTFUL, _CERTAIN):
+                doubtful = token == _DOUBTFUL
+            self._certain = self._complete or not scopes and not doubtful
             if token in ("struct", "class", "union", "enum", "typename"):
                 names = [each for each in tokens[at + 1 : at + 4] if _NAME.match(each) and each != "class"]
                 if names and (token == "typename" or self._is_defined(at)):
@@ -179,6 +194,8 @@ class Declarations:
                     self._set(name, _UNKNOWN)
 
     def _set(self, name: str, type: CType) -> None:
+        if not self._certain:
+            type = _UNKNOWN
         if name and self._types.setdefault(name, type) != type:
             self._types[name] = _UNKNOWN
 
@@ -351,15 +368,18 @@ def _without_directives(text: str, macros: dict[str, list[list[str]]], complete:
 
     A macro that is removed, or defined only under a condition other than #ifndef, gets a second meaning: its own name.
     So does one with a value under an #ifndef of its name, unless the texts are complete: a header that is not read may
-    define it.
+    define it. The tokens _DOUBTFUL and _CERTAIN stand where such a condition begins and ends.
     """
-    lines, skipped = [], 0
+    lines, skipped, is_marked = [], 0, False
     doubts = [False]  # for each open condition, the outermost first: whether what is defined there may stay undefined
     asked = ""  # the name of the newest #ifndef
     for line in re.sub(r"\\\r?\n", " ", text).splitlines():
         directive = re.match(r"\s*#\s*(\w+)\s*(.*)", line)
         if directive is None:
             if not skipped:
+                if doubts[-1] != is_marked:
+                    is_marked = doubts[-1]
+                    lines.append(_DOUBTFUL if is_marked else _CERTAIN)
                 lines.append(line)
             continue
         word, rest = directive.groups()
@@ -370,6 +390,8 @@ def _without_directives(text: str, macros: dict[str, list[list[str]]], complete:
                 skipped -= 1
                 if word == "endif" and not skipped:
                     doubts.pop()
+                elif word == "elif":
+                    doubts[-1] = True
         elif word == "if" and rest.strip() == "0":
             skipped = 1
             doubts.append(doubts[-1])  # what #else has is as certain as what stands around it

@@ -13,7 +13,7 @@ import re
 
 from .. import locate
 from ..images import outline
-from .request import Outcome, reported
+from .request import Outcome, named, reported
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ __all__ = ["Nvcc"]
 
 _FLAGS = {"ptx": ["-ptx"], "cubin": ["-cubin"], "ltoir": ["-dlto", "-ltoir"]}
 _VARIABLES = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "NVCC_CCBIN", "CPATH", "CPLUS_INCLUDE_PATH")
+_HOSTS = ("gcc", "g++", "cl")  # the compilers of the host, which nvcc looks for on the PATH
 FAILED = 6  # the number of NVRTC_ERROR_COMPILATION: nvcc's exit status does not distinguish the kinds of failure
 BAD_OPTION = 5
 
@@ -50,7 +51,11 @@ class Nvcc:
     def identity(self) -> str:
         """Return a text that changes if this compiler could produce different code."""
         variables = [f"{name}={os.environ.get(name)}" for name in _VARIABLES]
-        return "\n".join([self.kind, os.path.realpath(self.path), self._told, *variables])
+        programs = [self.path, *(path for name in _HOSTS for path in locate.on_path(name)[:1])]
+        for path in map(os.path.realpath, programs):
+            status = os.stat(path)
+            variables.append(f"{path} {status.st_size} {status.st_mtime_ns}")
+        return "\n".join([self.kind, self._told, *variables])
 
     def options(self, request: Request, folders: list[str]) -> list[str]:
         """Return the options for a request: the user's own, the target, and the folders of headers."""
@@ -73,17 +78,19 @@ class Nvcc:
         with tempfile.TemporaryDirectory() as folder:
             locate.refuse_planted(folder, private=True)
             source, made = os.path.join(folder, "source.cu"), os.path.join(folder, "made")
-            quoted = os.fsencode(request.name).replace(b"\\", b"\\\\").replace(b'"', b'\\"')
             with open(source, "wb") as file:  # a copy, so that what is compiled is what was read
-                file.write(b'#line 1 "%b"\n%b' % (quoted, request.source))
+                file.write(named(os.fsencode(request.name), request.source))
             include = os.path.join(folder, "include")
             for name, text in request.headers.items():
                 path = os.path.normpath(os.path.join(include, name))
                 if not path.startswith(include + os.sep):
                     raise ValueError(f"header {name!r}: nvcc needs a relative name without '..'")
-                os.makedirs(os.path.dirname(path), exist_ok=True)
-                with open(path, "wb") as file:
-                    file.write(text)
+                try:
+                    os.makedirs(os.path.dirname(path), exist_ok=True)
+                    with open(path, "wb") as file:
+                        file.write(text)
+                except (FileExistsError, NotADirectoryError, IsADirectoryError):
+                    raise ValueError(f"header {name!r}: for nvcc, no header's name is a folder of another's") from None
             options = [f"-I{include}", *self.options(request, folders)]
             status, log = _run([self.path, *options, "-o", made, "-x", "cu", source])
             if status or not os.path.exists(made):
@@ -110,8 +117,10 @@ def _names(wanted: tuple[str, ...], text: str) -> dict[str, str]:
     for name in wanted:
         *outer, last = name.split("::")
         nested = "".join(f"{len(part)}{part}" for part in (*outer, last))
-        mangled = [kernel for kernel in kernels if kernel.startswith(f"_Z{'N' if outer else ''}{nested}")]
-        mangled = [kernel for kernel in mangled if kernel[len(nested) + 2 + bool(outer) :][:1] != "I"]  # templates
+        if outer:
+            nested = f"N{nested}E"
+        mangled = [kernel for kernel in kernels if kernel.startswith(f"_Z{nested}")]
+        mangled = [kernel for kernel in mangled if kernel[len(nested) + 2 :][:1] != "I"]  # templates
         if name in kernels:
             found[name] = name
         elif len(mangled) == 1:

@@ -14,6 +14,8 @@ functions call these. Newer libraries also export the plain names.
 
 from __future__ import annotations
 
+import _thread
+import atexit
 import ctypes
 import os
 from typing import NamedTuple
@@ -160,21 +162,21 @@ def _in_one_thread(work: Callable[[], Linked]) -> Linked:
 
     An interrupt ends the wait, but not the link itself.
     """
-    import threading
-
     made: list[Linked] = []
     raised: list[BaseException] = []
-    done = threading.Event()
+    # An interrupt may leave the lock in a threading.Event held, whose methods are Python functions.
+    running = _thread.allocate_lock()
+    running.acquire()
 
     def run() -> None:
         try:
             made.append(work())
         except BaseException as error:
             raised.append(error)
-        done.set()
+        running.release()
 
     _queue().put(run)
-    done.wait()
+    running.acquire()
     if raised:
         raise raised[0]
     return made[0]
@@ -197,8 +199,21 @@ def _queue() -> Any:
             for work in iter(made.get, None):
                 work()
 
-        threading.Thread(target=serve, name="nvJitLink", daemon=True).start()  # first: without it nothing would answer
+        thread = threading.Thread(target=serve, name="nvJitLink", daemon=True)
+        thread.start()  # first: without it nothing would answer
         known = _queues.setdefault(pid, made)
         if known is not made:  # another thread was faster
             made.put(None)
+        else:
+            atexit.register(_finish, pid, made, thread)
     return known
+
+
+def _finish(pid: int, queue: Any, thread: Any) -> None:
+    """Wait for a link that goes on after an interrupt: it would crash in the exit handlers of nvJitLink."""
+    if pid == os.getpid():
+        queue.put(None)
+        thread.join(_PATIENCE)
+
+
+_PATIENCE = 60.0  # seconds

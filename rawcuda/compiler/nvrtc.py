@@ -16,7 +16,7 @@ import sys
 
 from .. import locate
 from ..headers import nvrtc_h
-from .request import CallFailed, Outcome, ToolLibrary, encoded
+from .request import CallFailed, Outcome, ToolLibrary, encoded, named
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -64,6 +64,8 @@ class Nvrtc(ToolLibrary):
 
     def __init__(self, path: str) -> None:
         self.path = path
+        status = os.stat(path)  # before it is loaded: the file may be replaced while this process uses the old one
+        self._file = f"{os.path.realpath(path)} {status.st_size} {status.st_mtime_ns}"
         self._library = load(path)
         major, minor, count = ctypes.c_int(), ctypes.c_int(), ctypes.c_int()
         try:
@@ -80,8 +82,7 @@ class Nvrtc(ToolLibrary):
 
     def identity(self) -> str:
         """Return a text that changes if this compiler could produce different code."""
-        status = os.stat(self.path)
-        return f"{self.kind} {self.version} {os.path.realpath(self.path)} {status.st_size} {status.st_mtime_ns}"
+        return f"{self.kind} {self.version} {self._file}"
 
     def options(self, request: Request, folders: list[str]) -> list[str]:
         """Return the options for a request: the user's own, the target, and the folders of headers."""
@@ -119,7 +120,7 @@ class Nvrtc(ToolLibrary):
         if not request.is_file:
             # NVRTC searches the folder of the source, which would be the current directory. Its own option against that
             # also switches off the search in the folder of a header, which CUDA's headers need.
-            source, name = b'#line 1 "%b"\n%b' % (name, source), _NOWHERE + name
+            source, name = named(name, source), _NOWHERE + name
         try:
             self._call("nvrtcCreateProgram", ctypes.byref(program), source, name, len(headers), headers, names)
             for expression in expressions:
@@ -153,8 +154,7 @@ def _placed(headers: dict[str, bytes]) -> dict[bytes, bytes]:
     for number, (name, text) in enumerate(headers.items()):
         there = encoded(name, "headers")
         if not os.path.isabs(name):
-            quoted = there.replace(b"\\", b"\\\\").replace(b'"', b'\\"')
-            text = b'#line 1 "%b"\n%b' % (quoted, text[3:] if text.startswith(b"\xef\xbb\xbf") else text)
+            text = named(there, text[3:] if text.startswith(b"\xef\xbb\xbf") else text)
             made[there] = b'#include "%b%d"\n' % (_NOWHERE, number)
             there = b"%b%d" % (_NOWHERE, number)
         made[there] = text

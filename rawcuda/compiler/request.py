@@ -36,6 +36,7 @@ __all__ = [
     "about",
     "given_target",
     "joined",
+    "named",
     "read_source",
     "read_target",
     "reported",
@@ -279,6 +280,12 @@ def _checked(values: Iterable[Any], what: str) -> Iterator[str]:
             raise TypeError(f"{what}: each must be a str, not {a_kind(value)}")
         encoded(value, what)
         yield value
+
+
+def named(name: bytes, text: bytes) -> bytes:
+    """Return a text of C with a directive that gives it a name in messages."""
+    quoted = name.replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(b"\n", b"\\n")
+    return b'#line 1 "%b"\n%b' % (quoted, text)
 
 
 def joined(text: bytes) -> bytes:

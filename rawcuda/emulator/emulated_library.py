@@ -13,6 +13,7 @@ import re
 import sys
 from contextlib import contextmanager
 
+from ..interpreter.cpython import free_after_fork
 from .ending import watch_end
 
 TYPE_CHECKING = False
@@ -32,7 +33,7 @@ _VARIABLE = "RAWCUDA_EMULATOR"  # a vendored copy under another name uses the sa
 
 
 _SHARED: list[Emulator] = []
-_making = _thread.RLock()  # reentrant: a finalizer of a client may call shared() while it is held
+_making = free_after_fork(_thread.RLock())  # reentrant: a finalizer of a client may call shared() while it is held
 
 
 def shared(**settings: Any) -> Emulator:

@@ -122,6 +122,10 @@ def sections(data: bytes, what: str = "cubin") -> list[Section]:
     program_size, programs_count, entry_size, count, names_index = struct.unpack_from(
         "<HHHHH", data, 54
     )  # e_phentsize ...
+    if table and not count and table + 64 <= len(data):  # more than 65,279: the first section has the numbers
+        count, link = struct.unpack_from("<QI", data, table + 32)
+        if names_index == 0xFFFF:
+            names_index = link
     if programs + program_size * programs_count > len(data):
         raise ValueError(
             f"a truncated {what}: its segment table ends at byte "

@@ -260,8 +260,8 @@ def watch_forks(in_child: Callable[[], object] | None = None) -> None:
     if in_child is not None and in_child not in _in_children:
         _in_children.append(in_child)
     if not watched and hasattr(os, "register_at_fork"):
-        watched.append(True)
         os.register_at_fork(after_in_child=_begin_child)
+        watched.append(True)  # (a second registration, after an interrupt, does no harm)
 
 
 def _begin_child() -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import ast
 
 from ..driver import current
-from ..errors import RawCudaError
+from ..errors import RawCudaError, shown
 from ..gpu.devices.device import Device
 from .pictures.page import text_block
 from .terminal import say
@@ -90,4 +90,5 @@ def _show(text: str) -> None:
     """Show a report below the cell."""
     import IPython  # type: ignore[import-not-found, unused-ignore]
 
-    IPython.display.display(IPython.display.HTML(text_block(text, wrapped=True)))
+    forms = {"text/html": text_block(text, wrapped=True), "text/plain": shown(text)}  # a terminal shows the second
+    IPython.display.display(forms, raw=True)

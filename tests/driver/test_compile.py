@@ -779,11 +779,39 @@ def test_nvccs_errors_and_warnings(build: Build, with_nvcc: Any, tmp_path: Path)
         build(FILL, headers={"../v.h": ""})
 
 
+def test_what_nvcc_makes_depends_on_the_compiler_of_the_host(
+    with_nvcc: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """nvcc asks it for the macros that it defines."""
+    found, before = program.compiler(), program.compiler().identity()
+    (tmp_path / "gcc").write_text("#!/bin/sh\n")
+    (tmp_path / "gcc").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    other = found.identity()
+    (tmp_path / "gcc").write_text("#!/bin/bash\n")
+    assert len({before, other, found.identity()}) == 3
+
+
+def test_nvcc_refuses_a_header_in_another(build: Build, with_nvcc: Any) -> None:
+    for headers in ({"x": "", "x/y": ""}, {"x/y": "", "x": ""}):
+        with pytest.raises(ValueError, match="no header's name is a folder of another's"):
+            build(FILL, headers=headers)
+
+
+def test_nvcc_compiles_a_file_with_an_odd_name(build: Build, with_nvcc: Any, tmp_path: Path) -> None:
+    path = tmp_path / "b c\nd.cu"
+    path.write_text(FILL)
+    assert build(path, options=["-DVALUE=1"]) is not None
+
+
 def test_nvccs_names(device: Any, build: Build, with_nvcc: Any) -> None:
     text = "namespace a { __global__ void put(int *out) { *out = 4; } } __global__ void twice(int *); " + (
         "template <class T> __global__ void t(T *out) {} template __global__ void t<int>(int *);"
     )
     assert value(device, build(text, names=["a::put"]), "a::put") == 4
+    nested = "namespace a { namespace f { __global__ void g() {} } }"
+    with pytest.raises(rawcuda.NotFound, match="'a::f' in names"):
+        build(nested, names=["a::f"])
     with pytest.raises(rawcuda.Unsupported, match=r"names=\['t<int>'\]: nvcc does not report the names of templates"):
         build(text, names=["t<int>"])
     with pytest.raises(rawcuda.NotFound, match="'nothing' in names: source.cu has no kernel of that name"):
@@ -825,6 +853,13 @@ def test_everything_that_matters_is_part_of_the_key(compilations: list[Any], tmp
         for _ in range(2):
             rawcuda.compile(source, **{**given, **change})
         assert len(compilations) == number, change
+
+
+def test_the_compiler_of_the_key_is_the_one_that_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = program.compiler()
+    before = found.identity()
+    monkeypatch.setattr(found, "path", str(tmp_path / "removed meanwhile"))
+    assert found.identity() == before
 
 
 def test_another_compiler_makes_other_code(compilations: list[Any], tmp_path: Path, monkeypatch: Any) -> None:

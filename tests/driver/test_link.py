@@ -69,6 +69,49 @@ def test_two_threads_that_link_first_use_one_thread(monkeypatch: pytest.MonkeyPa
         time.sleep(0.001)
 
 
+def test_an_interrupt_while_it_waits_does_not_stop_the_thread_of_links(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The methods of a threading.Event are Python functions, in which an interrupt leaves a lock held."""
+    monkeypatch.setattr(nvjitlink, "_queues", {})
+    going = threading.Event()
+
+    def interrupts(frame: Any, event: str, argument: object) -> Any:
+        if frame.f_code.co_filename == threading.__file__ and event == "return" and "__enter__" in frame.f_code.co_name:
+            raise KeyboardInterrupt
+        return interrupts
+
+    nvjitlink._in_one_thread(int)
+    sys.settrace(interrupts)
+    try:
+        nvjitlink._in_one_thread(lambda: going.wait(0.2))
+    except KeyboardInterrupt:
+        pass
+    finally:
+        sys.settrace(None)
+    found: list[object] = []
+    again = threading.Thread(target=lambda: found.append(nvjitlink._in_one_thread(lambda: 2)), daemon=True)
+    again.start()
+    again.join(30)
+    assert found == [2]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a signal that interrupts a wait")
+def test_the_end_of_the_process_waits_for_a_link_that_was_interrupted(python: Any) -> None:
+    done = python("""
+        import os, signal, time
+        from tests.subject import module
+        nvjitlink = module("compiler.nvjitlink")
+        def work():
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.5)
+            print("linked")
+        try:
+            nvjitlink._in_one_thread(work)
+        except KeyboardInterrupt:
+            print("interrupted", flush=True)
+    """)
+    assert done.returncode == 0 and done.stdout.split() == ["interrupted", "linked"], done.stderr
+
+
 def compiled(source: str, output: str = "ptx", target: str = "sm_80") -> bytes:
     """Compile a file of a program that has several."""
     made: bytes = rawcuda.compile(source, target, output, options=["-rdc=true"])

@@ -881,7 +881,7 @@ def test_an_offer_beside_one_whose_server_did_not_start(device, worker, monkeypa
     serving, inner = module("gpu.processes.server"), []
 
     class Failing:
-        get_ident = staticmethod(threading.get_ident)
+        get_ident, RLock = staticmethod(threading.get_ident), staticmethod(threading.RLock)
 
         @staticmethod
         def start_new_thread(function, arguments):
@@ -900,6 +900,51 @@ def test_an_offer_beside_one_whose_server_did_not_start(device, worker, monkeypa
             worker.do("close", "m")
         for offer in inner:
             offer.end(60)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning")
+def test_an_interrupt_at_any_call_leaves_no_lock_held(device):
+    """A signal handler may raise at the beginning and the end of each Python function, those of Python itself, too."""
+    from tests.subject import FOLDER
+
+    left, ours, emulator = 0, str(FOLDER / "gpu" / "processes"), str(FOLDER / "emulator")
+
+    def counts(frame):
+        """Tell whether it is a function of these modules, or of Python itself; of the rest, other tests show it."""
+        name = frame.f_code.co_filename
+        if name.startswith(str(FOLDER)) and not name.startswith(ours):
+            return False
+        while frame is not None and not frame.f_code.co_filename.startswith(emulator):
+            frame = frame.f_back
+        return frame is None
+
+    def tracer(frame, event, argument):
+        nonlocal left
+        if event in ("call", "return") and counts(frame):
+            left -= 1
+            if not left:
+                raise KeyboardInterrupt
+        return tracer
+
+    with device.allocate(64) as memory:
+        memory.share().close(60)
+        number = 0
+        while left <= 0:
+            number, left = number + 1, number + 1
+            before = sys.gettrace()
+            sys.settrace(tracer)
+            try:
+                memory.share().close(60)
+            except KeyboardInterrupt:
+                pass
+            finally:
+                sys.settrace(before)
+            done = []
+            other = threading.Thread(target=lambda: done.append(memory.share().close(60)), daemon=True)
+            other.start()
+            other.join(30)
+            assert done, number
+        assert number > 30
 
 
 def test_a_finalizer_in_the_thread_that_answers_may_share(device, monkeypatch):

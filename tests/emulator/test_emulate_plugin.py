@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 
 import pytest
 
@@ -114,6 +115,48 @@ def test_findings_are_failures_with_the_line_of_the_launch(suite, tmp_path, sett
             assert f"{tmp_path / 'test_suite.py'}:{LAUNCHED}: the kernel that is launched here is wrong" in part[1]
             assert ">   cuda.cuLaunchKernel(kernel, 1, 1, 1, threads" in part[1]
     assert f"CUDA: <emulator, {settings.replace('=', ' seed ')}" in out
+
+
+FIXTURES = """
+import ctypes, threading, pytest
+from test_suite import cuda
+
+@pytest.fixture
+def gate():
+    event = threading.Event()
+    yield event
+    event.set()
+
+def test_a_function_that_a_fixture_lets_go_on(gate):
+    function = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: gate.wait())
+    gate.function = function
+    assert cuda.cuLaunchHostFunc(None, function, None) == 0
+
+@pytest.fixture
+def word():
+    memory = ctypes.c_void_p()
+    assert cuda.cuMemAllocHost_v2(ctypes.byref(memory), ctypes.c_size_t(4)) == 0
+    value = ctypes.c_uint.from_address(memory.value)
+    value.value = 0
+    yield memory
+    value.value = 1
+
+def test_a_value_that_a_fixture_writes(word):
+    assert cuda.cuStreamWaitValue32_v2(None, ctypes.c_uint64(word.value), 1, 0) == 0
+"""
+
+
+def test_work_may_wait_for_the_end_of_a_fixture(suite, tmp_path) -> None:
+    (tmp_path / "test_fixtures.py").write_text(FIXTURES)
+    out = suite("-k", "fixture and not broken").stdout
+    assert "2 passed" in out and "failed" not in out, out
+
+
+@pytest.mark.parametrize("flag", ["-E", "-I"])
+def test_words_that_would_be_ignored_are_refused(suite, python, tmp_path, flag) -> None:
+    code = f"import sys; sys.path[:0] = {sys.path!r}; import pytest; sys.exit(pytest.main())"
+    result = python(["-c", code, "-p", f"{NAME}.emulate", "--emulate", "strict"], flags=(flag,))
+    assert result.returncode == 4 and "which python -E and -I ignore" in result.stderr
 
 
 AFTERWARDS = """

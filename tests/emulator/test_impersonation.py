@@ -302,6 +302,29 @@ print(*pids)
     assert all(record.calls["cuCtxSynchronize"] == 100 for record in children)
 
 
+def test_a_child_without_cuda_leaves_no_journals(python, tmp_path) -> None:
+    result = python(
+        BEGIN
+        + """
+folder = os.environ[sys.argv[1]]
+before = len(os.listdir(folder))
+for number in range(5):
+    if not os.fork():
+        if number == 4:
+            version = ctypes.c_int()
+            assert cuda.cuDriverGetVersion(ctypes.byref(version)) == 0 and version.value
+            grandchild = os.fork()
+            os._exit(os.waitpid(grandchild, 0)[1] if grandchild else cuda.cuInit(0))
+        os._exit(0)
+    assert os.wait()[1] == 0
+print(len(os.listdir(folder)) - before)
+""",
+        loading.VARIABLE,
+        check=True,
+    )
+    assert result.stdout == "2\n"  # of the child that called a function, and of its own
+
+
 def test_a_child_forked_before_the_initialization_can_use_the_emulator(python) -> None:
     python(
         BEGIN
@@ -583,6 +606,31 @@ sys.exit(3)
 
 
 # -- NVML
+
+
+def test_nvml_answers_a_child_that_is_forked_while_another_thread_makes_a_call(python) -> None:
+    python(
+        BEGIN
+        + """
+nvml = ctypes.CDLL("libnvidia-ml.so.1")
+assert nvml.nvmlInit_v2() == 0
+start()
+held = threading.Event()
+def hold():
+    with made._machine.lock:
+        held.set()
+        time.sleep(1)
+threading.Thread(target=hold).start()
+held.wait()
+child = os.fork()
+if not child:
+    count = ctypes.c_uint()
+    os._exit(nvml.nvmlDeviceGetCount_v2(ctypes.byref(count)) or count.value)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 2
+""",
+        check=True,
+        timeout=30,
+    )
 
 
 def test_nvml_says_that_the_devices_are_emulated(python) -> None:

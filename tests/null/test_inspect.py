@@ -471,6 +471,8 @@ def cli(capsys, tmp_path, monkeypatch):
         ("(lambda math: math)(b'12')", "= uint8 (2,)"),
         (f"{NAME.partition('.')[0]}", "What view() makes of it"),
         ("-1", "int   -1"),
+        ("type('A', (bytearray,), {})(b'12')", "__main__.A"),
+        ("type('A', (bytearray,), {'__module__': None})(b'12')", "None.A"),
     ],
 )
 def test_an_expression_is_explained(cli, expression, words):
@@ -485,6 +487,8 @@ def test_a_npy_file_is_explained(cli):
         status == 0 and "= int16 (2, 3), byte strides (2, 4)" in out and out.endswith("The layout is drawn in a.svg\n")
     )
     assert ElementTree.parse("a.svg").getroot().tag.endswith("svg")
+    Path("a: b.npy").write_bytes(Path("a.npy").read_bytes()[:-1])
+    assert "- nothing: the file is truncated" in cli("a: b.npy")[1]
 
 
 @pytest.mark.parametrize(

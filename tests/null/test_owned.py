@@ -1,7 +1,9 @@
 """Owned: each handle is released exactly once, by any thread, and never inside a garbage collection."""
 
+import dis
 import gc
 import os
+import sys
 import threading
 
 import pytest
@@ -213,3 +215,38 @@ def test_every_token_becomes_false_if_two_threads_made_one_at_once():
     owned.tokens.append(second)  # as another thread does in token(), if both find the list empty
     owned.invalidate()
     assert not first and not second and not owned.tokens
+
+
+def test_an_interrupt_at_any_instruction_of_drain_loses_no_release(log):
+    """A signal handler may run between any two instructions of it."""
+    code, number = owned.drain.__code__, 0
+    skipped = [each.offset for each in dis.get_instructions(code) if each.opname == "NOP"]  # no signal is handled there
+
+    def tracer(frame, event, argument):
+        nonlocal left
+        if frame.f_code is not code:
+            return None
+        frame.f_trace_opcodes = True
+        if event == "opcode" and frame.f_lasti not in skipped:
+            left -= 1
+            if not left:
+                raise KeyboardInterrupt
+        return tracer
+
+    while True:
+        number, left = number + 1, number + 1
+        thing = Thing(log, number)
+        del thing
+        before = sys.gettrace()
+        sys.settrace(tracer)
+        try:
+            owned.drain()
+        except KeyboardInterrupt:
+            pass
+        finally:
+            sys.settrace(before)
+        owned.drain()
+        assert [each for each, _ in log] == list(range(1, number + 1))
+        if left > 0:
+            break
+    assert number > 20

@@ -53,8 +53,6 @@ class Attached:
     def begin(self) -> None:
         """Begin the journal of this process; a forked child begins a new one."""
         self.journal: Journal = create(self.folder, self.table.served, len(self.names))
-        self.table.put(layout.DEPTH, 0)
-        self.table.put(layout.INSIDE, 0)
         self.table.put_pointer(layout.JOURNAL, self.journal.address)
 
     def refused(self, name: str, code: int, report: str) -> None:
@@ -64,6 +62,7 @@ class Attached:
 
 
 ATTACHED: list[Attached] = []
+_watched: list[bool] = []  # whether forks and the end of the process are watched
 
 
 def attach(address: int, folder: str) -> None:
@@ -111,7 +110,8 @@ def attach(address: int, folder: str) -> None:
             table.put_pointer(layout.GCOFF, _pointer(ctypes.CFUNCTYPE(ctypes.c_int)(_collect_no_more)))
             table.put_pointer(layout.GCON, _pointer(ctypes.CFUNCTYPE(ctypes.c_int)(_collect)))
         resolver = _pointer(_Resolve(covered(resolve)))  # type: ignore[arg-type]
-        if not ATTACHED:
+        if not _watched:
+            _watched.append(True)
             os.register_at_fork(after_in_child=_forked)
             atexit.register(undivided(_ended))
         ATTACHED.append(attached)
@@ -185,10 +185,23 @@ def _lead_back(attached: Attached) -> None:
 
 
 def _forked() -> None:
-    for attached in ATTACHED:
-        if attached.table.get(layout.DEPTH) and attached.table.get(layout.GCWAS):
+    """Begin new journals in a child.
+
+    A library that the parent has not used is attached again by its first call: a child without CUDA leaves no journals.
+    """
+    attached, ATTACHED[:] = list(ATTACHED), []
+    for each in attached:
+        table = each.table
+        if table.get(layout.DEPTH) and table.get(layout.GCWAS):
             gc.enable()  # another thread of the parent was in a call, at whose end it would have done this
-        attached.begin()
+        table.put(layout.DEPTH, 0)
+        table.put(layout.INSIDE, 0)
+        if each.is_used:
+            each.begin()
+            ATTACHED.append(each)
+        else:
+            table.put_pointer(layout.JOURNAL, 0)
+            table.put_pointer(layout.RESOLVE, 0)
 
 
 def _ended() -> None:

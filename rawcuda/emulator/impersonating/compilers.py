@@ -19,6 +19,7 @@ from ... import locate
 from ...compiler import nvrtc
 from ...headers import nvrtc_h
 from ..interface.thunks import keep_for_ever
+from ..machine.recovery import answering
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["keep", "names", "open_nvrtc", "real"]
 
 _Size = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_size_t, ctypes.c_size_t)
+_INTERNAL = 11  # NVRTC_ERROR_INTERNAL_ERROR
 _MISSING = (
     b"NVRTC_ERROR: there is no real NVRTC, which the emulator needs to compile CUDA C: pip install nvidia-cuda-nvrtc"
 )
@@ -87,10 +89,9 @@ def open_nvrtc(emulator: Emulator, major: int) -> Answers:
             return code
         return int(ptx_size(program, address))
 
-    ours = {
-        "nvrtcGetCUBINSize": keep(_Size(size)),
-        "nvrtcGetCUBIN": keep(_Size(lambda program, address: int(ptx(program, address)))),
-    }
+    machine = emulator._machine
+    functions = {"nvrtcGetCUBINSize": size, "nvrtcGetCUBIN": lambda program, address: int(ptx(program, address))}
+    ours = {name: keep(_Size(answering(machine, name, each, _INTERNAL))) for name, each in functions.items()}
 
     def answers(name: str) -> int | None:
         if name in ours:

@@ -17,6 +17,7 @@ from ... import locate
 from ...headers import nvjitlink_h
 from ..entries.code.linking_entries import images_in
 from ..machine.codes import Refused
+from ..machine.recovery import answering
 from ..ptx import Rejected
 from ..ptx.ptx_program import text_of
 from ..ptx.reading.ptx_linking import Merger, Unit
@@ -243,8 +244,8 @@ def open_nvjitlink(emulator: Emulator, major: int) -> Answers:
         return size, content
 
     cubin_size, cubin = texts(lambda link: link.made)
-    error_size, error = texts(lambda link: link.errors.encode() + b"\0")
-    info_size, info = texts(lambda link: link.info.encode() + b"\0")
+    error_size, error = texts(lambda link: link.errors.encode(errors="surrogateescape") + b"\0")
+    info_size, info = texts(lambda link: link.info.encode(errors="surrogateescape") + b"\0")
     made: dict[str, tuple[Callable[..., int], list[Any]]] = {
         "Version": (version, [pointer, pointer]),
         "Create": (create, [pointer, word, pointer]),
@@ -274,7 +275,8 @@ def open_nvjitlink(emulator: Emulator, major: int) -> Answers:
             name = ""
         if name in made and name not in addresses:
             function, types = made[name]
-            addresses[name] = keep(ctypes.CFUNCTYPE(ctypes.c_int, *types)(function))
+            call = answering(emulator._machine, symbol, function, _INTERNAL)
+            addresses[name] = keep(ctypes.CFUNCTYPE(ctypes.c_int, *types)(call))
         return addresses.get(name)
 
     return answers

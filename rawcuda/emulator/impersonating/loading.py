@@ -217,7 +217,7 @@ def _take() -> None:
     for (key, soname), loaded in found.items():
         if loaded is not None:
             _check(key, soname, loaded)
-    folder = os.environ.get(VARIABLE, "")  # that of a parent process
+    folder = "" if sys.flags.ignore_environment else os.environ.get(VARIABLE, "")  # that of a parent process
     if os.path.isdir(folder):
         locate.refuse_planted(os.path.abspath(folder))
     else:

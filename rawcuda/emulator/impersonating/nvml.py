@@ -17,7 +17,7 @@ from functools import partial
 from ..entries.hardware.device_entries import bus_id_of, uuid_of
 from ..interface.thunks import keep_for_ever, out, put_bytes, put_int, put_uint, put_word, text
 from ..machine.codes import Refused
-from ..machine.recovery import answer, covered
+from ..machine.recovery import answering
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["NAMES", "TEXTS", "open_nvml"]
 
-_UNINITIALIZED, _INVALID, _UNSUPPORTED, _NOT_FOUND, _TOO_SMALL = 1, 2, 3, 6, 7
+_UNINITIALIZED, _INVALID, _UNSUPPORTED, _NOT_FOUND, _TOO_SMALL, _UNKNOWN = 1, 2, 3, 6, 7, 999
 _DRIVER = b"580.0"  # of the first driver for CUDA 13.0
 TEXTS = {
     0: b"Success",
@@ -76,7 +76,10 @@ def _init(machine: Machine, *flags: int) -> None:
 
 
 def _shutdown(machine: Machine) -> None:
-    _begun.pop()
+    try:
+        _begun.pop()
+    except IndexError:  # another thread was faster
+        raise _Failed(_UNINITIALIZED) from None
 
 
 def _count(machine: Machine, address: int) -> None:
@@ -210,18 +213,17 @@ def open_nvml(emulator: Emulator) -> Callable[[str], int | None]:
 
 
 def _wrapped(machine: Machine, name: str, function: Callable[..., Any]) -> Any:
+    """Return a function for C. It takes no lock of the machine, which a fork may have copied while it was held."""
+
     def call(*arguments: int) -> int:
         try:
-            with machine.lock:
-                if not _begun and function is not _init:
-                    return _UNINITIALIZED
-                function(machine, *arguments)
+            if not _begun and function is not _init:
+                return _UNINITIALIZED
+            function(machine, *arguments)
             return 0
         except Refused:  # NULL
             return _INVALID
         except _Failed as failed:
             return failed.code
-        except BaseException as caught:
-            return answer(machine, name, caught)
 
-    return covered(call)  # type: ignore[arg-type]
+    return answering(machine, name, call, _UNKNOWN)

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from .machine import Machine
     from .queues import Work
 
-__all__ = ["RUNNING", "Interrupts", "answer", "covered", "is_outside", "recover", "tell", "undivided"]
+__all__ = ["RUNNING", "Interrupts", "answer", "answering", "covered", "is_outside", "recover", "tell", "undivided"]
 
 RUNNING = threading.RLock()  # held while a kernel runs: generated code rounds numbers in cells that all kernels share
 _STANDARD_LIBRARY = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
@@ -79,6 +79,22 @@ def answer(machine: Machine, name: str, caught: BaseException, again: Callable[[
     tell(machine, name, UNKNOWN, f"the emulator itself failed: {caught!r}")
     machine.report(UNKNOWN, f"{name} failed inside the emulator: {caught!r}")
     return UNKNOWN
+
+
+def answering(machine: Machine, name: str, function: Callable[..., int], failed: int) -> Any:
+    """Return a function for C that answers as another one; if that raises anything, it returns the code `failed`."""
+
+    def call(*arguments: int) -> int:
+        try:
+            try:
+                code = function(*arguments)
+            except BaseException as caught:
+                code = answer(machine, name, caught) and failed
+            return code
+        except BaseException as caught:  # a second interrupt
+            return answer(machine, name, caught) and failed
+
+    return covered(call)  # type: ignore[arg-type]
 
 
 def tell(machine: Machine, name: str, code: int, report: str = "") -> None:

@@ -20,12 +20,14 @@ from __future__ import annotations
 import _thread
 import errno
 import os
+from time import monotonic, sleep
 
 from ...errors import Closed, unsupported
 from ...interpreter.cpython import watch_forks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from socket import socket
     from typing import Any
 
@@ -139,11 +141,10 @@ class Server:
     """The socket of this process, its offers, and the thread that answers; it ends with the last offer."""
 
     def __init__(self) -> None:
-        import threading
-
         self.address = os.urandom(16).hex()
         self.offers: dict[bytes, Offer] = {}
-        self.changed = threading.Condition()
+        # An interrupt may leave the lock of a threading.Condition held, whose methods are Python functions.
+        self.lock = _thread.RLock()
         self.over = self._full = self._starting = False
         self._thread = 0  # the identifier of the thread that answers, while it runs
         self._socket: Any = None  # until the first offer
@@ -154,7 +155,7 @@ class Server:
         """Return a new offer, or None if this server has just ended."""
         offer = Offer(self, payload, descriptors, keeps)
         self.offers[offer.key] = offer  # before the lock: a finalizer or a signal handler may end another one here
-        with self.changed:
+        with self.lock:
             if self.over:
                 del self.offers[offer.key]
                 return None
@@ -190,18 +191,23 @@ class Server:
 
     def end(self, offer: Offer, timeout: float) -> None:
         """End an offer; see Offer.end."""
-        with self.changed:
+        until = monotonic() + min(timeout, _FOREVER)
+        # A finalizer or a signal handler may come here where this thread has the lock, or is the one that answers: then
+        # a wait would last to its end.
+        if self.lock._is_owned() or self._thread == _thread.get_ident():  # type: ignore[attr-defined]
+            timeout = until = 0
+        with self.lock:
             offer.ended = True
             if not offer.settled:
                 self._settle(offer)
-            if not self.changed.wait_for(lambda: not offer.users, min(timeout, _FOREVER)):
-                users = _listed(offer)
-                raise TimeoutError(
-                    f"after {timeout:g} seconds, what was shared is still open in process {users}: close it there, or "
-                    "wait longer; it is kept until then"
-                )
-            if timeout and self.over and self._thread != _thread.get_ident():
-                self.changed.wait_for(lambda: not self._thread, min(timeout, _FOREVER))  # it closes the socket
+        _wait(lambda: offer.settled, until)
+        if not offer.settled:
+            raise TimeoutError(
+                f"after {timeout:g} seconds, what was shared is still open in process {_listed(offer)}: close it "
+                "there, or wait longer; it is kept until then"
+            )
+        if timeout and self.over:
+            _wait(lambda: not self._thread, until)  # it closes the socket
 
     def _settle(self, offer: Offer) -> None:
         """Release an offer that is over, and end with the last one. An interrupted call can be made again."""
@@ -214,7 +220,6 @@ class Server:
         self.over = self.over or not self.offers
         if self.over:
             self._stop()
-        self.changed.notify_all()
         offer.settled = True
 
     def _stop(self) -> None:
@@ -246,13 +251,9 @@ class Server:
             if pid == os.getpid():
                 for connection in (*self._new.values(), self._socket):
                     connection.close()
-                with self.changed:
-                    self._thread = 0
-                    self.changed.notify_all()
+                self._thread = 0
 
     def _answer_all(self, pid: int) -> None:
-        from time import sleep
-
         while not self._is_over():
             if self._full:  # too many files are open, and who waits to be accepted would end each poll at once
                 self._full = False
@@ -260,7 +261,7 @@ class Server:
             for number, _ in self._poll.poll():
                 if pid != os.getpid():
                     return
-                with self.changed:
+                with self.lock:
                     if self.over:
                         break
                     if number == self._socket.fileno():
@@ -318,7 +319,14 @@ class Server:
         if used is not None:
             used[1].users.pop(connection, None)
             self._settle(used[1])
-            self.changed.notify_all()
+
+
+def _wait(is_done: Callable[[], object], until: float) -> None:
+    """Wait until something is done, or until a time of the monotonic clock, without a lock."""
+    pause = 0.0005  # seconds
+    while not is_done() and monotonic() < until:
+        sleep(pause)
+        pause = min(2 * pause, 0.02)
 
 
 def _listed(offer: Offer) -> str:
@@ -342,8 +350,6 @@ _asked: set[socket] = set()  # the connections to other processes
 
 
 def _connect(connection: socket, address: str, timeout: float) -> None:
-    from time import monotonic, sleep
-
     end = monotonic() + timeout
     while True:
         connection.settimeout(max(end - monotonic(), 0.001))

@@ -9,9 +9,11 @@ Read next    speed.py
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 from ...gpu.devices.device import Device, devices
 from .. import terminal
+from ..commands.compile import write
 from ..commands.console import (
     NoGpu,
     Parser,
@@ -79,8 +81,7 @@ def main(arguments: list[str]) -> int:
         if quiet:
             terminal.say(text, end="")
         else:
-            with open(options.json, "w", encoding="utf-8") as file:
-                file.write(text)
+            write(Path(options.json), text.encode())
     if failed:
         return 1
     return 0

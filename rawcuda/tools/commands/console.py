@@ -14,7 +14,6 @@ import time
 from contextlib import contextmanager
 
 from ... import driver, use
-from ...driver import is_emulator
 from ...errors import CudaError, DriverNotFound, RawCudaError, shown
 from ...headers.status import NO_DEVICE
 from ...hints import of
@@ -215,6 +214,14 @@ def reason(error: RawCudaError) -> str:
     ):  # a driver was loaded, but sees no GPU
         return lines[1][0].lower() + lines[1][1:].rstrip(".")
     return " ".join(lines[:1])
+
+
+def is_emulator(loaded: driver.Driver) -> bool:
+    """Tell whether a driver is the emulator, also where it is the libcuda.so.1 of `emulate`."""
+    return driver.is_emulator(loaded) or loaded.libcuda.address(_STAND_IN) is not None
+
+
+_STAND_IN = "emulated_library_table"  # what that library exports; see emulator/impersonating/elf.py
 
 
 def first_line(loaded: driver.Driver, why: str = "") -> str:

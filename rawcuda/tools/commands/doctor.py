@@ -45,7 +45,7 @@ __all__ = ["main", "make_parser"]
 
 _WIDTH = 19
 FORMS = ("_ptsz", "_ptds")  # of functions, for the per-thread default stream
-_EMULATOR = f"{PACKAGE.rpartition('.')[2].upper()}_EMULATOR"
+_EMULATOR = "RAWCUDA_EMULATOR"  # a copy under another name uses the same variable
 # Environment variables that change what CUDA does. Their values are shown.
 _VARIABLES = (
     "CUDA_VISIBLE_DEVICES",
@@ -84,7 +84,8 @@ def main(arguments: list[str]) -> int:
     facts = _Facts()
     _platform(facts)
     loaded, why_not = _driver(facts, options.driver)
-    ran, failed = [], []
+    ran: list[int] = []  # the numbers of the devices
+    failed: list[int] = []
     if loaded is not None:
         try:
             for device in devices():

@@ -11,6 +11,7 @@ import ast
 import builtins
 import re
 from importlib import import_module
+from pathlib import Path
 
 from ...elements import npy
 from ..explaining import explain
@@ -65,8 +66,9 @@ def main(arguments: list[str]) -> int:
             raise ValueError(
                 f"{options.svg} was not written: no protocol describes any memory, so there is no layout to draw"
             )
-        with open(options.svg, "w", encoding="utf-8") as file:
-            file.write(picture)
+        from .compile import write  # (it imports tempfile, and that random)
+
+        write(Path(options.svg), picture.encode())
         say(f"\nThe layout is drawn in {options.svg}")
     return 0
 
@@ -79,7 +81,7 @@ def _show_file(path: str, why: ValueError) -> None:
         raise why from None
     say(f"{path}: a .npy file\n\nIts header\n  {header}\n")
     say(f"The data\n  from byte {begin} on: {data.hex(' ') or 'nothing'}\n")
-    say(f"What view() makes of it\n  - nothing: the file {str(why).partition(': ')[2]}")
+    say(f"What view() makes of it\n  - nothing: the file {str(why)[len(path) + 2 :]}")
 
 
 def _evaluate(text: str, debug: bool) -> Any:
@@ -96,7 +98,7 @@ def _evaluate(text: str, debug: bool) -> Any:
             for node in nodes
             if isinstance(node, ast.arg) or isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)
         }
-        names: dict[str, Any] = {}
+        names: dict[str, Any] = {"__name__": "__main__"}  # so that classes made here have a module
         for node in nodes:
             dotted = ""
             if isinstance(node, (ast.Name, ast.Attribute)):

@@ -90,12 +90,12 @@ PARTS = {
     ),
     "view": Part(
         ("compiler", "driver", "emulator", "gpu", "tools"),
-        ("tools.traces",),
+        ("tools.traces", "tools.trace_effects", "tools.trace_forms"),
         "view() and copy() over host memory by every protocol, without CUDA",
     ),
     "driver": Part(
         ("arrays", "compiler", "elements", "emulator", "gpu", "protocols", "tools"),
-        ("tools.traces",),
+        ("tools.traces", "tools.trace_effects", "tools.trace_forms"),
         "cu, the driver's functions by their C names, and use()",
     ),
     "compiler": Part(
@@ -117,7 +117,10 @@ def everything() -> Files:
                 if entry.name != "__pycache__":
                     walk(entry, f"{prefix}{entry.name}/")
             elif prefix + entry.name != MANIFEST and not entry.name.endswith((".pyc", ".pyo")):
-                found[prefix + entry.name] = entry.read_bytes()
+                content = entry.read_bytes()
+                if entry.name.endswith((".py", ".pyi")):  # git on Windows may have added the CR
+                    content = content.replace(b"\r\n", b"\n")
+                found[prefix + entry.name] = content
 
     walk(files(PACKAGE), "")
     return found

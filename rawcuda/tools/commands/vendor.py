@@ -155,7 +155,8 @@ def _commit() -> str:
                 capture_output=True,
                 text=True,
                 timeout=20,
-                env=locate.environment(),
+                # in a hook of git, its variables name the repository of the commit
+                env={name: value for name, value in locate.environment().items() if not name.startswith("GIT_")},
             ).stdout.strip()
             for words in (("rev-parse", "HEAD"), ("status", "--porcelain", "--", PACKAGE))
         ]
@@ -414,7 +415,10 @@ def check(dest: str) -> int:
     if manifest is None:
         raise Refusal(f"{dest} has no {MANIFEST} that `vendor` wrote: it is not a copy of a package")
     days = (datetime.date.today() - datetime.date.fromisoformat(manifest.date)).days
-    age = {0: "today", 1: "yesterday"}.get(days, f"{days} days ago")
+    if days < 1:  # (less than 0: copied in a time zone further east)
+        age = "today"
+    else:
+        age = "yesterday" if days == 1 else f"{days} days ago"
     whole = f"{_what(manifest.part)} of {manifest.origin} {manifest.version}"
     say(f"{dest}: {whole}, copied on {manifest.date}, {age}.")
     changes = _changes(dest, manifest)

@@ -19,7 +19,7 @@ from ...errors import shown, worded
 from ...interpreter.peeking import peek
 from ..terminal import folded
 from .offers import ASKED, Finding, raised
-from .quirks import quirks
+from .quirks import module_of, quirks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def explain(obj: object) -> Explanation:
     made = next((finding.made for finding in found.values() if finding.made is not None), None)
     kind = type(obj)
     title = _title(kind)
-    if kind.__module__ == "builtins":  # a foreign repr may do anything, such as copying an array from a device
+    if module_of(kind) == "builtins":  # a foreign repr may do anything, such as copying an array from a device
         title = f"{kind.__qualname__}   {worded(obj)}"
     return Explanation(title, _sections(obj, found, made), made)
 
@@ -59,9 +59,9 @@ def explain(obj: object) -> Explanation:
 def _title(kind: type) -> str:
     """Return the full name of a class; for one of ours, that of the public class that it is or is derived from."""
     for each in kind.__mro__:
-        if each.__module__ == f"{_PACKAGE}.{HOMES.get(each.__name__)}":
+        if module_of(each) == f"{_PACKAGE}.{HOMES.get(each.__name__)}":
             return f"{_PACKAGE}.{each.__name__}"
-    return f"{kind.__module__}.{kind.__qualname__}"
+    return f"{module_of(kind)}.{kind.__qualname__}"
 
 
 class Explanation:

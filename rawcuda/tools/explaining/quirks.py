@@ -17,7 +17,12 @@ if TYPE_CHECKING:
 
     from .offers import Finding
 
-__all__ = ["quirks"]
+__all__ = ["module_of", "quirks"]
+
+
+def module_of(kind: type) -> str:
+    """Return the name of the module of a class, which may have none, or something else there."""
+    return str(getattr(kind, "__module__", "?"))
 
 
 class _Said:
@@ -33,7 +38,7 @@ class _Said:
         said: Any = {name: finding.facts for name, finding in found.items()}
         self.d, self.c, self.b = said.get("dlpack"), said.get("cuda_array_interface"), said.get("buffer")
         self.s, self.i = said.get("cuda_stream"), self.c or said.get("array_interface")
-        self.lib, self.obj = type(obj).__module__.partition(".")[0], obj
+        self.lib, self.obj = module_of(type(obj)).partition(".")[0], obj
         self.n: int = next((layout.size(finding.made.shape) for finding in found.values() if finding.made), -1)
 
 

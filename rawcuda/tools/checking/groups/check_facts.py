@@ -13,7 +13,7 @@ import re
 from ....driver import current, dotted
 from ....gpu.devices.device import Device, devices
 from ....headers import cuda_h
-from ..rows import Given, expect, row
+from ..rows import Given, Missing, expect, row
 
 __all__: list[str] = []
 
@@ -97,13 +97,12 @@ def _priorities(given: Given) -> str:
 
 
 @row("device", "peer access")
-def _peers(given: Given) -> str:
+def _peers(given: Given) -> None:
     other = given.other()
     if not given.device.can_reach(other):
-        return "devices 0 and 1 cannot reach each other"
+        raise Missing(f"devices {given.device.ordinal} and {other.ordinal} cannot reach each other")
     there = other.empty(64, "float32").fill(3)
     other.synchronize()
     with given.device.peer_access(other):
         given.scaled(there)
     expect("what a kernel wrote on the other device", there.tolist(), [6.0] * 64)
-    return ""
