@@ -13,7 +13,7 @@ import re
 
 from .. import locate
 from ..images import outline
-from .request import Outcome, named, reported
+from .request import VARIABLES, Outcome, named, reported
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["Nvcc"]
 
 _FLAGS = {"ptx": ["-ptx"], "cubin": ["-cubin"], "ltoir": ["-dlto", "-ltoir"]}
-_VARIABLES = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "NVCC_CCBIN", "CPATH", "CPLUS_INCLUDE_PATH")
+_VARIABLES = (*VARIABLES, "NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "NVCC_CCBIN", "CPATH", "CPLUS_INCLUDE_PATH")
 _HOSTS = ("gcc", "g++", "cl")  # the compilers of the host, which nvcc looks for on the PATH
 FAILED = 6  # the number of NVRTC_ERROR_COMPILATION: nvcc's exit status does not distinguish the kinds of failure
 BAD_OPTION = 5

@@ -16,7 +16,7 @@ import sys
 
 from .. import locate
 from ..headers import nvrtc_h
-from .request import CallFailed, Outcome, ToolLibrary, encoded, named
+from .request import VARIABLES, CallFailed, Outcome, ToolLibrary, encoded, named
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class Nvrtc(ToolLibrary):
 
     def identity(self) -> str:
         """Return a text that changes if this compiler could produce different code."""
-        return f"{self.kind} {self.version} {self._file}"
+        return f"{self.kind} {self.version} {self._file} {[os.environ.get(name) for name in VARIABLES]}"
 
     def options(self, request: Request, folders: list[str]) -> list[str]:
         """Return the options for a request: the user's own, the target, and the folders of headers."""

@@ -33,6 +33,7 @@ __all__ = [
     "Request",
     "Target",
     "ToolLibrary",
+    "VARIABLES",
     "about",
     "given_target",
     "joined",
@@ -47,6 +48,7 @@ __all__ = [
 OUTPUTS = ("ptx", "cubin", "ltoir")
 # Options that put the paths and lines of sources into the code
 ABOUT_LINES = ("-G", "--device-debug", "-generate-line-info", "--generate-line-info", "-lineinfo", "--lineinfo")
+VARIABLES = ("NV_NVVM_VERSION", "LLVM_OVERRIDE_PRODUCER")  # which the compilers themselves read
 NAMELESS = "source.cu"  # the name of a source that is not a file, for messages
 _TARGET = re.compile(r"(?:sm|compute|lto)_(\d{2,3})([af]?)\Z", re.ASCII)
 _ARCHITECTURE = ("--gpu-architecture", "-arch")

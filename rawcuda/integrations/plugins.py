@@ -17,7 +17,7 @@ def preload(_: object) -> None:
 
     name = f"{__package__}.dask"
     for place in ("distributed.worker.preload", "distributed.client.preload"):
-        known = config.get(place, [])
+        known = config.get(place, []) or []  # (a setting without a value is None)
         if isinstance(known, str):
             known = [known]
         else:

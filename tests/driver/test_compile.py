@@ -860,6 +860,8 @@ def test_the_compiler_of_the_key_is_the_one_that_is_loaded(tmp_path: Path, monke
     before = found.identity()
     monkeypatch.setattr(found, "path", str(tmp_path / "removed meanwhile"))
     assert found.identity() == before
+    monkeypatch.setenv("NV_NVVM_VERSION", "nvvm-latest")
+    assert found.identity() != before
 
 
 def test_another_compiler_makes_other_code(compilations: list[Any], tmp_path: Path, monkeypatch: Any) -> None:

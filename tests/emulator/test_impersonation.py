@@ -660,6 +660,8 @@ assert nvml.nvmlDeviceGetMemoryInfo(handle, memory) == 0 and memory[2] == 4096 a
 assert nvml.nvmlDeviceGetMemoryInfo_v2(handle, more) == 0 and more[4] == 4096 and not more[0]
 pci = ctypes.create_string_buffer(68)
 assert nvml.nvmlDeviceGetPciInfo_v3(handle, pci) == 0 and pci.raw[36:].startswith(b"00000000:01:00.0")
+older = ctypes.create_string_buffer(b"?" * 68, 68)
+assert nvml.nvmlDeviceGetPciInfo_v2(handle, older) == 0 and older.raw == pci.raw[:36] + bytes(16) + b"?" * 16
 assert nvml.nvmlDeviceGetHandleByPciBusId_v2(b"00000000:02:00.0", ctypes.byref(found)) == 0 and found.value == 2
 major, minor = ctypes.c_int(), ctypes.c_int()
 assert nvml.nvmlDeviceGetCudaComputeCapability(handle, ctypes.byref(major), ctypes.byref(minor)) == 0

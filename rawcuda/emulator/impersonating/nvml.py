@@ -144,10 +144,14 @@ def _capability(machine: Machine, handle: int, major: int, minor: int) -> None:
 
 def _pci(machine: Machine, handle: int, address: int) -> None:
     """Write nvmlPciInfo_t: the short name, domain, bus, device, two IDs of the vendor (0), and the long name."""
+    _old_pci(machine, handle, address, struct.pack("<32s", b"0000" + bus_id_of(_index_of(machine, handle))))
+
+
+def _old_pci(machine: Machine, handle: int, address: int, end: bytes = bytes(16)) -> None:
+    """Write the structure of older versions, which has four reserved words instead of the long name."""
     index = _index_of(machine, handle)
-    short = bus_id_of(index)
     out(address)
-    put_bytes(address, struct.pack("<16s5I32s", short, 0, index + 1, 0, 0, 0, b"0000" + short))
+    put_bytes(address, struct.pack("<16s5I", bus_id_of(index), 0, index + 1, 0, 0, 0) + end)
 
 
 def _version_text(machine: Machine, address: int, length: int, value: bytes = _DRIVER) -> None:
@@ -186,8 +190,8 @@ _TABLE: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "nvmlDeviceGetMemoryInfo": (_memory, (_P, _P)),
     "nvmlDeviceGetMemoryInfo_v2": (_memory_2, (_P, _P)),
     "nvmlDeviceGetCudaComputeCapability": (_capability, (_P, _P, _P)),
-    "nvmlDeviceGetPciInfo": (_pci, (_P, _P)),
-    "nvmlDeviceGetPciInfo_v2": (_pci, (_P, _P)),
+    "nvmlDeviceGetPciInfo": (_old_pci, (_P, _P)),
+    "nvmlDeviceGetPciInfo_v2": (_old_pci, (_P, _P)),
     "nvmlDeviceGetPciInfo_v3": (_pci, (_P, _P)),
     "nvmlDeviceGetUtilizationRates": (_unsupported, (_P, _P)),
     "nvmlDeviceGetTemperature": (_unsupported, (_P, _I, _P)),
