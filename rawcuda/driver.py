@@ -257,8 +257,8 @@ class Driver(Calls):
     def _bind(self, name: str) -> Callable[..., bool | None]:
         prototype = cuda_h.prototypes()[name]
         names = [parameter for parameter, _ in prototype.parameters]
-        function = ctypes.CFUNCTYPE(ctypes.c_int, *(kind for _, kind in prototype.parameters))(self.address(name))
-        function = self._guarded(function)
+        converters = [kind.from_param for _, kind in prototype.parameters]
+        function = self._guarded(_Prepared(self.address(name)))
         count, is_query, listeners, careful, driver = (
             len(names),
             name in _QUERIES,
@@ -278,10 +278,14 @@ class Driver(Calls):
                 start = time.perf_counter_ns()
             else:
                 start = 0
-            try:
-                code = function(*arguments)
-            except ctypes.ArgumentError as error:
-                _refuse_argument(error, name, names)
+            # ctypes would do this, too, but turn what a signal handler raises meanwhile into an ArgumentError
+            values: list[Any] = []
+            for convert, argument in zip(converters, arguments):
+                try:
+                    values.append(convert(argument))
+                except (TypeError, ValueError, OverflowError) as error:
+                    _refuse_argument(error, name, names[len(values)])
+            code = function(*values)
             if start:
                 driver.tell(name, names, arguments, code, start, time.perf_counter_ns() - start)
             if is_query and code in (SUCCESS, NOT_READY):
@@ -518,20 +522,15 @@ def _near(name: str) -> str:
     )
 
 
-def _refuse_argument(error: ctypes.ArgumentError, name: str, names: list[str]) -> NoReturn:
-    """Turn ctypes' "argument 2: TypeError: ..." into an error that names the call and the parameter."""
-    head, _, text = str(error).partition(": ")
-    position = int(head.split()[-1]) - 1
-    if "KeyboardInterrupt" in text.partition(":")[0]:  # raised while an argument was being converted
-        raise KeyboardInterrupt from None
-    kind, _, text = text.partition(": ")  # "TypeError", or "<class 'TypeError'>" before 3.12
-    refusal: type[Exception] = TypeError
-    if "ValueError" in kind or "Overflow" in kind:
-        refusal = ValueError
+def _refuse_argument(error: Exception, name: str, parameter: str) -> NoReturn:
+    """Raise an error about an argument that names the call and the parameter."""
+    text = str(error)
     if text.startswith("expected LP_"):  # ctypes: "expected LP_c_int instance instead of str"
         _, pointer, *_, given = text.split()
         text = f"takes a pointer: give ctypes.byref(x) for a {pointer[3:]} x, not {given}"
-    raise refusal(f"{name}(): {names[position]}: {text}") from None
+    if isinstance(error, TypeError):
+        raise TypeError(f"{name}(): {parameter}: {text}") from None
+    raise ValueError(f"{name}(): {parameter}: {text}") from None
 
 
 # -- the one driver of this process

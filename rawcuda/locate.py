@@ -35,6 +35,7 @@ __all__ = [
     "searched",
     "load",
     "refuse_planted",
+    "refuse_toolkit",
     "mapped_file",
     "hidden_gpus",
     "needs_glibc",
@@ -375,6 +376,21 @@ def refuse_planted(path: str, *, private: bool = False) -> None:
                     "used: install it elsewhere"
                 )
             below = above
+
+
+def refuse_toolkit(path: str) -> None:
+    """Refuse an nvcc if every user could have put it, or a program or header of its toolkit, in its place.
+
+    raises  PermissionError with the remedy
+    """
+    refuse_planted(path)
+    folder = os.path.dirname(os.path.realpath(path))
+    if os.path.exists(os.path.join(folder, "nvcc.profile")):  # the toolkit is around it
+        for name in ("bin", "nvvm", "include", "targets"):
+            part = os.path.join(os.path.dirname(folder), name)
+            if os.path.isdir(part):
+                refuse_planted(part)
+                _refuse_below(part)
 
 
 def _folders_of_python() -> list[str]:

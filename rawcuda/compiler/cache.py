@@ -190,14 +190,7 @@ def _headers(request: Request, folders: list[str], complete: bool) -> Iterator[t
     These are more paths than a compiler reads: each name is looked up in all folders, and #if is ignored. So the cache
     notices every change of a header, and every new header that hides another one.
     """
-    options = list(request.options)
-    if not complete:
-        for name in ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"):
-            options += os.environ.get(name, "").split()
-        for name in ("CPATH", "CPLUS_INCLUDE_PATH"):
-            options += [f"-I={each}" for each in os.environ.get(name, "").split(os.pathsep) if name in os.environ]
-    if any(_UNREAD.search(option.strip(_BLANKS)) for option in options):
-        raise _Unknown
+    options = _options(request, complete)
     searched = [*(os.path.abspath(each) for each in _option_values(options, _FOLDERS)), *folders]
     own = []
     if request.is_file:
@@ -243,6 +236,19 @@ def _headers(request: Request, folders: list[str], complete: bool) -> Iterator[t
             find(text, [*near, os.path.dirname(path)] if os.path.dirname(path) not in near else near)
         if not is_found and not complete:
             raise _Unknown
+
+
+def _options(request: Request, complete: bool) -> list[str]:
+    """Return the options of a request, and for nvcc those that it reads from the environment."""
+    options = list(request.options)
+    if not complete:
+        for name in ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"):
+            options += os.environ.get(name, "").split()
+        for name in ("CPATH", "CPLUS_INCLUDE_PATH"):
+            options += [f"-I={each}" for each in os.environ.get(name, "").split(os.pathsep) if name in os.environ]
+    if any(_UNREAD.search(option.strip(_BLANKS)) for option in options):
+        raise _Unknown
+    return options
 
 
 def _option_values(options: list[str], words: tuple[str, ...]) -> Iterator[str]:

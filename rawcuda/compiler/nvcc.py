@@ -41,6 +41,7 @@ class Nvcc:
 
     def __init__(self, path: str) -> None:
         self.path = path
+        locate.refuse_toolkit(path)
         status, told = _run([path, "--version"])
         found = re.search(r"release (\d+)\.(\d+)", told)
         if found is None:
@@ -71,10 +72,11 @@ class Nvcc:
 
         folders  where to look for headers, after the folders that the options name
         raises   ValueError       a header whose name leads out of its folder
-                 PermissionError  other users can exchange the folder for temporary files
+                 PermissionError  other users can exchange the folder for temporary files, or a part of the toolkit
         """
         import tempfile
 
+        locate.refuse_toolkit(self.path)
         with tempfile.TemporaryDirectory() as folder:
             locate.refuse_planted(folder, private=True)
             source, made = os.path.join(folder, "source.cu"), os.path.join(folder, "made")
@@ -92,7 +94,7 @@ class Nvcc:
                 except (FileExistsError, NotADirectoryError, IsADirectoryError):
                     raise ValueError(f"header {name!r}: for nvcc, no header's name is a folder of another's") from None
             options = [f"-I{include}", *self.options(request, folders)]
-            status, log = _run([self.path, *options, "-o", made, "-x", "cu", source])
+            status, log = _run([self.path, *options, "-o", made, "-x", "cu", source], folder)
             if status or not os.path.exists(made):
                 kind = FAILED
                 if "nvcc fatal" in log and ": error" not in log:
@@ -128,9 +130,16 @@ def _names(wanted: tuple[str, ...], text: str) -> dict[str, str]:
     return found
 
 
-def _run(command: list[str]) -> tuple[int, str]:
-    """Run a program, and return its exit status and all that it wrote."""
+def _run(command: list[str], folder: str = "") -> tuple[int, str]:
+    """Run a program, and return its exit status and all that it wrote.
+
+    folder  a private folder for its temporary files, which could be exchanged elsewhere; "": it writes none
+    """
     import subprocess
+
+    environment = locate.environment()  # it finds the host's compiler there
+    for name in ("TMPDIR", "TMP", "TEMP") if folder else ():
+        environment[name] = folder
 
     def run(path: str, options: list[str]) -> tuple[int, str]:
         done = subprocess.run(
@@ -139,7 +148,7 @@ def _run(command: list[str]) -> tuple[int, str]:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             check=False,
-            env=locate.environment(),  # it finds the host's compiler there
+            env=environment,
         )
         return done.returncode, done.stdout.decode("utf-8", "replace")
 

@@ -13,7 +13,6 @@ import re
 import sys
 from contextlib import contextmanager
 
-from ..interpreter.cpython import free_after_fork
 from .ending import watch_end
 
 TYPE_CHECKING = False
@@ -33,7 +32,9 @@ _VARIABLE = "RAWCUDA_EMULATOR"  # a vendored copy under another name uses the sa
 
 
 _SHARED: list[Emulator] = []
-_making = free_after_fork(_thread.RLock())  # reentrant: a finalizer of a client may call shared() while it is held
+_making = _thread.RLock()  # reentrant: a finalizer of a client may call shared() while it is held
+if hasattr(os, "register_at_fork"):  # another thread may hold it when a child is forked
+    os.register_at_fork(after_in_child=_making._at_fork_reinit)  # type: ignore[attr-defined]
 
 
 def shared(**settings: Any) -> Emulator:

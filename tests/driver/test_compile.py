@@ -792,6 +792,44 @@ def test_what_nvcc_makes_depends_on_the_compiler_of_the_host(
     assert len({before, other, found.identity()}) == 3
 
 
+@pytest.mark.skipif(os.name != "posix", reason="Windows has no such modes")
+def test_an_nvcc_whose_toolkit_can_be_exchanged_is_not_used(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "nvvm/bin").mkdir(parents=True)
+    for name in ("bin/nvcc", "bin/nvcc.profile", "nvvm/bin/cicc"):
+        (tmp_path / name).write_text("#!/bin/sh\necho release 13.0 compute_90\n")
+        (tmp_path / name).chmod(0o755)
+    made = module("compiler.nvcc").Nvcc(str(tmp_path / "bin/nvcc"))
+    (tmp_path / "nvvm/bin/cicc").chmod(0o777)
+    with pytest.raises(PermissionError, match="chmod o-w"):
+        module("compiler.nvcc").Nvcc(str(tmp_path / "bin/nvcc"))
+    asked = request.Request(b"", "x.cu", False, (), {}, (), request.Target(90), "ptx")
+    with pytest.raises(PermissionError, match="chmod o-w"):
+        made.compile(asked, [])
+
+
+def test_nvccs_temporary_files_are_in_a_private_folder(
+    with_nvcc: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its PTX, which it reads again, could be exchanged in a folder where every user can put files."""
+    nvcc, given = module("compiler.nvcc"), []
+    run = nvcc._run
+
+    def look(command: list[str], folder: str = "") -> Any:
+        given.append((command, folder))
+        return run(command, folder)
+
+    monkeypatch.setattr(nvcc, "_run", look)
+    rawcuda.compile(FILL, "sm_90", "cubin", options=["-DVALUE=1"])
+    ((command, folder),) = given
+    assert folder and command[-1] == os.path.join(folder, "source.cu")
+    script = tmp_path / "nvcc"
+    script.write_text("#!/bin/sh\necho $TMPDIR\n")
+    script.chmod(0o755)
+    monkeypatch.setenv("TMPDIR", "/shared")
+    assert run([str(script)], "/private")[1] == "/private\n" and run([str(script)])[1] == "/shared\n"
+
+
 def test_nvcc_refuses_a_header_in_another(build: Build, with_nvcc: Any) -> None:
     for headers in ({"x": "", "x/y": ""}, {"x/y": "", "x": ""}):
         with pytest.raises(ValueError, match="no header's name is a folder of another's"):

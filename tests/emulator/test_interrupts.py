@@ -622,3 +622,53 @@ def test_a_signal_before_the_handlers_are_replaced_does_not_divide_the_function(
     monkeypatch.setattr(signal, "valid_signals", interrupted)
     recovery.undivided(partial(done.append, "work"))()
     assert done == ["work"] and not interrupts
+
+
+@pytest.mark.parametrize(
+    ("files", "outside"),
+    [
+        (["struct.py"], False),
+        (["re.py", "/home/program.py"], True),
+        (["re.py", "struct.py", "/home/program.py"], True),
+        (["site-packages/timeouts/plugin.py"], True),
+        ([str(FOLDER / "driver.py"), "re.py"], True),
+        ([FOLDER_OF_EMULATOR + "/machine/x.py", "re.py"], False),
+    ],
+)
+def test_what_a_handler_raises_comes_from_outside_wherever_it_ran(files: list[str], outside: bool) -> None:
+    """A signal handler may run in a function of the standard library that the emulator has called."""
+    call: Any = partial(int, "x")
+    for file in files[::-1]:
+        space: dict[str, Any] = {"call": call}
+        exec(compile("def run():\n    call()", recovery._STANDARD_LIBRARY * (file[0] != "/") + file, "exec"), space)
+        call = space["run"]
+    with pytest.raises(ValueError) as caught:
+        call()
+    error = caught.value
+    assert error.__traceback__ is not None
+    assert recovery.is_outside(error.with_traceback(error.__traceback__.tb_next)) == outside  # (without this frame)
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("name", ["cuMemHostRegister_v2", "cuMemHostUnregister"])
+def test_host_memory_can_be_registered_again_after_an_interrupt_at_any_line(name: str) -> None:
+    client, page = Client("eager"), ctypes.create_string_buffer(4096)
+    address = ctypes.addressof(page)
+
+    def register() -> int:
+        return int(client.code("cuMemHostRegister_v2", address, 4096, 2))
+
+    def unregister() -> int:
+        return int(client.code("cuMemHostUnregister", address))
+
+    place, is_there = 0, True
+    while is_there:
+        place += 1
+        if name == "cuMemHostUnregister":
+            assert register() == 0
+        call = register if name == "cuMemHostRegister_v2" else unregister
+        _, is_there = raise_at(place, call, KeyboardInterrupt())
+        client.emulator._machine.interrupts.drop()
+        assert unregister() in (0, 713), place
+        assert register() == 0 and unregister() == 0, place
+    assert place > 20

@@ -119,6 +119,20 @@ def test_bad_c_arguments_never_reach_the_driver(fake, loaded, call, arguments, k
     assert not fake.seen
 
 
+@pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt, TimeoutError, ZeroDivisionError])
+def test_what_is_raised_while_an_argument_is_converted_stays_what_it_is(fake, loaded, kind):
+    """A signal handler may run there, such as one that ends the program."""
+
+    class Interrupted:
+        def __index__(self):
+            raise raised
+
+    raised = kind("of a handler")
+    with pytest.raises(kind) as seen:
+        loaded.cuMemFree_v2(Interrupted())
+    assert seen.value is raised and not fake.seen
+
+
 def test_a_handle_of_another_kind_is_refused(fake, loaded):
     with pytest.raises(TypeError, match="CUevent"):
         loaded.cuStreamSynchronize(cuda_h.CUevent(5))

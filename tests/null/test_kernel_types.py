@@ -152,12 +152,6 @@ def test_the_names_of_parameters() -> None:
         ("#ifdef A\ntypedef float real;\n#else\ntypedef double real;\n#endif\n__global__ void k(real *x) {}", "? x"),
         ("#if 0\ntypedef double real;\n#else\ntypedef float real;\n#endif\n__global__ void k(real *x) {}", "float *x"),
         ("template <class real> __global__ void k(real *x) {}", "? x"),
-        ('#include "a"\n#ifdef A\n#else\ntypedef double real;\n#endif\n__global__ void k(real *x) {}', "? x"),
-        ('#include "a"\nstruct A { typedef int real; };\n__global__ void k(real *x) {}', "? x"),
-        ('#include "a"\nnamespace a { using real = int; }\n__global__ void k(real *x) {}', "? x"),
-        ('#include "a"\nextern "C" {\ntypedef int real;\n__global__ void k(real *x) {}\n}', "int *x"),
-        ('#include "a"\nvoid f() {}\n#ifdef A\n#endif\ntypedef int real;\n__global__ void k(real *x) {}', "int *x"),
-        ('#include "a"\n#if 0\n#elif A\n#define real int\n#endif\n__global__ void k(real *x) {}', "? x"),
         ("typedef float T; template <typename T> __global__ void k(T *x) {}", "? x"),
         ("struct float4 { double a; }; __global__ void k(float4 *x) {}", "? x"),
         ("typedef struct { int i; } half; __global__ void k(half *x) {}", "? x"),
@@ -175,6 +169,19 @@ def test_the_names_of_parameters() -> None:
 )
 def test_a_declaration(text: str, type: str) -> None:
     assert of_source(text, sizes=[8]) == [type]
+
+
+def test_beside_a_header_only_the_outermost_definitions_are_certain() -> None:
+    """The header, which is not read, may give the same name another meaning."""
+    for text, type in (
+        ('#include "a"\n#ifdef A\n#else\ntypedef double real;\n#endif\n__global__ void k(real *x) {}', "? x"),
+        ('#include "a"\nstruct A { typedef int real; };\n__global__ void k(real *x) {}', "? x"),
+        ('#include "a"\nnamespace a { using real = int; }\n__global__ void k(real *x) {}', "? x"),
+        ('#include "a"\nextern "C" {\ntypedef int real;\n__global__ void k(real *x) {}\n}', "int *x"),
+        ('#include "a"\nvoid f() {}\n#ifdef A\n#endif\ntypedef int real;\n__global__ void k(real *x) {}', "int *x"),
+        ('#include "a"\n#if 0\n#elif A\n#define real int\n#endif\n__global__ void k(real *x) {}', "? x"),
+    ):
+        assert of_source(text, sizes=[8]) == [type], text
 
 
 def test_macros_of_options() -> None:

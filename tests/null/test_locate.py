@@ -348,6 +348,30 @@ def test_headers_that_every_user_could_have_planted_are_not_used(tmp_path, monke
     assert locate.headers(77) == [] and locate.headers(77, with_files=False) == [str(include)]
 
 
+@pytest.mark.skipif(os.name != "posix", reason="Windows has no such modes")
+def test_no_part_of_a_toolkit_may_be_planted(tmp_path):
+    """nvcc runs and includes the files around it."""
+    kit = tmp_path / "kit"
+    plant(kit)
+    parts = [kit / name for name in ("bin/cudafe++", "nvvm/bin/cicc", "include/crt/some.h", "targets/x/include/a.h")]
+    for part in parts:
+        part.parent.mkdir(parents=True, exist_ok=True)
+        part.touch()
+    (tmp_path / "nvcc").symlink_to(kit / "bin/nvcc")
+    for profile in (False, True):
+        for part in [*parts, *(part.parent for part in parts)]:
+            mode = part.stat().st_mode
+            part.chmod(mode | 0o1002)
+            if profile:
+                with pytest.raises(PermissionError, match="chmod o-w"):
+                    locate.refuse_toolkit(str(tmp_path / "nvcc"))
+            elif part != kit / "bin":
+                locate.refuse_toolkit(str(tmp_path / "nvcc"))  # a program of this name that is no toolkit's
+            part.chmod(mode)
+        locate.refuse_toolkit(str(tmp_path / "nvcc"))
+        (kit / "bin/nvcc.profile").touch()
+
+
 def _confstr(name):
     raise ValueError("unrecognized configuration name")  # as with musl
 

@@ -132,7 +132,7 @@ def _is_planted(path: str) -> bool:
     from ... import locate
 
     try:
-        locate.refuse_planted(path)
+        locate.refuse_toolkit(path)
     except PermissionError as error:
         _say(f"nvcc: {error}")
         return True

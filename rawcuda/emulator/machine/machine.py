@@ -455,9 +455,11 @@ class Machine:
         allocation, context = holding.allocation, holding.context
         if holding.reservation is not None and holding.reservation.stays():
             return
-        if context.holdings.pop(allocation.base, None) is None:
+        if self.space.find(allocation.base) is allocation:  # (an interrupt may have come before the next line)
+            self.space.free(allocation.base, _caller(self.program) if where is None else where)
+        if context.holdings.get(allocation.base) is not holding:
             return
-        self.space.free(allocation.base, _caller(self.program) if where is None else where)
+        del context.holdings[allocation.base]
         if holding.flavour == "device":
             context.device.used -= allocation.size
         if holding.pool is not None:

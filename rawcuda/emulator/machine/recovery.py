@@ -133,11 +133,19 @@ def is_outside(caught: BaseException) -> bool:
         return False
     trace = caught.__traceback__
     while trace is not None:
-        code = trace.tb_frame.f_code
-        if not code.co_filename.startswith(_PACKAGE) and trace.tb_frame.f_globals.get("__name__") != "ptx":
-            return not code.co_filename.startswith((_STANDARD_LIBRARY, "<frozen"))
+        frame = trace.tb_frame
+        # (a signal handler may run in a function of the standard library, too)
+        if not _is_of_python(frame.f_code.co_filename) and frame.f_globals.get("__name__") != "ptx":
+            return True
         trace = trace.tb_next
     return False
+
+
+def _is_of_python(file: str) -> bool:
+    """Tell whether code is this package's or the standard library's, and not that of another package beside it."""
+    if file.startswith(_STANDARD_LIBRARY):
+        return "-packages" + os.sep not in file or file.startswith(_PACKAGE)
+    return file.startswith((_PACKAGE, "<frozen"))
 
 
 # (the path may contain "..", as in all code of the package)

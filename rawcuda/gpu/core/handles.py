@@ -81,10 +81,11 @@ class Kind:
                 for it themselves, although this is not documented; the functions that destroy arrays and textures may
                 not wait for it, and cuMemFree_v2 does not if the memory comes from a pool
     unretained  whether this holds for what was collected, too: work does not retain it, and the driver may not wait
+    again       whether the release may be called twice: an interrupted one is repeated
     is_stream   whether the handle is a stream
     """
 
-    __slots__ = ("create", "numbers", "release", "needs_idle", "unretained", "is_stream")
+    __slots__ = ("create", "numbers", "release", "needs_idle", "unretained", "again", "is_stream")
 
     def __init__(
         self,
@@ -94,10 +95,12 @@ class Kind:
         *,
         needs_idle: bool = False,
         unretained: bool = False,
+        again: bool = False,
     ) -> None:
         self.create, self.release = create, release
         self.numbers = tuple(map(ctypes.c_uint.from_param, numbers))
-        self.needs_idle, self.unretained, self.is_stream = needs_idle, unretained, release == "cuStreamDestroy_v2"
+        self.needs_idle, self.unretained, self.again = needs_idle, unretained, again
+        self.is_stream = release == "cuStreamDestroy_v2"
 
 
 STREAM = Kind("cuStreamCreateWithPriority", (1, 0), "cuStreamDestroy_v2")  # CU_STREAM_NON_BLOCKING, priority 0
@@ -112,7 +115,7 @@ POOLED = Kind("cuMemAllocFromPoolAsync", (), "cuMemFree_v2", needs_idle=True, un
 POOL = Kind("cuMemPoolCreate", (), "cuMemPoolDestroy")
 # CU_MEMHOSTALLOC_PORTABLE, CU_MEMHOSTALLOC_DEVICEMAP
 PINNED = Kind("cuMemHostAlloc", (1 | 2,), "cuMemFreeHost", needs_idle=True)
-REGISTERED = Kind("cuMemHostRegister_v2", (), "cuMemHostUnregister", needs_idle=True, unretained=True)
+REGISTERED = Kind("cuMemHostRegister_v2", (), "cuMemHostUnregister", needs_idle=True, unretained=True, again=True)
 MANAGED = Kind("cuMemAllocManaged", (1,), "cuMemFree_v2")  # CU_MEM_ATTACH_GLOBAL
 PITCHED = Kind("cuMemAllocPitch_v2", (), "cuMemFree_v2")
 IPC_MEMORY = Kind("cuIpcOpenMemHandle_v2", (), "cuIpcCloseMemHandle", needs_idle=True, unretained=True)
@@ -174,7 +177,7 @@ class Lifetime(Cell):  # type: ignore[misc]
             its order; a Leased: all work of the context must be done before
     taken   the lock that the one caller takes that releases the handle; it is not released afterwards
     capture  the number of our capture that allocated the memory: it belongs to the graph, and each launch allocates it
-    begun   True as soon as the releasing call may have been made, which must not be made twice
+    begun   True as soon as the releasing call may have been made, which must not be made twice, unless kind.again
     """
 
     __slots__ = ("begun", "capture", "kind", "primary", "stream", "taken")
@@ -193,11 +196,11 @@ class Lifetime(Cell):  # type: ignore[misc]
         late     called from drain(): nobody asked for this release now, so it does not wait for the end of a stream
         returns  False if a capture forbids the release: try again later
         """
-        if not self.taken.acquire(False):
-            return True
         failed = 0
         if tokens and self.kind is MODULE:  # it may have been collected, and a function of one of its kernels not
             invalidate()
+        if not self.taken.acquire(False):
+            return True
         try:
             if self.value is not None and not self._free(late):
                 self.taken.release()
@@ -208,7 +211,7 @@ class Lifetime(Cell):  # type: ignore[misc]
         except ForkedAfterInit:
             pass
         except BaseException as error:  # an interrupt, most likely of the wait before the releasing call
-            if isinstance(error, NoRoom) or not hasattr(self, "begun"):
+            if isinstance(error, NoRoom) or not hasattr(self, "begun") or self.kind.again:
                 self.taken.release()  # the next call goes on
             raise
         if type(self) is not Lifetime:

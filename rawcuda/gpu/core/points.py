@@ -25,7 +25,7 @@ from ...driver import as_argument, current
 from ...errors import Closed, CudaError, ForkedAfterInit, InvalidUse
 from ...headers.status import NOT_PERMITTED, STREAM_CAPTURE_IMPLICIT, STREAM_CAPTURE_UNSUPPORTED
 from ...interpreter.cpython import free_after_fork
-from ...ownership import forked
+from ...ownership import drain, dropped, forked
 from .calls import relaxed
 from .context import PrimaryContext, attempt
 
@@ -174,6 +174,8 @@ def finish_context(primary: PrimaryContext, what: str = "") -> bool:
     calls   cuCtxSynchronize
     raises  InvalidUse  one of our captures is in progress on this device
     """
+    if capturing and dropped:  # a capture that an interrupt left without its end is ended there
+        drain()
     wait = object()
     try:
         with beginning:

@@ -166,8 +166,8 @@ class Stream(StreamHandle):
 
             wait_until(self, timeout)
             return
-        if capturing and self._primary is not None:
-            refuse_wait(self._primary, "Stream.synchronize()", self._argument or self._prepare())
+        if capturing:
+            self._refuse_wait("Stream.synchronize()")
         self._calls.cuStreamSynchronize(self._argument or self._prepare())
         if retained:
             sweep(now=True)
@@ -177,6 +177,13 @@ class Stream(StreamHandle):
             from ..core.host_functions import raise_from
 
             raise_from(self)
+
+    def _refuse_wait(self, what: str) -> None:
+        if dropped:  # a capture that an interrupt left without its end is ended there
+            drain()
+        primary = self._primary
+        if primary is not None:
+            refuse_wait(primary, what, self._argument or self._prepare())
 
     def __await__(self) -> Generator[Any, None, None]:
         """Wait in asyncio, without blocking the event loop: `await stream` does what synchronize() does."""
@@ -190,8 +197,8 @@ class Stream(StreamHandle):
 
         calls   cuStreamQuery
         """
-        if capturing and self._primary is not None:
-            refuse_wait(self._primary, "Stream.query()", self._argument or self._prepare())
+        if capturing:
+            self._refuse_wait("Stream.query()")
         return not self._calls.cuStreamQuery(self._argument or self._prepare())
 
     def record(self, event: Event | None = None) -> Event:

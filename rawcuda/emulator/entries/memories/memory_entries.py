@@ -179,7 +179,23 @@ def free_host(machine: Machine, address: int) -> None:
     _free(machine, address, "pinned")
 
 
-@entry("cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags)", since=6050)
+def _save_registered(machine: Machine, address: int, nbytes: int, flags: int) -> Callable[[], None]:
+    """Return a function that ends a registration that an interrupt has divided: it could not be ended otherwise."""
+    before = machine.space.find(address)
+
+    def undo() -> None:
+        found = machine.space.find(address)
+        if found is None or found is before or found.base != address:
+            return
+        if found.context is None:
+            machine.space.free(address)
+        else:
+            machine.give_back(found.context)
+
+    return undo
+
+
+@entry("cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags)", since=6050, save=_save_registered)
 def host_register(machine: Machine, address: int, nbytes: int, flags: int) -> None:
     """Register memory of the caller as pinned."""
     context = machine.context()
