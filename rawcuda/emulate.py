@@ -82,6 +82,8 @@ def _follower() -> Any:
 
         def pytest_configure(self, config: Any) -> None:
             """Describe the mark, and choose what is reported."""
+            if self.emulator is None:  # a conftest.py has named it, after the imports that it comes before
+                raise pytest.UsageError(f"give {__name__} on the command line of pytest: -p {__name__}")
             config.addinivalue_line(
                 "markers", f"{_MARK}(reports=True): the checker's reports are expected in this test"
             )

@@ -104,7 +104,7 @@ class Store:
         add(b"%d options, %d names, %d headers" % (len(options), len(request.names), len(request.headers)))
         add(*map(os.fsencode, options), *map(str.encode, request.names))
         if any(option.strip().startswith(ABOUT_LINES) for option in options):
-            add(os.fsencode(os.getcwd()))  # the code contains the absolute paths of sources
+            add(os.fsencode(_here()))  # the code contains the absolute paths of sources
         for name in sorted(request.headers):
             add(name.encode(), request.headers[name])
         try:
@@ -211,7 +211,7 @@ def _headers(request: Request, folders: list[str], complete: bool) -> Iterator[t
     find(request.source, own)
     for text in request.headers.values():
         find(text, own)
-    waiting += [(name, own + [os.getcwd()]) for name in _option_values(options, _BY_OPTION)]
+    waiting += [(name, own + [_here()]) for name in _option_values(options, _BY_OPTION)]
     while waiting:
         name, near = waiting.pop()
         is_found = name in request.headers
@@ -249,6 +249,14 @@ def _options(request: Request, complete: bool) -> list[str]:
     if any(_UNREAD.search(option.strip(_BLANKS)) for option in options):
         raise _Unknown
     return options
+
+
+def _here() -> str:
+    """Return the current folder, "" if it was deleted."""
+    try:
+        return os.getcwd()
+    except OSError:
+        return ""
 
 
 def _option_values(options: list[str], words: tuple[str, ...]) -> Iterator[str]:

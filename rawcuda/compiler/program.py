@@ -349,7 +349,15 @@ def _warn(text: str) -> None:
 
     level, frame = 1, sys._getframe()
     here = frame.f_code.co_filename  # a frozen module has no __file__
-    home = os.path.dirname(os.path.dirname(os.path.abspath(here))) + os.sep
-    while frame.f_back is not None and os.path.abspath(frame.f_code.co_filename).startswith(home):
+    home = os.path.dirname(os.path.dirname(_absolute(here))) + os.sep
+    while frame.f_back is not None and _absolute(frame.f_code.co_filename).startswith(home):
         frame, level = frame.f_back, level + 1
     warnings.warn(shown(text), stacklevel=level)
+
+
+def _absolute(path: str) -> str:
+    """Return an absolute path; if the current folder was deleted, the path as it is."""
+    try:
+        return os.path.abspath(path)
+    except OSError:
+        return path

@@ -1170,6 +1170,18 @@ def test_what_nvcc_takes_from_unknown_folders_is_not_cached(with_nvcc: Any, tmp_
     assert len(list((tmp_path / "kept").iterdir())) == 1
 
 
+@pytest.mark.skipif(os.name != "posix", reason="Windows does not delete the current folder")
+def test_a_deleted_current_folder_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    with pytest.warns(UserWarning, match="never referenced"):
+        exec(
+            compile("rawcuda.compile(WARNS, options=['-lineinfo'], cache=folder)", "a relative name", "exec"),
+            {"rawcuda": rawcuda, "WARNS": WARNS, "folder": tmp_path / "kept"},
+        )
+
+
 def test_a_warning_comes_from_the_cache_too(compilations: list[Any], tmp_path: Path) -> None:
     for _ in range(2):
         with pytest.warns(UserWarning, match="never referenced"):

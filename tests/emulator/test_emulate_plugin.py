@@ -152,6 +152,13 @@ def test_work_may_wait_for_the_end_of_a_fixture(suite, tmp_path) -> None:
     assert "2 passed" in out and "failed" not in out, out
 
 
+def test_a_conftest_cannot_name_the_plugin(python, tmp_path) -> None:
+    (tmp_path / "conftest.py").write_text(f'pytest_plugins = ["{NAME}.emulate"]')
+    (tmp_path / "test_one.py").write_text("def test_one(): pass")
+    result = python(["-m", "pytest", "-p", "no:cacheprovider", str(tmp_path)])
+    assert result.returncode == 4 and f"-p {NAME}.emulate" in result.stderr and "INTERNAL" not in result.stdout
+
+
 @pytest.mark.parametrize("flag", ["-E", "-I"])
 def test_words_that_would_be_ignored_are_refused(suite, python, tmp_path, flag) -> None:
     code = f"import sys; sys.path[:0] = {sys.path!r}; import pytest; sys.exit(pytest.main())"

@@ -302,6 +302,13 @@ print(*pids)
     assert all(record.calls["cuCtxSynchronize"] == 100 for record in children)
 
 
+def test_the_end_without_the_folder_is_quiet(python) -> None:
+    """A cleaner of temporary files may have removed it."""
+    code = "import shutil; shutil.rmtree(os.environ[sys.argv[1]]); raise KeyError"
+    result = python(BEGIN + code, loading.VARIABLE, env={loading.VARIABLE: None})
+    assert result.returncode == 1 and result.stderr.count("Traceback") == 1 and result.stderr.endswith("KeyError\n")
+
+
 def test_a_child_without_cuda_leaves_no_journals(python, tmp_path) -> None:
     result = python(
         BEGIN

@@ -152,7 +152,7 @@ class Record:
 def read(folder: str) -> list[Record]:
     """Return the journals in a folder that contain calls."""
     found = []
-    for name in sorted(os.listdir(folder)):
+    for name in sorted(os.listdir(folder) if os.path.isdir(folder) else ()):  # (a cleaner may have removed it)
         path = os.path.join(folder, name)
         if name.startswith("calls-") and os.path.isfile(path):  # opening a pipe would wait for its writer
             try:
