@@ -79,17 +79,20 @@ def _converted(old: DType, data: bytes, new: DType) -> bytes:
     if numpy is not None:
         try:
             kinds = [numpy.dtype(one.name) for one in (old, new)]
-        except (TypeError, AttributeError):  # a small float, for example
-            pass
-        else:
             with numpy.errstate(all="ignore"):
                 array = numpy.frombuffer(data, kinds[0])
                 if kinds[0].kind == "c" and kinds[1].kind not in "cb":
                     array = array.real  # as below; NumPy would warn
                 return array.astype(kinds[1]).tobytes()  # type: ignore[no-any-return]
+        except (TypeError, AttributeError):  # a small float, for example, or two small integers of ml_dtypes
+            pass
     if new.kind == "float":
         numbers = [value.real if isinstance(value, complex) else value for value in decode(old, data)]
         return b"".join([converted(new, number) for number in numbers])
+    if new.kind == "complex":
+        part = of(f"float{new.bits // 2}")
+        numbers = [complex(value) for value in decode(old, data)]
+        return b"".join([converted(part, number.real) + converted(part, number.imag) for number in numbers])
     return b"".join([encode(new, _cast(new, value)) for value in decode(old, data)])
 
 
@@ -98,8 +101,8 @@ def _numpy() -> Any:
 
 
 def _cast(new: DType, value: Any) -> Any:
-    """Return a number that a type can hold, which is not one of floats: truncated or wrapped around, as in C."""
-    if new.kind == "complex" or new.kind == "bool":
+    """Return an integer that a type can hold, truncated or wrapped around, as in C."""
+    if new.kind == "bool":
         return value
     if isinstance(value, complex):
         value = value.real

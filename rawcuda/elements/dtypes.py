@@ -301,12 +301,12 @@ def of(spec: object) -> DType:
         if found is not None:
             return found
         base, x, lanes = spec.rpartition("x")
-        if x and lanes.isdigit() and base in _BY_NAME:
+        if x and _is_number(lanes) and base in _BY_NAME:
             return _BY_NAME[base].with_lanes(int(lanes))
         kind, bracket, unit = spec.partition("[")
         if kind in _DATES and (not bracket or unit.endswith("]")):
             return from_typestr(_DATES[kind] + bracket + unit)
-        if spec.lstrip("<>=|")[1:].partition("[")[0].isdigit() and spec.lstrip("<>=|")[0] in "biufcmMSUVOt":
+        if _is_number(spec.lstrip("<>=|")[1:].partition("[")[0]) and spec.lstrip("<>=|")[0] in "biufcmMSUVOt":
             return from_typestr(spec)
         raise TypeError(
             f"no element type is called {worded(spec)}: give a name such as 'float32', or a typestr such as '<f4'"
@@ -462,8 +462,8 @@ def from_dlpack(code: int, bits: int, lanes: int = 1, padded: bool = False) -> D
     value = (code, bits, lanes)
     if code not in _CODES:
         raise refusal("dlpack", "dtype.code", value, "is not a type code of DLPack 1.3; convert the array first")
-    if not bits or not lanes:
-        raise refusal("dlpack", "dtype", value, "bits and lanes must be at least 1; the exporter is at fault")
+    if not bits or not 0 < lanes < 1 << 16:
+        raise refusal("dlpack", "dtype", value, "bits and lanes must be at least 1, and lanes have 16 bits")
     row = _BY_DLPACK.get((code, bits, 1, bits < 8))
     if code == 3 and row is None and bits % 8 == 0:  # kDLOpaqueHandle: bytes without a known meaning
         row = DType(f"|V{bits // 8}", "opaque", bits // 8, code=3, bits=bits)
@@ -487,6 +487,11 @@ def from_dlpack(code: int, bits: int, lanes: int = 1, padded: bool = False) -> D
         made._descr = [("", row.typestr, (lanes,))]
         made._format = f"({lanes}){row.format}"
     return _BY_DLPACK.setdefault((code, bits, lanes, padded), made)
+
+
+def _is_number(text: str) -> bool:
+    """Tell whether a text is a number of up to 18 digits. (To isdigit() alone, "\u00b2" is one.)"""
+    return len(text) < 19 and text.isascii() and text.isdigit()
 
 
 def from_typestr(typestr: object, descr: list[Any] | None = None, *, protocol: str = "array_interface") -> DType:
@@ -533,12 +538,7 @@ def _from_opaque_typestr(typestr: str, order: str, rest: str, descr: list[Any] |
         raise refusal(protocol, "typestr", typestr, "means Python objects, which only Python can read; convert them")
     if kind == "t":
         raise refusal(protocol, "typestr", typestr, "is a bit field: its elements have no address; unpack it to bytes")
-    if (
-        kind not in ("m", "M", "S", "U", "V", "a")
-        and rest not in ("f1", "W4")
-        or not digits.isdigit()
-        or len(digits) > 18
-    ):
+    if kind not in ("m", "M", "S", "U", "V", "a") and rest not in ("f1", "W4") or not _is_number(digits):
         raise refusal(protocol, "typestr", typestr, "is not a type of the array interface; convert the array first")
     size = int(digits) * (4 if kind == "U" else 1)
     named = unit[:-1].partition("/")[0].lstrip("0123456789")  # "25us" and "1D/4" have the units us and D
@@ -716,7 +716,7 @@ def structured(descr: object, size: int, *, format: str = "", protocol: str = "a
     total = sum(field.nbytes for field in fields)
     if total != size:
         raise refusal(protocol, "descr", descr, f"describes {worded(total)} bytes, but the elements have {size}")
-    return structure(fields, size, format=format, descr=_copied(descr) if fields else None)
+    return structure(fields, size, format=format, descr=_descr_of(fields) if fields else None)
 
 
 def _restored(parts: Any, size: int, format: str, descr: Any, reason: str) -> DType:
@@ -779,7 +779,7 @@ def _field(item: object, protocol: str, depth: int) -> Field:
     if isinstance(kind, (list, tuple)):
         inner = _fields(kind, protocol, depth + 1)
         size = sum(field.nbytes for field in inner)
-        dtype = structure(inner, size, descr=_copied(kind) if inner else None)
+        dtype = structure(inner, size, descr=_descr_of(inner) if inner else None)
     else:
         dtype = from_typestr(kind, protocol=protocol)
     return Field(label, dtype, shape)
@@ -799,8 +799,3 @@ def _numpy_name(fields: Sequence[Field], size: int) -> str:
     )
     inside = ", ".join(f"'{key}': [{', '.join(values)}]" for key, values in lists)
     return f"{{{inside}, 'itemsize': {size}}}"
-
-
-def _copied(descr: Any) -> list[Any]:
-    """Copy a descr, so that later changes to the caller's list do not affect it."""
-    return [tuple(_copied(part) if isinstance(part, list) else part for part in field) for field in descr]

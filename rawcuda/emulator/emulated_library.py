@@ -33,8 +33,7 @@ _VARIABLE = "RAWCUDA_EMULATOR"  # a vendored copy under another name uses the sa
 
 _SHARED: list[Emulator] = []
 _making = _thread.RLock()  # reentrant: a finalizer of a client may call shared() while it is held
-if hasattr(os, "register_at_fork"):  # another thread may hold it when a child is forked
-    os.register_at_fork(after_in_child=_making._at_fork_reinit)  # type: ignore[attr-defined]
+_watched: list[bool] = []  # whether children of fork() get it free: another thread may hold it then
 
 
 def shared(**settings: Any) -> Emulator:
@@ -46,6 +45,9 @@ def shared(**settings: Any) -> Emulator:
               ValueError    a value that a setting cannot have
               RuntimeError  the emulator has been made already, with other settings
     """
+    if not _watched and hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=_making._at_fork_reinit)  # type: ignore[attr-defined]
+        _watched.append(True)
     with _making:
         if not _SHARED:
             made = Emulator.from_environment(**_known(settings))

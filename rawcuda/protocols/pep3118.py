@@ -203,14 +203,14 @@ class _Reader:
             return ()
         inside, close, _ = self.text[self.at + 1 :].partition(")")
         parts = [part.strip() for part in inside.split(",") if part.strip()]
-        if not close or not all(part.isdigit() and len(part) < 19 for part in parts):
+        if not close or not all(part.isascii() and part.isdigit() and len(part) < 19 for part in parts):
             raise _Unreadable
         self.at += len(inside) + 2
         return tuple([int(part) for part in parts])
 
     def _number(self) -> int | None:
         start = self.at
-        while self.at < len(self.text) and self.text[self.at].isdigit():
+        while self.at < len(self.text) and "0" <= self.text[self.at] <= "9":
             self.at += 1
         if self.at - start > 18:
             raise _Unreadable

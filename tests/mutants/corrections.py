@@ -212,7 +212,9 @@ CORRECTIONS = [
         "emulator/impersonating/nvml.py",
         old="            function(machine, *arguments)\n            return 0\n",
         new="            with machine.lock:\n                function(machine, *arguments)\n            return 0\n",
-        test="emulator/test_impersonation.py::test_nvml_answers_a_child_that_is_forked_while_another_thread_makes_a_call",
+        test=(
+            "emulator/test_impersonation.py::test_nvml_answers_a_child_that_is_forked_while_another_thread_makes_a_call"
+        ),
     ),
     Correction(
         "interrupts and forks, the third time",
@@ -256,7 +258,10 @@ CORRECTIONS = [
         "emulator/entries/memories/memory_entries.py",
         old=", since=6050, save=_save_registered)",
         new=", since=6050)",
-        test="emulator/test_interrupts.py::test_host_memory_can_be_registered_again_after_an_interrupt_at_any_line[cuMemHostRegister_v2]",
+        test=(
+            "emulator/test_interrupts.py::"
+            "test_host_memory_can_be_registered_again_after_an_interrupt_at_any_line[cuMemHostRegister_v2]"
+        ),
     ),
     Correction(
         "interrupts and forks, the third time",
@@ -310,7 +315,7 @@ CORRECTIONS = [
         "kept code",
         "code with paths of another folder is taken from the cache",
         "compiler/cache.py",
-        old="            add(os.fsencode(os.getcwd()))  # the code contains the absolute paths of sources\n",
+        old="            add(os.fsencode(_here()))  # the code contains the absolute paths of sources\n",
         new="            pass\n",
         test="driver/test_compile.py::test_code_with_paths_of_sources_belongs_to_the_current_folder",
     ),
@@ -810,8 +815,8 @@ CORRECTIONS = [
         "interrupts and races that leave something half-done",
         "a release that is interrupted in drain() is forgotten",
         "ownership.py",
-        old="            later.append(release)  # also",
-        new="            # also",
+        old="    finally:\n        dropped.extend(later)\n",
+        new="    finally:\n        pass\n",
         test=("driver/test_ownership.py::test_a_wait_of_close_that_is_interrupted_is_made_again[pinned-drop]"),
     ),
     Correction(

@@ -196,6 +196,8 @@ def test_1_16_6_14_other_byte_order(typestr):
         "<M8x",
         "|S",
         "<i²",
+        "|V²",
+        "|S" + "9" * 5000,
     ],
 )
 def test_6_3_refused_typestr(typestr):
@@ -220,6 +222,8 @@ def test_6_4_descr_is_kept():
     assert dtypes.from_typestr("|V29", list(descr)) is dtype and pickle.loads(pickle.dumps(dtype)) is dtype
     descr[3][1].append(("z", "|u1"))
     assert len(dtype.descr[3][1]) == 2  # and cannot be changed by the caller
+    lists = [["a", "<i4"], ["", "|V4"], ["b", "<f8", [2]], [["title", "c"], [["x", "|u1"], ["y", "<f4"]]]]  # of JSON
+    assert dtypes.from_typestr("|V29", lists) is dtype
     assert dtypes.from_typestr("<f4", [("", "<f4")]) is dtypes.of("float32")
     assert str(dtypes.from_typestr("|V4", [("", "|V4")])) == "|V4"
 
@@ -308,7 +312,9 @@ def test_of_takes_dtypes_of_pandas():
 
 
 @pytest.mark.parametrize(
-    "spec", ["datetime64[ns", "float33", "", "x4", "nonsense", None, 3, object(), [], "float32x", "V"]
+    "spec",
+    ["datetime64[ns", "float33", "", "x4", "nonsense", None, 3, object(), [], "float32x", "V", "float32x²", "V²"]
+    + ["float32x" + "9" * 5000],
 )
 def test_of_refuses_what_names_none(spec):
     with pytest.raises(TypeError):
@@ -318,6 +324,10 @@ def test_of_refuses_what_names_none(spec):
 def test_vectors():
     vector = dtypes.of("float32x4")
     assert (vector.itemsize, vector.descr, vector.format) == (16, [("", "<f4", (4,))], "(4)f")
+    assert dtypes.of("uint8x65535").itemsize == 65535
+    for lanes in (0, 65536):
+        with pytest.raises(errors.ProtocolError, match="lanes"):
+            dtypes.of("uint8").with_lanes(lanes)
     with pytest.raises(errors.ProtocolError):
         dtypes.of("float128").with_lanes(2)
 

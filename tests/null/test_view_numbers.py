@@ -470,7 +470,20 @@ def test_astype_never_refuses_a_number(monkeypatch):
         ("float8_e8m0fnu", [math.nan, math.nan, 2, math.nan, math.nan]),
         ("float16", [math.inf, -math.inf, 1.5, math.inf, math.nan]),
         ("float32", [math.inf, -math.inf, 1.5, math.inf, math.nan]),
+        ("complex64", [math.inf, -math.inf, 1.5, math.inf, math.nan]),
+        ("complex32", [math.inf, -math.inf, 1.5, math.inf, math.nan]),
     ):
-        assert repr([abs(n) if n == 0 else n for n in numbers.astype(name).tolist()]) == repr(
-            [float(n) for n in wanted]
-        )
+        found = numbers.astype(name).tolist()
+        if name.startswith("complex"):
+            assert all(n.imag == 0 for n in found)
+            found = [n.real for n in found]
+        assert repr([abs(n) if n == 0 else n for n in found]) == repr([float(n) for n in wanted])
+    large = view(numpy.array([complex(1e300, -1e300), complex(2, math.nan)]))
+    assert repr(large.astype("complex64").tolist()) == repr([complex(math.inf, -math.inf), complex(2, math.nan)])
+    assert large.astype("complex128").tobytes() == large.tobytes()
+
+
+def test_small_integers_are_converted_with_ml_dtypes_loaded():
+    pytest.importorskip("ml_dtypes")
+    numbers = view(numpy.array([-8, -1, 0, 7], "int8"))
+    assert numbers.astype("int4").astype("uint4").tolist() == [8, 15, 0, 7]
