@@ -423,7 +423,8 @@ def _numpy_structure(numpy: Any, dtype: DType) -> Any:
     named = [part for part in dtype._parts if not part.padding]
     fields: dict[str, Any] = {
         "names": [part.name for part in named],
-        "formats": [(part.dtype.dtype, part.shape) for part in named],
+        # (NumPy refuses elements of 0 bytes with a shape)
+        "formats": [(part.dtype.dtype, part.shape) if part.shape else part.dtype.dtype for part in named],
         "offsets": [part.offset for part in named],
         "itemsize": dtype.itemsize,
     }

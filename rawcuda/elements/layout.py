@@ -360,6 +360,8 @@ def reshape(shape: Sequence[int], strides: Sequence[int], wanted: Ints, itemsize
         target = target[:unknown] + (count // known,) + target[unknown + 1 :]
     elif known != count or unknown is not None:
         raise ValueError(f"cannot reshape a view of size {count} into shape {worded(target)}")
+    if count == 0:
+        checked_size(target, itemsize)
     if count == 0 or is_c_contiguous(shape, strides, itemsize):
         return target, c_strides(target, itemsize)
     return target, _split_runs(shape, strides, target)

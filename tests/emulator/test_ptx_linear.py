@@ -105,7 +105,7 @@ def load(text: str) -> None:
         pass
 
 
-def steps(text: str) -> int:
+def steps(given: Any, run: Callable[[Any], None] = load) -> int:
     """Count the lines of the package that run."""
     count, folder = 0, str(FOLDER)
 
@@ -117,7 +117,7 @@ def steps(text: str) -> int:
     was = sys.gettrace()
     sys.settrace(lambda frame, *_: line if frame.f_code.co_filename.startswith(folder) else None)
     try:
-        load(text)
+        run(given)
     finally:
         sys.settrace(was)
     return count
@@ -145,6 +145,44 @@ def test_ten_times_the_text_takes_at_most_12_times(kind: str, measure: Callable[
     if measure is memory and ten > more * one:  # what other threads of the process allocate meanwhile counts, too
         ten = min(measure(large) for _ in range(3))
     assert ten <= more * one, (one, ten, more)
+
+
+LINKED: dict[str, Callable[[int], list[str]]] = {
+    "texts": lambda n: [f"{HEAD}.visible .func f{i}{{ ret; }}\n" for i in range(n)],
+    "texts with names of their own": lambda n: [
+        f"{HEAD}.func f{{ ret; }} .visible .func g{i}{{ ret; }}" for i in range(n)
+    ],
+    "functions that nothing defines": lambda n: [
+        HEAD + many(n, ".extern .func f#;") + f".visible .func g{{ {many(n, 'call f#;')} ret; }}"
+    ],
+    "variables that nothing defines": lambda n: [
+        f"{HEAD}.extern .global .b32 {many(n, 'x#', ', ')};\n"
+        f".visible .global .u64 y[{n}] = {{ {many(n, 'x#', ', ')} }};"
+    ],
+    "declarations": lambda n: [
+        f"{HEAD}.visible .func f({many(n, '.param .u32 p#', ', ')}) {{ ret; }}",
+        HEAD + f".extern .func f({many(n, '.param .u32 p#', ', ')});" + many(n, ".extern .func f;"),
+    ],
+}
+
+
+def link(texts: list[str]) -> None:
+    linking = module("emulator.ptx.reading.ptx_linking")
+    merger = linking.Merger()
+    try:
+        for number, text in enumerate(texts):
+            merger.add(linking.Unit(text, f"text {number}", (9, 0)))
+        merger.complete()
+    except ptx.Rejected:
+        pass
+
+
+@pytest.mark.parametrize("kind", LINKED)
+def test_ten_times_the_texts_to_link_take_at_most_12_times(kind: str) -> None:
+    small, large = LINKED[kind](20), LINKED[kind](200)
+    link(small)
+    more = max(12, 1.2 * sum(map(len, large)) / sum(map(len, small)))
+    assert steps(large, link) <= more * steps(small, link)
 
 
 def test_cells_of_many_accesses_are_not_in_a_block_with_other_instructions() -> None:

@@ -288,6 +288,17 @@ CORRECTIONS = [
         test="driver/test_compile.py::test_an_nvcc_whose_toolkit_can_be_exchanged_is_not_used",
     ),
     Correction(
+        "texts in proportion",
+        "a link looks for each name in all declarations",
+        "emulator/ptx/reading/ptx_linking.py",
+        old="            and name in unit.names\n",
+        new="            and any(name in item.names for item in unit.items)\n",
+        test=(
+            "emulator/test_ptx_linear.py::"
+            "test_ten_times_the_texts_to_link_take_at_most_12_times[functions that nothing defines]"
+        ),
+    ),
+    Correction(
         "what others can write",
         "headers of a toolkit are not looked at if a line break divides #include",
         "compiler/program.py",
@@ -752,14 +763,10 @@ CORRECTIONS = [
         "after a thread for links could not start, links wait for ever",
         "compiler/nvjitlink.py",
         old=(
-            '        threading.Thread(target=serve, name="nvJitLink", daemon=True).start()  # first: '
-            "without it nothing would answer\n"
+            "        thread.start()  # first: without it nothing would answer\n"
             "        known = _queues.setdefault(pid, made)\n"
         ),
-        new=(
-            "        known = _queues.setdefault(pid, made)\n"
-            '        threading.Thread(target=serve, name="nvJitLink", daemon=True).start()\n'
-        ),
+        new="        known = _queues.setdefault(pid, made)\n        thread.start()\n",
         test="driver/test_link.py::test_links_work_after_their_thread_did_not_start",
         hangs=True,
     ),

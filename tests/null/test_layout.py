@@ -409,6 +409,13 @@ def test_extents_and_axes_are_plain_ints():
     assert layout.squeeze((1, 3, 1), (7, 4, 9), (Two(0), Two(-1))) == ((3,), (4,))
 
 
+@pytest.mark.parametrize("wanted", [(0, 2**70), (2**80, 0), (0, 2**62, 2**62)])
+def test_reshape_of_nothing_has_limits_too(wanted):
+    """Consumers in C multiply all extents."""
+    with pytest.raises(ValueError, match="larger than 2"):
+        layout.reshape((0, 4), (16, 4), wanted, 4)
+
+
 def test_broadcast_and_reshape_refuse_what_does_not_fit():
     for shape, wanted in (((3,), ()), ((3,), (4,)), ((3, 1), (1,)), ((2, 3), (3, 2)), ((1, 3), (2, 1))):
         with pytest.raises(ValueError, match="cannot broadcast"):

@@ -270,6 +270,15 @@ def structure(choose, depth=0):
     return numpy.dtype(list(zip(names, kinds)), align=how < 0.7)
 
 
+@pytest.mark.parametrize("kind", ["S0", "U0", "V0"])
+def test_a_field_without_bytes(kind):
+    names, formats = ["a", "e"], ["i4", kind]
+    given = numpy.zeros(3, {"names": names, "formats": formats, "offsets": [0, 4], "itemsize": 8})
+    made = view(given)
+    assert numpy.asarray(made).dtype.fields["a"][1] == 0 and numpy.asarray(made)["a"].tolist() == [0, 0, 0]
+    assert made.dtype.dtype.names == ("a", "e")
+
+
 def same_fields(read, given):
     """Check that fields lie where NumPy has them; a field that it has not is padding."""
     if given.subdtype:

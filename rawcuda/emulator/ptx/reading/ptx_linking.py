@@ -65,7 +65,9 @@ class Unit:
         self.tokens = Tokens(text)
         self.files: list[tuple[int, int]] = []  # the tokens of each .file outside of all braces
         self.items = list(self._items())
+        self.names = {name for item in self.items for name in item.names}
         self.outer = {name: item for item in self.items for name in item.names if not item.linkage}
+        self.shapes: dict[str, tuple[str, object]] = {}  # of the names that were compared
         self.uses = self._uses()
 
     def _items(self) -> Iterator[Item]:
@@ -169,11 +171,14 @@ class Unit:
 
     def shape(self, name: str) -> tuple[str, object]:
         """Return what declarations of a name must have in common: its space, and its sizes."""
-        function = self.module.functions.get(name)
-        if function is not None:
-            return "function", _prototype(function)
-        variable = self.module.variables[name]
-        return variable.space, variable.size
+        if name not in self.shapes:
+            function = self.module.functions.get(name)
+            if function is not None:
+                self.shapes[name] = "function", _prototype(function)
+            else:
+                variable = self.module.variables[name]
+                self.shapes[name] = variable.space, variable.size
+        return self.shapes[name]
 
 
 def _prototype(function: Function) -> object:
@@ -199,12 +204,12 @@ class Merger:
         raises  Rejected   a symbol that an earlier unit defines, or declares with another size or space
         """
         said: list[str] = []
-        winner = dict(self.winner)
+        winner: dict[str, tuple[Unit, Item]] = {}  # of the names of this unit
         for item in unit.items:
             for name in item.names:
                 if not item.linkage and item.kind != "entry":
                     continue
-                there = winner.get(name)
+                there = winner.get(name) or self.winner.get(name)
                 if there is None:
                     winner[name] = unit, item
                     continue
@@ -217,7 +222,7 @@ class Merger:
         if said:
             raise Rejected(INVALID_SOURCE, "".join(f"error   : {line}\n" for line in dict.fromkeys(said)).rstrip("\n"))
         self.units.append(unit)
-        self.winner = winner
+        self.winner.update(winner)
 
     def complete(self) -> str:
         """Return the linked text.
@@ -233,7 +238,7 @@ class Merger:
             and name not in _BUILTINS
             and not self.winner[name][1].defines
             and self.winner[name][1].kind != "shared"  # the dynamic shared memory, which the launch defines
-            and any(name in item.names for item in unit.items)
+            and name in unit.names
         ]
         if said:
             raise Rejected(UNKNOWN, "\n".join(dict.fromkeys(said)))
@@ -241,16 +246,18 @@ class Merger:
         target = max(self.units, key=lambda unit: (unit.module.architecture, unit.module.target)).module.target
         made = [f".version {version[0]}.{version[1]}\n.target {target}\n.address_size 64\n"]
         files = 0
-        taken = {name for unit in self.units for item in unit.items for name in item.names}
+        taken: dict[str, int] = {}  # name: in how many units it is
+        for unit in self.units:
+            for name in unit.names:
+                taken[name] = taken.get(name, 0) + 1
         for number, unit in enumerate(self.units):
-            others = {name for other in self.units if other is not unit for item in other.items for name in item.names}
             renamed = {}
-            for name in sorted(others & set(unit.outer)):
-                if unit.outer[name].kind != "entry":
+            for name in sorted(unit.outer):
+                if taken[name] > 1 and unit.outer[name].kind != "entry":
                     renamed[name] = f"{name}$unit{number}"
                     while renamed[name] in taken:
                         renamed[name] += "_"
-                    taken.add(renamed[name])
+                    taken[renamed[name]] = 1
             made += self._written(unit, renamed, files)
             files += max(unit.module.files, default=0)
         return "".join(made)

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["explain", "finding"]
 
 _MOST_LINES = 4  # of the source, in one report
+_MOST_PLACES = 100  # "ptx line 7" in a text, which a kernel may have written, that become places in the source
 _KEEP = (
     ". Keep the memory until the kernel has run: pass the array, and not its address, which keeps nothing alive. "
     "Memory that is freed in the order of another stream must be kept, or that stream must wait for this one"
@@ -121,7 +122,7 @@ def _located(
     text = re.sub(r"\bgenerated line (\d{1,9})\b", lambda found: _ptx_line(int(found[1]), lines) or found[0], text)
     where += [f"called from {place_of(number, module)}" for number in callers[:4]]
     shown += [int(number) for number in re.findall(_PTX_LINE, text)]
-    text = re.sub(_PTX_LINE, lambda found: place_of(int(found[1]), module), text)
+    text = re.sub(_PTX_LINE, lambda found: place_of(int(found[1]), module), text, count=_MOST_PLACES)
     where.append(f"kernel {launch.name}")
     name, spot = mangled.base_name(launch.name), ""
     if isinstance(thread, int):
