@@ -61,7 +61,7 @@ def rebuild(version: Any, shape: Any, order: Any, dtype: Any, readonly: Any, kin
     if kind in _DEVICE_KINDS:
         made = _received(made, order, kind)
     if readonly and not made.readonly:
-        made._place = made._place.frozen
+        made = made._derived(made.ptr, made.shape, made.strides, readonly=True)  # (this one may have been written)
     return made
 
 

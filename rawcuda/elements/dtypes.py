@@ -137,9 +137,14 @@ class DType:
         self._packed, self._padded, self._ptx, self._descr = packed, padded, ptx, descr
         self._parts, self._reason = parts, reason  # the fields of a structure, accessible or not
         self._typestr, self._format = typestr or f"|V{itemsize}", format or f"{itemsize}x"
-        inner = [(part.label, part.dtype._identity, part.shape, part.offset) for part in parts]
+        inner = [  # (with lengths instead of quotes: each level would escape those of all levels below)
+            f"{part.label!r} {part.shape} {part.offset} {len(part.dtype._identity)} {part.dtype._identity}"
+            for part in parts
+        ]
         told = f"{name} {itemsize} {packed} {padded} {self._typestr} {self._format} {descr!r} {reason}"
-        self._identity = f"{told} {inner!r}" if inner else told  # equal for two objects only if they mean the same
+        self._identity = (
+            ";".join([f"{len(told)} {told}", *inner]) if inner else told
+        )  # equal for two objects only if they mean the same
         self._c_format: Any = None  # the format as a C string, created on first use
 
     def nbytes(self, count: int) -> int:

@@ -32,6 +32,12 @@ def test_a_view_of_a_device_arrives_on_the_current_device(device, kind, protocol
             assert pickle.loads(pickle.dumps(one, protocol)).device[0] == "cpu"
     frozen = v.broadcast_to((2, 3, 4))
     assert pickle.loads(pickle.dumps(frozen, protocol)).readonly
+    for order in (v, v.T):
+        made = pickle.loads(pickle.dumps(rawcuda.view(order, writable=False), protocol))
+        for write in (lambda: made.fill(1), lambda: made.copy_from(order), lambda: made.__setitem__(0, 1)):
+            with pytest.raises(rawcuda.ProtocolError, match="read-only"):
+                write()
+        assert made.readonly and made.tolist() == order.tolist()
 
 
 def test_the_receivers_current_device_decides(device):

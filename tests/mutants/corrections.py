@@ -299,6 +299,22 @@ CORRECTIONS = [
         ),
     ),
     Correction(
+        "arrays, read line by line",
+        "an unpickled read-only array of a device can be filled",
+        "arrays/pickling.py",
+        old="        made = made._derived(made.ptr, made.shape, made.strides, readonly=True)  #",
+        new="        made._place = made._place.frozen  #",
+        test="driver/test_pickle.py::test_a_view_of_a_device_arrives_on_the_current_device[5-device]",
+    ),
+    Correction(
+        "texts in proportion",
+        "the text of a nested structure doubles with each level",
+        "elements/dtypes.py",
+        old='{len(part.dtype._identity)} {part.dtype._identity}"',
+        new='{part.dtype._identity!r}"',
+        test="null/test_dtypes.py::test_nested_structures_are_told_apart_in_little_memory",
+    ),
+    Correction(
         "what others can write",
         "headers of a toolkit are not looked at if a line break divides #include",
         "compiler/program.py",

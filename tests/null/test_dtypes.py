@@ -321,6 +321,16 @@ def test_of_refuses_what_names_none(spec):
         dtypes.of(spec)
 
 
+def test_nested_structures_are_told_apart_in_little_memory():
+    """The text by which a type is found contains that of each inner type once."""
+    one, other = [("a'\\", "<i4")], [("a'\\", "<u4")]
+    for _ in range(18):
+        one, other = [("b'\\", one)], [("b'\\", other)]
+    made = dtypes.from_typestr("|V4", one)
+    assert made is dtypes.from_typestr("|V4", one) and made is not dtypes.from_typestr("|V4", other)
+    assert len(made._identity) < 20_000
+
+
 def test_vectors():
     vector = dtypes.of("float32x4")
     assert (vector.itemsize, vector.descr, vector.format) == (16, [("", "<f4", (4,))], "(4)f")
