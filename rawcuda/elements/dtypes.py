@@ -726,8 +726,16 @@ def structured(descr: object, size: int, *, format: str = "", protocol: str = "a
 
 
 def _restored(parts: Any, size: int, format: str, descr: Any, reason: str) -> DType:
-    """Return the type that was pickled."""
-    return structure([Field(*part) for part in parts], size, format=format, descr=descr, reason=reason)
+    """Return the type that was pickled; raises ValueError if a field is not inside of the structure."""
+    fields = []
+    for label, dtype, shape, offset in parts:
+        numbers = (size, offset, *shape)
+        if not isinstance(dtype, DType) or not all(type(number) is int and number >= 0 for number in numbers):
+            raise ValueError(f"a damaged pickle: {worded(label)} is no field of a structure")
+        fields.append(Field(label, dtype, shape, offset))
+        if offset + fields[-1].nbytes > size:
+            raise ValueError(f"a damaged pickle: the field {worded(label)} is not inside of {size} bytes")
+    return structure(fields, size, format=format, descr=descr, reason=reason)
 
 
 def fields_of(dtype: DType) -> dict[str, Field]:

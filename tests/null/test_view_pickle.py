@@ -106,6 +106,31 @@ def test_a_damaged_pickle_is_refused(changes, words):
         pickling.rebuild(*altered(**changes))
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"offset": 5},
+        {"offset": 240},
+        {"offset": 2**40},
+        {"offset": -1},
+        {"offset": "4"},
+        {"shape": (2,)},
+        {"shape": (-1,)},
+        {"dtype": "<i4"},
+        {"size": -8},
+        {"size": 8.0},
+    ],
+)
+def test_a_damaged_field_of_a_structure_is_refused(change):
+    dtype = module("elements.dtypes").from_typestr("|V8", [("a", "<i4"), ("b", "<i4")])
+    make, (parts, size, *rest) = dtype.__reduce__()
+    assert make(parts, size, *rest) is dtype
+    names = "label", "dtype", "shape", "offset"
+    last = {**dict(zip(names, parts[-1])), **change}
+    with pytest.raises(ValueError, match="a damaged pickle"):
+        make([parts[0], tuple(last[name] for name in names)], change.get("size", size), *rest)
+
+
 def test_an_unknown_dtype_is_refused():
     data = pickle.dumps(view(BASE), 2)
     assert b"from_dlpack" in data
