@@ -91,8 +91,7 @@ def _converted(old: DType, data: bytes, new: DType) -> bytes:
         return b"".join([converted(new, number) for number in numbers])
     if new.kind == "complex":
         part = of(f"float{new.bits // 2}")
-        numbers = [complex(value) for value in decode(old, data)]
-        return b"".join([converted(part, number.real) + converted(part, number.imag) for number in numbers])
+        return b"".join([converted(part, value.real) + converted(part, value.imag) for value in decode(old, data)])
     return b"".join([encode(new, _cast(new, value)) for value in decode(old, data)])
 
 

@@ -180,6 +180,10 @@ def _elsewhere(
         raise refusal("dlpack", "dl_device", wanted, why)
     if needs_copy or copy:
         made, device = _copied(view, stream, wanted)
+        if device[0] != 1 and type(stream) is int and stream == -1:  # who orders nothing does not know of the copy
+            gpu.wait_on_host(made)
+        else:
+            _order(made, stream, device)
         return made, (device, DLPACK_FLAG_BITMASK_IS_COPIED)
     _order(view, stream, device)
     return view, (wanted, 0)

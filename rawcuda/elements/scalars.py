@@ -242,7 +242,7 @@ def _encode(dtype: DType, value: Any) -> bytes:
     try:
         if isinstance(value, (str, complex)) or not (hasattr(kind, "__float__") or hasattr(kind, "__index__")):
             raise TypeError  # float() also reads text, in a str and in any buffer
-        given = float(value)
+        given = float(_sticky(value) if kind is int and dtype.name != "float64" else value)
     except TypeError:
         raise TypeError(f"{dtype} takes a real number, not {a_kind(value)}") from None
     if isinf(given) and given != value:  # float() makes infinities of large numbers of Decimal and of long double
@@ -250,6 +250,19 @@ def _encode(dtype: DType, value: Any) -> bytes:
     if dtype.name in ("float16", "float32", "float64"):
         return struct.pack("=" + dtype.format, given)
     return _small_code(dtype.name, given).to_bytes(dtype.itemsize, sys.byteorder)
+
+
+def _sticky(number: int) -> int:
+    """Return the first 53 bits of an integer, of which the last tells of those that follow.
+
+    As a double it is exact, so that a smaller float is rounded only once.
+    """
+    more = number.bit_length() - 53
+    if more <= 0:
+        return number
+    size = abs(number)
+    kept = (size >> more | bool(size & (1 << more) - 1)) << more
+    return kept if number > 0 else -kept
 
 
 def _complex(dtype: DType, value: Any) -> complex:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import array
 import ctypes
 import gc
+import time
 import weakref
 
 import pytest
@@ -134,6 +135,25 @@ def test_3_7_a_copy_to_the_host_is_ready_on_return(device, two):
             v.__dlpack__(dl_device=(1, 0), stream=stream)
     with pytest.raises(ProtocolError, match="copy=False"):
         v.__dlpack__(dl_device=(1, 0), copy=False)
+
+
+@pytest.mark.parametrize("kind", ["managed", "pinned"])
+@pytest.mark.parametrize("stream", [None, -1])
+@pytest.mark.parametrize("late", ["the array", "the default stream"])
+def test_2_12_a_copy_that_the_host_can_read_is_complete(device, kind, stream, late):
+    """NumPy takes it, and names no stream; who gives -1 does not know of the copy."""
+    with device.allocate(24, kind=kind) as memory, device.stream() as behind:
+        v = memory.view().fill(5)
+        device.synchronize()
+        if late == "the array":
+            behind.call(time.sleep, 0.05)
+            v.fill(6, stream=behind)
+        else:
+            rawcuda.Stream.legacy.call(time.sleep, 0.05)
+            v.fill(6)
+        w = view(v.__dlpack__(copy=True, stream=stream, max_version=(1, 0)), stream=-1)
+        assert bytes(module("interpreter.cpython").bytes_at(w.ptr, 24)) == b"\6" * 24
+        del v, w
 
 
 def test_2_12_a_copy_on_the_device_runs_on_the_consumers_stream(device, two):

@@ -308,6 +308,18 @@ CORRECTIONS = [
     ),
     Correction(
         "arrays, read line by line",
+        "NumPy reads a copy of managed memory before it is made",
+        "arrays/exporting.py",
+        old="        else:\n            _order(made, stream, device)\n        return made",
+        new="        return made",
+        test=(
+            "driver/test_view_stream.py::"
+            "test_2_12_a_copy_that_the_host_can_read_is_complete[the default stream-None-managed]"
+        ),
+        mode="lazy",
+    ),
+    Correction(
+        "arrays, read line by line",
         "an unpickled read-only array of a device can be filled",
         "arrays/pickling.py",
         old="        made = made._derived(made.ptr, made.shape, made.strides, readonly=True)  #",

@@ -483,6 +483,17 @@ def test_astype_never_refuses_a_number(monkeypatch):
     assert large.astype("complex128").tobytes() == large.tobytes()
 
 
+def test_large_integers_are_rounded_once(monkeypatch):
+    numbers = [(2**24 + 1) * 2**30 + 1, (2**24 + 1) * 2**30 - 1, (2**24 + 3) * 2**30, 2**62 + 2**38 + 1, 2**63 - 1]
+    numbers += [2**60 + 2**36 + offset for offset in (-1, 0, 1)]
+    given = numpy.array([*numbers, *(-number for number in numbers)], "i8")
+    wanted = given.astype("f4").tolist(), given.astype("c8").tolist(), view(given).astype("f8").tolist()
+    monkeypatch.setattr(module("arrays.conversion"), "_numpy", lambda: None)
+    made = view(given)
+    assert made.astype("float32").tolist() == wanted[0] and made.astype("complex64").tolist() == wanted[1]
+    assert made.astype("float64").tolist() == wanted[2]
+
+
 def test_small_integers_are_converted_with_ml_dtypes_loaded():
     pytest.importorskip("ml_dtypes")
     numbers = view(numpy.array([-8, -1, 0, 7], "int8"))
