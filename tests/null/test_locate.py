@@ -89,6 +89,7 @@ def test_a_path_without_a_safe_folder_does_not_mean_the_current_one(tmp_path, mo
 @pytest.mark.skipif(os.name != "posix", reason="Windows has no such modes")
 @pytest.mark.parametrize("mode", [0o777, 0o1777])
 def test_programs_get_no_list_of_folders_in_which_something_could_be_planted(tmp_path, monkeypatch, mode):
+    assert tmp_path.stat().st_uid == os.geteuid()
     for name in ("open", "inside/below", "good", "here"):
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "open").chmod(mode)
@@ -351,6 +352,7 @@ def test_headers_that_every_user_could_have_planted_are_not_used(tmp_path, monke
 @pytest.mark.skipif(os.name != "posix", reason="Windows has no such modes")
 def test_no_part_of_a_toolkit_may_be_planted(tmp_path):
     """nvcc runs and includes the files around it."""
+    assert tmp_path.stat().st_uid == os.geteuid()
     kit = tmp_path / "kit"
     plant(kit)
     parts = [kit / name for name in ("bin/cudafe++", "nvvm/bin/cicc", "include/crt/some.h", "targets/x/include/a.h")]
