@@ -371,6 +371,19 @@ def test_the_statements_are_found_in_time_in_proportion_to_the_text(device):
     assert calls[1] < 6 * calls[0]
 
 
+def test_a_source_is_read_once_for_all_steps(device, tmp_path, monkeypatch):
+    sources, read = module("emulator.ptx.checking.sources"), []
+    lines_of = sources._lines
+    monkeypatch.setattr(sources, "_lines", lambda *given: read.append(given[1]) or lines_of(*given))
+    path = tmp_path / "kernel.cu"
+    path.write_text("".join(f"line {number};\n" for number in range(1, 100)))
+    added = "".join(f".loc 1 {number} 1\nadd.u32 %r1, %r1, 1;\n" for number in range(1, 100))
+    text = body("mov.u32 %r1, 0;\n" + added + "ret;") + f'.file 1 "{path}"\n'
+    steps = rawcuda.step(kernel_of(device, text), device.zeros(4, "int32"), grid=1, block=32)
+    assert [each.source_text for each in steps[1:-1]] == [f"line {number};" for number in range(1, 100)]
+    assert read == [str(path)]
+
+
 def test_a_long_comment_takes_time_in_proportion_to_its_length(device):
     text = body("mov.u32 %r1, 1; /* " + "/* " * 20_000 + "\n" * 45 + "*/\nret;")
     kernel, x = kernel_of(device, text), device.zeros(4, "int32")

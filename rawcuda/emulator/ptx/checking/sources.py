@@ -1,10 +1,10 @@
 """The places of PTX lines in the source that they were compiled from, the text of these lines, and signatures.
 
-What it is   `place_of`, for the words "ptx line 30 (kernel.cu:4)"; `quotes_of`, for the line itself; `declared`, for
-             the parameters of a kernel. The text comes from the compiler, which keeps each source under a hash of the
+What it is   `Sources`, for the words "ptx line 30 (kernel.cu:4)" and for the line itself; `declared`, for the
+             parameters of a kernel. The text comes from the compiler, which keeps each source under a hash of the
              PTX that it made from the source. If it is not there, it comes from the file that `.loc` names, and
              otherwise from the PTX. The PTX is not trusted: of the files that it names, only those of the quoted lines
-             are read, each only to a limit, and nothing of them is kept.
+             are read, each only to a limit, and nothing of them is kept after a report.
 Read next    ../running/report.py
 """
 
@@ -27,11 +27,12 @@ if TYPE_CHECKING:
     from ....images.mangled import CType
     from ..reading.syntax import Module
 
-__all__ = ["PTX", "Quote", "declared", "place_of", "quotes_of"]
+__all__ = ["PTX", "Quote", "Sources", "declared"]
 
 PTX = "<ptx>"
 _LONGEST = 160
 _LARGEST = 1 << 20  # characters of a source file that are read
+_MOST_FILES = 16  # that are kept at a time
 _SOURCES = (".cu", ".cuh", ".h", ".hpp", ".cpp", ".c", ".py", ".ptx", ".inl")  # how names of sources end
 
 
@@ -54,52 +55,65 @@ class Quote(NamedTuple):
         return f"{self.place}{f':{self.column}' if self.column else ''} | {self.text}"
 
 
-def _location(line: int, module: Module) -> tuple[int, int, int, int] | None:
-    """Return the .loc that a PTX line belongs to, if its file is known; line 0 means that there is no line."""
-    first = max((each.line for each in module.functions.values() if each.line <= line), default=0)
-    at = bisect_right(module.locations, (line, 1 << 64, 0, 0)) - 1
-    while at >= 0 and not module.locations[at][2]:
-        at -= 1
-    if at >= 0:
-        found = module.locations[at]
-    else:
-        found = None
-    if found is not None and found[0] >= first and found[1] in module.files:
-        return found
-    return None
+class Sources:
+    """The sources of one PTX. What is read of them is kept as long as this object exists."""
 
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._starts = sorted(each.line for each in module.functions.values())
+        self._places = [each for each in module.locations if each[2]]  # (line 0 means that there is no line)
+        self._lines: dict[str, list[str]] = {}  # by file, PTX for that of the PTX
 
-def place_of(line: int, module: Module) -> str:
-    """Return the words for a line of the PTX, with the source line from .loc."""
-    found = _location(line, module)
-    if found is None:
-        return f"ptx line {line}"
-    file, number = found[1:3]
-    inlined = module.inlined.get(found[0])
-    if inlined and inlined[0] in module.files:
-        more = f", inlined at {module.files[inlined[0]]}:{inlined[1]}"
-    else:
-        more = ""
-    return f"ptx line {line} ({module.files[file]}:{number}{more})"
+    def location(self, line: int) -> tuple[int, int, int, int] | None:
+        """Return the .loc that a PTX line belongs to, if its file is known."""
+        at = bisect_right(self._starts, line) - 1
+        first = self._starts[at] if at >= 0 else 0
+        at = bisect_right(self._places, (line, 1 << 64, 0, 0)) - 1
+        if at >= 0 and self._places[at][0] >= first and self._places[at][1] in self._module.files:
+            return self._places[at]
+        return None
 
+    def place(self, line: int) -> str:
+        """Return the words for a line of the PTX, with the source line from .loc."""
+        module, found = self._module, self.location(line)
+        if found is None:
+            return f"ptx line {line}"
+        file, number = found[1:3]
+        inlined = module.inlined.get(found[0])
+        if inlined and inlined[0] in module.files:
+            more = f", inlined at {module.files[inlined[0]]}:{inlined[1]}"
+        else:
+            more = ""
+        return f"ptx line {line} ({module.files[file]}:{number}{more})"
 
-def quotes_of(line: int, module: Module) -> list[Quote]:
-    """Return the source line of a PTX line and the one into which it was inlined; without text, the PTX line, too."""
-    found = _location(line, module)
-    quotes = []
-    if found is not None:
-        for file, number, column in (found[1:], (*module.inlined.get(found[0], (0, 0)), 0)):
-            if file in module.files:
-                lines = _lines(module, module.files[file])
-                if 0 < number <= len(lines):
-                    text = _plain(lines[number - 1])
-                else:
-                    text = ""
-                quotes.append(Quote(module.files[file], number, column, text))
-    if not any(quote.text for quote in quotes):
-        lines = module.text.split("\n", line)
-        quotes += [Quote(PTX, line, 0, _plain(" ".join(lines[line - 1].split())) if 0 < line <= len(lines) else "")]
-    return quotes
+    def source_quotes(self, line: int) -> list[Quote]:
+        """Return the source line of a PTX line and the one into which it was inlined, if there are any."""
+        found, module = self.location(line), self._module
+        quotes = []
+        if found is not None:
+            for file, number, column in (found[1:], (*module.inlined.get(found[0], (0, 0)), 0)):
+                if file in module.files:
+                    quotes.append(self._quote(module.files[file], number, column))
+        return quotes
+
+    def quotes(self, line: int) -> list[Quote]:
+        """Return the same; without text, the PTX line, too."""
+        quotes = self.source_quotes(line)
+        if not any(quote.text for quote in quotes):
+            quotes.append(self._quote(PTX, line, 0))
+        return quotes
+
+    def _quote(self, file: str, line: int, column: int) -> Quote:
+        if file not in self._lines:
+            if len(self._lines) > _MOST_FILES:
+                self._lines.clear()
+            self._lines[file] = self._module.text.split("\n") if file == PTX else _lines(self._module, file)
+        lines, text = self._lines[file], ""
+        if 0 < line <= len(lines):
+            text = lines[line - 1]
+            if file == PTX:
+                text = " ".join(text.split())
+        return Quote(file, line, column, _plain(text))
 
 
 def declared(name: str, sizes: Sequence[int], module: Module, line: int) -> list[tuple[str, CType]] | None:
@@ -107,7 +121,7 @@ def declared(name: str, sizes: Sequence[int], module: Module, line: int) -> list
 
     shape   name: of the kernel in the code; sizes: of its parameters, in bytes; line: of the PTX, in the kernel
     """
-    lines, place = _lines(module, ""), _location(line, module)
+    lines, place = _lines(module, ""), Sources(module).location(line)
     if not lines and place is not None:
         lines = _lines(module, module.files.get(module.inlined.get(place[0], place[1:])[0], ""))
     found = Declarations(["".join(lines)]).parameters(name, sizes)

@@ -16,7 +16,7 @@ from collections import Counter
 from ...machine.recovery import is_outside
 from ...machine.space import WIDTH
 from ..checking.history import Found
-from ..checking.sources import PTX, quotes_of
+from ..checking.sources import Sources
 from ..translating.unit import LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
 from .lookups import Exited
 from .undefined import Undefined
@@ -396,7 +396,7 @@ class Recorder:
         lanes, places = self._lanes, [0] * LANES
         left = Counter(event.waited for lane in lanes for event in lane.events if event.waited)
         frames: dict[Path, _Frame] = {}
-        sources: dict[int, tuple[str | None, str]] = {}
+        sources = Sources(self._module)
         for number in range(self.limit):
             here = [lane for lane in lanes if places[lane.number] < len(lane.events)]
             ready = [
@@ -424,22 +424,17 @@ class Recorder:
         number: int,
         events: dict[int, _Event],
         frames: dict[Path, _Frame],
-        sources: dict[int, tuple[str | None, str]],
+        sources: Sources,
     ) -> Step:
         any_event = next(iter(events.values()))
         statement = self._script.statements[any_event.at]
-        if statement.line not in sources:
-            quote = quotes_of(statement.line, self._module)[0]
-            if quote.file == PTX:
-                sources[statement.line] = (None, "")
-            else:
-                sources[statement.line] = (quote.place, quote.text)
+        quotes = sources.source_quotes(statement.line)
         frame = frames.setdefault(any_event.path, _Frame())
         frame.write(number, events)
         step = Step()
         step.number, step.function, step.depth = number, statement.function, len(any_event.path)
         step.line, step.text = statement.line, statement.text
-        step.source, step.source_text = sources[statement.line]
+        step.source, step.source_text = (quotes[0].place, quotes[0].text) if quotes else (None, "")
         step.reached = tuple([lane in events for lane in range(LANES)])
         step.active = tuple([lane in events and events[lane].acts for lane in range(LANES)])
         step._log, step._at, step._values = frame.log, len(frame.log) - 1, frame.log[-1][1]

@@ -23,7 +23,7 @@ from ...machine.reports import Report
 from ...machine.space import NULL, Fault
 from ..checking.history import Found
 from ..checking.places import shared_fault
-from ..checking.sources import PTX, declared, place_of, quotes_of
+from ..checking.sources import PTX, Sources, declared
 from .later_writes import OTHERS_FIRST
 from .lookups import Launch
 
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 __all__ = ["explain", "finding"]
 
 _MOST_LINES = 4  # of the source, in one report
-_MOST_PLACES = 100  # "ptx line 7" in a text, which a kernel may have written, that become places in the source
 _KEEP = (
     ". Keep the memory until the kernel has run: pass the array, and not its address, which keeps nothing alive. "
     "Memory that is freed in the order of another stream must be kept, or that stream must wait for this one"
@@ -85,7 +84,7 @@ def _located(
 
     Why long  it makes the report's lines in their order, and each needs what the earlier ones found
     """
-    where, shown = [], []
+    where, shown, sources = [], [], Sources(module)
     block, thread = launch.block, launch.block.running if launch.block is not None and frames else None
     line = getattr(reason, "line", 0)  # of a finding whose thread no longer runs there
     if block is not None:
@@ -111,7 +110,7 @@ def _located(
     words = words or _below_zero(what, text, launch, called)
     if line:
         shown.append(line)
-        where.append(place_of(line, module))
+        where.append(sources.place(line))
         if checker == "racecheck":
             numbers = [line, *map(int, re.findall(_PTX_LINE, text))]
             if _is_update(numbers, module):
@@ -120,9 +119,9 @@ def _located(
                 text, words = re.sub(f"{_BETWEEN}.*", lambda _: same, text, flags=re.DOTALL), ""
     shown += callers[:4]
     text = re.sub(r"\bgenerated line (\d{1,9})\b", lambda found: _ptx_line(int(found[1]), lines) or found[0], text)
-    where += [f"called from {place_of(number, module)}" for number in callers[:4]]
+    where += [f"called from {sources.place(number)}" for number in callers[:4]]
     shown += [int(number) for number in re.findall(_PTX_LINE, text)]
-    text = re.sub(_PTX_LINE, lambda found: place_of(int(found[1]), module), text, count=_MOST_PLACES)
+    text = re.sub(_PTX_LINE, lambda found: sources.place(int(found[1])), text)
     where.append(f"kernel {launch.name}")
     name, spot = mangled.base_name(launch.name), ""
     if isinstance(thread, int):
@@ -133,7 +132,7 @@ def _located(
     if isinstance(thread, int):
         where.append(f"thread {launch.index_of(thread)}")
     quoted = list(dict.fromkeys(shown))[: 2 * _MOST_LINES]  # each may name other files
-    quotes = list(dict.fromkeys(quote for number in quoted for quote in quotes_of(number, module)))
+    quotes = list(dict.fromkeys(quote for number in quoted for quote in sources.quotes(number)))
     if line:
         first = quotes[0]
     else:
