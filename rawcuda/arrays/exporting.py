@@ -384,11 +384,10 @@ def numpy_array(view: StridedView, dtype: Any, copy: bool | None) -> Any:
         array = numpy.asarray(memory_view(view._derived(view.ptr, view.shape, view.strides, plain))).view(own.dtype)
     else:
         array = numpy.asarray(memory_view(view))
-    if dtype is not None:
-        array = numpy.asarray(array, dtype=dtype)
-    if copy:
-        return array.copy()
-    return array
+    wanted = array.dtype if dtype is None else numpy.dtype(dtype)
+    if copy is False and wanted != array.dtype:
+        raise ValueError(f"copy=False, but elements of {own} must be converted to {wanted}: leave copy out")
+    return array.astype(wanted, copy=bool(copy))
 
 
 # -- the buffer protocol

@@ -145,7 +145,7 @@ class DType:
         self._identity = (
             ";".join([f"{len(told)} {told}", *inner]) if inner else told
         )  # equal for two objects only if they mean the same
-        self._c_format: Any = None  # the format as a C string, created on first use
+        self._c_format: list[Any] = []  # the format as a C string, created on first use; the first one stays
 
     def nbytes(self, count: int) -> int:
         """Return the size in bytes of `count` contiguous elements; packed ones are rounded up to a whole byte."""
@@ -163,9 +163,9 @@ class DType:
 
     def c_format(self) -> int:
         """Return the address of the format as a C string, which stays valid as long as this type exists."""
-        if self._c_format is None:
-            self._c_format = create_string_buffer(self.format.encode())
-        return addressof(self._c_format)
+        if not self._c_format:
+            self._c_format.append(create_string_buffer(self.format.encode()))
+        return addressof(self._c_format[0])
 
     def __str__(self) -> str:
         return self.name

@@ -191,21 +191,21 @@ class _Reader:
         if item.shape and self.depth and isinstance(item.kind, list):  # (each may have padding at its end)
             raise _Ambiguous
         if self.text[self.at : self.at + 1] == ":":
-            name, colon, _ = self.text[self.at + 1 :].partition(":")
-            if not colon:
+            end = self.text.find(":", self.at + 1)
+            if end < 0:
                 raise _Unreadable
-            item.name = name
-            self.at += len(name) + 2
+            item.name = self.text[self.at + 1 : end]
+            self.at = end + 1
         return item
 
     def _shape(self) -> tuple[int, ...]:
         if self.text[self.at] != "(":
             return ()
-        inside, close, _ = self.text[self.at + 1 :].partition(")")
-        parts = [part.strip() for part in inside.split(",") if part.strip()]
-        if not close or not all(part.isascii() and part.isdigit() and len(part) < 19 for part in parts):
+        end = self.text.find(")", self.at + 1)
+        parts = [part.strip() for part in self.text[self.at + 1 : end].split(",") if part.strip()]
+        if end < 0 or not all(part.isascii() and part.isdigit() and len(part) < 19 for part in parts):
             raise _Unreadable
-        self.at += len(inside) + 2
+        self.at = end + 1
         return tuple([int(part) for part in parts])
 
     def _number(self) -> int | None:
@@ -240,9 +240,11 @@ class _Reader:
         else:
             number = count
         if letter == "x" and count is None:  # NumPy writes padding of three bytes as xxx, and as one field elsewhere
-            run = len(self.text) - self.at - len(self.text[self.at :].lstrip("x"))
-            run -= run > 0 and self.text[self.at + run : self.at + run + 1] == ":"  # (the last one is a field)
-            self.at, number = self.at + run, 1 + run
+            start = self.at
+            while self.text[self.at : self.at + 1] == "x":
+                self.at += 1
+            self.at -= self.at > start and self.text[self.at : self.at + 1] == ":"  # (the last one is a field)
+            number = 1 + self.at - start
         if letter in ("s", "p", "x"):
             return _Item(f"|{'S' if letter == 's' else 'V'}{number}", number, 1)
         if letter in ("w", "u"):

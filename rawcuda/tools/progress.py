@@ -47,7 +47,7 @@ class progress:
             if total < 0:
                 raise ValueError(f"total={worded(total)}: give the number of items, 0 or more")
         self._iterable: Iterable[Any] = iterable
-        self.total, self.label = total, label
+        self.total, self.label = total, str(label)
 
     def __repr__(self) -> str:
         return f"<progress of {'an unknown number of' if self.total is None else self.total} items>"

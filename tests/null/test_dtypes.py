@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import pickle
 import struct
 
@@ -329,6 +330,36 @@ def test_nested_structures_are_told_apart_in_little_memory():
     made = dtypes.from_typestr("|V4", one)
     assert made is dtypes.from_typestr("|V4", one) and made is not dtypes.from_typestr("|V4", other)
     assert len(made._identity) < 20_000
+
+
+def test_the_format_for_c_stays_where_two_threads_make_it(monkeypatch):
+    made = dtypes.structure([dtypes.Field("made_by_two", dtypes.of("int64"))], 8)
+    own, addresses = dtypes.create_string_buffer, []
+
+    def meanwhile(text):
+        monkeypatch.setattr(dtypes, "create_string_buffer", own)
+        addresses.append(made.c_format())  # what another thread does between two lines
+        return own(text)
+
+    monkeypatch.setattr(dtypes, "create_string_buffer", meanwhile)
+    addresses.append(made.c_format())
+    assert addresses == [made.c_format()] * 2 and ctypes.string_at(addresses[0]) == made.format.encode()
+
+
+def test_a_long_format_is_read_once():
+    class Counting(str):
+        read = 0
+
+        def __getitem__(self, place):
+            found = super().__getitem__(place)
+            Counting.read += len(found)
+            return found
+
+    for part in ("b:name:", "(2,3)b:x:", "xxxb", "3x(1)b"):
+        text = Counting(part * 1000)
+        pep3118._Reader(text).items("")
+        assert Counting.read < 6 * len(text)
+        Counting.read = 0
 
 
 def test_vectors():

@@ -84,3 +84,4 @@ def test_arguments_are_checked():
             progress(*wrong)
     with pytest.raises(TypeError, match="not known"):
         len(progress(iter([])))
+    assert list(progress("ab", label=5)) == ["a", "b"]

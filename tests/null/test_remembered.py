@@ -27,7 +27,7 @@ REGISTERS = {
     "compiler.program": "_remembered _loaded",
     "dlpack": "outstanding _exports _Form.spare _forms",
     "driver": "_chosen _current Driver._raw Driver._names Driver._exact",
-    "elements.dtypes": "_BY_NAME _BY_TYPESTR _BY_DLPACK",
+    "elements.dtypes": "_BY_NAME _BY_TYPESTR _BY_DLPACK DType._c_format",
     "elements.scalars": "_tables",
     "gpu.core.context": "_contexts peers PrimaryContext.users PrimaryContext.kept PrimaryContext.pool "
     "PrimaryContext.events",

@@ -253,6 +253,9 @@ def test_numpy_makes_an_array_of_host_memory_only():
     v = floats(2, 3)
     assert v.__array__().tolist() == v.tolist() and numpy.shares_memory(v.__array__(), numpy.asarray(v))
     assert v.__array__(copy=True).ctypes.data != v.ptr and v.__array__("f8").dtype == "f8"
+    assert v.__array__("f4", copy=False).ctypes.data == v.ptr
+    with pytest.raises(ValueError, match="must be converted to float64"):
+        v.__array__("f8", copy=False)
     assert numpy.asarray(v, "f8").dtype == "f8" and numpy.sum(v) == 15.0
 
 
