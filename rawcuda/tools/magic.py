@@ -54,12 +54,13 @@ def _run(shell: Any, line: str, cell: str) -> None:
     if call is None:
         say("compiled: " + ", ".join(module))
         return
-    seen = len(_reports())
+    before = _reports()
+    seen = set(map(id, before))  # (of the newest thousand, each of which stays as long as `before`)
     arguments = [_value(shell, each) for each in call.args]
     options = {str(each.arg): _value(shell, each.value) for each in call.keywords}
     module[ast.unparse(call.func)].launch(*arguments, **options)
     device.synchronize()
-    reports = _reports()[seen:]
+    reports = [each for each in _reports() if id(each) not in seen]
     if reports:
         _show("\n\n".join(reports))
 

@@ -112,7 +112,8 @@ def test_the_cell_magic_and_pictures(tmp_path: Path) -> None:
         "print(x.tolist(), scale)",
         f"%%cuda\n{SCALE}",
         f"%%cuda scale(x, 2.0, grid=1, block=5)\n{SCALE} // # fails",
-        "device.reset()\nx = device.empty(4, 'float32')",
+        "device.reset()\nx = device.empty(4, 'float32')\nreports = device._primary.driver.libcuda.reports\n"
+        "for n in range(1000):\n    reports.append(f'older {n}')",
         f"%%cuda scale(x, 2.0, grid=1, block=4)\n{SCALE}",
         f"%%cuda scale + 1\n{SCALE} // # fails",
         "%%cuda\nnonsense // # fails",

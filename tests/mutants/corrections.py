@@ -344,6 +344,22 @@ CORRECTIONS = [
     ),
     Correction(
         "texts in proportion",
+        "the emulator keeps every report of an error",
+        "emulator/machine/machine.py",
+        old="        Reports.append(self.machine.findings, report)\n",
+        new="        list.append(self.machine.findings, report)\n",
+        test="driver/test_reports.py::test_the_newest_thousand_are_kept_and_places_only_of_loaded_modules",
+    ),
+    Correction(
+        "texts in proportion",
+        "places of findings stay when their module is unloaded",
+        "emulator/ptx/ptx_program.py",
+        old="self.space.told.difference_update([key for key in list(self.space.told) if key[0] == filename])",
+        new="pass",
+        test="driver/test_reports.py::test_the_newest_thousand_are_kept_and_places_only_of_loaded_modules",
+    ),
+    Correction(
+        "texts in proportion",
         "each name in a format copies the rest of it",
         "protocols/pep3118.py",
         old='            end = self.text.find(":", self.at + 1)\n',

@@ -30,7 +30,7 @@ from .host_thread import HostThread
 from .native_threads import NativeThreads
 from .queues import Event, Queues, Stream
 from .recovery import Interrupts
-from .reports import Report
+from .reports import Findings, Report, Reports
 from .space import Space, say
 
 TYPE_CHECKING = False
@@ -169,7 +169,7 @@ class Context:
         if not self.state:
             self.state, self.failure = code, report
             self.machine.returned.discard(code)
-        list.append(self.machine.findings, report)
+        Reports.append(self.machine.findings, report)
         self.machine.report(code, report)
         if self.machine.aloud:
             say(report)
@@ -240,18 +240,6 @@ class Context:
         return f"<{'primary ' if self.primary else ''}context {self.ident} of device {self.device.ordinal}>"
 
 
-class Findings(list):  # type: ignore[type-arg]
-    """What was found in kernels, and other errors of work; each finding is also a report."""
-
-    def __init__(self, reports: list[str]) -> None:
-        self._reports = reports
-
-    def append(self, text: str) -> None:
-        """Add a finding that stopped no kernel."""
-        super().append(text)
-        self._reports.append(text)
-
-
 class Machine:
     """The state behind the entry points of one emulator.
 
@@ -274,7 +262,7 @@ class Machine:
         self.counter = itertools.count(1)
         self.handles: dict[int, Any] = {}
         self.kept_exceptions: list[BaseException] = []
-        self.reports: list[str] = []
+        self.reports = Reports()
         self.unread: dict[int, str] = {}
         self.returned: set[int] = set()  # the errors of kernels that calls have returned, except calls that release
         self.progress, self.dump = progress, dump
@@ -542,7 +530,6 @@ class Machine:
     def report(self, code: int, text: str) -> None:
         """Keep a report for the user."""
         self.reports.append(text)
-        del self.reports[:-1000]
         self.unread[code] = text
 
     def refuse(self, code: int, report: str = "") -> int:

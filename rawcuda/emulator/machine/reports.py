@@ -1,6 +1,7 @@
-"""The text of a report, with what it says as attributes.
+"""The text of a report, with what it says as attributes, and the newest thousand of them.
 
-What it is   `Report`, which every error of a kernel and every finding of a checker is.
+What it is   `Report`, which every error of a kernel and every finding of a checker is, and the lists of them, `Reports`
+             and `Findings`.
 Read next    ../ptx/running/report.py, which makes them
 """
 
@@ -10,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["Report"]
+__all__ = ["Findings", "Report", "Reports"]
 
 
 class Report(str):
@@ -38,3 +39,24 @@ class Report(str):
         made = super().__new__(cls, words)
         vars(made).update(facts)
         return made
+
+
+class Reports(list):  # type: ignore[type-arg]
+    """The newest thousand reports, oldest first."""
+
+    def append(self, text: str) -> None:
+        """Add a report."""
+        super().append(text)
+        del self[:-1000]
+
+
+class Findings(Reports):
+    """The newest thousand findings in kernels, and other errors of work; each finding is also a report."""
+
+    def __init__(self, reports: Reports) -> None:
+        self._reports = reports
+
+    def append(self, text: str) -> None:
+        """Add a finding that stopped no kernel."""
+        super().append(text)
+        self._reports.append(text)

@@ -539,11 +539,13 @@ class Code:
         return list(self._memory.values())
 
     def unload(self) -> None:
-        """Free the module's variables and its source."""
+        """Free the module's variables, its source, and the places of its findings."""
         for made in self._memory.values():
             if self.space.find(made.base) is made:
                 self.space.free(made.base)
-        linecache.cache.pop(getattr(self, "filename", ""), None)
+        filename = getattr(self, "filename", "")
+        linecache.cache.pop(filename, None)
+        self.space.told.difference_update([key for key in list(self.space.told) if key[0] == filename])
 
 
 class _Recorded:

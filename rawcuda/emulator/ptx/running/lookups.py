@@ -340,7 +340,6 @@ class Launch:
 
     def _tell(self, report: str, aloud: bool) -> None:
         self.space.warnings.append(report)
-        del self.space.warnings[:-1000]
         if aloud:
             say(report)
 
