@@ -142,9 +142,8 @@ class DType:
             for part in parts
         ]
         told = f"{name} {itemsize} {packed} {padded} {self._typestr} {self._format} {descr!r} {reason}"
-        self._identity = (
-            ";".join([f"{len(told)} {told}", *inner]) if inner else told
-        )  # equal for two objects only if they mean the same
+        # equal for two objects only if they mean the same
+        self._identity = ";".join([f"{len(told)} {told}", *inner]) if inner else told
         self._c_format: list[Any] = []  # the format as a C string, created on first use; the first one stays
 
     def nbytes(self, count: int) -> int:

@@ -119,7 +119,7 @@ GUARDS: list[tuple[str, str, str, str, str]] = [
         "_OPAQUE",
         "all but the size",
         "elements/dtypes.py",
-        'self._identity = f"{told} {inner!r}" if inner else told',
+        'self._identity = ";".join([f"{len(told)} {told}", *inner]) if inner else told',
         'self._identity = f"{itemsize}"',
     ),
     (
