@@ -142,7 +142,7 @@ def test_3_7_a_copy_to_the_host_is_ready_on_return(device, two):
 @pytest.mark.parametrize("late", ["the array", "the default stream"])
 def test_2_12_a_copy_that_the_host_can_read_is_complete(device, kind, stream, late):
     """NumPy takes it, and names no stream; who gives -1 does not know of the copy."""
-    with device.allocate(24, kind=kind) as memory, device.stream() as behind:
+    with device.current(), device.allocate(24, kind=kind) as memory, device.stream() as behind:
         v = memory.view().fill(5)
         device.synchronize()
         if late == "the array":
