@@ -109,27 +109,6 @@ def test_an_error_after_a_reset_is_a_first_one(own: Any) -> None:
     assert str(error).startswith("misaligned write") and error.__cause__ is None
 
 
-def test_the_newest_thousand_are_kept_and_places_only_of_loaded_modules(own: Any) -> None:
-    machine = own._primary.driver.libcuda._machine
-    reports, findings = machine.reports, machine.findings
-    kept, found, told = list(reports), list(findings), set(machine.space.told)
-    read = "ld.global.u32 %r1, [%d1]; add.u32 %r1, %r1, 1; st.global.u32 [%d1], %r1; ret; }"
-    try:
-        reports[:] = findings[:] = [f"older {n}" for n in range(1000)]
-        with own.load(PTX.partition(".loc")[0] + read) as code:
-            code["_Z5shiftPfi"].launch(own.allocate(64), 0, grid=1, block=4)
-            own.synchronize()
-            assert "was never written" in reports[-1] and reports[-1] is findings[-1]
-            assert machine.space.told > told
-        assert machine.space.told == told
-        assert (reports[0], findings[0], len(reports), len(findings)) == ("older 1", "older 1", 1000, 1000)
-        fail(own)
-        assert "out-of-bounds write" in reports[-1] and reports[-1] is findings[-1]
-        assert (reports[0], findings[0], len(reports), len(findings)) == ("older 2", "older 2", 1000, 1000)
-    finally:
-        reports[:], findings[:] = kept, found
-
-
 def test_what_the_source_says_is_in_the_report(own: Any) -> None:
     compiler = module("compiler.program")
     try:

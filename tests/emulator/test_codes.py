@@ -394,6 +394,24 @@ def test_an_exception_that_is_kept_keeps_nothing_of_its_callers():
 # -- messages for users
 
 
+def test_the_newest_thousand_are_kept_and_places_only_of_loaded_modules():
+    client = Client(strict=False, report=False)
+    machine = client.emulator._machine
+    reports, findings = machine.reports, machine.findings
+    for n in range(1000):
+        findings.append(f"older {n}")
+    body = ".visible .entry add(.param .u64 a) { .reg .b64 %d; .reg .b32 %r; ld.param.u64 %d, [a];\n"
+    loaded = client.load(f"{HEAD}{body}ld.global.u32 %r, [%d]; add.u32 %r, %r, 1; st.global.u32 [%d], %r; ret; }}")
+    kernel = client.get("cuModuleGetFunction", loaded, b"add")
+    assert client.launch(kernel, [client.allocate(4)]) == 0
+    assert "never written" in reports[-1] and reports[-1] is findings[-1] and machine.space.told
+    assert client.launch(kernel, [8]) in (0, 700) and client.code("cuCtxSynchronize") == 700
+    assert "of 4 bytes" in reports[-1] and reports[-1] is findings[-1]
+    assert (reports[0], findings[0], len(reports), len(findings)) == ("older 2", "older 2", 1000, 1000)
+    client.do("cuDevicePrimaryCtxReset_v2", 0)
+    assert not machine.space.told
+
+
 def test_names_and_texts(client):
     for code, name in codes.NAMES.items():
         for call, expected in (("cuGetErrorName", name), ("cuGetErrorString", codes.TEXTS[code])):

@@ -348,7 +348,7 @@ CORRECTIONS = [
         "emulator/machine/machine.py",
         old="        Reports.append(self.machine.findings, report)\n",
         new="        list.append(self.machine.findings, report)\n",
-        test="driver/test_reports.py::test_the_newest_thousand_are_kept_and_places_only_of_loaded_modules",
+        test="emulator/test_codes.py::test_the_newest_thousand_are_kept_and_places_only_of_loaded_modules",
     ),
     Correction(
         "texts in proportion",
@@ -356,7 +356,7 @@ CORRECTIONS = [
         "emulator/ptx/ptx_program.py",
         old="self.space.told.difference_update([key for key in list(self.space.told) if key[0] == filename])",
         new="pass",
-        test="driver/test_reports.py::test_the_newest_thousand_are_kept_and_places_only_of_loaded_modules",
+        test="emulator/test_codes.py::test_the_newest_thousand_are_kept_and_places_only_of_loaded_modules",
     ),
     Correction(
         "texts in proportion",
