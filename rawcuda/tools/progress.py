@@ -33,7 +33,7 @@ class progress:
 
     total   the number of items, if the iterable has no len()
     label   a word in front of the bar
-    raises  TypeError   not an iterable, or a total that is not an int
+    raises  TypeError   not an iterable, a total that is not an int, or a label that is not a str
             ValueError  a negative total
     """
 
@@ -46,8 +46,10 @@ class progress:
             total = as_int("total", total)
             if total < 0:
                 raise ValueError(f"total={worded(total)}: give the number of items, 0 or more")
+        if not isinstance(label, str):
+            raise TypeError(f"progress(label=...) must be a str, not {a_kind(label)}")
         self._iterable: Iterable[Any] = iterable
-        self.total, self.label = total, str(label)
+        self.total, self.label = total, label
 
     def __repr__(self) -> str:
         return f"<progress of {'an unknown number of' if self.total is None else self.total} items>"

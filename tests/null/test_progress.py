@@ -84,4 +84,5 @@ def test_arguments_are_checked():
             progress(*wrong)
     with pytest.raises(TypeError, match="not known"):
         len(progress(iter([])))
-    assert list(progress("ab", label=5)) == ["a", "b"]
+    with pytest.raises(TypeError, match="label.*must be a str, not an int"):
+        progress("ab", label=5)
