@@ -97,17 +97,19 @@ def test_an_interrupt_while_it_waits_does_not_stop_the_thread_of_links(monkeypat
 @pytest.mark.skipif(os.name != "posix", reason="a signal that interrupts a wait")
 def test_the_end_of_the_process_waits_for_a_link_that_was_interrupted(python: Any) -> None:
     done = python("""
-        import os, signal, time
+        import os, signal, threading, time
         from tests.subject import module
-        nvjitlink = module("compiler.nvjitlink")
+        nvjitlink, interrupted = module("compiler.nvjitlink"), threading.Event()
         def work():
             os.kill(os.getpid(), signal.SIGINT)
-            time.sleep(0.5)
+            interrupted.wait(10)
+            time.sleep(0.5)  # meanwhile the program ends
             print("linked")
         try:
             nvjitlink._in_one_thread(work)
         except KeyboardInterrupt:
             print("interrupted", flush=True)
+            interrupted.set()
     """)
     assert done.returncode == 0 and done.stdout.split() == ["interrupted", "linked"], done.stderr
 
