@@ -299,7 +299,8 @@ def picture(events: Sequence[Event]) -> str | None:
         from .pictures import trace_picture
     except (ImportError, NotImplementedError):
         return None
-    return trace_picture(events)
+    drawn: str = trace_picture(events)
+    return drawn
 
 
 def listed(events: Sequence[Event]) -> str:
@@ -323,4 +324,5 @@ def page(events: Sequence[Event]) -> str:
 
         return f"<details><summary>{len(events)} events</summary><pre>{escape(lines)}</pre></details>"
     unfolded = f"<details><summary>{len(events)} events</summary>{text_block(lines)}</details>"
-    return shown("", picture(events), below=unfolded)
+    whole: str = shown("", picture(events), below=unfolded)
+    return whole
