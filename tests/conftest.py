@@ -71,7 +71,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--third",
         default="",
         metavar="WORD",
-        help="all of tests/null, and of the files of other folders only the third that this word selects",
+        help="only the third of the files that this word selects",
     )
 
 
@@ -122,7 +122,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     ]
     word = config.getoption("third")
     if word:
-        left_out += [item for item in items if "tests/null/" not in item.nodeid and not in_third(item.nodeid, word)]
+        left_out += [item for item in items if not in_third(item.nodeid, word)]
     commit = config.getoption("change")
     if commit and heavy:
         rest = [item for item in items if item not in set(left_out) and item.get_closest_marker("every_change") is None]
@@ -183,7 +183,7 @@ def in_third(name: str, word: str) -> bool:
 
 
 def third_of(config: pytest.Config, word: str) -> list[str]:
-    """Return the option for a rerun: a change runs null/ and a third of the other files, --heavy all.
+    """Return the option for a rerun: a change runs a third of the files, --heavy all.
 
     The commits of some days select each file.
     """
