@@ -51,9 +51,11 @@ class Nvcc:
 
     def identity(self) -> str:
         """Return a text that changes if this compiler could produce different code."""
+        import shutil
+
         variables = [f"{name}={os.environ.get(name)}" for name in _VARIABLES]
-        programs = [self.path, *(path for name in _HOSTS for path in locate.on_path(name)[:1])]
-        for path in map(os.path.realpath, programs):
+        hosts = [shutil.which(name, path=locate.environment()["PATH"]) for name in _HOSTS]
+        for path in map(os.path.realpath, [self.path, *(host for host in hosts if host)]):
             status = os.stat(path)
             variables.append(f"{path} {status.st_size} {status.st_mtime_ns}")
         return "\n".join([self.kind, self._told, *variables])

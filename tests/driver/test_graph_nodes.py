@@ -5,6 +5,7 @@ import contextlib
 import copy
 import ctypes
 import gc
+import importlib
 import os
 import pickle
 import tempfile
@@ -652,6 +653,29 @@ def test_debug_dot_without_descriptors_leaves_nothing(graph, tmp_path, monkeypat
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["builtins.open", "os.chmod", "os.unlink"])
+def test_an_interrupt_of_debug_dot_leaves_nothing(graph, tmp_path, monkeypatch, name):
+    """A signal is handled when such a call returns."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    owner, _, function = name.partition(".")
+    real = getattr(importlib.import_module(owner), function)
+
+    def interrupted(path, *arguments, **named):
+        done = real(path, *arguments, **named)
+        if str(path).startswith(str(tmp_path)):
+            if name == "builtins.open":
+                done.close()  # else a warning would tell of it
+            raise KeyboardInterrupt
+        return done
+
+    with monkeypatch.context() as patch:
+        patch.setattr(name, interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            graph.debug_dot()
+    assert not list(tmp_path.iterdir())
+    assert graph.debug_dot()
 
 
 def test_a_picture(device, graph, word, step):

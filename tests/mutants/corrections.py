@@ -123,8 +123,8 @@ CORRECTIONS = [
         "kept code",
         "code of another compiler of the host is taken from the cache",
         "compiler/nvcc.py",
-        old="        programs = [self.path, *(path for name in _HOSTS for path in locate.on_path(name)[:1])]\n",
-        new="        programs = [self.path]\n",
+        old="[self.path, *(host for host in hosts if host)]",
+        new="[self.path]",
         test="driver/test_compile.py::test_what_nvcc_makes_depends_on_the_compiler_of_the_host",
     ),
     Correction(

@@ -556,21 +556,26 @@ class Graph(Owned):
         raises   Closed  a node uses a module, event, texture or CUDA array that is closed
         """
         import os
+        import secrets
         import tempfile
 
         flags = int(as_bool("verbose", verbose))
-        folder = tempfile.mkdtemp()  # (a TemporaryDirectory would need a free descriptor to remove it)
-        path = os.path.join(folder, "graph.dot")
+        path = os.path.join(
+            tempfile.gettempdir(), f"{secrets.token_hex(16)}.dot"
+        )  # known before it is made: interrupts
         try:
+            with open(path, "x"):
+                os.chmod(path, 0o600)
             with self._asking():
                 check_open(self)  # the driver reads the names of functions
                 self._primary.driver.cuGraphDebugDotPrint(cuda_h.CUgraph(self.handle), os.fsencode(path), flags)
             with open(path, encoding="utf-8", errors="replace") as file:
                 return file.read()
         finally:
-            if os.path.exists(path):
+            try:
                 os.unlink(path)
-            os.rmdir(folder)
+            except FileNotFoundError:
+                pass
 
     def _repr_svg_(self) -> str | None:
         from ... import _graph_picture

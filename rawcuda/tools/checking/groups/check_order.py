@@ -9,6 +9,7 @@ Read next    check_exchange.py
 from __future__ import annotations
 
 import ctypes
+import threading
 import time
 from array import array
 
@@ -87,9 +88,12 @@ def _legacy(given: Given) -> None:
 def _host(given: Given) -> None:
     with given.device.stream() as stream, given.device.event() as event:
         heard: list[int] = []
-        stream.call(time.sleep, _SLEEP)
+        go = threading.Event()
+        stream.call(go.wait, 10)  # seconds
         stream.call(heard.append, 1)
         event.record(stream)
+        expect("the states of the stream and the event before", [stream.query(), event.query()], [False, False])
+        go.set()
         event.synchronize()
         expect("the calls before the event", heard, [1])
         expect("the event's state", event.query(), True)
