@@ -560,9 +560,8 @@ class Graph(Owned):
         import tempfile
 
         flags = int(as_bool("verbose", verbose))
-        path = os.path.join(
-            tempfile.gettempdir(), f"{secrets.token_hex(16)}.dot"
-        )  # known before it is made: interrupts
+        # (its name is known before it is made: an interrupt leaves no file)
+        path = os.path.join(tempfile.gettempdir(), f"{secrets.token_hex(16)}.dot")
         try:
             with open(path, "x"):
                 os.chmod(path, 0o600)
