@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 __all__ = ["Store"]
 
 _MAGIC = b"compiled CUDA C, form 1\n"
-# Where a header may be named. It may match in comments and strings, too, but misses nothing that a compiler accepts. A
-# match without a name is unknown: a macro, a trigraph, blanks after a backslash at the end of a line, or the start of
-# a name that a macro completes.
+# Where a header may be named. It may match in comments and strings, too, but misses nothing that a compiler accepts,
+# except a __has_include that ## puts together from other parts than __has_. A match without a name is unknown: a macro,
+# a trigraph, blanks after a backslash at the end of a line, or the start of a name that a macro completes.
 _START = rb"[\n\r][\0-\t\x0b\f\x0e-\x20\xbb\xbf\xef]*"  # of a line, with a byte order mark
 _BLANK = rb"[\0-\t\x0b-\x20]"
 _HASH = rb"(?:#|%%:)%b*" % _BLANK

@@ -286,7 +286,8 @@ else:
 def bytes_at(address: int, nbytes: int) -> bytes:
     """Return a copy of the bytes at an address, which may be 0 if there are none."""
     if _sliced is None:
-        if nbytes:
-            return ctypes.string_at(address, nbytes)
+        if nbytes:  # (the size of ctypes.string_at() is an int of C)
+            content: bytes = (ctypes.c_char * nbytes).from_address(address).raw
+            return content
         return b""
     return _sliced[address : address + nbytes].tobytes()  # a foreign call takes 150 ns more

@@ -466,10 +466,10 @@ class Code:
             wanted = self._wanted[kernel] = [function for function in called if not function.entry]
         if wanted:
             launch.shared_at = [kernel.shared.get(id(variable), 0) for variable in self._unit.shared_variables]
+            launch.signatures = {each.index: each.signature for each in wanted}
             makers = names["functions"](launch)
             for function in wanted:
                 launch.functions[function.index] = makers[function.index]()
-                launch.arity[function.index] = len(function.parameters) + len(function.parameter_registers)
 
     def _function(self, index: int) -> Function:
         return next(each for each in self.module.functions.values() if each.index == index)

@@ -40,8 +40,7 @@ class _Copy:
     def __init__(self, target: Box, source: Box, width: int, height: int, depth: int, order: int) -> None:
         self.target, self.source, self.width, self.height, self.depth = target, source, width, height, depth
         if order != _STREAM:
-            memory, at = source.rows(span_of(source, width, height, depth))
-            source.image = memoryview(bytes(memory[at : at + span_of(source, width, height, depth)]))
+            source.stage(width, height, depth)
 
     def run(self) -> None:
         """Copy."""

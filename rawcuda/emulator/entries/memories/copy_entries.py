@@ -63,7 +63,7 @@ class Box:
         self.start, self.pitch, self.plane = start, pitch, plane
         self.pieces = pieces  # the mappings of virtual memory that contain the box, if there are several
         self.allocation = allocation  # None: pageable host memory
-        self.image: memoryview | None = None  # the staged content
+        self.image: memoryview | None = None  # the staged content, without gaps between its rows
         self.element = 0  # the size of an element of an array, in bytes; 0: this is not in an array
 
     @property
@@ -87,6 +87,18 @@ class Box:
                 raise Fault(700, f"a copy ran after its memory, a {piece.describe()}, was freed")
         data = self.allocation.data if self.pieces is None else _Joined(self.pieces)
         return data, self.start - self.allocation.base
+
+    def steps(self, width: int, height: int) -> tuple[int, int]:
+        """Return how far rows and planes are apart in the memory that rows() returns."""
+        if self.image is not None:
+            return width, width * height
+        return self.pitch, self.plane
+
+    def stage(self, width: int, height: int, depth: int) -> None:
+        """Keep what the rows contain now; what lies between them may not even be readable."""
+        memory, at = self.rows(span_of(self, width, height, depth))
+        begins = [at + plane * self.plane + row * self.pitch for plane in range(depth) for row in range(height)]
+        self.image = memoryview(b"".join(memory[begin : begin + width] for begin in begins))
 
     def wrote(self, at: int, nbytes: int) -> None:
         """Record that bytes were written, from an offset in the memory that rows() returns."""
@@ -216,16 +228,15 @@ def move(target: Box, source: Box, width: int, height: int, depth: int) -> None:
     """Copy the rows of one box to another."""
     to, at = target.rows(span_of(target, width, height, depth))
     taken, whence = source.rows(span_of(source, width, height, depth))
-    if depth == 1 and (height == 1 or target.pitch == source.pitch == width):
+    pitch, beyond = source.steps(width, height)
+    if depth == 1 and (height == 1 or target.pitch == pitch == width):
         to[at : at + width * height] = taken[whence : whence + width * height]
         _mark(target, at, source, whence, width * height)
         return
     for plane in range(depth):
         for row in range(height):
-            first, begin = (
-                at + plane * target.plane + row * target.pitch,
-                whence + plane * source.plane + row * source.pitch,
-            )
+            first = at + plane * target.plane + row * target.pitch
+            begin = whence + plane * beyond + row * pitch
             to[first : first + width] = taken[begin : begin + width]
             _mark(target, first, source, begin, width)
 
@@ -314,7 +325,7 @@ def copy_boxes(
             for earlier in queues.pending(stream):
                 queues.complete(earlier)
             stream.context.check()
-        source.image = memoryview(ctypes.string_at(source.start, span_of(source, *extents)))
+        source.stage(*extents)
     if stream.capture is not None:  # an array copy that no CUDA_MEMCPY3D describes
         stream.capture.run(stream, function, "a copy", type=1)
         return

@@ -10,6 +10,7 @@ Read next    parser.py
 
 from __future__ import annotations
 
+import operator
 import re
 import struct
 
@@ -19,7 +20,7 @@ from .syntax import BITS, Float, Function, Int, Register, Rejected, Scope, Symbo
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    pass
+    from typing import Callable
 
 __all__ = [
     "SPACES",
@@ -81,73 +82,95 @@ def number(tokens: Tokens) -> Int | Float:
     except ValueError:
         raise tokens.unexpected("a number") from None
     tokens.advance()
-    return Int(value)
+    return Int(value, text[-1] == "U" or value >> 63 != 0)
 
 
 _PRECEDENCE = {
-    "|": 1, "^": 2, "&": 3, "==": 4, "!=": 4, "<": 5, ">": 5, "<=": 5, ">=": 5, "<<": 6, ">>": 6, "+": 7, "-": 7,
-    "*": 8,
-    "/": 8,
+    "||": 1, "&&": 2, "|": 3, "^": 4, "&": 5, "==": 6, "!=": 6, "<": 7, ">": 7, "<=": 7, ">=": 7, "<<": 8, ">>": 8,
+    "+": 9, "-": 9, "*": 10, "/": 10,
 }  # fmt: skip
 
 
-def constant(tokens: Tokens, depth: int = 0, floor: int = 1) -> Int | Float:
+def constant(tokens: Tokens, depth: int = 0, floor: int = 0) -> Int | Float:
     """Read a constant expression: 64-bit integers with C's operators, or a single floating constant."""
     left = _unary(tokens, depth)
     while isinstance(left, Int):
-        operator = _operator(tokens)
-        rank = _PRECEDENCE.get(operator, 0)
-        if rank < floor:
+        sign = _operator(tokens)
+        rank = _PRECEDENCE.get(sign, 0)
+        if rank < max(floor, 1):
             break
-        for _ in operator:
+        for _ in sign:
             tokens.advance()
-        if depth > DEEPEST_EXPRESSION:
-            raise tokens.fail("Constant expression is nested too deeply")
-        right = constant(tokens, depth + 1, rank + 1)
-        if not isinstance(right, Int):
-            raise tokens.fail("Constant expression mixes integers and floats")
-        left = Int(_binary(tokens, operator, left.value, right.value))
+        left = _binary(tokens, sign, left, _another(tokens, depth, rank + 1))
+    if isinstance(left, Int) and not floor and tokens.accept("?"):
+        chosen = _another(tokens, depth)
+        tokens.expect(":")
+        other = _another(tokens, depth)
+        if left.value:
+            return chosen
+        return other
     return left
+
+
+def _another(tokens: Tokens, depth: int, floor: int = 0) -> Int:
+    """Read a later operand of an operator."""
+    if depth > DEEPEST_EXPRESSION:
+        raise tokens.fail("Constant expression is nested too deeply")
+    found = constant(tokens, depth + 1, floor)
+    if not isinstance(found, Int):
+        raise tokens.fail("Constant expression mixes integers and floats")
+    return found
 
 
 def _operator(tokens: Tokens) -> str:
     text = tokens.text
-    if text in ("<", ">", "=", "!"):
+    if text in ("<", ">", "=", "!", "&", "|"):
         if tokens.at + 1 < len(tokens.texts):
             following = tokens.texts[tokens.at + 1]
         else:
             following = ""
-        if text + following in ("<<", ">>", "<=", ">=", "==", "!="):
+        if text + following in _PRECEDENCE:
             return text + following
     return text
 
 
-def _binary(tokens: Tokens, operator: str, a: int, b: int) -> int:
-    if operator == "+":
-        return a + b & _M64
-    if operator == "-":
-        return a - b & _M64
-    if operator == "*":
-        return a * b & _M64
-    if operator == "/":
+def _binary(tokens: Tokens, sign: str, left: Int, right: Int) -> Int:
+    """Calculate as C does: with signed numbers, unless one of them is unsigned; a shift asks only its first operand."""
+    unsigned = left.unsigned or right.unsigned
+    if sign in ("<<", ">>"):
+        unsigned = left.unsigned
+    a, b = left.value, right.value
+    if not unsigned:
+        a, b = _signed(a), _signed(b)
+    if sign in _COMPARISONS:
+        return Int(int(_COMPARISONS[sign](a, b)))
+    if sign == "/":
         if b == 0:
             raise tokens.fail("Division by zero in a constant expression")
-        return a // b
-    if operator == "<<":
-        if b < 64:
-            return a << b & _M64
-        return 0
-    if operator == ">>":
-        if b < 64:
-            return a >> b
-        return 0
-    if operator == "&":
-        return a & b
-    if operator == "|":
-        return a | b
-    if operator == "^":
-        return a ^ b
-    return int({"==": a == b, "!=": a != b, "<": a < b, ">": a > b, "<=": a <= b, ">=": a >= b}[operator])
+        made = abs(a) // abs(b)
+        if (a < 0) != (b < 0):
+            made = -made
+    elif sign == "<<":
+        made = a << (b & 63)
+    elif sign == ">>":
+        made = a >> (b & 63)
+    else:
+        made = _ARITHMETIC[sign](a, b)
+    return Int(made & _M64, unsigned)
+
+
+_COMPARISONS: dict[str, Callable[[int, int], bool]] = {
+    "==": operator.eq, "!=": operator.ne, "<": operator.lt, ">": operator.gt, "<=": operator.le, ">=": operator.ge,
+    "&&": lambda a, b: bool(a and b), "||": lambda a, b: bool(a or b),
+}  # fmt: skip
+_ARITHMETIC: dict[str, Callable[[int, int], int]] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul,
+    "&": operator.and_, "|": operator.or_, "^": operator.xor,
+}  # fmt: skip
+
+
+def _signed(value: int) -> int:
+    return value - ((value >> 63) << 64)
 
 
 def _unary(tokens: Tokens, depth: int) -> Int | Float:
@@ -164,17 +187,21 @@ def _unary(tokens: Tokens, depth: int) -> Int | Float:
                 return Float(-inner.value)
             return inner
         if sign == "-":
-            return Int(-inner.value & _M64)
+            return Int(-inner.value & _M64, inner.unsigned)
         if sign == "~":
-            return Int(~inner.value & _M64)
+            return Int(~inner.value & _M64, True)
         if sign == "!":
             return Int(int(not inner.value))
         return inner
     if tokens.accept("("):
-        if tokens.text in (".s64", ".u64"):  # a cast, which has no effect with 64 bits
+        if tokens.text in (".s64", ".u64"):  # a cast
+            unsigned = tokens.text == ".u64"
             tokens.advance()
             tokens.expect(")")
-            return _unary(tokens, depth + 1)
+            inner = _unary(tokens, depth + 1)
+            if isinstance(inner, Int):
+                return Int(inner.value, unsigned)
+            return inner
         inner = constant(tokens, depth + 1)
         tokens.expect(")")
         return inner
@@ -373,11 +400,13 @@ def _dimensions(tokens: Tokens) -> tuple[list[int] | None, int]:
     shape: list[int] = []
     count = 1
     while tokens.accept("["):
-        if tokens.accept("]"):
+        if not shape and tokens.accept("]"):
             shape.append(0)
             count = 0
             continue
         size = _integer(tokens)
+        if shape and not size:
+            raise tokens.fail("Array of incomplete type")
         shape.append(size)
         count *= size
         if len(shape) > 16 or count > BIGGEST_VARIABLE:
@@ -427,7 +456,7 @@ def _initialiser(
 
 
 def _value(tokens: Tokens, scope: Scope, type: str) -> int | Symbol:
-    if tokens.kind == WORD:
+    if tokens.kind == WORD and tokens.text != "WARP_SZ":
         return _symbol(tokens, scope)
     value = constant(tokens)
     if isinstance(value, Int) and tokens.accept("("):

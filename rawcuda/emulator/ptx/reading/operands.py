@@ -152,8 +152,7 @@ class OperandReader:
             tokens.advance()
             return Special(text[1:])
         if text == "WARP_SZ":
-            tokens.advance()
-            return Int(32)
+            return constant(tokens)
         stem, _, selector = text.rpartition(".")
         if selector[:1] in ("b", "h") and selector[1:].isdecimal():
             held = scope.find(stem)

@@ -307,7 +307,9 @@ class Merger:
                 if at > first and texts[at - 1] in (";", "{", "}", ":") and texts[at + 1] != ":":
                     continue
                 new = renamed[word]
-            elif files and kinds[at] == NUMBER and texts[at - 1] in (".loc", ".file") and word.isdecimal():
+            elif (
+                files and kinds[at] == NUMBER and texts[at - 1] in (".loc", ".file", "inlined_at") and word.isdecimal()
+            ):
                 new = str(int(word) + files)
             else:
                 continue

@@ -11,11 +11,13 @@ Read next    parser.py, which creates these; ../translating/registers.py and ../
 from __future__ import annotations
 
 import re
+from functools import cached_property
 
 from ...machine.codes import INVALID_PTX
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Union
 
     Operand = Union[
@@ -39,6 +41,7 @@ __all__ = [
     "Address", "BITS", "Float", "Function", "Instruction", "Int", "Label", "Module",
     "Name", "Not", "Pair", "Part", "Prototype", "python_name", "Register",
     "Rejected", "Scope", "Sink", "Special", "Sum", "Symbol", "Texel", "Variable", "Vector",
+    "signature",
 ]  # fmt: skip
 
 BITS = {
@@ -123,12 +126,13 @@ class Special:
 
 
 class Int:
-    """An integer constant."""
+    """An integer constant: its 64 bits, and whether they are a .u64 or, as usual, a .s64."""
 
-    __slots__ = ("value",)
+    __slots__ = ("value", "unsigned")
 
-    def __init__(self, value: int) -> None:
+    def __init__(self, value: int, unsigned: bool = False) -> None:
         self.value = value
+        self.unsigned = unsigned
 
 
 class Float:
@@ -277,6 +281,19 @@ class Prototype:
         self.labels = labels
 
 
+def signature(parameters: Iterable[Variable | Register], returns: Iterable[Variable | Register]) -> str:
+    """Return how values get into and out of a device function: "(b32, f64, 8 bytes) -> (b32)"."""
+
+    def passed(each: Variable | Register) -> str:
+        if isinstance(each, Variable) and not each.scalar:
+            return f"{each.size} bytes"
+        if each.type in ("f32", "f64", "pred"):
+            return each.type
+        return f"b{BITS[each.type]}"
+
+    return f"({', '.join(map(passed, parameters))}) -> ({', '.join(map(passed, returns))})"
+
+
 class Function:
     """A kernel or a device function; without a body, only a declaration."""
 
@@ -295,6 +312,11 @@ class Function:
         self.index = 0  # its number in the module, and part of its address
         self.python = ""
         self.scope: Scope | None = None
+
+    @cached_property
+    def signature(self) -> str:
+        """Return how values get into and out of it: see `signature`."""
+        return signature([*self.parameters, *self.parameter_registers], [*self.returns, *self.return_registers])
 
 
 class Module:

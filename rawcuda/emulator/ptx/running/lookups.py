@@ -134,7 +134,7 @@ class Launch:
         self.space = space
         self.limits = limits
         self.functions: dict[int, Callable[..., Any]] = {}
-        self.arity: dict[int, int] = {}
+        self.signatures: dict[int, str] = {}  # of device functions, by their numbers
         self.clusters = grid
         self.output: deque[bytes] = deque()
         self.heap = Heap()

@@ -378,7 +378,10 @@ class Team:
         self.block.order()
         if self.block.launch.history is not None:
             self.block.launch.history.arrive(self.block, t, request[1])
-        self.arrived[request[1]] = self.arrived.get(request[1], 0) + 1
+        arrived = self.arrived.get(request[1], 0) + 1
+        if arrived == request[2] and not any(each and each[:2] == ("bar", request[1]) for each in self.waiting):
+            arrived = 0  # the phase is complete, although no thread waits for it
+        self.arrived[request[1]] = arrived
         self.waiting[t] = None
         self.ready[t // 32][t] = None
 
@@ -398,8 +401,9 @@ class Team:
             count = requests[0][2]
             if count or not alike:
                 self._fits(barrier, members, count, alike)
-            if len(members) + self.arrived.get(barrier, 0) >= (count or self.left):
-                self.arrived.pop(barrier, None)
+            came = len(members) + self.arrived.get(barrier, 0)
+            if came >= (count or self.left):
+                self.arrived[barrier] = (came - count) % count if count else 0  # what came early for the next phase
                 self._release_barrier(members, requests, alike)
                 released = True
         return released

@@ -72,7 +72,7 @@ class Thread:
         self.frames: list[Frame] = []
         self.depth = 0  # of calls that have a frame, or may call themselves
         self.next = LOCAL_FIRST
-        self.placed: dict[int, Frame] = {}
+        self.placed: dict[int, Frame] = {}  # those of `frames` that are no function's own, by the id of their memory
 
     # -- local memory
 
@@ -84,21 +84,28 @@ class Thread:
         self.depth += 1
         if self.depth > MOST_CALLS:
             self.overflow()
-        low = self.next + alignment - 1 & -alignment
+        written = bytearray(size) if self.launch.space.watch else None
+        return self._push(alignment, bytearray(_POISON * size), written)
+
+    def _push(self, alignment: int, memory: bytearray, written: bytearray | None) -> Frame:
+        low, size = self.next + alignment - 1 & -alignment, len(memory)
         if low + size > LOCAL_LIMIT:
             raise Fault(LAUNCH_FAILED, f"stack overflow: more than {LOCAL_LIMIT} bytes of local memory in one thread")
         self.block.take_local(size)
-        made = Frame(low, bytearray(_POISON * size), bytearray(size) if self.launch.space.watch else None)
+        made = Frame(low, memory, written)
         self.frames.append(made)
         self.next = low + size + 32
         return made
 
     def leave(self) -> None:
-        """Remove the newest frame."""
-        gone = self.frames.pop()
-        self.next = gone.low
+        """Remove the frame of the newest function, and the parameters that were placed behind it."""
         self.depth -= 1
-        self.block.take_local(-gone.size)
+        while True:
+            gone = self.frames.pop()
+            self.next = gone.low
+            self.block.take_local(-gone.size)
+            if self.placed.pop(id(gone.memory), None) is None:
+                return
 
     def overflow(self) -> None:
         """Report that too many calls are nested.
@@ -108,12 +115,13 @@ class Thread:
         raise Fault(LAUNCH_FAILED, f"stack overflow: more than {MOST_CALLS} calls of device functions are nested")
 
     def place(self, memory: bytearray) -> int:
-        """Return an address in local memory for a parameter that is a bytearray."""
+        """Return the address in local memory of a parameter or a result of the newest function: see `leave`.
+
+        raises  Fault   the stack is full (719)
+        """
         found = self.placed.get(id(memory))
-        if found is None or found.memory is not memory:
-            low = self.next + 63 & ~63
-            found = self.placed[id(memory)] = Frame(low, memory)
-            self.next = low + found.size + 32
+        if found is None:
+            found = self.placed[id(memory)] = self._push(64, memory, None)
         return found.low
 
     def local(self, address: int, code: str, total: int) -> tuple[memoryview, int]:
@@ -124,7 +132,7 @@ class Thread:
         address &= 0xFFFFFFFF
         if address % total:
             raise misalignment("local address", address, total, self._whereabouts(address, total))
-        for frame in [*reversed(self.frames), *self.placed.values()]:
+        for frame in reversed(self.frames):
             if 0 <= address - frame.low <= frame.size - total:
                 self.launch.marked = frame.marks(code)
                 return frame.view(code), address - frame.low
@@ -132,17 +140,14 @@ class Thread:
 
     def _whereabouts(self, address: int, nbytes: int) -> str:
         """Return the words for a place in local memory, or next to the nearest frame."""
-        if not self.frames and not self.placed:
+        if not self.frames:
             return "this thread has no local memory"
         distances = [(max(each.low - address, address - each.low - each.size + 1, 0), each) for each in self.frames]
-        distances += [
-            (max(each.low - address, address - each.low - each.size + 1, 0), each) for each in self.placed.values()
-        ]
         _, frame = min(distances, key=lambda each: each[0])
-        if frame in self.frames:
-            kind = "variables"
-        else:
+        if id(frame.memory) in self.placed:
             kind = "parameters"
+        else:
+            kind = "variables"
         return position(address - frame.low, nbytes, frame.size, f"a function's {frame.size} bytes of {kind}")
 
     def parameter(self, address: int, code: str) -> Any:
@@ -160,7 +165,7 @@ class Thread:
         address = base + offset & 0xFFFFFFFFFFFFFFFF
         place = address - SHARED_WINDOW
         self.launch.marked = None
-        if 0 <= place < 3 << 40:
+        if 0 <= place < 3 << 40 and not place & 0xFF << 32:  # each space has 32 bits
             if place < 1 << 40:
                 return self._shared(place, code, total)
             if place < 2 << 40:
@@ -189,10 +194,10 @@ class Thread:
 
     # -- calls
 
-    def callee(self, address: int, count: int) -> Callable[..., Any]:
+    def callee(self, address: int, signature: str) -> Callable[..., Any]:
         """Return the function at an address.
 
-        raises  Fault   no function, or one with another number of parameters (718)
+        raises  Fault   no function, or one with other parameters or results (718)
         """
         index, rest = divmod(address - CODE_BASE, CODE_STEP)
         if not rest:
@@ -201,8 +206,8 @@ class Thread:
             found = None
         if found is None:
             raise Fault(INVALID_PC, f"call of address {address:#x}, which is not the address of a function")
-        if self.launch.arity[index] != count:
-            raise Fault(INVALID_PC, f"{count} arguments for a function of {self.launch.arity[index]} parameters")
+        if self.launch.signatures[index] != signature:
+            raise Fault(INVALID_PC, f"call of a function {self.launch.signatures[index]} as {signature}")
         return found
 
     def vprintf(self, text: int, arguments: int) -> int:

@@ -12,6 +12,8 @@ Read next    translate.py
 
 from __future__ import annotations
 
+from collections import deque
+
 from ..reading.operands import SPECIAL
 from ..reading.syntax import (
     BITS,
@@ -27,6 +29,7 @@ from ..reading.syntax import (
     Special,
     Symbol,
     Texel,
+    Variable,
     Vector,
 )  # fmt: skip
 from .flow import reverse_postorder
@@ -43,8 +46,8 @@ if TYPE_CHECKING:
     Judged = tuple[Instruction, Shape]
 
 __all__ = [
-    "copied", "defined_late", "floating", "ignored", "local_pointers", "never_written", "reads_and_writes", "uniform",
-    "values_that_matter", "with_branches",
+    "addressed", "copied", "defined_late", "floating", "ignored", "local_pointers", "never_written",
+    "reads_and_writes", "uniform", "values_that_matter", "with_branches",
 ]  # fmt: skip
 
 # opcodes that move bits of any meaning
@@ -231,15 +234,14 @@ def defined_late(function: Function, blocks: list[Block], shapes: dict[int, Shap
         wanting.append(wants)
     entering = [everything] * len(blocks)
     entering[0] = given
-    order, changed = reverse_postorder(blocks), True
-    while changed:
-        changed = False
-        for number in order:
-            leaving = entering[number] | gains[number]
-            for target in blocks[number].targets:
-                if target >= 0 and entering[target] & ~leaving:
-                    entering[target] &= leaving
-                    changed = True
+    work = deque(reverse_postorder(blocks))  # (passes over all blocks would be as many as loops with two entries)
+    while work:
+        number = work.popleft()
+        leaving = entering[number] | gains[number]
+        for target in blocks[number].targets:
+            if target >= 0 and entering[target] & ~leaving:
+                entering[target] &= leaving
+                work.append(target)
     missing = 0
     for number in range(len(blocks)):
         for gained, read in wanting[number]:
@@ -247,6 +249,21 @@ def defined_late(function: Function, blocks: list[Block], shapes: dict[int, Shap
     for register in function.return_registers:
         missing |= 1 << register.index
     return [register for register in function.registers if missing >> register.index & 1]
+
+
+def addressed(function: Function, judged: list[Judged]) -> list[Variable]:
+    """Return the parameters and results of a device function whose address is taken: they have a place on the stack."""
+    if function.entry:
+        return []
+    own = [*function.parameters, *function.returns]
+    taken = {
+        id(operand.target)
+        for instruction, shape in judged
+        if shape.result != "!call"
+        for operand in instruction.operands
+        if isinstance(operand, Symbol)
+    }
+    return [each for each in own if id(each) in taken and not each.scalar]
 
 
 def local_pointers(function: Function, judged: list[Judged]) -> set[int]:
@@ -302,13 +319,7 @@ def uniform(function: Function, judged: list[Judged], late: list[Register]) -> s
 def _pure(instruction: Instruction, shape: Shape) -> bool:
     result = shape.result
     if result == "!ld":
-        address = instruction.operands[1]
-        return (
-            "param" in instruction.modifiers
-            and isinstance(address, Address)
-            and isinstance(address.base, Symbol)
-            and getattr(address.base.target, "linkage", "") == "kernel parameter"
-        )
+        return "param" in instruction.modifiers and _is_parameter(instruction, BITS[shape.type] // 8)
     if result[0] == "!" and result not in _UNIFORM_SPECIALS:
         return False
     for operand in instruction.operands:
@@ -319,6 +330,21 @@ def _pure(instruction: Instruction, shape: Shape) -> bool:
         if not isinstance(operand, (Register, Int, Float, Special, Symbol, Not, Vector, Pair)):
             return False
     return True
+
+
+def _is_parameter(instruction: Instruction, width: int) -> bool:
+    """Tell whether a load is of one parameter of the kernel, so that it cannot fail."""
+    target, address = instruction.operands[:2]
+    if not isinstance(address, Address) or not isinstance(address.base, Symbol):
+        return False
+    base, start = address.base.target, address.base.offset + address.offset
+    if not isinstance(base, Variable) or base.linkage != "kernel parameter":
+        return False
+    if isinstance(target, Vector):
+        count = len(target.items)
+    else:
+        count = 1
+    return 0 <= start <= base.size - width * count and not (base.offset + start) % width
 
 
 def with_branches(blocks: list[Block], shapes: dict[int, Shape]) -> list[Judged]:

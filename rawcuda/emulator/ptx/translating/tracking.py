@@ -435,9 +435,14 @@ class Tracker(Writer):
         self.put("    except Undefined as found: x, u = found.answer, found.marks")
 
     def _callee(
-        self, instruction: Instruction, callee: Function | None, target: Operand | None, texts: list[str]
+        self,
+        instruction: Instruction,
+        callee: Function | None,
+        target: Operand | None,
+        texts: list[str],
+        expected: str,
     ) -> str:
-        call = super()._callee(instruction, callee, target, texts)
+        call = super()._callee(instruction, callee, target, texts, expected)
         given: list[Operand] = []
         for operand in instruction.operands[1:]:
             if isinstance(operand, Vector) and operand.round:
@@ -485,7 +490,7 @@ class Tracker(Writer):
         self.put(f"u = ({', '.join(marks)},)")
         self.put("if any(u):")
         self.indent += 1
-        if self.frame_size:
+        if self.has_frame:
             self.put("T.leave()")
         elif self.nests:
             self.put("T.depth -= 1")
@@ -633,7 +638,7 @@ class Tracker(Writer):
         put(1, "redo = found if found.marks else None")
         if not function.entry:
             enters = "pass"
-            if self.frame_size:
+            if self.has_frame:
                 enters = f"frame = T.enter({self.frame_size}, {frame_alignment(function)})"
             elif self.nests:
                 enters = f"T.depth += 1; T.depth > {MOST_CALLS} and T.overflow()"

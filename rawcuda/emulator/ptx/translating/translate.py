@@ -30,6 +30,7 @@ from .emitting.emit_small import SmallEmitter
 from .emitting.emit_textures import TextureEmitter
 from .flow import EXIT, Block, Plan
 from .registers import (
+    addressed,
     copied,
     defined_late,
     floating,
@@ -85,6 +86,8 @@ class Writer(AsyncEmitter, MatrixEmitter, SmallEmitter, TextureEmitter):
         self.calls_others = not function.entry and bool(prepared.calls)
         self.needs_fuel = self.calls_others
         self.frame_size, self.nests = local_layout(function), prepared.nests
+        self.addressed = addressed(function, judged)
+        self.has_frame = bool(self.frame_size or self.addressed)
         if self.frame_size:
             self.local_pointers = local_pointers(function, judged)
         else:
@@ -117,25 +120,24 @@ class Writer(AsyncEmitter, MatrixEmitter, SmallEmitter, TextureEmitter):
     # -- addresses
 
     def variable(self, target: Variable, offset: int) -> str:
-        """Return the address of a variable in its state space."""
+        """Return the address of a variable in its state space: of 32 bits, except for global and constant memory."""
         space = target.space
         if space == "shared":
             if self.function.entry:
-                return f"{self.shared[id(target)] + offset}"
-            number = self.unit.shared_number(target)
-            if offset:
-                return f"(L.shared_at[{number}] + {offset})"
-            return f"L.shared_at[{number}]"
+                return f"{self.shared[id(target)] + offset & 0xFFFFFFFF}"
+            return _behind(f"L.shared_at[{self.unit.shared_number(target)}]", offset)
         if space == "local":
             self.needs_thread = True
-            return f"(frame_lo + {target.offset + offset})"
+            return _behind("frame_lo", target.offset + offset)
         if space == "param":
             if self.is_kernel_parameter(target):
-                return f"{target.offset + offset}"
+                return f"{target.offset + offset & 0xFFFFFFFF}"
             if target.scalar:
                 raise self.reject(f"The address of the scalar parameter '{target.name[:80]}' is not emulated")
+            if target not in self.addressed:
+                raise self.reject(f"Illegal to take address of parameter '{target.name[:80]}'")
             self.needs_thread = True
-            return f"(T.place({self.slot(target)}) + {offset})"
+            return _behind(f"T.place({self.slot(target)})", offset)
         address = self.unit.addresses.get(id(target))
         if address is None:
             raise self.reject(f"Unresolved extern variable '{target.name[:80]}'")
@@ -165,7 +167,6 @@ class Writer(AsyncEmitter, MatrixEmitter, SmallEmitter, TextureEmitter):
     def _guarded(self, instruction: Instruction, shape: Shape) -> None:
         guard = instruction.guard
         assert guard is not None
-        known = {name: set(facts) for name, facts in self.known.items()}
         self.put(f"if {'not ' if instruction.negated else ''}{guard.python}:")
         before = len(self.out)
         self.indent += 1
@@ -173,7 +174,6 @@ class Writer(AsyncEmitter, MatrixEmitter, SmallEmitter, TextureEmitter):
         if len(self.out) == before:
             self.put("pass")
         self.indent -= 1
-        self.known = known  # checks inside the branch are valid only there
 
     def _written(self, instruction: Instruction) -> list[int]:
         return [r.index for r in reads_and_writes(instruction, self.prepared.shapes[id(instruction)])[1]]
@@ -536,7 +536,7 @@ class Writer(AsyncEmitter, MatrixEmitter, SmallEmitter, TextureEmitter):
             frame = ["for _ in fuel: break"]
         else:
             frame = []
-        if self.frame_size:
+        if self.has_frame:
             frame.append(f"frame = T.enter({self.frame_size}, {frame_alignment(self.function)})")
         elif self.nests:
             frame += ["T.depth += 1", f"if T.depth > {MOST_CALLS}: T.overflow()"]
@@ -583,6 +583,9 @@ class Writer(AsyncEmitter, MatrixEmitter, SmallEmitter, TextureEmitter):
             else:
                 start = f"bytearray({variable.size})"
             texts.append(f"{self.slot(variable)} = {start}")
+        for variable in self.addressed:
+            if variable not in function.returns:
+                texts.append(f"{self.slot(variable)} = {self.slot(variable)}[:]")  # the caller's stays as it is
         for register in self.late:
             if register.type == "pred":
                 value = "False"
@@ -600,6 +603,13 @@ class Writer(AsyncEmitter, MatrixEmitter, SmallEmitter, TextureEmitter):
         if self.uses_carry:
             texts.append("cf = 0")
         return texts
+
+
+def _behind(start: str, offset: int) -> str:
+    """Return the address that lies so many bytes behind another one of 32 bits."""
+    if offset:
+        return f"({start} + {offset} & 0xFFFFFFFF)"
+    return start
 
 
 def translate(unit: Unit, prepared: Prepared) -> Translated:

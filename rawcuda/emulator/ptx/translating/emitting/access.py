@@ -438,7 +438,8 @@ class AccessEmitter(CheckEmitter):
         known = self.known.setdefault(base, set())
         name = f"q{shift}_{total}{base}"
         if name not in known:
-            known.add(name)
+            if self.instruction is not None and self.instruction.guard is None:
+                known.add(name)  # what is checked in a branch is valid only there
             if shift:
                 plain = f"{base} >> {shift}"
             else:

@@ -24,6 +24,7 @@ from ...reading.syntax import (
     Symbol,
     Variable,
     Vector,
+    signature,
 )  # fmt: skip
 from ..table.forms import check_read, check_written
 from .convert import ConvertEmitter
@@ -91,7 +92,7 @@ class ControlEmitter(ConvertEmitter):
         if function.entry:
             self.put("return")
             return
-        if self.frame_size:
+        if self.has_frame:
             self.put("T.leave()")
         elif self.nests:
             self.put("T.depth -= 1")
@@ -134,7 +135,7 @@ class ControlEmitter(ConvertEmitter):
         if len(arguments) != len(wanted) or len(returns) != len(given):
             raise self.reject("Call has wrong number of parameters")
         texts = [self._argument(argument, want) for argument, want in zip(arguments, wanted)]
-        call = self._callee(instruction, callee, target, texts)
+        call = self._callee(instruction, callee, target, texts, signature(wanted, given))
         self._results(returns, given, call)
 
     def _prototype(self, operands: list[Operand]) -> Prototype:
@@ -157,13 +158,18 @@ class ControlEmitter(ConvertEmitter):
         return Prototype(function.returns, function.parameters)
 
     def _callee(
-        self, instruction: Instruction, callee: Function | None, target: Operand | None, texts: list[str]
+        self,
+        instruction: Instruction,
+        callee: Function | None,
+        target: Operand | None,
+        texts: list[str],
+        expected: str,
     ) -> str:
         if callee is None:
             if not isinstance(target, Register) or BITS[target.type] != 64:
                 raise self.mismatch(instruction)
             arguments = "".join(f", {text}" for text in texts)
-            call = f"T.callee({self.value(target, 'b64')}, {len(texts)})(T{arguments})"
+            call = f"T.callee({self.value(target, 'b64')}, {expected!r})(T{arguments})"
             if self.blocks:
                 return f"(yield from finish({call}))"
             return call

@@ -120,6 +120,7 @@ class Emitter:
         self.uses_carry = False
         self.blocks = False
         self.frame_size = 0
+        self.has_frame = False  # whether the function has local variables, or takes the address of a parameter
         self.nests = False  # whether the function may call itself
         self.granule = unit.granules[function.name]  # see Unit
         self.local_pointers: set[int] = set()  # registers that probably hold generic addresses in the frame

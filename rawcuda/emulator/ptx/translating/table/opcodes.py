@@ -15,6 +15,8 @@ Read next    ../emitting/data.py
 
 from __future__ import annotations
 
+import re
+
 from .async_opcodes import ASYNCHRONOUS
 from .cluster_opcodes import CLUSTERS
 from .forms import Table
@@ -215,11 +217,12 @@ MOVES: list[Row] = [
     ("atom .sem? .scope? .atomspace? .inc|dec", "u32", "d m:mem a", "!atom", ""),
     ("atom .sem? .scope? .atomspace? .min|max", "u32 s32 u64 s64", "d m:mem a", "!atom", ""),
     ("atom .sem? .scope? .atomspace? .and|or|xor", "b32 b64", "d m:mem a", "!atom", ""),
-    ("atom .sem? .scope? .global? .add .vec @8.1 @sm_90", "f32", "d:any m:mem a:any", "!atom_vector", ""),
-    ("atom .sem? .scope? .global? .add|min|max .noftz .vec @8.1 @sm_90", "f16 bf16 f16x2 bf16x2", "d:any m:mem a:any",
+    ("atom .sem? .scope? .space:global? .add .vec @8.1 @sm_90", "f32", "d:any m:mem a:any", "!atom_vector", ""),
+    ("atom .sem? .scope? .space:global? .add|min|max .noftz .vec @8.1 @sm_90", "f16 bf16 f16x2 bf16x2",
+     "d:any m:mem a:any", "!atom_vector", ""),
+    ("red .sem:relaxed|release? .scope? .space:global? .add .vec @8.1 @sm_90", "f32", "m:mem a:any",
      "!atom_vector", ""),
-    ("red .sem:relaxed|release? .scope? .global? .add .vec @8.1 @sm_90", "f32", "m:mem a:any", "!atom_vector", ""),
-    ("red .sem:relaxed|release? .scope? .global? .add|min|max .noftz .vec @8.1 @sm_90", "f16 bf16 f16x2 bf16x2",
+    ("red .sem:relaxed|release? .scope? .space:global? .add|min|max .noftz .vec @8.1 @sm_90", "f16 bf16 f16x2 bf16x2",
      "m:mem a:any",
      "!atom_vector", ""),
     ("red .sem:relaxed|release? .scope? .atomspace? .add", "u32 s32 u64 f32 f64", "m:mem a", "!atom", ""),
@@ -381,7 +384,7 @@ POLICIES: list[Row] = [
      "!policy", ""),
     *((f"{text} .L2::cache_hint @7.4 @sm_80", types, f"{slots} p:u64", result, value)
       for text, types, slots, result, value, *_ in
-      ((each[0].replace(".space?", ".space:global?").replace(".atomspace?", ".global?"), *each[1:]) for each in MOVES)
+      ((re.sub(r"\.(?:atom)?space\?", ".space:global?", each[0]), *each[1:]) for each in MOVES)
       if text.split()[0] in ("ld", "st", "atom", "red")
       and not any(word in text for word in ("@s", ".mmio", ":volatile", ".cas"))),
 ]  # fmt: skip

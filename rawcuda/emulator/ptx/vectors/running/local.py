@@ -63,8 +63,6 @@ class AllMemory(SharedMemory):
         self, g: Group, address: Array, offset: int, width: int, total: int, selected: Array | None, frames: Any
     ) -> Array:
         place = address + address.dtype.type(offset & (1 << 8 * address.dtype.itemsize) - 1)
-        if place.dtype != np.u4:
-            place = place.astype(np.u4)
         lanes = self.lanes(g)
         if selected is not None:
             if place.ndim:
@@ -72,6 +70,10 @@ class AllMemory(SharedMemory):
             lanes = lanes[selected]
             if not len(lanes):
                 return lanes
+        if place.dtype != np.u4:
+            if np.any(place >> np.u8(32)):
+                raise Trouble("outside local memory")
+            place = place.astype(np.u4)
         inside: Any = False
         for low, size in frames:
             if size >= total:

@@ -13,6 +13,8 @@ Read next    writing.py, which writes Python for the nodes
 
 from __future__ import annotations
 
+from collections import deque
+
 from ...reading.syntax import Instruction, Int, Register, Symbol, Variable, Vector
 from ...translating.flow import EXIT
 from ...translating.registers import copied, defined_late, floating, reads_and_writes
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["Inlined", "Item", "Node", "Program", "Unsuited", "program_of"]
 
 MOST_NODES = 4000
+MOST_INLINED = 40_000  # instructions of inlined functions: a function of n instructions may be called n times
 MOST_LIVE = 1 << 20  # registers, summed over the nodes: a run lists them
 DEEPEST_CALLS = 24
 WAITING = frozenset(("bar", "barrier"))
@@ -119,6 +122,7 @@ class _Builder:
     def __init__(self, unit: Unit) -> None:
         self.unit = unit
         self.nodes: list[Node] = []
+        self.inlined = 0  # instructions of inlined functions
         self.places = 0
         self.top = 64
         self.late: dict[str, list[Register]] = {}
@@ -141,6 +145,10 @@ class _Builder:
             if each.made is made or depth > DEEPEST_CALLS:
                 raise Unsuited(f"function {function.name} calls itself")
             each = each.caller
+        if caller is not None:
+            self.inlined += sum(len(block.instructions) for block in made.blocks)
+        if self.inlined > MOST_INLINED:
+            raise Unsuited("too many inlined instructions")
         alignment = frame_alignment(function)
         low = (caller.next if caller is not None else 64) + alignment - 1 & -alignment
         inlined = Inlined(made, self.places, low, local_layout(function), caller)
@@ -470,17 +478,21 @@ def _find_live(program: Program) -> None:
             gain |= (1 << node.inlined.base + register.index) & ~kill
         gains.append(gain)
         kills.append(kill)
-    changed = True
-    while changed:
-        changed = False
-        for node in reversed(program.nodes):
-            after = 0
-            for target in node.targets:
-                if target is not None:
-                    after |= target.live
-            live = gains[node.number] | after & ~kills[node.number]
-            if live != node.live:
-                node.live = live
-                changed = True
+    before: list[list[Node]] = [[] for _ in program.nodes]
+    for node in program.nodes:
+        for target in node.targets:
+            if target is not None:
+                before[target.number].append(node)
+    work = deque(reversed(program.nodes))
+    while work:
+        node = work.popleft()
+        after = 0
+        for target in node.targets:
+            if target is not None:
+                after |= target.live
+        live = gains[node.number] | after & ~kills[node.number]
+        if live != node.live:
+            node.live = live
+            work += before[node.number]
     if sum(bin(node.live).count("1") for node in program.nodes) > MOST_LIVE:
         raise Unsuited("too many registers are live in too many blocks")

@@ -198,12 +198,12 @@ class BaseWriter:
             return self.unit.code_address(target) + operand.offset
         assert isinstance(target, Variable)
         if target.space == "shared":
-            return self.shared[id(target)] + operand.offset
+            return self.shared[id(target)] + operand.offset & 0xFFFFFFFF
         if target.space == "local":
-            return self.inlined.low + target.offset + operand.offset
+            return self.inlined.low + target.offset + operand.offset & 0xFFFFFFFF
         if target.space == "param":
             if self.is_kernel_parameter(target):
-                return target.offset + operand.offset
+                return target.offset + operand.offset & 0xFFFFFFFF
             raise Unsuited("the address of a parameter")
         return self.unit.addresses[id(target)] + operand.offset
 
