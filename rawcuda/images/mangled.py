@@ -297,7 +297,13 @@ class _Reader:
         while not self._taken("E"):
             given.append(self._argument())
         self.given, self.has_arguments, self.last = given, True, last
-        return self._counted("<" + ", ".join(self._counted(str(each)).strip() for each in given) + ">")
+        return self._counted(f"<{self._text_of(given)}>")
+
+    def _text_of(self, given: Any) -> str:
+        """Return an argument of a template as text, or those of a pack."""
+        if isinstance(given, list):
+            return ", ".join(map(self._text_of, given))
+        return self._counted(str(given)).strip()
 
     def _argument(self) -> Any:
         self._deeper()

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import array
 import copy
+import ctypes
 import gc
 import math
+import mmap
 import pickle
+import sys
 import threading
+import types
 import weakref
 
 import pytest
@@ -548,6 +552,24 @@ def test_work_on_a_stream_waits_for_that_on_the_default_stream(device, first, th
         assert symbols(lambda: THEN[then](a, b, stream))[0] == "cuStreamWaitEvent"
         stream.synchronize()
         assert (a if then == "fill" else b).tolist() == [5] * 8
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="mprotect")
+def test_what_lies_between_the_rows_of_a_host_array_is_not_read(device):
+    memory = mmap.mmap(-1, 3 * mmap.PAGESIZE)
+    begin = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    memory[:4], memory[2 * mmap.PAGESIZE : 2 * mmap.PAGESIZE + 4] = b"abcd", b"efgh"
+    protect = ctypes.CDLL(None).mprotect
+    assert not protect(ctypes.c_void_p(begin + mmap.PAGESIZE), mmap.PAGESIZE, 0)
+    described = {"shape": (2, 4), "typestr": "|u1", "data": (begin, False), "strides": (2 * mmap.PAGESIZE, 1)}
+    rows = types.SimpleNamespace(__array_interface__={**described, "version": 3})
+    try:
+        assert device.upload(rawcuda.view(rows)).tolist() == [[*b"abcd"], [*b"efgh"]]
+        with device.stream() as stream:
+            made = device.empty((2, 4), "uint8").copy_from(rawcuda.view(rows), stream=stream)
+            assert made.tolist() == [[*b"abcd"], [*b"efgh"]]
+    finally:
+        protect(ctypes.c_void_p(begin + mmap.PAGESIZE), mmap.PAGESIZE, 3)
 
 
 def test_what_is_new_is_ready(device):

@@ -372,9 +372,9 @@ def test_the_statements_are_found_in_time_in_proportion_to_the_text(device):
 
 
 def test_a_source_is_read_once_for_all_steps(device, tmp_path, monkeypatch):
-    sources, read = module("emulator.ptx.checking.sources"), []
-    lines_of = sources._lines
-    monkeypatch.setattr(sources, "_lines", lambda *given: read.append(given[1]) or lines_of(*given))
+    sources, read = module("emulator.ptx.checking.sources").Sources, []
+    read_one = sources._read
+    monkeypatch.setattr(sources, "_read", lambda *given: read.append(given[1]) or read_one(*given))
     path = tmp_path / "kernel.cu"
     path.write_text("".join(f"line {number};\n" for number in range(1, 100)))
     added = "".join(f".loc 1 {number} 1\nadd.u32 %r1, %r1, 1;\n" for number in range(1, 100))

@@ -427,7 +427,7 @@ def test_a_report_reads_a_file_only_to_a_limit(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(sources, "_LARGEST", 8)
     (tmp_path / "k.cu").write_text("first\nsecond\nthird\n")
     code = module("emulator.ptx").load(kernel("").encode(), module("emulator.machine.space").Space())
-    assert sources._lines(code.module, str(tmp_path / "k.cu")) == ["first\n", "se\n"]
+    assert sources.Sources(code.module)._lines(str(tmp_path / "k.cu")) == ["first\n", "se\n"]
 
 
 def test_iterations_of_different_threads_are_not_added_up() -> None:

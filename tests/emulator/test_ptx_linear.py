@@ -82,6 +82,9 @@ KINDS: dict[str, Callable[[int], str]] = {
     "shared variables of functions": lambda n: kernel(
         many(n, "call f#;"), n, many(n, ".func f#{ .shared .b8 s[4]; .reg .b32 %r; mov.u32 %r, s; ret; }")
     ),
+    "checks and guards": lambda n: kernel(
+        ".shared .b32 a[9];" + many(n, "mov.u32 %r#, 0; st.shared.u32 [%r#], 1;") + "@%p1 add.u32 %r0,%r0,1;" * 2 * n, n
+    ),
     "sums": lambda n: kernel("", n, f".global .b32 x = 1{'+1' * n};\n"),
     "comparisons": lambda n: kernel("", n, f".global .b32 x = 1{'<1' * n};\n"),
     "locations": lambda n: kernel(".loc 1 5 0\n" * n, n, '.file 1 "x.cu"\n'),
@@ -222,6 +225,64 @@ def test_too_many_live_registers_are_not_for_arrays(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(graph, "MOST_LIVE", sum(map(len, numbers)) - 1)
     with pytest.raises(graph.Unsuited, match="too many registers are live"):
         graph.program_of(*made)
+
+
+def test_a_function_that_is_inlined_too_often_is_not_for_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """n instructions that are inlined n times take quadratic time and memory."""
+    graph = module("emulator.ptx.vectors.writing.value_graph")
+    text = kernel("call f; call f;", 0, ".func f { .reg .b32 %r; mov.u32 %r, 1; add.u32 %r, %r, 1; ret; }\n")
+    code = ptx.load(text.encode(), module("emulator.machine.space").Space(), architecture=(9, 0))
+    made = code._unit, code.entries["k"]._translated.prepared
+    monkeypatch.setattr(graph, "MOST_INLINED", 6)
+    graph.program_of(*made)
+    monkeypatch.setattr(graph, "MOST_INLINED", 5)
+    with pytest.raises(graph.Unsuited, match="too many inlined instructions"):
+        graph.program_of(*made)
+
+
+TWO_ENTRIES = "@%p1 bra A; bra B; A: mov.u32 %r1, 1; L0: add.u32 %r0,%r1,1;{} ret; B: bra L{};"
+
+
+def test_registers_of_loops_with_two_entries_are_found_in_linear_time() -> None:
+    registers = module("emulator.ptx.translating.registers")
+
+    def measured(n: int) -> int:
+        text = kernel(TWO_ENTRIES.format(many(n, "L+: @%p1 bra L#;"), n), n)
+        code = ptx.load(text.encode(), module("emulator.machine.space").Space(), architecture=(9, 0))
+        made = code.entries["k"]._translated.prepared
+        return steps(made, lambda given: registers.defined_late(given.function, given.blocks, given.shapes))
+
+    assert measured(400) <= 12 * measured(40)
+
+
+def test_many_loops_in_loops_are_not_for_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """n loops around each other contain n * n / 2 blocks."""
+    graph = module("emulator.ptx.vectors.writing.value_graph")
+    text = kernel(TWO_ENTRIES.format(many(20, "L+: @%p1 bra L#;"), 20), 20)
+    code = ptx.load(text.encode(), module("emulator.machine.space").Space(), architecture=(9, 0))
+    made = code._unit, code.entries["k"]._translated.prepared
+    monkeypatch.setattr(graph, "MOST_IN_LOOPS", 1000)
+    graph.program_of(*made)
+    monkeypatch.setattr(graph, "MOST_IN_LOOPS", 100)
+    with pytest.raises(graph.Unsuited, match="too many loops in loops"):
+        graph.program_of(*made)
+
+
+def test_reports_of_a_launch_take_linear_time(capfd: pytest.CaptureFixture[str]) -> None:
+    def measured(n: int) -> int:
+        memory = module("emulator.machine.space").Space(watch=True)
+        memory.executor = "scalar"
+        form = "ld.global.u8 %r1, [%d1+{}]; add.u32 %r1, %r1, 1; st.global.u32 [%d1+1024], %r1;\n"
+        body = "".join(form.format(at) for at in range(n))
+        text = f"{HEAD}.entry k(.param .u64 a){{ .reg .b32 %r1; .reg .b64 %d<2>; ld.param.u64 %d1, [a]; {body} ret; }}"
+        code, where = ptx.load(text.encode(), memory, architecture=(9, 0)), memory.allocate(2048).base
+        given = where.to_bytes(8, "little")
+        count = steps(code.entries["k"], lambda entry: entry.run((1, 1, 1), (1, 1, 1), 0, given))
+        assert len(memory.warnings) == n
+        return count
+
+    measured(10)
+    assert measured(800) <= 12 * measured(80)
 
 
 def test_python_compiles_functions_in_linear_time() -> None:

@@ -323,6 +323,31 @@ def test_barrier_reductions(verb: str, want: int) -> None:
     assert out.values() == [want] * 40
 
 
+ARRIVING = """
+    .shared .align 4 .b8 kept[128]; mov.u32 %r1, %tid.x; setp.ge.u32 %p1, %r1, 32; shl.b32 %r2, %r1, 2;
+    ARRIVE
+    @%p1 bra SECOND;
+    bar.sync 1, 64; ld.shared.u32 %r4, [%r2]; st.global.u32 [%out], %r4; ret;
+SECOND:
+    mov.u32 %r3, 7; st.shared.u32 [%r2+-128], %r3; bar.sync 1, 64;
+"""
+
+
+def test_a_phase_is_complete_without_threads_that_wait() -> None:
+    """64 threads arrive, which is a phase; the barrier begins another one."""
+    arrive = "bar.arrive 1, 64; bar.sync 3, 64;"
+    here = Machine(kernel(ARRIVING.replace("ARRIVE", arrive)))
+    out = here.buffer("I", [0])
+    here.run("k", out, block=64)
+    assert out.values() == [7]
+
+
+def test_threads_that_arrive_for_the_next_phase_are_counted() -> None:
+    """The arrivals of a warp and its wait are a phase; those of the other warp belong to the next one."""
+    here = Machine(kernel(ARRIVING.replace("ARRIVE", "bar.arrive 1, 64;")), executor="scalar")
+    here.run("k", here.buffer("I", [0]), block=64)
+
+
 def test_arriving_is_not_waiting() -> None:
     """Producers arrive and continue; consumers wait for all 64."""
     body = """

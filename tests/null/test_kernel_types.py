@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import re
 import sys
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -331,3 +332,17 @@ def test_the_element_type_of_a_pointer(type: str, first: str) -> None:
 def test_pointers_to_anything_take_anything() -> None:
     assert mangled.elements(mangled.CType("void", 1)) == mangled.elements(mangled.CType("Matrix", 1)) == ()
     assert mangled.elements(mangled.CType("Matrix", 2))[0] == "uint64"
+
+
+def test_the_text_of_a_pack_is_counted() -> None:
+    """A pack of references to a type with a long name would take cubic time and memory."""
+    lengths = []
+    for count in (400, 4000):
+        name = f"_Z1fI600{'a' * 600}1xI{'S0_' * 400}EJ{'S2_' * count}EEvv"
+        tracemalloc.start()
+        try:
+            assert mangled.parameters(name) is None
+            lengths.append(tracemalloc.get_traced_memory()[1])
+        finally:
+            tracemalloc.stop()
+    assert max(lengths) < 8 << 20

@@ -467,6 +467,7 @@ class Code:
         if wanted:
             launch.shared_at = [kernel.shared.get(id(variable), 0) for variable in self._unit.shared_variables]
             launch.signatures = {each.index: each.signature for each in wanted}
+            launch.prototypes = self.module.prototypes
             makers = names["functions"](launch)
             for function in wanted:
                 launch.functions[function.index] = makers[function.index]()

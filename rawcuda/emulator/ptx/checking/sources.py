@@ -23,11 +23,12 @@ from ....images import mangled
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any
 
     from ....images.mangled import CType
     from ..reading.syntax import Module
 
-__all__ = ["PTX", "Quote", "Sources", "declared"]
+__all__ = ["PTX", "Quote", "Sources"]
 
 PTX = "<ptx>"
 _LONGEST = 160
@@ -62,7 +63,9 @@ class Sources:
         self._module = module
         self._starts = sorted(each.line for each in module.functions.values())
         self._places = [each for each in module.locations if each[2]]  # (line 0 means that there is no line)
-        self._lines: dict[str, list[str]] = {}  # by file, PTX for that of the PTX
+        self._known: dict[str, list[str]] = {}  # the lines by file, PTX for those of the PTX
+        self._kept: Any = None  # the source from which the PTX was compiled in this process: see compiler/program.py
+        self._declarations: dict[str, Declarations] = {}  # of one file
 
     def location(self, line: int) -> tuple[int, int, int, int] | None:
         """Return the .loc that a PTX line belongs to, if its file is known."""
@@ -103,49 +106,57 @@ class Sources:
             quotes.append(self._quote(PTX, line, 0))
         return quotes
 
+    def declared(self, name: str, sizes: Sequence[int], line: int) -> list[tuple[str, CType]] | None:
+        """Return the names and types of a kernel's parameters, if the source or the kernel's C++ name says them.
+
+        shape   name: of the kernel in the code; sizes: of its parameters, in bytes; line: of the PTX, in the kernel
+        """
+        file, place, module = "", self.location(line), self._module
+        if not self._lines(file) and place is not None:
+            file = module.files.get(module.inlined.get(place[0], place[1:])[0], "")
+        if file not in self._declarations:
+            self._declarations = {file: Declarations(["".join(self._lines(file))])}
+        found = self._declarations[file].parameters(name, sizes)
+        if found is not None:
+            return found
+        types = mangled.parameters(name)
+        if types is None or len(types) != len(sizes):
+            return None
+        return [("", type) for type in types]
+
     def _quote(self, file: str, line: int, column: int) -> Quote:
-        if file not in self._lines:
-            if len(self._lines) > _MOST_FILES:
-                self._lines.clear()
-            self._lines[file] = self._module.text.split("\n") if file == PTX else _lines(self._module, file)
-        lines, text = self._lines[file], ""
+        lines, text = self._lines(file), ""
         if 0 < line <= len(lines):
             text = lines[line - 1]
             if file == PTX:
                 text = " ".join(text.split())
         return Quote(file, line, column, _plain(text))
 
+    def _lines(self, file: str) -> list[str]:
+        """Return the lines of a source file, or []; of the module's only source if the file is not known."""
+        if file not in self._known:
+            if len(self._known) > _MOST_FILES:
+                self._known.clear()
+            self._known[file] = self._read(file)
+        return self._known[file]
 
-def declared(name: str, sizes: Sequence[int], module: Module, line: int) -> list[tuple[str, CType]] | None:
-    """Return the names and types of a kernel's parameters, if the source or the kernel's C++ name says them.
-
-    shape   name: of the kernel in the code; sizes: of its parameters, in bytes; line: of the PTX, in the kernel
-    """
-    lines, place = _lines(module, ""), Sources(module).location(line)
-    if not lines and place is not None:
-        lines = _lines(module, module.files.get(module.inlined.get(place[0], place[1:])[0], ""))
-    found = Declarations(["".join(lines)]).parameters(name, sizes)
-    if found is not None:
-        return found
-    types = mangled.parameters(name)
-    if types is None or len(types) != len(sizes):
-        return None
-    return [("", type) for type in types]
-
-
-def _lines(module: Module, file: str) -> list[str]:
-    """Return the lines of a source file, or []; of the module's only source if the file is not known."""
-    key = f"<source of {hashlib.sha1(module.text.encode(), usedforsecurity=False).hexdigest()}>"
-    kept = linecache.cache.get(key)
-    if kept is not None and len(kept) == 4 and (not file or os.path.basename(file) == os.path.basename(kept[3])):
-        return kept[2]
-    if not file or not _is_readable(file):
-        return []
-    try:
-        with open(file, encoding="utf-8", errors="replace") as source:
-            return [f"{each}\n" for each in source.read(_LARGEST).split("\n")]
-    except OSError:
-        return []
+    def _read(self, file: str) -> list[str]:
+        if file == PTX:
+            return self._module.text.split("\n")
+        if self._kept is None:
+            key = f"<source of {hashlib.sha1(self._module.text.encode(), usedforsecurity=False).hexdigest()}>"
+            self._kept = linecache.cache.get(key, ())
+        kept = self._kept
+        if len(kept) == 4 and (not file or os.path.basename(file) == os.path.basename(kept[3])):
+            lines: list[str] = kept[2]
+            return lines
+        if not file or not _is_readable(file):
+            return []
+        try:
+            with open(file, encoding="utf-8", errors="replace") as source:
+                return [f"{each}\n" for each in source.read(_LARGEST).split("\n")]
+        except OSError:
+            return []
 
 
 def _is_readable(file: str) -> bool:

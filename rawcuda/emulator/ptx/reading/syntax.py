@@ -327,6 +327,7 @@ class Module:
         self.target = ""
         self.architecture = (0, 0)
         self.functions: dict[str, Function] = {}
+        self.prototypes: dict[str, int] = {}  # the numbers of the signatures that calls through pointers expect
         self.variables: dict[str, Variable] = {}
         self.files: dict[int, str] = {}
         # of .loc: PTX line, number of the file, line of the file, column

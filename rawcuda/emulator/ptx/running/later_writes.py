@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LaterWrites", "OTHERS_FIRST", "orders_blocks"]
 
+MOST_ASKED = 64  # reads whose reports wait
 MOST_NESTED = 32  # threads that let others go first, at the same time: as many as there are in a warp
 _STRONG = frozenset("volatile relaxed acquire release acq_rel mmio cluster".split())
 _ORDERING = frozenset("atom red fence membar mbarrier multimem griddepcontrol".split())
@@ -98,6 +99,9 @@ class LaterWrites:
         if earlier is not None and reader < earlier.reader:
             self.asked.remove(earlier)
         elif found.line in self.lines:
+            return
+        if len(self.asked) >= MOST_ASKED:  # each turn of a thread looks at all of them
+            self.launch.warn_at(found)
             return
         self.lines.add(found.line)
         self.asked.append(_Question(held, address - held.base, total, reader, found, True))

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from typing import Any, Callable
 
     from ..checking.history import History
+    from ..checking.sources import Sources
     from ..ptx_program import Entry
 
     Keep = tuple[memoryview, int, int]
@@ -95,6 +96,7 @@ class Launch:
     opaque: Callable[[int], Any] | None = None  # returns the texture or surface of a handle, or None
     marked: memoryview | None = None  # which elements were written in the memory that `reach` found last
     kernel: Entry | None = None  # for reports
+    sources: Sources | None = None  # what reports have read of them
     code_name = ""  # the file name of the generated code
     say: Callable[[str, FrameType | Found], str] | None = None  # returns the report of a finding
     cooperative = False  # whether all of its blocks may synchronize with each other
@@ -135,6 +137,7 @@ class Launch:
         self.limits = limits
         self.functions: dict[int, Callable[..., Any]] = {}
         self.signatures: dict[int, str] = {}  # of device functions, by their numbers
+        self.prototypes: dict[str, int] = {}  # the numbers of the signatures that calls through pointers expect
         self.clusters = grid
         self.output: deque[bytes] = deque()
         self.heap = Heap()

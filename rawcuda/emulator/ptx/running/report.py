@@ -23,7 +23,7 @@ from ...machine.reports import Report
 from ...machine.space import NULL, Fault
 from ..checking.history import Found
 from ..checking.places import shared_fault
-from ..checking.sources import PTX, Sources, declared
+from ..checking.sources import PTX, Sources
 from .later_writes import OTHERS_FIRST
 from .lookups import Launch
 
@@ -84,7 +84,8 @@ def _located(
 
     Why long  it makes the report's lines in their order, and each needs what the earlier ones found
     """
-    where, shown, sources = [], [], Sources(module)
+    sources = launch.sources = launch.sources or Sources(module)  # a launch may have thousands of reports
+    where, shown = [], []
     block, thread = launch.block, launch.block.running if launch.block is not None and frames else None
     line = getattr(reason, "line", 0)  # of a finding whose thread no longer runs there
     if block is not None:
@@ -105,7 +106,7 @@ def _located(
     calls = [n for _, n in reversed(frames[:-1])] or above
     # a function that goes on in another form is no caller: see Launch.track
     callers = [lines[number - 1].line for number in calls if "L.track(" not in lines[number - 1].text]
-    called = _arguments(launch, module, [line, *callers][-1])
+    called = _arguments(launch, module, [line, *callers][-1], sources)
     words, memory = _argument(text, launch, called)
     words = words or _below_zero(what, text, launch, called)
     if line:
@@ -340,12 +341,12 @@ _MEMORY = re.compile(
 )
 
 
-def _arguments(launch: Launch, module: Module, line: int) -> list[tuple[str, str, str]]:
+def _arguments(launch: Launch, module: Module, line: int, sources: Sources) -> list[tuple[str, str, str]]:
     """Return the declaration, the name and the value of each argument of a launch; line: of the PTX, in the kernel."""
     if launch.kernel is None:
         return []
     function, places = module.functions.get(launch.name), launch.kernel.parameters
-    known = declared(launch.name, [size for _, size in places], module, line)
+    known = sources.declared(launch.name, [size for _, size in places], line)
     found = []
     for number, (offset, size) in enumerate(places[:_MOST_ARGUMENTS]):
         data = launch.parameters[offset : offset + size]

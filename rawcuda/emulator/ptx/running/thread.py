@@ -194,8 +194,8 @@ class Thread:
 
     # -- calls
 
-    def callee(self, address: int, signature: str) -> Callable[..., Any]:
-        """Return the function at an address.
+    def callee(self, address: int, prototype: int) -> Callable[..., Any]:
+        """Return the function at an address; `prototype`: the number of the signature that the call expects.
 
         raises  Fault   no function, or one with other parameters or results (718)
         """
@@ -206,8 +206,10 @@ class Thread:
             found = None
         if found is None:
             raise Fault(INVALID_PC, f"call of address {address:#x}, which is not the address of a function")
-        if self.launch.signatures[index] != signature:
-            raise Fault(INVALID_PC, f"call of a function {self.launch.signatures[index]} as {signature}")
+        signature, numbers = self.launch.signatures[index], self.launch.prototypes
+        if numbers.get(signature) != prototype:
+            expected = next(each for each, number in numbers.items() if number == prototype)
+            raise Fault(INVALID_PC, f"call of a function {signature} as {expected}")
         return found
 
     def vprintf(self, text: int, arguments: int) -> int:

@@ -440,9 +440,9 @@ class Tracker(Writer):
         callee: Function | None,
         target: Operand | None,
         texts: list[str],
-        expected: str,
+        prototype: int,
     ) -> str:
-        call = super()._callee(instruction, callee, target, texts, expected)
+        call = super()._callee(instruction, callee, target, texts, prototype)
         given: list[Operand] = []
         for operand in instruction.operands[1:]:
             if isinstance(operand, Vector) and operand.round:

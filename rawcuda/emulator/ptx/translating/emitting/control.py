@@ -135,7 +135,9 @@ class ControlEmitter(ConvertEmitter):
         if len(arguments) != len(wanted) or len(returns) != len(given):
             raise self.reject("Call has wrong number of parameters")
         texts = [self._argument(argument, want) for argument, want in zip(arguments, wanted)]
-        call = self._callee(instruction, callee, target, texts, signature(wanted, given))
+        prototypes = self.unit.module.prototypes
+        number = prototypes.setdefault(signature(wanted, given), len(prototypes))
+        call = self._callee(instruction, callee, target, texts, number)
         self._results(returns, given, call)
 
     def _prototype(self, operands: list[Operand]) -> Prototype:
@@ -163,13 +165,13 @@ class ControlEmitter(ConvertEmitter):
         callee: Function | None,
         target: Operand | None,
         texts: list[str],
-        expected: str,
+        prototype: int,
     ) -> str:
         if callee is None:
             if not isinstance(target, Register) or BITS[target.type] != 64:
                 raise self.mismatch(instruction)
             arguments = "".join(f", {text}" for text in texts)
-            call = f"T.callee({self.value(target, 'b64')}, {expected!r})(T{arguments})"
+            call = f"T.callee({self.value(target, 'b64')}, {prototype})(T{arguments})"
             if self.blocks:
                 return f"(yield from finish({call}))"
             return call

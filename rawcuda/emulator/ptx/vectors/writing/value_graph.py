@@ -33,6 +33,7 @@ __all__ = ["Inlined", "Item", "Node", "Program", "Unsuited", "program_of"]
 
 MOST_NODES = 4000
 MOST_INLINED = 40_000  # instructions of inlined functions: a function of n instructions may be called n times
+MOST_IN_LOOPS = 1 << 17  # nodes, each counted once for every loop around it
 MOST_LIVE = 1 << 20  # registers, summed over the nodes: a run lists them
 DEEPEST_CALLS = 24
 WAITING = frozenset(("bar", "barrier"))
@@ -380,6 +381,7 @@ def _loop_depths(start: Node) -> dict[int, frozenset[int]]:
             stack.pop()
             state[id(node)] = 2
     loops: dict[int, set[int]] = {}
+    count = 0
     for latch, header in back:
         body = loops.setdefault(id(header), {id(header)})
         work = [latch]
@@ -387,6 +389,9 @@ def _loop_depths(start: Node) -> dict[int, frozenset[int]]:
             node = work.pop()
             if id(node) not in body:
                 body.add(id(node))
+                count += 1
+                if count > MOST_IN_LOOPS:
+                    raise Unsuited("too many loops in loops")
                 work += before.get(id(node), ())
     found: dict[int, set[int]] = {}
     for header_id, body in loops.items():
