@@ -167,7 +167,7 @@ def _read(name: str) -> tuple[str, list[CType]] | None:
     try:
         reader.name()
         return reader.last, reader.function()
-    except (_NotUnderstood, IndexError, ValueError):  # the name ends early, or a number is none
+    except (_NotUnderstood, IndexError, ValueError, RecursionError):  # the name ends early, or a number is none
         return None
 
 

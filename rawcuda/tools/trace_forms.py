@@ -318,11 +318,11 @@ def page(events: Sequence[Event]) -> str:
     """Return HTML that shows events in a notebook: the pictures, and a list of the calls and steps to unfold."""
     lines = "\n".join(map(str, events))
     try:
-        from .pictures.page import shown, text_block
+        from .pictures import page as html
     except (ImportError, NotImplementedError):
         from html import escape
 
-        return f"<details><summary>{len(events)} events</summary><pre>{escape(lines)}</pre></details>"
-    unfolded = f"<details><summary>{len(events)} events</summary>{text_block(lines)}</details>"
-    whole: str = shown("", picture(events), below=unfolded)
+        return f"<details><summary>{len(events)} events</summary><pre>{escape(shown(lines))}</pre></details>"
+    unfolded = f"<details><summary>{len(events)} events</summary>{html.text_block(lines)}</details>"
+    whole: str = html.shown("", picture(events), below=unfolded)
     return whole

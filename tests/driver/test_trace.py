@@ -108,6 +108,13 @@ def test_a_view_of_device_memory_shows_its_layout_and_asks_nothing(device):
     assert base64.b64encode(picture.encode()).decode() in html
 
 
+def test_the_html_of_a_trace_has_no_control_characters(device):
+    x = device.empty(4, "uint8")
+    with rawcuda.trace([]) as trace, rawcuda.range("\x1b]0;title\x07<b>"):
+        x.fill(1)
+    assert "\x1b" not in trace._repr_html_() and r"\x1b]0;title\x07&lt;b&gt;" in trace._repr_html_()
+
+
 def test_memory_of_the_device_is_explained(device):
     view = device.empty((3, 4), "float32")
     said = str(rawcuda.explain(view))

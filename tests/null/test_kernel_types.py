@@ -346,3 +346,22 @@ def test_the_text_of_a_pack_is_counted() -> None:
         finally:
             tracemalloc.stop()
     assert max(lengths) < 8 << 20
+
+
+def test_a_nested_name_is_read_near_the_end_of_the_stack() -> None:
+    name = f"_Z1k{'IN1a1b' * 70}"
+
+    def deeper(left: int) -> None:
+        if left:
+            deeper(left - 1)
+        else:
+            assert mangled.parameters(name) is None and mangled.base_name(name) == name
+
+    for left in range(0, 900, 50):
+        try:
+            deeper(left)
+        except RecursionError as error:
+            frame = error.__traceback__
+            while frame.tb_next is not None:
+                frame = frame.tb_next
+            assert "mangled" not in frame.tb_frame.f_code.co_filename

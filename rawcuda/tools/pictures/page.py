@@ -12,13 +12,18 @@ from base64 import b64encode
 from html import escape
 from re import search
 
+from ... import errors
+
 __all__ = ["shown", "text_block"]
 
 _MONO = "font-family:ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace;font-size:90%;line-height:1.35"
 
 
 def text_block(text: str, *, tall: bool = False, wrapped: bool = False) -> str:
-    """Return a text as HTML. Long lines scroll in the block unless `wrapped`, and a long text unless `tall`."""
+    """Return a text as HTML, with its control characters escaped.
+
+    Long lines scroll in the block unless `wrapped`, and a long text unless `tall`.
+    """
     if tall:
         limit = ""
     else:
@@ -27,7 +32,7 @@ def text_block(text: str, *, tall: bool = False, wrapped: bool = False) -> str:
         space = "pre-wrap"
     else:
         space = "pre"
-    return f'<pre style="{_MONO};white-space:{space};overflow:auto;{limit}margin:0 0 .5em 0">{escape(text)}</pre>'
+    return f'<pre style="{_MONO};white-space:{space};overflow:auto;{limit}margin:0 0 .5em 0">{escape(errors.shown(text))}</pre>'
 
 
 def shown(text: str, picture: str | None, *, below: str = "") -> str:
