@@ -101,6 +101,10 @@ KINDS: dict[str, Callable[[int], str]] = {
 }
 
 
+def lines_of(code: Any) -> list[tuple[int, int]]:
+    return [(offset, line) for offset, line in dis.findlinestarts(code) if line]
+
+
 def load(text: str) -> None:
     try:
         ptx.load(text.encode(), module("emulator.machine.space").Space(), architecture=(9, 0))
@@ -313,11 +317,14 @@ def test_the_kernels_of_a_module_are_compiled_a_few_at_once(monkeypatch: pytest.
         assert [part.count("def k") for part in parts] == (
             [3] * ((kernels - 1) // 3) + [(kernels - 1) % 3 + 1] if kernels else [0]
         )
+        assert "".join(parts) == made.source
         whole = made.source.splitlines()
-        for part in parts:
-            lines = part.splitlines()
-            assert all(not line or line == whole[at] for at, line in enumerate(lines))
-        assert sum(bool(line) for part in parts for line in part.splitlines()) == len(whole)
+        codes = [each.__code__ for name, each in made.functions.items() if name == "functions" or name[0] == "k"]
+        codes += [each for each in codes[-1].co_consts if hasattr(each, "co_firstlineno")]  # the functions in it
+        assert len(codes) >= kernels + 2
+        for code in codes:
+            assert whole[code.co_firstlineno - 1].lstrip().startswith(f"def {code.co_name}(")
+            assert all(line is None or line <= len(whole) for *_, line in lines_of(code))
 
 
 @pytest.mark.parametrize("text", ['.file 1 "{}"', '.pragma "{}";', "//{}\n"])

@@ -13,6 +13,7 @@ import math
 import re
 import sys
 import time
+from types import CodeType
 
 from ..machine.codes import INVALID_IMAGE, INVALID_PTX, NO_BINARY_FOR_GPU, OUT_OF_MEMORY
 from ..machine.recovery import RUNNING, is_outside
@@ -326,6 +327,8 @@ class Code:
         self.variables: dict[str, Allocation] = {}
         self._memory: dict[int, Allocation] = {}  # by the id of the variable
         self._tracked: dict[int, tuple[Callable[..., Any], dict[int, int]]] = {}  # see tracked()
+        self._numbers: dict[int, list[int]] = {}  # of the lines of generated code, by the id of their instruction
+        self._numbered = 0  # how many lines are in it
         self._recorded: _Recorded | None = None
         self._wanted: dict[Translated, list[Function]] = {}  # the device functions that each kernel can call
         self.info = ""
@@ -415,8 +418,7 @@ class Code:
                 "max",
             )
         self.lines = lines
-        texts = [f"{'    ' * line.indent}{line.text}  # {line.line}\n" for line in lines]
-        self.source = "".join(texts)
+        self._texts = texts = _texts(lines)
         if self._dump is not None:
             self.filename = self._dump(self.source)
         else:
@@ -429,10 +431,14 @@ class Code:
             names.update((name, getattr(call_units, name)) for name in call_units.__all__)
         cuts = [0, *starts[_AT_ONCE::_AT_ONCE], len(texts)]
         for first, last in zip(cuts, cuts[1:]):
-            part = "\n" * first + "".join(texts[first:last])
-            exec(compile(part, self.filename, "exec", dont_inherit=True), names)
+            exec(self._code(texts[first:last], first), names)
         self.functions = names
-        linecache.cache[self.filename] = (len(self.source), None, self.source.splitlines(True), self.filename)
+        linecache.cache[self.filename] = (len(self.source), None, texts, self.filename)  # the list will get longer
+
+    @property
+    def source(self) -> str:
+        """Return the generated code."""
+        return "".join(self._texts)
 
     def _initialise(self, unit: Unit, variable: Variable) -> None:
         made = self._memory[id(variable)]
@@ -494,11 +500,10 @@ class Code:
         """Write and compile a form that tracks undefined values; return what `tracked` returns."""
         writer.flow()
         lines = writer.finish()
-        starts = {
-            number: writer.starts[id(line.instruction)]
-            for number, line in enumerate(self.lines, 1)
-            if id(line.instruction) in writer.starts
-        }
+        for number in range(self._numbered, len(self.lines)):
+            self._numbers.setdefault(id(self.lines[number].instruction), []).append(number + 1)
+        self._numbered = len(self.lines)
+        starts = {number: start for key, start in writer.starts.items() for number in self._numbers.get(key, ())}
         self._add(lines, names)
         return names[writer.name], starts
 
@@ -506,11 +511,13 @@ class Code:
         """Compile more lines, which reports then find as they find the others."""
         before = len(self.lines)
         self.lines += lines
-        text = "".join(f"{'    ' * line.indent}{line.text}  # {line.line}\n" for line in lines)
-        exec(compile("\n" * before + text, self.filename, "exec", dont_inherit=True), names)
-        self.source += text
-        if self.filename in linecache.cache:
-            linecache.cache[self.filename] = (len(self.source), None, self.source.splitlines(True), self.filename)
+        texts = _texts(lines)
+        exec(self._code(texts, before), names)
+        self._texts += texts
+
+    def _code(self, texts: list[str], before: int) -> CodeType:
+        """Compile lines of generated code, which follow so many others."""
+        return _lower(compile("".join(texts), self.filename, "exec", dont_inherit=True), before)
 
     @property
     def recorded(self) -> _Recorded:
@@ -600,6 +607,16 @@ def _check_size(translated: Translated, most_shared: int) -> None:
             f"ptxas error   : Function '{name}' uses too much local data ({translated.frame_size:#x} bytes, "
             f"{LOCAL_LIMIT:#x} max)",
         )
+
+
+def _texts(lines: list[Line]) -> list[str]:
+    return [f"{'    ' * line.indent}{line.text}  # {line.line}\n" for line in lines]
+
+
+def _lower(code: CodeType, lines: int) -> CodeType:
+    """Return code whose source stands so many lines lower; empty lines before it would take time for each function."""
+    constants = [_lower(each, lines) if isinstance(each, CodeType) else each for each in code.co_consts]
+    return code.replace(co_firstlineno=code.co_firstlineno + lines, co_consts=tuple(constants))
 
 
 def _three(values: tuple[int, ...]) -> tuple[int, int, int]:

@@ -32,7 +32,8 @@ def text_block(text: str, *, tall: bool = False, wrapped: bool = False) -> str:
         space = "pre-wrap"
     else:
         space = "pre"
-    return f'<pre style="{_MONO};white-space:{space};overflow:auto;{limit}margin:0 0 .5em 0">{escape(errors.shown(text))}</pre>'
+    safe = escape(errors.shown(text))
+    return f'<pre style="{_MONO};white-space:{space};overflow:auto;{limit}margin:0 0 .5em 0">{safe}</pre>'
 
 
 def shown(text: str, picture: str | None, *, below: str = "") -> str:
