@@ -630,6 +630,26 @@ def test_a_graph_is_copied_while_another_thread_adds_a_node(device, graph, way):
 # -- descriptions
 
 
+@pytest.mark.parametrize("kind", ["a fill", "a copy to it", "a copy from it"])
+def test_a_node_waits_for_the_copy_or_fill_that_wrote_its_array_last(device, graph, kind):
+    x, y = device.empty(8, "uint8"), device.upload(bytes([7] * 8))
+    with device.stream() as first, device.stream() as second:
+        first.call(time.sleep, 0.02)
+        x.fill(5, stream=first)
+        with rawcuda.trace([]) as trace:
+            if kind == "a fill":
+                graph.fill(x, 7)
+            elif kind == "a copy to it":
+                graph.copy(x, y)
+            else:
+                graph.copy(y, x)
+        assert {event.name for event in trace.events} & {"cuStreamSynchronize", "cuEventSynchronize"}
+        graph.launch(second)
+        second.synchronize()
+        first.synchronize()
+        assert (x.tolist(), y.tolist()) == (([7] * 8,) * 2 if kind != "a copy from it" else ([5] * 8,) * 2)
+
+
 def test_debug_dot(device, graph, word, step):
     first = graph.kernel(step, word, 1)
     graph.fill(word, 0, after=first)

@@ -30,6 +30,7 @@ from ..core.context import attempt
 from ..core.host_functions import for_graph
 from ..core.points import is_barred
 from ..core.stream_arguments import LEGACY, InContext
+from ..memory.ordering import finish
 from .conditions import Condition, refused
 
 TYPE_CHECKING = False
@@ -193,9 +194,11 @@ def check_open(graph: Graph) -> None:
     refuse_closed(root._owners)
 
 
-def _settle(graph: Graph) -> None:
-    """Wait until other libraries' arrays, which were viewed in the order of the legacy default stream, are ready."""
-    if not is_barred(graph._primary.calls):
+def _settle(graph: Graph, array: Any = None, side: Any = None) -> None:
+    """Wait until an array is ready. Those of other libraries were viewed in the order of the legacy default stream."""
+    if side is not None and side.ours:
+        finish(array)  # a graph cannot wait for work outside of it
+    elif not is_barred(graph._primary.calls):
         graph._primary.calls.cuStreamSynchronize(as_argument(LEGACY))
 
 
@@ -265,8 +268,8 @@ def copy(graph: Graph, dst: object, src: object) -> Given:
     if walk.overlaps() and not _are_beside(walk):
         raise ValueError("the two sides of a copy node must not share bytes: copy through other memory")
     kept = (*keep(graph, dst), *keep(graph, src))
-    if not (to.ours and of.ours):
-        _settle(graph)
+    _settle(graph, dst, to)
+    _settle(graph, src, of)
     box = box_of(walk) if walk.shape else ((walk.nbytes, 1), (walk.nbytes, 1), 1, 1)
     if box is None:
         if "host" in (to.kind, of.kind):
@@ -339,8 +342,7 @@ def fill(graph: Graph, target: object, value: object) -> Given:
     if to.kind == "host":
         raise ValueError("a fill node cannot write to pageable host memory: use callback(), or pinned memory")
     kept = keep(graph, target)
-    if not to.ours:
-        _settle(graph)
+    _settle(graph, target, to)
     first, width = to.address + form.offset, len(word)
     if form.size is not None:
         row, pitch, rows = (form.nbytes, 0, 1)

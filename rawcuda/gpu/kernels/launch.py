@@ -54,6 +54,7 @@ import time
 from _weakref import ref
 from collections import deque
 from functools import partial
+from itertools import accumulate
 
 from ... import tracing
 from ...arguments import as_list
@@ -153,7 +154,7 @@ class Packing:
         self.pack_into = packing.pack_into
         # A buffer: the packed arguments, a cell for the current context, and a pointer to each argument.
         sizes = [struct.calcsize(slot.format) for slot in self.slots]
-        self.offsets = [sum(sizes[:number]) for number in range(len(sizes))]
+        self.offsets = [0, *accumulate(sizes)][:-1]
         self.pointers_at = packing.size + 8
         self.pack_pointers = struct.Struct(f"{len(self.offsets)}P").pack_into
         self.frame_type = ctypes.c_char * (self.pointers_at + 8 * max(len(self.offsets), 1))
@@ -275,10 +276,10 @@ _OWN = frozenset(
 
 def safe_names(names: Sequence[str]) -> list[str]:
     """Return a name for each parameter that can be used in the text: its own if that is safe, else argument_0, ..."""
-    made: list[str] = []
+    made: dict[str, None] = {}
     for number, name in enumerate(names):
-        made.append(name if _is_safe(name) and name not in made else f"argument_{number}")
-    return made
+        made[name if _is_safe(name) and name not in made else f"argument_{number}"] = None
+    return [*made]
 
 
 def _is_safe(name: str) -> bool:

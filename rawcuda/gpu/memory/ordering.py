@@ -388,7 +388,16 @@ def wait_on_host(view: Description) -> None:
         if not gpu.Device(ordinal).attribute("CONCURRENT_MANAGED_ACCESS"):
             _finish_device(context_of(ordinal))
             return
-    theirs, primary, end = view.stream, device_of(view), None
+    finish(view)
+
+
+def finish(thing: Any) -> None:
+    """Wait on the CPU until the copy or fill that wrote a view or a Memory last is done.
+
+    calls   cuStreamSynchronize
+    """
+    theirs, end = thing.stream, None
+    primary = device_of(thing) if isinstance(thing, Description) else thing._primary
     with destroying:
         working = _handle_now(theirs)
         if primary is not None and working is not None and working > PER_THREAD:
@@ -397,7 +406,7 @@ def wait_on_host(view: Description) -> None:
                 return  # nothing is pending, as for make_ready()
             end = end_now(home, as_argument(working))
     if working is None:
-        _forget_closed(view, theirs)
+        _forget_closed(thing, theirs)
     elif working == NO_SYNC:
         return
     elif primary is None:
