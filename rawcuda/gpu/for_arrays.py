@@ -23,7 +23,7 @@ from .copies.contiguous import copy_run, fill_run
 from .core.context import ANY_CALLS, context_of, some_context
 from .core.stream_arguments import LEGACY, NO_SYNC, handle_of, home_of, queue_of
 from .devices.device import Device
-from .memory.ordering import device_of, make_wait, pending_handle, wait_for, wait_in_order, wait_on_host
+from .memory.ordering import device_of, finish, make_wait, pending_handle, wait_for, wait_in_order, wait_on_host
 from .streams.stream import Stream
 
 TYPE_CHECKING = False
@@ -50,6 +50,7 @@ __all__ = [
     "current_ordinal",
     "device_around",
     "device_of",
+    "finish",
     "handle_of",
     "locate",
     "make_wait",

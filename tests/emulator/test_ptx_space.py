@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import random
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -143,6 +145,22 @@ def test_pinned_memory_has_its_host_address(memory: space.Space) -> None:
     assert ctypes.string_at(made.base, 5) == b"hello"  # still mapped for some time: a late read does not crash
     for _ in range(space.QUARANTINE + 1):
         memory.free(memory.allocate_host(16, kind="managed").base)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc")
+def test_large_pinned_memory_is_given_back_when_it_is_freed(memory: space.Space) -> None:
+    size, kept = space.QUARANTINED // 2, []
+
+    def mapped() -> int:
+        ranges = [line.split()[0].split("-") for line in Path("/proc/self/maps").read_text().splitlines()]
+        return sum(int(end, 16) - int(begin, 16) == size for begin, end in ranges)
+
+    before = mapped()
+    for _ in range(5):
+        made = memory.allocate_host(size, kind="pinned", poison=False)
+        memory.free(made.base)
+        kept.append(made)  # as a cycle of references does that is not collected yet
+    assert mapped() - before == 2
 
 
 def test_registered_memory_belongs_to_somebody_else(memory: space.Space) -> None:

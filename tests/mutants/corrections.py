@@ -674,8 +674,8 @@ CORRECTIONS = [
         "memory that knows its order",
         "a stream that another thread closes is destroyed while its memory is used: wait",
         "gpu/memory/ordering.py",
-        old="    theirs, primary, end = view.stream, device_of(view), None\n    with destroying:\n",
-        new="    theirs, primary, end = view.stream, device_of(view), None\n    if True:\n",
+        old="else thing._primary\n    with destroying:\n",
+        new="else thing._primary\n    if True:\n",
         test="driver/test_ownership.py::test_the_stream_of_what_is_used_is_not_destroyed_meanwhile[wait]",
     ),
     Correction(
@@ -2628,11 +2628,11 @@ CORRECTIONS = [
     ),
     Correction(
         "ptx_dos",
-        "blocks in reverse order take quadratic time",
+        "loops with two entries take quadratic time",
         "emulator/ptx/translating/registers.py",
-        old="    order, changed = reverse_postorder(blocks), True\n",
-        new="    order, changed = range(len(blocks)), True\n",
-        test="emulator/test_ptx_hostile.py::test_loading_takes_steps_in_proportion_to_the_text[blocks in reverse]",
+        old="                work.append(target)\n",
+        new="                work += range(len(blocks))\n",
+        test="emulator/test_ptx_linear.py::test_registers_of_loops_with_two_entries_are_found_in_linear_time",
     ),
     Correction(
         "ptx_dos",

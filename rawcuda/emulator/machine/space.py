@@ -45,7 +45,8 @@ _ZEROS_FROM = 1 << 20  # variables from this size on are pages of zeros, which t
 FIRST_ADDRESS = 1 << 49
 _LAST_ADDRESS = 1 << 57  # what a GPU addresses at most
 GAP = 1 << 30
-QUARANTINE = 32  # how many freed host buffers stay mapped, so that a late read does not crash
+# How many freed host buffers, and how many bytes of them, stay mapped, so that a late read does not crash
+QUARANTINE, QUARANTINED = 32, 64 << 20
 _MOST_RESERVED = 1 << 47
 _NULL_PAGES = 1 << 20  # reports say that an address nearer to 0 than this is a null pointer with an offset
 NULL = "a null pointer"
@@ -225,7 +226,7 @@ class Allocation:
 
     def close(self) -> None:
         """End this allocation: from now on, each view that the emulator has of it raises an error."""
-        self.alive = False
+        self.alive, self._keep = False, None  # who holds this allocation until a garbage collection needs no pages
         for view, _, _ in list(self._views.values()):
             view.release()
         self._views.clear()
@@ -260,7 +261,7 @@ class Space:
         self._live: dict[int, Allocation] = {}
         self.reserved: dict[int, tuple[int, str]] = {}  # reserved addresses: first -> (size, who reserved them)
         self._graves: deque[tuple[int, int, str]] = deque(maxlen=GRAVES)
-        self._quarantine: deque[object] = deque(maxlen=QUARANTINE)
+        self._quarantine: deque[tuple[object, int]] = deque(maxlen=QUARANTINE)
 
     def allocate(
         self,
@@ -397,6 +398,10 @@ class Space:
             gone = self._live.pop(base, None)
             if gone is not None:
                 del bases[bisect_right(bases, base) - 1]
+                if gone._keep is not None:
+                    self._quarantine.append((gone._keep, gone.size))
+                while sum(size for _, size in self._quarantine) > QUARANTINED:
+                    self._quarantine.popleft()
         if gone is None:
             raise Fault(INVALID_VALUE, f"free of {base:#x}: {self.explain(base, 1)}")
         if gone.origin:
@@ -404,8 +409,6 @@ class Space:
         else:
             made = ""
         self._graves.append((base, gone.size, f"{gone.describe()}{made} that was freed" + (where and f" at {where}")))
-        if gone._keep is not None:
-            self._quarantine.append(gone._keep)
         gone.close()
 
     def find(self, address: int) -> Allocation | None:

@@ -22,7 +22,7 @@ from .checking.delays import Delays
 from .checking.history import History
 from .reading.header import NEWEST
 from .reading.parser import parse
-from .reading.syntax import Function, Module, Rejected, Symbol, Variable
+from .reading.syntax import Function, Module, Rejected, Symbol, Variable, signature
 from .running import half, integers, rounding
 from .running.called import barrier, beyond, caller, finish, misaligned, pack, unpack, wrapped
 from .running.clusters import divide
@@ -327,6 +327,7 @@ class Code:
         self.variables: dict[str, Allocation] = {}
         self._memory: dict[int, Allocation] = {}  # by the id of the variable
         self._tracked: dict[int, tuple[Callable[..., Any], dict[int, int]]] = {}  # see tracked()
+        self._signatures: dict[int, str] = {}  # of functions, by their numbers
         self._numbers: dict[int, list[int]] = {}  # of the lines of generated code, by the id of their instruction
         self._numbered = 0  # how many lines are in it
         self._recorded: _Recorded | None = None
@@ -392,6 +393,10 @@ class Code:
         for variable in self._variables():
             self._initialise(unit, variable)
         self._unit = unit
+        for each in self.module.functions.values():
+            self._signatures[each.index] = signature(
+                (*each.parameters, *each.parameter_registers), (*each.returns, *each.return_registers)
+            )
         self.translated = [translate(unit, prepared) for prepared in unit.prepared.values()]
         most = MOST_SHARED
         if self.module.target.endswith("a"):
@@ -472,7 +477,7 @@ class Code:
             wanted = self._wanted[kernel] = [function for function in called if not function.entry]
         if wanted:
             launch.shared_at = [kernel.shared.get(id(variable), 0) for variable in self._unit.shared_variables]
-            launch.signatures = {each.index: each.signature for each in wanted}
+            launch.signatures = self._signatures
             launch.prototypes = self.module.prototypes
             makers = names["functions"](launch)
             for function in wanted:

@@ -30,7 +30,6 @@ from ..core.context import attempt
 from ..core.host_functions import for_graph
 from ..core.points import is_barred
 from ..core.stream_arguments import LEGACY, InContext
-from ..memory.ordering import finish
 from .conditions import Condition, refused
 
 TYPE_CHECKING = False
@@ -197,7 +196,7 @@ def check_open(graph: Graph) -> None:
 def _settle(graph: Graph, array: Any = None, side: Any = None) -> None:
     """Wait until an array is ready. Those of other libraries were viewed in the order of the legacy default stream."""
     if side is not None and side.ours:
-        finish(array)  # a graph cannot wait for work outside of it
+        gpu.finish(array)  # a graph cannot wait for work outside of it
     elif not is_barred(graph._primary.calls):
         graph._primary.calls.cuStreamSynchronize(as_argument(LEGACY))
 

@@ -11,7 +11,6 @@ Read next    parser.py, which creates these; ../translating/registers.py and ../
 from __future__ import annotations
 
 import re
-from functools import cached_property
 
 from ...machine.codes import INVALID_PTX
 
@@ -312,11 +311,6 @@ class Function:
         self.index = 0  # its number in the module, and part of its address
         self.python = ""
         self.scope: Scope | None = None
-
-    @cached_property
-    def signature(self) -> str:
-        """Return how values get into and out of it: see `signature`."""
-        return signature([*self.parameters, *self.parameter_registers], [*self.returns, *self.return_registers])
 
 
 class Module:

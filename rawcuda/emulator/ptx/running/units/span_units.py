@@ -43,6 +43,8 @@ def span(
     if count > 1 and at + count > len(view):
         thread.reach(address + count - 1, 0, "B", 1)
         raise Fault(ILLEGAL_ADDRESS, f"{count} bytes at address {address:#x} are not in one piece of memory")
+    if writes and view.readonly:
+        raise Fault(ILLEGAL_ADDRESS, f"{launch.space.explain(address, count)}, which kernels may only read")
     if launch.history is not None and writes and needs:  # the reductions of a bulk copy are relaxed atomics
         launch.history.atomic(address, count, line, "gpu", "", True)
     elif launch.history is not None and writes:
