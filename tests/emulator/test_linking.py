@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.emulator.emulator_client import HEAD, KERNELS, Client, Failed
+from tests.subject import module
 
 OUT = ctypes.c_uint64()
 CUBIN, PTX, FATBIN, OBJECT, LIBRARY, NVVM = range(6)
@@ -178,6 +179,16 @@ def test_what_cannot_be_linked(client: Any) -> None:
     assert client.code("cuLinkComplete", state, OUT, 0) == 1  # nothing was added
     assert client.code("cuLinkCreate_v2", 0, 0, 0, 0) == 1
     client.do("cuLinkDestroy", state)
+
+
+def test_the_lines_into_which_code_was_inlined_are_of_its_own_files() -> None:
+    linking, head = module("emulator.ptx.reading.ptx_linking"), ".version 8.0\n.target sm_80\n.address_size 64\n"
+    first = head + '.file 1 "one.cu"\n.visible .func f() { .loc 1 5 1\n ret; }'
+    second = head + '.file 1 "two.cu"\n.visible .func g() { .loc 1 7 1, function_name n, inlined_at 1 9 3\n ret; }'
+    merger = linking.Merger()
+    for number, text in enumerate((first, second)):
+        merger.add(linking.Unit(text, f"text {number}", (9, 0)))
+    assert ".loc 2 7 1, function_name n, inlined_at 2 9 3" in merger.complete()
 
 
 def test_a_link_belongs_to_its_context(client: Any) -> None:

@@ -61,7 +61,7 @@ L:  {{ .param .b32 q; .param .align 8 .b8 s[8];
     ld.param.b32 %r2, [s]; ld.param.b32 %r3, [s+4]; }}
     add.u32 %r2, %r2, %r3;
     st.global.u32 [%d1], %r2; add.u64 %d1, %d1, 4;
-    add.u32 %r1, %r1, 1; setp.lt.u32 %p, %r1, 600; @%p bra L;
+    add.u32 %r1, %r1, 1; setp.lt.u32 %p, %r1, 3000; @%p bra L;
     ret;
 }}
 """
@@ -73,20 +73,22 @@ def through(inner: str = "", outer: str = "", change: str = "") -> str:
 
 
 @WATCH
-@pytest.mark.parametrize("frames", [("", ""), (LOCAL, ""), ("", LOCAL), (LOCAL, LOCAL)], ids=str)
+@pytest.mark.parametrize(
+    "frames", [("", ""), (LOCAL, ""), ("", LOCAL), (LOCAL, LOCAL)], ids=["no frame", "inner", "outer", "both"]
+)
 def test_the_address_of_a_parameter_is_that_of_this_call(frames: tuple[str, str], watch: bool) -> None:
     here = Machine(through(*frames))
     here.space.watch = watch
-    out = here.buffer("I", [0] * 600)
+    out = here.buffer("I", [0] * 3000)
     here.run("k", out)
-    assert out.values() == [2 * number for number in range(600)]
+    assert out.values() == [2 * number for number in range(3000)]
 
 
 def test_a_function_that_writes_to_its_parameter_does_not_change_that_of_its_caller() -> None:
     here = Machine(through(change="st.local.u32 [%d1], %r2; ld.param.u32 %r2, [p]; add.u32 %r1, %r2, 0;"))
-    out = here.buffer("I", [0] * 600)
+    out = here.buffer("I", [0] * 3000)
     here.run("k", out)
-    assert out.values() == [2 * number + 1 for number in range(600)]
+    assert out.values() == [2 * number + 1 for number in range(3000)]
 
 
 @pytest.mark.parametrize("name", "qs")
@@ -173,7 +175,7 @@ def test_a_global_atomic_is_not_of_shared_memory(atomic: str) -> None:
 @BOTH
 @pytest.mark.parametrize("offset", [400, 2])
 def test_a_load_past_the_parameters_that_never_runs_does_no_harm(offset: int, executor: str) -> None:
-    body = f"setp.eq.u32 %p1, 1, 1; mov.u32 %r2, 7; @%p1 bra E; ld.param.u32 %r2, [n+{offset}];"
+    body = f"setp.eq.u32 %p1, 1, 1; mov.u32 %r2, 7; @%p1 bra E; ld.param.u32 %r3, [n+{offset}]; mov.u32 %r2, %r3;"
     body += "E: st.global.u32 [%out], %r2;"
     here = Machine(kernel(body, ".param .u64 out, .param .u32 n"), executor=executor)
     out = here.buffer("I", [0])

@@ -272,6 +272,23 @@ def test_many_loops_in_loops_are_not_for_arrays(monkeypatch: pytest.MonkeyPatch)
         graph.program_of(*made)
 
 
+def test_forms_that_track_undefined_values_are_made_in_linear_time(capfd: pytest.CaptureFixture[str]) -> None:
+    """Each is made on first use, one function after another."""
+
+    def measured(n: int) -> int:
+        memory = module("emulator.machine.space").Space(watch=True)
+        memory.executor = "scalar"
+        read = "ld.param.u64 %d, [p]; ld.global.u32 %r, [%d]; add.u32 %r, %r, 1; st.global.u32 [%d], %r; ret;"
+        functions = many(n, f".func f#(.param .u64 p) {{ .reg .b32 %r; .reg .b64 %d; {read} }}")
+        calls = many(n, "add.u64 %d1, %d1, 4; { .param .u64 q; st.param.u64 [q], %d1; call f#, (q); }")
+        text = f"{HEAD}{functions}.entry k(.param .u64 a){{ .reg .b64 %d<2>; ld.param.u64 %d1, [a]; {calls} ret; }}"
+        code, where = ptx.load(text.encode(), memory, architecture=(9, 0)), memory.allocate(2048).base
+        return steps(code.entries["k"], lambda entry: entry.run((1, 1, 1), (1, 1, 1), 0, where.to_bytes(8, "little")))
+
+    measured(5)
+    assert measured(200) <= 12 * measured(20)
+
+
 def test_reports_of_a_launch_take_linear_time(capfd: pytest.CaptureFixture[str]) -> None:
     def measured(n: int) -> int:
         memory = module("emulator.machine.space").Space(watch=True)

@@ -195,6 +195,8 @@ def test_the_log_names_the_line() -> None:
     [
         ("istypep.texref %p1, %d1;", "'istypep.texref' is not emulated: textures"),
         ("wgmma.fence.sync.aligned;", "warp group"),
+        (".local .b32 a[2][0];", "Array of incomplete type"),
+        (".shared .b32 a[2][];", "Parsing error near ']'"),
     ],
 )
 def test_opcodes_that_are_refused_are_named_with_their_line(text: str, words: str) -> None:

@@ -329,7 +329,7 @@ ARRIVING = """
     @%p1 bra SECOND;
     bar.sync 1, 64; ld.shared.u32 %r4, [%r2]; st.global.u32 [%out], %r4; ret;
 SECOND:
-    mov.u32 %r3, 7; st.shared.u32 [%r2+-128], %r3; bar.sync 1, 64;
+    bar.sync 2, 32; mov.u32 %r3, 7; st.shared.u32 [%r2+-128], %r3; bar.sync 1, 64;
 """
 
 

@@ -378,12 +378,12 @@ class Team:
         self.block.order()
         if self.block.launch.history is not None:
             self.block.launch.history.arrive(self.block, t, request[1])
+        self.waiting[t] = None
+        self.ready[t // 32][t] = None
         arrived = self.arrived.get(request[1], 0) + 1
         if arrived == request[2] and not any(each and each[:2] == ("bar", request[1]) for each in self.waiting):
             arrived = 0  # the phase is complete, although no thread waits for it
         self.arrived[request[1]] = arrived
-        self.waiting[t] = None
-        self.ready[t // 32][t] = None
 
     def _barriers(self) -> bool:
         waiting = self.waiting
