@@ -1,7 +1,7 @@
-"""Addresses that a program calculates from names, and constants that it calculates: ptxas is the judge of both.
+"""Addresses that a program calculates from names, constants, and declarations: ptxas is the judge of all.
 
 The addresses of parameters of device functions, names plus an offset, windows of generic addresses, calls through
-pointers, constant expressions.
+pointers, constant expressions, declarations that are refused.
 """
 
 from __future__ import annotations
@@ -286,3 +286,44 @@ def test_ptxas_calculates_the_same_constants(tmp_path: Path) -> None:
     held = next(each for each in containers.sections(data) if each.name == ".nv.global.init")
     theirs = struct.unpack_from(f"<{len(texts)}q", data, held.offset)
     assert not [(text, ours, value) for (text, ours), value in zip(texts.items(), theirs) if ours != value]
+
+
+# -- declarations that ptxas refuses
+
+REFUSED = {
+    ".extern .global .b32 x = 4;": "No initial value is allowed for external symbol 'x'",
+    ".extern .global .b32 x; .visible .global .b64 x;": "Inconsistent redefinition of variable 'x'",
+    ".extern .global .b8 x[]; .visible .global .b32 x[4];": "Inconsistent redefinition of variable 'x'",
+    ".global .v4 .b64 x;": "exceeds 128 bit limit",
+    ".common .const .b32 x;": ".common variables must be declared in .global space",
+    ".shared .attribute(.managed) .b32 x;": "Illegal attribute '.managed' for symbol 'x'",
+    ".global .attribute(.foo) .b32 x;": "Parsing error near '.foo'",
+    ".global .f16 x = 0x3c00;": "No initial value is allowed for .f16 type",
+    ".global .b32 z; .global .u8 y = 0xfff(z);": "Invalid mask value '0xfff' used in initializer",
+    ".global .b32 z; .global .u8 y = 0xff0(z);": "Invalid mask value '0xff0' used in initializer",
+    ".global .b32 x[2][0];": "Array of incomplete type",
+    ".func (.param .b32 r, .param .b32 s) f() { ret; }": "Multiple return parameters require .reg",
+    ".entry k(.param .v2 .b32 p) { ret; }": "A vector cannot be a parameter of an .entry",
+    ".entry k() .maxntid 0 { ret; }": "Positive non-zero values expected for .maxntid",
+    ".entry k() .maxntid 1,2,3,4 { ret; }": "at most three",
+    ".entry k() .reqntid 32 .maxntid 64 { ret; }": "Conflicting directives: .maxntid and .reqntid",
+    ".entry k() .reqnctapercluster 2 .maxclusterrank 8 { ret; }": "Conflicting directives: .reqnctapercluster",
+    ".entry k() .blocksareclusters { ret; }": ".reqntid and .reqnctapercluster are required",
+    ".entry k() .noreturn { ret; }": "'.noreturn' does not belong to this kind of function",
+    ".func f() .maxntid 32 { ret; }": "'.maxntid' does not belong to this kind of function",
+}
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_declarations_that_are_refused(text: str) -> None:
+    assert REFUSED[text] in rejection(f"{HEAD}{text}\n").log
+
+
+@pytest.mark.skipif(PTXAS is None, reason="ptxas is not installed (pip install nvidia-cuda-nvcc)")
+@pytest.mark.once
+@pytest.mark.parametrize("text", REFUSED)
+def test_ptxas_refuses_them_too(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "declared.ptx"
+    path.write_text(f"{HEAD}{text}\n")
+    ran = subprocess.run([str(PTXAS), "-arch=sm_90", str(path), "-o", str(tmp_path / "made")], capture_output=True)
+    assert ran.returncode and b"line 4" in ran.stdout + ran.stderr

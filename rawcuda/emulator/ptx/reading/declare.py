@@ -39,6 +39,7 @@ BIGGEST_PARAMETER = 1 << 20
 DEEPEST_EXPRESSION = 64
 LONGEST_NUMBER = 4096  # characters
 _M64 = (1 << 64) - 1
+_BYTES = [0xFF << 8 * place for place in range(8)]
 _RANGE = re.compile(r"(?:%?[A-Za-z][\w$%]*|%?[_$][\w$%]+)\Z", re.ASCII)
 
 
@@ -365,15 +366,25 @@ def _named(tokens: Tokens, scope: Scope, space: str, linkage: str, kind: _Kind) 
     made.managed = kind.managed
     made.scalar = shape is None and kind.vector == 1
     made.element = width
+    if width > 16:
+        raise tokens.fail("Vector type too large, exceeds 128 bit limit")
+    if linkage == "common" and space != "global":
+        raise tokens.fail(".common variables must be declared in .global space")
+    if kind.managed and space != "global":
+        raise tokens.fail(f"Illegal attribute '.managed' for symbol '{name[:80]}'")
     if made.size > (BIGGEST_PARAMETER if space == "param" else BIGGEST_VARIABLE):
         raise Rejected.at(line, f"Variable '{name[:80]}' of {made.size} bytes does not fit", OUT_OF_MEMORY)
     if tokens.accept("="):
+        if linkage == "extern":
+            raise tokens.fail(f"No initial value is allowed for external symbol '{name[:80]}'")
         if space not in ("global", "const"):
             raise tokens.fail(f"Initial value not allowed for variable '{name[:80]}' in .{space} space")
         _initialiser(tokens, scope, made, BITS[type] // 8, shape, kind.vector)
     elif not count and linkage != "extern" and space != "param":
         raise tokens.fail(f"Non-external variable '{name[:80]}' has incomplete type")
     if isinstance(earlier, Variable):  # one declaration is .extern, and the other one has the size
+        if (earlier.type, earlier.space) != (type, space) or earlier.size != made.size and earlier.size and made.size:
+            raise tokens.fail(f"Inconsistent redefinition of variable '{name[:80]}'")
         if linkage != "extern":
             for field in Variable.__slots__:
                 setattr(earlier, field, getattr(made, field))
@@ -388,8 +399,8 @@ def _attributes(tokens: Tokens) -> bool:
     managed = False
     while not tokens.accept(")"):
         managed = managed or tokens.text == ".managed"
-        if tokens.kind == "end of text":
-            raise tokens.unexpected("')'")
+        if tokens.kind == "end of text" or tokens.text[:1] == "." and tokens.text not in (".managed", ".unified"):
+            raise tokens.unexpected("')', .managed or .unified")
         tokens.advance()
     return managed
 
@@ -462,9 +473,13 @@ def _value(tokens: Tokens, scope: Scope, type: str) -> int | Symbol:
     if isinstance(value, Int) and tokens.accept("("):
         inner = _symbol(tokens, scope)
         tokens.expect(")")
+        if value.value not in _BYTES:
+            raise tokens.fail(f"Invalid mask value '{value.value:#x}' used in initializer")
         inner.mask = value.value
         return inner
     bits = BITS[type]
+    if type in ("f16", "f16x2"):
+        raise tokens.fail(f"No initial value is allowed for .{type} type")
     if type in ("f32", "f64"):
         if isinstance(value, Int):
             raise tokens.fail("Initial value type mismatch")

@@ -56,6 +56,8 @@ _LIMITS = (
     ".maxntid", ".reqntid", ".minnctapersm", ".maxnctapersm", ".maxnreg", ".reqnctapercluster", ".maxclusterrank",
     ".explicitcluster", ".blocksareclusters", ".noreturn", ".pragma", ".abi_preserve", ".abi_preserve_control",
 )  # fmt: skip
+_OF_ENTRIES = frozenset("maxntid reqntid minnctapersm maxnctapersm maxnreg reqnctapercluster maxclusterrank "
+                         "explicitcluster blocksareclusters".split())  # fmt: skip
 _ALONE = (".explicitcluster", ".blocksareclusters", ".noreturn")  # limits without a number
 _USED_BYTES = re.compile(r'"used_bytes_mask +(0[xX][0-9a-fA-F]{1,8}|[1-9][0-9]{0,9})"\Z')
 _OPCODE = re.compile(r"[a-z][a-z0-9_]*(?:\.[\w:]+)*\Z", re.ASCII)
@@ -195,6 +197,10 @@ class _Parser:
             made.parameters = self._parameters(scope, made.parameter_registers)
         if entry and any(not each.size for each in made.parameters):
             raise Rejected.at(line, "A parameter of an .entry cannot be an incomplete array")
+        if entry and any(not each.scalar and each.element > BITS[each.type] // 8 for each in made.parameters):
+            raise Rejected.at(line, "A vector cannot be a parameter of an .entry")
+        if len(returns) > 1:
+            raise Rejected.at(line, "Multiple return parameters require .reg state space")
         if entry and made.parameter_registers:
             raise Rejected.at(line, "Parameters of an .entry must be in .param space")
         self._lay_out(made)
@@ -281,7 +287,18 @@ class _Parser:
                     values.append(value.value)
                 if not tokens.accept(","):
                     break
+            if len(values) > 3 or word in (".maxntid", ".reqntid") and not all(values):
+                raise tokens.fail(f"Positive non-zero values expected for {word}, at most three")
             made.limits[word[1:]] = tuple(values)
+        limits = made.limits
+        foreign = limits.keys() & ({"noreturn"} if made.entry else _OF_ENTRIES)
+        if foreign:
+            raise tokens.fail(f"'.{min(foreign)}' does not belong to this kind of function")
+        for one, other in (("maxntid", "reqntid"), ("reqnctapercluster", "maxclusterrank")):
+            if one in limits and other in limits:
+                raise tokens.fail(f"Conflicting directives: .{one} and .{other} cannot both be specified")
+        if "blocksareclusters" in limits and not ("reqntid" in limits and "reqnctapercluster" in limits):
+            raise tokens.fail(".reqntid and .reqnctapercluster are required for .blocksareclusters")
 
     # -- statements
 
