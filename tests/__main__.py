@@ -2,10 +2,10 @@
 
     python3 -m tests                     the folders null, emulator, driver, interop, vendored, docs
     python3 -m tests null driver         these folders only
-    python3 -m tests --change            what every change must pass, too: driver in lazy and random mode; a third of
-                                         the files on the oldest and the newest Python of this machine; a vendored
-                                         copy, the site, a part in WebAssembly, the instructions of hot calls; and a
-                                         tenth of the other heavy tests. The commit selects them
+    python3 -m tests --change            what every change must pass, too: a third of the files in lazy and random mode,
+                                         and on the oldest and the newest Python of this machine; a vendored copy,
+                                         the site, a part in WebAssembly, the instructions of hot calls; and a tenth
+                                         of the other heavy tests. The commit selects them
     python3 -m tests --heavy             all tests that the plain command omits: those above, every Python of this
                                          machine, interop with the large libraries (PyTorch, JAX, Warp, DALI,
                                          TensorFlow...), other projects' suites, corrections, campaigns, the harness

@@ -398,11 +398,12 @@ def test_the_tenths_of_many_commits_are_everything() -> None:
             self.fixturenames = ["rerun"] if number < 30 else []
 
     items = [Item(number) for number in range(73)]
-    tenths = [tuple(each.nodeid for each in tenth(items, f"commit {number}")) for number in range(200)]
-    assert len(set(tenths)) == 10 and {len(each) for each in tenths} == {7, 8}
+    tenths = [tuple(each.nodeid for each in tenth(items, f"commit {number}")) for number in range(400)]
+    assert len(set(tenths)) == 20
     assert {name for each in set(tenths) for name in each} == {each.nodeid for each in items}
     long = {each.nodeid for each in items if each.fixturenames}
-    assert {len(long.intersection(each)) for each in tenths} == {3}
+    assert {len(long.intersection(each)) for each in tenths} == {1, 2}
+    assert {len(each) - len(long.intersection(each)) for each in tenths} == {4, 5}
     assert tenth(items, "a") == tenth(items[::-1], "a")
 
 

@@ -14,8 +14,9 @@ pytestmark = pytest.mark.heavy
 
 @pytest.mark.every_change
 @pytest.mark.parametrize("mode, seed", [("lazy", 0), ("random", 1)])
-def test_driver_tests_pass(rerun: Rerun, mode: str, seed: int) -> None:
-    output = rerun([sys.executable, "-m", "pytest", "tests/driver", "--mode", mode, "--seed", str(seed), "--again"])
+def test_driver_tests_pass(rerun: Rerun, mode: str, seed: int, pytestconfig: pytest.Config) -> None:
+    command = [sys.executable, "-m", "pytest", "tests/driver", "--mode", mode, "--seed", str(seed), "--again"]
+    output = rerun([*command, *third_of(pytestconfig, mode)])
     assert f"{mode} mode, seed {seed}" in output
 
 
