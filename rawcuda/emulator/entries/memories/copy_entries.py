@@ -97,7 +97,9 @@ class Box:
     def stage(self, width: int, height: int, depth: int) -> None:
         """Keep what the rows contain now; what lies between them may not even be readable."""
         memory, at = self.rows(span_of(self, width, height, depth))
-        begins = [at + plane * self.plane + row * self.pitch for plane in range(depth) for row in range(height)]
+        if depth == 1 and (height == 1 or self.pitch == width):
+            width, height = width * height, 1
+        begins = (at + plane * self.plane + row * self.pitch for plane in range(depth) for row in range(height))
         self.image = memoryview(b"".join(memory[begin : begin + width] for begin in begins))
 
     def wrote(self, at: int, nbytes: int) -> None:
