@@ -370,6 +370,18 @@ def test_common_and_extern_variables(device: Any) -> None:
         assert out.tolist() == [9] == [made.global_("n").tolist()]
 
 
+@pytest.mark.parametrize("turned", [False, True])
+def test_types_that_differ(device: Any, turned: bool) -> None:
+    """nvcc declares an int[4] of another file as bytes, and defines it as words if they have values."""
+    first = HEAD + ".visible .global .align 4 .b32 t[4] = {1, 2, 3, 4};\n"
+    body = ".reg .b32 %r; .reg .b64 %d; ld.param.u64 %d, [o]; ld.global.u32 %r, [t+8]; st.global.u32 [%d], %r; ret;"
+    second = f"{HEAD}.extern .global .align 4 .b8 t[16];\n.visible .entry k(.param .u64 o) {{ {body} }}\n"
+    with device.link([second, first] if turned else [first, second]) as module:
+        out = device.zeros(1, "uint32")
+        module["k"].launch(out, grid=1, block=1)
+        assert out.tolist() == [3]
+
+
 def test_sizes_that_differ(device: Any) -> None:
     declared = (
         kernel()

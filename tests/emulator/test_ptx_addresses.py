@@ -293,7 +293,6 @@ def test_ptxas_calculates_the_same_constants(tmp_path: Path) -> None:
 REFUSED = {
     ".extern .global .b32 x = 4;": "No initial value is allowed for external symbol 'x'",
     ".extern .global .b32 x; .visible .global .b64 x;": "Inconsistent redefinition of variable 'x'",
-    ".extern .global .b8 x[]; .visible .global .b32 x[4];": "Inconsistent redefinition of variable 'x'",
     ".global .v4 .b64 x;": "exceeds 128 bit limit",
     ".common .const .b32 x;": ".common variables must be declared in .global space",
     ".shared .attribute(.managed) .b32 x;": "Illegal attribute '.managed' for symbol 'x'",

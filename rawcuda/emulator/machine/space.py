@@ -398,10 +398,7 @@ class Space:
             gone = self._live.pop(base, None)
             if gone is not None:
                 del bases[bisect_right(bases, base) - 1]
-                if gone._keep is not None:
-                    self._quarantine.append((gone._keep, gone.size))
-                while sum(size for _, size in self._quarantine) > QUARANTINED:
-                    self._quarantine.popleft()
+                self._put_aside(gone)
         if gone is None:
             raise Fault(INVALID_VALUE, f"free of {base:#x}: {self.explain(base, 1)}")
         if gone.origin:
@@ -410,6 +407,12 @@ class Space:
             made = ""
         self._graves.append((base, gone.size, f"{gone.describe()}{made} that was freed" + (where and f" at {where}")))
         gone.close()
+
+    def _put_aside(self, gone: Allocation) -> None:
+        if gone._keep is not None:
+            self._quarantine.append((gone._keep, gone.size))
+        while sum(size for _, size in self._quarantine) > QUARANTINED:
+            self._quarantine.popleft()
 
     def find(self, address: int) -> Allocation | None:
         """Return the live allocation that contains address, or None.

@@ -383,7 +383,8 @@ def _named(tokens: Tokens, scope: Scope, space: str, linkage: str, kind: _Kind) 
     elif not count and linkage != "extern" and space != "param":
         raise tokens.fail(f"Non-external variable '{name[:80]}' has incomplete type")
     if isinstance(earlier, Variable):  # one declaration is .extern, and the other one has the size
-        if (earlier.type, earlier.space) != (type, space) or earlier.size != made.size and earlier.size and made.size:
+        # (texts that were linked may differ in the type)
+        if earlier.space != space or earlier.size != made.size and earlier.size and made.size:
             raise tokens.fail(f"Inconsistent redefinition of variable '{name[:80]}'")
         if linkage != "extern":
             for field in Variable.__slots__:
