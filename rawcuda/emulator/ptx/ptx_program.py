@@ -424,13 +424,14 @@ class Code:
             )
         self.lines = lines
         self._texts = texts = _texts(lines)
+        source = self.source
         if self._dump is not None:
-            self.filename = self._dump(self.source)
+            self.filename = self._dump(source)
         else:
             self.filename = f"<ptx {next(_serial)}>"
         names: dict[str, Any] = {"__builtins__": _BUILTINS, "__name__": "ptx"}
         names.update(_NAMES)
-        if _UNITS.search(self.source):
+        if _UNITS.search(source):
             from .running.units import call_units
 
             names.update((name, getattr(call_units, name)) for name in call_units.__all__)
@@ -438,7 +439,7 @@ class Code:
         for first, last in zip(cuts, cuts[1:]):
             exec(self._code(texts[first:last], first), names)
         self.functions = names
-        linecache.cache[self.filename] = (len(self.source), None, texts, self.filename)  # the list will get longer
+        linecache.cache[self.filename] = (len(source), None, texts, self.filename)  # the list will get longer
 
     @property
     def source(self) -> str:
