@@ -289,6 +289,19 @@ def test_forms_that_track_undefined_values_are_made_in_linear_time(capfd: pytest
     assert measured(200) <= 12 * measured(20)
 
 
+def test_the_report_of_an_instruction_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads that store the same value without a barrier between them may do that in each iteration."""
+    races, made = module("emulator.ptx.running.races").Watch, []
+    race_of = races._race
+    monkeypatch.setattr(races, "_race", lambda *given: made.append(given) or race_of(*given))
+    body = "L: st.shared.u32 [s], 1; bar.sync 0; add.u32 %r0, %r0, 1; setp.lt.u32 %p1, %r0, 20; @%p1 bra L;"
+    memory = module("emulator.machine.space").Space(watch=True)
+    memory.executor = "scalar"
+    text = kernel(f".shared .b32 s; {body}", 2)
+    ptx.load(text.encode(), memory, architecture=(9, 0)).entries["k"].run((1, 1, 1), (64, 1, 1), 0, b"")
+    assert len(memory.warnings) == len(made) == 1
+
+
 def test_reports_of_a_launch_take_linear_time(capfd: pytest.CaptureFixture[str]) -> None:
     def measured(n: int) -> int:
         memory = module("emulator.machine.space").Space(watch=True)

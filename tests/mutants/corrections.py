@@ -582,8 +582,8 @@ CORRECTIONS = [
         "captures and graphs, read line by line",
         "adding a node waits for the default stream and breaks a capture",
         "gpu/graphs/node_parameters.py",
-        old="if not is_barred(graph._primary.calls):",
-        new="if True:",
+        old="    barred = is_barred(graph._primary.calls)\n",
+        new="    barred = False\n",
         test=(
             "driver/test_foreign_captures.py::"
             "test_adding_nodes_breaks_no_capture_of_a_stream_that_waits_for_the_default_stream[kernel]"
@@ -2745,7 +2745,7 @@ CORRECTIONS = [
         "an attack of an hour",
         "a node for a fill does not wait for what wrote its array",
         "gpu/graphs/node_parameters.py",
-        old="        gpu.finish(array)  #",
+        old="        gpu.finish(array, barred)  #",
         new="        pass  #",
         test="driver/test_graph_nodes.py::test_a_node_waits_for_the_copy_or_fill_that_wrote_its_array_last[a fill]",
     ),
@@ -2780,6 +2780,25 @@ CORRECTIONS = [
         old='shutil.which(name, path=locate.environment()["PATH"])',
         new="shutil.which(name)",
         test="driver/test_compile.py::test_what_nvcc_makes_depends_on_the_compiler_of_the_host",
+    ),
+    Correction(
+        "another attack of an hour",
+        "each store of the same value makes a report",
+        "emulator/ptx/running/races.py",
+        old="        if not launch.has_warned(frame):\n",
+        new="        if True:\n",
+        test="emulator/test_ptx_linear.py::test_the_report_of_an_instruction_is_made_once",
+    ),
+    Correction(
+        "another attack of an hour",
+        "a node waits for the default stream of its array and breaks a capture",
+        "gpu/memory/ordering.py",
+        old="    elif working == NO_SYNC or barred and working == _LEGACY:\n",
+        new="    elif working == NO_SYNC:\n",
+        test=(
+            "driver/test_foreign_captures.py::"
+            "test_adding_nodes_breaks_no_capture_of_a_stream_that_waits_for_the_default_stream[wide]"
+        ),
     ),
     Correction(
         "ptx_dos",

@@ -195,9 +195,10 @@ def check_open(graph: Graph) -> None:
 
 def _settle(graph: Graph, array: Any = None, side: Any = None) -> None:
     """Wait until an array is ready. Those of other libraries were viewed in the order of the legacy default stream."""
+    barred = is_barred(graph._primary.calls)
     if side is not None and side.ours:
-        gpu.finish(array)  # a graph cannot wait for work outside of it
-    elif not is_barred(graph._primary.calls):
+        gpu.finish(array, barred)  # a graph cannot wait for work outside of it
+    elif not barred:
         graph._primary.calls.cuStreamSynchronize(as_argument(LEGACY))
 
 

@@ -391,9 +391,10 @@ def wait_on_host(view: Description) -> None:
     finish(view)
 
 
-def finish(thing: Any) -> None:
+def finish(thing: Any, barred: bool = False) -> None:
     """Wait on the CPU until the copy or fill that wrote a view or a Memory last is done.
 
+    barred  whether to leave out a wait for the legacy default stream
     calls   cuStreamSynchronize
     """
     theirs, end = thing.stream, None
@@ -407,7 +408,7 @@ def finish(thing: Any) -> None:
             end = end_now(home, as_argument(working))
     if working is None:
         _forget_closed(thing, theirs)
-    elif working == NO_SYNC:
+    elif working == NO_SYNC or barred and working == _LEGACY:
         return
     elif primary is None:
         synchronize_contexts()

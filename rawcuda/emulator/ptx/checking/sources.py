@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import linecache
 import os
+import re
 import stat
 from bisect import bisect_right
 from typing import NamedTuple
@@ -34,6 +35,7 @@ PTX = "<ptx>"
 _LONGEST = 160
 _LARGEST = 1 << 20  # characters of a source file that are read
 _MOST_FILES = 16  # that are kept at a time
+_MOST_NAMES = 1000  # of which an address is calculated
 _SOURCES = (".cu", ".cuh", ".h", ".hpp", ".cpp", ".c", ".py", ".ptx", ".inl")  # how names of sources end
 
 
@@ -66,6 +68,7 @@ class Sources:
         self._known: dict[str, list[str]] = {}  # the lines by file, PTX for those of the PTX
         self._kept: Any = None  # the source from which the PTX was compiled in this process: see compiler/program.py
         self._declarations: dict[str, Declarations] = {}  # of one file
+        self._defined: dict[int, dict[str, set[str]]] = {}  # of one function, by its first line: see _defined()
 
     def location(self, line: int) -> tuple[int, int, int, int] | None:
         """Return the .loc that a PTX line belongs to, if its file is known."""
@@ -124,6 +127,30 @@ class Sources:
             return None
         return [("", type) for type in types]
 
+    @property
+    def ptx(self) -> list[str]:
+        """Return the lines of the PTX."""
+        return self._lines(PTX)
+
+    def reached(self, number: int, first: int) -> set[str]:
+        """Return the names of which the address of an access is calculated.
+
+        shape   number: of the line of the access; first: of the first line of its function
+        """
+        access = re.search(r"\[([^\[\]]{1,200})\]", self.ptx[number - 1])
+        if access is None or number < first:
+            return set()
+        if first not in self._defined:
+            self._defined = {first: _defined(self.ptx, first)}
+        reached: set[str] = set()
+        left = _WORD.findall(access[1])
+        while left and len(reached) < _MOST_NAMES:
+            name = left.pop()
+            if name not in reached:
+                reached.add(name)
+                left += self._defined[first].get(name, ())
+        return reached
+
     def _quote(self, file: str, line: int, column: int) -> Quote:
         lines, text = self._lines(file), ""
         if 0 < line <= len(lines):
@@ -157,6 +184,22 @@ class Sources:
                 return [f"{each}\n" for each in source.read(_LARGEST).split("\n")]
         except OSError:
             return []
+
+
+_DEFINES = re.compile(r"\s*(?:@!?%\w+\s+)?(?:mov|add|sub|mad|cvta|ld\.param)[\w.:]*\s+(%?[\w$]+)\s*,([^;]{0,200});")
+_WORD = re.compile(r"%?[A-Za-z_$][\w$]*")
+
+
+def _defined(lines: list[str], first: int) -> dict[str, set[str]]:
+    """Return of which names each register of a function is calculated; the function begins at a line."""
+    made: dict[str, set[str]] = {}
+    for text in lines[first - 1 :]:
+        if text.startswith("}"):
+            break
+        found = _DEFINES.match(text)
+        if found is not None:
+            made.setdefault(found[1], set()).update(_WORD.findall(found[2]))
+    return made
 
 
 def _is_readable(file: str) -> bool:

@@ -136,6 +136,7 @@ class Launch:
         self.space = space
         self.limits = limits
         self.functions: dict[int, Callable[..., Any]] = {}
+        self._warned: set[tuple[int, int]] = set()
         self.signatures: dict[int, str] = {}  # of device functions, by their numbers
         self.prototypes: dict[str, int] = {}  # the numbers of the signatures that calls through pointers expect
         self.clusters = grid
@@ -337,9 +338,16 @@ class Launch:
 
     def warn(self, text: str, frame: FrameType, *, aloud: bool = False) -> None:
         """Report a finding that does not stop the kernel, once for each place in the code; `aloud`: also on stderr."""
+        if self.has_warned(frame):
+            return
+        self._warned.add((id(frame.f_code), frame.f_lasti))
         if _place(frame) not in self.space.told and self.say is not None:
             self.space.told.add(_place(frame))
             self._tell(self.say(text, frame), aloud)
+
+    def has_warned(self, frame: FrameType) -> bool:
+        """Tell whether `warn` was called for an instruction. (To look up f_lineno takes time with the code before it.)"""
+        return (id(frame.f_code), frame.f_lasti) in self._warned
 
     def _tell(self, report: str, aloud: bool) -> None:
         self.space.warnings.append(report)

@@ -436,8 +436,9 @@ class Watch:
         start = at * self.granule // view.itemsize
         if tuple(view[start : start + len(values)]) != values:
             raise self._race("writes", q, thread, verb, stamp, line)
-        report = self._race("writes the same value again to", q, thread, verb, stamp, line).report
-        self.block.launch.warn(report, _frame_of_kernel())
+        frame, launch = _frame_of_kernel(), self.block.launch
+        if not launch.has_warned(frame):
+            launch.warn(self._race("writes the same value again to", q, thread, verb, stamp, line).report, frame)
 
     def _place(self, q: int) -> str:
         return f"shared address {q * self.granule:#x}"

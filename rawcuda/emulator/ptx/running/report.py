@@ -114,9 +114,9 @@ def _located(
         where.append(sources.place(line))
         if checker == "racecheck":
             numbers = [line, *map(int, re.findall(_PTX_LINE, text))]
-            if _is_update(numbers, module):
+            if _is_update(numbers, sources.ptx):
                 text = re.sub(f"{_BETWEEN}.*", _ATOMIC, text, flags=re.DOTALL)
-            elif same := _same_memory(numbers, launch, module, called):
+            elif same := _same_memory(numbers, launch, module, called, sources):
                 text, words = re.sub(f"{_BETWEEN}.*", lambda _: same, text, flags=re.DOTALL), ""
     shown += callers[:4]
     text = re.sub(r"\bgenerated line (\d{1,9})\b", lambda found: _ptx_line(int(found[1]), lines) or found[0], text)
@@ -260,9 +260,8 @@ _ATOMIC = (
 _NEAR = 20  # PTX lines from the read of an update to its write
 
 
-def _is_update(numbers: list[int], module: Module) -> bool:
+def _is_update(numbers: list[int], lines: list[str]) -> bool:
     """Tell whether the lines of a race read and write one address, by the same register, as in x[i] += 1."""
-    lines = module.text.split("\n")
     accesses = [re.search(r"\b(ld|st)\b[^;\[]{0,200}\[([^\[\]]+)\]", lines[number - 1]) for number in numbers]
     places = {(found[2].strip()) for found in accesses if found is not None}
     if len(numbers) < 2 or None in accesses or len(places) != 1:
@@ -273,17 +272,15 @@ def _is_update(numbers: list[int], module: Module) -> bool:
     return all(re.search(rf"\b{verb}\b[^;\[]{{0,200}}\[\s*{place}\s*\]", near) for verb in ("ld", "st"))
 
 
-_DEFINES = re.compile(r"\s*(?:@!?%\w+\s+)?(?:mov|add|sub|mad|cvta|ld\.param)[\w.:]*\s+(%?[\w$]+)\s*,([^;]{0,200});")
-_WORD = re.compile(r"%?[A-Za-z_$][\w$]*")
-
-
-def _same_memory(numbers: list[int], launch: Launch, module: Module, called: list[tuple[str, str, str]]) -> str:
+def _same_memory(
+    numbers: list[int], launch: Launch, module: Module, called: list[tuple[str, str, str]], sources: Sources
+) -> str:
     """Return the words for a race between accesses by two parameters that have the same memory, or ""."""
     function = module.functions.get(launch.name)
     if function is None or launch.kernel is None or len(numbers) != 2:
         return ""
     names = [variable.name for variable in function.parameters]
-    used = [_reached(number, function.line, module) & {*names} for number in numbers]
+    used = [sources.reached(number, function.line) & {*names} for number in numbers]
     given = []
     for number in sorted(names.index(name) for name in used[0] | used[1]):
         offset, size = launch.kernel.parameters[number]
@@ -302,28 +299,6 @@ def _same_memory(numbers: list[int], launch: Launch, module: Module, called: lis
     else:
         parts = "parts of "
     return f": {one} and {other} are {parts}the same memory: give another array for the output"
-
-
-def _reached(number: int, first: int, module: Module) -> set[str]:
-    """Return the names of which the address of an access is calculated; both numbers are of lines in one function."""
-    lines = module.text.split("\n")
-    access = re.search(r"\[([^\[\]]{1,200})\]", lines[number - 1])
-    if access is None or number < first:
-        return set()
-    sources: dict[str, set[str]] = {}
-    for text in lines[first - 1 :]:
-        if text.startswith("}"):
-            break
-        found = _DEFINES.match(text)
-        if found is not None:
-            sources.setdefault(found[1], set()).update(_WORD.findall(found[2]))
-    reached, left = set(), _WORD.findall(access[1])
-    while left:
-        name = left.pop()
-        if name not in reached:
-            reached.add(name)
-            left += sources.get(name, ())
-    return reached
 
 
 # -- the arguments of the kernel

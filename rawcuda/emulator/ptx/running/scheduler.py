@@ -302,10 +302,10 @@ class Team:
 
     def _absent_mark(self, number: int, t: int, source: int, request: Request) -> Mark | None:
         """Return the mark of the value of a lane that takes no part in a shuffle."""
-        found = self._found("", t)
         launch = self.block.launch
-        if not launch.space.strict and (launch.code_name, -found.line) in launch.space.told:
+        if not launch.space.strict and (launch.code_name, -_line(self.waiting[t])) in launch.space.told:
             return None
+        found = self._found("", t)
         if request[2] is None:
             mask = ""
         else:
