@@ -346,7 +346,7 @@ class Launch:
             self._tell(self.say(text, frame), aloud)
 
     def has_warned(self, frame: FrameType) -> bool:
-        """Tell whether `warn` was called for an instruction. (To look up f_lineno takes time with the code before it.)"""
+        """Tell whether `warn` was called for an instruction. (f_lineno takes time in proportion to its place.)"""
         return (id(frame.f_code), frame.f_lasti) in self._warned
 
     def _tell(self, report: str, aloud: bool) -> None:
