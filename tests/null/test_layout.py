@@ -5,11 +5,12 @@ from __future__ import annotations
 import ctypes
 import random
 import re
+import types
 from array import array
 
 import pytest
 
-from tests.subject import module
+from tests.subject import module, rawcuda
 
 layout = module("elements.layout")
 
@@ -423,3 +424,12 @@ def test_broadcast_and_reshape_refuse_what_does_not_fit():
     for wanted in ((-1, -1), (-2, -3), (-1, 4), (-1, 0), (7,), ()):
         with pytest.raises(ValueError, match="reshape|unknown"):
             layout.reshape((2, 3), (12, 4), wanted, 4)
+
+
+def test_an_array_that_needs_too_much_host_memory_says_how_much(capfd):
+    """A view of few bytes, each of which stands for many elements."""
+    described = {"shape": (1 << 28, 1 << 28), "typestr": "|u1", "data": bytes(1), "strides": (0, 0), "version": 3}
+    view = rawcuda.view(types.SimpleNamespace(__array_interface__=described))
+    with pytest.raises(MemoryError, match=r"an array of shape .* and uint8 needs 72057594037927936 bytes"):
+        view.copy()
+    capfd.readouterr()  # CPython 3.11 may print a SystemError of its own
