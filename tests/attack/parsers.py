@@ -247,8 +247,9 @@ def read_lines_of_ptx(data: bytes) -> Any:
     module("emulator.impersonating.linker")._ENTRY.sub(r"\1 .maxnreg 32", text)
     module("gpu.kernels.driver_linking")._STRANGE_TARGET.findall(data)
     report._MEMORY.search(text)
-    report._reached(1, 1, SimpleNamespace(text=f"[%r1]\n{text}\n"))
-    return report._is_update([1, 2], SimpleNamespace(text=f"{text}\n{text}\n"))
+    made = SimpleNamespace(text=f"[%r1]\n{text}\n", functions={}, locations=[])
+    module("emulator.ptx.checking.sources").Sources(made).reached(1, 1)
+    return report._is_update([1, 2], f"{text}\n{text}\n".split("\n"))
 
 
 def read_ptx(data: bytes) -> Any:

@@ -346,7 +346,10 @@ class Launch:
             self._tell(self.say(text, frame), aloud)
 
     def has_warned(self, frame: FrameType) -> bool:
-        """Tell whether `warn` was called for an instruction. (f_lineno takes time in proportion to its place.)"""
+        """Tell whether `warn` was called for an instruction.
+
+        This does not ask for f_lineno, which takes time in proportion to the code before the instruction.
+        """
         return (id(frame.f_code), frame.f_lasti) in self._warned
 
     def _tell(self, report: str, aloud: bool) -> None:
