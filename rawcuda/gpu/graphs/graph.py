@@ -442,23 +442,24 @@ class Graph(Owned):
 
         calls   cuGraphGetEdges, cuGraphGetEdges_v2
         """
+        with self._asking():
+            return [(node_at(self, first), node_at(self, second)) for first, second in self._edges()]
+
+    def _edges(self) -> list[tuple[int, int]]:
         driver, handle, count = self._primary.driver, cuda_h.CUgraph(self.handle), ctypes.c_size_t()
         ask: Callable[..., object] = driver.cuGraphGetEdges
         data: list[object] = []
         if driver.has("cuGraphGetEdges_v2"):  # the first one refuses edges with data
             ask, data = driver.cuGraphGetEdges_v2, [None]
-        with self._asking():
-            ask(handle, None, None, *data, byref(count))
-            many = count.value
-            if not many:
-                return []
-            if data:
-                data = [(cuda_h.CUgraphEdgeData * many)()]
-            first, second = (cuda_h.CUgraphNode * many)(), (cuda_h.CUgraphNode * many)()
-            ask(handle, first, second, *data, byref(count))
-            return [
-                (node_at(self, word(first[index])), node_at(self, word(second[index]))) for index in range(count.value)
-            ]
+        ask(handle, None, None, *data, byref(count))
+        many = count.value
+        if not many:
+            return []
+        if data:
+            data = [(cuda_h.CUgraphEdgeData * many)()]
+        first, second = (cuda_h.CUgraphNode * many)(), (cuda_h.CUgraphNode * many)()
+        ask(handle, first, second, *data, byref(count))
+        return [*zip(map(word, first[: count.value]), map(word, second[: count.value]))]
 
     def add_edge(self, first: Node, second: Node) -> None:
         """Make the second node wait for the first.

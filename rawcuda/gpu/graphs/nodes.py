@@ -399,20 +399,24 @@ def array_of(nodes: list[Node]) -> ctypes.Array[_SimpleCData[int]] | None:
 
 def path(start: Node, end: Node) -> list[Node]:
     """Return the nodes of a path along edges from one node to another, including both, or an empty list."""
-    came: dict[Node, Node | None] = {start: None}
-    todo = [start]
+    if start is not end and not (start.succ and end.pred):
+        return []
+    followers: dict[int, list[int]] = {}
+    for one, other in start.graph._edges():
+        followers.setdefault(one, []).append(other)
+    came: dict[int, int] = {start.handle: 0}
+    todo = [start.handle]
     while todo:
-        node = todo.pop()
-        if node is end:
-            path: list[Node] = [node]
-            before = came[node]
-            while before is not None:
-                path.insert(0, before)
-                before = came[before]
-            return path
-        for other in node.succ:
+        one = todo.pop()
+        if one == end.handle:
+            path = []
+            while one:
+                path.append(node_at(start.graph, one))
+                one = came[one]
+            return path[::-1]
+        for other in followers.get(one, ()):
             if other not in came:
-                came[other] = node
+                came[other] = one
                 todo.append(other)
     return []
 

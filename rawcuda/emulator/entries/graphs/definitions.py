@@ -10,6 +10,7 @@ Read next    parameter_entries.py
 from __future__ import annotations
 
 import ctypes
+import struct
 
 from ...interface.thunks import WORD, entry, get_word, out, put_bytes, put_int, put_word, take
 from ...machine.codes import LOSSY_QUERY, Refused
@@ -344,9 +345,8 @@ def _list(machine: Machine, values: Iterable[int], address: int, count: int) -> 
     every = list(values)
     if address:
         room = get_word(count)
-        for index in range(room):
-            put_word(address + WORD * index, every[index] if index < len(every) else 0)
         every = every[:room]
+        put_bytes(address, struct.pack(f"<{len(every)}Q", *every) + bytes(WORD * (room - len(every))))
     put_word(count, len(every))
 
 
@@ -374,8 +374,7 @@ def _put_data(edges: list[tuple[Node, Node, bytes]], asked: int, address: int, c
         return
     if not asked:
         raise Refused(1, "the data of edges is written only together with their nodes: pass both arrays")
-    for index, (_, _, data) in enumerate(edges[: get_word(count)]):
-        put_bytes(address + WORD * index, data)
+    put_bytes(address, b"".join([data for _, _, data in edges[: get_word(count)]]))
 
 
 @entry(
@@ -434,7 +433,7 @@ def get_dependents_v2(machine: Machine, handle: int, address: int, data: int, co
     """Write the nodes that wait for a node."""
     out(count)
     node = node_at(machine, handle)
-    edges = [edge for edge in _edges(node.graph.nodes) if edge[0] is node]
+    edges = [(node, other, other.after[node]) for other in node.graph.nodes if node in other.after]
     _put_data(edges, address, data, count)
     _list(machine, [second.handle for _, second, _ in edges], address, count)
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import random
 import struct
+from bisect import bisect_left, insort
 
 from ...interface.thunks import WORD, entry, out, put_bytes, put_int, put_u64, put_uint, put_word, read
 from ...machine import queues
@@ -29,7 +30,7 @@ from .reservations import check_room
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from .objects import UserObject
 
@@ -117,28 +118,42 @@ def _steps(graph: Graph, first: frozenset[int], steps: list[tuple[Node, frozense
     returns  the steps for which a successor of the whole graph waits
     """
     ends: dict[Node, frozenset[int]] = {}
-    waiting = list(graph.nodes)
-    while waiting:
-        later = []
-        for node in waiting:
-            if any(other not in ends for other in node.after):
-                later.append(node)
-                continue
-            if node.after:
-                before = frozenset().union(*[ends[other] for other in node.after])
-            else:
-                before = first
-            if isinstance(node.does, Child):
-                ends[node] = _steps(node.does.graph, before, steps)
-            else:
-                ends[node] = frozenset((len(steps),))
-                steps.append((node, before))
-        if len(later) == len(waiting):
-            raise Refused(1, f"nodes wait for each other in a cycle: {later}")
-        waiting = later
+    for node in _sorted(graph.nodes):
+        if node.after:
+            before = frozenset().union(*[ends[other] for other in node.after])
+        else:
+            before = first
+        if isinstance(node.does, Child):
+            ends[node] = _steps(node.does.graph, before, steps)
+        else:
+            ends[node] = frozenset((len(steps),))
+            steps.append((node, before))
     if ends:
         return frozenset().union(*ends.values())
     return first
+
+
+def _sorted(nodes: Sequence[Node]) -> list[Node]:
+    """Return nodes in an order in which they can run: in that of their numbers, as often as it takes to reach all.
+
+    A node is reached one time later than a node for which it waits, if that one has a higher number.
+    """
+    number, left = {node: at for at, node in enumerate(nodes)}, {node: len(node.after) for node in nodes}
+    followers: dict[Node, list[Node]] = {node: [] for node in nodes}
+    for node in nodes:
+        for other in node.after:
+            followers[other].append(node)
+    times = {node: 0 for node in nodes if not left[node]}
+    ready = list(times)
+    for node in ready:  # it gets longer meanwhile
+        for other in followers[node]:
+            times[other] = max(times.get(other, 0), times[node] + (number[node] > number[other]))
+            left[other] -= 1
+            if not left[other]:
+                ready.append(other)
+    if len(ready) < len(nodes):
+        raise Refused(1, f"nodes wait for each other in a cycle: {[node for node in nodes if left[node]]}")
+    return sorted(ready, key=lambda node: (times[node], number[node]))
 
 
 def _order(machine: Machine, graph: Graph, disabled: set[Node]) -> list[Node]:
@@ -155,16 +170,22 @@ def _shuffled(
     steps: list[tuple[Node, frozenset[int]]], chance: random.Random | None
 ) -> list[tuple[Node, frozenset[int]]]:
     """Return steps in a permitted order: a random one, or, without `chance`, always the last step that can run."""
-    waiting, done, ordered = set(range(len(steps))), set[int](), []
-    while waiting:
-        ready = [number for number in sorted(waiting) if done >= steps[number][1]]
+    left, followers = [len(before) for _, before in steps], [list[int]() for _ in steps]
+    for number, (_, before) in enumerate(steps):
+        for other in before:
+            followers[other].append(number)
+    ready, ordered = [number for number, count in enumerate(left) if not count], []  # in the order of their numbers
+    while ready:
         if chance is None:
-            number = ready[-1]
+            number = ready.pop()
         else:
             number = chance.choice(ready)
-        waiting.remove(number)
-        done.add(number)
+            del ready[bisect_left(ready, number)]
         ordered.append(steps[number])
+        for other in followers[number]:
+            left[other] -= 1
+            if not left[other]:
+                insort(ready, other)
     return ordered
 
 
