@@ -650,6 +650,24 @@ def test_a_node_waits_for_the_copy_or_fill_that_wrote_its_array_last(device, gra
         assert (x.tolist(), y.tolist()) == (([7] * 8,) * 2 if kind != "a copy from it" else ([5] * 8,) * 2)
 
 
+def test_nodes_run_in_order_however_they_were_added(device, graph, word, step):
+    """A long chain whose first node was added last, and one of which each edge was added against its direction."""
+    nodes = [graph.kernel(step, word, digit) for digit in (3, 2, 1)]
+    for second, first in zip(nodes, nodes[1:]):
+        graph.add_edge(first, second)
+    graph.launch(rawcuda.Stream.legacy)
+    device.synchronize()
+    assert word.tolist() == [123]
+    with pytest.raises(ValueError, match="would create a cycle"):
+        graph.add_edge(nodes[0], nodes[2])
+    chain = [graph.empty() for _ in range(60)]
+    for first, second in zip(chain[::-1], chain[-2::-1]):
+        graph.add_edge(first, second)
+    with pytest.raises(ValueError, match="would create a cycle") as caught:
+        graph.add_edge(chain[0], chain[-1])
+    assert str(caught.value).count(" -> ") == 60
+
+
 def test_debug_dot(device, graph, word, step):
     first = graph.kernel(step, word, 1)
     graph.fill(word, 0, after=first)

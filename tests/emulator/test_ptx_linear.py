@@ -289,6 +289,26 @@ def test_forms_that_track_undefined_values_are_made_in_linear_time(capfd: pytest
     assert measured(200) <= 12 * measured(20)
 
 
+def test_fences_before_atomics_take_the_square_of_the_threads() -> None:
+    """What the threads publish at one place is joined; to join it anew for each thread would take the cube."""
+    body = """ld.param.u64 %d1, [out]; mov.u32 %r1, %tid.x; mul.wide.u32 %d2, %r1, 4; add.u64 %d2, %d1, %d2;
+    mov.u32 %r0, 0;
+L:  st.global.u32 [%d2+4], %r0; fence.sc.gpu; atom.global.add.u32 %r1, [%d1], 1;
+    add.u32 %r0, %r0, 1; setp.lt.u32 %p1, %r0, 3; @%p1 bra L;"""
+    text = kernel(body, 2).replace("k()", "k(.param .u64 out)")
+
+    def measured(threads: int) -> int:
+        memory = module("emulator.machine.space").Space(watch=True)
+        memory.executor, memory.races = "scalar", True
+        code, where = ptx.load(text.encode(), memory, architecture=(9, 0)), memory.allocate(4 * threads + 4)
+        where.data[:] = bytes(where.size)
+        where.wrote(0, where.size)
+        given = where.base.to_bytes(8, "little")
+        return steps(code.entries["k"], lambda entry: entry.run((1, 1, 1), (threads, 1, 1), 0, given))
+
+    assert measured(128) <= 17 * measured(32)
+
+
 def test_the_report_of_an_instruction_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Threads that store the same value without a barrier between them may do that in each iteration."""
     races, made = module("emulator.ptx.running.races").Watch, []

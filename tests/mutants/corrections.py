@@ -2801,6 +2801,25 @@ CORRECTIONS = [
         ),
     ),
     Correction(
+        "another attack of an hour",
+        "fences before atomics take cubic time",
+        "emulator/ptx/checking/access_order.py",
+        old="        made = Released(who)\n        made.writers |= released.writers\n",
+        new=(
+            "        made = Released(who)\n        made.writers |= released.writers\n        for _ in made.writers:\n"
+            "            _merge({1: 0}, released.known.get(2, {}))\n"
+        ),
+        test="emulator/test_ptx_linear.py::test_fences_before_atomics_take_the_square_of_the_threads",
+    ),
+    Correction(
+        "another attack of an hour",
+        "nodes that were added against the direction of their edges run in another order",
+        "emulator/entries/graphs/executables.py",
+        old="    return sorted(ready, key=lambda node: (times[node], number[node]))\n",
+        new="    return list(nodes)\n",
+        test="driver/test_graph_nodes.py::test_nodes_run_in_order_however_they_were_added",
+    ),
+    Correction(
         "ptx_dos",
         "a chain of empty blocks takes quadratic time",
         "emulator/ptx/translating/flow.py",

@@ -28,11 +28,10 @@ if TYPE_CHECKING:
     Knowledge = dict[int, int]
     Shared = dict[int, Knowledge]  # by scope
     Arrival = tuple[Knowledge, list[Shared]]
-    Released = list[tuple[int, int, Knowledge, int]]  # scope, thread, knowledge, time up to which the thread is known
     # a line of the PTX; in a function, also the generated lines above it
     Line = Union[int, tuple[int, tuple[int, ...]]]
 
-__all__ = ["SCOPES", "THREADS", "Access", "Order"]
+__all__ = ["SCOPES", "THREADS", "Access", "Order", "Released"]
 
 THREADS = 1024  # the largest number of threads in a block
 SCOPES = {"cta": 0, "cluster": 1, "gpu": 2, "sys": 3}
@@ -46,6 +45,23 @@ class Access:
 
     def __init__(self, time: int, who: int, line: Line, kind: int, scope: int) -> None:
         self.time, self.who, self.line, self.kind, self.scope = time, who, line, kind, scope
+
+
+class Released:
+    """What a place publishes: knowledge, by whom it reaches (see _reach), and the threads that have written it there.
+
+    What several threads publish at a place is one dictionary: one for each would take cubic time.
+    """
+
+    __slots__ = ("known", "writers")
+
+    def __init__(self, who: int) -> None:
+        self.known: Shared = {}
+        self.writers = {who}
+
+    def add(self, reach: int, more: Knowledge) -> None:
+        """Add knowledge."""
+        _merge(self.known.setdefault(reach, {}), more)
 
 
 class Order:
@@ -236,24 +252,29 @@ class Order:
         """Return what a place publishes after a strong write of a thread, in addition to what it published before."""
         own = self.publishes.get(who)
         if own is None:
-            own = [(scope, who, known, time) for scope, (known, time) in self.fences.get(who, {}).items()]
-            own += [(scope, who, known, 0) for scope, known in self.shared.get(who, {}).items()]
-            self.publishes[who] = own
-        if not own or not released:
-            return own or released
-        same = {id(known) for _, _, known, time in own if not time}
-        return [each for each in released if each[1] != who and id(each[2]) not in same] + own
+            own = self.publishes[who] = Released(who)
+            for scope, (known, time) in self.fences.get(who, {}).items():
+                own.add(_reach(scope, who), known)
+                own.add(_reach(scope, who), {who: time})
+            for scope, known in self.shared.get(who, {}).items():
+                own.add(_reach(scope, who), known)
+        if not own.known or not released:
+            return own if own.known else released
+        made = Released(who)
+        made.writers |= released.writers
+        for each in (released, own):
+            for reach, known in each.known.items():
+                made.add(reach, known)
+        return made
 
     def acquire(self, released: Released, who: int) -> None:
         """Add what a place publishes to the knowledge of a thread that reads it."""
         made: Knowledge | None = None
-        for scope, other, known, time in released:
-            if other != who and (scope >= 1 or other // THREADS == who // THREADS):
+        for reach, known in released.known.items():
+            if reach > 0 or reach == _reach(0, who):
                 if made is None:
                     made = dict(self.knows(who))
                 _merge(made, known)
-                if made.get(other, 0) < time:
-                    made[other] = time
         if made is not None:
             self.known[who] = made
 
@@ -261,6 +282,13 @@ class Order:
         """Return the thread that runs."""
         block: Any = self.launch.block
         return block.number * THREADS + block.running  # type: ignore[no-any-return]
+
+
+def _reach(scope: int, who: int) -> int:
+    """Return a number for the threads that a scope of a thread includes: the scope, or one for its block."""
+    if scope:
+        return scope
+    return -1 - who // THREADS
 
 
 def _block_fences(who: int, scope: int) -> int:

@@ -239,7 +239,7 @@ class History(Order):
                     self._race("write after write", "writes the same value to", who, line, q, cells, "wrote", store)
                 )
                 return
-            if plain or not any(each[1] == store.who for each in cell.released or ()):
+            if plain or cell.released is None or store.who not in cell.released.writers:
                 raise self._race("write after write", "writes", who, line, q, cells, "wrote", store)
         if not plain:
             return
