@@ -346,7 +346,7 @@ def _list(machine: Machine, values: Iterable[int], address: int, count: int) -> 
     if address:
         room = get_word(count)
         every = every[:room]
-        put_bytes(address, struct.pack(f"<{len(every)}Q", *every) + bytes(WORD * (room - len(every))))
+        put_bytes(address, struct.pack(f"{len(every)}N", *every) + bytes(WORD * (room - len(every))))
     put_word(count, len(every))
 
 
