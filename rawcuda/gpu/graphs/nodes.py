@@ -128,8 +128,9 @@ class Node:
     @property
     def number(self) -> int:
         """Return the place among the graph's nodes; raises Closed as `handle` does."""
-        self.handle
-        return self.graph.nodes.index(self)
+        handle = self.handle
+        with self.graph._asking():
+            return node_handles(self.graph).index(handle)
 
     @property
     def pred(self) -> list[Node]:
@@ -178,7 +179,7 @@ class Node:
                 root._nodes.pop(gone, None)
                 root._given.pop(gone, None)
                 graph._keep(gone, None)
-            if not node_handles(root):
+            if not has_nodes(root):
                 root._kept.clear()  # also what captures have used
                 root._changed()
 
@@ -487,7 +488,7 @@ def handles(ask: Callable[..., object]) -> list[int]:
     found = (cuda_h.CUgraphNode * max(count.value, 1))()
     if count.value:
         ask(found, byref(count))
-    return [word(found[index]) for index in range(count.value)]
+    return [*map(word, found[: count.value])]
 
 
 def node_handles(graph: Graph) -> list[int]:
@@ -497,6 +498,16 @@ def node_handles(graph: Graph) -> list[int]:
     """
     driver, handle = graph._primary.driver, cuda_h.CUgraph(graph.handle)
     return handles(lambda *given: driver.cuGraphGetNodes(handle, *given))
+
+
+def has_nodes(graph: Graph) -> bool:
+    """Tell whether a graph has nodes.
+
+    calls   cuGraphGetNodes
+    """
+    count = ctypes.c_size_t()
+    graph._primary.driver.cuGraphGetNodes(cuda_h.CUgraph(graph.handle), None, byref(count))
+    return bool(count.value)
 
 
 _SUBCLASSES: dict[str, type[Node]] = {"graph": ChildNode, "allocation": AllocationNode, "conditional": ConditionalNode}

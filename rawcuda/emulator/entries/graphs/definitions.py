@@ -209,23 +209,24 @@ def cycle_in(graph: Graph) -> list[Node]:
     """Return the nodes of a cycle, each of which waits for the next one, or an empty list."""
     done: set[Node] = set()
     for start in graph.nodes:
-        path: list[Node] = []
+        path: dict[Node, None] = {}
         trail: list[Iterator[Node]] = []
         node: Node | None = start
         while node is not None:
             if node in path:
-                return path[path.index(node) :]
+                found = [*path]
+                return found[found.index(node) :]
             if node in done:
                 node = None
             else:
-                path.append(node)
+                path[node] = None
                 trail.append(iter(node.after))
                 node = next(trail[-1], None)
             while node is None and trail:
                 node = next(trail[-1], None)
                 if node is None:
                     trail.pop()
-                    done.add(path.pop())
+                    done.add(path.popitem()[0])
     return []
 
 
@@ -342,7 +343,7 @@ def _refuse_memory(graph: Graph, what: str) -> None:
 def _list(machine: Machine, values: Iterable[int], address: int, count: int) -> None:
     """Write the handles that fit, and their number; without an array, write only the number of all handles."""
     out(count)
-    every = list(values)
+    every = [*values]
     if address:
         room = get_word(count)
         every = every[:room]
@@ -475,14 +476,14 @@ def get_child(machine: Machine, handle: int, address: int) -> None:
 def add_edges_v2(machine: Machine, handle: int, sources: int, targets: int, data: int, count: int) -> None:
     """Add edges, each of which must be new; cycles are found when the graph is instantiated."""
     graph = graph_at(machine, handle)
-    wanted: list[tuple[Node, Node, bytes]] = []
+    wanted: dict[tuple[Node, Node], bytes] = {}
     for index, (first, second, known) in enumerate(_pairs(machine, graph, sources, targets, count)):
         if first is second:
             raise Refused(1, f"{first!r} cannot wait for itself")
-        if known or (first, second) in [pair[:2] for pair in wanted]:
+        if known or (first, second) in wanted:
             raise Refused(1, f"there is an edge from {first!r} to {second!r} already")
-        wanted.append((first, second, _edge_data(data + 8 * index if data else 0)))
-    for first, second, one in wanted:
+        wanted[first, second] = _edge_data(data + 8 * index if data else 0)
+    for (first, second), one in wanted.items():
         second.after[first] = one
 
 
