@@ -90,7 +90,10 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if config.getoption("driver") == "emulator":  # the emulator respects it; here it is about the GPUs of the machine
         os.environ.pop("CUDA_VISIBLE_DEVICES", None)
-    for name in ("CI", "BUILD_NUMBER"):  # where one is set, pytest looks for all differences of two lists: in cubic time
+    for name in (
+        "CI",
+        "BUILD_NUMBER",
+    ):  # where one is set, pytest looks for all differences of two lists: in cubic time
         os.environ.pop(name, None)
     config.addinivalue_line("markers", "emulator_only(reason): a diagnostic that only the emulator gives")
     config.addinivalue_line("markers", "gpu_only(reason): only a GPU can show this, such as speed or real asynchrony")

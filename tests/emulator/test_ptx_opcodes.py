@@ -19,7 +19,7 @@ from typing import Any, Callable
 
 import pytest
 
-from tests.emulator.ptx_client import Machine, kernel
+from tests.emulator.ptx_client import EXECUTOR, Machine, kernel
 
 BITS = {"h": 16, "r": 32, "d": 64, "f": 32, "g": 64, "p": 1}
 HEAD = ".version 8.1\n.target sm_90\n.address_size 64\n"
@@ -136,9 +136,9 @@ def rows_for(text: str, classes: str) -> list[tuple[int, ...]]:
     return rows
 
 
-def run(text: str, classes: str, rows: list[tuple[int, ...]]) -> list[int]:
+def run(text: str, classes: str, rows: list[tuple[int, ...]], executor: str = EXECUTOR) -> list[int]:
     """Run one instruction over rows of operands."""
-    here = Machine(build(text, classes))
+    here = Machine(build(text, classes), executor=executor)
     flat = [number for row in rows for number in (*row, 0, 0, 0, 0)[:4]]
     out = here.buffer("Q", len(rows))
     here.run("k", out, here.buffer("Q", flat), block=len(rows))
@@ -806,6 +806,21 @@ def test_fused_multiply_add(kind: str, bits: int, mode: str) -> None:
             if not got & (1 << bits - 1) - 1 and not want & (1 << bits - 1) - 1:
                 continue  # the sign of an exact zero has its own test
             assert got == want or (bits == 64 and g(got) != g(got) and g(want) != g(want)), [hex(v) for v in row]
+
+
+@pytest.mark.parametrize("executor", ["scalar", "numpy"])
+@pytest.mark.parametrize("ftz", ["", ".ftz"])
+def test_a_coarse_quotient_by_a_large_number_is_zero(ftz: str, executor: str) -> None:
+    """The reciprocal of such a number is subnormal. source: PTX ISA, "div"."""
+    inf, nan, most = math.inf, math.nan, f(0x7F7FFFFF)
+    rows = [
+        (3.0, 2.0**127, 0.0), (-3.0, 2.0**127, -0.0), (3.0, -most, -0.0), (most, most, 0.0), (inf, 2.0**127, nan),
+        (2.0**126, 2.0**126, 1.0), (inf, 2.0**126, inf), (1.0, inf, 0.0), (inf, inf, nan), (1.0, nan, nan),
+        (nan, most, nan), (1.0, -0.0, -inf), (0.0, 0.0, nan),
+    ]  # fmt: skip
+    text = f"div.approx{ftz}.f32 D, A, B"
+    made = [f(got) for got in run(text, "fff", [(of_f(a), of_f(b)) for a, b, _ in rows], executor)]
+    assert [*map(str, made)] == [str(want) for *_, want in rows]
 
 
 @pytest.mark.parametrize("mode,sign", [("rn", 0), ("rz", 0), ("rm", 1), ("rp", 0)])

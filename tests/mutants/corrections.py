@@ -2582,6 +2582,22 @@ CORRECTIONS = [
     ),
     Correction(
         "the emulator, read line by line",
+        "a coarse quotient by a large number is exact",
+        "emulator/ptx/running/rounding.py",
+        old="    if abs(b) > 2.0**126:\n",
+        new="    if False:\n",
+        test="emulator/test_ptx_opcodes.py::test_a_coarse_quotient_by_a_large_number_is_zero[-scalar]",
+    ),
+    Correction(
+        "the emulator, read line by line",
+        "arrays give another coarse quotient by a large number",
+        "emulator/ptx/vectors/floats.py",
+        old="np.where(np.abs(b) > np.f4(2.0**126),",
+        new="np.where(b != b,",
+        test="emulator/test_ptx_opcodes.py::test_a_coarse_quotient_by_a_large_number_is_zero[-numpy]",
+    ),
+    Correction(
+        "the emulator, read line by line",
         "a function that writes to its parameter changes that of its caller",
         "emulator/ptx/translating/translate.py",
         old='= {self.slot(variable)}[:]")',

@@ -26,13 +26,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "INF", "NAN", "SPLIT", "T4", "TINY", "binary_logarithm", "bits_of_32", "bits_of_64", "coarse_inverse_root",
-    "copied_bits_of_32",
-    "coarse_reciprocal", "cosine", "directed_add", "directed_cvt", "directed_div", "directed_fma", "directed_mul",
-    "directed_rcp", "directed_sqrt", "directed_sub", "divide_by_zero", "float_of_32", "float_of_64", "fma_64",
-    "fma_midpoint", "inverse_root", "inverse_root_64", "maximum", "maximum_nan", "minimum", "minimum_nan",
-    "power_of_two", "root_of_other",
-    "round_ratio", "signs_multiplied", "sine", "test_property", "to_integer_value", "to_tf32", "to_whole",
-    "whole_to_single",
+    "coarse_quotient", "coarse_reciprocal", "copied_bits_of_32", "cosine", "directed_add", "directed_cvt",
+    "directed_div", "directed_fma", "directed_mul", "directed_rcp", "directed_sqrt", "directed_sub",
+    "divide_by_zero", "float_of_32", "float_of_64", "fma_64", "fma_midpoint", "inverse_root", "inverse_root_64",
+    "maximum", "maximum_nan", "minimum", "minimum_nan", "power_of_two", "root_of_other", "round_ratio",
+    "signs_multiplied", "sine", "test_property", "to_integer_value", "to_tf32", "to_whole", "whole_to_single",
 ]  # fmt: skip
 
 INF = inf
@@ -471,6 +469,13 @@ def power_of_two(a: float) -> float:
     if a >= 1024.0:
         return inf
     return 0.0 if a <= -1100.0 else 2.0**a
+
+
+def coarse_quotient(a: float, b: float) -> float:
+    """Return a / b as div.approx.f32 does: 0, or NaN for an infinite a, if the reciprocal of b is subnormal."""
+    if abs(b) > 2.0**126:
+        return a * copysign(0.0, b)
+    return a / b if b else divide_by_zero(a, b)
 
 
 def coarse_reciprocal(a: float) -> float:

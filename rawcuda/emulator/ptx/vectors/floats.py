@@ -25,10 +25,11 @@ if TYPE_CHECKING:
     Array = Any
 
 __all__ = [
-    "binary_logarithm", "coarse_inverse_root", "coarse_reciprocal", "cosine", "divide_double", "flushed", "fma_32",
-    "fma_64", "fma_parts", "from_bf16", "from_f16", "half_of_bf16", "half_of_f16", "inverse_root", "inverse_root_64",
-    "maximum", "minimum", "narrowed", "power_of_two", "product_error", "reciprocal", "root", "saturated",
-    "signs_multiplied", "sine", "tanh", "test_property", "to_integer", "to_whole",
+    "binary_logarithm", "coarse_inverse_root", "coarse_quotient", "coarse_reciprocal", "cosine", "divide_double",
+    "flushed", "fma_32", "fma_64", "fma_parts", "from_bf16", "from_f16", "half_of_bf16", "half_of_f16",
+    "inverse_root", "inverse_root_64", "maximum", "minimum", "narrowed", "power_of_two", "product_error",
+    "reciprocal", "root", "saturated", "signs_multiplied", "sine", "tanh", "test_property", "to_integer",
+    "to_whole",
 ]  # fmt: skip
 
 # -- floats
@@ -285,6 +286,11 @@ def inverse_root_64(a: Array) -> Array:
         places = np.flatnonzero(~usual)
         made[places] = list(map(rounding.inverse_root_64, a[places].tolist()))
     return made
+
+
+def coarse_quotient(a: Array, b: Array) -> Array:
+    """Return a / b as div.approx.f32 does: 0, or NaN for an infinite a, if the reciprocal of b is subnormal."""
+    return np.where(np.abs(b) > np.f4(2.0**126), a * np.copysign(np.f4(0), b), a / b)
 
 
 def coarse_reciprocal(a: Array) -> Array:

@@ -304,7 +304,7 @@ FLOATS: list[Row] = [
     ("mad .rnd .ftz? .sat?", "f32", "d a b c", "!fma", ""),
     ("mad .rnd", "f64", "d a b c", "!fma", ""),
     ("div .rnd .ftz?", "f32", "d a b", "round", "{a} / {b} if {b} else divide_by_zero({a}, {b})", "{a} / {b}"),
-    ("div .approx .ftz?", "f32", "d a b", "approx", "{a} / {b} if {b} else divide_by_zero({a}, {b})", "{a} / {b}"),
+    ("div .approx .ftz?", "f32", "d a b", "approx", "coarse_quotient({a}, {b})"),
     ("div .full .ftz?", "f32", "d a b", "approx", "{a} / {b} if {b} else divide_by_zero({a}, {b})", "{a} / {b}"),
     ("div .rnd", "f64", "d a b", "round", "{a} / {b} if {b} else divide_by_zero({a}, {b})",
      "divide_double({a}, {b})"),

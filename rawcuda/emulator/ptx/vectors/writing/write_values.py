@@ -45,9 +45,9 @@ _NUMBER = re.compile(r"0x[0-9a-f]+")
 _CALL = re.compile(r"(\w+)\(((\{\w+\}|'[^']*'|-?\w+)(, )?)*\)\Z")
 ARRAY_NAMES = frozenset(  # functions in rows that ../naming.py has, too
     "divide remainder find_bit find_nth reverse funnel permute bit_mask zero_extend sign_extend packed halves "
-    "signed_halves abs copysign inverse_root inverse_root_64 coarse_reciprocal coarse_inverse_root sine cosine "
-    "binary_logarithm power_of_two tanh test_property pair_add pair_sub pair_mul pair_fma mixed_add mixed_sub "
-    "mixed_fma".split()
+    "signed_halves abs copysign inverse_root inverse_root_64 coarse_quotient coarse_reciprocal coarse_inverse_root "
+    "sine cosine binary_logarithm power_of_two tanh test_property pair_add pair_sub pair_mul pair_fma "
+    "mixed_add mixed_sub mixed_fma".split()
 )
 _BY_THREAD = frozenset(
     "tid.x tid.y tid.z ctaid.x ctaid.y ctaid.z laneid warpid smid lanemask_eq lanemask_lt lanemask_le lanemask_gt "
