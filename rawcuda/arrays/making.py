@@ -84,9 +84,8 @@ def empty(device: Device, shape: Any, dtype: Any, kind: str = "device", stream: 
 
 def zeros(device: Device, shape: Any, dtype: Any, stream: Any = None) -> StridedView:
     """Return a new array on a device, in C order, of which every byte is 0."""
-    made = empty(device, shape, dtype)
-    made.stream = made.owner.fill(0, stream=stream).stream
-    return made
+    element = _element(dtype)
+    return empty(device, shape, element).fill(bytes(element.itemsize), stream=stream)
 
 
 def full(device: Device, shape: Any, value: Any, dtype: Any, stream: Any = None) -> StridedView:

@@ -591,6 +591,8 @@ def test_zeros_are_ready_in_the_order_of_their_fill(device):
         stream.synchronize()
         assert copied.tolist() == [0.0] * 8
         assert device.zeros((0, 3), "float32", stream=stream).tolist() == []
+        for other in (stream.handle, rawcuda.Stream.from_handle(stream.handle)):  # as one of another library
+            assert device.zeros(8, "float32", stream=other).stream is other
 
 
 WRITES = {

@@ -1066,8 +1066,17 @@ CORRECTIONS = [
         "work that uses what is released",
         "an array of zeros is copied before its stream has filled it",
         "arrays/making.py",
-        old="    made.stream = made.owner.fill(0",
-        new="    made.owner.fill(0",
+        old="    return empty(device, shape, element).fill(bytes(element.itemsize), stream=stream)",
+        new="    made = empty(device, shape, element)\n    made.owner.fill(0, stream=stream)\n    return made",
+        test="driver/test_copies.py::test_zeros_are_ready_in_the_order_of_their_fill",
+    ),
+    Correction(
+        "work that uses what is released",
+        "an array of zeros does not know the stream of another library that fills it",
+        "arrays/making.py",
+        old="    return empty(device, shape, element).fill(bytes(element.itemsize), stream=stream)",
+        new="    made = empty(device, shape, element)\n    made.stream = made.owner.fill(0, stream=stream).stream\n"
+        "    return made",
         test="driver/test_copies.py::test_zeros_are_ready_in_the_order_of_their_fill",
     ),
     Correction(
