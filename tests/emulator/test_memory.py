@@ -9,6 +9,7 @@ import random
 import struct
 import subprocess
 import sys
+import tracemalloc
 
 import pytest
 
@@ -52,6 +53,21 @@ def test_a_question_for_a_host_address_does_not_list_all_allocations(client, mon
     listed = []
     monkeypatch.setattr(type(client.emulator._machine.space), "live", lambda self: listed.append(self) or [])
     assert client.code("cuPointerGetAttribute", OUT, 2, ctypes.addressof(OUT)) == 1 and not listed
+
+
+def test_fills_that_are_pending_need_little_memory(client):
+    """Each kept a row of its target's size."""
+    nbytes, stream = 1 << 24, client.stream()
+    memory = client.allocate(nbytes)
+    tracemalloc.start()
+    try:
+        for value in range(4):
+            client.do("cuMemsetD32Async", memory, value, nbytes // 4, stream)
+        client.do("cuStreamSynchronize", stream)
+        assert tracemalloc.get_traced_memory()[1] < nbytes // 2
+    finally:
+        tracemalloc.stop()
+    assert client.download(memory + nbytes - 8, 8) == struct.pack("2I", 3, 3)
 
 
 def test_fresh_memory_is_not_zero(client):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import itertools
 import struct
+import tracemalloc
 
 import pytest
 
@@ -75,6 +77,42 @@ def test_memory_that_is_mapped_twice_has_one_content(client):
     client.do("cuMemSetAccess", base, 2 * GRAIN, access((0, 3)), 1)
     client.do("cuMemsetD8_v2", base, 5, 8)
     assert client.download(base + GRAIN, 8) == b"\5" * 8
+
+
+def device_memory(client):
+    return client.allocate(8 * GRAIN), lambda address: client.do("cuMemFree_v2", address)
+
+
+def mapped_memory(client):
+    base = client.get("cuMemAddressReserve", 8 * GRAIN, 0, 0, 0)
+    memory = client.get("cuMemCreate", 8 * GRAIN, properties(), 0)
+    client.do("cuMemMap", base, 8 * GRAIN, 0, memory, 0)
+    client.do("cuMemSetAccess", base, 8 * GRAIN, access((0, 3)), 1)
+
+    def unmap(address):
+        client.do("cuMemUnmap", address, 8 * GRAIN)
+        client.do("cuMemRelease", memory)
+        client.do("cuMemAddressFree", address, 8 * GRAIN)
+
+    return base, unmap
+
+
+@pytest.mark.parametrize("made", [device_memory, mapped_memory])
+def test_freed_memory_waits_for_no_garbage_collection(client, made):
+    """Objects that refer to each other kept its marks of what was written, and all bytes that had been mapped."""
+    gc.collect()
+    gc.disable()
+    tracemalloc.start()
+    try:
+        for _ in range(4):
+            address, free = made(client)
+            client.do("cuMemsetD8_v2", address, 7, 8)
+            client.do("cuCtxSynchronize")
+            free(address)
+        assert tracemalloc.get_traced_memory()[0] < 4 * GRAIN
+    finally:
+        tracemalloc.stop()
+        gc.enable()
 
 
 def test_what_was_written_through_one_mapping_is_written_in_all():

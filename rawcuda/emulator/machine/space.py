@@ -226,7 +226,8 @@ class Allocation:
 
     def close(self) -> None:
         """End this allocation: from now on, each view that the emulator has of it raises an error."""
-        self.alive, self._keep = False, None  # who holds this allocation until a garbage collection needs no pages
+        # Who holds this allocation until a garbage collection needs neither pages nor marks.
+        self.alive, self._keep, self.written = False, None, None
         for view, _, _ in list(self._views.values()):
             view.release()
         self._views.clear()

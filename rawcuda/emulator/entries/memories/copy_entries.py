@@ -45,6 +45,7 @@ __all__ = [
 ]
 
 _HOST, _DEVICE, _ARRAY, _UNIFIED = 1, 2, 3, 4
+_PIECE = 1 << 18  # how many elements a fill writes at once
 
 
 class Box:
@@ -585,13 +586,15 @@ def fill_work(
         raise Refused(1, f"rows of {nbytes} bytes do not fit into a pitch of {pitch}")
     box = device_box(machine, address, pitch, 0, (height - 1) * pitch + nbytes)
     refuse_read_only(machine, box)
-    row = value.to_bytes(width, "little") * count
 
     def run() -> None:
         memory, at = box.rows(0)
-        for index in range(height):
-            memory[at + index * pitch : at + index * pitch + nbytes] = row
-            box.wrote(at + index * pitch, nbytes)
+        piece = value.to_bytes(width, "little") * min(count, _PIECE)
+        for first in range(at, at + height * pitch, pitch) if height > 1 else (at,):
+            for begin in range(first, first + nbytes, len(piece)):
+                end = min(begin + len(piece), first + nbytes)
+                memory[begin:end] = piece[: end - begin]
+            box.wrote(first, nbytes)
 
     return run
 

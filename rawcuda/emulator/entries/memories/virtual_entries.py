@@ -96,6 +96,7 @@ def _forget(machine: Machine, physical: PhysicalMemory) -> None:
             physical.device.used -= physical.size
         if physical.backing is not None:
             physical.backing.close()
+        physical.data = physical.written = None  # not only when a garbage collection finds what refers to this
 
 
 def physical_over(machine: Machine, device: Device, backing: Backing) -> PhysicalMemory:
