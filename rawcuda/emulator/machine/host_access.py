@@ -36,13 +36,24 @@ def is_mapped(address: int, size: int) -> bool:
             lines = file.read().splitlines()
     except OSError:
         return True
-    at = address
-    for line in lines:  # "7f00-7f10 rw-p ...", sorted by address
-        place, rights = line.split(" ", 2)[:2]
-        first, end = (int(each, 16) for each in place.split("-"))
-        if first <= at < end and rights.startswith("r"):
-            at = end
+    at, low, high = address, 0, len(lines)
+    while low < high:  # "7f00-7f10 rw-p ...", sorted by address: look for the first one that ends behind `at`
+        middle = (low + high) // 2
+        if _range_of(lines[middle])[1] > at:
+            high = middle
+        else:
+            low = middle + 1
+    for line in lines[low:]:
+        first, end = _range_of(line)
+        if at >= address + size or first > at or line.split(" ", 2)[1][0] != "r":
+            break
+        at = end
     return at >= address + size
+
+
+def _range_of(line: str) -> tuple[int, int]:
+    first, end = line.split(" ", 1)[0].split("-")
+    return int(first, 16), int(end, 16)
 
 
 class HostAccess:

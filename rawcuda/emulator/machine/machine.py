@@ -294,6 +294,7 @@ class Machine:
         self.captures: set[Capture] = set()  # the captures in progress
         # the memory that nodes of graphs allocate, by its address; the nodes, and memory that was not freed, keep it
         self.graph_memory: WeakValueDictionary[int, Reservation] = WeakValueDictionary()
+        self.graph_bases: list[int] = []  # these addresses in order, with some of memory that is gone
         self.pools: list[Pool] = []  # the pools that are not destroyed
         self.physical: list[Any] = []  # every PhysicalMemory of entries/memories/virtual_entries.py
         self.restricted = False  # whether memory has existed to which a device or context may lack some access

@@ -345,9 +345,11 @@ class Space:
 
     def reservation(self, address: int) -> tuple[int, int] | None:
         """Return the first address and the size of the reservation that contains an address, or None."""
-        for base, (size, _) in list(self.reserved.items()):
-            if base <= address < base + size:
-                return base, size
+        bases = [*self.reserved]  # in order, since each new address is larger
+        at = bisect_right(bases, address)
+        size, _ = self.reserved.get(bases[at - 1], (0, "")) if at else (0, "")
+        if at and address < bases[at - 1] + size:
+            return bases[at - 1], size
         return None
 
     def map(

@@ -232,13 +232,15 @@ def _check_memory(machine: Machine, ready: GraphExec, order: Iterable[Node]) -> 
     """
     taken: dict[object, bool] = {}
     more: dict[Device, int] = {}  # how many bytes more than now the graph uses at this point of the order
+    most: dict[Device, int] = {}  # the largest of these numbers
     first = []
     for node in order:
         does = node.does
         if isinstance(does, (Allocate, Free)):
             memory = does.memory
             has = taken.get(memory, memory.is_taken)
-            more[memory.device] = more.get(memory.device, 0) + memory.size * (isinstance(does, Allocate) - has)
+            now = more.get(memory.device, 0) + memory.size * (isinstance(does, Allocate) - has)
+            more[memory.device], most[memory.device] = now, max(now, most.get(memory.device, 0))
             if isinstance(does, Free):
                 if not has:
                     raise Refused(1, f"this graph frees {memory.base:#x}, which is not allocated: allocate it first")
@@ -251,7 +253,8 @@ def _check_memory(machine: Machine, ready: GraphExec, order: Iterable[Node]) -> 
                     "instantiate the graph with CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH",
                 )
             taken[memory] = isinstance(does, Allocate)
-            check_room(machine, memory.device, more[memory.device])
+    for device, needed in most.items():
+        check_room(machine, device, needed)
     return first
 
 

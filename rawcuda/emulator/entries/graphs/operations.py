@@ -151,11 +151,8 @@ class Copy(Operation):
         """Refuse an empty copy, and addresses that are neither memory nor reserved for a graph."""
         if 0 in self.words[22:25]:
             raise Refused(1, "a copy node of zero bytes: width, height and depth must be at least 1")
-        try:
+        if not any(covers(machine, address) for address in (self.words[6], self.words[17])):
             copy_work(machine, self.words)
-        except Refused:
-            if not any(covers(machine, address) for address in (self.words[6], self.words[17])):
-                raise
 
     def check_in_body(self, machine: Machine) -> None:
         """Refuse what the body of a conditional node may not copy: pageable memory and arrays."""
@@ -204,11 +201,8 @@ class Fill(Operation):
             raise Refused(1, "a fill node of zero elements: width and height must be at least 1")
         if self.value >> 8 * self.width:
             raise Refused(1, f"the value {self.value:#x} does not fit into an element of {self.width} bytes")
-        try:
+        if not covers(machine, self.address):
             fill_work(machine, *self._arguments())
-        except Refused:
-            if not covers(machine, self.address):
-                raise
 
     def work(self, machine: Machine) -> Run:
         """Return the function that fills."""

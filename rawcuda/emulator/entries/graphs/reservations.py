@@ -9,6 +9,8 @@ Read next    executables.py
 
 from __future__ import annotations
 
+from bisect import bisect_right, insort
+
 from ...interface.thunks import entry, get_u64, out, put_u64
 from ...machine.codes import Refused
 from ...machine.machine import Device, Machine
@@ -104,7 +106,11 @@ def check_room(machine: Machine, device: Device, more: int) -> None:
 
 def covers(machine: Machine, address: int) -> bool:
     """Tell whether an address is reserved for memory of a graph, which may not exist now."""
-    return any(made.base <= address < made.base + made.size for made in _known(machine))
+    at = bisect_right(machine.graph_bases, address)
+    if not at:
+        return False
+    made = machine.graph_memory.get(machine.graph_bases[at - 1])
+    return made is not None and address < made.base + made.size
 
 
 def reserve(machine: Machine, graph: Graph, device: Device, nbytes: int, access: dict[int, int]) -> Reservation:
@@ -116,6 +122,10 @@ def reserve(machine: Machine, graph: Graph, device: Device, nbytes: int, access:
     base = machine.space.new_address(nbytes)
     made = Reservation(machine, device, base, nbytes, graph, access)
     machine.graph_memory[base] = made
+    if len(machine.graph_bases) > 2 * len(machine.graph_memory):  # most of this memory is gone
+        machine.graph_bases[:] = sorted(machine.graph_memory.keys())
+    else:
+        insort(machine.graph_bases, base)
     return made
 
 
