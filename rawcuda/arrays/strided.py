@@ -129,7 +129,7 @@ class StridedView(Reshaped, Numeric):
         made = self._derived(self.ptr, self.shape, self.strides)
         if stream is not None and self.is_device_accessible:
             gpu.make_wait(gpu.handle_of(stream), self)
-            made.stream = stream
+            made.stream = gpu.noted_form(stream)
         return made
 
     def _kept(self) -> object:

@@ -21,7 +21,7 @@ from ..protocols.description import Description, Place, place
 from ..remembered import Remembered
 from .copies.contiguous import copy_run, fill_run
 from .core.context import ANY_CALLS, context_of, some_context
-from .core.stream_arguments import LEGACY, NO_SYNC, handle_of, home_of, queue_of
+from .core.stream_arguments import LEGACY, NO_SYNC, handle_of, home_of, noted_form, queue_of
 from .devices.device import Device
 from .memory.ordering import device_of, finish, make_wait, pending_handle, wait_for, wait_in_order, wait_on_host
 from .streams.stream import Stream
@@ -54,6 +54,7 @@ __all__ = [
     "handle_of",
     "locate",
     "make_wait",
+    "noted_form",
     "pending_handle",
     "finish_view",
     "synchronize_device",
@@ -141,7 +142,7 @@ def finish_view(made: Description, stream: object) -> None:
     raises  ProtocolError   the driver does not know the address, or reports another device
     """
     where, pending = made._place, made.stream
-    made.stream = stream
+    made.stream = noted_form(stream)
     if stream is None and (pending is not None or where.protocol.startswith(("dlpack", "arrow"))):
         made.stream = LEGACY  # which the exporter has made to wait; None means that nothing is pending
     if 0 in made._shape:

@@ -376,7 +376,8 @@ def reader_by(
                         if cuda is not None and low and pending is None:  # finish_view() in short, which saves 100 ns
                             found = cuda.places_at(address)[readonly]
                             if found.device is not None:
-                                made._place, made.stream = found, stream
+                                made._place = found
+                                made.stream = None if stream is None else cuda.noted_form(stream)
                                 return made  # type: ignore[no-any-return]
                         made._place, made.stream = places[readonly], pending
                         if cuda is not None:

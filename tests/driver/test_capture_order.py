@@ -53,6 +53,27 @@ def test_a_view_of_another_stream_in_a_capture(device, streams, closed, waited):
     other.close()
 
 
+@pytest.mark.codes("cuStreamIsCapturing returned 906")
+@pytest.mark.parametrize("use", ["copy", "node"])
+def test_work_of_the_default_stream_before_a_capture_that_bars_it(device, streams, use):
+    """While a blocking stream is captured, no other stream can wait for the default stream; the CPU can."""
+    x, y, z = (device.full(4, 0, "float32") for _ in range(3))
+    other, ones = streams[0], device.full(4, 1, "float32")
+    device.synchronize()
+    with device.stream(nonblocking=False) as stream, device.graph() as nodes:
+        x.copy_from(ones)
+        with stream.capture() as graph:
+            if use == "copy":
+                y.copy_from(x, stream=other)
+            else:
+                nodes.copy(y, x)
+                nodes.launch(other)
+            z.fill(1, stream=stream)
+            other.synchronize()
+        graph.close()
+    assert y.tolist() == [1] * 4
+
+
 def test_memory_of_a_closed_stream_in_a_capture(device, streams):
     other, (stream, _) = device.stream(), streams
     memory = device.allocate(4, stream=other)

@@ -410,7 +410,8 @@ def test_the_same_copy_and_fill_again_do_what_the_first_ones_did(device, name):
             a.copy_from(b, stream=where)
             memory.copy_from(b, stream=where)
             rawcuda.synchronize()
-            assert a.tolist() == memory.view().tolist() == list(range(8)) and a.stream is (where or 1)
+            assert a.tolist() == memory.view().tolist() == list(range(8))
+            assert a.stream is (where or 1) or a.stream == 2 and name in ("per-thread", "2")
         assert "cuStreamWaitEvent" not in symbols(lambda: (a.copy_from(b, stream=where), a.fill(7, stream=where)))
         a.fill(3, stream=other)  # what is pending on another stream comes first, at the target and at the source
         assert symbols(lambda: a.copy_from(b, stream=where)) == ["cuStreamWaitEvent", "cuMemcpyAsync"]
@@ -634,6 +635,54 @@ def test_what_uses_a_memory_waits_for_its_last_copy_or_fill(device, write, read)
         assert READS[read](memory) == [5] * 8
 
 
+USES = {
+    "copy": lambda x, y, stream: y.copy_from(x, stream=stream),
+    "download": lambda x, y, stream: y.copy_from(x.download(stream=stream)),
+    "tolist": lambda x, y, stream: y.copy_from(array.array("i", x.tolist())),
+    "fill": lambda x, y, stream: y.copy_from(x.fill(7, stream=stream)),
+    "interface": lambda x, y, stream: y.copy_from(
+        rawcuda.view(types.SimpleNamespace(__cuda_array_interface__=x.__cuda_array_interface__), stream=stream),
+        stream=stream,
+    ),
+    "dlpack": lambda x, y, stream: y.copy_from(
+        rawcuda.view(
+            types.SimpleNamespace(__dlpack__=x.__dlpack__, __dlpack_device__=x.__dlpack_device__), stream=stream
+        ),
+        stream=stream,
+    ),
+    "pinned": lambda x, y, stream: y.copy_from(x, stream=stream),
+}
+
+
+@pytest.mark.parametrize("where", ["per-thread", "own", "legacy"])
+@pytest.mark.parametrize("use", USES)
+def test_another_thread_waits_for_the_per_thread_stream_that_wrote_an_array(device, use, where):
+    kind = "pinned" if use == "pinned" else "device"
+    x, y = (device.allocate(16, kind=kind).view("int32") for _ in range(2))
+    sevens, written, end = device.full(4, 7, "int32"), threading.Event(), threading.Event()
+    x.fill(0), y.fill(0)
+    device.synchronize()
+    x.stream = y.stream = sevens.stream = None  # or the default stream, which waits for every other one, would be used
+
+    def write():
+        x.copy_from(sevens, stream=rawcuda.Stream.per_thread)
+        written.set()
+        end.wait(60)
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        written.wait(60)
+        with device.stream() as stream, device.current():
+            USES[use](x, y, given(stream, where))
+            stream.synchronize()
+            rawcuda.Stream.per_thread.synchronize()
+        assert y.tolist() == [7] * 4
+    finally:
+        end.set()
+        thread.join()
+
+
 def test_memory_notes_no_stream_of_other_software(device):
     """Its handle means nothing any more, or its owner raises, when that has destroyed the stream."""
 
@@ -661,7 +710,7 @@ def test_memory_notes_no_stream_of_other_software(device):
         theirs.closed = True
         assert memory.fill(4).view().tolist() == [4] * 8 and array.tolist() == [5] * 8
         for stream in (rawcuda.Stream.legacy, rawcuda.Stream.per_thread, 1, 2):
-            assert memory.fill(3, stream=stream).stream is stream
+            assert memory.fill(3, stream=stream).stream in (stream, 2)  # (2: of this thread)
         device.synchronize()
 
 

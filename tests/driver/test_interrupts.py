@@ -387,6 +387,39 @@ def test_a_copy_that_an_exception_ends_writes_nothing_later(device: Any, late: N
         world.close()
 
 
+WRITES: dict[str, Callable[[World, Any], object]] = {
+    "copy": lambda w, x: x.copy_from(w.a, stream=w.stream),
+    "copy backwards": lambda w, x: x.copy_from(w.a[::-1], stream=w.stream),
+    "fill": lambda w, x: x.fill(1, stream=w.stream),
+    "fill of another element": lambda w, x: x.fill(0.1, stream=w.stream),
+    "copy to a Memory": lambda w, x: x.copy_from(w.a, stream=w.stream),
+    "fill of a Memory": lambda w, x: x.fill(1, stream=w.stream),
+    "batch": lambda w, x: rawcuda.copy_batch([(x, w.a), (w.b, w.a)], stream=w.stream),
+    "copy to an array": lambda w, x: x.copy_from(w.a, stream=w.stream),
+    "copy between arrays": lambda w, x: x.copy_from(w.texels, stream=w.stream),
+}
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_work_that_an_exception_ends_is_not_done_over_later_work(device: Any, late: None, name: str) -> None:
+    """The driver may have queued it, so the memory knows its stream."""
+    world, nth, hit, twos = World(device), 0, True, device.full(8, 2, "float32")
+    try:
+        while hit:
+            nth += 1
+            view = device.full(8, 0, "float32")
+            x: Any = view.owner if "Memory" in name else device.array(8, "float32") if "array" in name else view
+            device.synchronize()
+            with device.current():  # as above
+                hit = interrupted(lambda x=x: WRITES[name](world, x), nth)  # type: ignore[misc]
+            x.copy_from(twos)
+            device.synchronize()
+            assert (view if x is view.owner else x).tolist() == [2] * 8, f"line {nth}"
+        assert nth > 15
+    finally:
+        world.close()
+
+
 class Freed:
     """Memory of another library, which frees it in the order of its own stream as soon as nobody holds it."""
 

@@ -55,6 +55,12 @@ def test_a_question_for_a_host_address_does_not_list_all_allocations(client, mon
     assert client.code("cuPointerGetAttribute", OUT, 2, ctypes.addressof(OUT)) == 1 and not listed
 
 
+def test_device_memory_is_no_host_side(client):
+    first, second = client.allocate(64), client.allocate(64)
+    for call in (("cuMemcpyHtoD_v2", first, second, 64), ("cuMemcpyDtoH_v2", first, second, 64)):
+        assert client.code(*call) == 1 and "the host cannot use it" in client.emulator.explain(1)
+
+
 def test_fills_that_are_pending_need_little_memory(client):
     """Each kept a row of its target's size."""
     nbytes, stream = 1 << 24, client.stream()

@@ -19,7 +19,7 @@ from ...arrays.copying import CheckedCopy
 from ...arrays.host_copy import box_of
 from ...driver import as_argument
 from ...elements import layout
-from ...errors import a_kind, worded
+from ...errors import CudaError, a_kind, worded
 from ...headers import cuda_h
 from ...protocols.description import Unaddressed
 from ..core.points import capture_number
@@ -96,19 +96,24 @@ def _copy_all(
     alone = [each for each in copies if each not in taken]
     _make_all_ready(together, home, stream)
     foreign = not all(each.to.ours and each.of.ours for each in together)
+    before = [each.dst.stream for each in together]
     waits = order == _ORDERS["during_api_call"] or any("host" in (each.to.kind, each.of.kind) for each in together)
     try:
+        for each in together:
+            note(each.dst, given)  # before the calls: an interrupt may end them
         if runs:
             _copy_runs(calls, queue, runs, order, prefer_overlap, home)
         if boxes:
             _copy_boxes(calls, queue, boxes, order, prefer_overlap, home)
-        _keep_all(together, home, stream, given)
+        _keep_all(together, home, stream)
         _make_each(alone, given)
         if waits:
             calls.cuStreamSynchronize(queue)
     except BaseException as error:
-        if foreign:
+        if foreign or isinstance(error, CudaError):
             end_work(error, home, queue, together)
+            for each, stream in zip(together, before):
+                each.dst.stream = stream
         raise
 
 
@@ -123,12 +128,11 @@ def _make_all_ready(together: list[CheckedCopy], home: PrimaryContext, stream: A
         each.dst.ptr, each.src.ptr  # raises Closed: the code of a stream may have closed memory
 
 
-def _keep_all(together: list[CheckedCopy], home: PrimaryContext, stream: Any, given: Any) -> None:
+def _keep_all(together: list[CheckedCopy], home: PrimaryContext, stream: Any) -> None:
     for each in together:
         for thing, side in ((each.dst, each.to), (each.src, each.of)):
             if side.kind != "host":
                 keep(home, stream, thing, side)
-        note(each.dst, given)
 
 
 def _make_each(copies: list[CheckedCopy], stream: Any) -> None:

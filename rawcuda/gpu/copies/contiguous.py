@@ -16,10 +16,11 @@ from sys import byteorder
 from ...arrays.copying import pattern_of, widest
 from ...arrays.host_copy import LARGEST_PITCH
 from ...driver import as_argument
+from ...errors import CudaError
 from ...ownership import drain, dropped
 from ..core.context import reaches
 from ..core.points import retained, sweep, waiting
-from ..core.stream_arguments import LEGACY, StreamHandle, home_of, is_lasting, queue_of, work_handle
+from ..core.stream_arguments import LEGACY, StreamHandle, home_of, is_lasting, noted_form, queue_of, work_handle
 from ..memory.memory import Memory
 from ..memory.ordering import PAGEABLE, end_work, hold_captures, keep, make_ready, note
 
@@ -52,9 +53,7 @@ def copy_run(dst: Any, src: Any, to: Side, of: Side, stream: Any) -> bool:
     if isinstance(stream, StreamHandle) and stream._primary is primary:
         queue, using = stream._argument or stream._prepare(), stream
     else:
-        queue, using = _other_queue(stream, primary)
-        if stream is None:
-            stream = using
+        queue, using, stream = _other_queue(stream, primary)
         if queue is None:
             return False
         if using is not stream:
@@ -69,9 +68,13 @@ def copy_run(dst: Any, src: Any, to: Side, of: Side, stream: Any) -> bool:
     if theirs is not None and theirs is not stream and theirs is not before:
         make_ready(primary, using, src)
         dst.ptr, src.ptr
-    primary.calls.cuMemcpyAsync(to.argument, of.argument, to.form.size, queue)
     if to.form.dtype is not None or is_lasting(stream):  # a Memory may outlive the streams of other software
-        dst.stream = stream  # its elements will be ready in this stream's order
+        dst.stream = stream  # its elements will be ready in this stream's order; an interrupt may end the call
+    try:
+        primary.calls.cuMemcpyAsync(to.argument, of.argument, to.form.size, queue)
+    except CudaError:
+        dst.stream = before
+        raise
     if retained:
         sweep()
     if dropped:
@@ -86,11 +89,13 @@ def _copy_foreign(
 
     using   the stream in a form that need not be asked for its handle again; stream: as it was given
     """
-    is_pageable, wait = "host" in (to.kind, of.kind), object()
+    is_pageable, wait, before = "host" in (to.kind, of.kind), object(), dst.stream
     for thing in (dst, src):
         if thing.stream is not None and thing.stream is not stream:
             make_ready(primary, using, thing)
             dst.ptr, src.ptr
+    if not is_pageable:
+        note(dst, stream)
     try:
         if is_pageable:
             hold_captures(wait, primary, using, PAGEABLE)  # (uncaptured() would take 6 % of a short copy)
@@ -102,31 +107,34 @@ def _copy_foreign(
             keep(primary, using, src, of)
     except BaseException as error:
         end_work(error, primary, queue, dst, src)
+        dst.stream = before
         raise
     finally:
         waiting.discard(wait)
-    if not is_pageable:
-        note(dst, stream)
     if retained:
         sweep()
     if dropped:
         drain()
 
 
-def _other_queue(stream: Any, primary: PrimaryContext) -> tuple[Any, Any]:
-    """Return a stream as an argument of prepared calls, and in a form that need not be asked for its handle again.
+def _other_queue(stream: Any, primary: PrimaryContext) -> tuple[Any, Any, Any]:
+    """Return a stream as an argument of prepared calls, in a form that need not be asked for its handle, and as noted.
 
     returns  None for the argument of a stream of another device, for which close() would not wait
     """
     if primary._handle is None:
         primary.open()
     if stream is None:
-        return queue_of(None), LEGACY
+        return queue_of(None), LEGACY, LEGACY
+    noted = stream
     if type(stream) is not int and not isinstance(stream, StreamHandle):
         stream = work_handle(stream)
-    if home_of(stream, primary) is primary:
-        return queue_of(stream), stream
-    return None, stream
+    if home_of(stream, primary) is not primary:
+        return None, stream, noted
+    queue, own = queue_of(stream), noted_form(stream)
+    if own is not stream:
+        return queue, own, own
+    return queue, stream, noted
 
 
 _FILLS = {1: "cuMemsetD8Async", 2: "cuMemsetD16Async", 4: "cuMemsetD32Async"}
@@ -164,12 +172,6 @@ def _number(word: bytes) -> Any:
     return as_argument(int.from_bytes(word, byteorder))
 
 
-def _call_each(calls: Any, fills: Any, start: int, queue: Any) -> None:
-    """Make the calls of a fill: functions, with the offset and the arguments of each."""
-    for function, offset, arguments in fills:
-        getattr(calls, function)(as_argument(start + offset), *arguments, queue)
-
-
 def fill_run(target: Any, to: Side, value: Any, stream: Any) -> bool:
     """Fill a run of bytes, or rows of them at a pitch, with an element's bytes; tell whether that was possible.
 
@@ -190,9 +192,7 @@ def fill_run(target: Any, to: Side, value: Any, stream: Any) -> bool:
     else:
         if isinstance(stream, StreamHandle):
             _check_reach(stream, target, to)
-        queue, using = _other_queue(stream, primary)
-        if stream is None:
-            stream = using  # work on other streams waits for it; None means that nothing is pending
+        queue, using, stream = _other_queue(stream, primary)
         if using is not stream:
             target.ptr  # as in copy_run
     start = to.address + form.offset
@@ -202,18 +202,18 @@ def fill_run(target: Any, to: Side, value: Any, stream: Any) -> bool:
     if before is not None and before is not stream:
         make_ready(primary, using, target)
         target.ptr
-    if to.ours:
+    if form.dtype is not None or is_lasting(stream):
+        target.stream = stream  # as in copy_run
+    try:
         for function, offset, arguments in fills:
             getattr(calls, function)(as_argument(start + offset), *arguments, queue)
-    else:
-        try:
-            _call_each(calls, fills, start, queue)
+        if not to.ours:
             keep(primary, using, target, to)
-        except BaseException as error:
+    except BaseException as error:
+        if not to.ours or isinstance(error, CudaError):
             end_work(error, primary, queue, target)
-            raise
-    if form.dtype is not None or is_lasting(stream):
-        target.stream = stream
+            target.stream = before
+        raise
     if retained:
         sweep()
     if dropped:

@@ -20,6 +20,7 @@ from ...arrays import host_copy
 from ...arrays.host_copy import LARGEST_PITCH, Walk, box_of
 from ...driver import as_argument
 from ...elements import layout
+from ...errors import CudaError
 from ..core.context import PrimaryContext, attempt
 from ..core.points import finish_context
 from ..core.stream_arguments import LEGACY, PER_THREAD, home_of, queue_of, settled, work_handle
@@ -134,6 +135,8 @@ def _copy_pair(
     if theirs is not before or to.primary is not of.primary:
         make_ready(device, stream, source)
     target.ptr, source.ptr  # raises Closed: the code of a stream may have closed memory
+    if "host" not in kinds:
+        note(target, given)  # before the calls: an interrupt may end them
     try:
         if to.kind in _HOST_KINDS and of.kind in _HOST_KINDS:
             refuse_capture(device, stream, "the CPU copies between layouts of pinned memory: use device memory")
@@ -150,11 +153,10 @@ def _copy_pair(
             keep(device, stream, target, to)
             keep(device, stream, source, of)
     except BaseException as error:
-        if not to.ours or not of.ours:
+        if not to.ours or not of.ours or isinstance(error, CudaError):
             end_work(error, device, queue_of(handle), target, source)
+            target.stream = before
         raise
-    if "host" not in kinds:
-        note(target, given)
 
 
 _HOST_KINDS = ("host", "pinned")
@@ -292,9 +294,10 @@ def fill_on_device(target: Any, to: Side, pattern: bytes, stream: Any) -> None:
     if stream is None:
         stream = LEGACY
     given, stream = stream, settled(stream)
-    handle = work_handle(stream)
+    handle, before = work_handle(stream), target.stream
     make_ready(device, stream, target)
     target.ptr  # raises Closed, as in _do_copy
+    note(target, given)  # as in _copy_pair
     shape, strides = form.shape or (1,), form.strides or (0,)
     try:
         if not _fill_by_words(shape, strides, address, pattern, device, stream):
@@ -308,8 +311,8 @@ def fill_on_device(target: Any, to: Side, pattern: bytes, stream: Any) -> None:
         keep(device, stream, target, to)
     except BaseException as error:  # the bytes of the element are in pageable memory
         end_work(error, device, queue_of(handle), target)
+        target.stream = before
         raise
-    note(target, given)
 
 
 def _fill_by_words(

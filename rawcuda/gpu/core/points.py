@@ -38,6 +38,7 @@ __all__ = [
     "beginning",
     "capture_number",
     "captured_on",
+    "barred_end",
     "before",
     "capturing",
     "end_now",
@@ -46,6 +47,7 @@ __all__ = [
     "forget_stream",
     "is_barred",
     "keep_in_graph",
+    "legacy_before",
     "mark_end",
     "refuse_wait",
     "retain",
@@ -62,6 +64,8 @@ _SWEEP_EVERY = 16  # a sweep, and a new Point after it, cost 2,500 ns, which thi
 # The number of each of our captures in progress, and the objects that must live as long as its graph.
 capturing: dict[int, list[object]] = {}
 before: dict[int, Point] = {}  # the end of the work that the stream had when one of our captures began, by its number
+# The end of the work that the legacy default stream had when one of our captures began to bar it, by its number.
+legacy_before: dict[int, Point] = {}
 captured_on: dict[int, int] = {}  # the number of each of our captures in progress -> the device of its stream
 # A wait for a whole context is possible only if there is no capture, and would break a capture that begins meanwhile.
 # So each wait is noted in `waiting`, and a capture begins when there is none. The lock is held while either begins.
@@ -224,6 +228,14 @@ def is_barred(calls: Any) -> bool:
         return False
     except CudaError as error:
         return error.code == STREAM_CAPTURE_IMPLICIT
+
+
+def barred_end(primary: PrimaryContext) -> Point | None:
+    """Return the end of the work of the legacy default stream while it is barred; None if that is not known."""
+    for number, end in [*legacy_before.items()]:
+        if captured_on.get(number) == primary.ordinal:
+            return end
+    return None
 
 
 def refuse_wait(primary: PrimaryContext, what: str, stream: object = None) -> None:

@@ -10,6 +10,7 @@ Read next    gpu/graphs/graph.py, gpu/streams/stream.py
 
 from __future__ import annotations
 
+import _thread  # (threading takes 1 ms to import)
 import ctypes
 
 from ...arguments import as_int
@@ -42,6 +43,8 @@ __all__ = [
     "failed",
     "handle_of",
     "home_of",
+    "is_of_another_thread",
+    "noted_form",
     "is_elsewhere",
     "order",
     "queue_of",
@@ -209,7 +212,31 @@ def is_lasting(stream: Any) -> bool:
     """
     if isinstance(stream, StreamHandle):
         return stream._primary is not None or (stream._handle or 0) <= PER_THREAD
-    return type(stream) is int and stream <= PER_THREAD
+    return isinstance(stream, int) and stream <= PER_THREAD
+
+
+class PerThread(int):
+    """The per-thread default stream of one thread, in the form in which memory notes it."""
+
+
+_own = _thread._local()
+
+
+def noted_form(stream: Any) -> Any:
+    """Return a stream in the form in which memory notes it: for a per-thread one, the object of this thread."""
+    handle = stream._handle if isinstance(stream, StreamHandle) else stream
+    if isinstance(handle, int) and handle == PER_THREAD:
+        try:
+            return _own.stream
+        except AttributeError:
+            _own.stream = PerThread(PER_THREAD)
+            return _own.stream
+    return stream
+
+
+def is_of_another_thread(stream: Any) -> bool:
+    """Tell whether a stream, in the form in which memory notes it, is the per-thread one of another thread."""
+    return type(stream) is PerThread and stream is not noted_form(PER_THREAD)
 
 
 def home_of(stream: object, primary: PrimaryContext) -> PrimaryContext:

@@ -28,7 +28,7 @@ from ...protocols.device_memory import gpu
 from ..core.calls import reworded
 from ..core.context import attempt
 from ..core.host_functions import for_graph
-from ..core.points import is_barred
+from ..core.points import barred_end, is_barred
 from ..core.stream_arguments import LEGACY, InContext
 from .conditions import Condition, refused
 
@@ -200,6 +200,10 @@ def _settle(graph: Graph, array: Any = None, side: Any = None) -> None:
         gpu.finish(array, barred)  # a graph cannot wait for work outside of it
     elif not barred:
         graph._primary.calls.cuStreamSynchronize(as_argument(LEGACY))
+    else:
+        end = barred_end(graph._primary)
+        if end is not None:
+            end.wait()
 
 
 def _check_device(graph: Graph | Executable, primary: Any, what: str) -> None:

@@ -21,8 +21,18 @@ from ...headers import cuda_h
 from ...headers.status import STREAM_CAPTURE_WRONG_THREAD
 from ...ownership import drain, dropped, invalidate
 from ..core.context import PrimaryContext
-from ..core.points import before, beginning, capture_number, captured_on, capturing, mark_end, waiting
-from ..core.stream_arguments import StreamHandle
+from ..core.points import (
+    before,
+    beginning,
+    capture_number,
+    captured_on,
+    capturing,
+    is_barred,
+    legacy_before,
+    mark_end,
+    waiting,
+)
+from ..core.stream_arguments import LEGACY, StreamHandle
 from .nodes import Node, array_of, dependencies
 
 TYPE_CHECKING = False
@@ -120,15 +130,20 @@ class Recording:
 
     def _begin(self, symbol: str, arguments: tuple[object, ...], result: object) -> None:
         """Begin the capture; its end writes the graph to `result`."""
-        stream, primary = self.stream, self._primary
+        stream: Any = self.stream
+        primary = self._primary
         mode, queue = ctypes.c_uint(_MODES[self._mode]), stream._argument or stream._prepare()
         self._result = result
         try:
             earlier = mark_end(primary, queue)
             with beginning:  # no wait begins from here on, and those that have begun end
+                legacy = None
+                if not stream.is_nonblocking and not is_barred(primary.calls):  # the capture will bar it
+                    legacy = mark_end(primary, as_argument(LEGACY))
                 self._note_number(getattr(primary.calls, symbol), (queue, *arguments, mode))
-                if earlier is not None:
-                    before[self._number] = earlier
+                for table, end in ((before, earlier), (legacy_before, legacy)):
+                    if end is not None:
+                        table[self._number] = end
         except CudaError:
             self._state = "over"
             raise
@@ -172,6 +187,7 @@ class Recording:
             raise
         capturing.pop(self._number, None)
         before.pop(self._number, None)
+        legacy_before.pop(self._number, None)
         captured_on.pop(self._number, None)
         self._state = "over"  # (after an interrupt, the finalizer tries again)
         if failed is not None and is_wanted:  # otherwise an error in the block matters more

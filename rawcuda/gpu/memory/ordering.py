@@ -23,6 +23,7 @@ from ..core.context import PrimaryContext, context_of, held_contexts
 from ..core.handles import destroying
 from ..core.points import (
     Point,
+    barred_end,
     before,
     beginning,
     capture_number,
@@ -42,7 +43,9 @@ from ..core.stream_arguments import (
     handle_of,
     home_of,
     is_lasting,
+    is_of_another_thread,
     keep_ours,
+    noted_form,
     order,
     queue_of,
     work_handle,
@@ -125,8 +128,11 @@ def pending_handle(view: Description) -> int | None:
 def _handle_now(stream: object) -> int | None:
     """Return the handle of a stream, or None if it was closed.
 
-    Another thread may close a stream at any time, but does not destroy it while `destroying` is held.
+    Another thread may close a stream at any time, but does not destroy it while `destroying` is held. The per-thread
+    stream of another thread has no handle here; the legacy default stream waits for it.
     """
+    if is_of_another_thread(stream):
+        return _LEGACY
     if isinstance(stream, StreamHandle):
         return stream._handle
     return handle_of(stream)
@@ -220,7 +226,7 @@ def wait_in_order(primary: PrimaryContext, using: int, home: PrimaryContext, wor
     """
     if working == _LEGACY:
         if is_barred(home.calls):
-            return None
+            return barred_end(home)
         other = None
     else:
         other = capture_number(home.calls, working)
@@ -239,7 +245,7 @@ def note(thing: Any, stream: object) -> None:
     A Memory and a CUDA array may outlive the streams of other software, and do not note these.
     """
     if isinstance(thing, Description) or is_lasting(stream):
-        thing.stream = stream
+        thing.stream = noted_form(stream)
 
 
 def keep_foreign(primary: PrimaryContext, stream: object, view: Any) -> None:
@@ -394,21 +400,27 @@ def wait_on_host(view: Description) -> None:
 def finish(thing: Any, barred: bool = False) -> None:
     """Wait on the CPU until the copy or fill that wrote a view or a Memory last is done.
 
-    barred  whether to leave out a wait for the legacy default stream
+    barred  whether the legacy default stream can now be neither used nor waited for
     calls   cuStreamSynchronize
     """
     theirs, end = thing.stream, None
     primary = device_of(thing) if isinstance(thing, Description) else thing._primary
     with destroying:
         working = _handle_now(theirs)
-        if primary is not None and working is not None and working > PER_THREAD:
+        if primary is None or working is None:
+            pass
+        elif barred and working == _LEGACY:
+            end = barred_end(primary)
+            if end is None:
+                return
+        elif working > PER_THREAD or is_of_another_thread(theirs):
             home = home_of(theirs, primary)
             if capture_number(home.calls, working) is not None:
                 return  # nothing is pending, as for make_ready()
             end = end_now(home, as_argument(working))
     if working is None:
         _forget_closed(thing, theirs)
-    elif working == NO_SYNC or barred and working == _LEGACY:
+    elif working == NO_SYNC:
         return
     elif primary is None:
         synchronize_contexts()

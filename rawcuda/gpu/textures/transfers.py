@@ -219,6 +219,7 @@ def load(box: Box, target: object, stream: object) -> None:
         uncaptured(primary, stream, PAGEABLE, _run, box, rows, "src", stream, handle, primary, thing, side)
     else:
         make_ready(primary, stream, thing)
+        note(thing, LEGACY if stream is None else stream)  # before the calls: an interrupt may end them
         _run(box, rows, "src", stream, handle, primary, thing, side)
         if handle <= PER_THREAD and side.primary not in (None, primary):  # a default stream of another device
             record_and_wait(side.primary, handle, handle, primary)
@@ -260,13 +261,15 @@ def move(target: Box, source: Box, stream: object) -> None:
     _describe_array(description, "dst", target)
     for array in (source.array, target.array):
         make_ready(primary, stream, array)
+    before = target.array.stream
+    note(target.array, LEGACY if stream is None else stream)  # as in load()
     try:
         _queue(description, target, stream, primary)
         retain(primary, handle, (target.array, source.array))
     except BaseException as error:
         end_work(error, primary, queue_of(stream), target.array, source.array)
+        target.array.stream = before
         raise
-    note(target.array, LEGACY if stream is None else stream)
 
 
 def _aside(box: Box, side: Side, there: bool) -> StridedView:
@@ -306,7 +309,10 @@ def _run(
     setattr(description, f"{other}Host" if rows.on_host else f"{other}Device", rows.address)
     setattr(description, f"{other}Pitch", rows.pitch)
     setattr(description, f"{other}Height", rows.height)
+    before = box.array.stream
     make_ready(primary, stream, box.array)
+    if end == "dst":
+        note(box.array, LEGACY if stream is None else stream)  # as in load()
     try:
         _queue(description, box, stream, primary)
         if side is None or side.kind == "host":
@@ -320,9 +326,8 @@ def _run(
                 keep_foreign(primary, stream, thing)
     except BaseException as error:
         end_work(error, primary, queue_of(stream), thing, box.array)
+        box.array.stream = before
         raise
-    if end == "dst":
-        note(box.array, LEGACY if stream is None else stream)
     sweep()
     drain()
 

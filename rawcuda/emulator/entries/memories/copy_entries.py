@@ -155,7 +155,9 @@ def host_box(machine: Machine, address: int, pitch: int, plane: int, span: int) 
             )
         return Box(address, pitch, plane, None)
     if allocation.kind in ("device", "variable"):
-        raise Refused(1, f"the host pointer of a copy is {machine.space.explain(address, span)}: the host cannot use it")
+        raise Refused(
+            1, f"the host pointer of a copy is {machine.space.explain(address, span)}: the host cannot use it"
+        )
     machine.space.window(address, span)
     return Box(address, pitch, plane, allocation)
 
