@@ -615,3 +615,12 @@ def test_during_a_capture(device, grain):
         stream.synchronize()
         assert plain.view().tolist() == [3] * 8
         graph.close()
+
+
+def test_a_view_begins_with_the_stream_of_the_memory(device):
+    with device.virtual_memory(16) as memory, device.stream() as stream:
+        for value in (1, 2):
+            memory.fill(value, stream=stream)
+            view = memory.view()
+            assert view.stream is stream and memory.__cuda_array_interface__["stream"] == stream.handle
+            assert view[:4].tolist() == pickle.loads(pickle.dumps(memory)).view()[:4].tolist() == [value] * 4

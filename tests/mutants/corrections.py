@@ -2923,6 +2923,14 @@ CORRECTIONS = [
         mode="lazy",
     ),
     Correction(
+        "a third attack of an hour",
+        "a view of virtual memory does not know the stream that wrote it",
+        "gpu/memory/virtual.py",
+        old="        made.stream = self.stream  # the window",
+        new="        # the window",
+        test="driver/test_memory_virtual.py::test_a_view_begins_with_the_stream_of_the_memory",
+    ),
+    Correction(
         "ptx_dos",
         "a chain of empty blocks takes quadratic time",
         "emulator/ptx/translating/flow.py",

@@ -433,7 +433,9 @@ class VirtualMemory(locations.PeerAccess, Memory):
 
         raises  ValueError  nbytes is not a multiple of the element size
         """
-        return making.over_memory(self._window(), dtype)
+        made = making.over_memory(self._window(), dtype)
+        made.stream = self.stream  # the window is new, or as old as the first view of this size
+        return made
 
     def _window(self) -> _Window:
         """Return the owner of views of the present size."""
