@@ -23,7 +23,16 @@ from .copies.contiguous import copy_run, fill_run
 from .core.context import ANY_CALLS, context_of, some_context
 from .core.stream_arguments import LEGACY, NO_SYNC, handle_of, home_of, noted_form, queue_of
 from .devices.device import Device
-from .memory.ordering import device_of, finish, make_wait, pending_handle, wait_for, wait_in_order, wait_on_host
+from .memory.ordering import (
+    device_of,
+    finish,
+    keep_foreign,
+    make_wait,
+    pending_handle,
+    wait_for,
+    wait_in_order,
+    wait_on_host,
+)
 from .streams.stream import Stream
 
 TYPE_CHECKING = False
@@ -53,6 +62,7 @@ __all__ = [
     "finish",
     "handle_of",
     "locate",
+    "keep_foreign",
     "make_wait",
     "noted_form",
     "pending_handle",

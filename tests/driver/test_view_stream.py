@@ -333,7 +333,8 @@ def test_5_10_exporting_is_held_back_until_our_use_is_done(device, two):
     assert target[::2].tolist() == [0.0, 2.0, 4.0]
 
 
-def test_5_10_exporting_is_held_back_by_a_kernel_too(device, two):
+@pytest.mark.parametrize("use", ["array", "view", "part", "value"])
+def test_5_10_exporting_is_held_back_by_a_kernel_too(device, two, use):
     first, second = two
     v = made(device)
     code = (
@@ -342,7 +343,13 @@ def test_5_10_exporting_is_held_back_by_a_kernel_too(device, two):
     )
     with device.load(code) as loaded:
         with Watched() as watched:
-            loaded["nothing"].launch(interface(v, stream=first.handle), grid=1, block=1, stream=second)
+            exporter = interface(v, stream=first.handle)
+            if use != "array":
+                exporter = view(exporter, stream=second)
+            if use == "value":
+                second.write_value(exporter.reinterpret("uint32").reshape(6)[0], 1)
+            else:
+                loaded["nothing"].launch(exporter[1:] if use == "part" else exporter, grid=1, block=1, stream=second)
         second.synchronize()
     waits = [entry for entry in watched.order if entry[0] == "wait"]
     assert waits == [("wait", second.handle), ("wait", first.handle)]

@@ -2931,6 +2931,22 @@ CORRECTIONS = [
         test="driver/test_memory_virtual.py::test_a_view_begins_with_the_stream_of_the_memory",
     ),
     Correction(
+        "a third attack of an hour",
+        "the stream of an exporter does not wait for a kernel that was given a view",
+        "gpu/kernels/packing.py",
+        old="    if type(argument) is argument._streamed:",
+        new="    if False:",
+        test="driver/test_view_stream.py::test_5_10_exporting_is_held_back_by_a_kernel_too[part]",
+    ),
+    Correction(
+        "a third attack of an hour",
+        "the stream of an exporter does not wait for a value that is written",
+        "gpu/streams/stream_values.py",
+        old="        gpu.keep_foreign(primary, stream, seen)",
+        new="        gpu.keep_foreign(primary, stream, StridedView._derived(seen, 0, (), ()))",
+        test="driver/test_view_stream.py::test_5_10_exporting_is_held_back_by_a_kernel_too[value]",
+    ),
+    Correction(
         "ptx_dos",
         "a chain of empty blocks takes quadratic time",
         "emulator/ptx/translating/flow.py",

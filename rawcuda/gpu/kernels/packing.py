@@ -260,10 +260,13 @@ def _pack_view(slot: Slot, argument: Description, kept: Kept) -> int:
     if place not in slot.places:
         _check_place(slot, argument, argument, kept)
     try:
-        return argument.ptr
+        address = argument.ptr
     except Closed as error:
         _name(slot, error)
         raise
+    if type(argument) is argument._streamed:  # the stream that its exporter named waits for the launch
+        kept.append(argument)
+    return address
 
 
 def _pack_foreign(slot: Slot, argument: object, kept: Kept) -> int:

@@ -19,8 +19,8 @@ from ...driver import as_argument
 from ...errors import CudaError, refusal, unsupported, worded
 from ...headers import cuda_h
 from ...protocols.description import Bytes
+from ...protocols.device_memory import gpu
 from ..core.context import context_of, reaches
-from ..core.points import retain
 from ..core.stream_arguments import keep_ours
 
 TYPE_CHECKING = False
@@ -259,4 +259,4 @@ def _keep(stream: StreamHandle, step: _Operation) -> None:
     ordinal = seen.device[1]
     primary = stream._primary or (context_of(ordinal) if ordinal is not None else None)
     if primary is not None:
-        retain(primary, stream.handle, seen.owner)
+        gpu.keep_foreign(primary, stream, seen)
