@@ -13,6 +13,7 @@ import time
 import pytest
 
 from tests.emulator.emulator_client import Client
+from tests.emulator.test_ptx_linear import steps
 from tests.subject import module
 
 HostFunction = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
@@ -171,6 +172,28 @@ def test_lazy_mode_does_as_little_as_is_allowed():
 
 
 # -- queries and waits
+
+
+def test_a_missing_wait_is_found_in_linear_time(capfd):
+    """It took the third power of the pending work, which need not have to do with the kernel."""
+
+    def measured(n):
+        client = Client("lazy")
+        kernel, first, second = client.kernels()("step"), client.stream(), client.stream()
+        memory, other, event = client.allocate(4), client.allocate(4), client.event()
+        assert client.launch(kernel, [memory, struct.pack("<I", 1)], stream=first) == 0
+        client.do("cuEventRecord", event, first)
+        for _ in range(n):  # all of this comes after the kernel
+            client.do("cuMemsetD8Async", memory, 0, 4, first)
+        client.do("cuMemsetD8Async", other, 0, 4, second)
+        client.do("cuMemsetD8Async", memory, 0, 4, second)  # and this does not
+        taken = steps(client, lambda _: client.do("cuEventSynchronize", event))
+        assert sum("a fill, submitted" in report for report in client.emulator.reports) == 1
+        return taken
+
+    measured(0)
+    none, few, many = map(measured, (0, 20, 200))
+    assert many - none <= 12 * (few - none)
 
 
 def test_queries_come_to_an_end(client):

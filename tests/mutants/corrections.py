@@ -2947,6 +2947,14 @@ CORRECTIONS = [
         test="driver/test_view_stream.py::test_5_10_exporting_is_held_back_by_a_kernel_too[value]",
     ),
     Correction(
+        "a third attack of an hour",
+        "the report of a missing wait takes more than linear time",
+        "emulator/machine/queues.py",
+        old="                for other in work.after:\n                    next_of",
+        new="                for other in [*work.after, *queue[: queue.index(work)]]:\n                    next_of",
+        test="emulator/test_streams.py::test_a_missing_wait_is_found_in_linear_time",
+    ),
+    Correction(
         "ptx_dos",
         "a chain of empty blocks takes quadratic time",
         "emulator/ptx/translating/flow.py",

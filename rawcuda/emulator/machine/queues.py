@@ -143,20 +143,6 @@ class Work:
         return f"<{self.name} in {self.stream!r}>"
 
 
-def _comes_after(work: Work, others: set[Work | None]) -> bool:
-    """Tell whether work waits for one of the others, directly or through work that it waits for."""
-    seen, waiting = set(), [work]
-    while waiting:
-        work = waiting.pop()
-        if work in others:
-            return True
-        if work not in seen:
-            seen.add(work)
-            queue = [*work.stream.queue]
-            waiting += work.after + (queue[: queue.index(work)] if work in queue else [])
-    return False
-
-
 class Stream:
     """A queue of work in one context; `blocking` streams synchronize with the legacy default stream.
 
@@ -442,10 +428,22 @@ class Queues:
         )
 
     def _missed(self, allocation: Allocation) -> Work | None:
-        pending = [work for stream in self._busy for work in stream.queue if not work.done]
-        running = {work.stream.running for work in pending}
-        found = [work for work in pending if work.names(allocation) and not _comes_after(work, running)]
-        return found[0] if found else None
+        queues = [[*stream.queue] for stream in self._busy]
+        next_of: dict[Work, list[Work]] = {}  # the work that waits for a piece of work directly
+        for queue in queues:
+            for work, following in zip(queue, queue[1:]):
+                next_of.setdefault(work, []).append(following)
+            for work in queue:
+                for other in work.after:
+                    next_of.setdefault(other, []).append(work)
+        waiting = [stream.running for stream in self._busy if stream.running is not None]
+        later = {*waiting}  # the running work, and all that waits for it
+        while waiting:
+            found = [work for work in next_of.get(waiting.pop(), ()) if work not in later]
+            later.update(found)
+            waiting += found
+        pending = (work for queue in queues for work in queue if not work.done and work not in later)
+        return next((work for work in pending if work.names(allocation)), None)
 
     def complete_context(self, context: Context, until: float | None = None) -> None:
         """Finish all work of a context, as far as `complete` waits for it."""
