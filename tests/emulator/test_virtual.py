@@ -11,6 +11,7 @@ import tracemalloc
 import pytest
 
 from tests.emulator.emulator_client import Client
+from tests.emulator.test_ptx_linear import steps
 from tests.subject import module
 
 words, virtual = module("emulator.interface.thunks"), module("emulator.entries.memories.virtual_entries")
@@ -113,6 +114,38 @@ def test_freed_memory_waits_for_no_garbage_collection(client, made):
     finally:
         tracemalloc.stop()
         gc.enable()
+
+
+ROWS = 512
+
+
+def fill_rows(client, base, pitch):
+    client.do("cuMemsetD2D8_v2", base, pitch, 7, 64, ROWS)
+
+
+def copy_rows(client, base, pitch):
+    """Copy to the device, and to the host, which looks for bytes that were never written."""
+    for kind, target in ((2, client.allocate(64 * ROWS)), (1, ctypes.create_string_buffer(64 * ROWS))):
+        host, device = (ctypes.addressof(target), 0) if kind == 1 else (0, target)
+        sides = 0, 0, 2, 0, base, 0, pitch, 0, 0, kind, host, device, 0, 64
+        client.do("cuMemcpy2D_v2", words.MEMCPY2D.pack(*sides, 64, ROWS))
+
+
+@pytest.mark.parametrize("use", [fill_rows, copy_rows])
+def test_rows_of_many_mappings_take_as_long_as_those_of_few(use):
+    """Each row was looked for in all mappings."""
+
+    def measured(mappings):
+        client, size = Client(), mappings * GRAIN
+        base = client.get("cuMemAddressReserve", size, 0, 0, 0)
+        memory = client.get("cuMemCreate", GRAIN, properties(), 0)
+        for at in range(base, base + size, GRAIN):
+            client.do("cuMemMap", at, GRAIN, 0, memory, 0)
+        client.do("cuMemSetAccess", base, size, access((0, 3)), 1)
+        return steps(client, lambda _: use(client, base, size // ROWS))
+
+    measured(2)
+    assert measured(64) < 2 * measured(2)
 
 
 def test_what_was_written_through_one_mapping_is_written_in_all():

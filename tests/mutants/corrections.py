@@ -2955,6 +2955,16 @@ CORRECTIONS = [
         test="emulator/test_streams.py::test_a_missing_wait_is_found_in_linear_time",
     ),
     Correction(
+        "a third attack of an hour",
+        "each row of a copy of virtual memory is looked for in all mappings",
+        "emulator/entries/memories/copy_entries.py",
+        old="range(bisect_right(self._firsts, begin) - 1, bisect_left(self._firsts, end)):\n",
+        new="range(len(self._pieces)):\n"
+        "            if not begin - self._pieces[index].size < self._firsts[index] < end:\n"
+        "                continue\n",
+        test="emulator/test_virtual.py::test_rows_of_many_mappings_take_as_long_as_those_of_few[copy_rows]",
+    ),
+    Correction(
         "ptx_dos",
         "a chain of empty blocks takes quadratic time",
         "emulator/ptx/translating/flow.py",

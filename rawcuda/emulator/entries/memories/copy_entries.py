@@ -13,6 +13,7 @@ Read next    entries/code/modules.py
 from __future__ import annotations
 
 import ctypes
+from bisect import bisect_left, bisect_right
 
 from ...interface.thunks import MEMCPY2D, MEMCPY3D, entry, read
 from ...machine.codes import Refused
@@ -51,7 +52,7 @@ _PIECE = 1 << 18  # how many elements a fill writes at once
 class Box:
     """A box of rows of bytes in memory: where it begins, the pitch of rows and planes, and the allocation."""
 
-    __slots__ = ("start", "pitch", "plane", "allocation", "pieces", "image", "element")
+    __slots__ = ("start", "pitch", "plane", "allocation", "pieces", "joined", "image", "element")
 
     def __init__(
         self,
@@ -63,6 +64,7 @@ class Box:
     ) -> None:
         self.start, self.pitch, self.plane = start, pitch, plane
         self.pieces = pieces  # the mappings of virtual memory that contain the box, if there are several
+        self.joined = None if pieces is None else _Joined(pieces)
         self.allocation = allocation  # None: pageable host memory
         self.image: memoryview | None = None  # the staged content, without gaps between its rows
         self.element = 0  # the size of an element of an array, in bytes; 0: this is not in an array
@@ -86,7 +88,7 @@ class Box:
         for piece in self.pieces or (self.allocation,):
             if not piece.alive:
                 raise Fault(700, f"a copy ran after its memory, a {piece.describe()}, was freed")
-        data = self.allocation.data if self.pieces is None else _Joined(self.pieces)
+        data = self.allocation.data if self.joined is None else self.joined
         return data, self.start - self.allocation.base
 
     def steps(self, width: int, height: int) -> tuple[int, int]:
@@ -105,8 +107,8 @@ class Box:
 
     def wrote(self, at: int, nbytes: int) -> None:
         """Record that bytes were written, from an offset in the memory that rows() returns."""
-        if self.pieces is not None:
-            _Joined(self.pieces).wrote(at, nbytes)
+        if self.joined is not None:
+            self.joined.wrote(at, nbytes)
         elif self.allocation is not None:
             self.allocation.wrote(at, nbytes)
 
@@ -114,31 +116,30 @@ class Box:
 class _Joined:
     """The bytes of several mappings that follow each other, for reading and writing slices."""
 
-    __slots__ = ("_pieces", "_base")
+    __slots__ = ("_pieces", "_firsts")
 
     def __init__(self, pieces: list[Allocation]) -> None:
-        self._pieces, self._base = pieces, pieces[0].base
+        self._pieces, self._firsts = pieces, [piece.base - pieces[0].base for piece in pieces]
 
-    def _parts(self, begin: int, end: int) -> Iterator[tuple[Allocation, int, int, int]]:
+    def parts(self, begin: int, end: int) -> Iterator[tuple[Allocation, int, int, int]]:
         """Yield each piece of a range with its range in the piece, and where that is in the whole range."""
-        for piece in self._pieces:
-            first = piece.base - self._base
+        for index in range(bisect_right(self._firsts, begin) - 1, bisect_left(self._firsts, end)):
+            piece, first = self._pieces[index], self._firsts[index]
             low, high = max(begin, first), min(end, first + piece.size)
-            if low < high:
-                yield piece, low - first, high - first, low - begin
+            yield piece, low - first, high - first, low - begin
 
     def __getitem__(self, which: slice) -> bytes:
-        parts = self._parts(which.start, which.stop)
+        parts = self.parts(which.start, which.stop)
         return b"".join(piece.data[low:high] for piece, low, high, _ in parts)
 
     def __setitem__(self, which: slice, data: Any) -> None:
         source = memoryview(data)
-        for piece, low, high, at in self._parts(which.start, which.stop):
+        for piece, low, high, at in self.parts(which.start, which.stop):
             piece.data[low:high] = source[at : at + high - low]
 
     def wrote(self, begin: int, nbytes: int) -> None:
         """Record that bytes were written."""
-        for piece, low, high, _ in self._parts(begin, begin + nbytes):
+        for piece, low, high, _ in self.parts(begin, begin + nbytes):
             piece.wrote(low, high - low)
 
 

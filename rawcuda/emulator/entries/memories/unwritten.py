@@ -93,11 +93,11 @@ def _ranges(source: Box, extents: tuple[int, int, int]) -> Iterator[tuple[Alloca
     """Yield each range of bytes that a copy reads: its allocation, and where it begins and ends there, in bytes."""
     width, height, depth = extents
     assert source.allocation is not None
-    pieces = source.pieces or [source.allocation]
     for plane in range(depth):
         for row in range(height):
-            at = source.start + plane * source.plane + row * source.pitch
-            for piece in pieces:
-                begin, end = max(at, piece.base) - piece.base, min(at + width, piece.base + piece.size) - piece.base
-                if begin < end:
+            at = source.start - source.allocation.base + plane * source.plane + row * source.pitch
+            if source.joined is None:
+                yield source.allocation, at, at + width
+            else:
+                for piece, begin, end, _ in source.joined.parts(at, at + width):
                     yield piece, begin, end
