@@ -322,9 +322,9 @@ class Emulator:
         """Return the address of an entry point, or None if the emulator does not have it; it never changes."""
         address = self._addresses.get(symbol)
         if address is None:
-            from .interface.abis import of_thread
+            from .interface.abis import form_of
 
-            served = self._entries.get(symbol) or of_thread(symbol, self._entries)
+            served = form_of(symbol, self._entries)
             if served is None or served.since > self._machine.cuda:
                 return None
             address = self._addresses.setdefault(symbol, self._serve(self._machine, served))

@@ -76,20 +76,23 @@ def test_stream_null_is_the_threads_own_in_the_forms_for_it():
 
 
 def test_a_call_inside_a_call_in_the_threads_own_stream(monkeypatch):
-    """A __del__ makes a call of such a form: stream NULL stays what it is in the call around it."""
-    client, ident = Client(), ctypes.c_uint64()
+    """A __del__ makes a call: stream NULL has the meaning of its form, and stays what it is in the call around it."""
+    client, ident, plain = Client(), ctypes.c_uint64(), ctypes.c_uint64()
     space = client.emulator._machine.space
     window = space.window
 
     def meanwhile(*arguments):
         client.do("cuStreamGetId_ptsz", 0, ident)
+        client.do("cuStreamGetId", 0, plain)
         return window(*arguments)
 
     monkeypatch.setattr(space, "window", meanwhile)
     memory, size = (struct.pack("<Q", value) for value in (client.get("cuMemAllocManaged", 4096, 1), 4096))
     place, first = struct.pack("<2i", 1, 0), struct.pack("<Q", 0)
     client.do("cuMemDiscardAndPrefetchBatchAsync_ptsz", memory, size, 1, place, first, 1, 0, 0)
-    assert ident.value
+    own = ident.value
+    client.do("cuStreamGetId", 1, ident)
+    assert own != plain.value == ident.value
 
 
 def test_a_copy_in_the_threads_own_stream_does_not_wait_for_a_stream_that_does_not_block():

@@ -299,6 +299,26 @@ assert count.value == 1
     )
 
 
+def test_the_null_stream_of_a_call_inside_a_call(run) -> None:  # type: ignore[no-untyped-def]
+    """A __del__ makes calls: each has the stream of its own form, and so has the call around them."""
+    run(
+        """
+memory, status, machine = allocate(64), ctypes.c_int(), emulator._machine
+streams, stream_of = [], machine.stream
+def stream(handle):
+    if not streams:
+        streams.append(None)
+        check(cuda.cudaStreamIsCapturing_ptsz(None, by(status))), check(cuda.cudaStreamIsCapturing(None, by(status)))
+    streams.append(stream_of(handle))
+    return streams[-1]
+machine.stream = stream
+check(cuda.cudaMemsetAsync_ptsz(memory, 1, ctypes.c_size_t(64), None))
+_, own, plain, outer = streams
+assert own is outer is not plain and plain is plain.context.legacy
+"""
+    )
+
+
 def test_copies_of_every_kind(run) -> None:  # type: ignore[no-untyped-def]
     run(
         """

@@ -18,7 +18,7 @@ import threading
 import time
 
 from ..emulated_library import shared
-from ..interface.abis import of_thread
+from ..interface.abis import form_of
 from ..interface.thunks import ENTRIES, keep_for_ever
 from ..machine.recovery import answer, covered, undivided
 from . import symbol_table as layout
@@ -174,7 +174,7 @@ def _lead_back(attached: Attached) -> None:
         number = numbers.get(symbol)
         if number is None:
             attached.journal.write(symbol)
-        elif symbol in ENTRIES or of_thread(symbol, ENTRIES) is not None:
+        elif form_of(symbol, ENTRIES) is not None:
             return table.function(number)
         else:
             attached.journal.asked(number)

@@ -1,7 +1,7 @@
 """The choice of the exported symbol for a name, a version and flags, as cuGetProcAddress makes it.
 
-What it is   `symbol_of`, which makes this choice; and `of_thread`, which returns the form of an entry point in which
-             stream NULL is the per-thread default stream.
+What it is   `symbol_of`, which makes this choice; and `form_of`, which returns an entry point in the form in which
+             stream NULL is the legacy default stream, or in that in which it is the per-thread one.
 How          the table of cuda.h lists the ABIs of each name with their versions. The newest ABI that is not newer than
              the requested version is chosen. With the flag for per-thread default streams, only the forms that end in
              _ptsz or _ptds are considered, if the name has any; these exist since CUDA 7.0.
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from ..machine.machine import Machine
 
-__all__ = ["VERSION", "NOT_FOUND", "TOO_OLD", "symbol_of", "of_thread"]
+__all__ = ["VERSION", "NOT_FOUND", "TOO_OLD", "symbol_of", "form_of"]
 
 VERSION = 13000  # of CUDA: what cuDriverGetVersion reports
 NOT_FOUND, TOO_OLD = 1, 2  # CUdriverProcAddressQueryResult
@@ -70,20 +70,23 @@ def symbol_of(name: str, version: int, flags: int, newest: int = VERSION) -> tup
     return chosen, 0 if chosen else TOO_OLD
 
 
-def of_thread(symbol: str, entries: dict[str, Entry]) -> Entry | None:
-    """Return the entry for a symbol in which stream NULL is the per-thread default stream, or None."""
-    if not symbol.endswith(("_ptsz", "_ptds")) or symbol not in cuda_h.prototypes():
-        return None
-    plain = entries.get(symbol[:-5])
-    if plain is None:
-        return None
-    function, saved = plain.function, plain.save
+def form_of(symbol: str, entries: dict[str, Entry]) -> Entry | None:
+    """Return the entry for a symbol, which sets what stream NULL means in the call, or None.
+
+    The call may come from a __del__ or a signal handler inside another call, in which it means something else.
+    """
+    plain, null = entries.get(symbol), 0
+    if plain is None and symbol.endswith(("_ptsz", "_ptds")) and symbol in cuda_h.prototypes():
+        plain, null = entries.get(symbol[:-5]), 2
+    if plain is None or plain.free:
+        return plain
+    function, saved, since = plain.function, plain.save, plain.since
 
     def call(machine: Machine, *arguments: Any) -> int | None:
         thread = machine.thread()
-        before = thread.null  # of the call, if any, in which a __del__ or a signal handler makes this one
+        before = thread.null
         try:
-            thread.null = 2
+            thread.null = null
             return function(machine, *arguments)
         finally:
             thread.null = before
@@ -92,10 +95,10 @@ def of_thread(symbol: str, entries: dict[str, Entry]) -> Entry | None:
         thread = machine.thread()
         before = thread.null
         try:
-            thread.null = 2
+            thread.null = null
             return saved and saved(machine, *arguments)
         finally:
             thread.null = before
 
     line = plain.line.replace(f"{plain.name}(", f"{symbol}(", 1)
-    return Entry(line, call, plain.free, max(plain.since, 7000), saved and save)
+    return Entry(line, call, plain.free, max(since, 7000) if null else since, saved and save)

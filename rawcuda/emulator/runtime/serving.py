@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 __all__ = ["lacks", "open_runtime"]
 
-_PER_THREAD = 2  # what stream NULL means in a form _ptsz or _ptds
+_LEGACY, _PER_THREAD = 0, 2  # what stream NULL means, the latter in a form _ptsz or _ptds
 
 
 def lacks(major: int, name: str) -> bool:
@@ -92,19 +92,19 @@ def _wrapped(state: Runtime, name: str, body: Body, of_thread: bool) -> Callable
 
     recovery.py finds calls in progress by the name `call_entry` and the names of its variables.
     """
-    machine, function = state.machine, body.function
+    machine, function, null = state.machine, body.function, _PER_THREAD if of_thread else _LEGACY
 
     def call_entry(*arguments: Any, free: bool = True) -> int:
         try:
+            thread = machine.thread()
+            before = thread.null  # of the call, if any, in which a __del__ or a signal handler makes this one
             try:
-                if of_thread:
-                    machine.thread().null = _PER_THREAD
+                thread.null = null
                 if body.context:
                     state.enter()
                 code = function(state, *arguments) or 0
             finally:
-                if of_thread:
-                    machine.thread().null = 0
+                thread.null = before
             if code and body.records:
                 state.thread().error = code
             return code
