@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import struct
 import sys
 import threading
+import weakref
 
 import pytest
 
@@ -203,6 +205,22 @@ def test_a_context_of_one_s_own(client):
     assert client.code("cuCtxDestroy_v2", own) == 709
     assert client.code("cuCtxDestroy_v2", client.context) == 201  # a primary one is released instead
     assert not client.live()
+
+
+@pytest.mark.parametrize("disables", [False, True])
+def test_nothing_stays_of_a_destroyed_context(client, disables):
+    """Only its handle is known, also if it had access to another device's memory."""
+    machine = client.emulator._machine
+    before = len(machine.handles)
+    own = client.get("cuCtxCreate_v2", 0, 1)
+    context = weakref.ref(machine.handles[own])
+    client.do("cuCtxEnablePeerAccess", client.context, 0)
+    if disables:
+        client.do("cuCtxDisablePeerAccess", client.context)
+    client.do("cuCtxDestroy_v2", own)
+    gc.collect()
+    assert context() is None and len(machine.handles) == before
+    assert client.code("cuCtxSetCurrent", own) == client.code("cuMemcpyPeer", 0, own, 0, own, 0) == 709
 
 
 def test_a_context_destroyed_elsewhere_stays_on_the_stack_and_is_709(client):

@@ -117,7 +117,7 @@ class Context:
         self.owned: dict[int, Any] = {}  # streams, events and modules by handle
         self.holdings: dict[int, Holding] = {}  # by address
         self.peers: set[Context] = set()
-        self.reached_from: set[Context] = set()  # the contexts that have, or had, this one among their peers
+        self.reached_from: set[Context] = set()  # the contexts that have this one among their peers
         self.limits: dict[int, int] = {}
         self.system_calls: set[str] = set()  # the functions, such as malloc, that its kernels so far may have called
         self.heap = Heap()
@@ -208,6 +208,8 @@ class Context:
             machine.give_back(holding)
         self.heap.close(machine.space)
         self.state = CONTEXT_IS_DESTROYED
+        for peer in self.peers:
+            peer.reached_from.discard(self)
         self.streams, self.owned, self.per_thread, self.peers = {}, {}, {}, set()
         for other in self.reached_from:
             other.peers.discard(self)
@@ -261,6 +263,7 @@ class Machine:
         self.pid = 0  # 0 until cuInit
         self.counter = itertools.count(1)
         self.handles: dict[int, Any] = {}
+        self.destroyed: set[int] = set()  # the handles of destroyed contexts
         self.kept_exceptions: list[BaseException] = []
         self.reports = Reports()
         self.unread: dict[int, str] = {}
@@ -348,6 +351,15 @@ class Machine:
         thing = self.get(kind, handle)
         thing.context.check()  # type: ignore[attr-defined]
         return thing
+
+    def context_of(self, handle: int) -> Context:
+        """Return the context of a handle, or refuse the handle with 201 (others are refused with 400)."""
+        found = self.handles.get(handle)
+        if handle in self.destroyed or type(found) is Context and found.state == CONTEXT_IS_DESTROYED:
+            raise Refused(CONTEXT_IS_DESTROYED)
+        if type(found) is not Context:
+            raise Refused(201, f"{handle:#x} is not the handle of a context")
+        return found
 
     def device(self, ordinal: int) -> Device:
         """Return the device of an ordinal, or refuse the ordinal."""

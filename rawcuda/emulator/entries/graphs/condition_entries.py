@@ -38,9 +38,7 @@ def context_at(machine: Machine, handle: int) -> Context:
     """Return the context of a handle, or the current one for NULL."""
     if not handle:
         return machine.context()
-    found = machine.handles.get(handle)
-    if type(found) is not Context:
-        raise Refused(201, f"{handle:#x} is not the handle of a context")
+    found = machine.context_of(handle)
     found.check()
     return found
 

@@ -25,21 +25,11 @@ _SCHEDULING = 7  # CU_CTX_SCHED_MASK
 _PARAMETERS = 24  # the size of CUctxCreateParams
 
 
-def _context(machine: Machine, handle: int) -> Context:
-    """Return the context of a handle, or refuse the handle with 201. (Other handles are refused with 400.)"""
-    context = machine.handles.get(handle)
-    if type(context) is not Context:
-        raise Refused(201, f"{handle:#x} is not the handle of a context")
-    if context.state == 709:
-        raise Refused(709)
-    return context
-
-
 def given(machine: Machine, handle: int) -> Context:
     """Return the context of a handle, or the current one for NULL."""
     if not handle:
         return machine.context()
-    context = _context(machine, handle)
+    context = machine.context_of(handle)
     context.check()
     return context
 
@@ -127,10 +117,12 @@ def create_v4(machine: Machine, address: int, parameters: int, flags: int, devic
 @entry("cuCtxDestroy_v2(CUcontext ctx)", since=4000)
 def destroy(machine: Machine, handle: int) -> None:
     """Destroy a context and everything in it, and pop it if it is current."""
-    context = _context(machine, handle)
+    context = machine.context_of(handle)
     if context.primary:
         raise Refused(201)
     context.close()
+    machine.destroyed.add(handle)
+    machine.handles.pop(handle, None)
     stack = machine.thread().stack
     if stack and stack[-1] is context:
         stack.pop()
@@ -148,7 +140,7 @@ def save_stack(machine: Machine, argument: int) -> Callable[[], object]:
 @entry("cuCtxPushCurrent_v2(CUcontext ctx)", since=4000, save=save_stack)
 def push(machine: Machine, handle: int) -> None:
     """Push a context, which becomes the current one."""
-    machine.thread().stack.append(_context(machine, handle))
+    machine.thread().stack.append(machine.context_of(handle))
 
 
 @entry("cuCtxPopCurrent_v2(CUcontext *pctx)", since=4000, save=save_stack)
@@ -167,7 +159,7 @@ def set_current(machine: Machine, handle: int) -> None:
     """Replace the current context; NULL pops it."""
     stack = machine.thread().stack
     if handle:
-        context = _context(machine, handle)
+        context = machine.context_of(handle)
     else:
         context = None
     if stack:
@@ -335,7 +327,7 @@ def priority_range(machine: Machine, least: int, greatest: int) -> None:
 @entry("cuCtxEnablePeerAccess(CUcontext peerContext, unsigned int Flags)", since=4000)
 def enable_peer(machine: Machine, handle: int, flags: int) -> None:
     """Enable access of the current context to another device's memory."""
-    context, peer = machine.context(), _context(machine, handle)
+    context, peer = machine.context(), machine.context_of(handle)
     if flags:
         raise Refused(1)
     if peer.device is context.device:
@@ -351,7 +343,8 @@ def enable_peer(machine: Machine, handle: int, flags: int) -> None:
 @entry("cuCtxDisablePeerAccess(CUcontext peerContext)", since=4000)
 def disable_peer(machine: Machine, handle: int) -> None:
     """Disable access to another device's memory."""
-    context, peer = machine.context(), _context(machine, handle)
+    context, peer = machine.context(), machine.context_of(handle)
     if peer not in context.peers:
         raise Refused(705)
     context.peers.remove(peer)
+    peer.reached_from.discard(context)

@@ -18,7 +18,7 @@ from bisect import bisect_left, bisect_right
 from ...interface.thunks import MEMCPY2D, MEMCPY3D, entry, read
 from ...machine.codes import Refused
 from ...machine.device_arrays import Array
-from ...machine.machine import Context, Machine
+from ...machine.machine import Machine
 from ...machine.queues import Stream
 from ...machine.space import FIRST_ADDRESS, Fault
 from .memory_entries import access_of, allocation_at
@@ -433,9 +433,7 @@ def _meet(machine: Machine, ends: tuple[int, ...], handle: int | None) -> tuple[
     if handle is None:
         machine.queues.refuse_inside_work()
     for end in ends:
-        context = machine.handles.get(end)
-        if type(context) is not Context:
-            raise Refused(201, f"{end:#x} is not the handle of a context")
+        context = machine.context_of(end)
         if handle is None and context is not current:
             machine.queues.complete_context(context)
     if handle is None:
