@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+import struct
 import sys
 
 import pytest
 
 from tests.conftest import Python
+from tests.emulator.emulator_client import Client
 from tests.subject import module
 
 devices, emulator = module("emulator.entries.hardware.device_entries"), module("emulator")
@@ -177,6 +180,20 @@ def test_managed_memory_without_concurrent_access(python: Python, used: str) -> 
     result = python(MANAGED.format(used=used).replace("import ctypes", f"import {numpy}, ctypes"), env=env)
     assert result.returncode == 0, result.stderr
     assert result.stdout.splitlines() == ["0", "2 2", "1 ('RuntimeWarning', True)"]
+
+
+def test_prefetches_and_advice_without_concurrent_access() -> None:
+    """Advice about a device needs concurrent access of that device, and a prefetch of that of its stream, too."""
+    client = Client(cma=False)
+    memory, own = client.get("cuMemAllocManaged", 4096, 1), client.stream()
+    assert [client.code("cuMemPrefetchAsync", memory, 64, device, own) for device in (0, -1)] == [101, 101]
+    for advice, place in itertools.product(range(1, 7), (0, -1)):
+        wanted = 101 * (advice in (3, 5, 6) and place == 0)
+        assert client.code("cuMemAdvise", memory, 64, advice, place) == wanted, (advice, place)
+    run, place, first = struct.pack("<2Q", memory, 64), struct.pack("<2i", 1, 0), bytes(8)
+    assert client.code("cuMemDiscardBatchAsync", run[:8], run[8:], 1, 0, own) == 101
+    assert client.code("cuMemPrefetchBatchAsync", run[:8], run[8:], 1, place, first, 1, 0, own) == 101
+    assert "CONCURRENT_MANAGED_ACCESS" in str(client.emulator.explain(101))
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no mprotect()")

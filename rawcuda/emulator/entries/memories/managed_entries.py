@@ -94,10 +94,17 @@ def _managed(machine: Machine, address: int, nbytes: int) -> tuple[Holding, Page
     return holding, pages, begin // _PAGE, -(-(begin + nbytes) // _PAGE)
 
 
+def _check_concurrent(machine: Machine) -> None:
+    """Refuse what only devices can do that use managed memory at the same time as the host."""
+    if not machine.concurrent:
+        raise Refused(101, "CONCURRENT_MANAGED_ACCESS is 0: no prefetch, no discard, and no advice about a device")
+
+
 def _place(machine: Machine, kind: int, number: int) -> tuple[int, int]:
     """Check a location, and return it as it is reported."""
     if kind == _DEVICE:
         machine.device(number)
+        _check_concurrent(machine)
         return kind, number
     if kind == _HOST:
         return kind, 0
@@ -125,6 +132,7 @@ def _old(place: tuple[int, int]) -> int:
 def _prefetch(machine: Machine, address: int, nbytes: int, place: tuple[int, int], stream: int) -> None:
     _, pages, begin, end = _managed(machine, address, nbytes)
     place = _place(machine, *place)
+    _check_concurrent(machine)  # of the stream's device, also if the target is the host
     machine.queues.submit(machine.stream(stream), lambda: None, "a prefetch")
     pages.change(begin, end, _PREFETCHED, lambda _: place)
 
@@ -250,6 +258,7 @@ def _batch(
     machine: Machine, addresses: int, sizes: int, count: int, flags: int, stream: int
 ) -> list[tuple[Pages, int, int, int, int]]:
     """Check the ranges of a batch; return for each its pages, the first page and the end, its address and its size."""
+    _check_concurrent(machine)
     if flags or not count:
         raise Refused(1)
     if machine.stream(stream) is machine.context().legacy:
