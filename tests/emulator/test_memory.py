@@ -14,6 +14,7 @@ import tracemalloc
 import pytest
 
 from tests.emulator.emulator_client import HEAD, Client
+from tests.emulator.test_ptx_linear import steps
 from tests.subject import ROOT, module
 
 words = module("emulator.interface.thunks")
@@ -391,6 +392,34 @@ def test_advice_about_managed_memory(client):
     assert client.code("cuMemPrefetchAsync", managed, 65, 0, 0) == 1
     assert client.code("cuMemAdvise", managed, 64, 9, 0) == 1
     client.do("cuStreamAttachMemAsync", 0, managed, 0, 4)
+
+
+def test_prefetches_of_many_parts_take_linear_time():
+    """Each looked for its part from the first one on."""
+    client, page = Client(), 4096
+
+    def measured(count):
+        managed = client.get("cuMemAllocManaged", count * page, 1)
+        parts = [(managed + at * page, page, at % 2 - 1) for at in range(count)]  # on the host, on the device ...
+        return steps(parts, lambda _: [client.do("cuMemPrefetchAsync", *part, 0) for part in parts])
+
+    measured(4)
+    assert measured(400) <= 12 * measured(40)
+
+
+def test_parts_of_managed_memory_with_the_same_facts_are_one(client):
+    count, page = 16, 4096
+    managed = client.get("cuMemAllocManaged", count * page, 1)
+    holding = client.emulator._machine.space.find(managed).context
+    for part in (*range(0, count, 2), *range(1, count, 2)):
+        client.do("cuMemPrefetchAsync", managed + part * page, page, 0, 0)
+    client.do("cuMemAdvise", managed + page, page, 1, 0), client.do("cuMemAdvise", managed + page, page, 2, 0)
+    assert holding.pages.first == [0, count]
+    value = ctypes.c_int()
+    client.do("cuMemAdvise", managed + page, page, 1, 0)
+    for first, size, wanted in ((0, 1, 0), (1, 1, 1), (2, 1, 0), (0, 2, 0), (1, 2, 0), (0, count, 0)):
+        client.do("cuMemRangeGetAttribute", value, 4, 1, managed + first * page, size * page)
+        assert value.value == wanted, (first, size)
 
 
 def test_memory_of_malloc_in_a_kernel_is_for_kernels_only(client):

@@ -3045,6 +3045,23 @@ CORRECTIONS = [
         test="emulator/test_devices.py::test_prefetches_and_advice_without_concurrent_access",
     ),
     Correction(
+        "a third attack of an hour",
+        "each prefetch looks for its part from the first one on",
+        "emulator/entries/memories/managed_entries.py",
+        old="        index = bisect_left(self.first, page)\n",
+        new="        index = 0\n        while self.first[index:] and self.first[index] < page:\n"
+        "            index += 1\n",
+        test="emulator/test_memory.py::test_prefetches_of_many_parts_take_linear_time",
+    ),
+    Correction(
+        "a third attack of an hour",
+        "parts of managed memory with the same facts stay divided",
+        "emulator/entries/memories/managed_entries.py",
+        old="        begins = [index for index in runs if not index or self.facts[index] != self.facts[index - 1]]\n",
+        new="        begins = runs\n",
+        test="emulator/test_memory.py::test_parts_of_managed_memory_with_the_same_facts_are_one[eager]",
+    ),
+    Correction(
         "ptx_dos",
         "a chain of empty blocks takes quadratic time",
         "emulator/ptx/translating/flow.py",

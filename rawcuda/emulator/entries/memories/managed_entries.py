@@ -11,6 +11,7 @@ Read next    pools.py
 from __future__ import annotations
 
 import ctypes
+from bisect import bisect_left, bisect_right
 
 from ...interface.thunks import LOCATION, Location, entry, get_int, out, put_int, read, take
 from ...machine.codes import Refused
@@ -32,7 +33,7 @@ _UNADVISED = (False, (_NONE, 0), frozenset(), (_NONE, 0))  # type: tuple[Any, ..
 
 
 class Pages:
-    """Facts about the pages of an allocation, as runs of pages with the same facts, each with its first page."""
+    """Facts about the pages of an allocation, as the longest runs with the same facts, each with its first page."""
 
     __slots__ = ("first", "facts")
 
@@ -42,16 +43,11 @@ class Pages:
 
     def _divide(self, page: int) -> int:
         """Make a run begin at a page, and return its number."""
-        for index, first in enumerate(self.first):
-            if first == page:
-                return index
-            if first > page:
-                self.first.insert(index, page)
-                self.facts.insert(index, self.facts[index - 1])
-                return index
-        self.first.append(page)
-        self.facts.append(self.facts[-1])
-        return len(self.first) - 1
+        index = bisect_left(self.first, page)
+        if self.first[index : index + 1] != [page]:
+            self.first.insert(index, page)
+            self.facts.insert(index, self.facts[index - 1])
+        return index
 
     def change(self, begin: int, end: int, which: int, make: Any) -> None:
         """Replace a fact about the pages from begin to end: make(old) returns the new one."""
@@ -60,16 +56,15 @@ class Pages:
             facts = list(self.facts[index])
             facts[which] = make(facts[which])
             self.facts[index] = tuple(facts)
+        runs = range(first, last + 1)
+        begins = [index for index in runs if not index or self.facts[index] != self.facts[index - 1]]
+        self.first[first : last + 1] = [self.first[index] for index in begins]
+        self.facts[first : last + 1] = [self.facts[index] for index in begins]
 
     def each(self, begin: int, end: int, which: int) -> Iterator[Any]:
         """Yield a fact about each run of pages from begin to end."""
-        for index, first in enumerate(self.first):
-            if index + 1 < len(self.first):
-                following = self.first[index + 1]
-            else:
-                following = end
-            if first < end and following > begin:
-                yield self.facts[index][which]
+        for index in range(bisect_right(self.first, begin) - 1, bisect_left(self.first, end)):
+            yield self.facts[index][which]
 
     def common(self, begin: int, end: int, which: int) -> Any:
         """Return the fact that all pages have in common; if they differ, return that of pages without advice."""
