@@ -148,6 +148,36 @@ def test_rows_of_many_mappings_take_as_long_as_those_of_few(use):
     assert measured(64) < 2 * measured(2)
 
 
+def test_many_mappings_are_made_in_linear_time():
+    """Each was compared with all allocations, and each reservation was looked for among all handles."""
+    client = Client()
+    memory = client.get("cuMemCreate", GRAIN, properties(), 0)
+
+    def lives(count):
+        bases = [client.get("cuMemAddressReserve", GRAIN, 0, 0, 0) for _ in range(count)]
+        for base in bases:
+            client.do("cuMemMap", base, GRAIN, 0, memory, 0)
+        for base in bases:
+            client.do("cuMemUnmap", base, GRAIN)
+            client.do("cuMemAddressFree", base, GRAIN)
+
+    lives(1)
+    assert steps(200, lives) <= 12 * steps(20, lives)
+
+
+def test_freed_memory_is_not_looked_for_in_a_list():
+    client = Client()
+
+    class Physical(dict):
+        def __iter__(self):
+            raise AssertionError("somebody lists all physical memory")
+
+    client.emulator._machine.physical = Physical()
+    for _ in range(2):
+        client.do("cuMemRelease", client.get("cuMemCreate", GRAIN, properties(), 0))
+    assert not client.emulator._machine.physical
+
+
 def test_what_was_written_through_one_mapping_is_written_in_all():
     """Otherwise, a kernel that reads it would be stopped, because it seems never to have been written."""
     client = Client(strict=True)

@@ -3062,6 +3062,32 @@ CORRECTIONS = [
         test="emulator/test_memory.py::test_parts_of_managed_memory_with_the_same_facts_are_one[eager]",
     ),
     Correction(
+        "a third attack of an hour",
+        "a new mapping is compared with all allocations",
+        "emulator/entries/memories/virtual_entries.py",
+        old="    other = machine.space.overlapping(base, size)\n",
+        new="    other = None\n    for each in machine.space.live():\n"
+        "        if each.base < base + size and base < each.base + each.size:\n            other = each\n",
+        test="emulator/test_virtual.py::test_many_mappings_are_made_in_linear_time",
+    ),
+    Correction(
+        "a third attack of an hour",
+        "a freed reservation is compared with all allocations",
+        "emulator/entries/memories/virtual_entries.py",
+        old="    if machine.space.overlapping(base, size) is not None:\n",
+        new="    for each in machine.space.live():\n        if not base <= each.base < base + size:\n"
+        "            continue\n",
+        test="emulator/test_virtual.py::test_many_mappings_are_made_in_linear_time",
+    ),
+    Correction(
+        "a third attack of an hour",
+        "freed physical memory is looked for in a list",
+        "emulator/entries/memories/virtual_entries.py",
+        old="        del machine.physical[physical]\n",
+        new="        [machine.physical.pop(other) for other in list(machine.physical) if other is physical]\n",
+        test="emulator/test_virtual.py::test_freed_memory_is_not_looked_for_in_a_list",
+    ),
+    Correction(
         "ptx_dos",
         "a chain of empty blocks takes quadratic time",
         "emulator/ptx/translating/flow.py",

@@ -299,7 +299,7 @@ class Machine:
         self.graph_memory: WeakValueDictionary[int, Reservation] = WeakValueDictionary()
         self.graph_bases: list[int] = []  # these addresses in order, with some of memory that is gone
         self.pools: list[Pool] = []  # the pools that are not destroyed
-        self.physical: list[Any] = []  # every PhysicalMemory of entries/memories/virtual_entries.py
+        self.physical: dict[Any, None] = {}  # every PhysicalMemory of entries/memories/virtual_entries.py
         self.restricted = False  # whether memory has existed to which a device or context may lack some access
         # the current pool of each (type of allocation, type of location, its id), except of devices' own memory
         self.current_pools: dict[tuple[int, int, int], Pool] = {}
@@ -572,7 +572,7 @@ class Machine:
                     counts["context"] += not thing.primary
         for device in self.devices:
             counts["context"] += 0 if device.primary in lost else device.retained
-        counts["physical"] = len(self.physical)
+        counts["physical"], counts["reservation"] = len(self.physical), len(self.space.reserved)
         for thing in self.handles.values():
             kind = type(thing).__name__.lower()
             context = getattr(thing, "context", None)

@@ -384,7 +384,7 @@ class Space:
         """
         if size <= 0:
             raise Fault(INVALID_VALUE, f"a registration of {size} bytes: the size must be positive")
-        if self._overlapping(address, size) is not None:
+        if self.overlapping(address, size) is not None:
             raise Fault(
                 INVALID_VALUE, f"memory in the {size} bytes from {address:#x} on is registered or allocated already"
             )
@@ -518,7 +518,8 @@ class Space:
         _, which = min(near, key=lambda each: each[0])
         return position(address - which.base, nbytes, which.size, f"a {_place(which)}")
 
-    def _overlapping(self, address: int, size: int) -> Allocation | None:
+    def overlapping(self, address: int, size: int) -> Allocation | None:
+        """Return the last live allocation that has bytes of a range, or None."""
         with self.lock:
             bases = self._ordered()
             at = bisect_right(bases, address + size - 1) - 1

@@ -51,15 +51,6 @@ class PhysicalMemory:
         self.handles, self.mapped = 1, 0
 
 
-class Reservation:
-    """A range of addresses without memory."""
-
-    __slots__ = ("handle", "base", "size")
-
-    def __init__(self, base: int, size: int) -> None:
-        self.handle, self.base, self.size = 0, base, size
-
-
 class Mapping:
     """A mapping: its allocation, the memory behind it, and the access of each device, by ordinal."""
 
@@ -91,7 +82,7 @@ def _forget(machine: Machine, physical: PhysicalMemory) -> None:
     if not physical.handles:
         machine.handles.pop(physical.handle, None)
     if not physical.handles and not physical.mapped and physical in machine.physical:
-        machine.physical[:] = [other for other in machine.physical if other is not physical]
+        del machine.physical[physical]
         if physical.device is not None:
             physical.device.used -= physical.size
         if physical.backing is not None:
@@ -103,7 +94,7 @@ def physical_over(machine: Machine, device: Device, backing: Backing) -> Physica
     """Return new physical memory over a file in memory, which may belong to another process."""
     made = PhysicalMemory(device, (_DEVICE, device.ordinal), backing.size, False, backing)
     device.used += made.size
-    machine.physical.append(machine.add(made))
+    machine.physical[machine.add(made)] = None
     return made
 
 
@@ -122,28 +113,19 @@ def reserve(machine: Machine, address: int, size: int, alignment: int, hint: int
         raise Refused(1)
     base = machine.space.reserve(size, max(alignment, machine.answers.granularity), machine.caller())
     machine.restricted = True
-    machine.add(Reservation(base, size))
     put_u64(address, base)
-
-
-def _reservation(machine: Machine, base: int) -> Reservation:
-    for thing in list(machine.handles.values()):
-        if type(thing) is Reservation and thing.base == base:
-            return thing
-    raise Refused(1, f"{base:#x} is not the start of a reservation: {machine.space.explain(base, 1)}")
 
 
 @entry("cuMemAddressFree(CUdeviceptr ptr, size_t size)", since=10020)
 def address_free(machine: Machine, base: int, size: int) -> None:
     """Free reserved addresses, at which no memory may be mapped."""
-    reservation = _reservation(machine, base)
-    if reservation.size != size:
-        raise Refused(
-            1, f"size {size}: {reservation.size} bytes were reserved at {base:#x}, and can only be freed as a whole"
-        )
-    if any(base <= each.base < base + size for each in machine.space.live()):
+    reserved, _ = machine.space.reserved.get(base, (0, ""))
+    if not reserved:
+        raise Refused(1, f"{base:#x} is not the start of a reservation: {machine.space.explain(base, 1)}")
+    if reserved != size:
+        raise Refused(1, f"size {size}: {reserved} bytes were reserved at {base:#x}, and can only be freed as a whole")
+    if machine.space.overlapping(base, size) is not None:
         raise Refused(1, f"memory is still mapped at the {size} bytes from {base:#x} on: unmap it first")
-    machine.handles.pop(reservation.handle, None)
     machine.space.unreserve(base)
 
 
@@ -188,7 +170,7 @@ def create(machine: Machine, address: int, size: int, properties: int, flags: in
     physical = machine.add(PhysicalMemory(device, place, size, machine.space.watch))
     if device is not None:
         device.used += size
-    machine.physical.append(physical)
+    machine.physical[physical] = None
     put_u64(address, physical.handle)
 
 
@@ -284,9 +266,9 @@ def map_memory(machine: Machine, base: int, size: int, offset: int, handle: int,
     around = machine.space.reservation(base)
     if around is None or base + size > sum(around):
         raise Refused(1, f"the {size} bytes from {base:#x} on are not reserved: {machine.space.explain(base, size)}")
-    for other in machine.space.live():
-        if other.base < base + size and base < other.base + other.size:
-            raise Refused(1, f"memory is mapped there already: a {other.describe()} at {other.base:#x}")
+    other = machine.space.overlapping(base, size)
+    if other is not None:
+        raise Refused(1, f"memory is mapped there already: a {other.describe()} at {other.base:#x}")
     allocation = machine.space.map(base, memoryview(physical.data)[:size], physical.written)
     context = (physical.device or machine.devices[0]).primary
     holding = Holding(allocation, context, "virtual", 0, next(machine.counter))
