@@ -2829,12 +2829,12 @@ CORRECTIONS = [
         "another attack of an hour",
         "fences before atomics take cubic time",
         "emulator/ptx/checking/access_order.py",
-        old="        made = Released(who)\n        made.writers |= released.writers\n",
-        new=(
-            "        made = Released(who)\n        made.writers |= released.writers\n        for _ in made.writers:\n"
-            "            _merge({1: 0}, released.known.get(2, {}))\n"
+        old="        released.writers.add(who)\n",
+        new="        for writer in [*released.writers, who]:\n            released.writers.add(writer)\n",
+        test=(
+            "emulator/test_ptx_linear.py::"
+            "test_what_many_threads_publish_at_one_place_takes_linear_time[a fence before an atomic]"
         ),
-        test="emulator/test_ptx_linear.py::test_fences_before_atomics_take_the_square_of_the_threads",
     ),
     Correction(
         "another attack of an hour",
@@ -3086,6 +3086,25 @@ CORRECTIONS = [
         old="        del machine.physical[physical]\n",
         new="        [machine.physical.pop(other) for other in list(machine.physical) if other is physical]\n",
         test="emulator/test_virtual.py::test_freed_memory_is_not_looked_for_in_a_list",
+    ),
+    Correction(
+        "a third attack of an hour",
+        "atomics that release take the square of the threads with racecheck",
+        "emulator/ptx/checking/access_order.py",
+        old="        if old is value:\n            continue\n",
+        new="",
+        test=(
+            "emulator/test_ptx_linear.py::"
+            "test_what_many_threads_publish_at_one_place_takes_linear_time[an atomic that releases]"
+        ),
+    ),
+    Correction(
+        "a third attack of an hour",
+        "threads that take a lock take the square of the threads with racecheck",
+        "emulator/ptx/checking/access_order.py",
+        old="                own = known  # what the place publishes has only grown\n",
+        new="                own = _merged(own, known)\n",
+        test=("emulator/test_ptx_linear.py::test_what_many_threads_publish_at_one_place_takes_linear_time[a lock]"),
     ),
     Correction(
         "ptx_dos",

@@ -2,8 +2,9 @@
 
 What it is   `Order`. The threads of a launch run one after another, so one number that grows with each synchronization
              is the time of every access. A thread knows of other threads' accesses up to a time: its knowledge is a
-             dictionary from a thread, a warp or a block (as a number) to a time. Such a dictionary is never changed,
-             but replaced by another one.
+             dictionary from a thread, a warp or a block (as a number) to a time. It is stored as dictionaries in
+             dictionaries, by the upper bits of the number. They are never changed, but replaced: what differs in a
+             few numbers has all other dictionaries in common, so that each of many threads may add its own number.
 How          A barrier merges the knowledge of the threads that meet. The next strong write of a thread after a fence
              publishes, at its address, what the thread knew and had done at the fence. A strong read of this address
              adds what was published to the knowledge of its thread. After a barrier, each thread that took part in it
@@ -25,16 +26,17 @@ if TYPE_CHECKING:
 
     from ..running.lookups import Block, Launch
 
-    Knowledge = dict[int, int]
+    Knowledge = dict[int, Any]  # made by _of and _merged, and read by known_time
     Shared = dict[int, Knowledge]  # by scope
     Arrival = tuple[Knowledge, list[Shared]]
     # a line of the PTX; in a function, also the generated lines above it
     Line = Union[int, tuple[int, tuple[int, ...]]]
 
-__all__ = ["SCOPES", "THREADS", "Access", "Order", "Released"]
+__all__ = ["SCOPES", "THREADS", "Access", "Order", "Released", "known_time"]
 
 THREADS = 1024  # the largest number of threads in a block
 SCOPES = {"cta": 0, "cluster": 1, "gpu": 2, "sys": 3}
+_SPLITS = (15, 10, 5)  # the bits below which each dictionary of knowledge but the last divides the numbers
 _BLOCK_FENCES, _WARP_FENCES = 1 << 50, 1 << 60  # keys of knowledge: + 4 * (block or warp) + scope
 
 
@@ -50,18 +52,21 @@ class Access:
 class Released:
     """What a place publishes: knowledge, by whom it reaches (see _reach), and the threads that have written it there.
 
-    What several threads publish at a place is one dictionary: one for each would take cubic time.
+    joint   whether it is what several threads publish at one place: then it grows, as a copy for each of them would
+            take the square of the threads. What one thread publishes may be at many places, and stays as it is.
+    added   what several threads publish, if this is what one publishes, and was last added to it
     """
 
-    __slots__ = ("known", "writers")
+    __slots__ = ("known", "writers", "joint", "added")
 
-    def __init__(self, who: int) -> None:
+    def __init__(self, writers: set[int], joint: bool = False) -> None:
         self.known: Shared = {}
-        self.writers = {who}
+        self.writers, self.joint = writers, joint
+        self.added: Released | None = None
 
     def add(self, reach: int, more: Knowledge) -> None:
         """Add knowledge."""
-        _merge(self.known.setdefault(reach, {}), more)
+        self.known[reach] = _merged(more, self.known.get(reach, {}))
 
 
 class Order:
@@ -74,6 +79,7 @@ class Order:
     fenced  the threads whose last fence no barrier has shared
     shared  what a thread may publish because it has met others at a barrier; one object for all who met
     publishes  what a thread publishes, until its next fence or a barrier that shares fences
+    acquired  what a thread last acquired: the knowledge, what published it, and by whom it reaches
     """
 
     def __init__(self, launch: Launch) -> None:
@@ -85,6 +91,7 @@ class Order:
         self.fenced: set[int] = set()
         self.shared: dict[int, Shared] = {}
         self.publishes: dict[int, Released] = {}
+        self.acquired: dict[int, tuple[Knowledge, Released, int]] = {}
         self.arrivals: dict[tuple[int, int], list[Arrival]] = {}
 
     def knows(self, who: int) -> Knowledge:
@@ -101,9 +108,9 @@ class Order:
             return False
         time, block = access.time, other // THREADS
         return (
-            known.get(other, 0) >= time
-            or known.get(-1 - (block << 6 | other % THREADS >> 5) * 2, 0) >= time
-            or known.get(-2 - block * 2, 0) >= time
+            known_time(known, -2 - block * 2) >= time
+            or known_time(known, -1 - (block << 6 | other % THREADS >> 5) * 2) >= time
+            or known_time(known, other) >= time
             or bool(self.fence_times)
             and self._fenced_off(access, known)
         )
@@ -114,7 +121,8 @@ class Order:
         for scope in SCOPES.values():
             times = self.fence_times.get(other << 2 | scope)
             if times is not None:
-                met = max(known.get(_block_fences(other, scope), 0), known.get(_warp_fences(other, scope), 0))
+                block, warp = _block_fences(other, scope), _warp_fences(other, scope)
+                met = max(known_time(known, block), known_time(known, warp))
                 last = bisect_left(times, met)
                 if last and times[last - 1] >= access.time:
                     return True
@@ -136,10 +144,10 @@ class Order:
             known = self.known.get(who)
             if known is not None and id(known) not in seen:
                 seen.add(id(known))
-                _merge(made, known)
+                made = _merged(known, made)
         arrived = self.arrivals.pop((blocks[0].number, barrier), ())
         for known, _ in arrived:
-            _merge(made, known)
+            made = _merged(known, made)
         if self.fenced or self.shared:
             if members is None:
                 several = [block.number * THREADS for block in blocks]
@@ -151,12 +159,12 @@ class Order:
                 warps = []
             self._share(everyone, [each for _, shared in arrived for each in shared], several, warps, now)
         if members is None:
-            for block in blocks:
-                made[-2 - block.number * 2] = now
+            met = [-2 - block.number * 2 for block in blocks]
         elif warp >= 0:
-            made[-1 - (blocks[0].number << 6 | warp) * 2] = now
+            met = [-1 - (blocks[0].number << 6 | warp) * 2]
         else:
-            made.update(dict.fromkeys(everyone, now))
+            met = everyone
+        made = _merged(_of(met, now), made)
         for who in everyone:
             self.known[who] = made
 
@@ -172,9 +180,9 @@ class Order:
         else:
             shared = []
         for scope, (known, time) in self.fences.get(who, {}).items():
-            shared.append({scope: {**known, who: time}})
+            shared.append({scope: _merged(_of([who], time), known)})
         now, self.time = self.time, self.time + 1
-        return {**self.knows(who), who: now}, shared
+        return _merged(_of([who], now), self.knows(who)), shared
 
     def order(self, arrived: Iterable[Arrival] = ()) -> None:
         """Record an instruction whose effect on the order is not modelled: it counts as a barrier of the block.
@@ -195,6 +203,7 @@ class Order:
             self.fenced.discard(who)
             self.shared.pop(who, None)
             self.publishes.pop(who, None)
+            self.acquired.pop(who, None)
 
     # -- fences
 
@@ -231,19 +240,20 @@ class Order:
         made: Shared = {}
         for each in found.values():
             for scope, known in each.items():
-                _merge(made.setdefault(scope, {}), known)
+                made[scope] = _merged(known, made.get(scope, {}))
         seen: set[tuple[int, int]] = set()
         for who in own:
             for scope, (known, time) in self.fences[who].items():
-                to = made.setdefault(scope, {})
+                to = made.get(scope, {})
                 if (scope, id(known)) not in seen:
                     seen.add((scope, id(known)))
-                    _merge(to, known)
+                    to = _merged(known, to)
                 if not blocks and not warps:
-                    to[who] = time
+                    to = _merged(_of([who], time), to)
+                made[scope] = to
         for scope, to in made.items():
-            to.update(dict.fromkeys([_block_fences(who, scope) for who in blocks], now))
-            to.update(dict.fromkeys([_warp_fences(who, scope) for who in warps], now))
+            met = [_block_fences(who, scope) for who in blocks] + [_warp_fences(who, scope) for who in warps]
+            made[scope] = _merged(_of(met, now), to)
         self.shared.update(dict.fromkeys(members, made))
         for who in members:
             self.publishes.pop(who, None)
@@ -252,31 +262,39 @@ class Order:
         """Return what a place publishes after a strong write of a thread, in addition to what it published before."""
         own = self.publishes.get(who)
         if own is None:
-            own = self.publishes[who] = Released(who)
+            own = self.publishes[who] = Released({who})
             for scope, (known, time) in self.fences.get(who, {}).items():
                 own.add(_reach(scope, who), known)
-                own.add(_reach(scope, who), {who: time})
+                own.add(_reach(scope, who), _of([who], time))
             for scope, known in self.shared.get(who, {}).items():
                 own.add(_reach(scope, who), known)
         if not own.known or not released:
             return own if own.known else released
-        made = Released(who)
-        made.writers |= released.writers
-        for each in (released, own):
-            for reach, known in each.known.items():
-                made.add(reach, known)
-        return made
+        if own.added is released:
+            return released
+        if not released.joint:
+            first, released = released, Released(set(released.writers), True)
+            released.known.update(first.known)
+        released.writers.add(who)
+        for reach, known in own.known.items():
+            released.add(reach, known)
+        own.added = released
+        return released
 
     def acquire(self, released: Released, who: int) -> None:
         """Add what a place publishes to the knowledge of a thread that reads it."""
-        made: Knowledge | None = None
-        for reach, known in released.known.items():
-            if reach > 0 or reach == _reach(0, who):
-                if made is None:
-                    made = dict(self.knows(who))
-                _merge(made, known)
-        if made is not None:
-            self.known[who] = made
+        for scope in SCOPES.values():
+            reach = _reach(scope, who)
+            known = released.known.get(reach)
+            if known is None:
+                continue
+            own, last = self.knows(who), self.acquired.get(who)
+            if last is not None and last[0] is own and last[1] is released and last[2] == reach:
+                own = known  # what the place publishes has only grown
+            else:
+                own = _merged(own, known)
+            self.known[who] = own
+            self.acquired[who] = known, released, reach
 
     def running(self) -> int:
         """Return the thread that runs."""
@@ -299,10 +317,42 @@ def _warp_fences(who: int, scope: int) -> int:
     return _WARP_FENCES | who >> 5 << 2 | scope
 
 
-def _merge(made: Knowledge, more: Knowledge) -> None:
-    if not made:
-        made.update(more)
-        return
-    for key, time in more.items():
-        if made.get(key, 0) < time:
-            made[key] = time
+def known_time(known: Knowledge, key: int) -> int:
+    """Return the time up to which knowledge covers a thread, a warp or a block, or 0."""
+    for split in _SPLITS:
+        part = known.get(key >> split)
+        if part is None:
+            return 0
+        known = part
+    time: int = known.get(key, 0)
+    return time
+
+
+def _of(keys: list[int], time: int) -> Knowledge:
+    """Return the knowledge of threads, warps or blocks up to a time."""
+    made: Knowledge = {}
+    for key in keys:
+        part = made
+        for split in _SPLITS:
+            part = part.setdefault(key >> split, {})
+        part[key] = time
+    return made
+
+
+def _merged(one: Knowledge, other: Knowledge) -> Knowledge:
+    """Return the knowledge of both, with as many of their dictionaries as possible, preferably of the other."""
+    if len(one) > len(other):
+        one, other = other, one
+    made = other
+    for key, value in one.items():
+        old = other.get(key)
+        if old is value:
+            continue
+        if old is not None:
+            value = max(old, value) if isinstance(old, int) else _merged(value, old)
+            if value is old:
+                continue
+        if made is other:
+            made = dict(other)
+        made[key] = value
+    return made

@@ -40,7 +40,7 @@ import sys
 from ...machine.codes import LAUNCH_FAILED
 from ...machine.space import Fault
 from ..translating.unit import CLUSTER_BITS, SHARED_WINDOW
-from .access_order import SCOPES, THREADS, Access, Order
+from .access_order import SCOPES, THREADS, Access, Order, known_time
 from .places import barrier_missing
 
 TYPE_CHECKING = False
@@ -267,7 +267,7 @@ class History(Order):
 
     def _guard(self, cell: _Cell, who: int) -> None:
         """Record that a strong write follows the plain reads that a thread made there since its last barrier."""
-        since = self.knows(who).get(-2 - who // THREADS * 2, 0)
+        since = known_time(self.knows(who), -2 - who // THREADS * 2)
         if cell.looked:
             looked = cell.looked.pop(who, None)
         else:
