@@ -16,12 +16,14 @@ from __future__ import annotations
 
 from _thread import allocate_lock, get_ident
 from collections import deque
+from contextlib import nullcontext
 
 from . import tracing
 from .errors import Closed, a_kind
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
     from types import TracebackType
     from typing import Any, Callable, NoReturn, Protocol, TypeVar
 
@@ -51,6 +53,7 @@ __all__ = [
     "is_serving",
     "note_fork",
     "releases_later",
+    "unless_inside",
     "serving",
     "token",
     "tokens",
@@ -119,6 +122,15 @@ def releases_later() -> bool:
     if not serving and not calling:
         return False
     return is_serving() or any(inside() for inside in calling)
+
+
+def unless_inside(lock: Any) -> AbstractContextManager[Any]:
+    """Return a lock, or nothing inside a call of a driver that is written in Python: in a __del__ or a signal handler.
+
+    There, another thread may hold the lock, and wait for the end of that call. Such a driver makes no call of another
+    thread meanwhile, releases are made later, and waits are refused.
+    """
+    return nullcontext() if releases_later() else lock
 
 
 def drain() -> None:

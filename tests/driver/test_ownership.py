@@ -851,3 +851,39 @@ def test_a_wait_that_is_refused_gives_its_event_back(device, monkeypatch):
                     one.wait(two)
         one.wait(two)
         assert len(primary.events) == events
+
+
+@pytest.mark.parametrize("use", ["fill", "copy to the host", "wait for all"])
+def test_what_runs_inside_a_call_of_the_driver_waits_for_no_lock(device, use):
+    """In a __del__ or a signal handler, another thread may hold a lock, and wait for the end of that call."""
+    handles, points = module("gpu.core.handles"), module("gpu.core.points")
+    held, end, done = threading.Event(), threading.Event(), []
+    one, other = device.stream(), device.stream()
+    x = device.full(4, 1, "float32", stream=one)
+    uses = {
+        "fill": lambda: x.fill(2, stream=other),
+        "copy to the host": lambda: x.download(stream=other),
+        "wait for all": rawcuda.synchronize,
+    }
+
+    def hold():
+        with handles.destroying, points.beginning:
+            held.set()
+            end.wait(WAIT)
+
+    threads = [threading.Thread(target=hold), threading.Thread(target=lambda: done.append(uses[use]()))]
+    threads[0].start()
+    held.wait(WAIT)
+    inside = lambda: threading.current_thread() is threads[1]
+    owned.calling.append(inside)
+    try:
+        threads[1].start()
+        threads[1].join(5)
+        assert done
+    finally:
+        owned.calling.remove(inside)
+        end.set()
+        for thread in threads:
+            thread.join()
+        one.close()
+        other.close()

@@ -14,21 +14,19 @@ from __future__ import annotations
 
 import ctypes
 from _thread import RLock, allocate_lock
-from contextlib import nullcontext
 from ctypes import byref
 
 from ...driver import NoRoom
 from ...errors import CudaError, ForkedAfterInit
 from ...headers.status import STREAM_CAPTURE_UNSUPPORTED
 from ...interpreter.cpython import Cell, free_after_fork
-from ...ownership import Owned, bound, drain, dropped, invalidate, releases_later, tokens
+from ...ownership import Owned, bound, drain, dropped, invalidate, tokens
 from .context import PrimaryContext
 from .points import capture_number, capturing, finish_context
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from _thread import LockType
-    from contextlib import AbstractContextManager
     from typing import Any
 
 __all__ = [
@@ -61,7 +59,6 @@ __all__ = [
     "TEXTURE",
     "TIMED_EVENT",
     "destroying",
-    "for_close",
     "make",
     "shown_handle",
 ]
@@ -296,15 +293,6 @@ class Lifetime(Cell):  # type: ignore[misc]
         first: bool = self.taken.acquire(False)
         self.primary.let_go(self)
         return first
-
-
-def for_close(lock: Any) -> AbstractContextManager[Any]:
-    """Return what close() holds, so that no other thread is inside a call with the handle.
-
-    That is nothing where the release is made later: there, another thread may hold the lock, and wait for the end of
-    the call in which the object is closed.
-    """
-    return nullcontext() if releases_later() else lock
 
 
 class Leased:

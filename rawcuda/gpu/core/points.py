@@ -25,7 +25,7 @@ from ...driver import as_argument, current
 from ...errors import Closed, CudaError, ForkedAfterInit, InvalidUse
 from ...headers.status import NOT_PERMITTED, STREAM_CAPTURE_IMPLICIT, STREAM_CAPTURE_UNSUPPORTED
 from ...interpreter.cpython import free_after_fork
-from ...ownership import drain, dropped, forked
+from ...ownership import drain, dropped, forked, unless_inside
 from .calls import relaxed
 from .context import PrimaryContext, attempt
 
@@ -182,7 +182,7 @@ def finish_context(primary: PrimaryContext, what: str = "") -> bool:
         drain()
     wait = object()
     try:
-        with beginning:
+        with unless_inside(beginning):
             if capturing:
                 if not what:
                     return False

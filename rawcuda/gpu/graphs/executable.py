@@ -18,8 +18,8 @@ from ...driver import as_argument
 from ...errors import CudaError
 from ...headers import cuda_h
 from ...interpreter.cpython import free_after_fork
-from ...ownership import Owned, drain, dropped, invalidate, serving
-from ..core.handles import EXECUTABLE, MODULE, for_close, make, shown_handle
+from ...ownership import Owned, drain, dropped, invalidate, serving, unless_inside
+from ..core.handles import EXECUTABLE, MODULE, make, shown_handle
 from ..core.points import capturing, retain
 from ..core.stream_arguments import home_of, queue_of, work_handle
 from .conditions import explained
@@ -152,7 +152,7 @@ class Executable(Owned):
 
     def close(self) -> None:
         """Destroy the executable graph, and release what its nodes use; pending launches are still completed."""
-        with for_close(self._lock):
+        with unless_inside(self._lock):
             super().close()
             self._kept = {}
             self._changed()

@@ -26,9 +26,9 @@ from ...errors import Closed, CudaError, InvalidUse, a_kind
 from ...headers import cuda_h
 from ...hints import hinted
 from ...interpreter.cpython import facts, free_after_fork
-from ...ownership import Owned, drain, dropped, invalidate
+from ...ownership import Owned, drain, dropped, invalidate, unless_inside
 from ..core.context import PrimaryContext, no_device, primary_of
-from ..core.handles import CLONE, GRAPH, for_close, make, shown_handle
+from ..core.handles import CLONE, GRAPH, make, shown_handle
 from ..core.stream_arguments import StreamHandle
 from .conditions import Condition, explained
 from .executable import Executable
@@ -628,7 +628,7 @@ class Graph(Owned):
 
     def close(self) -> None:
         """Destroy the graph, and release what its nodes use; pending launches are still completed."""
-        with for_close(self._root._lock):
+        with unless_inside(self._root._lock):
             super().close()
             if self._outer is None:
                 self._kept.clear()

@@ -16,7 +16,7 @@ from ... import driver
 from ...driver import as_argument
 from ...errors import Closed, ContextLost, CudaError, ForkedAfterInit, InvalidUse, refusal
 from ...headers.status import INVALID_HANDLE
-from ...ownership import is_serving
+from ...ownership import is_serving, unless_inside
 from ...protocols.description import Description
 from ...protocols.device_memory import gpu
 from ..core.context import PrimaryContext, context_of, held_contexts
@@ -189,7 +189,7 @@ def hold_captures(wait: object, primary: PrimaryContext, stream: object, why: st
     waiting.add(wait)
     if capturing:  # tested afterwards: a capture that begins is in `capturing` before it looks at `waiting`
         waiting.discard(wait)
-        with beginning:
+        with unless_inside(beginning):
             refuse_capture(primary, stream, why)
             waiting.add(wait)
 
@@ -203,7 +203,7 @@ def make_ready(primary: PrimaryContext, stream: object, thing: Any) -> None:
     if theirs is None or theirs is stream or isinstance(thing, Description) and thing._place.is_host:
         return
     using = work_handle(stream)
-    with destroying:
+    with unless_inside(destroying):
         working, end = _handle_now(theirs), None
         if working is not None and working != NO_SYNC:
             there = None
@@ -332,7 +332,7 @@ def make_wait(consumer: int, view: Description) -> None:
     if consumer == NO_SYNC or 0 in view.shape or not driver.is_loaded():
         return  # (if no driver is in use, no work of ours can be pending)
     theirs, device, end = view.stream, device_of(view), None
-    with destroying:
+    with unless_inside(destroying):
         working = _handle_now(theirs)
         if device is not None and working is not None and working != NO_SYNC and working != consumer:
             captured = None
@@ -405,7 +405,7 @@ def finish(thing: Any, barred: bool = False) -> None:
     """
     theirs, end = thing.stream, None
     primary = device_of(thing) if isinstance(thing, Description) else thing._primary
-    with destroying:
+    with unless_inside(destroying):
         working = _handle_now(theirs)
         if primary is None or working is None:
             pass
