@@ -204,7 +204,7 @@ def _headers(request: Request, folders: list[str], complete: bool) -> Iterator[t
             raise _Unknown
         for match in _INCLUDE.finditer(b"\n" + joined(text)):
             name = match[1] or match[2]
-            if name is None:
+            if name is None or b"\0" in name:
                 raise _Unknown
             waiting.append((os.fsdecode(name), near))
 
@@ -227,7 +227,9 @@ def _headers(request: Request, folders: list[str], complete: bool) -> Iterator[t
             if len(seen) > _MOST_PLACES:
                 raise _Unknown
             try:
-                with open(path, "rb") as file:
+                with open(path, "rb", opener=_without_waiting) as file:
+                    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                        raise _Unknown
                     text = file.read()
             except OSError:
                 yield path, None
@@ -249,6 +251,10 @@ def _options(request: Request, complete: bool) -> list[str]:
     if any(_UNREAD.search(option.strip(_BLANKS)) for option in options):
         raise _Unknown
     return options
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))  # (a FIFO would wait for a writer)
 
 
 def _here() -> str:

@@ -1017,6 +1017,22 @@ def test_an_empty_header_is_not_a_missing_one(compilations: list[Any], tmp_path:
     assert b"1;" in build() and len(compilations) == 2  # kept from the first time
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names here")
+def test_nothing_waits_for_a_pipe_in_the_place_of_a_header(compilations: list[Any], tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "v.h")
+    text = '#if 0\n#include "v.h"\n#endif\n#define VALUE 3\n' + FILL
+    for number in (1, 2):
+        made = rawcuda.compile(text, options=[f"-I{tmp_path}"], cache=tmp_path / "kept")
+        assert b"3;" in made and len(compilations) == number  # what the pipe contains is not known
+
+
+def test_no_header_has_a_null_byte_in_its_name(compilations: list[Any], tmp_path: Path) -> None:
+    (tmp_path / "v.h").write_bytes(b'#include "a\0b.h"\n')
+    for cache in (None, tmp_path / "kept"):
+        with pytest.raises(module("errors").CompileFailed, match="v.h"):
+            rawcuda.compile('#include "v.h"\n' + FILL, options=[f"-I{tmp_path}"], cache=cache)
+
+
 def test_the_folder_above_a_link_is_that_above_its_target(compilations: list[Any], tmp_path: Path) -> None:
     (tmp_path / "there" / "inner").mkdir(parents=True)
     (tmp_path / "here").mkdir()

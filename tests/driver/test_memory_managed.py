@@ -275,3 +275,17 @@ def test_nothing_is_moved_if_one_run_is_wrong(device, runs):
         with pytest.raises(errors.Closed, match="memory 2: this ManagedMemory is closed"):
             rawcuda.prefetch_batch(runs, device, stream=stream)
         assert where(runs[:2]) == [None, None]
+
+
+@pytest.mark.parametrize("batch", [False, True])
+def test_what_is_written_after_a_discard_waits_for_it(device, batch):
+    with device.allocate(64, kind="managed") as memory, device.stream() as stream, device.stream() as other:
+        memory.fill(5, stream=other)
+        if batch:
+            rawcuda.discard_batch([memory], stream=stream)
+        else:
+            memory.discard(stream=stream)
+        assert memory.stream is stream
+        assert memory.fill(7).view().tolist() == [7] * 64
+        device.synchronize()
+        assert memory.view().tolist() == [7] * 64

@@ -16,6 +16,7 @@ from ...driver import as_argument
 from ...errors import SymbolNotFound, a_kind, unsupported, worded
 from ...headers import cuda_h
 from ...protocols.description import Bytes
+from ...protocols.device_memory import gpu
 from ..core import locations
 from ..core.context import count
 from ..core.stream_arguments import LEGACY, home_of, keep_ours, queue_of, work_handle
@@ -151,8 +152,16 @@ def discard(memory: Memory, location: object, stream: object, offset: object, nb
         where = locations.location_from(location)
     if where is not None:
         _check_concurrent(where)
+    _begin_to_discard((memory,), memory._primary, stream)
     _discard([(begin, size, where)], memory._primary, queue, stream)
     keep_ours(memory._primary, stream, memory)
+
+
+def _begin_to_discard(memories: Iterable[Any], primary: PrimaryContext, stream: object) -> None:
+    """Let a stream wait for what wrote memory last, and note it: what is written later waits for the discard."""
+    for memory in memories:
+        gpu.make_ready(primary, stream, memory)
+        gpu.note(memory, LEGACY if stream is None else stream)
 
 
 def discard_batch(memories: Iterable[Memory], location: object = None, *, stream: object) -> None:
@@ -165,7 +174,9 @@ def discard_batch(memories: Iterable[Memory], location: object = None, *, stream
     queue, given = queue_of(stream), as_list("memories", memories, "Memory objects")
     ranges, primary = _several(given, location, False)
     if ranges:
-        _discard(ranges, home_of(stream, primary), queue, stream)
+        home = home_of(stream, primary)
+        _begin_to_discard(given, home, stream)
+        _discard(ranges, home, queue, stream)
         for memory in given:
             keep_ours(primary, stream, memory)
 
