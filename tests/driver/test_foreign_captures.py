@@ -56,6 +56,13 @@ def test_launches_with_foreign_arrays_break_no_capture_of_other_software(device,
         stream.synchronize()
 
 
+def test_a_fill_of_page_locked_memory_breaks_no_capture_of_other_software(device, begin):
+    with device.stream() as stream, device.allocate(16, kind="pinned") as memory:
+        end = begin(stream, 0)
+        memory.fill(3, stream=stream)
+        end()
+
+
 @pytest.mark.parametrize("mode", [0, 1, 2])
 @pytest.mark.parametrize("where", ["legacy", "per-thread", "another"])
 def test_a_copy_of_what_is_pending_on_a_stream(device, begin, where, mode):

@@ -3139,6 +3139,15 @@ CORRECTIONS = [
         test="driver/test_compile.py::test_no_header_has_a_null_byte_in_its_name",
     ),
     Correction(
+        "a third attack of an hour",
+        "a fill of page-locked memory breaks a capture of other software",
+        "gpu/memory/ordering.py",
+        old="    if capture_number(primary.calls, work_handle(stream)) is not None:\n        return False",
+        new="    if capturing and capture_number(primary.calls, work_handle(stream)) is not None:\n        return False",
+        test="driver/test_foreign_captures.py::"
+        "test_a_fill_of_page_locked_memory_breaks_no_capture_of_other_software",
+    ),
+    Correction(
         "ptx_dos",
         "a chain of empty blocks takes quadratic time",
         "emulator/ptx/translating/flow.py",

@@ -311,7 +311,7 @@ def wait_for(thing: Any, side: Side, stream: object) -> bool:
     if primary is None:  # it is not ours
         wait_on_host(thing)
         return True
-    if capturing and capture_number(primary.calls, work_handle(stream)) is not None:
+    if capture_number(primary.calls, work_handle(stream)) is not None:
         return False
     before = thing.stream
     if before is not None and before is not stream:
