@@ -3143,7 +3143,7 @@ CORRECTIONS = [
         "a fill of page-locked memory breaks a capture of other software",
         "gpu/memory/ordering.py",
         old="    if capture_number(primary.calls, work_handle(stream)) is not None:\n        return False",
-        new="    if capturing and capture_number(primary.calls, work_handle(stream)) is not None:\n        return False",
+        new="    if capturing and capture_number(primary.calls, 1) is not None:\n        return False",
         test="driver/test_foreign_captures.py::"
         "test_a_fill_of_page_locked_memory_breaks_no_capture_of_other_software",
     ),
