@@ -20,7 +20,16 @@ from ...errors import CudaError
 from ...ownership import drain, dropped
 from ..core.context import reaches
 from ..core.points import retained, sweep, waiting
-from ..core.stream_arguments import LEGACY, StreamHandle, home_of, is_lasting, noted_form, queue_of, work_handle
+from ..core.stream_arguments import (
+    LEGACY,
+    PER_THREAD,
+    StreamHandle,
+    home_of,
+    is_lasting,
+    noted_form,
+    queue_of,
+    work_handle,
+)
 from ..memory.memory import Memory
 from ..memory.ordering import PAGEABLE, end_work, hold_captures, keep, make_ready, note
 
@@ -131,10 +140,10 @@ def _other_queue(stream: Any, primary: PrimaryContext) -> tuple[Any, Any, Any]:
         stream = work_handle(stream)
     if home_of(stream, primary) is not primary:
         return None, stream, noted
-    queue, own = queue_of(stream), noted_form(stream)
-    if own is not stream:
-        return queue, own, own
-    return queue, stream, noted
+    if (stream if type(stream) is int else stream._handle) == PER_THREAD:
+        noted = noted_form(stream)
+        return queue_of(stream), noted, noted
+    return queue_of(stream), stream, noted
 
 
 _FILLS = {1: "cuMemsetD8Async", 2: "cuMemsetD16Async", 4: "cuMemsetD32Async"}
