@@ -679,6 +679,66 @@ def test_a_lease_that_another_thread_removes(device):
         assert memory._leases[0]() is None
 
 
+def close_while_another_does(owner, line):
+    """Close an object; as by another thread that has found it open, too, it is closed at a line of _closing().
+
+    returns  whether there is such a line
+    """
+    handle, closing, hit = owner.handle, type(owner)._closing.__code__, False
+
+    def trace(frame, event, _):
+        nonlocal hit
+        if frame.f_code is not closing:
+            return None
+        if event == "line" and frame.f_lineno == closing.co_firstlineno + line:
+            sys.settrace(None)
+            hit, owner._handle = True, handle
+            owner.close()
+        return trace
+
+    was = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        owner.close()
+    finally:
+        sys.settrace(was)
+    return hit
+
+
+def test_leased_memory_that_two_threads_close_is_freed_after_the_last_lease(device, library):
+    def live():
+        owned.drain()
+        return None if library is None else library.live_handles()["memory"]
+
+    before, hits = live(), 0
+    for line in range(1, 40):
+        memory = device.allocate(4096, kind="pinned")
+        leases, during = [memory.lease(), memory._lease_for_work()], live()
+        hits += close_while_another_does(memory, line)
+        assert memory.closed and live() == during
+        leases.clear()
+        assert live() == before
+    assert hits > 8
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="processes share memory on Linux only")
+def test_a_shared_event_that_two_threads_close_is_destroyed_after_the_last_handle(device, library):
+    def live():
+        owned.drain()
+        return None if library is None else library.live_handles()["event"]
+
+    before, hits = live(), 0
+    for line in range(1, 10):
+        event = device.event(shareable=True)
+        shared, during = event.share(), live()
+        hits += close_while_another_does(event, line)
+        assert event.closed and live() == during
+        shared.close()
+        del shared
+        assert live() == before
+    assert hits > 3
+
+
 CLOSED_MEANWHILE = {
     "copy out": lambda memory, _: rawcuda.copy(bytearray(memory.nbytes), memory.view()),
     "copy in": lambda memory, _: rawcuda.copy(memory.view(), b"\1" * memory.nbytes),

@@ -24,14 +24,16 @@ class Lease:
     """An object that keeps the bytes of a Memory after its close(), until this object is deleted."""
 
     # __del__ is a slot, as in Owned: one lease receives the release of an owner that is closed
-    __slots__ = ("memory", "__del__", "__weakref__")
+    __slots__ = ("memory", "ends", "__del__", "__weakref__")
 
     if TYPE_CHECKING:
-        memory: object  # after close() the Lease that has the release
+        memory: object
+        ends: list[Lease]  # after close() the Lease that has the release
         __del__: Callable[[], object]
 
     def __init__(self, memory: object) -> None:
-        self.memory, self.__del__ = memory, _nothing  # (an object whose finalizer is not set takes longer to delete)
+        self.memory, self.ends = memory, []
+        self.__del__ = _nothing  # (an object whose finalizer is not set takes longer to delete)
 
 
 class Lender(Owned):
@@ -76,10 +78,11 @@ class Lender(Owned):
             return True
         if not leases or self._release is None:
             return False
-        if self.__del__ is not _nothing:  # (an interrupted close() may have done this already)
-            end = Lease([each.memory for each in leases])  # among them may be the end of a borrower
+        finalizer = self.__del__
+        if finalizer is not _nothing:  # (an interrupted close() may have done this already)
+            end = Lease(None)
             for each in leases:
-                each.memory = end
-            release = self.__del__.__self__  # (after reset() it is not self._release any more)
+                each.ends.append(end)  # if another thread does the same now, they keep both
+            release = finalizer.__self__  # (after reset() it is not self._release any more)
             end.__del__, self.__del__ = bound(dropped.append, Asked(release)), _nothing
         return True

@@ -557,8 +557,9 @@ class Event(InContext):
         self._argument = None
         if not _keepers or (known := _keepers.get(self._release)) is None or (keeper := known()) is None:
             return None
-        if self.__del__ is not _nothing:
-            keeper.__del__, self.__del__ = self.__del__, _nothing
+        finalizer = self.__del__
+        if finalizer is not _nothing:  # (another thread may have done this already, or do it now)
+            keeper.__del__, self.__del__ = finalizer, _nothing
         return True
 
     def __repr__(self) -> str:
