@@ -95,6 +95,13 @@ def test_a_variable_is_still_memory(device: Any) -> None:
             copy.copy(grid)
 
 
+def test_all_objects_of_a_variable_know_where_it_was_written(device: Any) -> None:
+    with device.load(VARIABLES) as made, device.stream() as stream:
+        made.global_("octal").fill(5, stream=stream)
+        assert made.global_("octal").stream is stream and made.global_("one").stream is None
+        assert set(made.global_("octal").view("uint8").tolist()) == {5}
+
+
 def test_managed_variables(device: Any) -> None:
     with device.load(VARIABLES) as made:
         counter = made.global_("shared_counter")

@@ -3172,6 +3172,14 @@ CORRECTIONS = [
         test="driver/test_ownership.py::test_a_shared_event_that_two_threads_close_is_destroyed_after_the_last_handle",
     ),
     Correction(
+        "a third attack of an hour",
+        "two objects of one variable do not know where the other was written",
+        "gpu/kernels/module.py",
+        old="name, self._written.setdefault(there, made._written)",
+        new="name, made._written",
+        test="driver/test_modules.py::test_all_objects_of_a_variable_know_where_it_was_written",
+    ),
+    Correction(
         "ptx_dos",
         "a chain of empty blocks takes quadratic time",
         "emulator/ptx/translating/flow.py",

@@ -103,6 +103,7 @@ class Module(Lender):
         "_functions",
         "_known",
         "_variables",
+        "_written",
         "_library",
         "_source",
         "_declarations",
@@ -150,6 +151,7 @@ class Module(Lender):
         self._functions: dict[str, int] = {}
         self._known: dict[str, Known] = {}  # no Kernel objects, which would make a cycle: they refer to their module
         self._variables = None
+        self._written: dict[str, list[Any]] = {}  # as Variable._written, by name
 
     # -- kernels
 
@@ -327,7 +329,7 @@ class Module(Lender):
         if managed:
             cls, kind = ManagedVariable, "managed"
         made: Any = cls.borrow(self.device, address.value or 0, size.value, kind=kind, owner=self)
-        made._name = name
+        made._name, made._written = name, self._written.setdefault(there, made._written)
         made._dtype, made._shape = _type_of(said, size.value)
         return made  # type: ignore[no-any-return]
 
@@ -380,15 +382,29 @@ class Variable(Memory):
     copy(), copy_from() and copy_to() copy its bytes, as for every Memory. view() and exports have the declared type.
     """
 
-    __slots__ = ("_name", "_dtype", "_shape")
+    __slots__ = ("_name", "_dtype", "_shape", "_written")
 
     name: str
     dtype: DType
     shape: tuple[int, ...]
     if TYPE_CHECKING:
         _name: str
+        _written: list[Any]  # the stream on which it was written last; all objects of the variable share it
         _dtype: DType
         _shape: tuple[int, ...]
+
+    def _describe(self, device: Any, nbytes: int, kind: str, stream: object) -> None:
+        self._written = [None]
+        super()._describe(device, nbytes, kind, stream)
+
+    @property
+    def stream(self) -> Any:
+        """Return the stream on which the variable was written last, or None."""
+        return self._written[0]
+
+    @stream.setter
+    def stream(self, stream: object) -> None:
+        self._written[0] = stream
 
     def view(self, dtype: object = None) -> StridedView:
         """Return the variable as an array of its own type and shape, or in one dimension of another type.
