@@ -321,6 +321,29 @@ def test_the_stream_of_what_is_used_is_not_destroyed_meanwhile(device, monkeypat
     assert stream.closed and not closing[0].is_alive()
 
 
+@pytest.mark.parametrize("use", ["copy", "export", "wait"])
+def test_what_is_written_during_the_wait_for_a_closed_stream_is_waited_for(device, monkeypatch, use):
+    ordering = module("gpu.memory.ordering")
+    made, other, wait = device.upload(array.array("i", [1] * 4)), device.stream(), ordering._finish_closed
+    with device.stream() as stream:
+        made.fill(2, stream=stream)
+
+    def meanwhile(stream):
+        monkeypatch.undo()
+        wait(stream)
+        made.fill(3, stream=other)  # as another thread does
+
+    monkeypatch.setattr(ordering, "_finish_closed", meanwhile)
+    if use == "copy":
+        made.download()
+    elif use == "export":
+        made.__cuda_array_interface__
+    else:
+        ordering.wait_on_host(made)
+    assert made.stream is other
+    assert made.download(stream=device.stream()).tolist() == [3] * 4
+
+
 def test_collections_inside_every_call(device):
     """Memory that only a garbage collection finds is released in the middle of calls; each call runs a collection."""
 

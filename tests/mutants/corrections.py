@@ -3180,6 +3180,14 @@ CORRECTIONS = [
         test="driver/test_modules.py::test_all_objects_of_a_variable_know_where_it_was_written",
     ),
     Correction(
+        "a third attack of an hour",
+        "what is written during the wait for a closed stream is forgotten",
+        "gpu/memory/ordering.py",
+        old="    if thing.stream is stream:",
+        new="    if True:",
+        test="driver/test_ownership.py::test_what_is_written_during_the_wait_for_a_closed_stream_is_waited_for[copy]",
+    ),
+    Correction(
         "ptx_dos",
         "a chain of empty blocks takes quadratic time",
         "emulator/ptx/translating/flow.py",

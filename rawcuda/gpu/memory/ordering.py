@@ -141,7 +141,8 @@ def _handle_now(stream: object) -> int | None:
 def _forget_closed(thing: Any, stream: Any) -> None:
     """Wait for the work of a closed stream that was noted in a view, a Memory or an array, which is ready then."""
     _finish_closed(stream)
-    thing.stream = None
+    if thing.stream is stream:  # (another thread may have written there meanwhile)
+        thing.stream = None
 
 
 def _finish_closed(stream: StreamHandle) -> None:
