@@ -316,6 +316,23 @@ def test_a_library_is_loaded_once_for_several_devices() -> None:
             wrong()
 
 
+def test_a_library_reads_its_code_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = []
+
+    def noting(name: str) -> Any:
+        before = getattr(image, name)
+        return lambda *given: [read.append(name), before(*given)][1]
+
+    with rawcuda.Library(COUNTER) as library:
+        for name in ("kernels", "variables"):
+            monkeypatch.setattr(image, name, noting(name))
+        for _ in range(3):
+            assert "count" in library and list(library) == library.names == ["count"] and len(library) == 1
+            assert library.variables == ["n"] and repr(library) == "<Library ptx, 1 kernels>"
+            library.names.clear()
+    assert read == ["kernels", "variables"]
+
+
 def test_a_module_keeps_its_library(device: Any) -> None:
     made = rawcuda.Library(COUNTER).module(device)
     gc.collect()

@@ -3188,6 +3188,14 @@ CORRECTIONS = [
         test="driver/test_ownership.py::test_what_is_written_during_the_wait_for_a_closed_stream_is_waited_for[copy]",
     ),
     Correction(
+        "a third attack of an hour",
+        "each question for a name in a library reads all of its code",
+        "gpu/kernels/libraries.py",
+        old="        if self._kernels is None:",
+        new="        if True:",
+        test="driver/test_modules.py::test_a_library_reads_its_code_once",
+    ),
+    Correction(
         "ptx_dos",
         "a chain of empty blocks takes quadratic time",
         "emulator/ptx/translating/flow.py",

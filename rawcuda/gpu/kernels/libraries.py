@@ -82,15 +82,18 @@ class Library(Lender):
             ValueError     truncated, or not code
     """
 
-    __slots__ = ("_info_log", "_logs", "_data", "_kind", "_names", "_modules")
+    __slots__ = ("_info_log", "_logs", "_data", "_kind", "_names", "_modules", "_kernels", "_variables")
 
     info_log: str
     if TYPE_CHECKING:
         _info_log: str
+        _kernels: list[str] | None  # their names; None: not listed yet
+        _variables: list[str] | None
 
     def __init__(self, code: object, *, names: Mapping[str, str] | None = None) -> None:
         self._kind, self._data = read_code(code)
         self._names = other_names(names)
+        self._kernels = self._variables = None
         self._modules: dict[int, ref[Module]] = {}  # a module keeps its library alive
         self._borrowers = {}
         self._info_log, self._logs = "", Logs()
@@ -156,8 +159,13 @@ class Library(Lender):
 
         calls   cuLibraryGetKernelCount, cuLibraryEnumerateKernels, cuKernelGetName
         """
-        library, loaded = cuda_h.CUlibrary(self.handle), driver.current()
-        known = None
+        library = cuda_h.CUlibrary(self.handle)
+        if self._kernels is None:
+            self._kernels = self._enumerate(library)
+        return list(self._kernels)
+
+    def _enumerate(self, library: cuda_h.CUlibrary) -> list[str]:
+        loaded, known = driver.current(), None
         if self._kind != "fatbin":
             known = image.kernels(self._kind, self._data)
         if known is not None:
@@ -178,7 +186,9 @@ class Library(Lender):
     def variables(self) -> list[str]:
         """Return the names of the global and constant variables that the code declares."""
         self.handle
-        return list(image.variables(self._kind, self._data))
+        if self._variables is None:
+            self._variables = list(image.variables(self._kind, self._data))
+        return list(self._variables)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names)
