@@ -420,6 +420,24 @@ def test_a_call_that_the_driver_refuses_keeps_nothing(device, whose, monkeypatch
             rawcuda.cu.cuGraphDestroy(graph)
 
 
+def test_the_table_of_many_open_streams_is_seldom_searched(device, monkeypatch):
+    functions, asked = module("gpu.core.host_functions"), []
+    stale = functions.Origin.is_stale
+    monkeypatch.setattr(functions.Origin, "is_stale", lambda origin: [asked.append(origin), stale(origin)][1])
+    streams = [device.stream() for _ in range(300)]
+    for stream in streams:
+        stream.call(int)
+    device.synchronize()
+    assert len(asked) < 1200
+    for stream in streams:
+        stream.close()
+    for _ in range(1200):
+        with device.stream() as stream:
+            stream.call(int)
+            stream.synchronize()
+    assert len(functions._origins) < 900
+
+
 def test_only_the_last_exceptions_wait_to_be_raised(device, monkeypatch):
     """Nobody waits for a stream that was closed, so the exceptions of its functions would be kept for ever."""
     printed = []

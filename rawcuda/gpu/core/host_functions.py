@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 __all__ = ["call", "for_graph", "raise_from", "raise_from_device"]
 
-_MANY = 64  # streams, after which those that were closed are removed from the table
+_MANY = [64]  # streams, after which those that were closed are removed from the table
 _ANY = -1  # the ordinal for an unknown device: the stream is borrowed
 
 
@@ -174,9 +174,10 @@ def _origin_of(stream: StreamHandle, ordinal: int) -> Origin:
     key = _key(stream, ordinal)
     found = _origins.get(key)
     if found is None or found.is_stale():
-        if len(_origins) > _MANY:
+        if len(_origins) > _MANY[0]:
             for old in [key for key, origin in list(_origins.items()) if origin.is_stale()]:
                 _origins.pop(old, None)
+            _MANY[0] = max(64, 2 * len(_origins))  # so that a search among open streams comes ever more seldom
         found = _origins[key] = Origin(ordinal, None if stream._primary is None else ref(stream))
     return found
 
