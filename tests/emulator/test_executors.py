@@ -540,6 +540,43 @@ def test_a_chunk_that_takes_long_is_probed(monkeypatch: pytest.MonkeyPatch) -> N
         code.entries["k"].run((64, 1, 1), (64, 1, 1), 0, packed, limits=ptx.Limits(turns=1_000_000))
 
 
+@pytest.mark.parametrize("watch", [False, True])
+def test_a_probe_changes_no_memory_and_begins_with_that_of_the_chunk(
+    monkeypatch: pytest.MonkeyPatch, watch: bool
+) -> None:
+    """What other threads of the host write meanwhile stays; functions do not remember the memory of other blocks."""
+    running, program = module("emulator.ptx.vectors.running.running"), module("emulator.ptx.ptx_program")
+    arrays = module("emulator.ptx.vectors.executor_choice").Arrays
+    monkeypatch.setattr(running, "SECONDS_TO_PROBE", -1.0)
+    monkeypatch.setattr(running, "PATIENCE", 1e9)
+    monkeypatch.setattr(arrays, "_waited", lambda self, launch, total, scalar: scalar(0, 1) or 1)
+    monkeypatch.setattr(arrays, "_judged", None)  # nothing is wrong
+    memory = space.Space(watch=watch)
+    count = ".func count(.reg .b64 %a)\n{ .reg .b32 %r; ld.global.u32 %r, [%a]; add.u32 %r, %r, 1;\n"
+    count += "st.global.u32 [%a], %r; ret; }\n"
+    body = f"{START}mov.u32 %r2, 0;\nst.global.u32 [%d1], %r2;\nL: call count, (%d1);\nadd.u32 %r2, %r2, 1;\n"
+    body += "setp.lt.u32 %p1, %r2, 100;\n@%p1 bra L;"
+    entry = ptx.load(kernel(body, ".param .u64 out, .param .u64 extra", before=count).encode(), memory).entries["k"]
+    out, other = memory.allocate(4 * 64 * 64), memory.allocate(256)
+    seen: list[Any] = []
+    run_alone = program.run_alone
+
+    def probe(kernel: Any, launch: Any, number: int, thread: int, *rest: Any) -> None:
+        at = 4 * (64 * number + thread)
+        copied, now = launch.space.find(out.base), bytes(out.data)
+        assert bytes(copied.data[at : at + 4]) == b"\xfb" * 4 and not any((copied.written or b"")[at : at + 4])
+        run_alone(kernel, launch, number, thread, *rest)
+        assert bytes(copied.data[at : at + 4]) == struct.pack("<I", 100) and bytes(out.data) == now
+        other.data[len(seen)] = 7
+        seen.append((launch, launch.functions))
+
+    monkeypatch.setattr(program, "run_alone", probe)
+    entry.run((64, 1, 1), (64, 1, 1), 0, struct.pack("<QQ", out.base, other.base))
+    assert seen and struct.unpack("<4096I", bytes(out.data)) == (100,) * 4096
+    assert bytes(other.data[: len(seen)]) == b"\7" * len(seen)
+    assert all(launch.functions is not functions for launch, functions in seen)
+
+
 @pytest.mark.parametrize("wrong", [False, True])
 def test_a_launch_leaves_nothing_behind(wrong: bool) -> None:
     """What a launch refers to, such as the contexts that decide about access, is not kept by the kernel."""

@@ -23,6 +23,7 @@ import sys
 import threading
 from bisect import bisect_right, insort
 from collections import deque
+from copy import copy
 
 from ...errors import shown
 from .codes import INVALID_VALUE, OUT_OF_MEMORY
@@ -463,6 +464,25 @@ class Space:
         with self.lock:
             return list(map(self._live.__getitem__, self._ordered()))
 
+    def copied(self) -> Space:
+        """Return a space with the same allocations at the same addresses, whose content is a copy."""
+        made = copy(self)
+        made._live = {}
+        copies: dict[int, bytearray] = {}
+        for each in self.live():
+            twin = copy(each)
+            twin._views, twin._keep = {}, None
+            try:
+                whole: Any = each.data.obj
+                twin.data = memoryview(_copied(whole, copies))[: each.size]
+            except ValueError:  # another thread has freed it
+                continue
+            if twin.written is not None:
+                twin.written = _copied(twin.written, copies)
+            made._live[each.base] = twin
+        made._bases = [*made._live]
+        return made
+
     def unwritten(self, address: int, nbytes: int) -> str:
         """Return an address that was never written, and the words about it, for an error report."""
         found = self.find(address)
@@ -537,3 +557,10 @@ class Space:
             self._live[made.base] = made
             insort(bases, made.base)
         return made
+
+
+def _copied(whole: Any, copies: dict[int, bytearray]) -> bytearray:
+    """Return the copy of some memory, which is made once: mappings of virtual memory may have the same memory."""
+    if id(whole) not in copies:
+        copies[id(whole)] = bytearray(whole)
+    return copies[id(whole)]

@@ -13,6 +13,8 @@ import math
 import re
 import sys
 import time
+from collections import deque
+from copy import deepcopy
 from types import CodeType
 
 from ..machine.codes import INVALID_IMAGE, INVALID_PTX, NO_BINARY_FOR_GPU, OUT_OF_MEMORY
@@ -27,7 +29,7 @@ from .running import half, integers, rounding
 from .running.called import barrier, beyond, caller, finish, misaligned, pack, unpack, wrapped
 from .running.clusters import divide
 from .running.grid import run_alone, run_apart, run_together
-from .running.later_writes import orders_blocks
+from .running.later_writes import LaterWrites, orders_blocks
 from .running.lookups import LOCAL_LIMIT, Exited, Launch, Limits
 from .running.report import explain, finding
 from .running.thread import Thread
@@ -259,8 +261,16 @@ class Entry:
             way(kernel, launch, clock.step, first, count)
             launch.block = None
 
-        def probe(number: int, thread: int) -> None:
-            run_alone(kernel, launch, number, thread, self._translated.blocking)
+        def probe(number: int, thread: int, memory: Space) -> None:
+            state = vars(launch)
+            before = dict(state)
+            launch.space, launch.heap, launch.later = memory, deepcopy(launch.heap), LaterWrites(launch)
+            launch.functions, launch.output = {}, deque()  # functions remember where they have found memory
+            try:
+                code.prepare(launch, self._translated, code.functions)
+                run_alone(kernel, launch, number, thread, self._translated.blocking)
+            finally:
+                state.update(before, block=launch.block)
 
         return self._arrays.run(launch, executor, clock.look, clock.step, scalar, probe)
 

@@ -20,6 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable
 
+    from ...machine.space import Space
     from ..running.lookups import Launch
     from ..translating.translate import Translated
     from ..translating.unit import Unit
@@ -78,12 +79,12 @@ class Arrays:
 
     def run(
         self, launch: Launch, executor: str, look: Callable[[], None], step: Callable[[int], None],
-        scalar: Callable[[int, int], None], probe: Callable[[int, int], None],
+        scalar: Callable[[int, int], None], probe: Callable[[int, int, Space], None],
     ) -> bool:  # fmt: skip
         """Run a launch if arrays are likely to be faster; tell whether it was run.
 
         shape   step: gets the number of blocks that are done; scalar: runs blocks, given the first one and their
-                number; probe: runs a thread of a block, to find out whether it ends
+                number; probe: runs a thread of a block in other memory, to find out whether it ends
         """
         total = launch.gx * launch.gy * launch.gz
         threads = total * launch.threads

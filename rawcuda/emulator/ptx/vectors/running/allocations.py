@@ -67,6 +67,13 @@ class Held:
             found = self._marks[width, total] = whole[skipped : skipped + length].view(np.UNSIGNED[width])
         return found
 
+    def twins(self, copied: Held) -> dict[int, Array | None]:
+        """Return the arrays of a copy of the allocation, by the id of the array of this one."""
+        found: dict[int, Array | None] = {id(self.bytes): copied.bytes}
+        found.update((id(array), copied.view(*key)[0]) for key, (array, _, _) in self._views.items())
+        found.update((id(array), copied.marks(*key)) for key, array in self._marks.items())
+        return found
+
 
 class Seen:
     """The facts about an array of addresses: its bounds, all bits that are set, and the indexes made from it.

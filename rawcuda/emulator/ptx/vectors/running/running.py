@@ -23,6 +23,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable
 
+    from ....machine.space import Space
     from ...running.lookups import Launch
     from ..writing.value_graph import Node, Program
     from ..writing.writing import Writer
@@ -110,7 +111,7 @@ class Run:
         self.living = 0
         self.work = 0
         self.look: Callable[[], None] | None = None
-        self.probe: Callable[[int, int], None] | None = None
+        self.probe: Callable[[int, int, Space], None] | None = None
         self.probe_after = SECONDS_TO_PROBE
         self.slow = 1.0  # seconds of a thread-instruction in the scalar executor
         self.patient = False  # whether to continue even if it is slow
@@ -375,22 +376,27 @@ class Run:
     def _probe(self, memory: Threads, g: Group) -> None:
         """Run the first thread of a group from its beginning with the scalar executor, which notices if it never ends.
 
+        It runs in a copy of all memory, in which the stores of the chunk are undone: other threads of the host write
+        to the memory itself meanwhile.
+
         raises  Fault   it never ends (702)
         """
         self.probe_after *= 4
-        live = self.launch.space.live()
-        if self.probe is None or sum(each.size for each in live) > MOST_PROBED:
+        space = self.launch.space
+        if self.probe is None or sum(each.size for each in space.live()) > MOST_PROBED:
             return
-        now = [(each, bytes(each.data), each.written and bytes(each.written)) for each in live]
+        copies = space.copied()
+        twins: dict[int, Array | None] = {}
+        for held in {entry[0] for entry in memory.log}:
+            found = copies.find(held.base)
+            if found is not None and held.allocation.alive:
+                twins.update(held.twins(Held(found, True)))
         for _, array, index, old in reversed(memory.log):
-            array[index] = old
+            twin = twins.get(id(array))
+            if twin is not None:
+                twin[index] = old
         block, thread = divmod(int(memory.lanes(g)[0]), memory.threads)
-        self.probe(memory.first + block, thread)
-        for each, content, written in now:
-            if each.alive:
-                each.data[:] = content
-                if written and each.written is not None:
-                    each.written[:] = written
+        self.probe(memory.first + block, thread, copies)
 
 
 def _merged(groups: list[Group], live: list[int], total: int) -> Group:
