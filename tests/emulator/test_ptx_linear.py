@@ -320,6 +320,38 @@ L:  {RELEASES[kind]} add.u32 %r0, %r0, 1; setp.lt.u32 %p1, %r0, 3; @%p1 bra L;""
     assert measured(40) <= 12 * measured(4)
 
 
+def test_strong_accesses_look_at_the_late_stores_of_their_place_only_and_once() -> None:
+    """Those of other places, such as the next word, stay late."""
+    Delays = module("emulator.ptx.checking.delays").Delays
+
+    class Always:
+        def random(self) -> float:
+            return 1.0
+
+    class Block:
+        number = 0
+
+    def run(n: int) -> None:
+        delays, view = Delays(Always()), memoryview(bytearray(4 * n + 64)).cast("I")
+        delays.store(0, 32, view, 0, 8)
+        for at in (*[8] * n, *range(9, n + 9)):
+            delays.store(4 * at, 4, view, at, 1)
+            view[at] = 7
+        view[0] = view[7] = 7
+        for _ in range(n):
+            delays.touch(32, 4)
+        delays.touch(28, 4)
+        delays.suspend(Block)
+        assert view.tolist() == [7] + [0] * 6 + [7, 7] + [0] * (n + 7)
+        delays.resume(Block)
+        delays.touch(36, 8)
+        delays.suspend(Block)
+        delays.end()
+        assert view.tolist() == [7] + [0] * 6 + [7] * (n + 2) + [0] * 7
+
+    assert steps(400, run) <= 12 * steps(40, run)
+
+
 def test_the_report_of_an_instruction_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Threads that store the same value without a barrier between them may do that in each iteration."""
     races, made = module("emulator.ptx.running.races").Watch, []

@@ -3228,6 +3228,22 @@ CORRECTIONS = [
         test="emulator/test_executors.py::test_a_probe_changes_no_memory_and_begins_with_that_of_the_chunk[True]",
     ),
     Correction(
+        "a third attack of an hour",
+        "atomics take the square of the late stores",
+        "emulator/ptx/checking/delays.py",
+        old="            for entry in self._parts.pop(part, ()):\n",
+        new="            for entry in self._parts.get(part, ()):\n",
+        test="emulator/test_ptx_linear.py::test_strong_accesses_look_at_the_late_stores_of_their_place_only_and_once",
+    ),
+    Correction(
+        "a third attack of an hour",
+        "a late store of a wide vector hides an atomic to its second half",
+        "emulator/ptx/checking/delays.py",
+        old="(entry[0] + entry[1] - 1 >> _PART) + 1):",
+        new="(entry[0] >> _PART) + 1):",
+        test="emulator/test_ptx_linear.py::test_strong_accesses_look_at_the_late_stores_of_their_place_only_and_once",
+    ),
+    Correction(
         "ptx_dos",
         "a chain of empty blocks takes quadratic time",
         "emulator/ptx/translating/flow.py",

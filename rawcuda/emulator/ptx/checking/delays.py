@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Delays"]
 
-_CHUNK = 4  # bits of an address that are ignored by the quick test for overlaps
+_PART = 2  # bits of an address that are ignored by the test for overlaps
 
 
 class Delays:
@@ -30,36 +30,39 @@ class Delays:
     def __init__(self, choose: random.Random) -> None:
         self._choose = choose
         self._logs: dict[int, list[list[Any]]] = {}  # [address, bytes, view, index, count, the hidden content]
-        self._running: list[list[Any]] = []
-        self._chunks: set[int] = set()
+        self._running: dict[int, list[Any]] = {}  # by the id of the entry
+        self._parts: dict[int, list[list[Any]]] = {}  # the entries by the parts of memory that they lie in
 
     def store(self, address: int, total: int, view: Any, index: int, count: int) -> None:
         """Record a plain store of the running block, before it happens."""
-        self._running.append([address, total, view, index, count, view[index : index + count].tolist()])
-        self._chunks.update((address >> _CHUNK, address + total - 1 >> _CHUNK))
+        self._add([address, total, view, index, count, view[index : index + count].tolist()])
+
+    def _add(self, entry: list[Any]) -> None:
+        self._running[id(entry)] = entry
+        for part in range(entry[0] >> _PART, (entry[0] + entry[1] - 1 >> _PART) + 1):
+            self._parts.setdefault(part, []).append(entry)
 
     def touch(self, address: int, total: int) -> None:
         """Make what the running block stored at a place visible, since a strong access follows it."""
-        if address >> _CHUNK in self._chunks or address + total - 1 >> _CHUNK in self._chunks:
-            low, high = address - 15, address + total
-            self._running[:] = [entry for entry in self._running if not low <= entry[0] < high]
+        for part in range(address >> _PART, (address + total - 1 >> _PART) + 1):
+            for entry in self._parts.pop(part, ()):
+                self._running.pop(id(entry), None)
 
     def flush(self) -> None:
         """Make the stores of the running block visible: it has reached a fence."""
         self._running.clear()
-        self._chunks.clear()
+        self._parts.clear()
 
     def resume(self, block: Block) -> None:
         """Let a block see its own stores again."""
-        self._running = self._logs.pop(block.number, [])
-        self._chunks = {entry[0] >> _CHUNK for entry in self._running}
-        self._chunks |= {entry[0] + entry[1] - 1 >> _CHUNK for entry in self._running}
-        for entry in self._running:
+        for entry in self._logs.pop(block.number, []):
             _swap(entry)
+            self._add(entry)
 
     def suspend(self, block: Block) -> None:
         """Hide the stores of a block that stops running: in most cases all, sometimes only the newest ones."""
-        log, self._running, self._chunks = self._running, [], set()
+        log = list(self._running.values())
+        self.flush()
         if log and self._choose.random() < 0.2:
             del log[: self._choose.randrange(len(log) + 1)]
         for entry in reversed(log):
