@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import ctypes
 import json
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 from tests.conftest import Python
 from tests.emulator.emulator_client import KERNELS, Client
+from tests.emulator.ptx_client import kernel
 from tests.subject import NAME, module
 
 answers, codes = module("emulator.machine.answers"), module("emulator.machine.codes")
@@ -76,6 +78,17 @@ def test_a_report_replaces_what_it_tells(path: str) -> None:
     client.do("cuGetErrorString", 2, text)
     assert text.value == b"no room"
     assert client.code("cuGetErrorString", 700, text) == 1  # this driver does not know it
+
+
+@pytest.mark.parametrize("executor", ["scalar", "numpy"])
+def test_blocks_run_on_the_multiprocessors_that_the_device_has(path: str, executor: str) -> None:
+    body = """mov.u32 %r1, %smid; mov.u32 %r2, %nsmid; mov.u32 %r3, %ctaid.x; mul.wide.u32 %d1, %r3, 8;
+    add.u64 %d1, %out, %d1; st.global.v2.u32 [%d1], {%r1, %r2};"""
+    for client, count in ((Client(report=path, executor=executor), 7), (Client(executor=executor), 4)):
+        function, out = client.get("cuModuleGetFunction", client.load(kernel(body)), b"k"), client.upload(bytes(160))
+        assert not client.launch(function, [out], grid=(20, 1, 1), block=(32, 1, 1))
+        assert struct.unpack("<40I", client.download(out, 160))[1::2] == (count,) * 20
+        assert set(struct.unpack("<40I", client.download(out, 160))[::2]) == set(range(count))
 
 
 def test_sizes_and_alignments_are_those_of_the_report(path: str) -> None:
@@ -188,6 +201,7 @@ def test_what_is_refused_in_a_capture(path: str) -> None:
                 ("MAX_GRID_DIM_X", 0),
                 ("WARP_SIZE", 0),
                 ("MAX_PITCH", 1 << 31),
+                ("MULTIPROCESSOR_COUNT", 0),
                 ("MULTIPROCESSOR_COUNT", -2),
                 ("MANAGED_MEMORY", -1),
                 ("NUMA_ID", -2),

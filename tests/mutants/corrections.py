@@ -3244,6 +3244,22 @@ CORRECTIONS = [
         test="emulator/test_ptx_linear.py::test_strong_accesses_look_at_the_late_stores_of_their_place_only_and_once",
     ),
     Correction(
+        "a third attack of an hour",
+        "a kernel runs on multiprocessors that the device does not have",
+        "emulator/entries/tasks/launch_entries.py",
+        old="            multiprocessors=machine.answers.attributes[16],\n",
+        new="            multiprocessors=132,\n",
+        test="emulator/test_answers.py::test_blocks_run_on_the_multiprocessors_that_the_device_has[scalar]",
+    ),
+    Correction(
+        "a third attack of an hour",
+        "a kernel as arrays runs on multiprocessors that the device does not have",
+        "emulator/ptx/vectors/running/vector_memory.py",
+        old="dtype=np.i8) % launch.multiprocessors",
+        new="dtype=np.i8) % 132",
+        test="emulator/test_answers.py::test_blocks_run_on_the_multiprocessors_that_the_device_has[numpy]",
+    ),
+    Correction(
         "ptx_dos",
         "a chain of empty blocks takes quadratic time",
         "emulator/ptx/translating/flow.py",

@@ -307,9 +307,11 @@ class Answers:
         for name, value in _facts(device["attributes"]):
             number = numbers.get(f"CU_DEVICE_ATTRIBUTE_{name}", 0)
             if self.attributes.get(number):  # the others are 0: features that are not emulated, or the default
-                self.attributes[number] = _ranged(
-                    name, value, 1 if number <= _SIZES else min(self.attributes[number], 0), _MOST
-                )
+                if number <= _SIZES or number == _MULTIPROCESSORS:
+                    least = 1
+                else:
+                    least = min(self.attributes[number], 0)
+                self.attributes[number] = _ranged(name, value, least, _MOST)
         for name, value in _facts(device["limits"]):
             number = cuda_h.enum("CUlimit")[f"CU_LIMIT_{name.upper()}"]
             if number in self.limits:

@@ -138,6 +138,7 @@ class Entry:
         rights: Callable[[Allocation], int] | None = None,
         cluster: tuple[int, int, int] | None = None,
         resident: int = 0,
+        multiprocessors: int = Launch.multiprocessors,
         opaque: Callable[[int], Any] | None = None,
         site: str = "",
         output_size: int = Launch.output_size,
@@ -149,9 +150,10 @@ class Entry:
 
         shape   parameters: parameter_bytes bytes, in the layout of PTX; rights: returns the access to an allocation, 0
                 (none), 1 (read) or 3 (read and write); cluster: the size of a cluster in blocks, or None; resident:
-                how many blocks fit on the device at the same time, 0: all; opaque: returns the texture or surface of a
-                handle; site: the line of the program that launched the kernel, for reports; heap: of the context;
-                output_size, heap_size: see Launch; recorder: records the steps of one warp
+                how many blocks fit on the device at the same time, 0: all; multiprocessors: their number on the device;
+                opaque: returns the texture or surface of a handle; site: the line of the program that launched the
+                kernel, for reports; heap: of the context; output_size, heap_size: see Launch; recorder: records the
+                steps of one warp
         raises  Fault   an error of the kernel
         Why long  it is a list of what a run needs, and of what its end reports
         """
@@ -168,7 +170,7 @@ class Entry:
         )
         launch.number = next(_serial)
         launch.rights, launch.opaque, launch.site, launch.cooperative = rights, opaque, site, cooperative
-        launch.kernel, launch.resident = self, resident
+        launch.kernel, launch.resident, launch.multiprocessors = self, resident, multiprocessors
         launch.output_size, launch.heap_size, launch.heap = output_size, heap_size, heap or launch.heap
         if self._translated.prepared.reserves:
             launch.reserve()

@@ -222,6 +222,7 @@ def kernel_work(
             rights=rights,
             cluster=cluster,
             resident=resident,
+            multiprocessors=machine.answers.attributes[16],
             opaque=_opaque(machine, context),
             site=site,
             output_size=context.limit(1),

@@ -101,6 +101,7 @@ class Launch:
     say: Callable[[str, FrameType | Found], str] | None = None  # returns the report of a finding
     cooperative = False  # whether all of its blocks may synchronize with each other
     resident = 0  # how many of its blocks fit on the device at the same time; 0: all
+    multiprocessors = 4  # of the device
     output_size = 1 << 20  # characters of the buffer of output (CU_LIMIT_PRINTF_FIFO_SIZE)
     heap_size = 8 << 20  # bytes that malloc can allocate (CU_LIMIT_MALLOC_HEAP_SIZE)
     local_bytes = 0  # of the threads of all blocks that have not ended

@@ -96,7 +96,7 @@ class Chunk:
                 else at // (launch.gx * launch.gy)
             )  # fmt: skip
         elif name == "smid":
-            place = np.arange(self.first, self.first + self.blocks, dtype=np.i8) % 132
+            place = np.arange(self.first, self.first + self.blocks, dtype=np.i8) % launch.multiprocessors
         else:
             key = (name, self.blocks)
             found = self.run.kept_specials.get(key)
