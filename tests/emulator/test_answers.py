@@ -80,6 +80,28 @@ def test_a_report_replaces_what_it_tells(path: str) -> None:
     assert client.code("cuGetErrorString", 700, text) == 1  # this driver does not know it
 
 
+@pytest.mark.parametrize("count", [64, 132, 512, 600])
+def test_a_device_of_many_multiprocessors_can_be_divided(tmp_path: Path, count: int) -> None:
+    report = copy.deepcopy(REPORT)
+    report["devices"][0]["attributes"]["MULTIPROCESSOR_COUNT"] = count
+    path = tmp_path / "report.json"
+    path.write_text(json.dumps(report), "utf-8")
+    client, number = Client(report=str(path)), ctypes.c_uint32(100)
+    whole, rest, again = (ctypes.create_string_buffer(512) for _ in range(3))
+    parts = ctypes.create_string_buffer(144 * 100)
+    client.do("cuDeviceGetDevResource", 0, whole, 1)
+    client.do("cuDevSmResourceSplitByCount", parts, number, whole, rest, 0, 14)
+    sizes = [struct.unpack_from("<I", parts, 144 * at + 96)[0] for at in range(number.value)]
+    most = min(count, 512)  # what the private bytes have room for
+    assert struct.unpack_from("<I", whole, 96)[0] == most
+    assert sizes == [14] * (most // 14) and struct.unpack_from("<I", rest, 96)[0] == most % 14
+    descriptor = ctypes.c_uint64()
+    client.do("cuDevResourceGenerateDesc", descriptor, parts, number.value)
+    green = client.get("cuGreenCtxCreate", descriptor.value, 0, 1)
+    client.do("cuGreenCtxGetDevResource", green, again, 1)
+    assert struct.unpack_from("<I", again, 96)[0] == sum(sizes)
+
+
 @pytest.mark.parametrize("executor", ["scalar", "numpy"])
 def test_blocks_run_on_the_multiprocessors_that_the_device_has(path: str, executor: str) -> None:
     body = """mov.u32 %r1, %smid; mov.u32 %r2, %nsmid; mov.u32 %r3, %ctaid.x; mul.wide.u32 %d1, %r3, 8;

@@ -3260,6 +3260,22 @@ CORRECTIONS = [
         test="emulator/test_answers.py::test_blocks_run_on_the_multiprocessors_that_the_device_has[numpy]",
     ),
     Correction(
+        "a third attack of an hour",
+        "a device of more than 64 multiprocessors cannot be divided",
+        "emulator/entries/hardware/green_entries.py",
+        old="range(mask.bit_length()) if mask",
+        new="range(64) if mask",
+        test="emulator/test_answers.py::test_a_device_of_many_multiprocessors_can_be_divided[132]",
+    ),
+    Correction(
+        "a third attack of an hour",
+        "a device of more than 512 multiprocessors cannot be divided",
+        "emulator/entries/hardware/green_entries.py",
+        old="min(machine.answers.attributes[16], 512)",
+        new="machine.answers.attributes[16]",
+        test="emulator/test_answers.py::test_a_device_of_many_multiprocessors_can_be_divided[600]",
+    ),
+    Correction(
         "ptx_dos",
         "a chain of empty blocks takes quadratic time",
         "emulator/ptx/translating/flow.py",

@@ -365,7 +365,7 @@ POOL_PROPS = struct.Struct("2i 2i PN H54x")  # type, handle types; location; sec
 ACCESS_DESC = struct.Struct("2i i")
 
 
-def read(layout: struct.Struct, address: int) -> tuple[int, ...]:
+def read(layout: struct.Struct, address: int) -> tuple[Any, ...]:
     """Read a structure, refusing NULL."""
     if not address:
         raise Refused(1)

@@ -19,8 +19,8 @@ from ...machine.queues import Event, Stream
 
 __all__ = ["GreenContext"]
 
-# type; device + 1, multiprocessors, call; count, smallest, alignment; the pointer at the end
-_RESOURCE = struct.Struct(f"<i4x QQQ 64x 3I 28x {WORD}x")
+# type; device + 1, call, multiprocessors; count, smallest, alignment; the pointer at the end
+_RESOURCE = struct.Struct(f"<i4x QQ 64s 8x 3I 28x {WORD}x")
 _SM = 1
 _SMALLEST = 2  # multiprocessors of a part
 _REQUIRED, _NON_BLOCKING = 1, 1
@@ -55,7 +55,7 @@ class GreenContext:
 
 def _written(device: Device, mask: int, call: int) -> bytes:
     count = bin(mask).count("1")
-    return _RESOURCE.pack(_SM, device.ordinal + 1, mask, call, count, _SMALLEST, _SMALLEST)
+    return _RESOURCE.pack(_SM, device.ordinal + 1, call, mask.to_bytes(64, "little"), count, _SMALLEST, _SMALLEST)
 
 
 def _put(machine: Machine, address: int, kind: int, device: Device, mask: int) -> None:
@@ -66,14 +66,15 @@ def _put(machine: Machine, address: int, kind: int, device: Device, mask: int) -
 
 def _taken(machine: Machine, address: int) -> tuple[Device, int, int]:
     """Read a resource: its device, its multiprocessors, and the number of the call that made it."""
-    kind, device, mask, call, *_ = read(_RESOURCE, address)
+    kind, device, call, written, *_ = read(_RESOURCE, address)
+    mask = int.from_bytes(written, "little")
     if kind != _SM or not device or not mask:
         raise Refused(914, "no call wrote this CUdevResource: get one with cuDeviceGetDevResource")
     return machine.device(device - 1), mask, call
 
 
 def _everything(machine: Machine) -> int:
-    return (1 << machine.answers.attributes[16]) - 1
+    return (1 << min(machine.answers.attributes[16], 512)) - 1
 
 
 @entry("cuDeviceGetDevResource(CUdevice device, CUdevResource *resource, CUdevResourceType type)", since=12040)
@@ -111,7 +112,7 @@ def split(machine: Machine, result: int, groups: int, given: int, remaining: int
         raise Refused(1)
     if call:
         raise Refused(915, "a result of a split cannot be split again: make a green context of it first")
-    free = [bit for bit in range(64) if mask >> bit & 1]
+    free = [bit for bit in range(mask.bit_length()) if mask >> bit & 1]
     if least > len(free):
         raise Refused(1, f"minCount {least}: there are only {len(free)} multiprocessors")
     size = max(_SMALLEST, (least + 1) // 2 * 2)

@@ -142,10 +142,10 @@ def set_attribute(machine: Machine, handle: int, number: int, address: int) -> N
     stream = machine.stream(handle)
     _first(stream, number)
     (value,) = read(_VALUE, address)
-    _check_attribute(machine, stream, number, value)  # type: ignore[arg-type]
-    stream.attributes[number] = value  # type: ignore[assignment]
+    _check_attribute(machine, stream, number, value)
+    stream.attributes[number] = value
     if number == 8:
-        stream.priority = int.from_bytes(value[:4], "little", signed=True)  # type: ignore[index]
+        stream.priority = int.from_bytes(value[:4], "little", signed=True)
 
 
 @entry("cuStreamCopyAttributes(CUstream dst, CUstream src)", since=11000)
