@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import itertools
+import mmap
 import struct
 import sys
+from types import SimpleNamespace
 
 import pytest
 
 from tests.conftest import Python
 from tests.emulator.emulator_client import Client
+from tests.emulator.test_ptx_linear import steps
 from tests.subject import module
 
 devices, emulator = module("emulator.entries.hardware.device_entries"), module("emulator")
@@ -206,6 +209,37 @@ def test_an_access_of_the_host_while_work_is_pending(python: Python) -> None:
     for word in ("lazy", "cma=0"):  # with concurrent access; in the eager mode no work is pending
         result = python(code, env={**env, "RAWCUDA_EMULATOR": word}, check=True)
         assert result.stdout.split()[1:3] == ["2", "2"]
+
+
+def test_the_access_is_taken_from_managed_memory_that_is_live_and_from_neighbours_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Other allocations are not looked at, and mprotect() is looked up once."""
+    host_access, memory = module("emulator.machine.host_access"), module("emulator.machine.space").Space()
+    access, page, looked, places = host_access.HostAccess(SimpleNamespace(space=memory)), mmap.PAGESIZE, [], []
+    access._said = True
+    library = host_access.ctypes.CDLL
+    monkeypatch.setattr(host_access.ctypes, "CDLL", lambda *given: looked.append(given) or library(*given))
+    made = [memory.allocate_host(64, kind="managed") for _ in range(3)]
+    memory.free(made[1].base)
+    assert memory.managed == {made[0].base: 64, made[2].base: 64}
+
+    def both(_: object) -> None:
+        access._take()
+        access._give()
+
+    both(None)
+    few = steps(None, both)
+    for _ in range(1000):
+        memory.allocate(1)
+    assert steps(None, both) == few and len(looked) <= 1
+    memory.free(made[0].base)
+    memory.free(made[2].base)
+    memory.managed.update({9 * page: 1, 8 * page: page, 10 * page: page + 1, 20 * page: 5})
+    monkeypatch.setattr(host_access, "_protect", lambda *given: places.append(given))
+    both(None)
+    together = [(8 * page, 4 * page), (20 * page, page)]
+    assert places == [(*place, 0) for place in together] + [(*place, 3) for place in reversed(together)]
 
 
 def test_a_library_that_is_compiled_later(python: Python) -> None:

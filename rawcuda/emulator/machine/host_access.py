@@ -15,6 +15,7 @@ from __future__ import annotations
 import ctypes
 import faulthandler
 import mmap
+from functools import cache
 
 from .space import say
 
@@ -94,15 +95,32 @@ class HostAccess:
                     faulthandler.enable()  # it writes the line
                 except (AttributeError, OSError, RuntimeError, ValueError):  # stderr is closed, or no file
                     pass
-        for place in self._machine.space.places_of("managed"):
+        for place in _joined(self._machine.space.managed):
             self._taken.append(place)
             _protect(*place, _NOTHING)
 
 
+def _joined(sizes: dict[int, int]) -> list[tuple[int, int]]:
+    """Return address and size of the pages of allocations, of neighbours together."""
+    found: list[tuple[int, int]] = []
+    for address, size in sorted(sizes.copy().items()):
+        whole = -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
+        if found and sum(found[-1]) == address:
+            address, before = found.pop()
+            whole += before
+        found.append((address, whole))
+    return found
+
+
 def _protect(address: int, size: int, rights: int) -> None:
-    if hasattr(mmap, "PROT_READ"):
-        protect = getattr(ctypes.CDLL(None), "mprotect", None)
-    else:
-        protect = None
+    protect = _mprotect()
     if protect is not None:
         protect(ctypes.c_void_p(address), ctypes.c_size_t(size), ctypes.c_int(rights))
+
+
+@cache
+def _mprotect() -> Any:
+    """Return the function of the C library, or None if there is none."""
+    if hasattr(mmap, "PROT_READ"):
+        return getattr(ctypes.CDLL(None), "mprotect", None)
+    return None

@@ -261,6 +261,7 @@ class Space:
         self._next = FIRST_ADDRESS
         self._bases: list[int] = []  # the keys of _live, sorted; _ordered() repairs it after an interrupt
         self._live: dict[int, Allocation] = {}
+        self.managed: dict[int, int] = {}  # the sizes of the live managed memory, by address
         self.reserved: dict[int, tuple[int, str]] = {}  # reserved addresses: first -> (size, who reserved them)
         self._graves: deque[tuple[int, int, str]] = deque(maxlen=GRAVES)
         self._quarantine: deque[tuple[object, int]] = deque(maxlen=QUARANTINE)
@@ -320,10 +321,6 @@ class Space:
         if poison and size <= POISONED_UP_TO:
             data[:] = bytes([POISON]) * size
         return self._enter(Allocation(ctypes.addressof(anchor), size, kind, data, label, (anchor, pages)))
-
-    def places_of(self, kind: str) -> list[tuple[int, int]]:
-        """List address and size of the allocations of a kind, such as "managed"."""
-        return [(made.base, made.size) for made in list(self._live.values()) if made.kind == kind]
 
     def reserve(self, size: int, alignment: int, origin: str) -> int:
         """Reserve addresses at which memory can be mapped, and return the first.
@@ -399,6 +396,7 @@ class Space:
         """
         with self.lock:
             bases = self._ordered()
+            self.managed.pop(base, None)
             gone = self._live.pop(base, None)
             if gone is not None:
                 del bases[bisect_right(bases, base) - 1]
@@ -556,6 +554,8 @@ class Space:
             bases = self._ordered()
             self._live[made.base] = made
             insort(bases, made.base)
+            if made.kind == "managed":
+                self.managed[made.base] = made.size
         return made
 
 
