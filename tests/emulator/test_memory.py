@@ -562,6 +562,16 @@ def test_a_pageable_target_is_written_in_stream_order():
     assert target.raw == b"new."
 
 
+def test_a_copy_between_hosts_reads_a_pageable_source_in_stream_order(client):
+    """It waits for the earlier work of its stream, whose results it must copy."""
+    stream, first, second = client.stream(), ctypes.create_string_buffer(4), ctypes.create_string_buffer(4)
+    source = client.upload(b"new.")
+    client.do("cuCtxSynchronize")
+    client.do("cuMemcpyDtoHAsync_v2", first, source, 4, stream)
+    client.do("cuMemcpyAsync", second, first, 4, stream)
+    assert second.raw == b"new."
+
+
 def test_forms_without_a_stream_wait_unless_both_sides_are_on_the_device():
     client = Client("lazy")
     source, target, pinned = client.upload(b"abcd"), client.upload(b"...."), client.pinned(b"efgh")

@@ -3300,6 +3300,15 @@ CORRECTIONS = [
         test="emulator/test_devices.py::test_the_access_is_taken_from_managed_memory_that_is_live_and_from_neighbours_together",
     ),
     Correction(
+        "a third attack of an hour",
+        "a copy between hosts reads a pageable source too early",
+        "emulator/entries/memories/copy_entries.py",
+        old="    between_hosts = target.is_host and source.is_host\n    # a captured",
+        new="    between_hosts = False\n    # a captured",
+        test="emulator/test_memory.py::test_a_copy_between_hosts_reads_a_pageable_source_in_stream_order[lazy]",
+        mode="lazy",
+    ),
+    Correction(
         "ptx_dos",
         "a chain of empty blocks takes quadratic time",
         "emulator/ptx/translating/flow.py",

@@ -3,9 +3,9 @@
 What it is   all of cuMemcpy* and cuMemset*; those of one row of an array are in entries/texturing/array_entries.py.
 How          every form is reduced to one: a copy of a box of rows. The call checks the box to the byte; the copy runs
              in stream order. The call stages the content of a pageable source, as the driver does; a pageable target is
-             written in stream order. Pinned memory is never staged, so a program that overwrites it too early gets
-             wrong results here. The forms without a stream (here None) use the legacy default stream, and wait unless
-             both sides are on a device.
+             written in stream order. A call waits for a copy between hosts, so nothing is staged. Pinned memory is
+             never staged, so a program that overwrites it too early gets wrong results here. The forms without a
+             stream (here None) use the legacy default stream, and wait unless both sides are on a device.
 Source       CUDA Driver API, "API synchronization behavior", "Memory Management"
 Read next    entries/code/modules.py
 """
@@ -328,7 +328,9 @@ def copy_boxes(
     """
     queues, extents = machine.queues, (width, height, depth)
     function = _work(machine, target, source, extents)
-    if source.allocation is None and stream.capture is None:  # a captured copy reads its host memory in each launch
+    between_hosts = target.is_host and source.is_host
+    # a captured copy reads its host memory in each launch
+    if source.allocation is None and not between_hosts and stream.capture is None:
         if waits:
             for earlier in queues.pending(stream):
                 queues.complete(earlier)
@@ -340,7 +342,7 @@ def copy_boxes(
     seen = not target.is_device or not (
         source.is_device or source.allocation is None
     )  # whether the host could observe the target or the source before the copy ended
-    now = (waits and seen) or (target.is_host and source.is_host)
+    now = (waits and seen) or between_hosts
     work = queues.submit(stream, function, "a copy", waits=now or target.allocation is None)
     if not work.done and not now:
         work.given, work.site = (target.start & (1 << 64) - 1).to_bytes(8, "little"), machine.caller()
