@@ -201,6 +201,20 @@ def test_potentially_unsafe_calls(client, mode, code, call):
     assert client.code("cuStreamEndCapture", stream, OUT) == (901 if code else 0)
 
 
+@pytest.mark.parametrize("name", ["cuMemcpyDtoH_v2", "cuMemcpy", "cuMemcpy2D_v2", "cuMemcpyAtoH_v2", "cuMemsetD8_v2"])
+def test_a_call_without_a_stream_is_not_captured(client, memory, name):
+    """Not even in the relaxed mode, if the default stream of the thread captures."""
+    there, host = module("emulator.interface.thunks").MEMCPY2D, ctypes.create_string_buffer(4)
+    arguments = {
+        "cuMemcpyAtoH_v2": (host, client.get("cuArrayCreate_v2", struct.pack("2N i I", 4, 0, 1, 1)), 0, 4),
+        "cuMemcpy2D_v2": (there.pack(0, 0, 2, 0, memory, 0, 0, 0, 0, 1, ctypes.addressof(host), 0, 0, 0, 4, 1),),
+        "cuMemsetD8_v2": (memory, 1, 4),
+    }.get(name, (host, memory, 4))
+    client.do("cuStreamBeginCapture_v2", 2, RELAXED)
+    assert client.code(f"{name}_ptds", *arguments) == 900
+    assert client.code("cuStreamEndCapture", 2, OUT) == 901
+
+
 @pytest.mark.parametrize("call", [each for each in sorted(ENTRIES) if behaviour.of(each).capture == "unsafe"])
 def test_every_unsafe_function_of_the_table(call):
     """The refusal comes before the arguments are read, so all of them may be 0."""

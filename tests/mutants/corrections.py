@@ -3309,6 +3309,14 @@ CORRECTIONS = [
         mode="lazy",
     ),
     Correction(
+        "a third attack of an hour",
+        "a copy without a stream is captured",
+        "emulator/entries/memories/copy_entries.py",
+        old="    if handle is None and stream.capture is not None:",
+        new="    if False:",
+        test="emulator/test_graphs.py::test_a_call_without_a_stream_is_not_captured[eager0-cuMemcpyDtoH_v2]",
+    ),
+    Correction(
         "ptx_dos",
         "a chain of empty blocks takes quadratic time",
         "emulator/ptx/translating/flow.py",

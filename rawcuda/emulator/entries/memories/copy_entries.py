@@ -43,6 +43,7 @@ __all__ = [
     "move",
     "refuse_read_only",
     "span_of",
+    "stream_of",
 ]
 
 _HOST, _DEVICE, _ARRAY, _UNIFIED = 1, 2, 3, 4
@@ -311,6 +312,15 @@ def _work(machine: Machine, target: Box, source: Box, extents: tuple[int, int, i
     return checked(machine, target, source, extents, lambda: move(target, source, *extents))
 
 
+def stream_of(machine: Machine, handle: int | None) -> Stream:
+    """Return the stream of a copy or fill; those without a stream cannot be captured, because they wait for it."""
+    stream = machine.stream(handle or 0)
+    if handle is None and stream.capture is not None:  # in a form _ptds
+        stream.capture.invalidate()
+        raise Refused(900, "the default stream of this thread is capturing: use a form with a stream (Async)")
+    return stream
+
+
 def copy_boxes(
     machine: Machine,
     stream: Stream,
@@ -380,7 +390,7 @@ def copy_work(machine: Machine, words: tuple[int, ...]) -> Callable[[], None]:
 
 def _bytes(machine: Machine, target: int, source: int, nbytes: int, kinds: tuple[int, int], handle: int | None) -> None:
     """Copy bytes in a stream; without one, copy in the legacy stream and wait."""
-    stream = machine.stream(handle or 0)
+    stream = stream_of(machine, handle)
     if not nbytes:
         return
     if stream.capture is not None:
@@ -512,7 +522,7 @@ class _Side:
 def _rectangles(
     machine: Machine, target: _Side, source: _Side, width: int, height: int, depth: int, handle: int | None
 ) -> None:
-    stream = machine.stream(handle or 0)
+    stream = stream_of(machine, handle)
     if not (width and height and depth):
         return
     if stream.capture is not None:
@@ -608,7 +618,7 @@ def _fill(
     machine: Machine, address: int, pitch: int, value: int, width: int, count: int, height: int, handle: int | None
 ) -> None:
     """Queue a fill of `height` rows of `count` elements of `width` bytes."""
-    stream = machine.stream(handle or 0)
+    stream = stream_of(machine, handle)
     if not count or not height:
         if address % width or (height > 1 and pitch % width):
             raise Refused(1, f"address {address:#x} and pitch {pitch} must be multiples of an element, {width} bytes")

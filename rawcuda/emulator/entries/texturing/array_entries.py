@@ -15,7 +15,7 @@ from ...interface.thunks import entry, out, put_bytes, put_word, read
 from ...machine.codes import Refused
 from ...machine.device_arrays import CUBEMAP, GATHER, LAYERED, SURFACE, Array, MipmappedArray, format_of
 from ...machine.machine import Machine
-from ..memories.copy_entries import array_box, copy_boxes, device_box, host_box
+from ..memories.copy_entries import array_box, copy_boxes, device_box, host_box, stream_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -269,7 +269,7 @@ def mipmapped_requirements(machine: Machine, address: int, handle: int, device: 
 
 
 def _row(machine: Machine, target: Box, source: Box, nbytes: int, stream: int | None) -> None:
-    copy_boxes(machine, machine.stream(stream or 0), target, source, nbytes, waits=stream is None)
+    copy_boxes(machine, stream_of(machine, stream), target, source, nbytes, waits=stream is None)
 
 
 def _whole(machine: Machine, handle: int, offset: int, nbytes: int) -> Box:
