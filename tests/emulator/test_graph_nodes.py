@@ -858,6 +858,25 @@ def conditional(client, graph, default):
     return handle, ctypes.c_uint64.from_address(struct.unpack_from("<Q", given.raw, 32)[0]).value
 
 
+@pytest.mark.parametrize("first", ["executable", "graph"])
+def test_a_pending_launch_keeps_the_conditions_of_its_graph(client, graph, memory, first):
+    """Also after both are destroyed, in either order; later the conditions are gone."""
+    choose = client.get("cuModuleGetFunction", client.load(CONDITIONS), b"choose")
+    handle, body = conditional(client, graph, 0)
+    (node,) = listed(client, "cuGraphGetNodes", graph)
+    client.do("cuGraphAddKernelNode_v2", OUT, graph, 0, 0, kernel_words(choose, handle, client.upload(b"\1\0\0\0")))
+    client.do("cuGraphAddDependencies", graph, array_of(OUT.value), array_of(node), 1)
+    step(client, body, memory, 3)
+    executable, stream = ready(client, graph), client.stream()
+    client.do("cuCtxSynchronize")
+    client.do("cuGraphLaunch", executable, stream)
+    calls = [("cuGraphExecDestroy", executable), ("cuGraphDestroy", graph)]
+    for call in calls if first == "executable" else calls[::-1]:
+        client.do(*call)
+    client.do("cuStreamSynchronize", stream)
+    assert client.number(memory) == 3 and not client.emulator._machine.space.conditions
+
+
 def test_an_update_takes_the_conditions_of_the_new_graph(client, graph, memory):
     """Their default values, and their handles, which the kernels of the new graph set."""
     module = client.load(CONDITIONS)

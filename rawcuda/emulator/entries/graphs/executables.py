@@ -47,8 +47,9 @@ _ERROR, _TOPOLOGY = 1, 2  # CUgraphExecUpdateResult
 class GraphExec:
     """An executable graph: a copy of a graph, and its launches; `twins` maps nodes of the graph to their copies.
 
-    origin   the graph from which it was instantiated; conditions: the one whose conditions it has, after an update
-    retired  the user objects that pending launches may use, though an update has replaced them
+    origin      the graph from which it was instantiated
+    conditions  the graphs whose conditions launches use, the newest last; pending ones use those before an update, too
+    retired     the user objects that pending launches may use, though an update has replaced them
     """
 
     __slots__ = (
@@ -66,7 +67,7 @@ class GraphExec:
         self.closed = False
         self.retired: list[dict[UserObject, int]] = []
         share_all(graph, self.graph)
-        self.conditions = graph
+        self.conditions = [graph]
         graph.users += 1
         graph.executables += 1
 
@@ -83,14 +84,11 @@ class GraphExec:
         share_all(new, old)
         self.release(machine)
 
-    def take_conditions(self, machine: Machine, graph: Graph | None) -> None:
-        """Have the conditions of a graph with the same nodes, or of none, instead of those until now."""
-        before, self.conditions = self.conditions, graph or self.conditions
-        if graph is not None:
-            graph.users += 1
-        before.users -= 1
-        if not (before.users or self.pending) and before.handle not in machine.handles:
-            before.drop_conditions(machine)
+    def take_conditions(self, machine: Machine, graph: Graph) -> None:
+        """Have the conditions of a graph with the same nodes instead of those until now."""
+        graph.users += 1
+        self.conditions.append(graph)
+        self.release(machine)
 
     def release(self, machine: Machine) -> None:
         """Release what no launch that is pending, or to come, can use."""
@@ -98,6 +96,11 @@ class GraphExec:
             return
         while self.retired:
             let_go(machine, self.retired.pop())
+        while len(self.conditions) > (not self.closed):
+            graph = self.conditions.pop(0)
+            graph.users -= 1
+            if not graph.users and graph.handle not in machine.handles:
+                graph.drop_conditions(machine)
         if self.closed:
             for part in self.graph.parts():
                 let_go(machine, part.objects)
@@ -404,9 +407,7 @@ def exec_destroy(machine: Machine, handle: int) -> None:
     """Destroy an executable graph; pending launches still run."""
     ready = machine.get(GraphExec, handle)
     del machine.handles[handle]
-    origin = ready.origin
-    origin.executables -= 1
-    ready.take_conditions(machine, None)
+    ready.origin.executables -= 1
     ready.closed = True
     ready.release(machine)
 
