@@ -108,7 +108,7 @@ class Emulator:
               "racecheck" searches all memory for races; otherwise only shared memory is searched. With "synccheck", a
               doubtful barrier stops the kernel, which is otherwise only reported, and shuffles of absent lanes are
               reported. "leakcheck" is the same as leaks
-    timeout   seconds after which a kernel ends with CUDA_ERROR_LAUNCH_TIMEOUT (702); 0: never
+    timeout   seconds after which a kernel, or a loop of a graph, ends with CUDA_ERROR_LAUNCH_TIMEOUT (702); 0: never
     peers     which devices can access the memory of each other: "on", all; "off", none; "pairs", 0 and 1, 2 and 3, ...
     cuda      the CUDA version of the driver that it stands for, as cuDriverGetVersion writes it: 12040 is CUDA 12.4.
               Newer functions do not exist, and newer PTX is refused. 0: that of the report, or else CUDA 13.0, and PTX

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import itertools
 import struct
 import threading
 import time
@@ -12,6 +13,7 @@ import pytest
 
 from tests.driver.graph_kernels import CONDITIONS
 from tests.emulator.emulator_client import Client
+from tests.subject import module
 
 HostFunction = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 OUT = ctypes.c_uint64()
@@ -639,6 +641,20 @@ def test_a_loop_without_a_kernel_that_could_end_it(client, graph, memory, what):
     assert "endless loop: a conditional node" in client.emulator.reports[-1]
 
 
+def test_a_loop_of_short_kernels_ends_after_the_time_that_was_set(client, graph, monkeypatch):
+    """The time of all its turns counts: here, each kernel takes a second of a clock that the test makes."""
+    executables = module("emulator.entries.graphs.executables")
+    monkeypatch.setattr(executables, "perf_counter", itertools.count().__next__)
+    client.emulator._machine.space.timeout = 30
+    memory = client.upload(b"\x64\0\0\0")
+    countdown = client.get("cuModuleGetFunction", client.load(CONDITIONS), b"countdown")
+    handle, body = conditional(client, graph, 1, loops=1)
+    add(client, body, "KernelNode_v2", kernel_words(countdown, handle, memory))
+    client.do("cuGraphLaunch", ready(client, graph), 0)
+    assert client.code("cuCtxSynchronize") == 702
+    assert "more than 30 seconds" in client.emulator.reports[-1]
+
+
 def test_a_kernel_that_sets_what_is_no_condition(client):
     function = client.get("cuModuleGetFunction", client.load(CONDITIONS), b"choose")
     assert client.launch(function, [123, client.upload(bytes(4))]) == 0
@@ -848,11 +864,11 @@ def test_a_user_object_is_destroyed_once(client, graph):
     assert gone == [1]
 
 
-def conditional(client, graph, default):
+def conditional(client, graph, default, loops=0):
     """Add a conditional node; return its condition and its body."""
     client.do("cuGraphConditionalHandleCreate", OUT, graph, client.context, default, 1)
     handle = OUT.value
-    words = struct.pack("<i3iQiIQQ", 13, 0, 0, 0, handle, 0, 1, 0, client.context).ljust(256, b"\0")
+    words = struct.pack("<i3iQiIQQ", 13, 0, 0, 0, handle, loops, 1, 0, client.context).ljust(256, b"\0")
     given = ctypes.create_string_buffer(words, 256)
     client.get("cuGraphAddNode_v2", graph, 0, 0, 0, given)
     return handle, ctypes.c_uint64.from_address(struct.unpack_from("<Q", given.raw, 32)[0]).value

@@ -3335,6 +3335,14 @@ CORRECTIONS = [
         mode="lazy",
     ),
     Correction(
+        "a third attack of an hour",
+        "the time limit does not end a loop of a graph",
+        "emulator/entries/graphs/executables.py",
+        old="        if limit and turns.seconds > limit:\n",
+        new="        if False:\n",
+        test="emulator/test_graph_nodes.py::test_a_loop_of_short_kernels_ends_after_the_time_that_was_set[eager0]",
+    ),
+    Correction(
         "ptx_dos",
         "a chain of empty blocks takes quadratic time",
         "emulator/ptx/translating/flow.py",

@@ -15,6 +15,7 @@ from __future__ import annotations
 import random
 import struct
 from bisect import bisect_left, insort
+from time import perf_counter
 
 from ...interface.thunks import WORD, entry, out, put_bytes, put_int, put_u64, put_uint, put_word, read
 from ...machine import queues
@@ -192,24 +193,50 @@ def _shuffled(
     return ordered
 
 
+class _Turns:
+    """The turns of a conditional node: the seconds that its work has taken, that of nodes inside it included."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def timed(self, work: Callable[[], None]) -> Callable[[], None]:
+        """Return a function that does work, and adds its time."""
+
+        def run() -> None:
+            began = perf_counter()
+            work()
+            self.seconds += perf_counter() - began
+
+        return run
+
+
 def _pieces(
-    machine: Machine, stream: Stream, graph: Graph, disabled: set[Node]
+    machine: Machine, stream: Stream, graph: Graph, disabled: set[Node], turns: _Turns | None = None
 ) -> Iterable[tuple[Node, Callable[[], None]]]:
     """Return the nodes to run, in order, each with the function that does its work."""
     made = []
     for node in _order(machine, graph, disabled):
         does = node.does
         if isinstance(does, Conditional):
-            made.append((node, _choice(machine, stream, does, disabled)))
+            made.append((node, _choice(machine, stream, does, disabled, turns or _Turns())))
+        elif turns is not None:
+            made.append((node, turns.timed(does.work(machine))))
         else:
             made.append((node, does.work(machine)))
     return made
 
 
-def _choice(machine: Machine, stream: Stream, does: Conditional, disabled: set[Node]) -> Callable[[], None]:
+def _choice(
+    machine: Machine, stream: Stream, does: Conditional, disabled: set[Node], turns: _Turns
+) -> Callable[[], None]:
     """Return the function of a conditional node, which inserts the work of the chosen body behind itself."""
 
     def choose() -> None:
+        limit = machine.space.timeout
+        if limit and turns.seconds > limit:
+            raise Fault(
+                702, f"a conditional node of a graph has run for more than {limit:g} seconds (timeout={limit:g})"
+            )
         body = does.chosen()
         if body is None:
             return
@@ -220,7 +247,9 @@ def _choice(machine: Machine, stream: Stream, does: Conditional, disabled: set[N
                 "kernel in the body can change the condition: add one that calls cudaGraphSetConditional to the graph "
                 "that phGraph_out gave when the node was added",
             )
-        following = [(run, node.does.name, node.does.kind) for node, run in _pieces(machine, stream, body, disabled)]
+        following = [
+            (run, node.does.name, node.does.kind) for node, run in _pieces(machine, stream, body, disabled, turns)
+        ]
         if does.form == 1:
             following.append((choose, does.name, does.kind))
         machine.queues.follow(stream, following)
