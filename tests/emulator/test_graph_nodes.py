@@ -587,6 +587,18 @@ def test_external_events_become_nodes(client):
     assert client.code("cuEventQuery", event) == 0
 
 
+def test_a_disabled_node_does_nothing_in_a_capture_either(client, graph, memory):
+    stream, first = client.stream(), step(client, graph, memory, 1)
+    step(client, graph, memory, 2, after=[first])
+    executable = ready(client, graph)
+    client.do("cuGraphNodeSetEnabled", executable, first, 0)
+    client.do("cuStreamBeginCapture_v2", stream, 0)
+    client.do("cuGraphLaunch", executable, stream)
+    client.do("cuStreamEndCapture", stream, OUT)
+    run(client, ready(client, OUT.value))
+    assert client.number(memory) == 2
+
+
 # -- conditions
 
 

@@ -3343,6 +3343,14 @@ CORRECTIONS = [
         test="emulator/test_graph_nodes.py::test_a_loop_of_short_kernels_ends_after_the_time_that_was_set[eager0]",
     ),
     Correction(
+        "a third attack of an hour",
+        "a disabled node runs if its graph is launched into a capture",
+        "emulator/entries/graphs/executables.py",
+        old="        for node in ready.disabled:\n            copies",
+        new="        for node in ():\n            copies",
+        test="emulator/test_graph_nodes.py::test_a_disabled_node_does_nothing_in_a_capture_either[eager0]",
+    ),
+    Correction(
         "ptx_dos",
         "a chain of empty blocks takes quadratic time",
         "emulator/ptx/translating/flow.py",

@@ -25,7 +25,7 @@ from ...machine.queues import INSTANT, Event, Stream, Work
 from ...machine.space import Fault
 from ..tasks.attribute_entries import events_of
 from .definitions import Graph, Node, cycle_in, graph_at, let_go, node_at, share_all
-from .operations import Allocate, Child, Conditional, Copy, Fill, Free, Launch, Operation, Record, Wait
+from .operations import Allocate, Child, Conditional, Copy, Empty, Fill, Free, Launch, Operation, Record, Wait
 from .parameter_entries import _read_copy, _read_fill, _read_host, operation_at, read_kernel
 from .reservations import check_room
 
@@ -309,7 +309,10 @@ def launch(machine: Machine, handle: int, stream_handle: int) -> None:
             stream.capture.invalidate()
             raise Refused(801, "a graph with allocations, frees or conditional nodes cannot be captured")
         stream.capture.graph.check_node(Child(ready.graph))  # before the copy, which nothing would destroy
-        copied = machine.add(ready.graph.copy(machine, {}))
+        copies: dict[Node, Node] = {}
+        copied = machine.add(ready.graph.copy(machine, copies))
+        for node in ready.disabled:
+            copies[node].does = Empty()
         share_all(ready.graph, copied)
         copied.counted = False
         stream.capture.add(stream, Child(copied))
