@@ -304,6 +304,25 @@ def test_a_host_function_has_its_place_in_the_stream(client):
     assert seen == [(1, b"\x01" * 4), (2, b"\x02" * 4), (3, b"\x03" * 4)]
 
 
+def test_a_host_function_may_use_managed_memory(monkeypatch):
+    """Without concurrent access, too, and after the call that has launched it has returned."""
+    client = Client("eager", cma=False)
+    memory, stream, returned, found = client.get("cuMemAllocManaged", 4, 1), client.stream(), threading.Event(), []
+    client.do("cuMemsetD8_v2", memory, 5, 4)
+    protected = []
+    monkeypatch.setattr(module("emulator.machine.host_access"), "_protect", lambda *how: protected.append(how))
+
+    def use(data):
+        returned.wait(60)
+        found.append(list(protected) or ctypes.string_at(memory, 4))
+
+    function = HostFunction(use)
+    client.do("cuLaunchHostFunc", stream, ctypes.cast(function, ctypes.c_void_p).value, 0)
+    returned.set()
+    client.do("cuStreamSynchronize", stream)
+    assert found == [b"\5\5\5\5"]
+
+
 def test_two_threads_wait_for_each_other_s_streams(client):
     """Work runs in the thread that waits for it; both threads may run the same work, and both calls must return."""
     log, streams = Log(client), [client.stream(), client.stream()]

@@ -3351,6 +3351,14 @@ CORRECTIONS = [
         test="emulator/test_graph_nodes.py::test_a_disabled_node_does_nothing_in_a_capture_either[eager0]",
     ),
     Correction(
+        "a third attack of an hour",
+        "a host function may not use managed memory",
+        "emulator/machine/host_access.py",
+        old=" and not machine.queues.is_running():",
+        new=":",
+        test="emulator/test_streams.py::test_a_host_function_may_use_managed_memory",
+    ),
+    Correction(
         "ptx_dos",
         "a chain of empty blocks takes quadratic time",
         "emulator/ptx/translating/flow.py",

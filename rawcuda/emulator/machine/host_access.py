@@ -3,7 +3,8 @@
 What it is   `is_mapped`, which tells whether the host has some memory. HostAccess, which takes the access to the pages
              of managed memory away while work is pending. An access is then a segmentation fault, as it is on Windows,
              WSL2 and Tegra.
-What not     it does nothing in the eager mode, in which no work is pending, nor on Windows, which has no mprotect().
+What not     it does nothing in the eager mode, in which no work is pending, nor while a host function runs, which may
+             use the memory, nor on Windows, which has no mprotect().
 How          the pages are accessible inside each call, since the emulated devices are this process, too. While a kernel
              runs in one thread, they are therefore accessible to the others.
 Source       CUDA Programming Guide, "Unified Memory", coherency and concurrency
@@ -76,7 +77,7 @@ class HostAccess:
                 return function(machine, *arguments)
             finally:
                 self._calls -= 1
-                if not self._calls and machine.queues.is_busy():
+                if not self._calls and machine.queues.is_busy() and not machine.queues.is_running():
                     self._take()
 
         return call

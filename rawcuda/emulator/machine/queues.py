@@ -371,7 +371,7 @@ class Queues:
                 continue
             now = time.monotonic()
             deadline = deadline or now + _PATIENCE
-            if now >= deadline or not self._is_running():
+            if now >= deadline or not self.is_running():
                 return  # another thread runs it and may wait for our caller, or the work waits for a value
             self._wait(deadline - now)
 
@@ -404,6 +404,10 @@ class Queues:
     def is_busy(self) -> bool:
         """Tell whether any work is pending."""
         return any(stream.queue for stream in tuple(self._busy))
+
+    def is_running(self) -> bool:
+        """Tell whether any work runs now."""
+        return any(stream.running is not None for stream in tuple(self._busy))
 
     def pending(self, stream: Stream) -> list[Work]:
         """List the work that must be done before a stream is idle; the legacy stream includes all blocking streams."""
@@ -504,16 +508,13 @@ class Queues:
                 # A value that it waits for may be written by any other work.
                 return head if head.can_run() else next(iter(self._ready()), None)
 
-    def _is_running(self) -> bool:
-        return any(stream.running is not None for stream in tuple(self._busy))
-
     def _wait(self, seconds: float | None) -> None:
         """Wait until another thread finishes work, or a short time if work waits for a value."""
         heads = [stream.queue[0] for stream in tuple(self._busy) if stream.queue]
         blocked = [head for head in heads if head.ready is not None]
         if blocked:
             seconds = _LOOK_EVERY if seconds is None else min(seconds, _LOOK_EVERY)
-        if self._is_running():
+        if self.is_running():
             self._hopeless_from = 0.0
         elif not blocked:
             if not self.is_busy():
