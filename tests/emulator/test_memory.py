@@ -933,6 +933,22 @@ def test_when_a_batch_reads_its_sources(order, wanted):
     assert client.download(target, 3) == wanted
 
 
+def test_a_batch_does_not_read_more_indices_than_it_has_entries(client, monkeypatch):
+    """Nothing may be behind them."""
+    stream, source, read = client.stream(), client.upload(b"x" * 16), []
+    memory = client.get("cuMemAllocManaged", 4096, 1)
+    for name in ("batches", "managed_entries"):
+        entries = module(f"emulator.entries.memories.{name}")
+        take = lambda address, count, *kind, take=entries.take: read.append(count) or take(address, count, *kind)  # noqa: E731
+        monkeypatch.setattr(entries, "take", take)
+    pairs = [struct.pack("<Q", word) for word in (client.allocate(16), source, 16)]
+    code = client.code("cuMemcpyBatchAsync_v2", *pairs, 1, struct.pack("<6i", 1, 0, 0, 0, 0, 0), bytes(16), 2, stream)
+    assert code == 1
+    pairs = [struct.pack("<Q", word) for word in (memory, 4096)]
+    code = client.code("cuMemPrefetchBatchAsync", *pairs, 1, struct.pack("<4i", 1, 0, 1, 0), bytes(16), 2, 0, stream)
+    assert code == 1 and 2 not in read
+
+
 def test_boxes_in_a_batch(client):
     stream = client.stream()
     source, target = client.upload(bytes(range(64))), client.upload(bytes(64))

@@ -3359,6 +3359,22 @@ CORRECTIONS = [
         test="emulator/test_streams.py::test_a_host_function_may_use_managed_memory",
     ),
     Correction(
+        "a third attack of an hour",
+        "a batch of copies reads more indices than it has copies",
+        "emulator/entries/memories/batches.py",
+        old="    if not 0 < number <= count:\n",
+        new="    if not take(firsts, number):\n",
+        test="emulator/test_memory.py::test_a_batch_does_not_read_more_indices_than_it_has_entries[eager]",
+    ),
+    Correction(
+        "a third attack of an hour",
+        "a batch of prefetches reads more indices than it has ranges",
+        "emulator/entries/memories/managed_entries.py",
+        old="    if not 0 < number <= count:\n",
+        new="    if not take(firsts, number):\n",
+        test="emulator/test_memory.py::test_a_batch_does_not_read_more_indices_than_it_has_entries[eager]",
+    ),
+    Correction(
         "ptx_dos",
         "a chain of empty blocks takes quadratic time",
         "emulator/ptx/translating/flow.py",

@@ -125,8 +125,10 @@ def copy_batch(
     stream: int,
 ) -> None:
     """Copy several runs of bytes."""
+    if not 0 < number <= count:
+        raise Refused(1, f"{number} attributes for {count} copies: must be at least 1, and not more than the copies")
     starts = take(firsts, number)
-    if not 0 < number <= count or starts[0] or starts != sorted(set(starts)) or starts[-1] >= count:
+    if starts[0] or starts != sorted(set(starts)) or starts[-1] >= count:
         raise Refused(1, f"attrsIdxs {starts}: must be {number} increasing indices below {count}, from 0 on")
     orders = []
     for index, start in enumerate(starts):

@@ -264,8 +264,10 @@ def _batch(
 
 def _places(machine: Machine, locations: int, firsts: int, number: int, count: int) -> list[tuple[int, int]]:
     """Return the location of each entry of a batch: locations[k] is that of the entries from firsts[k] on."""
+    if not 0 < number <= count:
+        raise Refused(1, f"{number} locations for {count} ranges: must be at least 1, and not more than the ranges")
     starts = take(firsts, number)
-    if not 0 < number <= count or starts[0] or starts != sorted(set(starts)) or starts[-1] >= count:
+    if starts[0] or starts != sorted(set(starts)) or starts[-1] >= count:
         raise Refused(1, f"prefetchLocIdxs {starts}: must be {number} increasing indices below {count}, from 0 on")
     places: list[tuple[int, int]] = []
     for index, start in enumerate(starts):
