@@ -95,6 +95,35 @@ def test_a_module_is_gone_when_it_is_unloaded(client):
     assert client.code("cuMemcpyDtoH_v2", ctypes.create_string_buffer(16), table, 16) == 1
 
 
+def test_what_another_thread_does_while_an_unload_waits(monkeypatch):
+    """It first uses the library in another context; or unloads the same library, or module."""
+    client = Client(devices=2)
+    code, meanwhile = ctypes.create_string_buffer(KERNELS.encode()), []
+    queues = client.emulator._machine.queues
+
+    def wait(context, complete=queues.complete_context):
+        complete(context)
+        while meanwhile:
+            meanwhile.pop()()
+
+    def use_elsewhere():
+        client.do("cuCtxPushCurrent_v2", other)
+        client.do("cuLibraryGetModule", OUT, library)
+        client.do("cuCtxPopCurrent_v2", OUT)
+
+    monkeypatch.setattr(queues, "complete_context", wait)
+    other = client.get("cuDevicePrimaryCtxRetain", 1)
+    for what in ("use", "unload"):
+        library = client.get("cuLibraryLoadData", code, 0, 0, 0, 0, 0, 0)
+        client.get("cuLibraryGetModule", library)
+        meanwhile.append(use_elsewhere if what == "use" else lambda: client.do("cuLibraryUnload", library))
+        assert client.code("cuLibraryUnload", library) == (0 if what == "use" else 400)
+        assert not client.live().keys() & {"library", "module"}
+    loaded = client.load(KERNELS)
+    meanwhile.append(lambda: client.do("cuModuleUnload", loaded))
+    assert client.code("cuModuleUnload", loaded) == 400
+
+
 def test_variables_are_in_the_memory_of_the_device(client):
     free, total = ctypes.c_uint64(), ctypes.c_uint64()
 

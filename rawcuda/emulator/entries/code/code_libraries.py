@@ -140,9 +140,12 @@ def load_file(
 def unload(machine: Machine, handle: int) -> None:
     """Unload a library with its modules, after the work of their contexts."""
     library = machine.get(Library, handle)
+    for context in list(library.modules):
+        if not context.state:
+            machine.queues.complete_context(context)
+    library = machine.get(Library, handle)  # another thread may have unloaded it meanwhile, or used it first elsewhere
     for context, module in library.modules.items():
         if machine.handles.get(module.handle) is module and not context.state:
-            machine.queues.complete_context(context)
             del machine.handles[module.handle]
             context.owned.pop(module.handle, None)
             module.close()

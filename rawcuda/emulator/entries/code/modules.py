@@ -317,7 +317,7 @@ def unload(machine: Machine, handle: int) -> None:
     if module.part_of is not None:
         raise Refused(1, "this module belongs to a library: unload the library (cuLibraryUnload)")
     machine.queues.complete_context(module.context)
-    module.context.check()
+    machine.usable(Module, handle)  # another thread may have unloaded it meanwhile
     del machine.handles[handle], module.context.owned[handle]
     module.close()
 
