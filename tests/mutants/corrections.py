@@ -746,8 +746,8 @@ CORRECTIONS = [
         "memory that knows its order",
         "a Memory does not note a copy in a batch",
         "gpu/copies/batch.py",
-        old="            note(each.dst, given)",
-        new="            pass",
+        old="        note(each.dst, given)",
+        new="        pass",
         test=("driver/test_copies.py::test_what_uses_a_memory_waits_for_its_last_copy_or_fill[view-copies]"),
     ),
     Correction(
@@ -3144,8 +3144,7 @@ CORRECTIONS = [
         "gpu/memory/ordering.py",
         old="    if capture_number(primary.calls, work_handle(stream)) is not None:\n        return False",
         new="    if capturing and capture_number(primary.calls, 1) is not None:\n        return False",
-        test="driver/test_foreign_captures.py::"
-        "test_a_fill_of_page_locked_memory_breaks_no_capture_of_other_software",
+        test="driver/test_foreign_captures.py::test_a_fill_of_page_locked_memory_breaks_no_capture_of_other_software",
     ),
     Correction(
         "a third attack of an hour",

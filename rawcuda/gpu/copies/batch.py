@@ -99,8 +99,7 @@ def _copy_all(
     before = [each.dst.stream for each in together]
     waits = order == _ORDERS["during_api_call"] or any("host" in (each.to.kind, each.of.kind) for each in together)
     try:
-        for each in together:
-            note(each.dst, given)  # before the calls: an interrupt may end them
+        _note_all(together, given)  # before the calls: an interrupt may end them
         if runs:
             _copy_runs(calls, queue, runs, order, prefer_overlap, home)
         if boxes:
@@ -112,8 +111,7 @@ def _copy_all(
     except BaseException as error:
         if foreign or isinstance(error, CudaError):
             end_work(error, home, queue, together)
-            for each, stream in zip(together, before):
-                each.dst.stream = stream
+            _restore(together, before)
         raise
 
 
@@ -133,6 +131,16 @@ def _keep_all(together: list[CheckedCopy], home: PrimaryContext, stream: Any) ->
         for thing, side in ((each.dst, each.to), (each.src, each.of)):
             if side.kind != "host":
                 keep(home, stream, thing, side)
+
+
+def _note_all(together: list[CheckedCopy], given: Any) -> None:
+    for each in together:
+        note(each.dst, given)
+
+
+def _restore(together: list[CheckedCopy], streams: list[Any]) -> None:
+    for each, stream in zip(together, streams):
+        each.dst.stream = stream
 
 
 def _make_each(copies: list[CheckedCopy], stream: Any) -> None:

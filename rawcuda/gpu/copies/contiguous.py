@@ -181,6 +181,12 @@ def _number(word: bytes) -> Any:
     return as_argument(int.from_bytes(word, byteorder))
 
 
+def _call_each(calls: Any, fills: Any, start: int, queue: Any) -> None:
+    """Make the calls of a fill: functions, with the offset and the arguments of each."""
+    for function, offset, arguments in fills:
+        getattr(calls, function)(as_argument(start + offset), *arguments, queue)
+
+
 def fill_run(target: Any, to: Side, value: Any, stream: Any) -> bool:
     """Fill a run of bytes, or rows of them at a pitch, with an element's bytes; tell whether that was possible.
 
@@ -214,8 +220,7 @@ def fill_run(target: Any, to: Side, value: Any, stream: Any) -> bool:
     if form.dtype is not None or is_lasting(stream):
         target.stream = stream  # as in copy_run
     try:
-        for function, offset, arguments in fills:
-            getattr(calls, function)(as_argument(start + offset), *arguments, queue)
+        _call_each(calls, fills, start, queue)
         if not to.ours:
             keep(primary, using, target, to)
     except BaseException as error:

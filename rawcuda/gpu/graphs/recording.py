@@ -141,9 +141,10 @@ class Recording:
                 if not stream.is_nonblocking and not is_barred(primary.calls):  # the capture will bar it
                     legacy = mark_end(primary, as_argument(LEGACY))
                 self._note_number(getattr(primary.calls, symbol), (queue, *arguments, mode))
-                for table, end in ((before, earlier), (legacy_before, legacy)):
-                    if end is not None:
-                        table[self._number] = end
+                if earlier is not None:
+                    before[self._number] = earlier
+                if legacy is not None:
+                    legacy_before[self._number] = legacy
         except CudaError:
             self._state = "over"
             raise
