@@ -16,7 +16,6 @@ from __future__ import annotations
 import ctypes
 import faulthandler
 import mmap
-from functools import cache
 
 from .space import say
 
@@ -114,14 +113,8 @@ def _joined(sizes: dict[int, int]) -> list[tuple[int, int]]:
 
 
 def _protect(address: int, size: int, rights: int) -> None:
-    protect = _mprotect()
-    if protect is not None:
-        protect(ctypes.c_void_p(address), ctypes.c_size_t(size), ctypes.c_int(rights))
+    if _mprotect is not None:
+        _mprotect(ctypes.c_void_p(address), ctypes.c_size_t(size), ctypes.c_int(rights))
 
 
-@cache
-def _mprotect() -> Any:
-    """Return the function of the C library, or None if there is none."""
-    if hasattr(mmap, "PROT_READ"):
-        return getattr(ctypes.CDLL(None), "mprotect", None)
-    return None
+_mprotect = getattr(ctypes.CDLL(None), "mprotect", None) if hasattr(mmap, "PROT_READ") else None
